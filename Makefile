@@ -1,0 +1,55 @@
+# Everything here works on a fresh clone with Python 3.11+ and make: the first target that needs it makes .venv.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
+
+.PHONY: demo test lint format bench docs clean
+
+demo: $(VENV)/.demo
+	$(BIN)/python -m ifonly.demo
+
+test: $(VENV)/.test
+	$(BIN)/python -m pytest
+
+lint: $(VENV)/.lint
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/pyright
+
+format: $(VENV)/.lint
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(VENV)/.test
+	$(BIN)/python benchmarks/single.py
+
+docs: $(VENV)/.docs
+	$(BIN)/python -m sphinx -W -b html docs docs/_build/html
+	@echo "docs/_build/html/index.html"
+
+clean:
+	rm -rf $(VENV) docs/_build .pytest_cache .ruff_cache .hypothesis
+
+$(VENV)/.made:
+	$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+# One stamp per set of packages, so that the second call installs nothing.
+$(VENV)/.demo: $(VENV)/.made pyproject.toml constraints.txt
+	$(PIP) --editable '.[sklearn]'
+	@touch $@
+
+$(VENV)/.test: $(VENV)/.made pyproject.toml constraints.txt
+	$(PIP) --upgrade pip
+	$(PIP) --editable . --group test
+	@touch $@
+
+$(VENV)/.lint: $(VENV)/.test
+	$(PIP) --group lint
+	@touch $@
+
+$(VENV)/.docs: $(VENV)/.made pyproject.toml constraints.txt
+	$(PIP) --upgrade pip
+	$(PIP) --editable . --group docs
+	@touch $@

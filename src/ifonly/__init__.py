@@ -1,0 +1,37 @@
+"""The smallest change to an input that gives the decision you want, exactly.
+
+>>> import ifonly
+>>> model = ifonly.Model([[1.0, 0.0], [0.0, 1.0]], [0.0, 0.0], classes=["refused", "approved"])
+>>> ifonly.invert(model, [2.0, 1.0], "approved").x.round(6).tolist()
+[1.5, 1.5]
+"""
+
+from ifonly.adopt import as_model
+from ifonly.answer import Counterfactual, Counterfactuals, Path
+from ifonly.api import invert, path
+from ifonly.errors import CertificateError, IfonlyError, InputError, UnsupportedModelError
+from ifonly.model import Model, Scaling
+from ifonly.problem import Certificate, Problem
+from ifonly.solvers.logistic import phi
+from ifonly.status import Status
+
+__all__ = [
+    "Certificate",
+    "CertificateError",
+    "Counterfactual",
+    "Counterfactuals",
+    "IfonlyError",
+    "InputError",
+    "Model",
+    "Path",
+    "Problem",
+    "Scaling",
+    "Status",
+    "UnsupportedModelError",
+    "as_model",
+    "invert",
+    "path",
+    "phi",
+]
+
+__version__ = "0.1.0"

@@ -1,0 +1,357 @@
+"""Answers: one counterfactual, many, or a path of them.
+
+An answer holds class-space coefficients, ``x = x̄ + rowsᵀ coef``, and makes ``x`` and ``delta`` when they are first read, so
+that a hundred λ at D = 131 072 or 15 000 sparse documents at D = 47 236 fill no memory until they are looked at.
+"""
+
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ifonly.errors import CertificateError, InputError
+from ifonly.kernels import Rows
+from ifonly.model import Model
+from ifonly.numerics import EPS
+from ifonly.problem import Certificate, Problem
+from ifonly.solvers.classproblem import ClassProblem, Solution
+from ifonly.solvers.newton import Iteration
+from ifonly.solvers.target import reach_probability
+from ifonly.sources import Sources
+from ifonly.status import Status
+
+__all__ = ["Counterfactual", "Counterfactuals", "Path", "Status"]
+
+Floats = NDArray[np.float64]
+
+VERIFY_TOL = 1e-10  # between class space and D dimensions, relative, for numbers that are sums of K or D terms
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Counterfactual:
+    """The nearest input with the wanted decision.
+
+    Attributes
+    ----------
+    x : ndarray of shape (D,)
+        The answer, in the units the user's model takes.
+    delta : ndarray of shape (D,)
+        What changed: ``x − source``, in the same units.
+    source : ndarray of shape (D,)
+        The input it is the answer for.
+    proba : ndarray of shape (K,)
+        Probabilities of all classes at ``x``.
+    target : label
+        The wanted class.
+    prob : float or None
+        The probability that was asked for, if one was.
+    lam : float
+        λ, what the distance is multiplied with. Where the source itself is the answer, infinity.
+    distance : float
+        ``‖x − source‖`` in the space the classifier sees.
+    objective : float
+        ``E(x) = (λ/2)·distance² − ln p_target``.
+    grad_norm, gap, error_bound : float
+        The certificate: upper bounds on ‖∇E(x)‖, on E(x) − E*, and on the distance from x to the true optimum. All allow
+        for rounding, that of ``x`` itself included; :meth:`verify` recomputes them from the model and the source.
+    n_iter : int
+        Newton iterations (0 for K = 2, which has a closed form).
+    status : Status
+    history : tuple of Iteration
+        E, ‖∇E‖, step and trials of each iteration.
+
+    """
+
+    model: Model
+    target: Hashable
+    prob: float | None
+    lam: float
+    coef: Floats
+    proba: Floats
+    distance: float
+    objective: float
+    grad_norm: float
+    n_iter: int
+    status: Status
+    history: tuple[Iteration, ...]
+    sources: Sources
+    row: int
+
+    @property
+    def source(self) -> Floats:
+        """The input it is the answer for, (D,)."""
+        return self.sources.dense(self.row)
+
+    @cached_property
+    def delta(self) -> Floats:
+        """What changed, (D,)."""
+        return self.x - self.source
+
+    @cached_property
+    def x(self) -> Floats:
+        """The answer, (D,)."""
+        return self.sources.moved(self.row, self.model.rows.T @ self.coef)
+
+    @property
+    def gap(self) -> float:
+        """Upper bound on E(x) − E*."""
+        return self.grad_norm**2 / (2 * self.lam)
+
+    @property
+    def error_bound(self) -> float:
+        """Upper bound on the distance from x to the true optimum."""
+        return self.grad_norm / self.lam
+
+    @property
+    def message(self) -> str:
+        """How the solve ended, in words."""
+        if self.status is Status.UNREACHABLE:
+            return f"p = {self.prob} is out of reach for {self.target!r}: the best is p = {self._p_target:.6g}; lower prob"
+        return self.status.message
+
+    @property
+    def _p_target(self) -> float:
+        return float(self.proba[self.model.class_index(self.target)])
+
+    def verify(self) -> Certificate:
+        """Recompute everything from A, b, the source and ``x`` in D dimensions, trusting nothing the solver said.
+
+        Returns the fresh certificate. Raises :class:`CertificateError` if anything that the answer claims does not hold.
+        """
+        if self.status is Status.INVALID:
+            raise CertificateError("there is no answer to verify: the source is not a finite input")
+        if np.isinf(self.lam) and self.delta.any():
+            raise CertificateError("the answer claims to be the source itself, but x differs from it")
+        scaling = self.model.scaling
+        source, x = (v if scaling is None else scaling(v) for v in (self.source, self.x))
+        problem = Problem(self.model, source, self.target, self.lam if np.isfinite(self.lam) else 1.0)
+        found = problem.certificate(x)
+        p = float(found.proba[problem.k])
+        if self.prob is not None and self.status.ok and p < self.prob:
+            raise CertificateError(f"p(target) is {p!r}, below the {self.prob!r} that was asked for")
+        # The two sides round differently: by as much as the logits do, and as x does in its own units.
+        size = float(np.linalg.norm(x) + np.linalg.norm(source)) + (0.0 if scaling is None else scaling.offset)
+        _check("p(target)", self._p_target, p, found.logit_error + VERIFY_TOL)
+        _check("distance", self.distance, found.distance, VERIFY_TOL * self.distance + len(self.proba) * 4 * EPS * size)
+        _check("objective", self.objective, found.objective, found.logit_error + VERIFY_TOL * (1 + self.objective))
+        if np.isfinite(self.lam) and found.grad_norm > self.grad_norm + found.rounding:
+            raise CertificateError(f"‖∇E(x)‖ is {found.grad_norm:.3g}; the answer claims at most {self.grad_norm:.3g}")
+        return found
+
+    def to_frame(self) -> Any:
+        """A one-row pandas frame of ``x`` with the features' names."""
+        return _frame(self.x[None], self.model, None)
+
+    def __repr__(self) -> str:
+        p = self._p_target
+        before = float(self.model.predict_proba(self.source)[self.model.class_index(self.target)])
+        return (
+            f"Counterfactual towards {self.target!r}\n"
+            f"  p(target)    {before:.4g} → {p:.6g}\n"
+            f"  distance     {self.distance:.6g}   (λ = {self.lam:.4g}, {self.n_iter} Newton iterations)\n"
+            f"  certificate  E − E* ≤ {self.gap:.1e},  ‖x − x*‖ ≤ {self.error_bound:.1e},  ‖∇E‖ ≤ {self.grad_norm:.1e}\n"
+            f"  status       {self.status.name}: {self.message}"
+        )
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class _Answers:
+    """What a batch and a path have in common: arrays with a leading axis of N rows or of N values of λ."""
+
+    model: Model
+    sources: Sources
+    rows: Rows
+    prob: Floats | None
+
+    def __len__(self) -> int:
+        return len(self.rows.lam)
+
+    def __getitem__(self, i: int) -> Counterfactual:
+        n = len(self)
+        if not -n <= i < n:
+            raise IndexError(f"there are {n} answers; got index {i}")
+        i %= n
+        rows = self.rows
+        return Counterfactual(
+            self.model,
+            self.model.label(rows.target[i]),
+            None if self.prob is None else float(self.prob[i]),
+            float(rows.lam[i]),
+            rows.coef[i],
+            rows.proba[i],
+            float(rows.distance[i]),
+            float(rows.objective[i]),
+            float(rows.grad_norm[i]),
+            int(rows.n_iter[i]),
+            Status(int(rows.status[i])),
+            rows.history[i],
+            self.sources,
+            self._source_row(i),
+        )
+
+    def __iter__(self) -> Iterator[Counterfactual]:
+        return (self[i] for i in range(len(self)))
+
+    def _source_row(self, i: int) -> int:
+        return i
+
+    @cached_property
+    def x(self) -> Floats:
+        """The answers, (N, D)."""
+        change = self.coef @ self.model.rows
+        return self.source + (change if self.model.scaling is None else change * self.model.scaling.scale)
+
+    @cached_property
+    def delta(self) -> Floats:
+        """What changed, (N, D)."""
+        return self.x - self.source
+
+    @property
+    def source(self) -> Floats:
+        """The inputs, (N, D); of a path the one input, (D,)."""
+        return self.sources.table()
+
+    @property
+    def coef(self) -> Floats:
+        """Class-space coefficients of the changes, (N, R)."""
+        return self.rows.coef
+
+    @property
+    def proba(self) -> Floats:
+        """Probabilities of all classes, (N, K)."""
+        return self.rows.proba
+
+    @property
+    def lam(self) -> Floats:
+        """λ, (N,)."""
+        return self.rows.lam
+
+    @property
+    def distance(self) -> Floats:
+        """``‖x − source‖`` in the space the classifier sees, (N,)."""
+        return self.rows.distance
+
+    @property
+    def objective(self) -> Floats:
+        """E, (N,)."""
+        return self.rows.objective
+
+    @property
+    def grad_norm(self) -> Floats:
+        """Upper bounds on ‖∇E‖, (N,)."""
+        return self.rows.grad_norm
+
+    @property
+    def gap(self) -> Floats:
+        """Upper bounds on E − E*, (N,)."""
+        return self.grad_norm**2 / (2 * self.lam)
+
+    @property
+    def error_bound(self) -> Floats:
+        """Upper bounds on ‖x − x*‖, (N,)."""
+        return self.grad_norm / self.lam
+
+    @property
+    def n_iter(self) -> NDArray[np.intp]:
+        """Newton iterations, (N,)."""
+        return self.rows.n_iter
+
+    @property
+    def status(self) -> NDArray[np.int8]:
+        """How each solve ended, (N,); compare with members of :class:`Status`."""
+        return self.rows.status
+
+    def _counts(self) -> str:
+        codes, counts = np.unique(self.status, return_counts=True)
+        return ", ".join(f"{n} {Status(int(code)).name}" for code, n in zip(codes, counts, strict=True))
+
+
+class Counterfactuals(_Answers):
+    """N answers: the fields of :class:`Counterfactual` with a leading axis; ``cfs[i]`` is one of them.
+
+    ``x`` and ``delta`` are (N, D) arrays made when first read; for very many rows read ``cfs[i].x`` instead.
+    """
+
+    @property
+    def target(self) -> np.ndarray:
+        """The wanted classes' labels, (N,)."""
+        return self.model.classes[self.rows.target]
+
+    def verify(self) -> list[Certificate]:
+        """:meth:`Counterfactual.verify` for every row that has an answer."""
+        return [cf.verify() for cf in self if cf.status is not Status.INVALID]
+
+    def to_frame(self) -> Any:
+        """A pandas frame of ``x`` with the features' names and the source frame's index."""
+        return _frame(self.x, self.model, self.sources.index)
+
+    def __repr__(self) -> str:
+        if (self.status == Status.INVALID).all():
+            return f"Counterfactuals({len(self)} rows{': ' if len(self) else ''}{self._counts()})"
+        return (
+            f"Counterfactuals({len(self)} rows: {self._counts()}; median distance {np.nanmedian(self.distance):.4g}, "
+            f"worst E − E* ≤ {np.nanmax(self.gap):.1e})"
+        )
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Path(_Answers):
+    """One answer per λ for one source and one target; ``path[i]`` is one of them.
+
+    ``at_lam`` and ``at_prob`` give the exact answer between the λ that were asked for.
+    """
+
+    problem: ClassProblem
+
+    @property
+    def target(self) -> Hashable:
+        """The wanted class's label."""
+        return self.model.label(self.problem.k)
+
+    @property
+    def source(self) -> Floats:
+        """The input, (D,)."""
+        return self.sources.dense(0)
+
+    def _source_row(self, i: int) -> int:
+        return 0
+
+    def at_lam(self, lam: float) -> Counterfactual:
+        """The exact answer for any λ."""
+        if not 0 < lam < np.inf:
+            raise InputError(f"lam must be a number > 0; got {lam}")
+        return self._exact(self.problem.solve(lam), None)
+
+    def at_prob(self, prob: float) -> Counterfactual:
+        """The exact nearest answer with ``p(target) ≥ prob``."""
+        if not 0 < prob < 1:
+            raise InputError(f"prob must lie strictly between 0 and 1; got {prob}")
+        return self._exact(reach_probability(self.problem, prob), np.array([prob]))
+
+    def _exact(self, solution: Solution, prob: Floats | None) -> Counterfactual:
+        rows = Rows.gather(self.model, np.array([self.problem.k]), [solution])
+        return Counterfactuals(self.model, self.sources, rows, prob)[0]
+
+    def __repr__(self) -> str:
+        p = self.proba[:, self.problem.k]
+        return (
+            f"Path towards {self.target!r} ({len(self)} λ from {self.lam.max():.3g} to {self.lam.min():.3g}: "
+            f"p(target) {p.min():.4g} … {p.max():.4g}, distance {self.distance.min():.4g} … {self.distance.max():.4g}, "
+            f"worst E − E* ≤ {self.gap.max():.1e})"
+        )
+
+
+def _check(name: str, claimed: float, found: float, allowed: float) -> None:
+    if not abs(claimed - found) <= allowed:
+        raise CertificateError(f"{name} is {found!r}; the answer claims {claimed!r}")
+
+
+def _frame(X: Floats, model: Model, index: Any) -> Any:
+    try:
+        import pandas as pd
+    except ImportError as error:
+        raise ImportError("to_frame() needs pandas: pip install pandas") from error
+    return pd.DataFrame(X, columns=None if model.feature_names is None else list(model.feature_names), index=index)

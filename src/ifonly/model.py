@@ -1,0 +1,413 @@
+"""The fixed classifier: a linear softmax.
+
+    p(x) = softmax(A x + b),        A: K×D,  b: K
+
+and, for a wanted class k, a source x̄ and λ > 0, the objective of the paper (eq. 2) with its derivatives (eqs. 3, 4)
+
+    E(x)   = (λ/2)‖x − x̄‖² − ln p_k(x)
+    ∇E(x)  = λ(x − x̄) + Āᵀp(x)                     Ā = A − 1 a_kᵀ
+    ∇²E(x) = λI + Āᵀ(diag p − p pᵀ)Ā
+
+A softmax sees only differences of logits, so the solvers work with the rivals of k: the K−1 rows a_j − a_k, and the
+matrix Ḡ of their inner products (`Model.rival_gram`), which is all they ever need to know of the D features.
+"""
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ifonly.errors import InputError
+from ifonly.numerics import EPS, log_sum_exp, norms, softmax
+
+__all__ = ["Model", "Scaling"]
+
+Floats = NDArray[np.float64]
+
+# Inner products of differences come from the Gram matrix by subtraction, Ḡᵢⱼ = Gᵢⱼ − Gᵢₖ − Gⱼₖ + Gₖₖ. Where that
+# cancels more than this share of ‖a_j‖² or ‖a_k‖² (a rival almost equal to the target) the row is formed directly.
+CANCELLATION = 1 / 16
+
+# A vector common to all rows of A changes no probability but eats digits. Where it is this many times longer than what
+# tells the rows apart, the solvers get a copy of A without it; below, they use A itself and save the memory.
+COMMON_PART = 4.0
+
+# Rivals depend on each other where the smallest of the K−1 eigenvalues of the centred Gram matrix is below this share of
+# the largest. Trained classifiers are far above (MNIST 0.29, an ImageNet head with K = 1000 and D = 1280 8e-4).
+DEPENDENT = 1e-6
+
+# Matrices kept per target, in bytes: all targets of a model up to K = 200.
+CACHE_BYTES = 64 * 2**20
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """The map from the user's units to the ones the classifier sees: ``(x − shift) / scale``."""
+
+    shift: Floats
+    scale: Floats
+
+    def __call__(self, x: Any) -> Any:
+        """``x`` (dense, or sparse where nothing is shifted) in the classifier's units."""
+        if isinstance(x, np.ndarray):
+            return (x - self.shift) / self.scale
+        return x.multiply(1 / self.scale).tocsr()
+
+    @cached_property
+    def offset(self) -> float:
+        """``‖shift/scale‖``: how far the user's zero is from the classifier's, hence what rounding x costs."""
+        return float(np.linalg.norm(self.shift / self.scale))
+
+
+class Model:
+    """A linear softmax classifier, ``p(x) = softmax(A x + b)``.
+
+    Parameters
+    ----------
+    A : array_like of shape (K, D)
+        One row of weights per class, K ≥ 2. Copied; float32 is accepted, everything is solved in float64.
+    b : array_like of shape (K,)
+        One bias per class.
+    classes : sequence of K labels, optional
+        What the classes are called; 0 … K−1 if not given.
+    feature_names : sequence of D strings, optional
+        What the features are called.
+    scaling : Scaling, optional
+        Set by :func:`ifonly.as_model` for a pipeline with a scaler: sources and answers are then in the units before
+        it, while ``A``, ``b``, distances and the calculus below are in the space the classifier sees.
+
+    Examples
+    --------
+    >>> model = Model([[1.0, 0.0], [0.0, 1.0], [-1.0, -1.0]], [0.0, 0.0, 0.0], classes=["a", "b", "c"])
+    >>> model
+    Model(K=3, D=2, classes=['a', 'b', 'c'])
+    >>> model.predict([[2.0, 1.0], [-1.0, 0.0]]).tolist()
+    ['a', 'c']
+
+    """
+
+    def __init__(
+        self,
+        A: ArrayLike,
+        b: ArrayLike,
+        classes: Sequence[Hashable] | np.ndarray | None = None,
+        feature_names: Sequence[str] | None = None,
+        *,
+        scaling: Scaling | None = None,
+    ) -> None:
+        self.A = _read_only(A, "A", ndim=2)
+        self.b = _read_only(b, "b", ndim=1)
+        K, D = self.A.shape
+        if K < 2:
+            raise InputError(f"A must have at least 2 rows, one per class; got {K} (for one weight vector: Model.binary)")
+        if D < 1:
+            raise InputError("A must have at least 1 column, one per feature; got 0")
+        if self.b.shape != (K,):
+            raise InputError(f"b must have one entry per row of A, {K}; got {self.b.size}")
+        labels = np.arange(K) if classes is None else _labels(classes)
+        if len(labels) != K:
+            raise InputError(f"classes must have one label per row of A, {K}; got {len(labels)}")
+        self.classes = labels
+        self._index: dict[Hashable, int] = {label: k for k, label in enumerate(labels.tolist())}
+        if len(self._index) != K:
+            raise InputError(f"classes must be distinct; got {labels.tolist()}")
+        names = None if feature_names is None else tuple(str(name) for name in feature_names)
+        if names is not None and len(names) != D:
+            raise InputError(f"feature_names must have one name per column of A, {D}; got {len(names)}")
+        if names is not None and len(set(names)) != D:
+            raise InputError(f"feature_names must be distinct; got {sorted({n for n in names if names.count(n) > 1})} twice")
+        self.feature_names = names
+        self.scaling = scaling
+        self._per_target: dict[tuple[str, int], Any] = {}
+
+    @classmethod
+    def binary(
+        cls,
+        w: ArrayLike,
+        w0: float,
+        classes: Sequence[Hashable] | np.ndarray | None = None,
+        feature_names: Sequence[str] | None = None,
+        *,
+        scaling: Scaling | None = None,
+    ) -> "Model":
+        """A logistic regression with one weight vector, as in section 4 of the paper.
+
+        The sign is the paper's and scikit-learn's: ``p(second class) = 1/(1 + exp(−(wᵀx + w0)))``, so ``w`` points
+        from ``classes[0]`` towards ``classes[1]`` (``w = a₂ − a₁``, ``w0 = b₂ − b₁``).
+        """
+        weights = np.asarray(w)
+        if weights.ndim != 1:
+            raise InputError(f"w must be one vector of D weights; got an array of shape {weights.shape}")
+        rows = np.stack([np.zeros_like(weights), weights])
+        return cls(rows, [0.0, w0], classes, feature_names, scaling=scaling)
+
+    # ---- what everybody asks of a classifier (in the user's units) ----
+
+    @property
+    def n_classes(self) -> int:
+        """K, the number of classes."""
+        return self.A.shape[0]
+
+    @property
+    def n_features(self) -> int:
+        """D, the number of features."""
+        return self.A.shape[1]
+
+    def logits(self, X: Any) -> Floats:
+        """``A x + b`` for one row or many."""
+        return self._scaled(X) @ self.A.T + self.b
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Probabilities of all K classes, for one row or many."""
+        return softmax(self.logits(X))
+
+    def predict(self, X: Any) -> Any:
+        """The most probable class's label, for one row or many."""
+        return self.classes[self.logits(X).argmax(axis=-1)]
+
+    def _scaled(self, X: Any) -> Any:
+        if not hasattr(X, "tocsr"):
+            X = np.asarray(X, dtype=np.float64)
+        if X.shape[-1] != self.n_features:
+            raise InputError(f"x must have {self.n_features} features; got {X.shape[-1]}")
+        return X if self.scaling is None else self.scaling(X)
+
+    def class_index(self, label: Hashable) -> int:
+        """The row of ``A`` that belongs to a label."""
+        plain = label.item() if isinstance(label, np.generic) else label
+        try:
+            return self._index[plain]
+        except (KeyError, TypeError):
+            known = ", ".join(repr(c) for c in self.classes[:20].tolist()) + (", …" if self.n_classes > 20 else "")
+            raise InputError(f"unknown class {plain!r}; the model's classes are {known}") from None
+
+    def label(self, k: int) -> Hashable:
+        """The label of a row of ``A``, as a plain Python value where it is one."""
+        label = self.classes[k]
+        return label.item() if isinstance(label, np.generic) else label
+
+    # ---- the paper's calculus (in the classifier's space) ----
+
+    def objective(self, x: ArrayLike, source: ArrayLike, target: Hashable, lam: float) -> float:
+        """``E(x) = (λ/2)‖x − x̄‖² − ln p_k(x)``, eq. (2)."""
+        x = np.asarray(x, dtype=np.float64)
+        k = self.class_index(target)
+        z = self.A @ x + self.b
+        step = x - np.asarray(source, dtype=np.float64)
+        return float(0.5 * lam * (step @ step) + log_sum_exp(z - z[k]))
+
+    def gradient(self, x: ArrayLike, source: ArrayLike, target: Hashable, lam: float) -> Floats:
+        """``∇E(x) = λ(x − x̄) + Āᵀp(x)``, eq. (3)."""
+        x = np.asarray(x, dtype=np.float64)
+        k = self.class_index(target)
+        p = softmax(self.A @ x + self.b)
+        p[k] = -np.delete(p, k).sum()  # Āᵀp = Aᵀ(p − e_k); p_k − 1 without cancellation
+        return lam * (x - np.asarray(source, dtype=np.float64)) + self.A.T @ p
+
+    def hessian(self, x: ArrayLike, source: ArrayLike, target: Hashable, lam: float) -> Floats:
+        """``∇²E(x) = λI + Āᵀ(diag p − p pᵀ)Ā``, eq. (4), as a D×D array."""
+        difference = self.A - self.A[self.class_index(target)]
+        p = softmax(self.A @ np.asarray(x, dtype=np.float64) + self.b)
+        mean = p @ difference
+        spread = difference - mean
+        return lam * np.eye(self.n_features) + (spread.T * p) @ spread
+
+    def lipschitz(self, target: Hashable, lam: float) -> float:
+        """``L = λ + ‖Ā‖²``: a Lipschitz constant of ∇E and a bound on the Hessian's eigenvalues (theorems 3.3, 3.4)."""
+        k = self.class_index(target)
+        top = np.linalg.norm(self.A[self.rivals(k)] - self.A[k], 2) ** 2
+        return float(lam + top)
+
+    def condition_bound(self, target: Hashable, lam: float) -> float:
+        """``1 + ‖Ā‖²/λ``: a bound on the Hessian's condition number anywhere (theorem 3.3)."""
+        return self.lipschitz(target, lam) / lam
+
+    # ---- what the solvers need, computed once ----
+
+    @cached_property
+    def gram(self) -> Floats:
+        """``G = A Aᵀ``, K×K."""
+        return _frozen(self.A @ self.A.T)
+
+    @cached_property
+    def dependent(self) -> bool:
+        """Whether the rivals' rows depend on each other: fewer features than rivals, or (nearly) so in effect.
+
+        Then ``x = x̄ − Āᵀq/λ`` loses digits, and the solvers use an orthonormal basis instead (solvers/spaces.py).
+        """
+        K, D = self.A.shape
+        if K == 2:
+            return False
+        if D < K - 1:
+            return True
+        eigenvalues = np.linalg.eigvalsh(_centred_gram(self.gram))
+        return bool(eigenvalues[1] <= DEPENDENT * eigenvalues[-1])
+
+    @cached_property
+    def rows(self) -> Floats:
+        """R rows whose combinations are all changes there can be: ``x* − x̄`` lies in their span.
+
+        K = 2: the one row ``a₂ − a₁``. Dependent rivals: an orthonormal basis, for D < K − 1 the unit vectors. Otherwise
+        ``A`` itself, without the part common to all its rows where that is large.
+        """
+        K, D = self.A.shape
+        if K == 2:
+            return _frozen(self.A[1:] - self.A[:1])
+        if D < K - 1:
+            return _frozen(np.eye(D))
+        mean = self.A.mean(axis=0)
+        centred = self.A - mean
+        if self.dependent:
+            _, sizes, basis = np.linalg.svd(centred, full_matrices=False)
+            rank = max(1, int((sizes > K * EPS * sizes[0]).sum()))
+            return _frozen(np.ascontiguousarray(basis[:rank]))
+        return _frozen(centred) if np.linalg.norm(mean) > COMMON_PART * norms(centred).max() else self.A
+
+    @cached_property
+    def columns(self) -> Floats:
+        """``rows`` transposed and contiguous: what a sparse source is multiplied with."""
+        return _frozen(np.ascontiguousarray(self.rows.T))
+
+    @cached_property
+    def row_norm(self) -> float:
+        """The longest row of ``A``: with ‖x‖, how large a logit and its rounding error can be."""
+        return float(norms(self.A).max())
+
+    def rivals(self, k: int) -> NDArray[np.intp]:
+        """The class indices other than ``k``."""
+        return self._kept(("rivals", k), lambda k: np.delete(np.arange(self.n_classes), k))
+
+    def margins(self, z: Floats, k: int) -> Floats:
+        """The rivals' margins ``s̄_j`` over class index ``k``, from ``z = rows @ x̄`` (one source or many)."""
+        if self.n_classes == 2:
+            s = z + (self.b[1] - self.b[0])
+            return s if k == 0 else -s
+        rivals = self.rivals(k)
+        if self.dependent:
+            return z @ self.rival_map(k).T + (self.b[rivals] - self.b[k])
+        z = z + self.b
+        return z[..., rivals] - z[..., k, None]
+
+    def best_class(self, z: Floats) -> NDArray[np.intp]:
+        """The index of the most probable class, from ``z = rows @ x̄`` (one source or many)."""
+        margins = self.margins(z, 0)
+        return np.where(margins.max(axis=-1) > 0, margins.argmax(axis=-1) + 1, 0)
+
+    def coefficients(self, q: Floats, k: int) -> Floats:
+        """``y`` with ``−Āᵀq = rowsᵀy``, from the rivals' q (one or many)."""
+        if self.n_classes == 2:
+            return -q if k == 0 else q
+        y = np.empty((*q.shape[:-1], self.n_classes))
+        y[..., self.rivals(k)] = -q
+        y[..., k] = q.sum(axis=-1)
+        return y
+
+    def rival_gram(self, k: int) -> Floats:
+        """``Ḡ = Ā Āᵀ`` over the K−1 rivals of class index ``k``; formed once per target and kept."""
+        return self._kept(("gram", k), self._make_rival_gram)
+
+    def rival_map(self, k: int) -> Floats:
+        """``L = Ā rowsᵀ`` over the rivals of class index ``k`` (dependent rivals only); formed once and kept."""
+        return self._kept(("map", k), self._make_rival_map)
+
+    def rival_lengths(self, k: int) -> Floats:
+        """``‖ā_j‖`` of the rivals of class index ``k``."""
+        return self._kept(("lengths", k), lambda k: norms(self.A[self.rivals(k)] - self.A[k]))
+
+    def _kept(self, key: tuple[str, int], make: Callable[[int], Any]) -> Any:
+        found = self._per_target.get(key)
+        if found is None:
+            if len(self._per_target) >= max(1, 3 * CACHE_BYTES // (8 * self.n_classes**2)):
+                self._per_target.pop(next(iter(self._per_target)))
+            found = self._per_target[key] = _frozen(make(key[1]))
+        return found
+
+    def _make_rival_map(self, k: int) -> Floats:
+        return (self.A[self.rivals(k)] - self.A[k]) @ self.rows.T
+
+    def _make_rival_gram(self, k: int) -> Floats:
+        if self.n_classes == 2:
+            return self.rows @ self.rows.T
+        rivals = self.rivals(k)
+        G = self.gram if self.rows is self.A else self.rows @ self.rows.T
+        own, size = G[rivals, k], np.diag(G)
+        gram = G[np.ix_(rivals, rivals)] - (own[:, None] + own) + G[k, k]
+        close = np.flatnonzero(np.diag(gram) < CANCELLATION * np.maximum(size[rivals], size[k]))
+        if close.size:
+            difference = self.A[rivals] - self.A[k]
+            exact = difference[close] @ difference.T
+            gram[close], gram[:, close] = exact, exact.T
+        return gram
+
+    # ---- a value like any other ----
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Model):
+            return NotImplemented
+        mine, theirs = self.scaling, other.scaling
+        return (
+            np.array_equal(self.A, other.A)
+            and np.array_equal(self.b, other.b)
+            and self._index == other._index
+            and self.feature_names == other.feature_names
+            and (mine is None) == (theirs is None)
+            and (
+                mine is None
+                or theirs is None
+                or (np.array_equal(mine.shift, theirs.shift) and np.array_equal(mine.scale, theirs.scale))
+            )
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.A.shape, self.b.tobytes()))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (self.A, self.b, self.classes, self.feature_names, self.scaling)
+
+    def __repr__(self) -> str:
+        labels = self.classes.tolist()
+        shown = repr(labels) if len(labels) <= 10 else f"[{labels[0]!r}, {labels[1]!r}, …, {labels[-1]!r}]"
+        return f"Model(K={self.n_classes}, D={self.n_features}, classes={shown})"
+
+
+def _rebuild(A: Floats, b: Floats, classes: np.ndarray, names: tuple[str, ...] | None, scaling: Scaling | None) -> Model:
+    return Model(A, b, classes, names, scaling=scaling)
+
+
+def _frozen(array: Floats) -> Floats:
+    array.flags.writeable = False
+    return array
+
+
+def _centred_gram(G: Floats) -> Floats:
+    """The Gram matrix of the rows less their mean."""
+    mean = G.mean(axis=0)
+    return G - (mean[:, None] + mean) + mean.mean()
+
+
+def _read_only(value: ArrayLike, name: str, ndim: int) -> Floats:
+    """A C-contiguous float64 copy that nobody can change, checked for shape and finiteness."""
+    try:
+        array = np.array(value, dtype=np.float64, order="C")
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{name} must be an array of numbers; got {type(value).__name__} ({error})") from None
+    if array.ndim != ndim:
+        raise InputError(f"{name} must have {ndim} dimension{'s'[: ndim > 1]}; got an array of shape {array.shape}")
+    if not np.isfinite(array).all():
+        where = ", ".join(map(str, np.argwhere(~np.isfinite(array))[0]))
+        raise InputError(f"{name} must be finite; {name}[{where}] is {array[~np.isfinite(array)][0]}")
+    return _frozen(array)
+
+
+def _labels(classes: Sequence[Hashable] | np.ndarray) -> np.ndarray:
+    """Labels as a one-dimensional array, tuples and mixed types kept whole."""
+    if isinstance(classes, np.ndarray):
+        return classes.copy()
+    if len({type(label) for label in classes}) == 1 and isinstance(classes[0], (str, int, float)):
+        return np.array(list(classes))
+    labels = np.empty(len(classes), dtype=object)
+    labels[:] = list(classes)
+    return labels

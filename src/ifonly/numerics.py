@@ -1,0 +1,44 @@
+"""Softmax without overflow, and how much a sum of floating-point products can be off."""
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["EPS", "log_sum_exp", "norms", "softmax", "summation_error"]
+
+EPS = float(np.finfo(np.float64).eps)
+
+# A dot product of n terms is off by at most about n·u·Σ|aᵢxᵢ|, u = EPS/2, in whatever order it is summed. The bound is
+# all but reached by no real sum: rounding errors behave like a random walk, n ~ √n, and 32 standard deviations of
+# that walk are certainty. Up to n = 1024 the two agree and ours is the worst case; beyond, it is the 32σ bound, which at
+# n = 131 072 is eleven times smaller than the worst case.
+SIGMAS = 32.0
+
+
+def summation_error(n: int) -> float:
+    """Bound on the relative error of an ``n``-term dot product, relative to ``Σ|aᵢxᵢ|``."""
+    return 0.5 * EPS * (min(n, SIGMAS * math.sqrt(n)) + 2)
+
+
+def log_sum_exp(z: NDArray[np.float64]) -> NDArray[np.float64]:
+    """``ln Σⱼ exp(zⱼ)`` along the last axis; never overflows."""
+    top = z.max(axis=-1)
+    return top + np.log(np.exp(z - top[..., None]).sum(axis=-1))
+
+
+def softmax(z: NDArray[np.float64]) -> NDArray[np.float64]:
+    """``exp(zᵢ) / Σⱼ exp(zⱼ)`` along the last axis; never overflows."""
+    e = np.exp(z - z.max(axis=-1, keepdims=True))
+    return e / e.sum(axis=-1, keepdims=True)
+
+
+def norms(X: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Euclidean norm of each row, also where the squares overflow or underflow."""
+    squares = np.einsum("nd,nd->n", X, X)
+    out = np.sqrt(squares)
+    for n in np.flatnonzero(~np.isfinite(squares) | (squares < 1e-280)):
+        top = np.abs(X[n]).max(initial=0.0)
+        if 0.0 < top < np.inf:
+            out[n] = top * np.linalg.norm(X[n] / top)
+    return out

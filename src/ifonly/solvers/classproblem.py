@@ -1,0 +1,118 @@
+"""One source and one target as the solvers see them, and what they give back."""
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from ifonly.model import Model
+from ifonly.solvers.certify import Rounding
+from ifonly.solvers.logistic import logistic_root
+from ifonly.solvers.newton import MAX_ITER, Iteration, Outcome, newton
+from ifonly.solvers.spaces import Basis, Floats, Rivals, Space, rivals_softmax
+from ifonly.status import Status
+
+__all__ = ["ClassProblem", "Solution"]
+
+
+@dataclass(frozen=True, slots=True)
+class Solution:
+    """An answer in class space: ``x = x̄ + rowsᵀ coef``. D is nowhere in it."""
+
+    coef: Floats
+    proba: Floats
+    lam: float
+    distance: float
+    objective: float
+    grad_norm: float
+    n_iter: int
+    status: Status
+    history: tuple[Iteration, ...] = ()
+
+
+class ClassProblem:
+    """The inverse problem for class index ``k``, from ``z = rows @ x̄`` and ``‖x̄‖`` alone."""
+
+    def __init__(self, model: Model, z: Floats, source_norm: float, k: int) -> None:
+        self.model, self.k = model, k
+        self.margins: Floats = model.margins(z, k)
+        self.lengths: Floats = model.rival_lengths(k)
+        self.source_norm = source_norm
+
+    @cached_property
+    def rounding(self) -> Rounding:
+        """The allowance for rounding in this source's answers."""
+        return Rounding.of(self.model, self.source_norm)
+
+    def space(self, lam: float) -> Space:
+        """The coordinates to solve in."""
+        if self.model.dependent:
+            return Basis(self.model.rival_map(self.k), self.margins, lam)
+        return Rivals(self.model.rival_gram(self.k), self.margins, lam)
+
+    def solve(self, lam: float, *, start: Floats | None = None, tol: float | None = None, max_iter: int = MAX_ITER) -> Solution:
+        """Minimise E for one λ.
+
+        ``start``, if given, are margins to start from; the iterates are then the paper's (plain Newton).
+        """
+        space = self.space(lam)
+        if self.model.n_classes == 2 and start is None:
+            outcome = two_classes(space)
+        elif start is None:
+            outcome = newton(space, space.start(), tol=tol, max_iter=max_iter)
+        else:
+            at = space.source() if start is self.margins else space.near(start)
+            outcome = newton(space, at, tol=tol, order=2, max_iter=max_iter)
+        return self.finish(space, outcome, tol)
+
+    def finish(
+        self,
+        space: Space,
+        outcome: Outcome,
+        tol: float | None = None,
+        status: Status | None = None,
+        n_iter: int | None = None,
+    ) -> Solution:
+        """The outcome of a solver with its certificate, over all K classes."""
+        point, lam = outcome.point, space.lam
+        grad_norm = self.rounding.grad_norm(space, point, self.lengths)
+        if status is None:
+            if tol is not None and grad_norm <= tol:
+                status = Status.CONVERGED
+            elif outcome.precise or (tol is not None and point.grad_norm <= tol):
+                status = Status.EXACT  # the tolerance may lie below what rounding allows to prove
+            else:
+                status = Status.MAX_ITER
+        y = point.at if isinstance(space, Basis) else self.model.coefficients(point.at, self.k) / lam
+        return Solution(
+            y,
+            self.proba(point.p, point.p_target),
+            lam,
+            space.distance(point),
+            point.objective,
+            grad_norm,
+            len(outcome.history) if n_iter is None else n_iter,
+            status,
+            outcome.history,
+        )
+
+    def stay(self, status: Status) -> Solution:
+        """The source itself as the answer: it is nearest to itself, the limit of λ → ∞."""
+        p, p_target, loss = rivals_softmax(self.margins)
+        y = np.zeros(self.model.rows.shape[0])
+        return Solution(y, self.proba(p, p_target), math.inf, 0.0, loss, 0.0, 0, status)
+
+    def proba(self, p: Floats, p_target: float) -> Floats:
+        """All K probabilities from the rivals'."""
+        out = np.empty(self.model.n_classes)
+        out[self.model.rivals(self.k)] = p
+        out[self.k] = p_target
+        return out
+
+
+def two_classes(space: Space) -> Outcome:
+    """Theorem 4.2: the answer for K = 2 in closed form, ``q = 1 − p₁* = φ(‖w‖²/λ, −s̄)``."""
+    assert isinstance(space, Rivals)
+    q, _ = logistic_root(float(space.H[0, 0]), -float(space.margins[0]))
+    return Outcome(space.evaluate(np.array([q])), True, ())

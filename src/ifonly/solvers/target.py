@@ -1,0 +1,146 @@
+"""The probability form: the nearest x with p_k(x) ≥ τ.
+
+    min ½‖x − x̄‖²  subject to  −ln p_k(x) ≤ −ln τ
+
+is convex, and its solutions are those of the λ form: p_k(x*(λ)) falls as λ grows, and the answer is x*(λ) for the largest λ at
+which p_k ≥ τ. With Q = 1 − p_k, ``L(ln λ) = logit Q`` is increasing and all but concave, and its derivative comes from Newton's
+factor, so Newton on L comes to the root from the left without overshooting; a bracket catches the rest.
+
+Two promises are kept here, not hoped for:
+
+* *The label flips.* The user's own estimator will evaluate p_k at the rounded x, with sums in an order of its own. So the
+  goal for logit Q lies below logit(1 − τ) by as much as all that rounding can come to (`Rounding.of_estimator`).
+* *Unreachable means unreachable.* Any x with p_k(x) ≥ τ has ``(λ/2)‖x − x̄‖² ≥ E* + ln τ`` for every λ. When that puts x so
+  far away that float64 can no longer tell its classes apart, there is none, and the certificate of E* has proved it.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from ifonly.numerics import EPS
+from ifonly.solvers.classproblem import ClassProblem, Solution, two_classes
+from ifonly.solvers.newton import MAX_ITER, Outcome, newton
+from ifonly.solvers.spaces import Point, Space
+from ifonly.status import Status
+
+__all__ = ["Goal", "reach_probability"]
+
+MAX_STEPS = 100  # of the search for λ; four to six are usual
+LONGEST_STEP = math.log(1e4)  # where L is flat, Newton's step is no guide
+ROUGH = 1e-3  # inner solves are this good (δ of their last step, so 1e-9 in the margins) …
+NEAR = 1e-2  # … until logit Q is this near to the goal, then to the last digit
+LEAST_LAM = 1e-60  # relative to the first guess: from there on down only the exponent changes
+
+
+class Goal(NamedTuple):
+    """What logit(1 − p_k) has to be: at most ``top``, and no more than ``width`` below it."""
+
+    top: float
+    width: float
+
+    @classmethod
+    def of(cls, problem: ClassProblem, prob: float, reach: float) -> "Goal":
+        """So that whoever evaluates p_k at the rounded x, in whatever order, finds it ≥ prob."""
+        # A softmax of K terms is itself rounded. Rivals with a mass below EPS/4 vanish from it and it is 1.
+        mass = max((1 - prob) - prob * (problem.model.n_classes + 8) * EPS, EPS / 4)
+        logit = math.log(mass) - math.log1p(-mass)
+        rounding = problem.rounding.of_estimator(problem.margins, problem.lengths, reach)
+        return cls(logit - rounding, rounding + 8 * EPS * (abs(logit) + 1))
+
+    def distances(self, problem: ClassProblem) -> np.ndarray:
+        """For each rival, how far x must go to beat it alone: lower bounds on the distance."""
+        gaps = np.maximum(problem.margins - self.top, 0.0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where(gaps > 0, gaps / problem.lengths, 0.0)
+
+
+def reach_probability(problem: ClassProblem, prob: float, *, tol: float | None = None, max_iter: int = MAX_ITER) -> Solution:
+    """The nearest x with ``p_k(x) ≥ prob``, or the best there is, with status UNREACHABLE."""
+    here = problem.stay(Status.EXACT)
+    goal = Goal.of(problem, prob, 0.0)
+    if _logit(float(here.proba[problem.model.rivals(problem.k)].sum()), float(here.proba[problem.k])) <= goal.top:
+        return here
+    if not problem.lengths.any():  # no change of x changes any margin
+        return problem.stay(Status.UNREACHABLE)
+
+    first = lam = _first_lam(problem, goal)
+    space = problem.space(lam)
+    at = space.start()
+    low, high, met = 0.0, math.inf, None  # λ where the goal is met and where it is missed; the answer at the former
+    n_steps = n_iter = 0
+    while True:
+        # 1. Solve for this λ: roughly while far from the goal, to the last digit when near.
+        outcome = _solve(space, at, ROUGH, max_iter)
+        n_iter += len(outcome.history)
+        goal = Goal.of(problem, prob, space.reach(outcome.point, problem.rounding.row_norm))
+        miss = _logit_of(outcome.point) - goal.top
+        if abs(miss) < NEAR and not outcome.precise:
+            outcome = _solve(space, outcome.point.at, None, max_iter)
+            n_iter += len(outcome.history)
+            miss = _logit_of(outcome.point) - goal.top
+
+        # 2. There, or provably not to be reached?
+        if miss <= 0:
+            low, met = lam, (space, outcome)
+            if miss >= -goal.width:
+                break
+        else:
+            high = lam
+            if _out_of_reach(problem, space, outcome.point, prob) or lam < LEAST_LAM * first:
+                outcome = _solve(space, outcome.point.at, None, max_iter)
+                return problem.finish(space, outcome, tol, Status.UNREACHABLE, n_iter)
+
+        n_steps += 1
+        if n_steps == MAX_STEPS:
+            break
+
+        # 3. Newton on L(ln λ), aimed at the middle of the goal, inside the bracket.
+        tangent, ds = (outcome.factor or space.factor(outcome.point)).tangent()
+        rate = float(outcome.point.p @ ds) / float(outcome.point.p.sum())
+        step = -(miss + 0.5 * goal.width) / rate if rate > 0 else -LONGEST_STEP
+        new = lam * math.exp(min(max(step, -LONGEST_STEP), LONGEST_STEP))
+        if not low < new < high:
+            new = math.sqrt(low) * math.sqrt(high) if low > 0 else high * math.exp(-LONGEST_STEP)
+            if not low < new < high:
+                break  # the bracket is closed: no λ between
+        at = outcome.point.at + math.log(new / lam) * tangent
+        lam, space = new, space.at(new)
+
+    if met is None:
+        return problem.finish(space, outcome, tol, Status.MAX_ITER, n_iter)
+    return problem.finish(*met, tol, None, n_iter)
+
+
+def _solve(space: Space, at: np.ndarray, close: float | None, max_iter: int) -> Outcome:
+    return two_classes(space) if len(space.margins) == 1 else newton(space, at, close=close, max_iter=max_iter)
+
+
+def _first_lam(problem: ClassProblem, goal: Goal) -> float:
+    """λ of the two-class problem with the rival that is hardest to beat: x moves by Q·‖ā_j‖/λ to make up its margin."""
+    distances = goal.distances(problem)
+    j = int(np.where(np.isfinite(distances), distances, -1.0).argmax())
+    mass = 1 / (1 + math.exp(-goal.top)) if goal.top > -700 else math.exp(goal.top)
+    length = float(problem.lengths[j]) or float(problem.lengths.max())
+    return mass * length**2 / max(float(problem.margins[j]) - goal.top, 0.1)
+
+
+def _out_of_reach(problem: ClassProblem, space: Space, point: Point, prob: float) -> bool:
+    """Whether any x with p_k ≥ prob is so far away that a margin there is rounding and nothing else."""
+    gap = problem.rounding.grad_norm(space, point, problem.lengths) ** 2 / (2 * space.lam)
+    excess = point.objective - gap + math.log(prob)
+    if excess <= 0:
+        return False
+    return problem.rounding.of_margins(problem.margins, math.sqrt(2 * excess / space.lam)) > 1
+
+
+def _logit_of(point: Point) -> float:
+    """logit(1 − p_k)."""
+    return _logit(float(point.p.sum()), point.p_target)
+
+
+def _logit(mass: float, rest: float) -> float:
+    if mass == 0.0:
+        return -math.inf
+    return math.log(mass) - math.log(rest) if rest > 0.0 else math.inf

@@ -1,0 +1,37 @@
+"""How a solve ended."""
+
+from enum import IntEnum
+
+__all__ = ["Status"]
+
+
+class Status(IntEnum):
+    """How a solve ended; ``message`` says it in words, ``ok`` whether the answer is the optimum.
+
+    An integer, so that the statuses of a million rows are one small array: ``(cfs.status == Status.EXACT).all()``.
+    """
+
+    EXACT = 0
+    CONVERGED = 1
+    MAX_ITER = 2
+    UNREACHABLE = 3
+    INVALID = 4
+
+    @property
+    def message(self) -> str:
+        """What happened and, where something can be done about it, what."""
+        return _MESSAGES[self]
+
+    @property
+    def ok(self) -> bool:
+        """Whether the answer is the optimum, to its certificate."""
+        return self <= Status.CONVERGED
+
+
+_MESSAGES = {
+    Status.EXACT: "optimal to working precision: no further digit can be had in float64",
+    Status.CONVERGED: "optimal to the tolerance that was asked for",
+    Status.MAX_ITER: "stopped at the iteration limit; the certificate says how good it is; raise max_iter or loosen tol",
+    Status.UNREACHABLE: "no input reaches the wanted probability; the answer is the best that was found; lower prob",
+    Status.INVALID: "the source is not a finite input; mend or drop the row",
+}
