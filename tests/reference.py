@@ -52,10 +52,10 @@ def optimum(A, b, x, k, lam) -> Optimum:
             e = [mp.exp(v - top) for v in s]
             total = mp.exp(-top) + mp.fsum(e)
             p = mp.matrix([v / total for v in e])
-            return p, mp.fdot(q, Hq) / 2 + top + mp.log(total)
+            return p, mp.fdot(q, Hq) / 2 + top + mp.log(total), mp.exp(-top) / total
 
         q = mp.matrix(n, 1)
-        p, E = state(q)
+        p, E, p_target = state(q)
         for _ in range(400):
             r = p - q
             J = mp.matrix(n, n)
@@ -67,7 +67,7 @@ def optimum(A, b, x, k, lam) -> Optimum:
             t = mp.mpf(1)
             while True:
                 new = q + t * step
-                p_new, E_new = state(new)
+                p_new, E_new, p_target = state(new)
                 if E_new <= E + (1 + abs(E)) * mp.mpf(10) ** (5 - DIGITS):
                     break
                 t /= 2
@@ -78,7 +78,7 @@ def optimum(A, b, x, k, lam) -> Optimum:
         else:
             raise RuntimeError("the reference did not converge")
         answer = [source[d] - mp.fsum(q[i] * diff[i][d] for i in range(n)) / lam for d in range(D)]
-        return Optimum(answer, E, 1 - mp.fsum(p))
+        return Optimum(answer, E, p_target)
 
 
 def gradient_norm(A, b, x, source, k, lam) -> float:
@@ -123,3 +123,14 @@ def dual_root(a: float, c: float) -> tuple[mp.mpf, mp.mpf]:
             high -= (high + softplus(y + c) - mp.log(a)) / (1 + y / (1 + mp.exp(-(y + c))))
         t = mp.exp(high) / a
         return t, 1 - t
+
+
+def objective(A, b, x, source, k, lam) -> mp.mpf:
+    """E(x) at the given float64 ``x``, in 50 digits."""
+    with mp.workdps(DIGITS):
+        K, _ = np.shape(A)
+        point = [mp.mpf(float(v)) for v in x]
+        z = [mp.fdot([mp.mpf(float(v)) for v in A[j]], point) + mp.mpf(float(b[j])) for j in range(K)]
+        top = max(z)
+        square = mp.fsum((a - mp.mpf(float(s))) ** 2 for a, s in zip(point, source, strict=True))
+        return mp.mpf(float(lam)) / 2 * square + top + mp.log(mp.fsum(mp.exp(v - top) for v in z)) - z[k]

@@ -116,8 +116,7 @@ class Problem:
                 u = A @ v
                 return lam * v + A.T @ (p * (u - p @ u))  # A for Ā: S annihilates what is common to all rows
 
-            def _adjoint(self) -> "Hessian":
-                return self
+            _rmatvec = _matvec
 
         return Hessian(np.float64, (self.model.n_features, self.model.n_features))
 

@@ -287,8 +287,15 @@ def start_from_pairs(H: Floats, margins: Floats, steps: int = PAIRS) -> Floats:
 
 
 def _cholesky(M: Floats) -> Floats:
+    """The factor of M, which is positive definite but for rounding; where rounding wins, of M plus that rounding.
+
+    M_jj = 1 + v_j²(H_jj − …) cancels where p_j is all but 1 and H is huge. Any M above the true one gives a descent
+    direction, and the cancellation is gone as soon as x leaves that corner.
+    """
     # M is symmetric, so its transpose, which LAPACK can use in place, is M.
-    chol, info = dpotrf(M.T, lower=1, clean=0, overwrite_a=1)
-    if info != 0:
-        raise np.linalg.LinAlgError(f"Newton's matrix is not positive definite in floating point (dpotrf: {info})")
+    chol, info = dpotrf(M.T, lower=1, clean=0)
+    rounding = EPS * float(np.abs(M).max())
+    while info != 0:
+        rounding *= 16
+        chol, info = dpotrf(M.T + rounding * np.eye(len(M)), lower=1, clean=0)
     return chol
