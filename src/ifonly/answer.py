@@ -80,6 +80,28 @@ class Counterfactual:
     sources: Sources
     row: int
 
+    @classmethod
+    def of(
+        cls, solution: Solution, model: Model, sources: Sources, k: int, *, prob: float | None, row: int = 0
+    ) -> "Counterfactual":
+        """A solver's answer for class index ``k`` and one of the sources."""
+        return cls(
+            model,
+            model.label(k),
+            prob,
+            solution.lam,
+            solution.coef,
+            solution.proba,
+            solution.distance,
+            solution.objective,
+            solution.grad_norm,
+            solution.n_iter,
+            solution.status,
+            solution.history,
+            sources,
+            row,
+        )
+
     @property
     def source(self) -> Floats:
         """The input it is the answer for, (D,)."""
@@ -93,7 +115,7 @@ class Counterfactual:
     @cached_property
     def x(self) -> Floats:
         """The answer, (D,)."""
-        return self.sources.moved(self.row, self.model.rows.T @ self.coef)
+        return self.sources.moved(self.row, self.coef)
 
     @property
     def gap(self) -> float:
@@ -173,24 +195,9 @@ class _Answers:
         n = len(self)
         if not -n <= i < n:
             raise IndexError(f"there are {n} answers; got index {i}")
-        i %= n
-        rows = self.rows
-        return Counterfactual(
-            self.model,
-            self.model.label(rows.target[i]),
-            None if self.prob is None else float(self.prob[i]),
-            float(rows.lam[i]),
-            rows.coef[i],
-            rows.proba[i],
-            float(rows.distance[i]),
-            float(rows.objective[i]),
-            float(rows.grad_norm[i]),
-            int(rows.n_iter[i]),
-            Status(int(rows.status[i])),
-            rows.history[i],
-            self.sources,
-            self._source_row(i),
-        )
+        prob = None if self.prob is None else float(self.prob[i])
+        row = self._source_row(i % n)
+        return Counterfactual.of(self.rows.solution(i), self.model, self.sources, int(self.rows.target[i]), prob=prob, row=row)
 
     def __iter__(self) -> Iterator[Counterfactual]:
         return (self[i] for i in range(len(self)))
@@ -323,17 +330,13 @@ class Path(_Answers):
         """The exact answer for any λ."""
         if not 0 < lam < np.inf:
             raise InputError(f"lam must be a number > 0; got {lam}")
-        return self._exact(self.problem.solve(lam), None)
+        return Counterfactual.of(self.problem.solve(lam), self.model, self.sources, self.problem.k, prob=None)
 
     def at_prob(self, prob: float) -> Counterfactual:
         """The exact nearest answer with ``p(target) ≥ prob``."""
         if not 0 < prob < 1:
             raise InputError(f"prob must lie strictly between 0 and 1; got {prob}")
-        return self._exact(reach_probability(self.problem, prob), np.array([prob]))
-
-    def _exact(self, solution: Solution, prob: Floats | None) -> Counterfactual:
-        rows = Rows.gather(self.model, np.array([self.problem.k]), [solution])
-        return Counterfactuals(self.model, self.sources, rows, prob)[0]
+        return Counterfactual.of(reach_probability(self.problem, prob), self.model, self.sources, self.problem.k, prob=prob)
 
     def __repr__(self) -> str:
         p = self.proba[:, self.problem.k]

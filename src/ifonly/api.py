@@ -9,8 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from ifonly.adopt import as_model
 from ifonly.answer import Counterfactual, Counterfactuals, Path
 from ifonly.errors import InputError
-from ifonly.kernels import Rows, solve_rows
-from ifonly.kernels.loop import NEAREST
+from ifonly.kernels import NEAREST, Rows, solve_row, solve_rows
 from ifonly.model import Model
 from ifonly.solvers.classproblem import ClassProblem
 from ifonly.solvers.newton import MAX_ITER
@@ -96,18 +95,30 @@ def invert(
     if tol is not None and not tol > 0:
         raise InputError(f"tol must be a number > 0; got {tol}")
     sources = Sources.read(model, x)
-    N = len(sources)
-    lams = _per_row(lam, "lam", N, sources.single, np.inf)
-    probs = _per_row(prob, "prob", N, sources.single, 1.0)
-    targets = _targets(model, target, N, sources.single)
     Z, lengths = sources.project()
-    if sources.single and not np.isfinite(Z[0]).all():
-        raise sources.reject(0)
-    rows = solve_rows(
-        model, Z, lengths, targets, lam=lams, prob=probs, start=_start(model, start, Z), tol=tol, max_iter=max_iter
-    )
-    answers = Counterfactuals(model, sources, rows, probs)
-    return answers[0] if sources.single else answers
+    starts = _start(model, start, Z)
+    if sources.single:
+        if not np.isfinite(Z[0]).all():
+            raise sources.reject(0)
+        wanted = None if prob is None else _number(prob, "prob", 1.0)
+        k, solution = solve_row(
+            model,
+            Z[0],
+            float(lengths[0]),
+            _target(model, target),
+            lam=None if lam is None else _number(lam, "lam", np.inf),
+            prob=wanted,
+            start=None if starts is None else starts[0],
+            tol=tol,
+            max_iter=max_iter,
+        )
+        return Counterfactual.of(solution, model, sources, k, prob=wanted)
+    N = len(sources)
+    lams = _per_row(lam, "lam", N, np.inf)
+    probs = _per_row(prob, "prob", N, 1.0)
+    targets = _targets(model, target, N)
+    rows = solve_rows(model, Z, lengths, targets, lam=lams, prob=probs, start=starts, tol=tol, max_iter=max_iter)
+    return Counterfactuals(model, sources, rows, probs)
 
 
 def path(
@@ -147,7 +158,7 @@ def path(
     Z, lengths = sources.project()
     if not np.isfinite(Z[0]).all():
         raise sources.reject(0)
-    k = int(_targets(model, target, 1, single=True)[0])
+    k = _target(model, target)
     if k == NEAREST:
         k = model.class_index(invert(model, x, None).target)
     problem = ClassProblem(model, Z[0], float(lengths[0]), k)
@@ -156,28 +167,35 @@ def path(
     return Path(model, sources, rows, None, problem)
 
 
-def _per_row(value: ArrayLike | None, name: str, N: int, single: bool, limit: float) -> NDArray[np.float64] | None:
-    """One number for all rows, or one per row, as an array of N; checked to lie strictly between 0 and ``limit``."""
+def _number(value: Any, name: str, limit: float) -> float:
+    """One number, checked to lie strictly between 0 and ``limit``."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        raise InputError(f"{name} must be one number; got {value!r}") from None
+    if not 0 < number < limit:
+        expected = "a number > 0" if limit == np.inf else "strictly between 0 and 1"
+        raise InputError(f"{name} must be {expected}; got {number}")
+    return number
+
+
+def _per_row(value: ArrayLike | None, name: str, N: int, limit: float) -> NDArray[np.float64] | None:
+    """One number for all rows, or one per row, as an array of N."""
     if value is None:
         return None
-    try:
-        values = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InputError(f"{name} must be a number; got {value!r}") from None
-    if values.ndim > (0 if single else 1) or values.size not in (1, N):
-        raise InputError(f"{name} must be one number{'' if single else f' or {N}, one per row'}; got shape {values.shape}")
-    bad = ~((values > 0) & (values < limit))
-    if bad.any():
-        expected = "a number > 0" if limit == np.inf else "strictly between 0 and 1"
-        raise InputError(f"{name} must be {expected}; got {values[bad].ravel()[0]}")
-    return np.broadcast_to(values.ravel(), N) if values.size != N else values.reshape(N)
+    if np.ndim(value) == 0:
+        return np.full(N, _number(value, name, limit))
+    values = [_number(v, name, limit) for v in np.ravel(value)]
+    if np.ndim(value) > 1 or len(values) != N:
+        raise InputError(f"{name} must be one number or {N}, one per row; got an array of shape {np.shape(value)}")
+    return np.array(values)
 
 
-def _targets(model: Model, target: Any, N: int, single: bool) -> NDArray[np.intp]:
+def _targets(model: Model, target: Any, N: int) -> NDArray[np.intp]:
     """Class indices, one per row, from a label, N labels, None, "other" or "opposite"."""
     if hasattr(target, "to_numpy"):
         target = target.to_numpy()
-    if not single and isinstance(target, (Sequence, np.ndarray)) and not isinstance(target, (str, tuple)):
+    if isinstance(target, (Sequence, np.ndarray)) and not isinstance(target, (str, tuple)):
         if len(target) != N:
             raise InputError(f"target must be one label or {N}, one per row; got {len(target)}")
         return np.array([_target(model, label) for label in target], dtype=np.intp)

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 __all__ = ["EPS", "log_sum_exp", "norms", "softmax", "summation_error"]
 
+TINY_SQUARE = 1e-280  # below, squares lose digits to underflow
 EPS = float(np.finfo(np.float64).eps)
 
 # A dot product of n terms is off by at most about n·u·Σ|aᵢxᵢ|, u = EPS/2, in whatever order it is summed. The bound is
@@ -35,9 +36,13 @@ def softmax(z: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def norms(X: NDArray[np.float64]) -> NDArray[np.float64]:
     """Euclidean norm of each row, also where the squares overflow or underflow."""
+    if len(X) == 1:  # a dot product is quicker than einsum, and one row is the common case
+        square = float(X[0] @ X[0])
+        if TINY_SQUARE < square < math.inf:
+            return np.array([math.sqrt(square)])
     squares = np.einsum("nd,nd->n", X, X)
     out = np.sqrt(squares)
-    for n in np.flatnonzero(~np.isfinite(squares) | (squares < 1e-280)):
+    for n in np.flatnonzero(~((squares > TINY_SQUARE) & (squares < np.inf))):
         top = np.abs(X[n]).max(initial=0.0)
         if 0.0 < top < np.inf:
             out[n] = top * np.linalg.norm(X[n] / top)

@@ -81,10 +81,14 @@ class Sources:
         """All rows in the user's units, dense."""
         return self.rows.toarray() if _is_sparse(self.rows) else self.rows
 
-    def moved(self, n: int, change: Floats) -> Floats:
-        """Row ``n`` in the user's units after a change in the classifier's."""
-        scaling = self.model.scaling
-        return self.dense(n) + (change if scaling is None else change * scaling.scale)
+    def moved(self, n: int, coef: Floats) -> Floats:
+        """Row ``n`` after the change ``rowsᵀ coef``, in the user's units: the second and last pass over ``A``."""
+        rows = self.model.rows
+        change = coef[0] * rows[0] if len(rows) == 1 else rows.T @ coef
+        if self.model.scaling is not None:
+            change *= self.model.scaling.scale
+        change += self.dense(n)
+        return change
 
     def project(self) -> tuple[Floats, Floats]:
         """``Z = X rowsᵀ`` (N×R) and ``‖x̄‖`` (N), both in the classifier's units.
@@ -98,7 +102,8 @@ class Sources:
             Z = X @ model.columns
             lengths = np.sqrt(np.asarray(X.multiply(X).sum(axis=1))).ravel()
         elif len(X) == 1:  # gemv, twice as fast as gemm with one row
-            Z = (model.rows @ X[0])[None]
+            row = X[0]
+            Z = np.array([[model.rows[0] @ row]]) if len(model.rows) == 1 else (model.rows @ row)[None]
             lengths = norms(X)
         else:
             Z = X @ model.rows.T

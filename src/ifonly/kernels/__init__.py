@@ -4,6 +4,6 @@ A kernel is a function with the signature of `loop.solve_rows`. It is given ``Z 
 index each is to reach (−1: the nearest other), and per row either λ or a probability, and returns `Rows`.
 """
 
-from ifonly.kernels.loop import Rows, solve_rows
+from ifonly.kernels.loop import NEAREST, Rows, solve_row, solve_rows
 
-__all__ = ["Rows", "solve_rows"]
+__all__ = ["NEAREST", "Rows", "solve_row", "solve_rows"]

@@ -8,11 +8,11 @@ from numpy.typing import NDArray
 from ifonly.model import Model
 from ifonly.solvers.classproblem import ClassProblem, Solution
 from ifonly.solvers.nearest import nearest_class
-from ifonly.solvers.newton import Iteration
+from ifonly.solvers.newton import MAX_ITER, Iteration
 from ifonly.solvers.target import reach_probability
 from ifonly.status import Status
 
-__all__ = ["NEAREST", "Rows", "solve_rows"]
+__all__ = ["NEAREST", "Rows", "solve_row", "solve_rows"]
 
 Floats = NDArray[np.float64]
 
@@ -34,6 +34,20 @@ class Rows:
     status: NDArray[np.int8]
     history: tuple[tuple[Iteration, ...], ...]
 
+    def solution(self, i: int) -> Solution:
+        """One of them."""
+        return Solution(
+            self.coef[i],
+            self.proba[i],
+            float(self.lam[i]),
+            float(self.distance[i]),
+            float(self.objective[i]),
+            float(self.grad_norm[i]),
+            int(self.n_iter[i]),
+            Status(int(self.status[i])),
+            self.history[i],
+        )
+
     @classmethod
     def gather(cls, model: Model, targets: NDArray[np.intp], solutions: list[Solution | None]) -> "Rows":
         """From single answers; None, a row that could not be solved, becomes NaN."""
@@ -54,6 +68,34 @@ class Rows:
         )
 
 
+def solve_row(
+    model: Model,
+    z: Floats,
+    source_norm: float,
+    k: int,
+    *,
+    lam: float | None,
+    prob: float | None,
+    start: Floats | None = None,
+    tol: float | None = None,
+    max_iter: int = MAX_ITER,
+) -> tuple[int, Solution]:
+    """Solve one row, for class index ``k`` or the nearest other; ``start``, if given, is ``rows @ x₀``."""
+
+    def solve(problem: ClassProblem) -> Solution:
+        if prob is not None:
+            return reach_probability(problem, prob, tol=tol, max_iter=max_iter)
+        assert lam is not None
+        at = None
+        if start is not None:
+            at = problem.margins if np.array_equal(start, z) else model.margins(start, problem.k)
+        return problem.solve(lam, start=at, tol=tol, max_iter=max_iter)
+
+    if k == NEAREST:
+        return nearest_class(model, z, source_norm, solve, lam=lam, prob=prob)
+    return k, solve(ClassProblem(model, z, source_norm, k))
+
+
 def solve_rows(
     model: Model,
     Z: Floats,
@@ -64,33 +106,25 @@ def solve_rows(
     prob: Floats | None,
     start: Floats | None = None,
     tol: float | None = None,
-    max_iter: int,
+    max_iter: int = MAX_ITER,
 ) -> Rows:
-    """Solve every row; ``start``, if given, holds ``x₀ rowsᵀ`` of the points to start from. A row of Z that is not finite
-    is INVALID.
-    """
+    """`solve_row` for every row; one of Z that is not finite is INVALID."""
     targets = targets.copy()
     solutions: list[Solution | None] = []
-    for n in range(len(Z)):
-        lam_n = None if lam is None else float(lam[n])
-        prob_n = None if prob is None else float(prob[n])
-
-        def solve(problem: ClassProblem, n: int = n, lam: float | None = lam_n, prob: float | None = prob_n) -> Solution:
-            if prob is not None:
-                return reach_probability(problem, prob, tol=tol, max_iter=max_iter)
-            assert lam is not None
-            at = None
-            if start is not None:
-                same = np.array_equal(start[n], Z[n])
-                at = problem.margins if same else model.margins(start[n], problem.k)
-            return problem.solve(lam, start=at, tol=tol, max_iter=max_iter)
-
-        if not np.isfinite(Z[n]).all():
+    for n, z in enumerate(Z):
+        if not np.isfinite(z).all():
             solutions.append(None)
-        elif targets[n] == NEAREST:
-            k, solution = nearest_class(model, Z[n], float(source_norms[n]), solve, lam=lam_n, prob=prob_n)
-            targets[n] = k
-            solutions.append(solution)
-        else:
-            solutions.append(solve(ClassProblem(model, Z[n], float(source_norms[n]), int(targets[n]))))
+            continue
+        targets[n], solution = solve_row(
+            model,
+            z,
+            float(source_norms[n]),
+            int(targets[n]),
+            lam=None if lam is None else float(lam[n]),
+            prob=None if prob is None else float(prob[n]),
+            start=None if start is None else start[n],
+            tol=tol,
+            max_iter=max_iter,
+        )
+        solutions.append(solution)
     return Rows.gather(model, targets, solutions)

@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
@@ -38,12 +37,7 @@ class ClassProblem:
         self.model, self.k = model, k
         self.margins: Floats = model.margins(z, k)
         self.lengths: Floats = model.rival_lengths(k)
-        self.source_norm = source_norm
-
-    @cached_property
-    def rounding(self) -> Rounding:
-        """The allowance for rounding in this source's answers."""
-        return Rounding.of(self.model, self.source_norm)
+        self.rounding = Rounding.of(model, source_norm)
 
     def space(self, lam: float) -> Space:
         """The coordinates to solve in."""

@@ -17,9 +17,9 @@ from ifonly.solvers.spaces import Floats
 
 __all__ = ["follow"]
 
-Knot = tuple[float, Floats, Floats]  # ln λ, coordinates of the answer, their derivative along ln λ
+Knot = tuple[float, Floats, Floats]  # ln λ, the change (q/λ or ξ), its derivative along ln λ
 
-KNOTS = 3  # answers that the polynomial goes through: 2 leave 1.9 iterations per λ (MNIST, default λ), 3 1.3, 4 1.4
+KNOTS = 3  # answers that the polynomial goes through: 2 leave 1.5 iterations per λ (MNIST, default λ), 3 1.3, 4 1.4
 REACH = 0.5  # steps in ln λ longer than this are beyond a polynomial; up to twice that the tangent serves
 
 
@@ -34,9 +34,10 @@ def follow(
     for i in sorted(range(len(lams)), key=lambda i: -lams[i]):
         space = problem.space(lams[i])
         guess = carry_on(knots, math.log(lams[i]))
-        outcome = newton(space, space.start() if guess is None else guess, tol=tol, max_iter=max_iter)
+        at = space.start() if guess is None else space.from_knot(guess)
+        outcome = newton(space, at, tol=tol, max_iter=max_iter)
         factor = outcome.factor or space.factor(outcome.point)
-        knots = [*knots[1 - KNOTS :], (math.log(lams[i]), outcome.point.at, factor.tangent()[0])]
+        knots = [*knots[1 - KNOTS :], (math.log(lams[i]), *space.knot(outcome.point, factor.tangent()[0]))]
         solutions[i] = problem.finish(space, outcome, tol)
     return [solutions[i] for i in range(len(lams))]
 

@@ -100,6 +100,14 @@ class Rivals:
         grad_norm = math.sqrt(self.lam * max(float(r @ slope), 0.0))
         return Point(q, p, p_target, float(0.5 * (q @ moved)) + loss, grad_norm, r, slope, moved)
 
+    def knot(self, point: Point, tangent: Floats) -> tuple[Floats, Floats]:
+        """The change that an answer makes, ``q/λ``, and its derivative along ln λ: smoother than q, which falls like λ."""
+        return point.at / self.lam, (tangent - point.at) / self.lam
+
+    def from_knot(self, change: Floats) -> Floats:
+        """Coordinates from a change as in `knot`."""
+        return change * self.lam
+
     def factor(self, point: Point) -> "RivalsFactor":
         """Newton's matrix at a point, factorised."""
         return RivalsFactor(self.H, point)
@@ -192,6 +200,14 @@ class Basis:
         descent = -(self.lam * xi + self.L.T @ p)
         grad_norm = math.sqrt(float(descent @ descent))
         return Point(xi, p, p_target, 0.5 * self.lam * float(xi @ xi) + loss, grad_norm, descent, descent, moved)
+
+    def knot(self, point: Point, tangent: Floats) -> tuple[Floats, Floats]:
+        """The change that an answer makes, ξ, and its derivative along ln λ."""
+        return point.at, tangent
+
+    def from_knot(self, change: Floats) -> Floats:
+        """Coordinates from a change as in `knot`."""
+        return change
 
     def factor(self, point: Point) -> "BasisFactor":
         """Newton's matrix at a point, factorised."""
