@@ -69,9 +69,13 @@ def _classifier(estimator: Any, scaling: Affine | None, names: Any) -> Model:
         raise UnsupportedModelError(f"{type(estimator).__name__} is not fitted; call fit first")
     coef, intercept = _dense(estimator.coef_), np.broadcast_to(estimator.intercept_, len(estimator.coef_))
     classes = estimator.classes_
-    if len(coef) > 1 and (
-        getattr(estimator, "multi_class", "auto") == "ovr" or getattr(estimator, "solver", "") == "liblinear"
-    ):
+    multi_class = getattr(estimator, "multi_class", "auto")  # before scikit-learn 1.8
+    if len(coef) == 1 and multi_class == "multinomial":
+        raise UnsupportedModelError(
+            f'{type(estimator).__name__} was fitted with multi_class="multinomial" on two classes, which scikit-learn '
+            "evaluates at twice the logit; fit it with the default"
+        )
+    if len(coef) > 1 and (multi_class == "ovr" or getattr(estimator, "solver", "") == "liblinear"):
         raise UnsupportedModelError(
             f"{type(estimator).__name__} was fitted one-vs-rest on {len(classes)} classes: its normalised probabilities are "
             "not a softmax. Fit it with a multinomial solver such as lbfgs"

@@ -79,10 +79,19 @@ class Counterfactual:
     history: tuple[Iteration, ...]
     sources: Sources
     row: int
+    made: np.ndarray | None
 
     @classmethod
     def of(
-        cls, solution: Solution, model: Model, sources: Sources, k: int, *, prob: float | None, row: int = 0
+        cls,
+        solution: Solution,
+        model: Model,
+        sources: Sources,
+        k: int,
+        *,
+        prob: float | None,
+        row: int = 0,
+        made: np.ndarray | None = None,
     ) -> "Counterfactual":
         """A solver's answer for class index ``k`` and one of the sources."""
         return cls(
@@ -100,6 +109,7 @@ class Counterfactual:
             solution.history,
             sources,
             row,
+            made,
         )
 
     @property
@@ -115,7 +125,7 @@ class Counterfactual:
     @cached_property
     def x(self) -> Floats:
         """The answer, (D,)."""
-        return self.sources.moved(self.row, self.coef)
+        return self.sources.moved(self.row, self.coef) if self.made is None else self.made
 
     @property
     def gap(self) -> float:
@@ -189,15 +199,15 @@ class _Answers:
     prob: Floats | None
 
     def __len__(self) -> int:
-        return len(self.rows.lam)
+        return len(self.rows)
 
     def __getitem__(self, i: int) -> Counterfactual:
         n = len(self)
         if not -n <= i < n:
             raise IndexError(f"there are {n} answers; got index {i}")
         prob = None if self.prob is None else float(self.prob[i])
-        row = self._source_row(i % n)
-        return Counterfactual.of(self.rows.solution(i), self.model, self.sources, int(self.rows.target[i]), prob=prob, row=row)
+        solution, k, row = self.rows.solution(i), int(self.rows.target[i]), self._source_row(i % n)
+        return Counterfactual.of(solution, self.model, self.sources, k, prob=prob, row=row, made=self._made(i))
 
     def __iter__(self) -> Iterator[Counterfactual]:
         return (self[i] for i in range(len(self)))
@@ -205,8 +215,11 @@ class _Answers:
     def _source_row(self, i: int) -> int:
         return i
 
+    def _made(self, i: int) -> np.ndarray | None:
+        return None
+
     @cached_property
-    def x(self) -> Floats:
+    def x(self) -> np.ndarray:
         """The answers, (N, D)."""
         change = self.coef @ self.model.rows
         return self.source + (change if self.model.scaling is None else change * self.model.scaling.scale)
@@ -276,11 +289,35 @@ class _Answers:
         return ", ".join(f"{n} {Status(int(code)).name}" for code, n in zip(codes, counts, strict=True))
 
 
+@dataclass(frozen=True, repr=False, eq=False)
 class Counterfactuals(_Answers):
     """N answers: the fields of :class:`Counterfactual` with a leading axis; ``cfs[i]`` is one of them.
 
-    ``x`` and ``delta`` are (N, D) arrays made when first read; for very many rows read ``cfs[i].x`` instead.
+    ``x`` and ``delta`` are (N, D) arrays made when first read; for very many rows give ``out=`` to :func:`invert`, or read
+    ``cfs[i].x``. With ``target="all"`` there are N·K answers, those for source n at n·K … n·K + K − 1.
     """
+
+    per_source: int = 1
+    out: np.ndarray | None = None
+
+    def _source_row(self, i: int) -> int:
+        return i // self.per_source
+
+    def _made(self, i: int) -> np.ndarray | None:
+        return None if self.out is None else self.out[i]
+
+    @cached_property
+    def x(self) -> np.ndarray:
+        """The answers, (N, D)."""
+        if self.out is not None:
+            return self.out[: len(self)]
+        return super().x
+
+    @property
+    def source(self) -> Floats:
+        """The inputs, (N, D)."""
+        table = self.sources.table()
+        return table if self.per_source == 1 else np.repeat(table, self.per_source, axis=0)
 
     @property
     def target(self) -> np.ndarray:

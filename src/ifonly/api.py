@@ -1,20 +1,23 @@
 """The two questions: `invert` for an answer, `path` for all of them along λ."""
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from ifonly.adopt import as_model
 from ifonly.answer import Counterfactual, Counterfactuals, Path
 from ifonly.errors import InputError
-from ifonly.kernels import NEAREST, Rows, solve_row, solve_rows
+from ifonly.kernels import Rows, solve_row
 from ifonly.model import Model
 from ifonly.solvers.classproblem import ClassProblem
 from ifonly.solvers.newton import MAX_ITER
 from ifonly.solvers.path import follow
 from ifonly.sources import Sources
+from ifonly.status import Status
+from ifonly.stream import Starts, invert_many
+from ifonly.wish import ALL, NEAREST, Wishes, number, target_index
 
 __all__ = ["invert", "path"]
 
@@ -33,6 +36,10 @@ def invert(
     tol: float | None = None,
     start: ArrayLike | Literal["source"] | None = None,
     max_iter: int = MAX_ITER,
+    backend: Literal["auto", "reference", "cpu"] = "auto",
+    threads: int | None = None,
+    out: np.ndarray | None = None,
+    progress: bool | None = None,
 ) -> Counterfactual | Counterfactuals:
     """The smallest change of ``x`` that gives the decision you want, exactly.
 
@@ -43,11 +50,13 @@ def invert(
     ----------
     model : Model or fitted estimator
         Whatever :func:`as_model` understands.
-    x : array_like of shape (D,) or (N, D), CSR, or a pandas row or frame
-        The source, or N sources, in the units the model takes.
-    target : label, N labels, None, "other" or "opposite"
+    x : array_like of shape (D,) or (N, D), CSR, a pandas row or frame, or an iterator of tables
+        The source, or N sources, in the units the model takes. Arrays (and memory maps) are referred to, not copied: do
+        not change them before the answers' ``x`` is read. An iterator's tables are kept unless ``out`` is given.
+    target : label, N labels, None, "other", "opposite" or "all"
         The wanted class. None or "other" is the nearest class that is not predicted now (least distance with ``prob``,
-        least objective with ``lam``); "opposite" the same for models with two classes.
+        least objective with ``lam``); "opposite" the same for models with two classes; "all" asks for every class in
+        turn (N·K answers, class by class for each source).
     lam : float > 0 or N of them
         What the squared distance is multiplied with: the *larger*, the closer to ``x``.
     prob : float in (0, 1) or N of them
@@ -58,10 +67,21 @@ def invert(
         Stop at ``‖∇E‖ ≤ tol``. By default the answer is exact to working precision, which costs one iteration more.
         With ``prob`` it only decides the status.
     start : array_like of x's shape, or "source"
-        Where to start (with ``lam`` only). The iterates are then those of the paper's Newton method, from that point.
+        Where to start (with ``lam`` only). The iterates are then those of the paper's Newton method, from that point (or
+        the nearest to it that differs from x by rows of A, where all iterates lie after the first full step).
         By default a start near the answer is computed, and the method is of third order.
     max_iter : int
         Limit on Newton iterations.
+    backend : {"auto", "reference", "cpu"}
+        For tables: "cpu" is compiled (extra ``fast``), "reference" an array program; "auto" takes what is installed. All
+        give the same answers to rounding.
+    threads : int, optional
+        For the "cpu" backend; by default as many as this process may use.
+    out : ndarray of shape (N, D), optional
+        Where to write ``x``, chunk by chunk; may be a memory map. The answers' ``x`` is then this array.
+    progress : bool, optional
+        Whether to show a progress bar (tqdm); by default if the call runs longer than two seconds in a terminal or
+        notebook.
 
     Returns
     -------
@@ -80,7 +100,7 @@ def invert(
     >>> model = ifonly.Model([[1.0, 0.0], [0.0, 1.0], [-1.0, -1.0]], [0.0, 0.0, 0.0], classes=["a", "b", "c"])
     >>> cf = ifonly.invert(model, [2.0, 0.0], "b", prob=0.8)
     >>> cf.x.round(4).tolist(), float(cf.proba[1].round(4))
-    ([0.2737, 1.7031], 0.8)
+    ([0.4355, 1.8835], 0.8)
     >>> cf.gap < 1e-20
     True
 
@@ -94,31 +114,57 @@ def invert(
         raise InputError("start goes with lam; with prob the search finds its own starts")
     if tol is not None and not tol > 0:
         raise InputError(f"tol must be a number > 0; got {tol}")
-    sources = Sources.read(model, x)
-    Z, lengths = sources.project()
-    starts = _start(model, start, Z)
-    if sources.single:
-        if not np.isfinite(Z[0]).all():
+    if isinstance(x, Iterator):
+        sources = x
+    else:
+        sources = Sources.read(model, x)
+        if sources.single and backend == "auto" and out is None and not _is_all(target):
+            return _invert_one(model, sources, target, lam, prob, start=start, tol=tol, max_iter=max_iter)
+    wishes = Wishes(model, target, lam, prob)
+    answers = invert_many(
+        model,
+        sources,
+        wishes,
+        backend=backend,
+        threads=threads,
+        out=out,
+        progress=progress,
+        start=start,
+        tol=tol,
+        max_iter=max_iter,
+    )
+    if isinstance(sources, Sources) and sources.single:
+        if answers.status[0] == Status.INVALID:
             raise sources.reject(0)
-        wanted = None if prob is None else _number(prob, "prob", 1.0)
-        k, solution = solve_row(
-            model,
-            Z[0],
-            float(lengths[0]),
-            _target(model, target),
-            lam=None if lam is None else _number(lam, "lam", np.inf),
-            prob=wanted,
-            start=None if starts is None else starts[0],
-            tol=tol,
-            max_iter=max_iter,
-        )
-        return Counterfactual.of(solution, model, sources, k, prob=wanted)
-    N = len(sources)
-    lams = _per_row(lam, "lam", N, np.inf)
-    probs = _per_row(prob, "prob", N, 1.0)
-    targets = _targets(model, target, N)
-    rows = solve_rows(model, Z, lengths, targets, lam=lams, prob=probs, start=starts, tol=tol, max_iter=max_iter)
-    return Counterfactuals(model, sources, rows, probs)
+        return answers if wishes.per_source > 1 else answers[0]
+    return answers
+
+
+def _is_all(target: Any) -> bool:
+    return isinstance(target, str) and target == "all"
+
+
+def _invert_one(
+    model: Model, sources: Sources, target: Any, lam: Any, prob: Any, *, start: Any, tol: float | None, max_iter: int
+) -> Counterfactual:
+    """One source through the single-source solvers: no kernel to load, no tables to fill."""
+    Z, lengths = sources.project()
+    if not np.isfinite(Z[0]).all():
+        raise sources.reject(0)
+    starts = Starts(model, start, 1).rows(Z, 0, 1)
+    wanted = None if prob is None else number(prob, "prob", 1.0)
+    k, solution = solve_row(
+        model,
+        Z[0],
+        float(lengths[0]),
+        target_index(model, target),
+        lam=None if lam is None else number(lam, "lam", np.inf),
+        prob=wanted,
+        start=None if starts is None else starts[0],
+        tol=tol,
+        max_iter=max_iter,
+    )
+    return Counterfactual.of(solution, model, sources, k, prob=wanted)
 
 
 def path(
@@ -145,7 +191,7 @@ def path(
     >>> model = ifonly.Model([[1.0, 0.0], [0.0, 1.0], [-1.0, -1.0]], [0.0, 0.0, 0.0], classes=["a", "b", "c"])
     >>> path = ifonly.path(model, [2.0, 0.0], "b")
     >>> len(path), float(path.at_prob(0.8).distance.__round__(4))
-    (100, 2.4213)
+    (100, 2.4485)
 
     """
     model = as_model(model)
@@ -158,77 +204,14 @@ def path(
     Z, lengths = sources.project()
     if not np.isfinite(Z[0]).all():
         raise sources.reject(0)
-    k = _target(model, target)
+    k = target_index(model, target)
+    if k == ALL:
+        raise InputError('path is towards one class; got target "all"')
     if k == NEAREST:
-        k = model.class_index(invert(model, x, None).target)
+        k, _ = solve_row(model, Z[0], float(lengths[0]), NEAREST, lam=None, prob=FLIP)
     problem = ClassProblem(model, Z[0], float(lengths[0]), k)
     solutions = follow(problem, values.tolist(), tol=tol, max_iter=max_iter)
-    rows = Rows.gather(model, np.full(len(values), k), [*solutions])
+    rows = Rows.empty(model, np.full(len(values), k))
+    for i, solution in enumerate(solutions):
+        rows.put(i, solution)
     return Path(model, sources, rows, None, problem)
-
-
-def _number(value: Any, name: str, limit: float) -> float:
-    """One number, checked to lie strictly between 0 and ``limit``."""
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        raise InputError(f"{name} must be one number; got {value!r}") from None
-    if not 0 < number < limit:
-        expected = "a number > 0" if limit == np.inf else "strictly between 0 and 1"
-        raise InputError(f"{name} must be {expected}; got {number}")
-    return number
-
-
-def _per_row(value: ArrayLike | None, name: str, N: int, limit: float) -> NDArray[np.float64] | None:
-    """One number for all rows, or one per row, as an array of N."""
-    if value is None:
-        return None
-    if np.ndim(value) == 0:
-        return np.full(N, _number(value, name, limit))
-    values = [_number(v, name, limit) for v in np.ravel(value)]
-    if np.ndim(value) > 1 or len(values) != N:
-        raise InputError(f"{name} must be one number or {N}, one per row; got an array of shape {np.shape(value)}")
-    return np.array(values)
-
-
-def _targets(model: Model, target: Any, N: int) -> NDArray[np.intp]:
-    """Class indices, one per row, from a label, N labels, None, "other" or "opposite"."""
-    if hasattr(target, "to_numpy"):
-        target = target.to_numpy()
-    if isinstance(target, (Sequence, np.ndarray)) and not isinstance(target, (str, tuple)):
-        if len(target) != N:
-            raise InputError(f"target must be one label or {N}, one per row; got {len(target)}")
-        return np.array([_target(model, label) for label in target], dtype=np.intp)
-    return np.full(N, _target(model, target), dtype=np.intp)
-
-
-def _target(model: Model, target: Any) -> int:
-    if target is None:
-        return NEAREST
-    try:
-        return model.class_index(target)
-    except InputError:
-        if isinstance(target, str) and target == "other":
-            return NEAREST
-        if isinstance(target, str) and target == "opposite":
-            if model.n_classes != 2:
-                raise InputError(f'target "opposite" needs a model with 2 classes; this one has {model.n_classes}') from None
-            return NEAREST
-        raise
-
-
-def _start(model: Model, start: Any, Z: NDArray[np.float64]) -> NDArray[np.float64] | None:
-    """``x₀ rowsᵀ`` of the points to start from."""
-    if start is None:
-        return None
-    if isinstance(start, str):
-        if start != "source":
-            raise InputError(f'start must be a point, or "source"; got {start!r}')
-        return Z
-    points = Sources.read(model, start)
-    if len(points) not in (1, len(Z)):
-        raise InputError(f"start must be one point or {len(Z)}, one per row; got {len(points)}")
-    at, _ = points.project()
-    for n in np.flatnonzero(~np.isfinite(at).all(axis=1)):
-        raise InputError(f"start: {points.reject(int(n))}")
-    return np.broadcast_to(at, Z.shape)

@@ -332,7 +332,7 @@ class Model:
         if self.n_classes == 2:
             return self.rows @ self.rows.T
         rivals = self.rivals(k)
-        G = self.gram if self.rows is self.A else self.rows @ self.rows.T
+        G = self.gram if self.rows is self.A or self.dependent else self.rows @ self.rows.T
         own, size = G[rivals, k], np.diag(G)
         gram = G[np.ix_(rivals, rivals)] - (own[:, None] + own) + G[k, k]
         close = np.flatnonzero(np.diag(gram) < CANCELLATION * np.maximum(size[rivals], size[k]))

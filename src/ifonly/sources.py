@@ -41,20 +41,16 @@ class Sources:
 
     @classmethod
     def read(cls, model: Model, X: Any) -> "Sources":
-        """Check and convert; a frame's columns are put into the model's order by name."""
+        """Check; a frame's columns are put into the model's order by name. Arrays are referred to, not copied."""
         index = None
         if _is_sparse(X):
             rows, single = X.tocsr(), X.ndim == 1
-            rows = rows.astype(np.float64, copy=False)
             if single:
                 rows = rows.reshape(1, -1)
         else:
             if hasattr(X, "to_numpy"):
                 X, index = _aligned(model, X)
-            try:
-                rows = np.asarray(X, dtype=np.float64)
-            except (TypeError, ValueError) as error:
-                raise InputError(f"x must be numbers; got {type(X).__name__} ({error})") from None
+            rows = _numbers(X)
             if rows.ndim not in (1, 2):
                 raise InputError(f"x must be one row (D,) or a table of rows (N, D); got an array of shape {rows.shape}")
             single = rows.ndim == 1
@@ -68,18 +64,40 @@ class Sources:
     def __len__(self) -> int:
         return self.rows.shape[0]
 
-    def scaled(self, n: int) -> Floats:
-        """Row ``n`` in the classifier's units, dense."""
-        row = self.dense(n)
-        return row if self.model.scaling is None else self.model.scaling(row)
+    @classmethod
+    def forgotten(cls, model: Model) -> "Sources":
+        """Sources that went by in a stream and were not kept."""
+        return cls(model, None, False)
+
+    @classmethod
+    def joined(cls, model: Model, tables: list["Sources"]) -> "Sources":
+        """Several tables as one."""
+        if not tables:
+            return cls(model, np.empty((0, model.n_features)), False)
+        if any(_is_sparse(table.rows) for table in tables):
+            return cls(model, sys.modules["scipy.sparse"].vstack([table.rows for table in tables]).tocsr(), False)
+        return cls(model, np.concatenate([table.rows for table in tables]), False)
+
+    def repeated(self, times: int) -> "Sources":
+        """Every row so many times in a row."""
+        if times == 1:
+            return self
+        return Sources(self.model, self.rows[np.repeat(np.arange(len(self)), times)], False)
+
+    def part(self, a: int, b: int) -> "Sources":
+        """Rows ``a`` to ``b``."""
+        return Sources(self.model, self.rows[a:b], False)
 
     def dense(self, n: int) -> Floats:
         """Row ``n`` in the user's units, dense."""
-        return self.rows[[n]].toarray()[0] if _is_sparse(self.rows) else self.rows[n]
+        self._check_kept()
+        row = self.rows[[n]].toarray()[0] if _is_sparse(self.rows) else self.rows[n]
+        return row.astype(np.float64, copy=False)
 
     def table(self) -> Floats:
         """All rows in the user's units, dense."""
-        return self.rows.toarray() if _is_sparse(self.rows) else self.rows
+        self._check_kept()
+        return (self.rows.toarray() if _is_sparse(self.rows) else self.rows).astype(np.float64, copy=False)
 
     def moved(self, n: int, coef: Floats) -> Floats:
         """Row ``n`` after the change ``rowsᵀ coef``, in the user's units: the second and last pass over ``A``."""
@@ -90,6 +108,17 @@ class Sources:
         change += self.dense(n)
         return change
 
+    def move(self, coef: Floats, out: np.ndarray) -> None:
+        """All rows after the changes ``coef @ rows``, in the user's units, into ``out``."""
+        rows, scaling = self.model.rows, self.model.scaling
+        direct = out.dtype == np.float64 and out.flags.c_contiguous
+        change = np.matmul(coef, rows, out=out if direct else None)
+        if scaling is not None:
+            change *= scaling.scale
+        change += self.rows.toarray() if _is_sparse(self.rows) else self.rows
+        if not direct:
+            out[...] = change
+
     def project(self) -> tuple[Floats, Floats]:
         """``Z = X rowsᵀ`` (N×R) and ``‖x̄‖`` (N), both in the classifier's units.
 
@@ -97,7 +126,9 @@ class Sources:
         they make the row of Z they belong to NaN or infinite.
         """
         model = self.model
-        X = self.rows if model.scaling is None else model.scaling(self.rows)
+        X = self.rows.astype(np.float64, copy=False)
+        if model.scaling is not None:
+            X = model.scaling(X)
         if _is_sparse(X):
             Z = X @ model.columns
             lengths = np.sqrt(np.asarray(X.multiply(X).sum(axis=1))).ravel()
@@ -110,6 +141,10 @@ class Sources:
             lengths = norms(X)
         return Z, lengths
 
+    def _check_kept(self) -> None:
+        if self.rows is None:
+            raise InputError("the sources came as a stream and were not kept; read the answers from out, or pass an array")
+
     def reject(self, n: int) -> InputError:
         """The error to raise for row ``n``, whose logits are not finite."""
         where = "x" if self.single else f"row {n} of x"
@@ -118,6 +153,17 @@ class Sources:
             names = self.model.feature_names
             return InputError(f"{where} must be finite; feature {names[d] if names else d} is {row[d]}")
         return InputError(f"{where} is so large that its logits overflow; the largest entry is {np.abs(row).max():.3g}")
+
+
+def _numbers(X: Any) -> np.ndarray:
+    """An array of real numbers of whatever kind they come in."""
+    try:
+        rows = np.asarray(X)
+        if rows.dtype.kind not in "fiub":
+            rows = rows.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"x must be numbers; got {type(X).__name__} ({error})") from None
+    return rows
 
 
 def _is_sparse(X: Any) -> bool:

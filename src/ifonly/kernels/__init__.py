@@ -1,9 +1,12 @@
 """Many rows at once. The seam: class-space data of N sources in, class-space answers out; D is on neither side.
 
-A kernel is a function with the signature of `loop.solve_rows`. It is given ``Z = X rowsᵀ`` and ``‖x̄‖`` for N sources, the class
-index each is to reach (−1: the nearest other), and per row either λ or a probability, and returns `Rows`.
+A kernel is a pair of functions, ``solve_lam(gram, margins, lam, …)`` and ``solve_prob(gram, margins, lam, goals, …)``, for B
+sources with the same target; each returns `rows.Solved`. `reference` states the algorithm as an array program, `cpu`
+compiles it. `batch` does everything around them.
 """
 
-from ifonly.kernels.loop import NEAREST, Rows, solve_row, solve_rows
+from ifonly.kernels.batch import Kernel, choose_kernel, solve_rows
+from ifonly.kernels.rows import Rows
+from ifonly.kernels.single import solve_row
 
-__all__ = ["NEAREST", "Rows", "solve_row", "solve_rows"]
+__all__ = ["Kernel", "Rows", "choose_kernel", "solve_row", "solve_rows"]

@@ -16,6 +16,7 @@ terms that the change is made of. Every term is bounded by norms alone, so that 
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -30,7 +31,7 @@ UNIT = 0.5 * EPS
 
 @dataclass(frozen=True, slots=True)
 class Rounding:
-    """How much rounding there is in the answers for one source.
+    """How much rounding there is in the answers for one source, or for many (``source_norm`` is then an array).
 
     Attributes
     ----------
@@ -38,7 +39,7 @@ class Rounding:
         γ, the relative error of a logit's sum.
     row_norm : float
         R, the longest row of A.
-    source_norm : float
+    source_norm : float or ndarray
         ‖x̄‖ plus the offset of the user's units, if they have any.
     n_classes : int
         K.
@@ -47,32 +48,36 @@ class Rounding:
 
     gamma: float
     row_norm: float
-    source_norm: float
+    source_norm: Any
     n_classes: int
 
     @classmethod
-    def of(cls, model: Model, source_norm: float) -> "Rounding":
-        """For a source of the given norm (in the classifier's units)."""
+    def of(cls, model: Model, source_norm: Any) -> "Rounding":
+        """For sources of the given norm (in the classifier's units)."""
         offset = 0.0 if model.scaling is None else 2 * model.scaling.offset
         K, D = model.A.shape
         return cls(summation_error(D + K), model.row_norm, source_norm + offset, K)
 
-    def of_x(self, reach: float) -> float:
+    def of_x(self, reach: Any) -> Any:
         """``e``: how far the rounded x can be from the exact combination of rows."""
         return UNIT * (self.n_classes + 4) * (self.source_norm + reach)
 
-    def of_margins(self, margins: Floats, reach: float) -> float:
+    def of_margins(self, margins: Floats, reach: Any) -> Any:
         """``δs``: how far a computed margin can be from the exact one."""
-        return 2 * self.gamma * self.row_norm * (self.source_norm + reach) + 2 * UNIT * float(np.abs(margins).max())
+        return 2 * self.gamma * self.row_norm * (self.source_norm + reach) + 2 * UNIT * np.abs(margins).max(axis=-1)
 
-    def of_estimator(self, margins: Floats, lengths: Floats, reach: float) -> float:
+    def of_estimator(self, margins: Floats, lengths: Floats, reach: Any) -> Any:
         """How far a margin can be from ours when the user's own estimator evaluates it at the rounded x."""
-        return 2 * self.of_margins(margins, reach) + float(lengths.max()) * self.of_x(reach)
+        return 2 * self.of_margins(margins, reach) + lengths.max() * self.of_x(reach)
+
+    def of_gradient(self, p: Floats, lengths: Floats, margins: Floats, reach: Any, lam: Any) -> Any:
+        """What to add to a computed ‖∇E‖ so that it holds at the x that is handed out."""
+        e, ds = self.of_x(reach), self.of_margins(margins, reach)
+        weight = p @ lengths
+        return weight * (2 * ds + UNIT * (self.n_classes + 8) + 2 * lengths.max() * e) + lam * e
 
     def grad_norm(self, space: Space, point: Point, lengths: Floats) -> float:
         """A bound on ‖∇E‖ at the x that is handed out; ``lengths`` are the rivals' ‖ā_j‖."""
         reach = space.reach(point, self.row_norm)
-        e, ds = self.of_x(reach), self.of_margins(space.margins, reach)
-        weight, longest = float(point.p @ lengths), float(lengths.max())
-        rounding = weight * (2 * ds + UNIT * (self.n_classes + 8) + 2 * longest * e) + space.lam * e
-        return space.grad_bound(point, lengths) + rounding
+        rounding = self.of_gradient(point.p, lengths, space.margins, reach, space.lam)
+        return float(space.grad_bound(point, lengths) + rounding)

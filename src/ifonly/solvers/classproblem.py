@@ -82,7 +82,7 @@ class ClassProblem:
         return Solution(
             y,
             self.proba(point.p, point.p_target),
-            lam,
+            float(lam),
             space.distance(point),
             point.objective,
             grad_norm,

@@ -6,8 +6,8 @@
     4. stop if the step was so short that the next would be lost in rounding
 
 The measure of a step is ``δ = max|Δs|``, the largest change of a margin: the third derivative of ln Σ exp along a direction
-is at most its range times the second, so a Newton step leaves an error of about δ/2 of its own length and a third-order
-one δ²/2, whatever λ, D or the scale of A.
+is at most the range of the margins' changes (≤ 2δ) times the second, so a Newton step leaves an error of about δ of its own
+length and a third-order one δ², whatever λ, D or the scale of A.
 """
 
 from dataclasses import dataclass
@@ -23,8 +23,7 @@ MAX_ITER = 100  # five or so are usual; starts chosen by the user may need more
 BACKTRACK = 0.8  # the paper's ρ
 ARMIJO = 1e-4  # the paper asks for plain decrease; this much more makes the convergence theorem hold
 
-# A step that moved no margin by more than this is the last. In exact arithmetic it would leave δ²/2 (order 2) or δ³/2
-# (order 3); the rest is for the digits of the step that the condition of Newton's matrix costs.
+# A step that moved no margin by more than this is the last: what it leaves is of the order of δ² (order 2) or δ³ (order 3).
 CLOSE = {2: 1e-8, 3: 1e-5}
 ROUNDINGS = 8  # … and so is one that moved none by more than this many roundings of the margins themselves
 

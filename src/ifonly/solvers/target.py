@@ -3,8 +3,8 @@
     min ½‖x − x̄‖²  subject to  −ln p_k(x) ≤ −ln τ
 
 is convex, and its solutions are those of the λ form: p_k(x*(λ)) falls as λ grows, and the answer is x*(λ) for the largest λ at
-which p_k ≥ τ. With Q = 1 − p_k, ``L(ln λ) = logit Q`` is increasing and all but concave, and its derivative comes from Newton's
-factor, so Newton on L comes to the root from the left without overshooting; a bracket catches the rest.
+which p_k ≥ τ. With Q = 1 − p_k, ``L(ln λ) = logit Q`` is increasing, with slope near 1 for small λ and falling to 0 for large,
+and its derivative comes from Newton's factor: Newton on L, in a bracket, takes four or five steps.
 
 Two promises are kept here, not hoped for:
 
@@ -15,7 +15,7 @@ Two promises are kept here, not hoped for:
 """
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from ifonly.solvers.newton import MAX_ITER, Outcome, newton
 from ifonly.solvers.spaces import Point, Space
 from ifonly.status import Status
 
-__all__ = ["Goal", "reach_probability"]
+__all__ = ["Goal", "needed_logit", "reach_probability"]
 
 MAX_STEPS = 100  # of the search for λ; four to six are usual
 LONGEST_STEP = math.log(1e4)  # where L is flat, Newton's step is no guide
@@ -43,9 +43,7 @@ class Goal(NamedTuple):
     @classmethod
     def of(cls, problem: ClassProblem, prob: float, reach: float) -> "Goal":
         """So that whoever evaluates p_k at the rounded x, in whatever order, finds it ≥ prob."""
-        # A softmax of K terms is itself rounded. Rivals with a mass below EPS/4 vanish from it and it is 1.
-        mass = max((1 - prob) - prob * (problem.model.n_classes + 8) * EPS, EPS / 4)
-        logit = math.log(mass) - math.log1p(-mass)
+        logit = float(needed_logit(prob, problem.model.n_classes))
         rounding = problem.rounding.of_estimator(problem.margins, problem.lengths, reach)
         return cls(logit - rounding, rounding + 8 * EPS * (abs(logit) + 1))
 
@@ -54,6 +52,13 @@ class Goal(NamedTuple):
         gaps = np.maximum(problem.margins - self.top, 0.0)
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.where(gaps > 0, gaps / problem.lengths, 0.0)
+
+
+def needed_logit(prob: Any, n_classes: int) -> Any:
+    """logit(1 − p_k) at which a softmax of K terms, itself rounded, comes out ≥ prob; for one or many."""
+    # Rivals with a mass below EPS/4 vanish from it and it is 1.
+    mass = np.maximum((1 - prob) - prob * ((n_classes + 8) * EPS), EPS / 4)
+    return np.log(mass) - np.log1p(-mass)
 
 
 def reach_probability(problem: ClassProblem, prob: float, *, tol: float | None = None, max_iter: int = MAX_ITER) -> Solution:

@@ -1,0 +1,308 @@
+"""From sources to rows: everything around a kernel, the same for all of them.
+
+Rows are grouped by target (a group shares one Ḡ), given to the kernel, and come back with their certificate. What a kernel
+does not do goes through the single-source solvers, one by one: rows it gave up, and models whose rivals depend on each
+other, which need other coordinates.
+"""
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ifonly.errors import InputError
+from ifonly.kernels.rows import Goals, Rows, Solved
+from ifonly.kernels.single import solve_row
+from ifonly.model import Model
+from ifonly.numerics import EPS
+from ifonly.solvers.certify import Rounding
+from ifonly.solvers.logistic import phi
+from ifonly.solvers.newton import MAX_ITER
+from ifonly.solvers.target import needed_logit
+from ifonly.status import Status
+from ifonly.wish import NEAREST, Wish
+
+__all__ = ["Kernel", "choose_kernel", "solve_rows"]
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.intp]
+
+FEW = 16  # rows up to which loading a compiled kernel is not worth it
+ROWS_PER_THREAD = 512  # fewer than these are solved sooner than they are handed over
+
+
+class Kernel(NamedTuple):
+    """A backend: two functions for B sources with the same target, and on how many threads to run them."""
+
+    name: str
+    solve_lam: Callable[..., Solved]
+    solve_prob: Callable[..., Solved]
+    threads: int = 1
+
+    def run(self, solve: Callable[..., Solved], gram: Floats, *per_row: Any, **options: Any) -> Solved:
+        """Call one of the two, on slices of the rows if there are threads to share them."""
+        B = len(per_row[0])
+        parts = min(self.threads, B // ROWS_PER_THREAD)
+        if parts <= 1:
+            return solve(gram, *per_row, **options)
+        edges = np.linspace(0, B, parts + 1).astype(int)
+        slices = [slice(a, b) for a, b in pairwise(edges)]
+        with ThreadPoolExecutor(parts) as pool:
+            done = list(pool.map(lambda s: solve(gram, *(_cut(a, s) for a in per_row), **options), slices))
+        return Solved(*(np.concatenate(arrays) for arrays in zip(*done, strict=True)))
+
+
+def _cut(value: Any, s: slice) -> Any:
+    return Goals(*(a[s] for a in value)) if isinstance(value, Goals) else value[s]
+
+
+def choose_kernel(backend: str, n_rows: int | None, threads: int | None) -> Kernel | None:
+    """The kernel to use, or None for one row after the other; ``auto`` takes what is installed and worth it."""
+    if backend not in ("auto", "reference", "cpu"):
+        raise InputError(f'backend must be "auto", "reference" or "cpu"; got {backend!r}')
+    if threads is not None and threads < 1:
+        raise InputError(f"threads must be 1 or more; got {threads}")
+    if backend == "auto" and n_rows is not None and n_rows <= FEW:
+        return None
+    if backend != "reference":
+        try:
+            from ifonly.kernels import cpu
+        except ImportError as error:
+            if backend == "cpu":
+                raise ImportError('backend="cpu" needs Numba: pip install "ifonly[fast]"') from error
+        else:
+            available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+            return Kernel("cpu", cpu.solve_lam, cpu.solve_prob, threads or available)
+    from ifonly.kernels import reference
+
+    return Kernel("reference", reference.solve_lam, reference.solve_prob)
+
+
+def solve_rows(
+    model: Model,
+    Z: Floats,
+    source_norms: Floats,
+    wish: Wish,
+    kernel: Kernel | None,
+    *,
+    start: Floats | None = None,
+    tol: float | None = None,
+    max_iter: int = MAX_ITER,
+) -> Rows:
+    """Solve N rows, given ``Z = X rowsᵀ`` and ``‖x̄‖``; a row of Z that is not finite is INVALID."""
+    rows = Rows.empty(model, wish.targets)
+    valid = np.asarray(np.isfinite(Z).all(axis=1))
+    left = valid.copy()
+    if kernel is not None and start is None and not model.dependent:
+        job = _Job(model, Z, source_norms, wish, kernel, tol, max_iter, rows)
+        named = np.flatnonzero(valid & (wish.targets != NEAREST))
+        left[named] = ~job.solve(named, wish.targets[named])
+        nearest = np.flatnonzero(valid & (wish.targets == NEAREST))
+        left[nearest] = ~job.solve_nearest(nearest)
+    for n in np.flatnonzero(left).tolist():
+        one = wish.take(n)
+        rows.target[n], solution = solve_row(
+            model,
+            Z[n],
+            float(source_norms[n]),
+            int(one.targets),
+            lam=None if one.lam is None else float(one.lam),
+            prob=None if one.prob is None else float(one.prob),
+            start=None if start is None else start[n],
+            tol=tol,
+            max_iter=max_iter,
+        )
+        rows.put(n, solution)
+    return rows
+
+
+class _Job(NamedTuple):
+    """One call of `solve_rows`, for the rows that go through a kernel."""
+
+    model: Model
+    Z: Floats
+    source_norms: Floats
+    wish: Wish
+    kernel: Kernel
+    tol: float | None
+    max_iter: int
+    rows: Rows
+
+    def solve(self, index: Indices, targets: Indices) -> NDArray[np.bool_]:
+        """Solve the rows ``index`` for these class indices, group by group; which of them are done."""
+        done = np.zeros(len(index), dtype=bool)
+        for k in np.unique(targets):
+            here = np.flatnonzero(targets == k)
+            done[here] = self._group(index[here], int(k))
+        return done
+
+    def solve_nearest(self, index: Indices) -> NDArray[np.bool_]:
+        """The nearest other class of each row: `solvers.nearest` for many, one round of candidates after the other."""
+        done = np.ones(len(index), dtype=bool)
+        if not len(index):
+            return done
+        bounds = self._bounds(index)
+        order = np.argsort(bounds, axis=1, kind="stable")
+        best = np.full(len(index), np.inf)
+        kept = Rows.empty(self.model, np.full(len(index), NEAREST))
+        active = np.arange(len(index))
+        for candidate in range(self.model.n_classes - 1):
+            k = order[active, candidate]
+            better = bounds[active, k] < best[active]
+            active, k = active[better], k[better]
+            if not len(active):
+                break
+            solved = self.solve(index[active], k)
+            done[active] &= solved
+            value = (self.rows.distance if self.wish.lam is None else self.rows.objective)[index[active]]
+            win = active[solved & (value < best[active])]
+            best[win] = (self.rows.distance if self.wish.lam is None else self.rows.objective)[index[win]]
+            kept.copy(win, self.rows, index[win])
+            active = active[solved]
+        self.rows.copy(index[done], kept, np.flatnonzero(done))
+        return done
+
+    def _bounds(self, index: Indices) -> Floats:
+        """Lower bounds (rows × K) on the distance or on E, from one rival alone; infinite for the class predicted now."""
+        model, Z = self.model, self.Z[index]
+        wish = self.wish.take(index)
+        now = model.best_class(Z)
+        bounds = np.full((len(index), model.n_classes), np.inf)
+        for k in range(model.n_classes):
+            here = np.flatnonzero(now != k)
+            margins, lengths = model.margins(Z[here], k), model.rival_lengths(k)
+            if wish.lam is None:
+                assert wish.prob is not None
+                gaps = np.maximum(margins - needed_logit(wish.prob[here], model.n_classes)[:, None], 0.0)
+                with np.errstate(divide="ignore", invalid="ignore"):
+                    bounds[here, k] = np.where(gaps > 0, gaps / lengths, 0.0).max(axis=1)
+            else:
+                j = now[here] - (now[here] > k)
+                h, margin = lengths[j] ** 2 / wish.lam[here], margins[np.arange(len(here)), j]
+                q = phi(h, -margin)
+                bounds[here, k] = 0.5 * h * q * q + np.logaddexp(0.0, margin - h * q)
+        return bounds
+
+    def _group(self, index: Indices, k: int) -> NDArray[np.bool_]:
+        """Solve rows with one target and fill them in; which of them are done."""
+        model, wish = self.model, self.wish.take(index)
+        margins, lengths = model.margins(self.Z[index], k), model.rival_lengths(k)
+        gram = model.rival_gram(k)
+        rounding = Rounding.of(model, self.source_norms[index])
+        if wish.lam is not None:
+            if model.n_classes == 2:
+                solved = _two_classes(float(gram[0, 0]), margins, wish.lam)
+            else:
+                options = {"tol": self.tol, "max_iter": self.max_iter}
+                solved = self.kernel.run(self.kernel.solve_lam, gram, margins, wish.lam, **options)
+            self._fill(index, k, margins, solved, rounding)
+            return solved.done
+        assert wish.prob is not None
+        goals = _goals(model, margins, lengths, rounding, wish.prob)
+        p, p_target, loss = _softmax(margins)
+        with np.errstate(divide="ignore"):
+            there = np.log(p.sum(axis=1)) - np.log(p_target) <= goals.logit - goals.slack
+        self._stay(index[there], k, p[there], p_target[there], loss[there])
+        done = there.copy()
+        away = np.flatnonzero(~there)
+        if len(away) and lengths.any():
+            margins, goals = margins[away], Goals(*(a[away] for a in goals))
+            rounding = Rounding.of(model, self.source_norms[index[away]])
+            if model.n_classes == 2:
+                solved = _two_classes_reach(float(gram[0, 0]), margins, goals)
+            else:
+                first = _first_lam(margins, lengths, goals)
+                options = {"max_iter": self.max_iter}
+                solved = self.kernel.run(self.kernel.solve_prob, gram, margins, first, goals, **options)
+            self._fill(index[away], k, margins, solved, rounding)
+            done[away] = solved.done
+        return done
+
+    def _fill(self, index: Indices, k: int, margins: Floats, solved: Solved, rounding: Rounding) -> None:
+        """Rows from what the kernel found, with their certificate (`ClassProblem.finish` for many)."""
+        model, rows = self.model, self.rows
+        lengths = model.rival_lengths(k)
+        q, p, lam = solved.q, solved.p, solved.lam
+        reach = 2 * rounding.row_norm * np.abs(q).sum(axis=1) / lam
+        terms = np.abs(p - q) @ lengths
+        computed = np.minimum(terms, solved.grad_norm + 1e-7 * terms)
+        grad_norm = computed + rounding.of_gradient(p, lengths, margins, reach, lam)
+        rows.coef[index] = model.coefficients(q, k) / lam[:, None]
+        self._put_proba(index, k, p, solved.p_target)
+        rows.target[index], rows.lam[index], rows.objective[index] = k, lam, solved.objective
+        rows.distance[index], rows.grad_norm[index] = np.sqrt(solved.square) / lam, grad_norm
+        rows.n_iter[index] = solved.n_iter
+        met = np.zeros(len(index), dtype=bool) if self.tol is None else grad_norm <= self.tol
+        rows.status[index] = np.where(met, Status.CONVERGED, Status.EXACT)
+
+    def _stay(self, index: Indices, k: int, p: Floats, p_target: Floats, loss: Floats) -> None:
+        """Rows that are there already (`ClassProblem.stay` for many)."""
+        rows = self.rows
+        rows.coef[index], rows.target[index], rows.lam[index] = 0.0, k, np.inf
+        self._put_proba(index, k, p, p_target)
+        rows.distance[index], rows.objective[index], rows.grad_norm[index] = 0.0, loss, 0.0
+        rows.n_iter[index], rows.status[index] = 0, Status.EXACT
+
+    def _put_proba(self, index: Indices, k: int, p: Floats, p_target: Floats) -> None:
+        proba = np.empty((len(index), self.model.n_classes))
+        proba[:, self.model.rivals(k)] = p
+        proba[:, k] = p_target
+        self.rows.proba[index] = proba
+
+
+def _goals(model: Model, margins: Floats, lengths: Floats, rounding: Rounding, prob: Floats) -> Goals:
+    """`solvers.target.Goal` for many rows."""
+    logit = needed_logit(prob, model.n_classes)
+    slack = rounding.of_estimator(margins, lengths, 0.0)
+    slope = 2 * rounding.row_norm * (rounding.of_estimator(margins, lengths, 1.0) - slack)
+    return Goals(logit, slack, slope, 8 * EPS * (np.abs(logit) + 1))
+
+
+def _first_lam(margins: Floats, lengths: Floats, goals: Goals) -> Floats:
+    """λ of the two-class problem with the rival that is hardest to beat, as in `solvers.target`."""
+    top = goals.logit - goals.slack
+    gaps = margins - top[:, None]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        j = np.where(lengths > 0, gaps / lengths, -np.inf).argmax(axis=1)
+    mass = 1 / (1 + np.exp(np.minimum(-top, 700)))
+    return mass * lengths[j] ** 2 / np.maximum(gaps[np.arange(len(j)), j], 0.1)
+
+
+def _softmax(margins: Floats) -> tuple[Floats, Floats, Floats]:
+    """`spaces.rivals_softmax` for many rows."""
+    top = np.maximum(margins.max(axis=1), 0.0)
+    e, e_target = np.exp(margins - top[:, None]), np.exp(-top)
+    mass = e.sum(axis=1)
+    total = mass + e_target
+    loss = np.where(top > 0, top + np.log(total), np.log1p(mass))
+    return e / total[:, None], e_target / total, loss
+
+
+def _two_classes(square: float, margins: Floats, lam: Floats) -> Solved:
+    """Theorem 4.2 for many rows: ``q = φ(‖w‖²/λ, −s̄)``."""
+    h = square / lam
+    q = phi(h, -margins[:, 0])[:, None]
+    moved = h[:, None] * q
+    p, p_target, loss = _softmax(margins - moved)
+    quad = q[:, 0] * moved[:, 0]
+    grad_norm = np.abs(p - q)[:, 0] * np.sqrt(square)
+    zeros, done = np.zeros(len(lam), dtype=np.intp), np.ones(len(lam), dtype=bool)
+    return Solved(q, p, p_target, lam, 0.5 * quad + loss, grad_norm, quad * lam, zeros, done)
+
+
+def _two_classes_reach(square: float, margins: Floats, goals: Goals) -> Solved:
+    """K = 2 in the probability form: the margin to end at is known, and with it λ."""
+    change = (margins[:, 0] - goals.logit + 1) / square  # Σq/λ, or a little more
+    allowance = goals.slack + goals.slope * change
+    end = goals.logit - allowance - 0.5 * (allowance + goals.least)
+    mass = 1 / (1 + np.exp(np.minimum(-end, 700)))
+    lam = mass * square / (margins[:, 0] - end)
+    solved = _two_classes(square, margins, lam)
+    with np.errstate(divide="ignore"):
+        logit = np.log(solved.p[:, 0]) - np.log(solved.p_target)
+    top = goals.logit - (goals.slack + goals.slope * solved.q[:, 0] / lam)
+    return solved._replace(done=(logit <= top) & (end > -700))

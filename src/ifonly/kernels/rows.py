@@ -1,0 +1,97 @@
+"""The shapes on both sides of the seam: what a kernel is given and gives back, and the rows that are made of it."""
+
+from dataclasses import dataclass, fields
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ifonly.model import Model
+from ifonly.solvers.classproblem import Solution
+from ifonly.status import Status
+
+__all__ = ["Goals", "Rows", "Solved"]
+
+Floats = NDArray[np.float64]
+
+
+class Goals(NamedTuple):
+    """For the probability form: logit(1 − p_k) must end in ``[top − width, top]``, with
+
+    ``top = logit − (slack + slope·Σq/λ)``    and    ``width = slack + slope·Σq/λ + least``.
+
+    (`solvers.target.Goal` for many rows: the rounding allowance grows with the size of the change.)
+    """
+
+    logit: Any  # (B,)
+    slack: Any  # (B,)
+    slope: Any  # (B,)
+    least: Any  # (B,)
+
+
+class Solved(NamedTuple):
+    """What a kernel found for B sources with the same target, in the coordinates q of `solvers.spaces.Rivals`."""
+
+    q: Any  # (B, n), n = K − 1 rivals
+    p: Any  # (B, n) the rivals' probabilities
+    p_target: Any  # (B,)
+    lam: Any  # (B,)
+    objective: Any  # (B,) E
+    grad_norm: Any  # (B,) ‖∇E‖ as computed, without an allowance for rounding
+    square: Any  # (B,) qᵀḠq: the distance is its root over λ
+    n_iter: Any  # (B,) int
+    done: Any  # (B,) bool: False for a row that is left to the single-source solver
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Answers in class space, one per row: ``x = x̄ + coef @ rows``."""
+
+    coef: Floats
+    proba: Floats
+    target: NDArray[np.intp]
+    lam: Floats
+    distance: Floats
+    objective: Floats
+    grad_norm: Floats
+    n_iter: NDArray[np.intp]
+    status: NDArray[np.int8]
+
+    @classmethod
+    def empty(cls, model: Model, targets: NDArray[np.intp]) -> "Rows":
+        """Rows that are not solved yet: INVALID and NaN."""
+        N = len(targets)
+        coef, proba = np.full((N, model.rows.shape[0]), np.nan), np.full((N, model.n_classes), np.nan)
+        lam, distance, objective, grad_norm = np.full((4, N), np.nan)
+        n_iter, status = np.zeros(N, dtype=np.intp), np.full(N, Status.INVALID, dtype=np.int8)
+        return cls(coef, proba, targets.copy(), lam, distance, objective, grad_norm, n_iter, status)
+
+    @classmethod
+    def join(cls, parts: list["Rows"]) -> "Rows":
+        """Several sets of rows as one."""
+        if len(parts) == 1:
+            return parts[0]
+        return cls(*(np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(cls)))
+
+    def __len__(self) -> int:
+        return len(self.lam)
+
+    def copy(self, to: Any, rows: "Rows", which: Any = slice(None)) -> None:
+        """Set some rows from others."""
+        for field in fields(self):
+            getattr(self, field.name)[to] = getattr(rows, field.name)[which]
+
+    def put(self, i: int, solution: Solution) -> None:
+        """Set row ``i``."""
+        for name in _OF_SOLUTION:
+            getattr(self, name)[i] = getattr(solution, name)
+
+    def solution(self, i: int) -> Solution:
+        """Row ``i``."""
+        coef, proba, *numbers = (getattr(self, name)[i] for name in _OF_SOLUTION)
+        lam, distance, objective, grad_norm = map(float, numbers[:4])
+        n_iter, status = map(int, numbers[4:])
+        return Solution(coef, proba, lam, distance, objective, grad_norm, n_iter, Status(status))
+
+
+_OF_SOLUTION = ("coef", "proba", "lam", "distance", "objective", "grad_norm", "n_iter", "status")

@@ -1,0 +1,55 @@
+"""A progress bar that appears only when someone is waiting and looking."""
+
+import sys
+import time
+from types import TracebackType
+from typing import Any
+
+__all__ = ["Progress"]
+
+PATIENCE = 2.0  # seconds before a bar is worth its place on the screen
+
+
+class Progress:
+    """Counts rows; shows a tqdm bar once a call has run for two seconds, in a terminal or notebook.
+
+    ``show=True`` forces a bar, ``show=False`` forbids it, None leaves it to the above (and does without where tqdm is missing).
+    """
+
+    def __init__(self, total: int | None, show: bool | None) -> None:
+        self.total, self.done, self.bar = total, 0, None
+        self.began = time.monotonic()
+        self.patience = 0.0 if show else PATIENCE
+        self.wanted = _watched() if show is None else show
+        if show:
+            self._bar()
+
+    def advance(self, rows: int) -> None:
+        """Some more rows are done."""
+        self.done += rows
+        if self.bar is not None:
+            self.bar.update(rows)
+        elif self.wanted and time.monotonic() - self.began > self.patience:
+            try:
+                self._bar()
+            except ImportError:
+                self.wanted = False  # nobody asked for a bar by name
+
+    def _bar(self) -> None:
+        try:
+            from tqdm.auto import tqdm
+        except ImportError as error:
+            raise ImportError("progress=True needs tqdm: pip install tqdm") from error
+        bar: Any = tqdm(total=self.total, initial=self.done, unit=" rows", unit_scale=True)
+        self.bar = bar
+
+    def __enter__(self) -> "Progress":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self.bar is not None:
+            self.bar.close()
+
+
+def _watched() -> bool:
+    return sys.stderr.isatty() or "ipykernel" in sys.modules

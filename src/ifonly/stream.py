@@ -1,0 +1,117 @@
+"""Many sources, a chunk at a time, so that memory stays bounded and a chunk in cache between the two passes over ``A``."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ifonly.answer import Counterfactuals
+from ifonly.errors import InputError
+from ifonly.kernels import Kernel, Rows, choose_kernel, solve_rows
+from ifonly.model import Model
+from ifonly.progress import Progress
+from ifonly.sources import Sources
+from ifonly.wish import Wishes
+
+__all__ = ["Starts", "invert_many"]
+
+# Rows of x per chunk: few enough that they are still in the cache when they are read for the second time, many enough that the
+# kernel's blocks are full (a chunk is split by target) and a chunk's fixed cost of some 200 µs does not show.
+CHUNK_BYTES = 16 * 2**20
+CHUNK_ROWS = (512, 16384)
+
+
+def invert_many(
+    model: Model,
+    x: Sources | Iterator[Any],
+    wishes: Wishes,
+    *,
+    backend: str,
+    threads: int | None,
+    out: np.ndarray | None,
+    progress: bool | None,
+    start: Any,
+    tol: float | None,
+    max_iter: int,
+) -> Counterfactuals:
+    """Answers for a table of sources or a stream of tables; into ``out`` if that is given."""
+    total = len(x) if isinstance(x, Sources) else None
+    K = wishes.per_source
+    kernel = choose_kernel(backend, None if total is None else total * K, threads)
+    if total is not None:
+        wishes.check(total)
+        _check_out(out, total * K, model.n_features)
+    starts = Starts(model, start, total)
+    whole = None if total is None else Rows.empty(model, np.zeros(total * K, dtype=np.intp))
+    parts: list[Rows] = []
+    kept: list[Sources] = []
+    done = 0
+    with Progress(total, progress) as bar:
+        for table in [x] if isinstance(x, Sources) else (Sources.read(model, chunk) for chunk in x):
+            if not isinstance(x, Sources) and out is None:
+                kept.append(table)
+            for piece in _chunks(table, kernel):
+                a, b = done, done + len(piece)
+                Z, lengths = piece.project()
+                at = starts.rows(Z, a, b)
+                if K > 1:
+                    Z, lengths = np.repeat(Z, K, axis=0), np.repeat(lengths, K)
+                rows = solve_rows(model, Z, lengths, wishes.rows(a, b), kernel, start=at, tol=tol, max_iter=max_iter)
+                if out is not None:
+                    _check_out(out, b * K, model.n_features, least=True)
+                    piece.repeated(K).move(rows.coef, out[a * K : b * K])
+                if whole is None:
+                    parts.append(rows)
+                else:
+                    whole.copy(slice(a * K, b * K), rows)
+                done = b
+                bar.advance(len(piece))
+    if whole is None:
+        wishes.check(done)
+        whole = Rows.join(parts) if parts else Rows.empty(model, np.zeros(0, dtype=np.intp))
+    sources = x if isinstance(x, Sources) else Sources.joined(model, kept) if out is None else Sources.forgotten(model)
+    probs = wishes.rows(0, done).prob
+    return Counterfactuals(model, sources, whole, probs, K, out)
+
+
+def _chunks(table: Sources, kernel: Kernel | None) -> Iterable[Sources]:
+    """A table in pieces."""
+    if kernel is None or len(table) <= CHUNK_ROWS[0]:
+        return [table]
+    least, most = CHUNK_ROWS
+    size = int(np.clip(CHUNK_BYTES // (8 * table.model.n_features), least, most))
+    return (table.part(a, min(a + size, len(table))) for a in range(0, len(table), size))
+
+
+class Starts:
+    """Where to start, for all rows or for each."""
+
+    def __init__(self, model: Model, start: Any, total: int | None) -> None:
+        self.at_source = isinstance(start, str)
+        if self.at_source and start != "source":
+            raise InputError(f'start must be a point, or "source"; got {start!r}')
+        self.points: NDArray[np.float64] | None = None
+        if start is None or self.at_source:
+            return
+        points = Sources.read(model, start)
+        if len(points) != 1 and len(points) != total:
+            raise InputError(f"start must be one point or {total}, one per row; got {len(points)}")
+        self.points, _ = points.project()
+        for n in np.flatnonzero(~np.isfinite(self.points).all(axis=1)):
+            raise InputError(f"start: {points.reject(int(n))}")
+
+    def rows(self, Z: NDArray[np.float64], a: int, b: int) -> NDArray[np.float64] | None:
+        """``x₀ rowsᵀ`` for rows ``a`` to ``b``, whose own is ``Z``."""
+        if self.points is None:
+            return Z if self.at_source else None
+        return np.broadcast_to(self.points, Z.shape) if len(self.points) == 1 else self.points[a:b]
+
+
+def _check_out(out: np.ndarray | None, rows: int, D: int, *, least: bool = False) -> None:
+    if out is None:
+        return
+    if out.ndim != 2 or out.shape[1] != D or (out.shape[0] < rows if least else out.shape[0] != rows):
+        raise InputError(f"out must have shape ({rows}, {D}); got {out.shape}")
+    if not out.flags.writeable or out.dtype.kind != "f":
+        raise InputError(f"out must be a writeable array of floats; got {out.dtype}, writeable={out.flags.writeable}")
