@@ -1,6 +1,6 @@
 """Many rows at once. The seam: class-space data of N sources in, class-space answers out; D is on neither side.
 
-A kernel is a pair of functions, ``solve_lam(gram, margins, lam, …)`` and ``solve_prob(gram, margins, lam, goals, …)``, for B
+A kernel is a pair of functions, ``solve_lam(gram, margins, lam, …)`` and ``solve_prob(gram, margins, goals, …)``, for B
 sources with the same target; each returns `rows.Solved`. `reference` states the algorithm as an array program, `cpu`
 compiles it. `batch` does everything around them.
 """

@@ -215,9 +215,7 @@ class _Job(NamedTuple):
             if model.n_classes == 2:
                 solved = _two_classes_reach(float(gram[0, 0]), margins, goals)
             else:
-                first = _first_lam(margins, lengths, goals)
-                options = {"max_iter": self.max_iter}
-                solved = self.kernel.run(self.kernel.solve_prob, gram, margins, first, goals, **options)
+                solved = self.kernel.run(self.kernel.solve_prob, gram, margins, goals, max_iter=self.max_iter)
             self._fill(index[away], k, margins, solved, rounding)
             done[away] = solved.done
         return done
@@ -260,16 +258,6 @@ def _goals(model: Model, margins: Floats, lengths: Floats, rounding: Rounding, p
     slack = rounding.of_estimator(margins, lengths, 0.0)
     slope = 2 * rounding.row_norm * (rounding.of_estimator(margins, lengths, 1.0) - slack)
     return Goals(logit, slack, slope, 8 * EPS * (np.abs(logit) + 1))
-
-
-def _first_lam(margins: Floats, lengths: Floats, goals: Goals) -> Floats:
-    """λ of the two-class problem with the rival that is hardest to beat, as in `solvers.target`."""
-    top = goals.logit - goals.slack
-    gaps = margins - top[:, None]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        j = np.where(lengths > 0, gaps / lengths, -np.inf).argmax(axis=1)
-    mass = 1 / (1 + np.exp(np.minimum(-top, 700)))
-    return mass * lengths[j] ** 2 / np.maximum(gaps[np.arange(len(j)), j], 0.1)
 
 
 def _softmax(margins: Floats) -> tuple[Floats, Floats, Floats]:

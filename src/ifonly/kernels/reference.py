@@ -42,8 +42,8 @@ FAR = 1e20  # a λ this many times larger or smaller than the first guess is no 
 
 # The third-order step leaves an error of the order of δ³ in the margins; when that is this share of the miss, λ can move on.
 # Mean steps per row, on 16 556 random problems and on 20 000 of MNIST at prob 0.9: 7.9 and 6.1. With the rule of
-# `solvers.target` instead (δ ≤ 1e-3, the last digit when near) 10.8 and 8.2; if besides the next λ always starts along the tangent
-# of q, 12.9 and 10.7.
+# `solvers.target` instead (δ ≤ 1e-3, the last digit when near) 10.8 and 8.2; if besides the next λ always starts along the
+# tangent of q, 12.9 and 10.7.
 SURE = 0.2
 TRUST = 0.5  # … and no estimate of the error is believed above this δ
 
@@ -256,7 +256,7 @@ def solve_prob(gram: Any, margins: Any, goals: Goals, *, max_iter: int = MAX_ITE
 
     """
     xp = array_namespace(margins)
-    first = _first_lam(xp, gram, margins, goals)
+    first = first_lam(xp, gram, margins, goals)
     failed = ~(first > 0)  # no change of x changes any margin
     first = xp.where(failed, 1.0, first)
     lanes = Lanes(xp, gram, margins, first)
@@ -309,7 +309,7 @@ def _shorter(lanes: Lanes, step: Step, close: float) -> Any:
     return step.fell & (step.length == 1.0) & (step.delta <= xp.where(least > close, least, close))
 
 
-def _first_lam(xp: Any, gram: Any, margins: Any, goals: Goals) -> Any:
+def first_lam(xp: Any, gram: Any, margins: Any, goals: Goals) -> Any:
     """λ of the two-class problem with the rival that is hardest to beat (`solvers.target`)."""
     own = _diagonal(xp, gram)
     top = goals.logit - goals.slack
