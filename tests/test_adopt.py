@@ -116,7 +116,9 @@ def test_labels_that_are_strings_are_kept():
     assert estimator.predict(cf.x[None]).tolist() == ["virginica"]
 
 
-@pytest.mark.parametrize("labels", [Y == 0, Y.astype(float), Y - 5, Y.astype(np.int8)], ids=["bool", "float", "negative", "int8"])
+@pytest.mark.parametrize(
+    "labels", [Y == 0, Y.astype(float), Y - 5, Y.astype(np.int8)], ids=["bool", "float", "negative", "int8"]
+)
 def test_labels_of_any_kind_are_kept(labels):
     estimator = LogisticRegression(max_iter=1000).fit(X, labels)
     target = estimator.classes_[-1]
@@ -303,7 +305,7 @@ def test_a_one_vs_rest_fit_of_another_version_is_refused():
     """scikit-learn ≥ 1.8 no longer makes one (liblinear refuses three classes), but unpickles those that were made."""
     old = LogisticRegression(max_iter=1000).fit(X, Y)
     old.multi_class = "ovr"
-    with pytest.raises(UnsupportedModelError, match="fitted one-vs-rest on 3 classes.*not a softmax.*lbfgs"):
+    with pytest.raises(UnsupportedModelError, match=r"fitted one-vs-rest on 3 classes.*not a softmax.*lbfgs"):
         as_model(old)
 
 
@@ -311,11 +313,11 @@ def test_a_multinomial_fit_of_two_classes_of_another_version_is_refused():
     """Before scikit-learn 1.8 it was evaluated as softmax(−z, z), at twice the logit."""
     old = LogisticRegression(max_iter=1000).fit(X, Y == 0)
     old.multi_class = "multinomial"
-    with pytest.raises(UnsupportedModelError, match='multi_class="multinomial" on two classes.*twice the logit'):
+    with pytest.raises(UnsupportedModelError, match=r'multi_class="multinomial" on two classes.*twice the logit'):
         as_model(old)
 
 
 def test_liblinear_itself_refuses_three_classes():
     """What `as_model` relies on; were this to change, its one-vs-rest probabilities would need a look."""
-    with pytest.raises(ValueError, match="liblinear.*does not support multiclass"):
+    with pytest.raises(ValueError, match=r"liblinear.*does not support multiclass"):
         LogisticRegression(solver="liblinear").fit(X, Y)

@@ -269,7 +269,7 @@ def test_the_class_that_is_predicted_already_is_solved_all_the_same(lam):
     assert MODEL.predict(X) == "a"
     cf = sound(invert(MODEL, X, "a", lam=lam))
     assert cf.proba[0] > MODEL.predict_proba(X)[0]
-    assert 0 < cf.distance
+    assert cf.distance > 0
     true_bound(cf)
 
 
@@ -608,7 +608,7 @@ def test_logits_of_a_million_are_solved_for_prob(what, prob):
         assert prob < 0.5 or model.predict(cf.x) == k
 
 
-@pytest.mark.parametrize("options", [{"lam": 1e-4}, {"lam": 1.0}, {"lam": 1e4}, {"prob": 0.5}, {"prob": 0.99}])
+@pytest.mark.parametrize("options", [{"lam": 1e-4}, {"lam": 1.0}, {"lam": 1e8}, {"prob": 0.5}, {"prob": 0.99}])
 @pytest.mark.parametrize("factor", [1e-8, 1e8])
 @pytest.mark.parametrize("columns", [[0], [3], [0, 1, 2, 3]])
 def test_columns_may_be_scaled_by_eight_orders_of_magnitude(rng, columns, factor, options):

@@ -142,7 +142,7 @@ def test_a_model_itself_finds_the_probability_and_the_label(rng, K, D, tau):
 @pytest.mark.parametrize("data", DATA)
 def test_the_promise_holds_for_one_source_at_a_time(rng, data, scalers, tau):
     estimator, X = fitted(data, scalers)
-    for x, target in zip(*drawn(rng, estimator, X, 15), strict=True):
+    for x, target in zip(*drawn(rng, estimator, X, 40), strict=True):
         cf = invert(estimator, x, target, prob=tau)
         assert cf.status is Status.EXACT
         assert estimator.predict_proba(cf.x[None])[0, np.searchsorted(estimator.classes_, target)] >= tau

@@ -7,6 +7,7 @@ at the end of a ``Pipeline`` whose other steps are ``StandardScaler``, ``MinMaxS
 
 from collections.abc import Callable
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +45,23 @@ def as_model(estimator: Any) -> Model:
     """
     if isinstance(estimator, Model):
         return estimator
+    model = _read(estimator)
+    try:
+        known = _KNOWN.get(estimator)
+        if known is not None and known == model:
+            return known
+        _KNOWN[estimator] = model
+    except TypeError:  # an estimator that cannot be a key
+        pass
+    return model
+
+
+# What was read from an estimator before, so that a model's Gram matrix is computed once. An estimator may be fitted again or
+# have its weights changed in place: it is read each time, and the model kept only if nothing differs.
+_KNOWN: WeakKeyDictionary[Any, Model] = WeakKeyDictionary()
+
+
+def _read(estimator: Any) -> Model:
     kind = _kind(estimator)
     if kind == "sklearn.Pipeline":
         *steps, (_, last) = estimator.steps

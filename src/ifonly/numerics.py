@@ -36,13 +36,10 @@ def softmax(z: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def norms(X: NDArray[np.float64]) -> NDArray[np.float64]:
     """Euclidean norm of each row, also where the squares overflow or underflow."""
-    if len(X) == 1:  # a dot product is quicker than einsum, and one row is the common case
-        square = float(X[0] @ X[0])
-        if TINY_SQUARE < square < math.inf:
-            return np.array([math.sqrt(square)])
-    squares = np.einsum("nd,nd->n", X, X)
+    squares = np.vecdot(X, X)
     out = np.sqrt(squares)
-    for n in np.flatnonzero(~((squares > TINY_SQUARE) & (squares < np.inf))):
+    odd = ~((squares > TINY_SQUARE) & (squares < np.inf))
+    for n in np.flatnonzero(odd) if odd.any() else ():
         top = np.abs(X[n]).max(initial=0.0)
         if 0.0 < top < np.inf:
             out[n] = top * np.linalg.norm(X[n] / top)

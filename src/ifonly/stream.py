@@ -18,7 +18,7 @@ __all__ = ["Starts", "invert_many"]
 
 # Rows of x per chunk: few enough that they are still in the cache when they are read for the second time, many enough that the
 # kernel's blocks are full (a chunk is split by target) and a chunk's fixed cost of some 200 µs does not show.
-CHUNK_BYTES = 16 * 2**20
+CHUNK_BYTES = 48 * 2**20
 CHUNK_ROWS = (512, 16384)
 
 

@@ -6,6 +6,7 @@ other, which need other coordinates.
 """
 
 import os
+import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
@@ -31,7 +32,9 @@ __all__ = ["Kernel", "choose_kernel", "solve_rows"]
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
-FEW = 16  # rows up to which loading a compiled kernel is not worth it
+FEW = 16  # rows up to which one after the other is as quick as any kernel
+# Rows from which loading the compiled kernel (a second, once per process) pays for itself against the reference's 25 µs a row.
+LOAD_ROWS = 20_000
 ROWS_PER_THREAD = 512  # fewer than these are solved sooner than they are handed over
 
 
@@ -68,7 +71,8 @@ def choose_kernel(backend: str, n_rows: int | None, threads: int | None) -> Kern
         raise InputError(f"threads must be 1 or more; got {threads}")
     if backend == "auto" and n_rows is not None and n_rows <= FEW:
         return None
-    if backend != "reference":
+    loaded = "ifonly.kernels.cpu" in sys.modules
+    if backend == "cpu" or (backend == "auto" and (loaded or n_rows is None or n_rows >= LOAD_ROWS)):
         try:
             from ifonly.kernels import cpu
         except ImportError as error:

@@ -3,8 +3,8 @@
 The mathematics is that of `solvers.spaces.Rivals`, step for step; what differs is the order of the loops. Rows are taken in
 blocks of W *lanes*, every quantity is stored as (…, W), and the innermost loop of everything runs over lanes: straight-line
 arithmetic without branches that the compiler turns into vector instructions, exponentials and logarithms included (`_exp`,
-`_log`). Lanes that are done are replaced by the last active lane, so that the work shrinks with the number still running.
-No memory is allocated inside the loops. A row that does not converge in the ordinary way is left to the single-source
+`_log`). A lane that is done is replaced by the last active one, and when half of them are free new rows are taken in. No
+memory is allocated inside the loops. A row that does not converge in the ordinary way is left to the single-source
 solver.
 """
 
@@ -28,12 +28,16 @@ __all__ = ["solve_lam", "solve_prob"]
 Floats = NDArray[np.float64]
 
 LANES = 128  # many enough that the loops over lanes are long; a multiple of the widest vectors (8)
-BLOCK_BYTES = 2 * 2**20  # of Newton's matrices in a block, n²·W·8: beyond the second-level cache fewer lanes are quicker
-# Coordinate steps of the start, at least and per rival: one costs a twentieth of a Newton step or less, here. Mean iterations
+# Rivals from which one row at a time, its active classes factorised by LAPACK, beats lanes. Measured with all classes active:
+# K = 100 198 µs a row in lanes and 288 alone, K = 150 618 and 631, K = 200 1414 and 1110.
+MANY = 150
+# Share p_j·H_jj in Newton's matrix below which a class is left out of it then: Newton's step is off by as much.
+NEGLIGIBLE = 1e-6
+# Coordinate steps of the start: one costs a tenth of a Newton step or less, here. Mean iterations
 # to the last digit after 12, n, 2n, 4n of them: MNIST (n = 9) 3.6, 3.6, 3.1, 2.5; RCV1 (n = 50) 9.5, 5.7, 3.0, 2.0. The
 # time is least near 2n for both.
-PAIRS = (12, 2)
-ROOT_STEPS = 3  # Newton steps on the two-class equation inside the start, which need not be exact
+PAIRS = 12  # and 2n − 8 for more than ten rivals
+ROOT_STEPS = 2  # Newton steps on the two-class equation inside the start, which need not be exact
 MAX_BACKTRACKS = 40
 
 _CLOSE = CLOSE[3]
@@ -119,6 +123,16 @@ def _log(x: float) -> float:
 def _times(G, il, x, out, lo, hi):
     """``out = H x``, H = Ḡ/λ with λ of each lane."""
     n = G.shape[0]
+    if x.shape[1] == 1:
+        one, result = x.reshape(n), out.reshape(n)
+        for i in range(n):
+            result[i] = 0.0
+        for j in range(n):
+            factor = one[j] * il[0]
+            if factor != 0.0:
+                for i in range(n):
+                    result[i] += G[j, i] * factor
+        return
     for i in range(n):
         for w in range(lo, hi):
             out[i, w] = 0.0
@@ -132,8 +146,23 @@ def _times(G, il, x, out, lo, hi):
 
 @njit(**_OPTIONS)
 def _probabilities(s, p, top, total, pt, lo, hi):
-    """P and p_k from margins; ``top + ln total`` is −ln p_k."""
+    """Probabilities from margins; ``top + ln total`` is −ln p_k."""
     n = s.shape[0]
+    if s.shape[1] == 1:
+        one, result = s.reshape(n), p.reshape(n)
+        top[0] = 0.0
+        for i in range(n):
+            top[0] = max(top[0], one[i])
+        pt[0] = _exp(-top[0])
+        for i in range(n):
+            result[i] = _exp(one[i] - top[0])
+        total[0] = pt[0]
+        for i in range(n):
+            total[0] += result[i]
+        pt[0] /= total[0]
+        for i in range(n):
+            result[i] /= total[0]
+        return
     for w in range(lo, hi):
         top[w] = 0.0
     for i in range(n):
@@ -179,7 +208,47 @@ def _evaluate(G, il, margins, point, vec, lo, hi):
 
 
 @njit(**_OPTIONS)
-def _factorise(G, il, point, vec, M, v, c, half, lo, hi):
+def _factorise_active(G, il, p, v, half, flat, active):
+    """One row of many classes: M over those with a share in it, by LAPACK; ``active`` holds them and, last, their number."""
+    n = len(p)
+    top, count = 0.0, 0
+    for i in range(n):
+        top = max(top, G[i, i] * il)
+        if p[i] * G[i, i] * il > NEGLIGIBLE:
+            active[count] = i
+            count += 1
+    active[n] = count
+    M = np.empty((count, count))
+    for a in range(count):
+        i = active[a]
+        for b in range(a + 1):
+            j = active[b]
+            M[a, b] = v[i] * v[j] * (G[i, j] * il - half[i] - half[j])
+            M[b, a] = M[a, b]
+        M[a, a] += 1.0 + 8 * n * EPS * top * p[i]  # the rounding in it: LAPACK wants M positive definite
+    factor = np.linalg.cholesky(M)
+    flat[: count * count] = factor.ravel()
+
+
+@njit(**_OPTIONS)
+def _solve_active(flat, active, x):
+    """``x = M⁻¹ x`` with the factor of `_factorise_active`; classes without a share stay as they are."""
+    n = len(x)
+    count = active[n]
+    for a in range(count):
+        total = x[active[a]]
+        for b in range(a):
+            total -= flat[a * count + b] * x[active[b]]
+        x[active[a]] = total / flat[a * count + a]
+    for a in range(count - 1, -1, -1):
+        value = x[active[a]] / flat[a * count + a]
+        x[active[a]] = value
+        for b in range(a):
+            x[active[b]] -= flat[a * count + b] * value
+
+
+@njit(**_OPTIONS)
+def _factorise(G, il, point, vec, M, v, c, half, active, lo, hi):
     """Cholesky factor of M, with the reciprocals of its diagonal; pivots are ≥ 1 but for rounding, and so they are made."""
     n = G.shape[0]
     moved, p, slope, pt = point[1], point[2], point[4], vec[2]
@@ -195,6 +264,9 @@ def _factorise(G, il, point, vec, M, v, c, half, lo, hi):
     for i in range(n):
         for w in range(lo, hi):
             half[i, w] = c[w] * half[i, w] - 0.5 * c[w] * c[w] * pg[w]
+    if v.shape[1] == 1:
+        _factorise_active(G, il[0], p.reshape(n), v.reshape(n), half.reshape(n), M.reshape(n * n), active)
+        return
     for i in range(n):
         for j in range(i + 1):
             g = G[i, j]
@@ -215,7 +287,7 @@ def _factorise(G, il, point, vec, M, v, c, half, lo, hi):
 
 
 @njit(**_OPTIONS)
-def _spread(M, v, c, p, Hr, out, sums, lo, hi):
+def _spread(M, v, c, p, Hr, out, sums, active, lo, hi):
     """``out = R M⁻¹ Rᵀ H r``."""
     n = v.shape[0]
     for w in range(lo, hi):
@@ -226,18 +298,21 @@ def _spread(M, v, c, p, Hr, out, sums, lo, hi):
     for i in range(n):
         for w in range(lo, hi):
             out[i, w] = v[i, w] * (Hr[i, w] - c[w] * sums[w])
-    for i in range(n):
-        for k in range(i):
+    if v.shape[1] == 1:
+        _solve_active(M.reshape(n * n), active, out.reshape(n))
+    else:
+        for i in range(n):
+            for k in range(i):
+                for w in range(lo, hi):
+                    out[i, w] -= M[i, k, w] * out[k, w]
             for w in range(lo, hi):
-                out[i, w] -= M[i, k, w] * out[k, w]
-        for w in range(lo, hi):
-            out[i, w] *= M[i, i, w]
-    for i in range(n - 1, -1, -1):
-        for k in range(i + 1, n):
+                out[i, w] *= M[i, i, w]
+        for i in range(n - 1, -1, -1):
+            for k in range(i + 1, n):
+                for w in range(lo, hi):
+                    out[i, w] -= M[k, i, w] * out[k, w]
             for w in range(lo, hi):
-                out[i, w] -= M[k, i, w] * out[k, w]
-        for w in range(lo, hi):
-            out[i, w] *= M[i, i, w]
+                out[i, w] *= M[i, i, w]
     for w in range(lo, hi):
         sums[w] = 0.0
     for i in range(n):
@@ -343,7 +418,7 @@ def _solve(G, margins, lam, goals, tol, max_iter, lanes, steps, q_out, p_out, nu
     B, n = margins.shape
     W = lanes
     with_goal = goals.shape[1] > 0
-    point, other = np.empty((5, n, W)), np.empty((5, n, W))
+    point, other, fresh = np.empty((5, n, W)), np.empty((5, n, W)), np.empty((4, n, W))
     vec, vec_other, work = np.empty((5, W)), np.empty((5, W)), np.empty((5, W))
     sbar, v, half, direction, ds, bend, Hb, extra = (
         np.empty((n, W)),
@@ -356,144 +431,148 @@ def _solve(G, margins, lam, goals, tol, max_iter, lanes, steps, q_out, p_out, nu
         np.empty((n, W)),
     )
     M = np.empty((n, n, W))
-    c, il, delta, decrease, full = np.empty(W), np.empty(W), np.empty(W), np.empty(W), np.empty(W)
+    c, il, delta, decrease, full, lam_new = np.empty(W), np.empty(W), np.empty(W), np.empty(W), np.empty(W), np.empty(W)
     numbers = np.empty((_NUMBERS, W))
     row, count = np.empty(W, np.int64), np.empty(W, np.int64)
-    choice = np.empty(W, np.int64)
+    choice, active = np.empty(W, np.int64), np.empty(n + 1, np.int64)
 
-    for first in range(0, B, W):
-        m = min(W, B - first)
-        # 0. Load a block and find its start.
+    m = loaded = 0
+    while m > 0 or loaded < B:
+        # 0. Fill up with new rows when half of the lanes are free, and find their start.
+        if 2 * m <= W and loaded < B:
+            new = min(W - m, B - loaded)
+            for u in range(new):  # in lanes of their own, from 0: what the compiler knows to start at 0 it vectorises
+                lam_new[u] = 1.0 / lam[loaded + u]
+                for i in range(n):
+                    fresh[0, i, u] = margins[loaded + u, i]
+            _start(G, lam_new, fresh[0], fresh[1], fresh[2], fresh[3], vec_other, work, choice, steps, new)
+            for u in range(new):
+                w, b = m + u, loaded + u
+                row[w], count[w], il[w] = b, 0, lam_new[u]
+                numbers[_LAM, w], numbers[_LOW, w], numbers[_HIGH, w] = lam[b], 0.0, np.inf
+                size = 0.0
+                for i in range(n):
+                    sbar[i, w], point[0, i, w] = fresh[0, i, u], fresh[1, i, u]
+                    size = max(size, abs(fresh[0, i, u]))
+                numbers[_SIZE, w] = size
+            m += new
+            loaded += new
+            _evaluate(G, il, sbar, point, vec, 0, m)
+        p, r, slope = point[2], point[3], point[4]
+        pt, E = vec[2], vec[3]
+
+        # 1. Newton's direction and the third-order correction.
+        _factorise(G, il, point, vec, M, v, c, half, active, 0, m)
+        _spread(M, v, c, p, slope, direction, work[0], active, 0, m)
         for w in range(m):
-            b = first + w
-            row[w], count[w] = b, 0
-            numbers[_LAM, w], numbers[_LOW, w], numbers[_HIGH, w] = lam[b], 0.0, np.inf
-            il[w] = 1.0 / lam[b]
-            size = 0.0
-            for i in range(n):
-                sbar[i, w] = margins[b, i]
-                size = max(size, abs(margins[b, i]))
-            numbers[_SIZE, w] = size
-        _start(G, il, sbar, point[0], point[1], point[2], vec, work, choice, steps, m)
-        _evaluate(G, il, sbar, point, vec, 0, m)
-
-        iteration = 0
-        while m > 0:
-            iteration += 1
-            p, r, slope = point[2], point[3], point[4]
-            pt, E = vec[2], vec[3]
-            # 1. Newton's direction and the third-order correction.
-            _factorise(G, il, point, vec, M, v, c, half, 0, m)
-            _spread(M, v, c, p, slope, direction, work[0], 0, m)
+            delta[w], decrease[w] = 0.0, 0.0
+        for i in range(n):
             for w in range(m):
-                delta[w], decrease[w] = 0.0, 0.0
-            for i in range(n):
-                for w in range(m):
-                    direction[i, w] = r[i, w] - direction[i, w]
-                    decrease[w] += slope[i, w] * direction[i, w]
-            _times(G, il, direction, ds, 0, m)
-            for i in range(n):
-                for w in range(m):
-                    delta[w] = max(delta[w], abs(ds[i, w]))
-            _bend(p, pt, ds, bend, work[0], work[1], 0, m)  # quadratic in Δs: its sign does not matter
-            _times(G, il, bend, Hb, 0, m)
-            _spread(M, v, c, p, Hb, extra, work[0], 0, m)
-            for i in range(n):
-                for w in range(m):
-                    other[0, i, w] = point[0, i, w] + direction[i, w] + bend[i, w] - extra[i, w]
-
-            # 2. The step: accepted where E falls, else Newton's direction with backtracking, lane by lane.
-            _evaluate(G, il, sbar, other, vec_other, 0, m)
+                direction[i, w] = r[i, w] - direction[i, w]
+                decrease[w] += slope[i, w] * direction[i, w]
+        _times(G, il, direction, ds, 0, m)
+        for i in range(n):
             for w in range(m):
-                slack = ROUNDINGS * EPS * (abs(E[w]) + numbers[_SIZE, w])
-                full[w] = 1.0
-                if vec_other[3, w] <= E[w] - ARMIJO * decrease[w] + slack:
-                    continue
-                step = 1.0
-                for _trial in range(MAX_BACKTRACKS):
-                    for i in range(n):
-                        other[0, i, w] = point[0, i, w] + step * direction[i, w]
-                    _evaluate(G, il, sbar, other, vec_other, w, w + 1)
-                    if vec_other[3, w] <= E[w] - ARMIJO * step * decrease[w] + slack:
-                        break
-                    step *= 0.5
-                full[w] = 1.0 if step == 1.0 else 0.0
-            point, other = other, point
-            vec, vec_other = vec_other, vec
+                delta[w] = max(delta[w], abs(ds[i, w]))
+        _bend(p, pt, ds, bend, work[0], work[1], 0, m)  # quadratic in Δs: its sign does not matter
+        _times(G, il, bend, Hb, 0, m)
+        _spread(M, v, c, p, Hb, extra, work[0], active, 0, m)
+        for i in range(n):
+            for w in range(m):
+                other[0, i, w] = point[0, i, w] + direction[i, w] + bend[i, w] - extra[i, w]
 
-            # 3. The probability form: move λ where the point is near its answer.
-            if with_goal:
-                _spread(M, v, c, other[2], other[1], extra, work[0], 0, m)  # dq/d ln λ, one step stale
-                _times(G, il, extra, Hb, 0, m)
-                for w in range(m):
-                    work[4, w] = 0.0
-                    if full[w] == 0.0 or delta[w] > TRUST:
-                        continue
-                    b = row[w]
-                    mass, rate, reach = 0.0, 0.0, 0.0
-                    for i in range(n):
-                        mass += point[2, i, w]
-                        rate += point[2, i, w] * (point[1, i, w] - Hb[i, w])
-                        reach += point[0, i, w]
-                    rate /= mass
-                    allowance = goals[1, b] + goals[2, b] * reach * il[w]
-                    miss = math.log(mass) - math.log(vec[2, w]) - (goals[0, b] - allowance)
-                    width = allowance + goals[3, b]
-                    if -width <= miss <= 0.0:
-                        work[4, w] = 2.0  # λ is right
-                        continue
-                    if delta[w] > _CLOSE and delta[w] ** 3 > SURE * abs(miss):
-                        continue  # not known well enough yet
-                    now = numbers[_LAM, w]
-                    if miss <= 0.0:
-                        numbers[_LOW, w] = max(numbers[_LOW, w], now)
-                    else:
-                        numbers[_HIGH, w] = min(numbers[_HIGH, w], now)
-                    step = -(miss + 0.5 * width) / rate if rate > 0.0 else -LONGEST_STEP
-                    new = now * math.exp(min(max(step, -LONGEST_STEP), LONGEST_STEP))
-                    low, high = numbers[_LOW, w], numbers[_HIGH, w]
-                    if not (low < new < high):
-                        new = math.sqrt(low) * math.sqrt(high) if low > 0.0 else high * math.exp(-LONGEST_STEP)
-                    step = math.log(new / now)
-                    for i in range(n):  # along the tangent of q/λ, which is smoother than q
-                        point[0, i, w] = new / now * (point[0, i, w] + step * (extra[i, w] - point[0, i, w]))
-                    numbers[_LAM, w], il[w] = new, 1.0 / new
-                    work[4, w] = 1.0  # λ moved: the point has to be evaluated anew
-                    _evaluate(G, il, sbar, point, vec, w, w + 1)
+        # 2. The step: accepted where E falls, else Newton's direction with backtracking, lane by lane.
+        _evaluate(G, il, sbar, other, vec_other, 0, m)
+        for w in range(m):
+            slack = ROUNDINGS * EPS * (abs(E[w]) + numbers[_SIZE, w])
+            full[w] = 1.0
+            if vec_other[3, w] <= E[w] - ARMIJO * decrease[w] + slack:
+                continue
+            step = 1.0
+            for _trial in range(MAX_BACKTRACKS):
+                for i in range(n):
+                    other[0, i, w] = point[0, i, w] + step * direction[i, w]
+                _evaluate(G, il, sbar, other, vec_other, w, w + 1)
+                if vec_other[3, w] <= E[w] - ARMIJO * step * decrease[w] + slack:
+                    break
+                step *= 0.5
+            full[w] = 1.0 if step == 1.0 else 0.0
+        point, other = other, point
+        vec, vec_other = vec_other, vec
 
-            # 4. Lanes that are done, or given up, make room for the last ones.
-            w = 0
-            while w < m:
-                count[w] += 1
-                noise = ROUNDINGS * EPS * (numbers[_SIZE, w] + 1.0)
-                if tol > 0.0:
-                    finished = numbers[_LAM, w] * vec[4, w] <= tol * tol or (full[w] == 1.0 and delta[w] <= noise)
-                else:
-                    finished = full[w] == 1.0 and delta[w] <= max(noise, _CLOSE)
-                if with_goal:
-                    finished = finished and work[4, w] == 2.0
-                if not finished and iteration < max_iter:
-                    w += 1
+        # 3. The probability form: move λ where the point is near its answer.
+        if with_goal:
+            _spread(M, v, c, other[2], other[1], extra, work[0], active, 0, m)  # dq/d ln λ, one step stale
+            _times(G, il, extra, Hb, 0, m)
+            for w in range(m):
+                work[4, w] = 0.0
+                if full[w] == 0.0 or delta[w] > TRUST:
                     continue
                 b = row[w]
-                square = 0.0
+                mass, rate, reach = 0.0, 0.0, 0.0
                 for i in range(n):
-                    q_out[b, i], p_out[b, i] = point[0, i, w], point[2, i, w]
-                    square += point[0, i, w] * point[1, i, w]
-                numbers_out[0, b], numbers_out[1, b] = numbers[_LAM, w], vec[2, w]
-                numbers_out[2, b], numbers_out[3, b], numbers_out[4, b] = vec[4, w], square, delta[w]
-                n_iter_out[b], done_out[b] = count[w], finished
-                m -= 1
-                if w < m:
-                    for i in range(n):
-                        sbar[i, w] = sbar[i, m]
-                        for a in range(5):
-                            point[a, i, w] = point[a, i, m]
+                    mass += point[2, i, w]
+                    rate += point[2, i, w] * (point[1, i, w] - Hb[i, w])
+                    reach += point[0, i, w]
+                rate /= mass
+                allowance = goals[1, b] + goals[2, b] * reach * il[w]
+                miss = math.log(mass) - math.log(vec[2, w]) - (goals[0, b] - allowance)
+                width = allowance + goals[3, b]
+                if -width <= miss <= 0.0:
+                    work[4, w] = 2.0  # λ is right
+                    continue
+                if delta[w] > _CLOSE and delta[w] ** 3 > SURE * abs(miss):
+                    continue  # not known well enough yet
+                now = numbers[_LAM, w]
+                if miss <= 0.0:
+                    numbers[_LOW, w] = max(numbers[_LOW, w], now)
+                else:
+                    numbers[_HIGH, w] = min(numbers[_HIGH, w], now)
+                step = -(miss + 0.5 * width) / rate if rate > 0.0 else -LONGEST_STEP
+                new = now * math.exp(min(max(step, -LONGEST_STEP), LONGEST_STEP))
+                low, high = numbers[_LOW, w], numbers[_HIGH, w]
+                if not (low < new < high):
+                    new = math.sqrt(low) * math.sqrt(high) if low > 0.0 else high * math.exp(-LONGEST_STEP)
+                step = math.log(new / now)
+                for i in range(n):  # along the tangent of q/λ, which is smoother than q
+                    point[0, i, w] = new / now * (point[0, i, w] + step * (extra[i, w] - point[0, i, w]))
+                numbers[_LAM, w], il[w] = new, 1.0 / new
+                work[4, w] = 1.0  # λ moved: the point has to be evaluated anew
+                _evaluate(G, il, sbar, point, vec, w, w + 1)
+
+        # 4. Lanes that are done, or given up, make room for the last ones.
+        w = 0
+        while w < m:
+            count[w] += 1
+            noise = ROUNDINGS * EPS * (numbers[_SIZE, w] + 1.0)
+            if tol > 0.0:
+                finished = numbers[_LAM, w] * vec[4, w] <= tol * tol or (full[w] == 1.0 and delta[w] <= noise)
+            else:
+                finished = full[w] == 1.0 and delta[w] <= max(noise, _CLOSE)
+            if with_goal:
+                finished = finished and work[4, w] == 2.0
+            if not finished and count[w] < max_iter:
+                w += 1
+                continue
+            b = row[w]
+            square = 0.0
+            for i in range(n):
+                q_out[b, i], p_out[b, i] = point[0, i, w], point[2, i, w]
+                square += point[0, i, w] * point[1, i, w]
+            numbers_out[0, b], numbers_out[1, b] = numbers[_LAM, w], vec[2, w]
+            numbers_out[2, b], numbers_out[3, b], numbers_out[4, b] = vec[4, w], square, delta[w]
+            n_iter_out[b], done_out[b] = count[w], finished
+            m -= 1
+            if w < m:
+                for i in range(n):
+                    sbar[i, w] = sbar[i, m]
                     for a in range(5):
-                        vec[a, w], work[a, w] = vec[a, m], work[a, m]
-                    for a in range(_NUMBERS):
-                        numbers[a, w] = numbers[a, m]
-                    row[w], count[w], il[w], full[w], delta[w] = row[m], count[m], il[m], full[m], delta[m]
+                        point[a, i, w] = point[a, i, m]
+                for a in range(5):
+                    vec[a, w], work[a, w] = vec[a, m], work[a, m]
+                for a in range(_NUMBERS):
+                    numbers[a, w] = numbers[a, m]
+                row[w], count[w], il[w], full[w], delta[w] = row[m], count[m], il[m], full[m], delta[m]
 
 
 def solve_lam(gram: Floats, margins: Floats, lam: Floats, *, tol: float | None = None, max_iter: int = 100) -> Solved:
@@ -509,7 +588,8 @@ def solve_prob(gram: Floats, margins: Floats, goals: Goals, *, max_iter: int = 1
 
 def _run(gram: Floats, margins: Floats, lam: Floats, goals: Floats, tol: float, max_iter: int) -> Solved:
     B, n = margins.shape
-    lanes = max(8, min(LANES, BLOCK_BYTES // (8 * n * n) // 8 * 8))
+    lanes = LANES if n < MANY else 1
+    steps = max(PAIRS, 2 * n - 8 if n < MANY else n)
     q, p, numbers = np.empty((B, n)), np.empty((B, n)), np.empty((5, B))
     n_iter, done = np.empty(B, np.int64), np.empty(B, np.bool_)
     _solve(
@@ -520,7 +600,7 @@ def _run(gram: Floats, margins: Floats, lam: Floats, goals: Floats, tol: float, 
         tol,
         max_iter,
         lanes,
-        max(PAIRS[0], PAIRS[1] * n),
+        steps,
         q,
         p,
         numbers,

@@ -1,0 +1,209 @@
+"""``make bench``: ratios against the floor (the two products with A that nobody can avoid) and against what people use today.
+
+Nothing is asserted. Markdown goes to stdout, progress to stderr, the numbers with the machine's description to
+``benchmarks/results/NAME.json``.
+"""
+
+import argparse
+import cProfile
+import json
+import pstats
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import peers
+import problems
+import report
+from timing import Contender, blas_threads, cores, machine, medians
+
+import ifonly
+from ifonly.baselines import feature_newton
+from ifonly.kernels import choose_kernel
+from ifonly.sources import Sources
+from ifonly.stream import _chunks
+
+BACKENDS = ("auto", "reference", "cpu")
+ONE = 10  # problems in a row of "one source"
+SAMPLE = 100  # rows of a batch that the paper's method is timed on
+STAGES = {"project": "X Aᵀ and ‖x̄‖", "run": "Newton", "_fill": "certificate", "move": "X + U A"}  # functions of a batch
+NUMBA = "import numba"
+FIRST = """import numpy as np, ifonly
+rng = np.random.default_rng(0)
+model = ifonly.Model(rng.normal(size=(10, 784)), np.zeros(10))
+ifonly.invert(model, rng.normal(size=(1000, 784)), 3, lam=0.01, backend="cpu")"""
+
+Row = dict[str, Any]
+
+
+def say(text: str) -> None:
+    print(f"{time.strftime('%H:%M:%S')}  {text}", file=sys.stderr, flush=True)
+
+
+def row(work: str, case: problems.Case, threads: int, contenders: dict[str, Contender], **more: Any) -> Row:
+    """Time the contenders; one line of the table."""
+    options = {key: more.pop(key) for key in ("seconds", "least") if key in more}
+    say(f"{work}, {case.name}, {threads} thread{'s'[: threads > 1]}")
+    D, K = case.model.n_features, case.model.n_classes
+    return {"work": work, "case": case.name, "D": D, "K": K, "threads": threads, "us": medians(contenders, **options)} | more
+
+
+def each(solve: Callable[..., Any], P: problems.Problems, n: int) -> Contender:
+    """``solve(x, k, lam)`` for the first n problems, one after the other."""
+    one_by_one = [(P.X[i], int(P.target[i]), float(P.lam[i])) for i in range(n)]
+    return Contender(lambda: [solve(*problem) for problem in one_by_one], n)
+
+
+def one_source(case: problems.Case, threads: int, *, with_peers: bool) -> Row:
+    model, P = case.model, case.draw(ONE)
+    P = P._replace(X=P.X.toarray() if hasattr(P.X, "toarray") else P.X)
+    A, y = model.A, np.ones(model.n_classes)
+    w = A[-1] - A[0]
+
+    def floor(x: np.ndarray, k: int, lam: float) -> Any:
+        return (w @ x, w @ w, x + lam * w) if model.n_classes == 2 else (A @ x, A.T @ y)
+
+    def answer(x: np.ndarray, k: int, lam: float, backend: str) -> np.ndarray:
+        return ifonly.invert(model, x, k, lam=lam, backend=backend).x
+
+    contenders = {"floor": each(floor, P, ONE)}
+    contenders |= {backend: each(partial(answer, backend=backend), P, ONE) for backend in BACKENDS}
+    contenders["predict_proba"] = each(lambda x, *_: case.estimator.predict_proba(x[None]), P, ONE)
+    if not with_peers:
+        return row("one source", case, threads, contenders)
+    contenders["paper's Newton"] = each(partial(feature_newton, model), P, ONE)
+    found = row("one source", case, threads, contenders)
+    few = 5 if model.n_features < 10_000 else 1  # the large ones take seconds each
+    slow: dict[str, Callable] = {method: partial(peers.scipy_minimise, method, model) for method in ("L-BFGS-B", "CG")}
+    if model.A.size < 10_000:
+        slow["Clarabel"] = peers.conic(model)
+    worst = dict.fromkeys(slow, 0.0)
+
+    def noted(name: str, x: np.ndarray, k: int, lam: float) -> None:
+        gradient = model.gradient(slow[name](x, k, lam), x, k, lam)
+        worst[name] = max(worst[name], float(np.linalg.norm(gradient)))
+
+    timed = row("peers", case, threads, {name: each(partial(noted, name), P, few) for name in slow}, seconds=0.0, least=1)
+    found["us"] |= timed["us"]
+    return found | {"worst gradient": worst}
+
+
+def batch(case: problems.Case, n: int, threads: int, *, mixed: bool = True, to_x: bool = True, paper: bool = False) -> Row:
+    """N sources; ``to_x`` into ``out=``, else coefficients only."""
+    model, P = case.model, case.draw(n, mixed=mixed)
+    A, U = model.A, np.random.default_rng(0).normal(size=(n, model.n_classes))
+    out = np.zeros(P.X.shape) if to_x else None
+    invert = partial(ifonly.invert, model, P.X, P.target, threads=threads, out=out)
+    edges = np.cumsum([0, *(len(piece) for piece in _chunks(Sources.read(model, P.X), choose_kernel("reference", n, None)))])
+    pieces = [slice(a, b) for a, b in pairwise(edges)]
+
+    def floor() -> None:
+        if out is None:
+            _ = P.X @ A.T
+        elif model.n_classes == 2:
+            w = A[1] - A[0]
+            _ = P.X @ w, P.X + np.outer(P.lam, w)
+        else:
+            for piece in pieces:
+                _ = P.X[piece] @ A.T
+                np.matmul(U[piece], A, out=out[piece])
+
+    contenders = {"floor": Contender(floor, n)}
+    contenders |= {backend: Contender(partial(invert, lam=P.lam, backend=backend), n) for backend in BACKENDS[1:]}
+    contenders["cpu, prob=0.9"] = Contender(partial(invert, prob=0.9, backend="cpu"), n)
+    contenders["predict_proba"] = Contender(lambda: case.estimator.predict_proba(P.X), n)
+    if paper:
+        contenders["paper's Newton"] = each(partial(feature_newton, model), P, SAMPLE)
+    if model.n_classes == 2:  # the floor makes new arrays; so does this
+        contenders["cpu, .x"] = Contender(lambda: invert(lam=P.lam, backend="cpu", out=None).x, n)
+    work = f"N = {n:,}{'' if mixed else ', farthest'}{'' if to_x else ', CSR, coefficients only'}".replace(",000", " 000")
+    run = partial(invert, lam=P.lam, backend="cpu")
+    return row(work, case, threads, contenders, stages=stages(run), iterations=float(run().n_iter.mean()))
+
+
+def stages(call: Callable[[], Any]) -> dict[str, float]:
+    """Where the time of a batch goes, in shares of the whole."""
+    profile = cProfile.Profile()
+    profile.runcall(call)
+    stats = pstats.Stats(profile)
+    spent = dict.fromkeys(STAGES.values(), 0.0)
+    for (file, _, name), (*_, cumulative, _callers) in stats.stats.items():  # type: ignore[attr-defined]
+        if name in STAGES and "ifonly" in file:
+            spent[STAGES[name]] += cumulative
+    total = stats.total_tt  # type: ignore[attr-defined]
+    return {name: value / total for name, value in spent.items()} | {"rest": 1 - sum(spent.values()) / total}
+
+
+def path(case: problems.Case) -> Row:
+    """100 λ against one inversion, coefficients only in both; ``cpu`` is a batch of 100 times the same source."""
+    model, P = case.model, case.draw(4)
+    P = P._replace(X=P.X.toarray() if hasattr(P.X, "toarray") else P.X)
+    lams = np.geomspace(1e3, 1e-5, 100)
+
+    def on_cpu(x: np.ndarray, k: int, lam: float) -> Any:
+        return ifonly.invert(model, np.broadcast_to(x, (100, len(x))), k, lam=lams, backend="cpu", threads=1)
+
+    contenders = {
+        "floor": each(lambda x, k, lam: ifonly.invert(model, x, k, lam=lam), P, 4),
+        "auto": each(lambda x, k, lam: ifonly.path(model, x, k, lams=lams), P, 4),
+        "cpu": each(on_cpu, P, 4),
+    }
+    return row("path of 100 λ", case, 1, contenders)
+
+
+def start_up() -> dict[str, float]:
+    """Seconds that a fresh process takes, kernel cached (the warm-up call sees to that)."""
+    scripts = {"numba": NUMBA, "first call": FIRST, "scipy": "import numpy, scipy.linalg", "ifonly": "import ifonly"}
+    say("fresh processes")
+    calls = {name: Contender(partial(subprocess.run, [sys.executable, "-c", s], check=True)) for name, s in scripts.items()}
+    return {name: us / 1e6 for name, us in medians(calls, least=5, seconds=0).items()}
+
+
+def measure(*, full: bool) -> dict[str, Any]:
+    description, rows = machine(), []
+    for threads in sorted({1, cores()}):
+        alone = threads == 1
+        with blas_threads(threads):
+            rows += [one_source(problems.load(name), threads, with_peers=alone) for name in problems.SHAPES]
+            rows += [
+                one_source(problems.load(name, True), threads, with_peers=False)
+                for name in ("MNIST", "RCV1", "deep64", "deep320")
+            ]
+            rows += [batch(problems.load(name), 1000, threads, to_x=name != "RCV1") for name in problems.SHAPES]
+            for n in (20_000, 100_000) if full else (20_000,):
+                rows.append(batch(problems.load("MNIST"), n, threads, mixed=False, paper=alone))
+            rows.append(batch(problems.load("RCV1"), 20_000, threads, mixed=False, to_x=False))
+            rows.append(batch(problems.synthetic("random K=2", 100, 2), 100_000, threads))
+            if alone:
+                rows += [path(problems.load(name)) for name in ("MNIST", "MNIST-100", "deep320")]
+    return {"machine": description, "rows": rows, "start-up": start_up()}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--name", default="latest", help="of the result: benchmarks/results/NAME.json")
+    parser.add_argument("--full", action="store_true", help="also N = 100 000 at D = 784 (some minutes more)")
+    parser.add_argument("--load", action="store_true", help="do not measure: print the result of that name again")
+    parser.add_argument("--markdown", action="store_true", help="Markdown on stdout, where the tables are otherwise aligned")
+    parser.add_argument("--docs", action="store_true", help="put the tables into docs/benchmarks.md")
+    options = parser.parse_args()
+    file = problems.HERE / "results" / f"{options.name}.json"
+    if options.load:
+        result = json.loads(file.read_text())
+    else:
+        result = measure(full=options.full)
+        file.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n")
+        say(f"saved as benchmarks/results/{file.name}")
+    text = report.markdown(result)
+    print(text if options.markdown else report.aligned(text))
+    if options.docs:
+        report.write_into(problems.HERE.parent / "docs" / "benchmarks.md", text)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,88 @@
+"""How times are taken: contenders in turn, the median of each, on a stated number of threads, on a stated machine."""
+
+import os
+import platform
+import subprocess
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from statistics import median
+from typing import Any, NamedTuple
+
+from threadpoolctl import threadpool_info, threadpool_limits
+
+PACKAGES = ("ifonly", "numpy", "scipy", "numba", "scikit-learn", "cvxpy", "clarabel")
+
+
+class Contender(NamedTuple):
+    call: Callable[[], Any]
+    rows: int = 1  # problems solved by one call
+
+
+def medians(contenders: dict[str, Contender], *, seconds: float = 1.0, least: int = 3, most: int = 200) -> dict[str, float]:
+    """Median time of each contender in µs per problem.
+
+    One call of each to warm up; then rounds in which each is called once, so that a disturbance meets all of them. A
+    contender that has had its seconds (and ``least`` calls) sits out.
+    """
+    samples: dict[str, list[float]] = {name: [] for name in contenders}
+    for contender in contenders.values():
+        contender.call()
+    for _ in range(most):
+        playing = [name for name, taken in samples.items() if len(taken) < least or sum(taken) < seconds]
+        if not playing:
+            break
+        for name in playing:
+            start = time.perf_counter()
+            contenders[name].call()
+            samples[name].append(time.perf_counter() - start)
+    return {name: 1e6 * median(taken) / contenders[name].rows for name, taken in samples.items()}
+
+
+def blas_threads(number: int | None) -> AbstractContextManager[Any]:
+    """BLAS on so many threads, None for all."""
+    return threadpool_limits(number or cores(), user_api="blas")
+
+
+def cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def machine() -> dict[str, Any]:
+    """What the numbers were taken on."""
+    blas = {f"{lib['internal_api']} {lib['version']} ({lib.get('architecture')})" for lib in threadpool_info()}
+    return {
+        "cpu": _cpu_model(),
+        "cores": cores(),
+        "system": f"{platform.system()} {platform.machine()}, Python {platform.python_version()}",
+        "blas": ", ".join(sorted(blas)),
+        "versions": {name: _version(name) for name in PACKAGES},
+        "commit": _commit(),
+        "load before": round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None,
+        "date": datetime.now(UTC).strftime("%Y-%m-%d"),
+    }
+
+
+def _cpu_model() -> str:
+    info = Path("/proc/cpuinfo")
+    for line in info.read_text().splitlines() if info.exists() else ():
+        if line.startswith("model name"):
+            return line.split(":", 1)[1].strip()
+    return platform.processor() or "unknown"
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "not installed"
+
+
+def _commit() -> str:
+    where = Path(__file__).parent
+    done = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=where, capture_output=True, text=True, check=False)
+    return done.stdout.strip() or "unknown"
