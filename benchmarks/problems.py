@@ -93,7 +93,7 @@ def synthetic(title: str, D: int, K: int, binary: bool = False, n: int = 2000) -
     """Random rows whose logits differ by some units; sparse sources for RCV1's shape."""
     rng = np.random.default_rng(SEED)
     A = rng.standard_normal((2 if binary else K, D)) * 10 / np.sqrt(D)
-    if (D, K) == SHAPES["RCV1"]:
+    if SHAPES["RCV1"] == (D, K):
         pool = sparse.random_array((n, D), density=67 / D, format="csr", rng=rng) * np.sqrt(D / 67)
     else:
         pool = rng.random((min(n, 2**25 // D), D))

@@ -50,7 +50,7 @@ _GOAL_HEAD = ["issue", "work", "against", "measured", "goal"]
 def goals(result: dict[str, Any]) -> list[list[str]]:
     """Every goal with what was measured, one thread."""
     us = {(row["work"], row["case"]): row["us"] for row in result["rows"] if row["threads"] == 1}
-    iterations = {row["case"]: row["iterations"] for row in result["rows"] if row["work"] == "N = 1 000"}
+    iterations = {row["case"]: row["iterations"] for row in result["rows"] if row["work"].startswith("N = 1 000")}
     start = result["start-up"]
 
     def ratio(work: str, case: str, a: str, b: str) -> str:

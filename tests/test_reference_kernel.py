@@ -11,6 +11,7 @@ from ifonly.kernels.rows import Goals, Solved
 from ifonly.numerics import EPS
 from ifonly.solvers.classproblem import ClassProblem
 from ifonly.solvers.target import Goal, reach_probability
+from ifonly.sources import Sources
 from ifonly.status import Status
 
 P_TOL = 1e-9  # relative, of q and p; a q_j may besides be off by a rounding of the largest
@@ -47,7 +48,7 @@ class Batch:
         self.margins = self.model.margins(self.Z, self.k)
 
     def problem(self, i):
-        return ClassProblem(self.model, self.Z[i], float(np.linalg.norm(self.X[i])), self.k)
+        return ClassProblem(self.model, self.Z[i], Sources.read(self.model, self.X[i]).project()[1].take(0), self.k)
 
     def goals(self, prob):
         """What `reach_probability` aims at, for every row."""

@@ -18,7 +18,7 @@ from ifonly.model import Model, Scaling
 __all__ = ["as_model"]
 
 Floats = NDArray[np.float64]
-Affine = tuple[Floats, Floats]  # (shift, scale) of (x − shift) / scale
+Affine = tuple[Floats, Floats, Floats]  # shift, scale of (x − shift) / scale, and Scaling's rough
 
 
 def as_model(estimator: Any) -> Model:
@@ -70,7 +70,8 @@ def _read(estimator: Any) -> Model:
             if step is None or isinstance(step, str):  # "passthrough"
                 continue
             scaling = _then(scaling, _scaler(step, f"step {name!r} of the pipeline"))
-        names = getattr(steps[0][1], "feature_names_in_", None) if steps else None
+        first = next((step for _, step in steps if not (step is None or isinstance(step, str))), last)
+        names = getattr(first, "feature_names_in_", None)
         return _classifier(last, scaling, names)
     return _classifier(estimator, None, None)
 
@@ -85,7 +86,7 @@ def _classifier(estimator: Any, scaling: Affine | None, names: Any) -> Model:
         )
     if not hasattr(estimator, "coef_"):
         raise UnsupportedModelError(f"{type(estimator).__name__} is not fitted; call fit first")
-    coef, intercept = _dense(estimator.coef_), np.broadcast_to(estimator.intercept_, len(estimator.coef_))
+    coef, intercept = _dense(estimator.coef_), np.broadcast_to(estimator.intercept_, estimator.coef_.shape[0])
     classes = estimator.classes_
     multi_class = getattr(estimator, "multi_class", "auto")  # before scikit-learn 1.8
     if len(coef) == 1 and multi_class == "multinomial":
@@ -122,18 +123,17 @@ def _scaler(step: Any, where: str) -> Affine:
         raise UnsupportedModelError(f"{where} ({type(step).__name__}) clips its output, which is not affine; use clip=False")
     shift, scale = _SCALERS[kind](step)
     D = step.n_features_in_
-    return (
-        np.zeros(D) if shift is None else np.asarray(shift, dtype=np.float64),
-        np.ones(D) if scale is None else np.asarray(scale, dtype=np.float64),
-    )
+    shift = np.zeros(D) if shift is None else np.asarray(shift, dtype=np.float64)
+    scale = np.ones(D) if scale is None else np.asarray(scale, dtype=np.float64)
+    return shift, scale, np.abs(shift)
 
 
 def _then(first: Affine | None, second: Affine) -> Affine:
     """Two scalers, one after the other."""
     if first is None:
         return second
-    (shift, scale), (shift2, scale2) = first, second
-    return shift + scale * shift2, scale * scale2
+    (shift, scale, rough), (shift2, scale2, rough2) = first, second
+    return shift + scale * shift2, scale * scale2, rough + np.abs(scale) * rough2
 
 
 _SCALERS: dict[str, Callable[[Any], tuple[Any, Any]]] = {

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ifonly.errors import CertificateError, InputError
 from ifonly.kernels import Rows
 from ifonly.model import Model
-from ifonly.numerics import EPS
+from ifonly.numerics import EPS, summation_error
 from ifonly.problem import Certificate, Problem
 from ifonly.solvers.classproblem import ClassProblem, Solution
 from ifonly.solvers.newton import Iteration
@@ -164,20 +164,25 @@ class Counterfactual:
         p = float(found.proba[problem.k])
         if self.prob is not None and self.status.ok and p < self.prob:
             raise CertificateError(f"p(target) is {p!r}, below the {self.prob!r} that was asked for")
-        # The two sides round differently: by as much as the logits do, and as x does in its own units.
-        size = float(np.linalg.norm(x) + np.linalg.norm(source)) + (0.0 if scaling is None else scaling.offset)
-        _check("p(target)", self._p_target, p, found.logit_error + VERIFY_TOL)
-        _check("distance", self.distance, found.distance, VERIFY_TOL * self.distance + len(self.proba) * 4 * EPS * size)
-        _check("objective", self.objective, found.objective, found.logit_error + VERIFY_TOL * (1 + self.objective))
+        # The two sides round differently: by as much as the logits do (at x and at the source), and as x does in its units.
+        K, D = self.model.A.shape
+        norm = float(np.linalg.norm(x) + np.linalg.norm(source)) + self.model.offset_norm
+        terms = float(self.model.column_sizes @ (np.abs(x) + np.abs(source))) + self.model.offset_size
+        logits = 4 * summation_error(D + K) * terms + found.logit_error
+        _check("p(target)", self._p_target, p, logits + VERIFY_TOL)
+        _check("distance", self.distance, found.distance, VERIFY_TOL * self.distance + 4 * K * EPS * norm)
+        _check("objective", self.objective, found.objective, logits + VERIFY_TOL * (1 + self.objective))
         if np.isfinite(self.lam) and found.grad_norm > self.grad_norm + found.rounding:
             raise CertificateError(f"‖∇E(x)‖ is {found.grad_norm:.3g}; the answer claims at most {self.grad_norm:.3g}")
         return found
 
     def to_frame(self) -> Any:
         """A one-row pandas frame of ``x`` with the features' names."""
-        return _frame(self.x[None], self.model, None)
+        return _frame(self.x[None], self.sources, None)
 
     def __repr__(self) -> str:
+        if self.status is Status.INVALID:
+            return f"Counterfactual towards {self.target!r}\n  status       {self.status.name}: {self.message}"
         p = self._p_target
         before = float(self.model.predict_proba(self.source)[self.model.class_index(self.target)])
         return (
@@ -330,7 +335,7 @@ class Counterfactuals(_Answers):
 
     def to_frame(self) -> Any:
         """A pandas frame of ``x`` with the features' names and the source frame's index."""
-        return _frame(self.x, self.model, self.sources.index)
+        return _frame(self.x, self.sources, self.sources.index)
 
     def __repr__(self) -> str:
         if (self.status == Status.INVALID).all():
@@ -389,9 +394,9 @@ def _check(name: str, claimed: float, found: float, allowed: float) -> None:
         raise CertificateError(f"{name} is {found!r}; the answer claims {claimed!r}")
 
 
-def _frame(X: Floats, model: Model, index: Any) -> Any:
+def _frame(X: np.ndarray, sources: Sources, index: Any) -> Any:
     try:
         import pandas as pd
     except ImportError as error:
         raise ImportError("to_frame() needs pandas: pip install pandas") from error
-    return pd.DataFrame(X, columns=None if model.feature_names is None else list(model.feature_names), index=index)
+    return pd.DataFrame(X, columns=None if sources.columns is None else list(sources.columns), index=index)

@@ -112,10 +112,9 @@ def invert(
         prob = FLIP
     if start is not None and lam is None:
         raise InputError("start goes with lam; with prob the search finds its own starts")
-    if tol is not None and not tol > 0:
-        raise InputError(f"tol must be a number > 0; got {tol}")
-    if isinstance(x, Iterator):
-        sources = x
+    _check_stopping(tol, max_iter)
+    if hasattr(x, "__next__"):
+        sources: Sources | Iterator[Any] = x
     else:
         sources = Sources.read(model, x)
         if sources.single and backend == "auto" and out is None and not _is_all(target):
@@ -140,6 +139,13 @@ def invert(
     return answers
 
 
+def _check_stopping(tol: float | None, max_iter: int) -> None:
+    if tol is not None and not tol > 0:
+        raise InputError(f"tol must be a number > 0; got {tol}")
+    if max_iter < 1:
+        raise InputError(f"max_iter must be 1 or more; got {max_iter}")
+
+
 def _is_all(target: Any) -> bool:
     return isinstance(target, str) and target == "all"
 
@@ -148,15 +154,15 @@ def _invert_one(
     model: Model, sources: Sources, target: Any, lam: Any, prob: Any, *, start: Any, tol: float | None, max_iter: int
 ) -> Counterfactual:
     """One source through the single-source solvers: no kernel to load, no tables to fill."""
-    Z, lengths = sources.project()
+    Z, sizes = sources.project()
     if not np.isfinite(Z[0]).all():
         raise sources.reject(0)
-    starts = Starts(model, start, 1).rows(Z, 0, 1)
+    starts = None if start is None else Starts(model, start, 1).rows(Z, 0, 1)
     wanted = None if prob is None else number(prob, "prob", 1.0)
     k, solution = solve_row(
         model,
         Z[0],
-        float(lengths[0]),
+        sizes.take(0),
         target_index(model, target),
         lam=None if lam is None else number(lam, "lam", np.inf),
         prob=wanted,
@@ -196,21 +202,25 @@ def path(
 
     """
     model = as_model(model)
-    values = DEFAULT_LAMS if lams is None else np.array(lams, dtype=np.float64).ravel()
+    _check_stopping(tol, max_iter)
+    try:
+        values = DEFAULT_LAMS if lams is None else np.array(lams, dtype=np.float64).ravel()
+    except (TypeError, ValueError):
+        raise InputError(f"lams must be one or more numbers > 0; got {lams!r}") from None
     if not (values.size and np.isfinite(values).all() and (values > 0).all()):
         raise InputError(f"lams must be one or more numbers > 0; got {lams}")
     sources = Sources.read(model, x)
     if not sources.single:
         raise InputError(f"path takes one source; got a table of {len(sources)} rows")
-    Z, lengths = sources.project()
+    Z, sizes = sources.project()
     if not np.isfinite(Z[0]).all():
         raise sources.reject(0)
     k = target_index(model, target)
     if k == ALL:
         raise InputError('path is towards one class; got target "all"')
     if k == NEAREST:
-        k, _ = solve_row(model, Z[0], float(lengths[0]), NEAREST, lam=None, prob=FLIP)
-    problem = ClassProblem(model, Z[0], float(lengths[0]), k)
+        k, _ = solve_row(model, Z[0], sizes.take(0), NEAREST, lam=None, prob=FLIP)
+    problem = ClassProblem(model, Z[0], sizes.take(0), k)
     targets = np.full(len(values), k)
     kernel = choose_kernel(backend, len(values), 1)
     if kernel is None or model.dependent:
@@ -219,6 +229,6 @@ def path(
             rows.put(i, solution)
     else:  # side by side, from scratch: a third of the time that following the path takes, one λ after the other
         same = np.broadcast_to(Z, (len(values), Z.shape[1]))
-        lengths = np.broadcast_to(lengths, len(values))
-        rows = solve_rows(model, same, lengths, Wish(targets, values, None), kernel, tol=tol, max_iter=max_iter)
+        sizes = sizes.take(np.zeros(len(values), dtype=int))
+        rows = solve_rows(model, same, sizes, Wish(targets, values, None), kernel, tol=tol, max_iter=max_iter)
     return Path(model, sources, rows, None, problem)

@@ -39,6 +39,9 @@ COMMON_PART = 4.0
 # the largest. Trained classifiers are far above (MNIST 0.29, an ImageNet head with K = 1000 and D = 1280 8e-4).
 DEPENDENT = 1e-6
 
+# Columns of A this many times larger than others: features in units of their own (metres beside millimetres is 1e3).
+UNEVEN = 1e4
+
 # Matrices kept per target, in bytes: all targets of a model up to K = 200.
 CACHE_BYTES = 64 * 2**20
 
@@ -49,6 +52,12 @@ class Scaling:
 
     shift: Floats
     scale: Floats
+    rough: Floats | None = None  # Σ|shift| of all scalers on the way, in x's units: they may cancel in shift, but each rounds
+
+    def __post_init__(self) -> None:
+        rough = np.abs(self.shift) if self.rough is None else self.rough
+        for name, value in (("shift", self.shift), ("scale", self.scale), ("rough", rough)):
+            object.__setattr__(self, name, _frozen(np.array(value, dtype=np.float64)))
 
     def __call__(self, x: Any) -> Any:
         """``x`` (dense, or sparse where nothing is shifted) in the classifier's units."""
@@ -57,9 +66,18 @@ class Scaling:
         return x.multiply(1 / self.scale).tocsr()
 
     @cached_property
-    def offset(self) -> float:
-        """``‖shift/scale‖``: how far the user's zero is from the classifier's, hence what rounding x costs."""
-        return float(np.linalg.norm(self.shift / self.scale))
+    def offset(self) -> Floats:
+        """How far the user's zero is from the classifier's, in the latter's units: what rounding x costs."""
+        assert self.rough is not None
+        return _frozen(np.abs(self.rough / self.scale))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Scaling):
+            return NotImplemented
+        return np.array_equal(self.shift, other.shift) and np.array_equal(self.scale, other.scale)
+
+    def __hash__(self) -> int:
+        return hash(self.scale.tobytes())
 
 
 class Model:
@@ -108,9 +126,11 @@ class Model:
         if self.b.shape != (K,):
             raise InputError(f"b must have one entry per row of A, {K}; got {self.b.size}")
         labels = np.arange(K) if classes is None else _labels(classes)
+        if labels.ndim != 1:
+            raise InputError(f"classes must be one label per row of A; got an array of shape {labels.shape}")
         if len(labels) != K:
             raise InputError(f"classes must have one label per row of A, {K}; got {len(labels)}")
-        self.classes = labels
+        self.classes = _frozen(labels)
         self._index: dict[Hashable, int] = {label: k for k, label in enumerate(labels.tolist())}
         if len(self._index) != K:
             raise InputError(f"classes must be distinct; got {labels.tolist()}")
@@ -169,11 +189,36 @@ class Model:
         return self.classes[self.logits(X).argmax(axis=-1)]
 
     def _scaled(self, X: Any) -> Any:
+        X = self.aligned(X)
         if not hasattr(X, "tocsr"):
             X = np.asarray(X, dtype=np.float64)
+        self.check_width(X)
+        return X if self.scaling is None else self.scaling(X)
+
+    def check_width(self, X: Any) -> None:
+        """Whether rows can be this model's: as wide as ``A``, and dense where its scaler shifts them."""
         if X.shape[-1] != self.n_features:
             raise InputError(f"x must have {self.n_features} features; got {X.shape[-1]}")
-        return X if self.scaling is None else self.scaling(X)
+        if hasattr(X, "tocsr") and self.scaling is not None and self.scaling.shift.any():
+            raise InputError("a sparse x cannot pass a scaler that shifts the features (with_mean=True); pass a dense x")
+
+    def aligned(self, X: Any) -> Any:
+        """A pandas row or frame as an array, its columns in the model's order by name; anything else as it is."""
+        if not hasattr(X, "to_numpy"):
+            return X
+        single = X.ndim == 1
+        labels = [str(label) for label in (X.index if single else X.columns)]
+        names, values = self.feature_names, X.to_numpy()
+        if names is None or tuple(labels) == names:
+            return values
+        twice = sorted({label for label in labels if labels.count(label) > 1})
+        if twice:
+            raise InputError(f"x must have each of the model's features once; it has {twice[:5]} more than once")
+        if set(labels) != set(names):
+            missing, extra = [n for n in names if n not in labels], [n for n in labels if n not in names]
+            raise InputError(f"x must have the model's features; missing {missing[:5]}, not known {extra[:5]}")
+        order = [labels.index(name) for name in names]
+        return values[order] if single else values[:, order]
 
     def class_index(self, label: Hashable) -> int:
         """The row of ``A`` that belongs to a label."""
@@ -273,8 +318,29 @@ class Model:
 
     @cached_property
     def row_norm(self) -> float:
-        """The longest row of ``A``: with ‖x‖, how large a logit and its rounding error can be."""
+        """The longest row of ``A``."""
         return float(norms(self.A).max())
+
+    @cached_property
+    def column_sizes(self) -> Floats:
+        """``max_j |a_jd|`` of each feature: with |x|, how large a logit's terms can be."""
+        return _frozen(np.abs(self.A).max(axis=0))
+
+    @cached_property
+    def uneven(self) -> bool:
+        """Whether features come in units so different that ``‖a‖·‖x‖`` says nothing of how large a logit is."""
+        used = self.column_sizes[self.column_sizes > 0]
+        return bool(used.size and used.max() > UNEVEN * used.min())
+
+    @cached_property
+    def offset_size(self) -> float:
+        """The size of a logit's terms at the zero of the user's units, where those are not the classifier's."""
+        return 0.0 if self.scaling is None else float(self.column_sizes @ self.scaling.offset)
+
+    @cached_property
+    def offset_norm(self) -> float:
+        """How far the zero of the user's units is from the classifier's."""
+        return 0.0 if self.scaling is None else float(np.linalg.norm(self.scaling.offset))
 
     def rivals(self, k: int) -> NDArray[np.intp]:
         """The class indices other than ``k``."""
@@ -347,22 +413,16 @@ class Model:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Model):
             return NotImplemented
-        mine, theirs = self.scaling, other.scaling
         return (
             np.array_equal(self.A, other.A)
             and np.array_equal(self.b, other.b)
             and self._index == other._index
             and self.feature_names == other.feature_names
-            and (mine is None) == (theirs is None)
-            and (
-                mine is None
-                or theirs is None
-                or (np.array_equal(mine.shift, theirs.shift) and np.array_equal(mine.scale, theirs.scale))
-            )
+            and self.scaling == other.scaling
         )
 
     def __hash__(self) -> int:
-        return hash((self.A.shape, self.b.tobytes()))
+        return hash((self.A.shape, (self.b + 0.0).tobytes()))  # 0.0 and −0.0 are equal
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild, (self.A, self.b, self.classes, self.feature_names, self.scaling)
@@ -377,7 +437,7 @@ def _rebuild(A: Floats, b: Floats, classes: np.ndarray, names: tuple[str, ...] |
     return Model(A, b, classes, names, scaling=scaling)
 
 
-def _frozen(array: Floats) -> Floats:
+def _frozen(array: Any) -> Any:
     array.flags.writeable = False
     return array
 

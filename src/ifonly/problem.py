@@ -154,10 +154,11 @@ class Problem:
         lengths = np.linalg.norm(model.A - model.A[self.k], axis=1)
         distance = float(np.linalg.norm(x - self.source))
         # Rounding in p, from the logits' sums, and in the K-term sum of the gradient.
-        size = model.row_norm * float(np.linalg.norm(x))
+        size = float(model.column_sizes @ np.abs(x))
         logit_error = 4 * (summation_error(D) * size + EPS * float(np.abs(model.b).max()))
         pull = float(np.delete(proba * lengths, self.k).sum())
-        rounding = pull * (logit_error + (K + 8) * EPS) + 2 * EPS * lam * distance
+        mass = float(np.delete(proba, self.k).sum())  # ∇E is a sum over the rows of A, whose common part cancels
+        rounding = pull * (logit_error + (K + 8) * EPS) + 2 * EPS * (lam * distance + K * model.row_norm * mass)
         grad_norm = float(np.linalg.norm(gradient))
         bound = grad_norm + rounding
         return Certificate(

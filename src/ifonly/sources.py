@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,9 +12,20 @@ from ifonly.errors import InputError
 from ifonly.model import Model
 from ifonly.numerics import norms
 
-__all__ = ["Sources"]
+__all__ = ["Sizes", "Sources"]
 
 Floats = NDArray[np.float64]
+
+
+class Sizes(NamedTuple):
+    """How large sources are, for what rounding can do to them: bounds on ‖x̄‖ and on ``Σ_d |a_jd x̄_d|`` for every class."""
+
+    norm: Any
+    terms: Any
+
+    def take(self, index: Any) -> "Sizes":
+        """Those of some of the rows."""
+        return Sizes(self.norm[index], self.terms[index])
 
 
 @dataclass(frozen=True)
@@ -29,8 +40,8 @@ class Sources:
         The rows, as the user gave them.
     single : bool
         Whether the user gave one row rather than a table of rows.
-    index : sequence or None
-        A frame's row labels.
+    index, columns : sequence or None
+        A frame's row labels, and the features' names (the model's, or else the frame's).
 
     """
 
@@ -38,28 +49,28 @@ class Sources:
     rows: Any
     single: bool
     index: Sequence[Any] | None = None
+    columns: Sequence[Any] | None = None
 
     @classmethod
     def read(cls, model: Model, X: Any) -> "Sources":
         """Check; a frame's columns are put into the model's order by name. Arrays are referred to, not copied."""
-        index = None
+        index = columns = None
         if _is_sparse(X):
             rows, single = X.tocsr(), X.ndim == 1
             if single:
                 rows = rows.reshape(1, -1)
         else:
             if hasattr(X, "to_numpy"):
-                X, index = _aligned(model, X)
+                index, columns = (None, list(X.index)) if X.ndim == 1 else (X.index, list(X.columns))
+                X = model.aligned(X)
             rows = _numbers(X)
             if rows.ndim not in (1, 2):
                 raise InputError(f"x must be one row (D,) or a table of rows (N, D); got an array of shape {rows.shape}")
             single = rows.ndim == 1
             rows = rows[None] if single else rows
-        if rows.shape[1] != model.n_features:
-            raise InputError(f"x must have {model.n_features} features; got {rows.shape[1]}")
-        if _is_sparse(rows) and model.scaling is not None and model.scaling.shift.any():
-            raise InputError("a sparse x cannot pass a scaler that shifts the features (with_mean=True); pass a dense x")
-        return cls(model, rows, single, index)
+        model.check_width(rows)
+        names = model.feature_names or columns
+        return cls(model, rows, single, index, names)
 
     def __len__(self) -> int:
         return self.rows.shape[0]
@@ -119,27 +130,29 @@ class Sources:
         if not direct:
             out[...] = change
 
-    def project(self) -> tuple[Floats, Floats]:
-        """``Z = X rowsᵀ`` (N×R) and ``‖x̄‖`` (N), both in the classifier's units.
+    def project(self) -> tuple[Floats, Sizes]:
+        """``Z = X rowsᵀ`` (N×R) and how large the sources are, in the classifier's units.
 
         This is the first of the two passes over ``A``. It also finds every NaN and infinity in X, at no further cost:
         they make the row of Z they belong to NaN or infinite.
         """
         model = self.model
-        X = self.rows.astype(np.float64, copy=False)
-        if model.scaling is not None:
-            X = model.scaling(X)
-        if _is_sparse(X):
-            Z = X @ model.columns
-            lengths = np.sqrt(np.asarray(X.multiply(X).sum(axis=1))).ravel()
-        elif len(X) == 1:  # gemv, twice as fast as gemm with one row
-            row = X[0]
-            Z = np.array([[model.rows[0] @ row]]) if len(model.rows) == 1 else (model.rows @ row)[None]
-            lengths = norms(X)
-        else:
-            Z = X @ model.rows.T
-            lengths = norms(X)
-        return Z, lengths
+        with np.errstate(invalid="ignore", over="ignore"):
+            X = self.rows.astype(np.float64, copy=False)
+            if model.scaling is not None:
+                X = model.scaling(X)
+            if _is_sparse(X):
+                Z = X @ model.columns
+                lengths = np.sqrt(np.asarray(X.multiply(X).sum(axis=1))).ravel()
+            elif len(X) == 1:  # gemv, twice as fast as gemm with one row
+                row = X[0]
+                Z = np.array([[model.rows[0] @ row]]) if len(model.rows) == 1 else (model.rows @ row)[None]
+                lengths = norms(X)
+            else:
+                Z = X @ model.rows.T
+                lengths = norms(X)
+            terms = abs(X) @ model.column_sizes if model.uneven else model.row_norm * lengths
+        return Z, Sizes(lengths + 2 * model.offset_norm, terms + 2 * model.offset_size)
 
     def _check_kept(self) -> None:
         if self.rows is None:
@@ -159,29 +172,16 @@ def _numbers(X: Any) -> np.ndarray:
     """An array of real numbers of whatever kind they come in."""
     try:
         rows = np.asarray(X)
-        if rows.dtype.kind not in "fiub":
+        kind = rows.dtype.kind
+        if kind in "OU":  # objects may all be numbers; of strings this names the first that is none
             rows = rows.astype(np.float64)
     except (TypeError, ValueError) as error:
         raise InputError(f"x must be numbers; got {type(X).__name__} ({error})") from None
+    if kind not in "fiubO":
+        raise InputError(f"x must be real numbers; got {type(X).__name__} of {'strings' if kind == 'U' else rows.dtype}")
     return rows
 
 
 def _is_sparse(X: Any) -> bool:
     module = sys.modules.get("scipy.sparse")  # not loaded: nobody can have made a sparse array
     return module is not None and module.issparse(X)
-
-
-def _aligned(model: Model, frame: Any) -> tuple[Any, Sequence[Any] | None]:
-    """A pandas row or frame as an array with its columns in the model's order, and its row labels."""
-    single = frame.ndim == 1
-    labels = [str(label) for label in (frame.index if single else frame.columns)]
-    index = None if single else frame.index
-    names = model.feature_names
-    values = frame.to_numpy()
-    if names is None or tuple(labels) == names:
-        return values, index
-    if set(labels) != set(names) or len(labels) != len(names):
-        missing, extra = [n for n in names if n not in labels], [n for n in labels if n not in names]
-        raise InputError(f"x must have the model's features; missing {missing[:5]}, not known {extra[:5]}")
-    order = [labels.index(name) for name in names]
-    return values[order] if single else values[:, order], index

@@ -31,7 +31,7 @@ class Status(IntEnum):
 _MESSAGES = {
     Status.EXACT: "optimal to working precision: no further digit can be had in float64",
     Status.CONVERGED: "optimal to the tolerance that was asked for",
-    Status.MAX_ITER: "stopped at the iteration limit; the certificate says how good it is; raise max_iter or loosen tol",
+    Status.MAX_ITER: "stopped before it converged; the certificate says how good it is; raise max_iter or loosen tol",
     Status.UNREACHABLE: "no input reaches the wanted probability; the answer is the best that was found; lower prob",
     Status.INVALID: "the source is not a finite input; mend or drop the row",
 }

@@ -53,11 +53,11 @@ def invert_many(
                 kept.append(table)
             for piece in _chunks(table, kernel):
                 a, b = done, done + len(piece)
-                Z, lengths = piece.project()
+                Z, sizes = piece.project()
                 at = starts.rows(Z, a, b)
                 if K > 1:
-                    Z, lengths = np.repeat(Z, K, axis=0), np.repeat(lengths, K)
-                rows = solve_rows(model, Z, lengths, wishes.rows(a, b), kernel, start=at, tol=tol, max_iter=max_iter)
+                    Z, sizes = np.repeat(Z, K, axis=0), sizes.take(np.repeat(np.arange(len(piece)), K))
+                rows = solve_rows(model, Z, sizes, wishes.rows(a, b), kernel, start=at, tol=tol, max_iter=max_iter)
                 if out is not None:
                     _check_out(out, b * K, model.n_features, least=True)
                     piece.repeated(K).move(rows.coef, out[a * K : b * K])

@@ -24,6 +24,7 @@ from ifonly.solvers.certify import Rounding
 from ifonly.solvers.logistic import phi
 from ifonly.solvers.newton import MAX_ITER
 from ifonly.solvers.target import needed_logit
+from ifonly.sources import Sizes
 from ifonly.status import Status
 from ifonly.wish import NEAREST, Wish
 
@@ -39,11 +40,12 @@ ROWS_PER_THREAD = 512  # fewer than these are solved sooner than they are handed
 
 
 class Kernel(NamedTuple):
-    """A backend: two functions for B sources with the same target, and on how many threads to run them."""
+    """A backend: functions for B sources with the same target (``root`` for K = 2), and on how many threads to run them."""
 
     name: str
     solve_lam: Callable[..., Solved]
     solve_prob: Callable[..., Solved]
+    root: Callable[[Floats, Floats], Floats] = phi
     threads: int = 1
 
     def run(self, solve: Callable[..., Solved], gram: Floats, *per_row: Any, **options: Any) -> Solved:
@@ -80,7 +82,7 @@ def choose_kernel(backend: str, n_rows: int | None, threads: int | None) -> Kern
                 raise ImportError('backend="cpu" needs Numba: pip install "ifonly[fast]"') from error
         else:
             available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-            return Kernel("cpu", cpu.solve_lam, cpu.solve_prob, threads or available)
+            return Kernel("cpu", cpu.solve_lam, cpu.solve_prob, cpu.root, threads or available)
     from ifonly.kernels import reference
 
     return Kernel("reference", reference.solve_lam, reference.solve_prob)
@@ -89,7 +91,7 @@ def choose_kernel(backend: str, n_rows: int | None, threads: int | None) -> Kern
 def solve_rows(
     model: Model,
     Z: Floats,
-    source_norms: Floats,
+    sizes: Sizes,
     wish: Wish,
     kernel: Kernel | None,
     *,
@@ -97,12 +99,12 @@ def solve_rows(
     tol: float | None = None,
     max_iter: int = MAX_ITER,
 ) -> Rows:
-    """Solve N rows, given ``Z = X rowsᵀ`` and ``‖x̄‖``; a row of Z that is not finite is INVALID."""
+    """Solve N rows, given ``Z = X rowsᵀ`` and the sources' sizes; a row of Z that is not finite is INVALID."""
     rows = Rows.empty(model, wish.targets)
     valid = np.asarray(np.isfinite(Z).all(axis=1))
     left = valid.copy()
     if kernel is not None and start is None and not model.dependent:
-        job = _Job(model, Z, source_norms, wish, kernel, tol, max_iter, rows)
+        job = _Job(model, Z, sizes, wish, kernel, tol, max_iter, rows)
         named = np.flatnonzero(valid & (wish.targets != NEAREST))
         left[named] = ~job.solve(named, wish.targets[named])
         nearest = np.flatnonzero(valid & (wish.targets == NEAREST))
@@ -112,7 +114,7 @@ def solve_rows(
         rows.target[n], solution = solve_row(
             model,
             Z[n],
-            float(source_norms[n]),
+            sizes.take(n),
             int(one.targets),
             lam=None if one.lam is None else float(one.lam),
             prob=None if one.prob is None else float(one.prob),
@@ -129,7 +131,7 @@ class _Job(NamedTuple):
 
     model: Model
     Z: Floats
-    source_norms: Floats
+    sizes: Sizes
     wish: Wish
     kernel: Kernel
     tol: float | None
@@ -196,17 +198,17 @@ class _Job(NamedTuple):
         model, wish = self.model, self.wish.take(index)
         margins, lengths = model.margins(self.Z[index], k), model.rival_lengths(k)
         gram = model.rival_gram(k)
-        rounding = Rounding.of(model, self.source_norms[index])
+        rounding = Rounding.of(model, self.sizes.take(index))
         if wish.lam is not None:
             if model.n_classes == 2:
-                solved = _two_classes(float(gram[0, 0]), margins, wish.lam)
+                solved = _two_classes(self.kernel.root, float(gram[0, 0]), margins, wish.lam)
             else:
                 options = {"tol": self.tol, "max_iter": self.max_iter}
                 solved = self.kernel.run(self.kernel.solve_lam, gram, margins, wish.lam, **options)
             self._fill(index, k, margins, solved, rounding)
             return solved.done
         assert wish.prob is not None
-        goals = _goals(model, margins, lengths, rounding, wish.prob)
+        goals = _goals(model, margins, rounding, wish.prob)
         p, p_target, loss = _softmax(margins)
         with np.errstate(divide="ignore"):
             there = np.log(p.sum(axis=1)) - np.log(p_target) <= goals.logit - goals.slack
@@ -215,9 +217,9 @@ class _Job(NamedTuple):
         away = np.flatnonzero(~there)
         if len(away) and lengths.any():
             margins, goals = margins[away], Goals(*(a[away] for a in goals))
-            rounding = Rounding.of(model, self.source_norms[index[away]])
+            rounding = Rounding.of(model, self.sizes.take(index[away]))
             if model.n_classes == 2:
-                solved = _two_classes_reach(float(gram[0, 0]), margins, goals)
+                solved = _two_classes_reach(self.kernel.root, float(gram[0, 0]), margins, goals)
             else:
                 solved = self.kernel.run(self.kernel.solve_prob, gram, margins, goals, max_iter=self.max_iter)
             self._fill(index[away], k, margins, solved, rounding)
@@ -256,11 +258,11 @@ class _Job(NamedTuple):
         self.rows.proba[index] = proba
 
 
-def _goals(model: Model, margins: Floats, lengths: Floats, rounding: Rounding, prob: Floats) -> Goals:
+def _goals(model: Model, margins: Floats, rounding: Rounding, prob: Floats) -> Goals:
     """`solvers.target.Goal` for many rows."""
     logit = needed_logit(prob, model.n_classes)
-    slack = rounding.of_estimator(margins, lengths, 0.0)
-    slope = 2 * rounding.row_norm * (rounding.of_estimator(margins, lengths, 1.0) - slack)
+    slack = rounding.of_estimator(margins, 0.0)
+    slope = 2 * rounding.row_norm * (rounding.of_estimator(margins, 1.0) - slack)
     return Goals(logit, slack, slope, 8 * EPS * (np.abs(logit) + 1))
 
 
@@ -274,10 +276,10 @@ def _softmax(margins: Floats) -> tuple[Floats, Floats, Floats]:
     return e / total[:, None], e_target / total, loss
 
 
-def _two_classes(square: float, margins: Floats, lam: Floats) -> Solved:
+def _two_classes(root: Callable[[Floats, Floats], Floats], square: float, margins: Floats, lam: Floats) -> Solved:
     """Theorem 4.2 for many rows: ``q = φ(‖w‖²/λ, −s̄)``."""
     h = square / lam
-    q = phi(h, -margins[:, 0])[:, None]
+    q = root(h, -margins[:, 0])[:, None]
     moved = h[:, None] * q
     p, p_target, loss = _softmax(margins - moved)
     quad = q[:, 0] * moved[:, 0]
@@ -286,14 +288,14 @@ def _two_classes(square: float, margins: Floats, lam: Floats) -> Solved:
     return Solved(q, p, p_target, lam, 0.5 * quad + loss, grad_norm, quad * lam, zeros, done)
 
 
-def _two_classes_reach(square: float, margins: Floats, goals: Goals) -> Solved:
+def _two_classes_reach(root: Callable[[Floats, Floats], Floats], square: float, margins: Floats, goals: Goals) -> Solved:
     """K = 2 in the probability form: the margin to end at is known, and with it λ."""
     change = (margins[:, 0] - goals.logit + 1) / square  # Σq/λ, or a little more
     allowance = goals.slack + goals.slope * change
     end = goals.logit - allowance - 0.5 * (allowance + goals.least)
     mass = 1 / (1 + np.exp(np.minimum(-end, 700)))
     lam = mass * square / (margins[:, 0] - end)
-    solved = _two_classes(square, margins, lam)
+    solved = _two_classes(root, square, margins, lam)
     with np.errstate(divide="ignore"):
         logit = np.log(solved.p[:, 0]) - np.log(solved.p_target)
     top = goals.logit - (goals.slack + goals.slope * solved.q[:, 0] / lam)

@@ -20,10 +20,11 @@ from numpy.typing import NDArray
 from ifonly.kernels.reference import SURE, TRUST, first_lam
 from ifonly.kernels.rows import Goals, Solved
 from ifonly.numerics import EPS
+from ifonly.solvers.logistic import phi
 from ifonly.solvers.newton import ARMIJO, CLOSE, ROUNDINGS
 from ifonly.solvers.target import LONGEST_STEP
 
-__all__ = ["solve_lam", "solve_prob"]
+__all__ = ["root", "solve_lam", "solve_prob"]
 
 Floats = NDArray[np.float64]
 
@@ -37,6 +38,7 @@ NEGLIGIBLE = 1e-6
 # to the last digit after 12, n, 2n, 4n of them: MNIST (n = 9) 3.6, 3.6, 3.1, 2.5; RCV1 (n = 50) 9.5, 5.7, 3.0, 2.0. The
 # time is least near 2n for both.
 PAIRS = 12  # and 2n − 8 for more than ten rivals
+EXACT_ROOT_STEPS = 6  # … and where it has to be
 ROOT_STEPS = 2  # Newton steps on the two-class equation inside the start, which need not be exact
 MAX_BACKTRACKS = 40
 
@@ -197,12 +199,14 @@ def _evaluate(G, il, margins, point, vec, lo, hi):
     for w in range(lo, hi):
         E[w] = top[w] + _log(total[w])
         gg[w] = 0.0
+        total[w] = 0.0
     for i in range(n):
         for w in range(lo, hi):
             r[i, w] = p[i, w] - q[i, w]
     _times(G, il, r, slope, lo, hi)
     for i in range(n):
         for w in range(lo, hi):
+            total[w] += p[i, w]  # from here on: the rivals' mass
             E[w] += 0.5 * q[i, w] * moved[i, w]
             gg[w] += r[i, w] * slope[i, w]
 
@@ -346,8 +350,8 @@ def _bend(p, pt, ds, out, mean, spread, lo, hi):
 
 
 @njit(**_OPTIONS)
-def _roots(h, margin, t, log_h, ell, high, lo, hi):
-    """``t = φ(h, −margin)``, roughly, by Newton in ``ℓ = ln(h t)`` as in solvers/logistic.py."""
+def _roots(h, margin, t, log_h, ell, high, steps, lo, hi):
+    """``t = φ(h, −margin)`` by some steps of Newton in ``ℓ = ln(h t)`` as in solvers/logistic.py."""
     for w in range(lo, hi):
         log_h[w] = _log(h[w])
         e = _exp(-abs(margin[w]))
@@ -357,7 +361,7 @@ def _roots(h, margin, t, log_h, ell, high, lo, hi):
         guess = _log(far - _log(far))
         guess = guess if drop > 2.0 else high[w]
         ell[w] = min(guess, high[w])
-    for _ in range(ROOT_STEPS):
+    for _ in range(steps):
         for w in range(lo, hi):
             y = _exp(ell[w])
             u = y - margin[w]
@@ -392,13 +396,26 @@ def _start(G, il, margins, q, s, p, vec, work, choice, steps, m):
             old[w] = q[j, w]
             total[w] = max(G[j, j] * il[w], 1e-300)
             top[w] = s[j, w] + total[w] * old[w]  # the margin with q_j taken out
-        _roots(total, top, pt, work[0], work[1], work[2], 0, m)
+        _roots(total, top, pt, work[0], work[1], work[2], ROOT_STEPS, 0, m)
         for w in range(m):
             q[choice[w], w] = pt[w]
             old[w] = (pt[w] - old[w]) * il[w]
         for i in range(n):
             for w in range(m):
                 s[i, w] -= old[w] * G[i, choice[w]]
+
+
+@njit(cache=True, nogil=True, **_OPTIONS)
+def _two_classes(h, margin, t):
+    """``t = φ(h, −margin)`` to a few ulp; h > 0, |margin| ≤ 300."""
+    B = len(h)
+    log_h, ell, high = np.empty(B), np.empty(B), np.empty(B)
+    _roots(h, margin, t, log_h, ell, high, EXACT_ROOT_STEPS, 0, B)
+    for b in range(B):  # the last step on the ratio t(1 + e^{ht − margin}), which is 1 at the root
+        y = h[b] * t[b]
+        low = min(margin[b], 0.0)
+        odds = _exp(-low) * _exp(min(y - (margin[b] - low), 700.0))
+        t[b] -= t[b] * (t[b] * (1.0 + odds) - 1.0) / (1.0 + y * (1.0 - t[b]))
 
 
 # ---- the loop ----
@@ -484,7 +501,7 @@ def _solve(G, margins, lam, goals, tol, max_iter, lanes, steps, q_out, p_out, nu
         # 2. The step: accepted where E falls, else Newton's direction with backtracking, lane by lane.
         _evaluate(G, il, sbar, other, vec_other, 0, m)
         for w in range(m):
-            slack = ROUNDINGS * EPS * (abs(E[w]) + numbers[_SIZE, w])
+            slack = ROUNDINGS * EPS * (abs(E[w]) + numbers[_SIZE, w] * vec[1, w])
             full[w] = 1.0
             if vec_other[3, w] <= E[w] - ARMIJO * decrease[w] + slack:
                 continue
@@ -573,6 +590,16 @@ def _solve(G, margins, lam, goals, tol, max_iter, lanes, steps, q_out, p_out, nu
                 for a in range(_NUMBERS):
                     numbers[a, w] = numbers[a, m]
                 row[w], count[w], il[w], full[w], delta[w] = row[m], count[m], il[m], full[m], delta[m]
+
+
+def root(alpha: Floats, beta: Floats) -> Floats:
+    """`solvers.logistic.phi` for arrays: compiled where its arguments are ordinary."""
+    ordinary = (np.abs(beta) <= 300) & (alpha > 1e-100) & (alpha < 1e100)
+    t = np.empty(len(alpha))
+    _two_classes(np.where(ordinary, alpha, 1.0), np.where(ordinary, -beta, 0.0), t)
+    if not ordinary.all():
+        t[~ordinary] = phi(alpha[~ordinary], beta[~ordinary])
+    return t
 
 
 def solve_lam(gram: Floats, margins: Floats, lam: Floats, *, tol: float | None = None, max_iter: int = 100) -> Solved:

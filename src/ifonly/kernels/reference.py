@@ -167,7 +167,8 @@ class Lanes:
 
         # 3. The full step, or what is left of it.
         decrease = _dot(xp, point.slope, direction)
-        slack = ROUNDINGS * EPS * (xp.abs(point.objective) + xp.max(xp.abs(self.margins), axis=1))
+        mass = xp.sum(point.p, axis=1)
+        slack = ROUNDINGS * EPS * (xp.abs(point.objective) + xp.max(xp.abs(self.margins), axis=1) * mass)
         trial = self.evaluate(point.q + (direction + bend))
         fell = trial.objective <= point.objective - ARMIJO * decrease + slack
         step = Step(trial, delta, xp.ones_like(delta), fell)

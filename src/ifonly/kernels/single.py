@@ -8,6 +8,7 @@ from ifonly.solvers.classproblem import ClassProblem, Solution
 from ifonly.solvers.nearest import nearest_class
 from ifonly.solvers.newton import MAX_ITER
 from ifonly.solvers.target import reach_probability
+from ifonly.sources import Sizes
 from ifonly.wish import NEAREST
 
 __all__ = ["solve_row"]
@@ -18,7 +19,7 @@ Floats = NDArray[np.float64]
 def solve_row(
     model: Model,
     z: Floats,
-    source_norm: float,
+    sizes: Sizes,
     k: int,
     *,
     lam: float | None,
@@ -39,5 +40,5 @@ def solve_row(
         return problem.solve(lam, start=at, tol=tol, max_iter=max_iter)
 
     if k == NEAREST:
-        return nearest_class(model, z, source_norm, solve, lam=lam, prob=prob)
-    return k, solve(ClassProblem(model, z, source_norm, k))
+        return nearest_class(model, z, sizes, solve, lam=lam, prob=prob)
+    return k, solve(ClassProblem(model, z, sizes, k))

@@ -8,8 +8,9 @@ import numpy as np
 from ifonly.model import Model
 from ifonly.solvers.certify import Rounding
 from ifonly.solvers.logistic import logistic_root
-from ifonly.solvers.newton import MAX_ITER, Iteration, Outcome, newton
+from ifonly.solvers.newton import MAX_ITER, Iteration, Outcome, minimise, newton
 from ifonly.solvers.spaces import Basis, Floats, Rivals, Space, rivals_softmax
+from ifonly.sources import Sizes
 from ifonly.status import Status
 
 __all__ = ["ClassProblem", "Solution"]
@@ -31,13 +32,13 @@ class Solution:
 
 
 class ClassProblem:
-    """The inverse problem for class index ``k``, from ``z = rows @ x̄`` and ``‖x̄‖`` alone."""
+    """The inverse problem for class index ``k``, from ``z = rows @ x̄`` and the source's size alone."""
 
-    def __init__(self, model: Model, z: Floats, source_norm: float, k: int) -> None:
+    def __init__(self, model: Model, z: Floats, sizes: Sizes, k: int) -> None:
         self.model, self.k = model, k
         self.margins: Floats = model.margins(z, k)
         self.lengths: Floats = model.rival_lengths(k)
-        self.rounding = Rounding.of(model, source_norm)
+        self.rounding = Rounding.of(model, sizes)
 
     def space(self, lam: float) -> Space:
         """The coordinates to solve in."""
@@ -54,7 +55,7 @@ class ClassProblem:
         if self.model.n_classes == 2 and start is None:
             outcome = two_classes(space)
         elif start is None:
-            outcome = newton(space, space.start(), tol=tol, max_iter=max_iter)
+            outcome = minimise(space, space.start(), tol=tol, max_iter=max_iter)
         else:
             at = space.source() if start is self.margins else space.near(start)
             outcome = newton(space, at, tol=tol, order=2, max_iter=max_iter)

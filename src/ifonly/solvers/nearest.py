@@ -13,6 +13,7 @@ from ifonly.solvers.classproblem import ClassProblem, Solution
 from ifonly.solvers.logistic import logistic_root
 from ifonly.solvers.spaces import Floats
 from ifonly.solvers.target import Goal
+from ifonly.sources import Sizes
 
 __all__ = ["nearest_class"]
 
@@ -20,7 +21,7 @@ __all__ = ["nearest_class"]
 def nearest_class(
     model: Model,
     z: Floats,
-    source_norm: float,
+    sizes: Sizes,
     solve: Callable[[ClassProblem], Solution],
     *,
     lam: float | None,
@@ -28,7 +29,7 @@ def nearest_class(
 ) -> tuple[int, Solution]:
     """The class, other than the predicted one, with the least distance (``prob``) or the least E (``lam``), and its answer."""
     now = int(model.best_class(z))
-    problems = [ClassProblem(model, z, source_norm, k) for k in range(model.n_classes) if k != now]
+    problems = [ClassProblem(model, z, sizes, k) for k in range(model.n_classes) if k != now]
     bounds = [_least_objective(p, now, lam) if lam is not None else _least_distance(p, prob) for p in problems]
     best: tuple[float, int, Solution] | None = None
     for i in np.argsort(bounds, kind="stable"):

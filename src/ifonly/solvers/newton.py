@@ -17,7 +17,7 @@ import numpy as np
 from ifonly.numerics import EPS
 from ifonly.solvers.spaces import Factor, Floats, Point, Space
 
-__all__ = ["Iteration", "Outcome", "newton"]
+__all__ = ["Iteration", "Outcome", "minimise", "newton"]
 
 MAX_ITER = 100  # five or so are usual; starts chosen by the user may need more
 BACKTRACK = 0.8  # the paper's ρ
@@ -25,6 +25,9 @@ ARMIJO = 1e-4  # the paper asks for plain decrease; this much more makes the con
 
 # A step that moved no margin by more than this is the last: what it leaves is of the order of δ² (order 2) or δ³ (order 3).
 CLOSE = {2: 1e-8, 3: 1e-5}
+PATIENCE = 40  # iterations after which Newton is taken to zigzag
+HOT, COOLING, ROUGH = 10.0, 10.0, 1e-2  # margins at the first temperature; how fast it falls; how well each is solved
+
 ROUNDINGS = 8  # … and so is one that moved none by more than this many roundings of the margins themselves
 
 
@@ -46,6 +49,27 @@ class Outcome:
     precise: bool  # no further digit can be had
     history: tuple[Iteration, ...]
     factor: Factor | None = None  # Newton's matrix just before the last step: all but at the point
+
+
+def minimise(
+    space: Space, start: Floats, *, tol: float | None = None, max_iter: int = MAX_ITER, close: float | None = None
+) -> Outcome:
+    """`newton` of third order, with a detour for the problems on which it zigzags.
+
+    Where margins are in the thousands, the loss is a maximum of planes but for a hair, and Newton's steps bounce between
+    them. Then the answer is followed down a temperature T: the loss T·ln Σ exp(s/T) has the corners rounded off.
+    """
+    outcome = newton(space, start, tol=tol, max_iter=min(max_iter, PATIENCE), close=close)
+    if len(outcome.history) < min(max_iter, PATIENCE) or max_iter <= PATIENCE:
+        return outcome
+    at, history = start, outcome.history
+    temperature = float(np.abs(space.margins).max()) / HOT
+    while temperature > 1:
+        cooled = newton(space.at_temperature(temperature), at, max_iter=PATIENCE, close=ROUGH)
+        at, history = cooled.point.at, history + cooled.history
+        temperature /= COOLING
+    last = newton(space, at, tol=tol, max_iter=max_iter, close=close)
+    return Outcome(last.point, last.precise, history + last.history, last.factor)
 
 
 def newton(
@@ -79,7 +103,7 @@ def newton(
         ds = factor.margins_along(direction)
         delta = max(-float(ds[ds.argmin()]), float(ds[ds.argmax()]))
         decrease = float(point.slope @ direction)
-        slack = ROUNDINGS * EPS * (abs(point.objective) + size)
+        slack = ROUNDINGS * EPS * (abs(point.objective) + size * float(np.add.reduce(point.p)))
 
         # 3. The step.
         new, step, trials = None, 1.0, 0
@@ -94,7 +118,7 @@ def newton(
             if trial.objective <= point.objective - ARMIJO * step * decrease + slack:
                 new = trial
             elif step < EPS:
-                return Outcome(point, True, tuple(history))
+                return Outcome(point, False, tuple(history))
             else:
                 step *= BACKTRACK
         history.append(Iteration(point.objective, point.grad_norm, step, trials))

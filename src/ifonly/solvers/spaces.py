@@ -66,6 +66,10 @@ class Rivals:
         """The same problem with another λ."""
         return Rivals(self.gram, self.margins, lam)
 
+    def at_temperature(self, T: float) -> "Rivals":
+        """The same problem with ``T·ln Σ exp(s/T)`` for the loss, divided by T."""
+        return Rivals(self.gram / T, self.margins / T, self.lam)
+
     def source(self) -> Floats:
         """The coordinates of x̄."""
         return np.zeros_like(self.margins)
@@ -167,6 +171,10 @@ class Basis:
     def at(self, lam: float) -> "Basis":
         """The same problem with another λ."""
         return Basis(self.L, self.margins, lam)
+
+    def at_temperature(self, T: float) -> "Basis":
+        """The same problem with ``T·ln Σ exp(s/T)`` for the loss, divided by T."""
+        return Basis(self.L / T, self.margins / T, self.lam / T)
 
     def source(self) -> Floats:
         """The coordinates of x̄."""

@@ -21,7 +21,7 @@ import numpy as np
 
 from ifonly.numerics import EPS
 from ifonly.solvers.classproblem import ClassProblem, Solution, two_classes
-from ifonly.solvers.newton import MAX_ITER, Outcome, newton
+from ifonly.solvers.newton import MAX_ITER, Outcome, minimise
 from ifonly.solvers.spaces import Point, Space
 from ifonly.status import Status
 
@@ -44,7 +44,7 @@ class Goal(NamedTuple):
     def of(cls, problem: ClassProblem, prob: float, reach: float) -> "Goal":
         """So that whoever evaluates p_k at the rounded x, in whatever order, finds it ≥ prob."""
         logit = float(needed_logit(prob, problem.model.n_classes))
-        rounding = problem.rounding.of_estimator(problem.margins, problem.lengths, reach)
+        rounding = float(problem.rounding.of_estimator(problem.margins, reach))
         return cls(logit - rounding, rounding + 8 * EPS * (abs(logit) + 1))
 
     def distances(self, problem: ClassProblem) -> np.ndarray:
@@ -58,7 +58,7 @@ def needed_logit(prob: Any, n_classes: int) -> Any:
     """logit(1 − p_k) at which a softmax of K terms, itself rounded, comes out ≥ prob; for one or many."""
     # Rivals with a mass below EPS/4 vanish from it and it is 1.
     mass = np.maximum((1 - prob) - prob * ((n_classes + 8) * EPS), EPS / 4)
-    return np.log(mass) - np.log1p(-mass)
+    return np.log(mass) - np.log(np.maximum(1 - mass, np.minimum(prob, 0.5)))
 
 
 def reach_probability(problem: ClassProblem, prob: float, *, tol: float | None = None, max_iter: int = MAX_ITER) -> Solution:
@@ -103,15 +103,18 @@ def reach_probability(problem: ClassProblem, prob: float, *, tol: float | None =
 
         # 3. Newton on L(ln λ), aimed at the middle of the goal, inside the bracket.
         tangent, ds = (outcome.factor or space.factor(outcome.point)).tangent()
-        rate = float(outcome.point.p @ ds) / float(outcome.point.p.sum())
-        step = -(miss + 0.5 * goal.width) / rate if rate > 0 else -LONGEST_STEP
+        mass = float(outcome.point.p.sum())
+        rate = float(outcome.point.p @ ds) / mass if mass > 0 else 0.0
+        step = -(miss + 0.5 * goal.width) / rate if rate > 0 else math.copysign(LONGEST_STEP, -miss)
         new = lam * math.exp(min(max(step, -LONGEST_STEP), LONGEST_STEP))
         if not low < new < high:
             new = math.sqrt(low) * math.sqrt(high) if low > 0 else high * math.exp(-LONGEST_STEP)
             if not low < new < high:
                 break  # the bracket is closed: no λ between
-        at = outcome.point.at + math.log(new / lam) * tangent
-        lam, space = new, space.at(new)
+        change, slope = space.knot(outcome.point, tangent)
+        space = space.at(new)
+        at = space.from_knot(change + math.log(new / lam) * slope)
+        lam = new
 
     if met is None:
         return problem.finish(space, outcome, tol, Status.MAX_ITER, n_iter)
@@ -119,7 +122,7 @@ def reach_probability(problem: ClassProblem, prob: float, *, tol: float | None =
 
 
 def _solve(space: Space, at: np.ndarray, close: float | None, max_iter: int) -> Outcome:
-    return two_classes(space) if len(space.margins) == 1 else newton(space, at, close=close, max_iter=max_iter)
+    return two_classes(space) if len(space.margins) == 1 else minimise(space, at, close=close, max_iter=max_iter)
 
 
 def _first_lam(problem: ClassProblem, goal: Goal) -> float:
