@@ -54,7 +54,11 @@ def cores() -> int:
 
 def machine() -> dict[str, Any]:
     """What the numbers were taken on."""
-    blas = {f"{lib['internal_api']} {lib['version']} ({lib.get('architecture')})" for lib in threadpool_info()}
+    blas = {
+        f"{lib['internal_api']} {lib['version']} ({lib.get('architecture')})"
+        for lib in threadpool_info()
+        if lib["user_api"] == "blas"
+    }
     return {
         "cpu": _cpu_model(),
         "cores": cores(),

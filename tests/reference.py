@@ -45,38 +45,44 @@ def optimum(A, b, x, k, lam) -> Optimum:
             for j in range(i + 1):
                 H[i, j] = H[j, i] = mp.fdot(diff[i], diff[j]) / lam
 
-        def state(q):
+        def state(q, T):
             Hq = H * q
-            s = [margin[i] - Hq[i] for i in range(n)]
+            s = [(margin[i] - Hq[i]) / T for i in range(n)]
             top = max([mp.mpf(0), *s])
             e = [mp.exp(v - top) for v in s]
             total = mp.exp(-top) + mp.fsum(e)
             p = mp.matrix([v / total for v in e])
-            return p, mp.fdot(q, Hq) / 2 + top + mp.log(total), mp.exp(-top) / total
+            return p, mp.fdot(q, Hq) / (2 * T) + top + mp.log(total), mp.exp(-top) / total
 
-        q = mp.matrix(n, 1)
-        p, E, p_target = state(q)
-        for _ in range(400):
-            r = p - q
-            J = mp.matrix(n, n)
-            for i in range(n):
-                mean = mp.fdot(p, H[:, i])
-                for j in range(n):
-                    J[j, i] = p[j] * (H[j, i] - mean) + (1 if i == j else 0)
-            step = mp.lu_solve(J, r)
-            t = mp.mpf(1)
-            while True:
-                new = q + t * step
-                p_new, E_new, p_target = state(new)
-                if E_new <= E + (1 + abs(E)) * mp.mpf(10) ** (5 - DIGITS):
-                    break
-                t /= 2
-            q, p, E = new, p_new, E_new
-            # quadratic convergence: a full step this small leaves nothing
-            if t == 1 and max(abs(v) for v in H * step) < mp.mpf(10) ** (-DIGITS // 2):
-                break
-        else:
+        def solve(q, T):
+            """Damped Newton for the loss ``T·ln Σ exp(s/T)``; T = 1 is the problem itself."""
+            p, E, p_target = state(q, T)
+            for _ in range(400):
+                r = p - q
+                J = mp.matrix(n, n)
+                for i in range(n):
+                    mean = mp.fdot(p, H[:, i])
+                    for j in range(n):
+                        J[j, i] = p[j] * (H[j, i] - mean) / T + (1 if i == j else 0)
+                step = mp.lu_solve(J, r)
+                t = mp.mpf(1)
+                while True:
+                    new = q + t * step
+                    p_new, E_new, p_target = state(new, T)
+                    if E_new <= E + (1 + abs(E)) * mp.mpf(10) ** (5 - DIGITS):
+                        break
+                    t /= 2
+                q, p, E = new, p_new, E_new
+                # quadratic convergence: a full step this small leaves nothing
+                if t == 1 and max(abs(v) for v in H * step) < mp.mpf(10) ** (-DIGITS // 2):
+                    return q, E, p_target
             raise RuntimeError("the reference did not converge")
+
+        q, T = mp.matrix(n, 1), max(abs(v) for v in margin) / 10
+        while T > 10:  # margins in the thousands make the loss a maximum of planes; come to it from a smooth one
+            q, _, _ = solve(q, T)
+            T /= 10
+        q, E, p_target = solve(q, mp.mpf(1))
         answer = [source[d] - mp.fsum(q[i] * diff[i][d] for i in range(n)) / lam for d in range(D)]
         return Optimum(answer, E, p_target)
 

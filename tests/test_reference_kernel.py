@@ -11,7 +11,7 @@ from ifonly.kernels.rows import Goals, Solved
 from ifonly.numerics import EPS
 from ifonly.solvers.classproblem import ClassProblem
 from ifonly.solvers.target import Goal, reach_probability
-from ifonly.sources import Sources
+from ifonly.sources import NOWHERE, Sizes, Sources
 from ifonly.status import Status
 
 P_TOL = 1e-9  # relative, of q and p; a q_j may besides be off by a rounding of the largest
@@ -55,8 +55,10 @@ class Batch:
         rows = []
         for i, tau in enumerate(prob):
             problem = self.problem(i)
-            slack, one = (problem.rounding.of_estimator(problem.margins, problem.lengths, reach) for reach in (0.0, 1.0))
-            logit = Goal.of(problem, tau, 0.0).top + slack
+            slack, one = (
+                problem.rounding.of_estimator(problem.margins, Sizes(r, r * problem.rounding.row_norm)) for r in (0.0, 1.0)
+            )
+            logit = Goal.of(problem, tau, NOWHERE).top + slack
             rows.append((logit, slack, 2 * problem.rounding.row_norm * (one - slack), 8 * EPS * (abs(logit) + 1)))
         return Goals(*np.array(rows).reshape(-1, 4).T.copy())
 

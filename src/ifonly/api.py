@@ -206,7 +206,7 @@ def path(
     try:
         values = DEFAULT_LAMS if lams is None else np.array(lams, dtype=np.float64).ravel()
     except (TypeError, ValueError):
-        raise InputError(f"lams must be one or more numbers > 0; got {lams!r}") from None
+        raise InputError(f"lams must be one or more numbers > 0; got {lams}") from None
     if not (values.size and np.isfinite(values).all() and (values > 0).all()):
         raise InputError(f"lams must be one or more numbers > 0; got {lams}")
     sources = Sources.read(model, x)

@@ -39,6 +39,9 @@ COMMON_PART = 4.0
 # the largest. Trained classifiers are far above (MNIST 0.29, an ImageNet head with K = 1000 and D = 1280 8e-4).
 DEPENDENT = 1e-6
 
+# Up to this many features per class, uneven features are their own basis for dependent rivals: it mixes no units.
+UNIT_BASIS = 8
+
 # Columns of A this many times larger than others: features in units of their own (metres beside millimetres is 1e3).
 UNEVEN = 1e4
 
@@ -295,13 +298,13 @@ class Model:
     def rows(self) -> Floats:
         """R rows whose combinations are all changes there can be: ``x* − x̄`` lies in their span.
 
-        K = 2: the one row ``a₂ − a₁``. Dependent rivals: an orthonormal basis, for D < K − 1 the unit vectors. Otherwise
+        K = 2: the one row ``a₂ − a₁``. Dependent rivals: an orthonormal basis, where D is small the unit vectors. Otherwise
         ``A`` itself, without the part common to all its rows where that is large.
         """
         K, D = self.A.shape
         if K == 2:
             return _frozen(self.A[1:] - self.A[:1])
-        if D < K - 1:
+        if self.dependent and (D < K - 1 or (self.uneven and D <= UNIT_BASIS * K)):
             return _frozen(np.eye(D))
         mean = self.A.mean(axis=0)
         centred = self.A - mean

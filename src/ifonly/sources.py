@@ -12,7 +12,7 @@ from ifonly.errors import InputError
 from ifonly.model import Model
 from ifonly.numerics import norms
 
-__all__ = ["Sizes", "Sources"]
+__all__ = ["NOWHERE", "Sizes", "Sources"]
 
 Floats = NDArray[np.float64]
 
@@ -26,6 +26,9 @@ class Sizes(NamedTuple):
     def take(self, index: Any) -> "Sizes":
         """Those of some of the rows."""
         return Sizes(self.norm[index], self.terms[index])
+
+
+NOWHERE = Sizes(0.0, 0.0)
 
 
 @dataclass(frozen=True)

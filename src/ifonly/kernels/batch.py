@@ -24,7 +24,7 @@ from ifonly.solvers.certify import Rounding
 from ifonly.solvers.logistic import phi
 from ifonly.solvers.newton import MAX_ITER
 from ifonly.solvers.target import needed_logit
-from ifonly.sources import Sizes
+from ifonly.sources import NOWHERE, Sizes
 from ifonly.status import Status
 from ifonly.wish import NEAREST, Wish
 
@@ -231,7 +231,8 @@ class _Job(NamedTuple):
         model, rows = self.model, self.rows
         lengths = model.rival_lengths(k)
         q, p, lam = solved.q, solved.p, solved.lam
-        reach = 2 * rounding.row_norm * np.abs(q).sum(axis=1) / lam
+        length = 2 * rounding.row_norm * np.abs(q).sum(axis=1) / lam
+        reach = Sizes(length, rounding.row_norm * length)
         terms = np.abs(p - q) @ lengths
         computed = np.minimum(terms, solved.grad_norm + 1e-7 * terms)
         grad_norm = computed + rounding.of_gradient(p, lengths, margins, reach, lam)
@@ -261,8 +262,9 @@ class _Job(NamedTuple):
 def _goals(model: Model, margins: Floats, rounding: Rounding, prob: Floats) -> Goals:
     """`solvers.target.Goal` for many rows."""
     logit = needed_logit(prob, model.n_classes)
-    slack = rounding.of_estimator(margins, 0.0)
-    slope = 2 * rounding.row_norm * (rounding.of_estimator(margins, 1.0) - slack)
+    slack = rounding.of_estimator(margins, NOWHERE)
+    unit = 2 * rounding.row_norm  # reach of a change with Σq/λ = 1, as in spaces.Rivals
+    slope = rounding.of_estimator(margins, Sizes(unit, rounding.row_norm * unit)) - slack
     return Goals(logit, slack, slope, 8 * EPS * (np.abs(logit) + 1))
 
 

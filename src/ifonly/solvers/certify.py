@@ -7,14 +7,14 @@ E is λ-strongly convex, so at any x (and the duality gap at x is exactly the fi
 In class space ‖∇E‖ costs O(K²). But the x that the user gets is rounded, and so were the margins: so what is reported as
 ``grad_norm`` bounds the gradient of the exact E at that very x, from
 
-    e    ≥ ‖rounded x − x‖                         u(K + 4)·(‖x̄‖ + reach)
-    δs   ≥ |computed margin − exact margin|        2γ·(terms + R·reach) + 2u·max|s̄|
-    δx   ≥ |Ā(rounded x − x)|                      2u(K + 4)·(terms + R·reach)
+    e    ≥ ‖rounded x − x‖                         u(K + 4)·norm
+    δs   ≥ |computed margin − exact margin|        2γ·terms + 2u·max|s̄|
+    δx   ≥ |Ā(rounded x − x)|                      2u(K + 4)·terms
     ‖∇E‖ ≤ computed + Σp_j‖ā_j‖·(2δs + 2δx + u(K + 8)) + λe
 
-with u the unit roundoff, γ the relative error of a D-term sum, R the longest row of A, terms a bound on Σ|a_jd x̄_d|, and
-reach the summed length of the terms that the change is made of. Where the user's units have another zero than the classifier's, its
-distance is in ‖x̄‖ and terms. Nothing here costs a pass over A.
+with u the unit roundoff and γ the relative error of a D-term sum. ``norm`` bounds ‖x̄‖ plus the summed length of the terms
+that the change is made of (its *reach*), ``terms`` bounds Σ|a_jd x_d| over both. Where the user's units have another zero than the
+classifier's, its distance is in them too. Nothing here costs a pass over A.
 """
 
 from dataclasses import dataclass
@@ -60,21 +60,21 @@ class Rounding:
         K, D = model.A.shape
         return cls(summation_error(D + K), model.row_norm, K, sizes)
 
-    def of_margins(self, margins: Floats, reach: Any) -> Any:
+    def of_margins(self, margins: Floats, reach: Sizes) -> Any:
         """``δs``: how far a computed margin can be from the exact one."""
-        return 2 * self.gamma * (self.sizes.terms + self.row_norm * reach) + 2 * UNIT * np.abs(margins).max(axis=-1)
+        return 2 * self.gamma * (self.sizes.terms + reach.terms) + 2 * UNIT * np.abs(margins).max(axis=-1)
 
-    def of_x(self, reach: Any) -> Any:
+    def of_x(self, reach: Sizes) -> Any:
         """``δx``: how far rounding x moves a margin."""
-        return 2 * UNIT * (self.n_classes + 4) * (self.sizes.terms + self.row_norm * reach)
+        return 2 * UNIT * (self.n_classes + 4) * (self.sizes.terms + reach.terms)
 
-    def of_estimator(self, margins: Floats, reach: Any) -> Any:
+    def of_estimator(self, margins: Floats, reach: Sizes) -> Any:
         """How far a margin can be from ours when the user's own estimator evaluates it at the rounded x."""
         return 2 * self.of_margins(margins, reach) + self.of_x(reach)
 
-    def of_gradient(self, p: Floats, lengths: Floats, margins: Floats, reach: Any, lam: Any) -> Any:
+    def of_gradient(self, p: Floats, lengths: Floats, margins: Floats, reach: Sizes, lam: Any) -> Any:
         """What to add to a computed ‖∇E‖ so that it holds at the x that is handed out; ``lengths`` are the ‖ā_j‖."""
-        e = UNIT * (self.n_classes + 4) * (self.sizes.norm + reach)
+        e = UNIT * (self.n_classes + 4) * (self.sizes.norm + reach.norm)
         margin = self.of_margins(margins, reach) + self.of_x(reach)
         return (p @ lengths) * (2 * margin + UNIT * (self.n_classes + 8)) + lam * e
 

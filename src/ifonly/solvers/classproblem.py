@@ -110,4 +110,4 @@ def two_classes(space: Space) -> Outcome:
     """Theorem 4.2: the answer for K = 2 in closed form, ``q = 1 − p₁* = φ(‖w‖²/λ, −s̄)``."""
     assert isinstance(space, Rivals)
     q, _ = logistic_root(float(space.H[0, 0]), -float(space.margins[0]))
-    return Outcome(space.evaluate(np.array([q])), True, ())
+    return Outcome(space.evaluate(np.array([q])), True, True, ())

@@ -13,7 +13,7 @@ from ifonly.solvers.classproblem import ClassProblem, Solution
 from ifonly.solvers.logistic import logistic_root
 from ifonly.solvers.spaces import Floats
 from ifonly.solvers.target import Goal
-from ifonly.sources import Sizes
+from ifonly.sources import NOWHERE, Sizes
 
 __all__ = ["nearest_class"]
 
@@ -47,7 +47,7 @@ def nearest_class(
 
 def _least_distance(problem: ClassProblem, prob: float | None) -> float:
     assert prob is not None
-    return float(Goal.of(problem, prob, 0.0).distances(problem).max())
+    return float(Goal.of(problem, prob, NOWHERE).distances(problem).max())
 
 
 def _least_objective(problem: ClassProblem, now: int, lam: float) -> float:

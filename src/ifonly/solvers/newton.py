@@ -21,6 +21,7 @@ __all__ = ["Iteration", "Outcome", "minimise", "newton"]
 
 MAX_ITER = 100  # five or so are usual; starts chosen by the user may need more
 BACKTRACK = 0.8  # the paper's ρ
+LEAST_STEP = 1e-60  # where a margin of 1e3 rests on features in units of 1e8, the first step can be 1e-20
 ARMIJO = 1e-4  # the paper asks for plain decrease; this much more makes the convergence theorem hold
 
 # A step that moved no margin by more than this is the last: what it leaves is of the order of δ² (order 2) or δ³ (order 3).
@@ -46,7 +47,8 @@ class Outcome:
     """Where the method ended."""
 
     point: Point
-    precise: bool  # no further digit can be had
+    converged: bool  # to what was asked for
+    precise: bool  # … and no further digit can be had
     history: tuple[Iteration, ...]
     factor: Factor | None = None  # Newton's matrix just before the last step: all but at the point
 
@@ -60,7 +62,7 @@ def minimise(
     them. Then the answer is followed down a temperature T: the loss T·ln Σ exp(s/T) has the corners rounded off.
     """
     outcome = newton(space, start, tol=tol, max_iter=min(max_iter, PATIENCE), close=close)
-    if len(outcome.history) < min(max_iter, PATIENCE) or max_iter <= PATIENCE:
+    if outcome.converged or max_iter <= PATIENCE:
         return outcome
     at, history = start, outcome.history
     temperature = float(np.abs(space.margins).max()) / HOT
@@ -69,7 +71,7 @@ def minimise(
         at, history = cooled.point.at, history + cooled.history
         temperature /= COOLING
     last = newton(space, at, tol=tol, max_iter=max_iter, close=close)
-    return Outcome(last.point, last.precise, history + last.history, last.factor)
+    return Outcome(last.point, last.converged, last.precise, history + last.history, last.factor)
 
 
 def newton(
@@ -94,8 +96,10 @@ def newton(
     point = space.evaluate(start)
     while True:
         # 1. Small enough?
-        if (tol is not None and point.grad_norm <= tol) or len(history) >= max_iter:
-            return Outcome(point, False, tuple(history))
+        if tol is not None and point.grad_norm <= tol:
+            return Outcome(point, True, False, tuple(history))
+        if len(history) >= max_iter:
+            return Outcome(point, False, False, tuple(history))
 
         # 2. Newton's direction.
         factor = space.factor(point)
@@ -117,14 +121,14 @@ def newton(
             trial = space.evaluate(point.at + step * direction)
             if trial.objective <= point.objective - ARMIJO * step * decrease + slack:
                 new = trial
-            elif step < EPS:
-                return Outcome(point, False, tuple(history))
+            elif step < LEAST_STEP:
+                return Outcome(point, False, False, tuple(history))
             else:
-                step *= BACKTRACK
+                step *= BACKTRACK if trials < 30 else 0.1
         history.append(Iteration(point.objective, point.grad_norm, step, trials))
         point = new
 
         # 4. Nothing left to gain?
         least = ROUNDINGS * noise
         if step == 1.0 and delta <= max(least, close):
-            return Outcome(point, delta <= max(least, CLOSE[order]), tuple(history), factor)
+            return Outcome(point, True, delta <= max(least, CLOSE[order]), tuple(history), factor)

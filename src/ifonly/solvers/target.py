@@ -23,6 +23,7 @@ from ifonly.numerics import EPS
 from ifonly.solvers.classproblem import ClassProblem, Solution, two_classes
 from ifonly.solvers.newton import MAX_ITER, Outcome, minimise
 from ifonly.solvers.spaces import Point, Space
+from ifonly.sources import NOWHERE, Sizes
 from ifonly.status import Status
 
 __all__ = ["Goal", "needed_logit", "reach_probability"]
@@ -41,7 +42,7 @@ class Goal(NamedTuple):
     width: float
 
     @classmethod
-    def of(cls, problem: ClassProblem, prob: float, reach: float) -> "Goal":
+    def of(cls, problem: ClassProblem, prob: float, reach: Sizes) -> "Goal":
         """So that whoever evaluates p_k at the rounded x, in whatever order, finds it ≥ prob."""
         logit = float(needed_logit(prob, problem.model.n_classes))
         rounding = float(problem.rounding.of_estimator(problem.margins, reach))
@@ -64,7 +65,7 @@ def needed_logit(prob: Any, n_classes: int) -> Any:
 def reach_probability(problem: ClassProblem, prob: float, *, tol: float | None = None, max_iter: int = MAX_ITER) -> Solution:
     """The nearest x with ``p_k(x) ≥ prob``, or the best there is, with status UNREACHABLE."""
     here = problem.stay(Status.EXACT)
-    goal = Goal.of(problem, prob, 0.0)
+    goal = Goal.of(problem, prob, NOWHERE)
     if _logit(float(here.proba[problem.model.rivals(problem.k)].sum()), float(here.proba[problem.k])) <= goal.top:
         return here
     if not problem.lengths.any():  # no change of x changes any margin
@@ -140,7 +141,8 @@ def _out_of_reach(problem: ClassProblem, space: Space, point: Point, prob: float
     excess = point.objective - gap + math.log(prob)
     if excess <= 0:
         return False
-    return problem.rounding.of_margins(problem.margins, math.sqrt(2 * excess / space.lam)) > 1
+    distance = math.sqrt(2 * excess / space.lam)
+    return problem.rounding.of_margins(problem.margins, Sizes(distance, problem.rounding.row_norm * distance)) > 1
 
 
 def _logit_of(point: Point) -> float:
