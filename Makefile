@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 
-.PHONY: demo test lint format bench docs clean
+.PHONY: demo test lint format bench bench-compare docs clean
 
 demo: $(VENV)/.demo
 	$(BIN)/python -m ifonly.demo
@@ -22,7 +22,12 @@ format: $(VENV)/.lint
 	$(BIN)/ruff check --fix .
 
 bench: $(VENV)/.test
-	$(BIN)/python benchmarks/single.py
+	$(BIN)/python benchmarks/run.py
+
+A ?= benchmarks/results/reference.json
+B ?= benchmarks/results/latest.json
+bench-compare: $(VENV)/.made
+	$(BIN)/python benchmarks/compare.py $(A) $(B)
 
 docs: $(VENV)/.docs
 	$(BIN)/python -m sphinx -W -b html docs docs/_build/html

@@ -1,4 +1,4 @@
-"""Shared by all tests: seeds, real data, and the one table of tolerances."""
+"""Shared by all tests: seeds, and real data."""
 
 import gzip
 from pathlib import Path
