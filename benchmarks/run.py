@@ -52,12 +52,11 @@ def say(text: str) -> None:
     print(f"{time.strftime('%H:%M:%S')}  {text}", file=sys.stderr, flush=True)
 
 
-def row(work: str, case: problems.Case, threads: int, contenders: dict[str, Contender], **more: Any) -> Row:
+def row(work: str, case: problems.Case, threads: int, contenders: dict[str, Contender], **options: Any) -> Row:
     """Time the contenders; one line of the table."""
-    options = {key: more.pop(key) for key in ("seconds", "least") if key in more}
     say(f"{work}, {case.name}, {threads} thread{'s'[: threads > 1]}")
     D, K = case.model.n_features, case.model.n_classes
-    return {"work": work, "case": case.name, "D": D, "K": K, "threads": threads, "us": medians(contenders, **options)} | more
+    return {"work": work, "case": case.name, "D": D, "K": K, "threads": threads, "us": medians(contenders, **options)}
 
 
 def each(solve: Callable[..., Any], P: problems.Problems, n: int) -> Contender:
@@ -132,28 +131,24 @@ def batch(case: problems.Case, n: int, threads: int, *, mixed: bool = True, to_x
     if model.n_classes == 2:  # the floor makes new arrays; so does this
         contenders["cpu, .x"] = Contender(lambda: invert(lam=P.lam, backend="cpu", out=None).x, n)
     work = f"N = {n:,}{'' if mixed else ', farthest'}{'' if to_x else ', CSR, coefficients only'}".replace(",000", " 000")
-    run = partial(invert, lam=P.lam, backend="cpu")
-    return row(work, case, threads, contenders, **quality(run()), stages=stages(run))
+    return row(work, case, threads, contenders) | look_into(contenders["cpu"].call)
 
 
-def quality(*answers: Any) -> dict[str, float]:
-    """Whether what was timed is an answer: iterations, and the worst certificate."""
-    n_iter = np.concatenate([found.n_iter for found in answers])
-    worst = max(float(found.grad_norm.max()) for found in answers)
-    return {"iterations": float(n_iter.mean()), "most iterations": int(n_iter.max()), "certificate": worst}
-
-
-def stages(call: Callable[[], Any]) -> dict[str, float]:
-    """Where the time of a batch goes, in shares of the whole."""
+def look_into(call: Callable[[], Any]) -> Row:
+    """Where the time of a call goes, in shares; and whether it gives answers: iterations, and the worst certificate."""
     profile = cProfile.Profile()
-    profile.runcall(call)
+    found = profile.runcall(call)
     stats = pstats.Stats(profile)
     spent = dict.fromkeys(STAGES.values(), 0.0)
     for (file, _, name), (*_, cumulative, _callers) in stats.stats.items():  # type: ignore[attr-defined]
         if name in STAGES and "ifonly" in file:
             spent[STAGES[name]] += cumulative
     total = stats.total_tt  # type: ignore[attr-defined]
-    return {name: value / total for name, value in spent.items()} | {"rest": 1 - sum(spent.values()) / total}
+    shares = {name: value / total for name, value in spent.items()} | {"rest": 1 - sum(spent.values()) / total}
+    several = found if isinstance(found, list) else [found]
+    n_iter = np.concatenate([answers.n_iter for answers in several])
+    worst = max(float(answers.grad_norm.max()) for answers in several)
+    return {"stages": shares, "iterations": float(n_iter.mean()), "most iterations": int(n_iter.max()), "certificate": worst}
 
 
 def path(case: problems.Case) -> Row:
@@ -169,8 +164,7 @@ def path(case: problems.Case) -> Row:
 
     contenders = {"floor": each(lambda x, k, lam: ifonly.invert(model, x, k, lam=lam), P, 4)}
     contenders |= {backend: each(partial(follow, backend=backend), P, 4) for backend in BACKENDS[1:]}
-    answers = [ifonly.path(model, P.X[i], int(P.target[i]), lams=lams, backend="cpu") for i in range(4)]
-    return row("path of 100 λ", case, 1, contenders, **quality(*answers), stages=stages(contenders["cpu"].call))
+    return row("path of 100 λ", case, 1, contenders) | look_into(contenders["cpu"].call)
 
 
 def start_up() -> dict[str, float]:

@@ -240,3 +240,23 @@ def test_progress_bar_only_if_asked_for_or_watched(rng, capsys):
     assert capsys.readouterr().err == ""
     ifonly.invert(model, X, targets, lam=0.1, progress=True)
     assert "2.00k/2.00k" in capsys.readouterr().err
+
+
+def test_starts_and_all_targets_go_together(rng):
+    model, X, _ = make(rng, 3, 8, 4)
+    plain = ifonly.invert(model, X, "all", lam=0.1)
+    started = ifonly.invert(model, X, "all", lam=0.1, start="source")
+    np.testing.assert_allclose(started.x, plain.x, atol=1e-10)
+
+
+def test_an_estimator_is_read_once_until_it_changes(rng):
+    from sklearn.linear_model import LogisticRegression
+
+    X, y = rng.normal(size=(60, 4)), rng.integers(3, size=60)
+    estimator = LogisticRegression().fit(X, y)
+    first = ifonly.as_model(estimator)
+    assert ifonly.as_model(estimator) is first
+    estimator.coef_ *= 2
+    changed = ifonly.as_model(estimator)
+    np.testing.assert_array_equal(changed.A, 2 * first.A)
+    assert ifonly.as_model(estimator) is changed

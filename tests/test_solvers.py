@@ -365,3 +365,16 @@ def test_verify_finds_an_answer_that_was_tampered_with(small):
     for field, value in tampered.items():
         with pytest.raises(ifonly.CertificateError):
             dataclasses.replace(cf, **{field: value}).verify()
+
+
+@pytest.mark.parametrize("backend", ["auto", "reference", "cpu"])
+def test_a_tolerance_is_met_for_certain_or_the_answer_is_exact(backend, rng):
+    model = ifonly.Model(rng.normal(size=(5, 30)), rng.normal(size=5))
+    X = rng.normal(size=(40, 30))
+    best = ifonly.invert(model, X, 2, lam=0.01)
+    for tol in 10.0 ** np.arange(-16, -2):
+        answers = ifonly.invert(model, X, 2, lam=0.01, tol=tol, backend=backend)
+        met = answers.status == ifonly.Status.CONVERGED
+        assert (answers.grad_norm[met] <= tol).all()
+        assert (answers.status[~met] == ifonly.Status.EXACT).all()
+        np.testing.assert_allclose(answers.x[~met], best.x[~met], rtol=0, atol=1e-12)

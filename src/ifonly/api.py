@@ -197,7 +197,7 @@ def path(
     >>> import ifonly
     >>> model = ifonly.Model([[1.0, 0.0], [0.0, 1.0], [-1.0, -1.0]], [0.0, 0.0, 0.0], classes=["a", "b", "c"])
     >>> path = ifonly.path(model, [2.0, 0.0], "b")
-    >>> len(path), float(path.at_prob(0.8).distance.__round__(4))
+    >>> len(path), round(path.at_prob(0.8).distance, 4)
     (100, 2.4485)
 
     """

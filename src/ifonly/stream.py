@@ -56,7 +56,8 @@ def invert_many(
                 Z, sizes = piece.project()
                 at = starts.rows(Z, a, b)
                 if K > 1:
-                    Z, sizes = np.repeat(Z, K, axis=0), sizes.take(np.repeat(np.arange(len(piece)), K))
+                    each = np.repeat(np.arange(len(piece)), K)
+                    Z, sizes, at = Z[each], sizes.take(each), None if at is None else at[each]
                 rows = solve_rows(model, Z, sizes, wishes.rows(a, b), kernel, start=at, tol=tol, max_iter=max_iter)
                 if out is not None:
                     _check_out(out, b * K, model.n_features, least=True)

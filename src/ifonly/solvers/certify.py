@@ -13,8 +13,8 @@ In class space ‖∇E‖ costs O(K²). But the x that the user gets is rounded,
     ‖∇E‖ ≤ computed + Σp_j‖ā_j‖·(2δs + 2δx + u(K + 8)) + λe
 
 with u the unit roundoff and γ the relative error of a D-term sum. ``norm`` bounds ‖x̄‖ plus the summed length of the terms
-that the change is made of (its *reach*), ``terms`` bounds Σ|a_jd x_d| over both. Where the user's units have another zero than the
-classifier's, its distance is in them too. Nothing here costs a pass over A.
+that the change is made of (its *reach*), ``terms`` bounds Σ|a_jd x_d| over both. Where the user's units have another zero
+than the classifier's, its distance is in them too. Nothing here costs a pass over A.
 """
 
 from dataclasses import dataclass

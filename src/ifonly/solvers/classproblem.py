@@ -59,7 +59,15 @@ class ClassProblem:
         else:
             at = space.source() if start is self.margins else space.near(start)
             outcome = newton(space, at, tol=tol, order=2, max_iter=max_iter)
-        return self.finish(space, outcome, tol)
+        return self.settle(space, outcome, tol)
+
+    def settle(self, space: Space, outcome: Outcome, tol: float | None) -> Solution:
+        """The outcome for a given λ: on to the last digit where ‖∇E‖ met the tolerance, but not for certain."""
+        solution = self.finish(space, outcome, tol)
+        if tol is not None and outcome.point.grad_norm <= tol < solution.grad_norm and not outcome.precise:
+            further = newton(space, outcome.point.at)
+            solution = self.finish(space, further, tol, None, len(outcome.history) + len(further.history))
+        return solution
 
     def finish(
         self,
@@ -75,8 +83,8 @@ class ClassProblem:
         if status is None:
             if tol is not None and grad_norm <= tol:
                 status = Status.CONVERGED
-            elif outcome.precise or (tol is not None and point.grad_norm <= tol):
-                status = Status.EXACT  # the tolerance may lie below what rounding allows to prove
+            elif outcome.precise:
+                status = Status.EXACT
             else:
                 status = Status.MAX_ITER
         y = point.at if isinstance(space, Basis) else self.model.coefficients(point.at, self.k) / lam

@@ -38,7 +38,7 @@ def follow(
         outcome = newton(space, at, tol=tol, max_iter=max_iter)
         factor = outcome.factor or space.factor(outcome.point)
         knots = [*knots[1 - KNOTS :], (math.log(lams[i]), *space.knot(outcome.point, factor.tangent()[0]))]
-        solutions[i] = problem.finish(space, outcome, tol)
+        solutions[i] = problem.settle(space, outcome, tol)
     return [solutions[i] for i in range(len(lams))]
 
 
