@@ -1,5 +1,6 @@
 """The main job in a terminal: ``python -m ifonly.demo``. Needs scikit-learn, no network and no files."""
 
+import importlib.util
 import io
 import sys
 from collections.abc import Callable
@@ -47,10 +48,8 @@ def main() -> None:
     """Run both examples."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8")  # block characters, also where the terminal's default lacks them
-    try:
-        import sklearn  # noqa: F401
-    except ImportError:
-        raise SystemExit('the demo needs scikit-learn: pip install "ifonly[sklearn]"') from None
+    if importlib.util.find_spec("sklearn") is None:
+        raise SystemExit('the demo needs scikit-learn: pip install "ifonly[sklearn]"')
     print(f"ifonly {ifonly.__version__}: the smallest change to an input that gives the decision you want, with a proof")
     applicant()
     digit()

@@ -4,8 +4,11 @@ The mathematics is that of `solvers.spaces.Rivals`, step for step; what differs 
 blocks of W *lanes*, every quantity is stored as (…, W), and the innermost loop of everything runs over lanes: straight-line
 arithmetic without branches that the compiler turns into vector instructions, exponentials and logarithms included (`_exp`,
 `_log`). A lane that is done is replaced by the last active one, and when half of them are free new rows are taken in. No
-memory is allocated inside the loops. A row that does not converge in the ordinary way is left to the single-source
+memory is allocated inside the loops of lanes. A row that does not converge in the ordinary way is left to the single-source
 solver.
+
+All of it stands in this one file because Numba's cache on disk looks at the time of the file that holds `_solve`, and at no
+other.
 """
 
 import math
