@@ -331,7 +331,7 @@ class Model:
 
     @cached_property
     def uneven(self) -> bool:
-        """Whether features come in units so different that ``‖a‖·‖x‖`` says nothing of how large a logit is."""
+        """Whether features come in units so different that a basis should not mix them."""
         used = self.column_sizes[self.column_sizes > 0]
         return bool(used.size and used.max() > UNEVEN * used.min())
 

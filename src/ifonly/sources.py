@@ -28,6 +28,10 @@ class Sizes(NamedTuple):
         return Sizes(self.norm[index], self.terms[index])
 
 
+# ‖a‖·‖x‖ bounds a logit's terms well enough, unless it is this many times the logits themselves: then features come in units so
+# different that a large x meets a small weight, and the terms are summed.
+LOOSE = 1e4
+
 NOWHERE = Sizes(0.0, 0.0)
 
 
@@ -154,7 +158,10 @@ class Sources:
             else:
                 Z = X @ model.rows.T
                 lengths = norms(X)
-            terms = abs(X) @ model.column_sizes if model.uneven else model.row_norm * lengths
+            terms = model.row_norm * lengths
+            loose = terms > LOOSE * (1 + np.abs(Z).max(axis=1, initial=0.0))
+            if loose.any():
+                terms[loose] = np.asarray(abs(X[loose]) @ model.column_sizes).ravel()
         return Z, Sizes(lengths + 2 * model.offset_norm, terms + 2 * model.offset_size)
 
     def _check_kept(self) -> None:

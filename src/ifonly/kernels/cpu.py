@@ -150,42 +150,40 @@ def _times(G, il, x, out, lo, hi):
 
 
 @njit(**_OPTIONS)
-def _probabilities(s, p, top, total, pt, lo, hi):
-    """Probabilities from margins; ``top + ln total`` is −ln p_k."""
+def _probabilities(s, p, top, loss, pt, lo, hi):
+    """Probabilities and ``loss = −ln p_k`` from margins, each to full relative precision."""
     n = s.shape[0]
-    if s.shape[1] == 1:
-        one, result = s.reshape(n), p.reshape(n)
-        top[0] = 0.0
-        for i in range(n):
-            top[0] = max(top[0], one[i])
-        pt[0] = _exp(-top[0])
-        for i in range(n):
-            result[i] = _exp(one[i] - top[0])
-        total[0] = pt[0]
-        for i in range(n):
-            total[0] += result[i]
-        pt[0] /= total[0]
-        for i in range(n):
-            result[i] /= total[0]
-        return
     for w in range(lo, hi):
         top[w] = 0.0
-    for i in range(n):
-        for w in range(lo, hi):
-            top[w] = max(top[w], s[i, w])
+        loss[w] = 0.0
+    if s.shape[1] == 1:
+        one, result = s.reshape(n), p.reshape(n)
+        for i in range(n):
+            top[0] = max(top[0], one[i])
+        for i in range(n):
+            result[i] = _exp(one[i] - top[0])
+        for i in range(n):
+            loss[0] += result[i]
+    else:
+        for i in range(n):
+            for w in range(lo, hi):
+                top[w] = max(top[w], s[i, w])
+        for i in range(n):
+            for w in range(lo, hi):
+                e = _exp(s[i, w] - top[w])
+                p[i, w] = e
+                loss[w] += e
     for w in range(lo, hi):
-        pt[w] = _exp(-top[w])
-        total[w] = pt[w]
+        mass = loss[w]
+        e = _exp(-top[w])
+        total = mass + e
+        pt[w] = e / total
+        lost = (total - 1.0) - mass  # ln(1 + mass) where the target leads: give back what the 1 swallowed
+        loss[w] = top[w] + _log(total) - (lost / total if top[w] == 0.0 else 0.0)
+        top[w] = total
     for i in range(n):
         for w in range(lo, hi):
-            e = _exp(s[i, w] - top[w])
-            p[i, w] = e
-            total[w] += e
-    for w in range(lo, hi):
-        pt[w] /= total[w]
-    for i in range(n):
-        for w in range(lo, hi):
-            p[i, w] /= total[w]
+            p[i, w] /= top[w]
 
 
 @njit(**_OPTIONS)
@@ -193,23 +191,22 @@ def _evaluate(G, il, margins, point, vec, lo, hi):
     """Everything known of the point with coordinates ``point[0]``; see `_Q` … for what is where."""
     n = G.shape[0]
     q, moved, p, r, slope = point[0], point[1], point[2], point[3], point[4]
-    top, total, pt, E, gg = vec[0], vec[1], vec[2], vec[3], vec[4]
+    scratch, mass, pt, E, gg = vec[0], vec[1], vec[2], vec[3], vec[4]
     _times(G, il, q, moved, lo, hi)
     for i in range(n):
         for w in range(lo, hi):
             r[i, w] = margins[i, w] - moved[i, w]
-    _probabilities(r, p, top, total, pt, lo, hi)
+    _probabilities(r, p, scratch, E, pt, lo, hi)
     for w in range(lo, hi):
-        E[w] = top[w] + _log(total[w])
         gg[w] = 0.0
-        total[w] = 0.0
+        mass[w] = 0.0
     for i in range(n):
         for w in range(lo, hi):
             r[i, w] = p[i, w] - q[i, w]
     _times(G, il, r, slope, lo, hi)
     for i in range(n):
         for w in range(lo, hi):
-            total[w] += p[i, w]  # from here on: the rivals' mass
+            mass[w] += p[i, w]
             E[w] += 0.5 * q[i, w] * moved[i, w]
             gg[w] += r[i, w] * slope[i, w]
 
