@@ -56,7 +56,7 @@ class Batch:
         for i, tau in enumerate(prob):
             problem = self.problem(i)
             slack, one = (
-                problem.rounding.of_estimator(problem.margins, Sizes(r, r * problem.rounding.row_norm)) for r in (0.0, 1.0)
+                problem.rounding.of_estimator(problem.size, Sizes(r, r * problem.rounding.row_norm)) for r in (0.0, 1.0)
             )
             logit = Goal.of(problem, tau, NOWHERE).top + slack
             rows.append((logit, slack, 2 * problem.rounding.row_norm * (one - slack), 8 * EPS * (abs(logit) + 1)))

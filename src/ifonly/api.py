@@ -14,7 +14,7 @@ from ifonly.model import Model
 from ifonly.solvers.classproblem import ClassProblem
 from ifonly.solvers.newton import MAX_ITER
 from ifonly.solvers.path import follow
-from ifonly.sources import Sources
+from ifonly.sources import Sizes, Sources
 from ifonly.status import Status
 from ifonly.stream import Starts, invert_many
 from ifonly.wish import ALL, NEAREST, Wish, Wishes, number, target_index
@@ -154,15 +154,13 @@ def _invert_one(
     model: Model, sources: Sources, target: Any, lam: Any, prob: Any, *, start: Any, tol: float | None, max_iter: int
 ) -> Counterfactual:
     """One source through the single-source solvers: no kernel to load, no tables to fill."""
-    Z, sizes = sources.project()
-    if not np.isfinite(Z[0]).all():
-        raise sources.reject(0)
-    starts = None if start is None else Starts(model, start, 1).rows(Z, 0, 1)
+    z, sizes = sources.project_one()
+    starts = None if start is None else Starts(model, start, 1).rows(z[None], 0, 1)
     wanted = None if prob is None else number(prob, "prob", 1.0)
     k, solution = solve_row(
         model,
-        Z[0],
-        sizes.take(0),
+        z,
+        sizes,
         target_index(model, target),
         lam=None if lam is None else number(lam, "lam", np.inf),
         prob=wanted,
@@ -212,15 +210,13 @@ def path(
     sources = Sources.read(model, x)
     if not sources.single:
         raise InputError(f"path takes one source; got a table of {len(sources)} rows")
-    Z, sizes = sources.project()
-    if not np.isfinite(Z[0]).all():
-        raise sources.reject(0)
+    z, sizes = sources.project_one()
     k = target_index(model, target)
     if k == ALL:
         raise InputError('path is towards one class; got target "all"')
     if k == NEAREST:
-        k, _ = solve_row(model, Z[0], sizes.take(0), NEAREST, lam=None, prob=FLIP)
-    problem = ClassProblem(model, Z[0], sizes.take(0), k)
+        k, _ = solve_row(model, z, sizes, NEAREST, lam=None, prob=FLIP)
+    problem = ClassProblem(model, z, sizes, k)
     targets = np.full(len(values), k)
     kernel = choose_kernel(backend, len(values), 1)
     if kernel is None or model.dependent:
@@ -228,7 +224,7 @@ def path(
         for i, solution in enumerate(follow(problem, values.tolist(), tol=tol, max_iter=max_iter)):
             rows.put(i, solution)
     else:  # side by side, from scratch: a third of the time that following the path takes, one λ after the other
-        same = np.broadcast_to(Z, (len(values), Z.shape[1]))
-        sizes = sizes.take(np.zeros(len(values), dtype=int))
+        same = np.broadcast_to(z, (len(values), len(z)))
+        sizes = Sizes(*(np.full(len(values), size) for size in sizes))
         rows = solve_rows(model, same, sizes, Wish(targets, values, None), kernel, tol=tol, max_iter=max_iter)
     return Path(model, sources, rows, None, problem)

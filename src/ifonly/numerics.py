@@ -5,7 +5,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["EPS", "log_sum_exp", "norms", "softmax", "summation_error"]
+__all__ = ["EPS", "TINY_SQUARE", "log_sum_exp", "norms", "softmax", "summation_error"]
 
 TINY_SQUARE = 1e-280  # below, squares lose digits to underflow
 EPS = float(np.finfo(np.float64).eps)

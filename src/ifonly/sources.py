@@ -1,5 +1,6 @@
 """The rows a user brings: dense, sparse, or a pandas row or frame, one or many."""
 
+import math
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 
 from ifonly.errors import InputError
 from ifonly.model import Model
-from ifonly.numerics import norms
+from ifonly.numerics import TINY_SQUARE, norms
 
 __all__ = ["NOWHERE", "Sizes", "Sources"]
 
@@ -151,10 +152,6 @@ class Sources:
             if _is_sparse(X):
                 Z = X @ model.columns
                 lengths = np.sqrt(np.asarray(X.multiply(X).sum(axis=1))).ravel()
-            elif len(X) == 1:  # gemv, twice as fast as gemm with one row
-                row = X[0]
-                Z = np.array([[model.rows[0] @ row]]) if len(model.rows) == 1 else (model.rows @ row)[None]
-                lengths = norms(X)
             else:
                 Z = X @ model.rows.T
                 lengths = norms(X)
@@ -163,6 +160,28 @@ class Sources:
             if loose.any():
                 terms[loose] = np.asarray(abs(X[loose]) @ model.column_sizes).ravel()
         return Z, Sizes(lengths + 2 * model.offset_norm, terms + 2 * model.offset_size)
+
+    def project_one(self) -> tuple[Floats, Sizes]:
+        """`project` for one source, as ``z`` (R) and two numbers; raises if it is not finite."""
+        model = self.model
+        if _is_sparse(self.rows):
+            Z, sizes = self.project()
+            z, sizes = Z[0], Sizes(float(sizes.norm[0]), float(sizes.terms[0]))
+        else:
+            row = self.rows[0].astype(np.float64, copy=False)
+            with np.errstate(invalid="ignore", over="ignore"):
+                if model.scaling is not None:
+                    row = model.scaling(row)
+                z = np.array([model.rows[0] @ row]) if len(model.rows) == 1 else model.rows @ row
+                square = float(row @ row)
+                norm = math.sqrt(square) if TINY_SQUARE < square < math.inf else float(norms(row[None])[0])
+                terms = model.row_norm * norm
+                if terms > LOOSE * (1 + float(np.abs(z).max())):
+                    terms = float(np.abs(row) @ model.column_sizes)
+            sizes = Sizes(norm + 2 * model.offset_norm, terms + 2 * model.offset_size)
+        if not np.isfinite(z).all():
+            raise self.reject(0)
+        return z, sizes
 
     def _check_kept(self) -> None:
         if self.rows is None:

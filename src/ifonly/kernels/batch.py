@@ -197,7 +197,7 @@ class _Job(NamedTuple):
         """Solve rows with one target and fill them in; which of them are done."""
         model, wish = self.model, self.wish.take(index)
         margins, lengths = model.margins(self.Z[index], k), model.rival_lengths(k)
-        gram = model.rival_gram(k)
+        gram, size = model.rival_gram(k), np.abs(margins).max(axis=1)
         rounding = Rounding.of(model, self.sizes.take(index))
         if wish.lam is not None:
             if model.n_classes == 2:
@@ -205,13 +205,13 @@ class _Job(NamedTuple):
             else:
                 options = {"tol": self.tol, "max_iter": self.max_iter}
                 solved = self.kernel.run(self.kernel.solve_lam, gram, margins, wish.lam, **options)
-            self._fill(index, k, margins, solved, rounding)
+            self._fill(index, k, size, solved, rounding)
             if self.tol is None:
                 return solved.done
             # met as computed, but not for certain: those go on, one by one
             return solved.done & ~((solved.grad_norm <= self.tol) & (self.rows.grad_norm[index] > self.tol))
         assert wish.prob is not None
-        goals = _goals(model, margins, rounding, wish.prob)
+        goals = _goals(model.n_classes, size, rounding, wish.prob)
         p, p_target, loss = _softmax(margins)
         with np.errstate(divide="ignore"):
             there = np.log(p.sum(axis=1)) - np.log(p_target) <= goals.logit - goals.slack
@@ -225,11 +225,11 @@ class _Job(NamedTuple):
                 solved = _two_classes_reach(self.kernel.root, float(gram[0, 0]), margins, goals)
             else:
                 solved = self.kernel.run(self.kernel.solve_prob, gram, margins, goals, max_iter=self.max_iter)
-            self._fill(index[away], k, margins, solved, rounding)
+            self._fill(index[away], k, size[away], solved, rounding)
             done[away] = solved.done
         return done
 
-    def _fill(self, index: Indices, k: int, margins: Floats, solved: Solved, rounding: Rounding) -> None:
+    def _fill(self, index: Indices, k: int, size: Floats, solved: Solved, rounding: Rounding) -> None:
         """Rows from what the kernel found, with their certificate (`ClassProblem.finish` for many)."""
         model, rows = self.model, self.rows
         lengths = model.rival_lengths(k)
@@ -238,7 +238,7 @@ class _Job(NamedTuple):
         reach = Sizes(length, rounding.row_norm * length)
         terms = np.abs(p - q) @ lengths
         computed = np.minimum(terms, solved.grad_norm + 1e-7 * terms)
-        grad_norm = computed + rounding.of_gradient(p, lengths, margins, reach, lam)
+        grad_norm = computed + rounding.of_gradient(p, lengths, size, reach, lam)
         rows.coef[index] = model.coefficients(q, k) / lam[:, None]
         self._put_proba(index, k, p, solved.p_target)
         rows.target[index], rows.lam[index], rows.objective[index] = k, lam, solved.objective
@@ -262,12 +262,12 @@ class _Job(NamedTuple):
         self.rows.proba[index] = proba
 
 
-def _goals(model: Model, margins: Floats, rounding: Rounding, prob: Floats) -> Goals:
+def _goals(n_classes: int, size: Floats, rounding: Rounding, prob: Floats) -> Goals:
     """`solvers.target.Goal` for many rows."""
-    logit = needed_logit(prob, model.n_classes)
-    slack = rounding.of_estimator(margins, NOWHERE)
+    logit = needed_logit(prob, n_classes)
+    slack = rounding.of_estimator(size, NOWHERE)
     unit = 2 * rounding.row_norm  # reach of a change with Σq/λ = 1, as in spaces.Rivals
-    slope = rounding.of_estimator(margins, Sizes(unit, rounding.row_norm * unit)) - slack
+    slope = rounding.of_estimator(size, Sizes(unit, rounding.row_norm * unit)) - slack
     return Goals(logit, slack, slope, 8 * EPS * (np.abs(logit) + 1))
 
 

@@ -20,8 +20,6 @@ than the classifier's, its distance is in them too. Nothing here costs a pass ov
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from ifonly.model import Model
 from ifonly.numerics import EPS, summation_error
 from ifonly.solvers.spaces import Floats, Point, Space
@@ -60,26 +58,26 @@ class Rounding:
         K, D = model.A.shape
         return cls(summation_error(D + K), model.row_norm, K, sizes)
 
-    def of_margins(self, margins: Floats, reach: Sizes) -> Any:
-        """``δs``: how far a computed margin can be from the exact one."""
-        return 2 * self.gamma * (self.sizes.terms + reach.terms) + 2 * UNIT * np.abs(margins).max(axis=-1)
+    def of_margins(self, size: Any, reach: Sizes) -> Any:
+        """``δs``: how far a computed margin can be from the exact one; ``size`` is max|s̄|."""
+        return 2 * self.gamma * (self.sizes.terms + reach.terms) + 2 * UNIT * size
 
     def of_x(self, reach: Sizes) -> Any:
         """``δx``: how far rounding x moves a margin."""
         return 2 * UNIT * (self.n_classes + 4) * (self.sizes.terms + reach.terms)
 
-    def of_estimator(self, margins: Floats, reach: Sizes) -> Any:
+    def of_estimator(self, size: Any, reach: Sizes) -> Any:
         """How far a margin can be from ours when the user's own estimator evaluates it at the rounded x."""
-        return 2 * self.of_margins(margins, reach) + self.of_x(reach)
+        return 2 * self.of_margins(size, reach) + self.of_x(reach)
 
-    def of_gradient(self, p: Floats, lengths: Floats, margins: Floats, reach: Sizes, lam: Any) -> Any:
+    def of_gradient(self, p: Floats, lengths: Floats, size: Any, reach: Sizes, lam: Any) -> Any:
         """What to add to a computed ‖∇E‖ so that it holds at the x that is handed out; ``lengths`` are the ‖ā_j‖."""
         e = UNIT * (self.n_classes + 4) * (self.sizes.norm + reach.norm)
-        margin = self.of_margins(margins, reach) + self.of_x(reach)
+        margin = self.of_margins(size, reach) + self.of_x(reach)
         return (p @ lengths) * (2 * margin + UNIT * (self.n_classes + 8)) + lam * e
 
     def grad_norm(self, space: Space, point: Point, lengths: Floats) -> float:
         """A bound on ‖∇E‖ at the x that is handed out."""
         reach = space.reach(point, self.row_norm)
-        rounding = self.of_gradient(point.p, lengths, space.margins, reach, space.lam)
+        rounding = self.of_gradient(point.p, lengths, space.size, reach, space.lam)
         return float(space.grad_bound(point, lengths) + rounding)

@@ -38,13 +38,14 @@ class ClassProblem:
         self.model, self.k = model, k
         self.margins: Floats = model.margins(z, k)
         self.lengths: Floats = model.rival_lengths(k)
+        self.size = float(np.abs(self.margins).max())
         self.rounding = Rounding.of(model, sizes)
 
     def space(self, lam: float) -> Space:
         """The coordinates to solve in."""
         if self.model.dependent:
-            return Basis(self.model.rival_map(self.k), self.margins, lam)
-        return Rivals(self.model.rival_gram(self.k), self.margins, lam)
+            return Basis(self.model.rival_map(self.k), self.margins, lam, self.size)
+        return Rivals(self.model.rival_gram(self.k), self.margins, lam, self.size)
 
     def solve(self, lam: float, *, start: Floats | None = None, tol: float | None = None, max_iter: int = MAX_ITER) -> Solution:
         """Minimise E for one λ.

@@ -65,7 +65,7 @@ def minimise(
     if outcome.converged or max_iter <= PATIENCE:
         return outcome
     at, history = start, outcome.history
-    temperature = float(np.abs(space.margins).max()) / HOT
+    temperature = space.size / HOT
     while temperature > 1:
         cooled = newton(space.at_temperature(temperature), at, max_iter=PATIENCE, close=ROUGH)
         at, history = cooled.point.at, history + cooled.history
@@ -90,7 +90,7 @@ def newton(
     """
     if close is None:
         close = CLOSE[order] if tol is None else 0.0
-    size = float(np.abs(space.margins).max())
+    size = space.size
     noise = EPS * (size + 1)
     history: list[Iteration] = []
     point = space.evaluate(start)

@@ -59,13 +59,14 @@ class Point:
 class Rivals:
     """Coordinates q: one number per rival."""
 
-    def __init__(self, gram: Floats, margins: Floats, lam: float) -> None:
+    def __init__(self, gram: Floats, margins: Floats, lam: float, size: float | None = None) -> None:
         self.gram, self.margins, self.lam = gram, margins, lam
+        self.size = float(np.abs(margins).max()) if size is None else size
         self.H = gram / lam
 
     def at(self, lam: float) -> "Rivals":
         """The same problem with another λ."""
-        return Rivals(self.gram, self.margins, lam)
+        return Rivals(self.gram, self.margins, lam, self.size)
 
     def at_temperature(self, T: float) -> "Rivals":
         """The same problem with ``T·ln Σ exp(s/T)`` for the loss, divided by T."""
@@ -167,12 +168,13 @@ class RivalsFactor:
 class Basis:
     """Coordinates ξ: along an orthonormal basis of all changes there can be."""
 
-    def __init__(self, L: Floats, margins: Floats, lam: float) -> None:
+    def __init__(self, L: Floats, margins: Floats, lam: float, size: float | None = None) -> None:
         self.L, self.margins, self.lam = L, margins, lam
+        self.size = float(np.abs(margins).max()) if size is None else size
 
     def at(self, lam: float) -> "Basis":
         """The same problem with another λ."""
-        return Basis(self.L, self.margins, lam)
+        return Basis(self.L, self.margins, lam, self.size)
 
     def at_temperature(self, T: float) -> "Basis":
         """The same problem with ``T·ln Σ exp(s/T)`` for the loss, divided by T."""

@@ -45,7 +45,7 @@ class Goal(NamedTuple):
     def of(cls, problem: ClassProblem, prob: float, reach: Sizes) -> "Goal":
         """So that whoever evaluates p_k at the rounded x, in whatever order, finds it ≥ prob."""
         logit = float(needed_logit(prob, problem.model.n_classes))
-        rounding = float(problem.rounding.of_estimator(problem.margins, reach))
+        rounding = float(problem.rounding.of_estimator(problem.size, reach))
         return cls(logit - rounding, rounding + 8 * EPS * (abs(logit) + 1))
 
     def distances(self, problem: ClassProblem) -> np.ndarray:
@@ -142,7 +142,7 @@ def _out_of_reach(problem: ClassProblem, space: Space, point: Point, prob: float
     if excess <= 0:
         return False
     distance = math.sqrt(2 * excess / space.lam)
-    return problem.rounding.of_margins(problem.margins, Sizes(distance, problem.rounding.row_norm * distance)) > 1
+    return problem.rounding.of_margins(problem.size, Sizes(distance, problem.rounding.row_norm * distance)) > 1
 
 
 def _logit_of(point: Point) -> float:
