@@ -29,7 +29,7 @@ class Optimum:
 
 
 def optimum(A, b, x, k, lam) -> Optimum:
-    """Damped Newton on E over q (x = x̄ − Āᵀq/λ), every number in 50 digits."""
+    """Newton on E over q (x = x̄ − Āᵀq/λ), every number in 50 digits."""
     with mp.workdps(DIGITS):
         K, D = np.shape(A)
         row = [[mp.mpf(float(v)) for v in r] for r in np.asarray(A)]
@@ -55,7 +55,7 @@ def optimum(A, b, x, k, lam) -> Optimum:
             return p, mp.fdot(q, Hq) / (2 * T) + top + mp.log(total), mp.exp(-top) / total
 
         def solve(q, T):
-            """Damped Newton for the loss ``T·ln Σ exp(s/T)``; T = 1 is the problem itself."""
+            """Newton with exact line searches for the loss ``T·ln Σ exp(s/T)``; T = 1 is the problem itself."""
             p, E, p_target = state(q, T)
             for _ in range(400):
                 r = p - q
@@ -65,23 +65,28 @@ def optimum(A, b, x, k, lam) -> Optimum:
                     for j in range(n):
                         J[j, i] = p[j] * (H[j, i] - mean) / T + (1 if i == j else 0)
                 step = mp.lu_solve(J, r)
+                Hstep = H * step
+                short = max(abs(v) for v in Hstep) < mp.mpf(10) ** -10
+                new = q + step
+                p_new, E_new, p_target = state(new, T)
                 t = mp.mpf(1)
-                while True:
-                    new = q + t * step
-                    p_new, E_new, p_target = state(new, T)
-                    if E_new <= E + (1 + abs(E)) * mp.mpf(10) ** (5 - DIGITS):
-                        break
-                    t /= 2
+                if not short and mp.fdot(Hstep, new - p_new) > 0:  # past the minimum along the step: bisect to it
+                    low, high = mp.mpf(0), t
+                    for _ in range(60):
+                        t = (low + high) / 2
+                        new = q + t * step
+                        p_new, E_new, p_target = state(new, T)
+                        low, high = (t, high) if mp.fdot(Hstep, new - p_new) < 0 else (low, t)
                 q, p, E = new, p_new, E_new
                 # quadratic convergence: a full step this small leaves nothing
-                if t == 1 and max(abs(v) for v in H * step) < mp.mpf(10) ** (-DIGITS // 2):
+                if t == 1 and max(abs(v) for v in Hstep) < mp.mpf(10) ** (-DIGITS // 2):
                     return q, E, p_target
             raise RuntimeError("the reference did not converge")
 
         q, T = mp.matrix(n, 1), max(abs(v) for v in margin) / 10
-        while T > 10:  # margins in the thousands make the loss a maximum of planes; come to it from a smooth one
+        while T > 1:  # margins in the thousands make the loss a maximum of planes; come to it from a smooth one
             q, _, _ = solve(q, T)
-            T /= 10
+            T /= 4
         q, E, p_target = solve(q, mp.mpf(1))
         answer = [source[d] - mp.fsum(q[i] * diff[i][d] for i in range(n)) / lam for d in range(D)]
         return Optimum(answer, E, p_target)

@@ -98,6 +98,12 @@ def test_phi_is_exact_where_alpha_and_beta_nearly_cancel(exponent, share):
     assert_phi(10.0**exponent, -share * 10.0**exponent)
 
 
+@pytest.mark.parametrize("margin", [1e7, 1e8, 1e10, 1e12])
+def test_phi_is_exact_beyond_the_promised_range(margin):
+    for share in (0.3, 0.5, 0.9):
+        assert_phi(margin / share, -margin)
+
+
 def test_phi_takes_arrays_and_keeps_their_shape():
     alpha, beta = np.logspace(-12, 12, 9)[:, None], np.linspace(-50, 50, 11)
     t = ifonly.phi(alpha, beta)

@@ -238,7 +238,7 @@ class _Job(NamedTuple):
         reach = Sizes(length, rounding.row_norm * length)
         terms = np.abs(p - q) @ lengths
         computed = np.minimum(terms, solved.grad_norm + 1e-7 * terms)
-        grad_norm = computed + rounding.of_gradient(p, lengths, size, reach, lam)
+        grad_norm = computed + rounding.of_gradient(p @ lengths, size, reach, lam)
         rows.coef[index] = model.coefficients(q, k) / lam[:, None]
         self._put_proba(index, k, p, solved.p_target)
         rows.target[index], rows.lam[index], rows.objective[index] = k, lam, solved.objective

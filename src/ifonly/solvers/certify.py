@@ -70,14 +70,14 @@ class Rounding:
         """How far a margin can be from ours when the user's own estimator evaluates it at the rounded x."""
         return 2 * self.of_margins(size, reach) + self.of_x(reach)
 
-    def of_gradient(self, p: Floats, lengths: Floats, size: Any, reach: Sizes, lam: Any) -> Any:
-        """What to add to a computed ‖∇E‖ so that it holds at the x that is handed out; ``lengths`` are the ‖ā_j‖."""
+    def of_gradient(self, pull: Any, size: Any, reach: Sizes, lam: Any) -> Any:
+        """What to add to a computed ‖∇E‖ so that it holds at the x that is handed out; ``pull`` is Σp_j‖ā_j‖."""
         e = UNIT * (self.n_classes + 4) * (self.sizes.norm + reach.norm)
         margin = self.of_margins(size, reach) + self.of_x(reach)
-        return (p @ lengths) * (2 * margin + UNIT * (self.n_classes + 8)) + lam * e
+        return pull * (2 * margin + UNIT * (self.n_classes + 8)) + lam * e
 
     def grad_norm(self, space: Space, point: Point, lengths: Floats) -> float:
         """A bound on ‖∇E‖ at the x that is handed out."""
         reach = space.reach(point, self.row_norm)
-        rounding = self.of_gradient(point.p, lengths, space.size, reach, space.lam)
+        rounding = self.of_gradient(float(point.p @ lengths), space.size, reach, space.lam)
         return float(space.grad_bound(point, lengths) + rounding)

@@ -52,15 +52,34 @@ class ClassProblem:
 
         ``start``, if given, are margins to start from; the iterates are then the paper's (plain Newton).
         """
-        space = self.space(lam)
         if self.model.n_classes == 2 and start is None:
-            outcome = two_classes(space)
-        elif start is None:
+            return self.two_classes(lam, tol)
+        space = self.space(lam)
+        if start is None:
             outcome = minimise(space, space.start(), tol=tol, max_iter=max_iter)
         else:
             at = space.source() if start is self.margins else space.near(start)
             outcome = newton(space, at, tol=tol, order=2, max_iter=max_iter)
         return self.settle(space, outcome, tol)
+
+    def two_classes(self, lam: float, tol: float | None = None) -> Solution:
+        """Theorem 4.2: the answer for K = 2 in closed form, ``q = 1 − p₁* = φ(‖w‖²/λ, −s̄)``.
+
+        What `Rivals` and `finish` do with arrays, here with numbers: a tenth of the time.
+        """
+        length, margin, rounding = float(self.lengths[0]), float(self.margins[0]), self.rounding
+        h = length * length / lam
+        q, _ = logistic_root(h, -margin)
+        s = margin - h * q
+        e = math.exp(-abs(s))
+        p, p_target = (1 / (1 + e), e / (1 + e)) if s > 0 else (e / (1 + e), 1 / (1 + e))
+        reach = 2 * rounding.row_norm * q / lam
+        allowance = rounding.of_gradient(p * length, self.size, Sizes(reach, rounding.row_norm * reach), lam)
+        grad_norm = abs(p - q) * length + allowance
+        status = Status.CONVERGED if tol is not None and grad_norm <= tol else Status.EXACT
+        coef, proba = np.array([-q if self.k == 0 else q]), np.array([p_target, p] if self.k == 0 else [p, p_target])
+        objective = 0.5 * h * q * q + max(s, 0.0) + math.log1p(e)
+        return Solution(coef / lam, proba, lam, length * q / lam, objective, grad_norm, 0, status)
 
     def settle(self, space: Space, outcome: Outcome, tol: float | None) -> Solution:
         """The outcome for a given λ: on to the last digit where ‖∇E‖ met the tolerance, but not for certain."""
@@ -113,10 +132,3 @@ class ClassProblem:
         out[self.model.rivals(self.k)] = p
         out[self.k] = p_target
         return out
-
-
-def two_classes(space: Space) -> Outcome:
-    """Theorem 4.2: the answer for K = 2 in closed form, ``q = 1 − p₁* = φ(‖w‖²/λ, −s̄)``."""
-    assert isinstance(space, Rivals)
-    q, _ = logistic_root(float(space.H[0, 0]), -float(space.margins[0]))
-    return Outcome(space.evaluate(np.array([q])), True, True, ())

@@ -26,11 +26,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ifonly.errors import InputError
+from ifonly.numerics import EPS
 
 __all__ = ["logistic_root", "phi"]
 
 MAX_STEPS = 200  # bisection alone needs fewer: the bracket in ℓ is at most some 1e3 wide, 60 halvings
-STEP_TOL = 1e-9  # relative to 1: the convergence is quadratic and a polishing step follows
+# A last step in ℓ changes αt + β by no more than this (the convergence is quadratic and a polishing step follows), or ℓ by
+# no more than some roundings.
+STEP_TOL, ROUNDINGS = 1e-6, 8
 
 
 def phi(alpha: ArrayLike, beta: ArrayLike, *, complement: bool = False) -> NDArray[np.float64]:
@@ -88,7 +91,7 @@ def _lower_root(a: NDArray[np.float64], c: NDArray[np.float64], rest: NDArray[np
             step = value / (1 + y / (1 + np.exp(-(y + c))))
             new = ell - step
             new = np.where((new >= low) & (new <= high), new, 0.5 * (low + high))
-            done = np.abs(new - ell) <= STEP_TOL
+            done = np.abs(new - ell) <= np.maximum(STEP_TOL / (1 + y), ROUNDINGS * EPS * np.abs(ell))
             ell = np.where(active, new, ell)
             active = active & ~done
             if not active.any():
@@ -136,7 +139,7 @@ def _lower_scalar(a: float, c: float, rest: float) -> float:
         if not low <= new <= high:
             new = 0.5 * (low + high)
         step, ell = abs(new - ell), new
-        if step <= STEP_TOL:
+        if step <= STEP_TOL / (1 + y) or step <= ROUNDINGS * EPS * abs(ell):
             break
     t = exp(ell) / a
     y = a * t

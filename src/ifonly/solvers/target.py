@@ -15,13 +15,15 @@ Two promises are kept here, not hoped for:
 """
 
 import math
+import sys
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ifonly.numerics import EPS
-from ifonly.solvers.classproblem import ClassProblem, Solution, two_classes
-from ifonly.solvers.newton import MAX_ITER, Outcome, minimise
+from ifonly.solvers.classproblem import ClassProblem, Solution
+from ifonly.solvers.newton import MAX_ITER, minimise
 from ifonly.solvers.spaces import Point, Space
 from ifonly.sources import NOWHERE, Sizes
 from ifonly.status import Status
@@ -29,6 +31,7 @@ from ifonly.status import Status
 __all__ = ["Goal", "needed_logit", "reach_probability"]
 
 MAX_STEPS = 100  # of the search for λ; four to six are usual
+MAX_CHASE = 30  # of the rounding allowance, which grows with the change, for K = 2; one or two are usual
 LONGEST_STEP = math.log(1e4)  # where L is flat, Newton's step is no guide
 ROUGH = 1e-3  # inner solves are this good (δ of their last step, so 1e-9 in the margins) …
 NEAR = 1e-2  # … until logit Q is this near to the goal, then to the last digit
@@ -71,6 +74,8 @@ def reach_probability(problem: ClassProblem, prob: float, *, tol: float | None =
     if not problem.lengths.any():  # no change of x changes any margin
         return problem.stay(Status.UNREACHABLE)
 
+    if problem.model.n_classes == 2:
+        return _reach_two_classes(problem, prob, tol)
     first = lam = _first_lam(problem, goal)
     space = problem.space(lam)
     at = space.start()
@@ -78,12 +83,12 @@ def reach_probability(problem: ClassProblem, prob: float, *, tol: float | None =
     n_steps = n_iter = 0
     while True:
         # 1. Solve for this λ: roughly while far from the goal, to the last digit when near.
-        outcome = _solve(space, at, ROUGH, max_iter)
+        outcome = minimise(space, at, close=ROUGH, max_iter=max_iter)
         n_iter += len(outcome.history)
         goal = Goal.of(problem, prob, space.reach(outcome.point, problem.rounding.row_norm))
         miss = _logit_of(outcome.point) - goal.top
         if abs(miss) < NEAR and not outcome.precise:
-            outcome = _solve(space, outcome.point.at, None, max_iter)
+            outcome = minimise(space, outcome.point.at, max_iter=max_iter)
             n_iter += len(outcome.history)
             miss = _logit_of(outcome.point) - goal.top
 
@@ -95,7 +100,7 @@ def reach_probability(problem: ClassProblem, prob: float, *, tol: float | None =
         else:
             high = lam
             if _out_of_reach(problem, space, outcome.point, prob) or lam < LEAST_LAM * first:
-                outcome = _solve(space, outcome.point.at, None, max_iter)
+                outcome = minimise(space, outcome.point.at, max_iter=max_iter)
                 return problem.finish(space, outcome, tol, Status.UNREACHABLE, n_iter)
 
         n_steps += 1
@@ -122,17 +127,36 @@ def reach_probability(problem: ClassProblem, prob: float, *, tol: float | None =
     return problem.finish(*met, tol, None, n_iter)
 
 
-def _solve(space: Space, at: np.ndarray, close: float | None, max_iter: int) -> Outcome:
-    return two_classes(space) if len(space.margins) == 1 else minimise(space, at, close=close, max_iter=max_iter)
+def _reach_two_classes(problem: ClassProblem, prob: float, tol: float | None) -> Solution:
+    """K = 2: the margin to end at is known, and x moves by q‖w‖/λ to make up the difference; so λ is known too."""
+    margin, length = float(problem.margins[0]), float(problem.lengths[0])
+    row_norm = problem.rounding.row_norm
+    goal, solution = Goal.of(problem, prob, NOWHERE), problem.stay(Status.UNREACHABLE)
+    for _ in range(MAX_CHASE):
+        end = goal.top - 0.5 * goal.width
+        lam = _mass(end) * length * length / (margin - end)
+        if not sys.float_info.min < lam < math.inf:
+            break
+        solution = problem.two_classes(lam, tol)
+        reach = 2 * row_norm * abs(float(solution.coef[0]))
+        goal = Goal.of(problem, prob, Sizes(reach, row_norm * reach))
+        p, p_target = float(solution.proba[1 - problem.k]), float(solution.proba[problem.k])
+        if _logit(p, p_target) <= goal.top:
+            return solution
+    # w is so small, or x̄ so large, that the rounding grows faster than the change makes up for it
+    return replace(solution, status=Status.UNREACHABLE)
 
 
 def _first_lam(problem: ClassProblem, goal: Goal) -> float:
     """λ of the two-class problem with the rival that is hardest to beat: x moves by Q·‖ā_j‖/λ to make up its margin."""
     distances = goal.distances(problem)
     j = int(np.where(np.isfinite(distances), distances, -1.0).argmax())
-    mass = 1 / (1 + math.exp(-goal.top)) if goal.top > -700 else math.exp(goal.top)
     length = float(problem.lengths[j]) or float(problem.lengths.max())
-    return mass * length**2 / max(float(problem.margins[j]) - goal.top, 0.1)
+    return _mass(goal.top) * length**2 / max(float(problem.margins[j]) - goal.top, 0.1)
+
+
+def _mass(logit: float) -> float:
+    return 1 / (1 + math.exp(-logit)) if logit > -700 else math.exp(logit)
 
 
 def _out_of_reach(problem: ClassProblem, space: Space, point: Point, prob: float) -> bool:
