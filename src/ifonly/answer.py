@@ -61,7 +61,7 @@ class Counterfactual:
         Newton iterations (0 for K = 2, which has a closed form).
     status : Status
     history : tuple of Iteration
-        E, ‖∇E‖, step and trials of each iteration.
+        E, ‖∇E‖, step and trials of each iteration, where the single-source solver ran; kernels keep none.
 
     """
 

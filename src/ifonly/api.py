@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from ifonly.adopt import as_model
 from ifonly.answer import Counterfactual, Counterfactuals, Path
 from ifonly.errors import InputError
-from ifonly.kernels import Rows, choose_kernel, solve_row, solve_rows
+from ifonly.kernels import Kernel, Rows, choose_kernel, loaded_kernel, solve_row, solve_rows
 from ifonly.model import Model
 from ifonly.solvers.classproblem import ClassProblem
 from ifonly.solvers.newton import MAX_ITER
@@ -73,8 +73,8 @@ def invert(
     max_iter : int
         Limit on Newton iterations.
     backend : {"auto", "reference", "cpu"}
-        For tables: "cpu" is compiled (extra ``fast``), "reference" an array program; "auto" takes what is installed. All
-        give the same answers to rounding.
+        "cpu" is compiled (extra ``fast``), "reference" an array program; "auto" takes what is worth it (for one source,
+        the compiled one if it is loaded). All give the same answers to rounding.
     threads : int, optional
         For the "cpu" backend; by default as many as this process may use.
     out : ndarray of shape (N, D), optional
@@ -117,8 +117,9 @@ def invert(
         sources: Sources | Iterator[Any] = x
     else:
         sources = Sources.read(model, x)
-        if sources.single and backend == "auto" and out is None and not _is_all(target):
-            return _invert_one(model, sources, target, lam, prob, start=start, tol=tol, max_iter=max_iter)
+        if sources.single and out is None and backend != "reference" and not _is_all(target):
+            options = {"start": start, "tol": tol, "max_iter": max_iter}
+            return _invert_one(model, sources, target, lam, prob, kernel=loaded_kernel(backend), **options)
     wishes = Wishes(model, target, lam, prob)
     answers = invert_many(
         model,
@@ -151,9 +152,18 @@ def _is_all(target: Any) -> bool:
 
 
 def _invert_one(
-    model: Model, sources: Sources, target: Any, lam: Any, prob: Any, *, start: Any, tol: float | None, max_iter: int
+    model: Model,
+    sources: Sources,
+    target: Any,
+    lam: Any,
+    prob: Any,
+    *,
+    start: Any,
+    tol: float | None,
+    max_iter: int,
+    kernel: Kernel | None,
 ) -> Counterfactual:
-    """One source through the single-source solvers: no kernel to load, no tables to fill."""
+    """One source: no tables to fill, and no kernel to load where none is."""
     z, sizes = sources.project_one()
     starts = None if start is None else Starts(model, start, 1).rows(z[None], 0, 1)
     wanted = None if prob is None else number(prob, "prob", 1.0)
@@ -167,6 +177,7 @@ def _invert_one(
         start=None if starts is None else starts[0],
         tol=tol,
         max_iter=max_iter,
+        kernel=kernel,
     )
     return Counterfactual.of(solution, model, sources, k, prob=wanted)
 

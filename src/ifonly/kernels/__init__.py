@@ -5,8 +5,8 @@ sources with the same target; each returns `rows.Solved`. `reference` states the
 compiles it. `batch` does everything around them.
 """
 
-from ifonly.kernels.batch import Kernel, choose_kernel, solve_rows
-from ifonly.kernels.rows import Rows
+from ifonly.kernels.batch import choose_kernel, loaded_kernel, solve_rows
+from ifonly.kernels.rows import Kernel, Rows
 from ifonly.kernels.single import solve_row
 
-__all__ = ["Kernel", "Rows", "choose_kernel", "solve_row", "solve_rows"]
+__all__ = ["Kernel", "Rows", "choose_kernel", "loaded_kernel", "solve_row", "solve_rows"]

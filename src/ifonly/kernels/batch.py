@@ -8,15 +8,13 @@ other, which need other coordinates.
 import os
 import sys
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ifonly.errors import InputError
-from ifonly.kernels.rows import Goals, Rows, Solved
+from ifonly.kernels.rows import Goals, Kernel, Rows, Solved
 from ifonly.kernels.single import solve_row
 from ifonly.model import Model
 from ifonly.numerics import EPS
@@ -28,7 +26,7 @@ from ifonly.sources import NOWHERE, Sizes
 from ifonly.status import Status
 from ifonly.wish import NEAREST, Wish
 
-__all__ = ["Kernel", "choose_kernel", "solve_rows"]
+__all__ = ["choose_kernel", "loaded_kernel", "solve_rows"]
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -36,33 +34,6 @@ Indices = NDArray[np.intp]
 FEW = 16  # rows up to which one after the other is as quick as any kernel
 # Rows from which loading the compiled kernel (a second, once per process) pays for itself against the reference's 25 µs a row.
 LOAD_ROWS = 20_000
-ROWS_PER_THREAD = 512  # fewer than these are solved sooner than they are handed over
-
-
-class Kernel(NamedTuple):
-    """A backend: functions for B sources with the same target (``root`` for K = 2), and on how many threads to run them."""
-
-    name: str
-    solve_lam: Callable[..., Solved]
-    solve_prob: Callable[..., Solved]
-    root: Callable[[Floats, Floats], Floats] = phi
-    threads: int = 1
-
-    def run(self, solve: Callable[..., Solved], gram: Floats, *per_row: Any, **options: Any) -> Solved:
-        """Call one of the two, on slices of the rows if there are threads to share them."""
-        B = len(per_row[0])
-        parts = min(self.threads, B // ROWS_PER_THREAD)
-        if parts <= 1:
-            return solve(gram, *per_row, **options)
-        edges = np.linspace(0, B, parts + 1).astype(int)
-        slices = [slice(a, b) for a, b in pairwise(edges)]
-        with ThreadPoolExecutor(parts) as pool:
-            done = list(pool.map(lambda s: solve(gram, *(_cut(a, s) for a in per_row), **options), slices))
-        return Solved(*(np.concatenate(arrays) for arrays in zip(*done, strict=True)))
-
-
-def _cut(value: Any, s: slice) -> Any:
-    return Goals(*(a[s] for a in value)) if isinstance(value, Goals) else value[s]
 
 
 def choose_kernel(backend: str, n_rows: int | None, threads: int | None) -> Kernel | None:
@@ -86,6 +57,13 @@ def choose_kernel(backend: str, n_rows: int | None, threads: int | None) -> Kern
     from ifonly.kernels import reference
 
     return Kernel("reference", reference.solve_lam, reference.solve_prob)
+
+
+def loaded_kernel(backend: str) -> Kernel | None:
+    """The kernel for one row: a compiled one if it is loaded, or asked for."""
+    if backend == "auto" and "ifonly.kernels.cpu" not in sys.modules:
+        return None
+    return choose_kernel(backend, None, 1)
 
 
 def solve_rows(

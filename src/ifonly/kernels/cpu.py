@@ -615,7 +615,7 @@ def solve_prob(gram: Floats, margins: Floats, goals: Goals, *, max_iter: int = 1
 
 def _run(gram: Floats, margins: Floats, lam: Floats, goals: Floats, tol: float, max_iter: int) -> Solved:
     B, n = margins.shape
-    lanes = LANES if n < MANY else 1
+    lanes = min(LANES, -(-B // 8) * 8) if n < MANY else 1  # few rows need few lanes, and the memory to match
     steps = max(PAIRS, 2 * n - 8 if n < MANY else n)
     q, p, numbers = np.empty((B, n)), np.empty((B, n)), np.empty((5, B))
     n_iter, done = np.empty(B, np.int64), np.empty(B, np.bool_)

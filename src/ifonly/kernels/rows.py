@@ -1,6 +1,9 @@
 """The shapes on both sides of the seam: what a kernel is given and gives back, and the rows that are made of it."""
 
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -8,9 +11,10 @@ from numpy.typing import NDArray
 
 from ifonly.model import Model
 from ifonly.solvers.classproblem import Solution
+from ifonly.solvers.logistic import phi
 from ifonly.status import Status
 
-__all__ = ["Goals", "Rows", "Solved"]
+__all__ = ["Goals", "Kernel", "Rows", "Solved"]
 
 Floats = NDArray[np.float64]
 
@@ -41,6 +45,35 @@ class Solved(NamedTuple):
     square: Any  # (B,) qᵀḠq: the distance is its root over λ
     n_iter: Any  # (B,) int
     done: Any  # (B,) bool: False for a row that is left to the single-source solver
+
+
+ROWS_PER_THREAD = 512  # fewer than these are solved sooner than they are handed over
+
+
+class Kernel(NamedTuple):
+    """A backend: functions for B sources with the same target (``root`` for K = 2), and on how many threads to run them."""
+
+    name: str
+    solve_lam: Callable[..., Solved]
+    solve_prob: Callable[..., Solved]
+    root: Callable[[Floats, Floats], Floats] = phi
+    threads: int = 1
+
+    def run(self, solve: Callable[..., Solved], gram: Floats, *per_row: Any, **options: Any) -> Solved:
+        """Call one of the two, on slices of the rows if there are threads to share them."""
+        B = len(per_row[0])
+        parts = min(self.threads, B // ROWS_PER_THREAD)
+        if parts <= 1:
+            return solve(gram, *per_row, **options)
+        edges = np.linspace(0, B, parts + 1).astype(int)
+        slices = [slice(a, b) for a, b in pairwise(edges)]
+        with ThreadPoolExecutor(parts) as pool:
+            done = list(pool.map(lambda s: solve(gram, *(_cut(a, s) for a in per_row), **options), slices))
+        return Solved(*(np.concatenate(arrays) for arrays in zip(*done, strict=True)))
+
+
+def _cut(value: Any, s: slice) -> Any:
+    return Goals(*(a[s] for a in value)) if isinstance(value, Goals) else value[s]
 
 
 @dataclass(frozen=True)

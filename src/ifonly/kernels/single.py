@@ -3,10 +3,11 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from ifonly.kernels.rows import Kernel
 from ifonly.model import Model
 from ifonly.solvers.classproblem import ClassProblem, Solution
 from ifonly.solvers.nearest import nearest_class
-from ifonly.solvers.newton import MAX_ITER
+from ifonly.solvers.newton import MAX_ITER, Outcome
 from ifonly.solvers.target import reach_probability
 from ifonly.sources import Sizes
 from ifonly.wish import NEAREST
@@ -27,13 +28,25 @@ def solve_row(
     start: Floats | None = None,
     tol: float | None = None,
     max_iter: int = MAX_ITER,
+    kernel: Kernel | None = None,
 ) -> tuple[int, Solution]:
-    """Solve one row, for class index ``k`` or the nearest other; ``start``, if given, is ``rows @ x₀``."""
+    """Solve one row, for class index ``k`` or the nearest other; ``start``, if given, is ``rows @ x₀``.
+
+    With a ``kernel`` the λ form goes through that, where it can.
+    """
 
     def solve(problem: ClassProblem) -> Solution:
         if prob is not None:
             return reach_probability(problem, prob, tol=tol, max_iter=max_iter)
         assert lam is not None
+        if kernel is not None and start is None and model.n_classes > 2 and not model.dependent:
+            solved = kernel.solve_lam(
+                model.rival_gram(problem.k), problem.margins[None], np.array([lam]), tol=tol, max_iter=max_iter
+            )
+            if solved.done[0]:
+                space = problem.space(lam)
+                found = Outcome(space.evaluate(solved.q[0]), converged=True, precise=tol is None, history=())
+                return problem.settle(space, found, tol, int(solved.n_iter[0]))
         at = None
         if start is not None:
             at = problem.margins if np.array_equal(start, z) else model.margins(start, problem.k)

@@ -81,12 +81,13 @@ class ClassProblem:
         objective = 0.5 * h * q * q + max(s, 0.0) + math.log1p(e)
         return Solution(coef / lam, proba, lam, length * q / lam, objective, grad_norm, 0, status)
 
-    def settle(self, space: Space, outcome: Outcome, tol: float | None) -> Solution:
+    def settle(self, space: Space, outcome: Outcome, tol: float | None, n_iter: int | None = None) -> Solution:
         """The outcome for a given λ: on to the last digit where ‖∇E‖ met the tolerance, but not for certain."""
-        solution = self.finish(space, outcome, tol)
-        if tol is not None and outcome.point.grad_norm <= tol < solution.grad_norm and not outcome.precise:
+        n_iter = len(outcome.history) if n_iter is None else n_iter
+        solution = self.finish(space, outcome, tol, None, n_iter)
+        if tol is not None and outcome.converged and not outcome.precise and solution.grad_norm > tol:
             further = newton(space, outcome.point.at)
-            solution = self.finish(space, further, tol, None, len(outcome.history) + len(further.history))
+            solution = self.finish(space, further, tol, None, n_iter + len(further.history))
         return solution
 
     def finish(

@@ -34,6 +34,7 @@ MAX_STEPS = 200  # bisection alone needs fewer: the bracket in ℓ is at most so
 # A last step in ℓ changes αt + β by no more than this (the convergence is quadratic and a polishing step follows), or ℓ by
 # no more than some roundings.
 STEP_TOL, ROUNDINGS = 1e-6, 8
+ROUGH_STEP = 0.1  # of a convergence that is quadratic: two digits
 
 
 def phi(alpha: ArrayLike, beta: ArrayLike, *, complement: bool = False) -> NDArray[np.float64]:
@@ -104,17 +105,17 @@ def _lower_root(a: NDArray[np.float64], c: NDArray[np.float64], rest: NDArray[np
         return np.where(c > 700, np.exp(-c) * np.exp(-rest), polished)
 
 
-def logistic_root(a: float, c: float) -> tuple[float, float]:
-    """``(t, 1 − t)`` for one ``t = φ(a, c)``, a ≥ 0: :func:`phi` for scalars, in microseconds."""
+def logistic_root(a: float, c: float, *, rough: bool = False) -> tuple[float, float]:
+    """``(t, 1 − t)`` for one ``t = φ(a, c)``, a ≥ 0: :func:`phi` for scalars, in microseconds; two digits if ``rough``."""
     if 0.5 * a + c < 0:
         total, rest = _two_sum(a, c)
-        u = _lower_scalar(a, -total, -rest)
+        u = _lower_scalar(a, -total, -rest, rough)
         return 1 - u, u
-    t = _lower_scalar(a, c, 0.0)
+    t = _lower_scalar(a, c, 0.0, rough)
     return t, 1 - t
 
 
-def _lower_scalar(a: float, c: float, rest: float) -> float:
+def _lower_scalar(a: float, c: float, rest: float, rough: bool) -> float:
     """φ(a, c + rest) where it is at most ½; the array version above, step for step, on floats."""
     exp, log1p = math.exp, math.log1p
     if c > 700:
@@ -139,6 +140,8 @@ def _lower_scalar(a: float, c: float, rest: float) -> float:
         if not low <= new <= high:
             new = 0.5 * (low + high)
         step, ell = abs(new - ell), new
+        if rough and step <= ROUGH_STEP:
+            return min(exp(ell) / a, 0.5)
         if step <= STEP_TOL / (1 + y) or step <= ROUNDINGS * EPS * abs(ell):
             break
     t = exp(ell) / a

@@ -106,7 +106,7 @@ def newton(
         direction = factor.newton()
         ds = factor.margins_along(direction)
         delta = max(-float(ds[ds.argmin()]), float(ds[ds.argmax()]))
-        decrease = float(point.slope @ direction)
+        decrease = float(point.slope.dot(direction))
         slack = ROUNDINGS * EPS * (abs(point.objective) + size * float(np.add.reduce(point.p)))
 
         # 3. The step.

@@ -100,12 +100,12 @@ class Rivals:
 
     def evaluate(self, q: Floats) -> Point:
         """E and its derivative at q."""
-        moved = self.H @ q
+        moved = self.H.dot(q)  # dot: less overhead than @, which shows where K is small
         p, p_target, loss = rivals_softmax(self.margins - moved)
         r = p - q
-        slope = self.H @ r
-        grad_norm = math.sqrt(self.lam * max(float(r @ slope), 0.0))
-        return Point(q, p, p_target, float(0.5 * (q @ moved)) + loss, grad_norm, r, slope, moved)
+        slope = self.H.dot(r)
+        grad_norm = math.sqrt(self.lam * max(float(r.dot(slope)), 0.0))
+        return Point(q, p, p_target, 0.5 * float(q.dot(moved)) + loss, grad_norm, r, slope, moved)
 
     def knot(self, point: Point, tangent: Floats) -> tuple[Floats, Floats]:
         """The change that an answer makes, ``q/λ``, and its derivative along ln λ: smoother than q, which falls like λ."""
@@ -130,7 +130,7 @@ class RivalsFactor:
         v = np.sqrt(p)
         c = 1 / (1 + math.sqrt(point.p_target))
         g = point.moved + point.slope  # H p
-        half = c * g - (0.5 * c * c) * (p @ g)
+        half = c * g - (0.5 * c * c) * p.dot(g)
         M = H - (half[:, None] + half)  # M_ij = v_i v_j (H_ij − c(g_i + g_j) + c²pᵀg) + δ_ij
         M *= v[:, None]
         M *= v
@@ -141,7 +141,7 @@ class RivalsFactor:
     def _spread(self, Hr: Floats) -> Floats:
         """``R M⁻¹ Rᵀ H r``."""
         p, v, c = self.point.p, self.v, self.c
-        t, _ = dpotrs(self.chol, v * (Hr - c * (p @ Hr)), lower=1)
+        t, _ = dpotrs(self.chol, v * (Hr - c * p.dot(Hr)), lower=1)
         t *= v
         t -= (c * np.add.reduce(t)) * p
         return t
@@ -152,12 +152,12 @@ class RivalsFactor:
 
     def margins_along(self, direction: Floats) -> Floats:
         """Δs along a direction."""
-        return -(self.H @ direction)
+        return -self.H.dot(direction)
 
     def correction(self, ds: Floats) -> Floats:
         """What turns Newton's step into Chebyshev's: ``(I + S H)⁻¹ ½p''[Δs, Δs]``."""
         bend = second_derivative(self.point, ds)
-        return bend - self._spread(self.H @ bend)
+        return bend - self._spread(self.H.dot(bend))
 
     def tangent(self) -> tuple[Floats, Floats]:
         """``dq/d ln λ`` and ``ds/d ln λ`` at an answer."""
@@ -282,10 +282,13 @@ def rivals_softmax(s: Floats) -> tuple[Floats, float, float]:
 def second_derivative(point: Point, ds: Floats) -> Floats:
     """``½p''[Δs, Δs]``: half the second derivative of the rivals' probabilities along Δs."""
     p = point.p
-    mean = float(p @ ds)
+    mean = float(p.dot(ds))
     a = ds - mean
     a *= a
-    return (0.5 * p) * (a - (float(p @ a) + point.p_target * mean * mean))
+    a -= float(p.dot(a)) + point.p_target * mean * mean
+    a *= p
+    a *= 0.5
+    return a
 
 
 def start_from_pairs(H: Floats, margins: Floats, steps: int = PAIRS) -> Floats:
@@ -307,7 +310,7 @@ def start_from_pairs(H: Floats, margins: Floats, steps: int = PAIRS) -> Floats:
         p -= q
         j = int(np.abs(p, out=p).argmax())
         h, old = float(H[j, j]), float(q[j])
-        new, _ = logistic_root(h, -(float(s[j]) + h * old))
+        new, _ = logistic_root(h, -(float(s[j]) + h * old), rough=True)
         q[j] = new
         s -= (new - old) * H[j]
         if abs(new - old) <= PAIR_TOL * new:
@@ -323,8 +326,9 @@ def _cholesky(M: Floats) -> Floats:
     """
     # M is symmetric, so its transpose, which LAPACK can use in place, is M.
     chol, info = dpotrf(M.T, lower=1, clean=0)
-    rounding = EPS * float(np.abs(M).max())
+    rounding = 1.0
     while info != 0:
         rounding *= 16
-        chol, info = dpotrf(M.T + rounding * np.eye(len(M)), lower=1, clean=0)
+        extra = rounding * EPS * float(np.abs(M).max())
+        chol, info = dpotrf(M.T + extra * np.eye(len(M)), lower=1, clean=0)
     return chol
