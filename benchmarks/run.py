@@ -23,6 +23,7 @@ import report
 from timing import Contender, blas_threads, cores, machine, medians
 
 import ifonly
+from ifonly.api import _invert_one
 from ifonly.baselines import feature_newton
 from ifonly.kernels import choose_kernel
 from ifonly.sources import Sources
@@ -75,6 +76,9 @@ def one_source(case: problems.Case, threads: int, *, with_peers: bool) -> Row:
         return (w @ x, w @ w, x + lam * w) if model.n_classes == 2 else (A @ x, A.T @ y)
 
     def answer(x: np.ndarray, k: int, lam: float, backend: str) -> np.ndarray:
+        if backend == "auto":  # NumPy alone, as where no kernel is loaded
+            options = {"start": None, "tol": 1e-8, "max_iter": 100, "kernel": None}
+            return _invert_one(model, Sources.read(model, x), k, lam, None, **options).x
         return ifonly.invert(model, x, k, lam=lam, tol=1e-8, backend=backend).x  # as the paper and the peers
 
     contenders = {"floor": each(floor, P, ONE)}
@@ -152,7 +156,7 @@ def look_into(call: Callable[[], Any]) -> Row:
 
 
 def path(case: problems.Case) -> Row:
-    """100 λ against one inversion (in place of the floor), coefficients only in both.
+    """100 λ against one inversion (in NumPy, in place of the floor, and compiled), coefficients only in all.
 
     The backend is named: what ``auto`` takes depends on whether Numba is installed, and loaded.
     """
@@ -162,7 +166,12 @@ def path(case: problems.Case) -> Row:
     def follow(x: np.ndarray, k: int, lam: float, backend: str) -> Any:
         return ifonly.path(model, x, k, lams=lams, backend=backend)
 
-    contenders = {"floor": each(lambda x, k, lam: ifonly.invert(model, x, k, lam=lam), P, 4)}
+    def one(x: np.ndarray, k: int, lam: float, kernel: Any) -> Any:
+        options = {"start": None, "tol": None, "max_iter": 100, "kernel": kernel}
+        return _invert_one(model, Sources.read(model, x), k, lam, None, **options)
+
+    contenders = {"floor": each(partial(one, kernel=None), P, 4)}  # NumPy alone
+    contenders["one, cpu"] = each(partial(one, kernel=choose_kernel("cpu", None, 1)), P, 4)
     contenders |= {backend: each(partial(follow, backend=backend), P, 4) for backend in BACKENDS[1:]}
     return row("path of 100 λ", case, 1, contenders) | look_into(contenders["cpu"].call)
 

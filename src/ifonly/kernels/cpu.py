@@ -615,8 +615,10 @@ def solve_prob(gram: Floats, margins: Floats, goals: Goals, *, max_iter: int = 1
 
 def _run(gram: Floats, margins: Floats, lam: Floats, goals: Floats, tol: float, max_iter: int) -> Solved:
     B, n = margins.shape
-    lanes = min(LANES, -(-B // 8) * 8) if n < MANY else 1  # few rows need few lanes, and the memory to match
-    steps = max(PAIRS, 2 * n - 8 if n < MANY else n)
+    lanes = min(LANES, -(-B // 8) * 8)  # few rows need few lanes, and the memory to match
+    if B == 1 or n >= MANY:
+        lanes = 1
+    steps = max(PAIRS, 2 * n - 8 if lanes > 1 else n)
     q, p, numbers = np.empty((B, n)), np.empty((B, n)), np.empty((5, B))
     n_iter, done = np.empty(B, np.int64), np.empty(B, np.bool_)
     _solve(
