@@ -117,9 +117,11 @@ def invert(
         sources: Sources | Iterator[Any] = x
     else:
         sources = Sources.read(model, x)
-        if sources.single and out is None and backend != "reference" and not _is_all(target):
-            options = {"start": start, "tol": tol, "max_iter": max_iter}
-            return _invert_one(model, sources, target, lam, prob, kernel=loaded_kernel(backend), **options)
+        if sources.single and out is None and backend != "reference":
+            k = target_index(model, target)
+            if k != ALL:
+                options = {"start": start, "tol": tol, "max_iter": max_iter}
+                return _invert_one(model, sources, k, lam, prob, kernel=loaded_kernel(backend), **options)
     wishes = Wishes(model, target, lam, prob)
     answers = invert_many(
         model,
@@ -147,14 +149,10 @@ def _check_stopping(tol: float | None, max_iter: int) -> None:
         raise InputError(f"max_iter must be 1 or more; got {max_iter}")
 
 
-def _is_all(target: Any) -> bool:
-    return isinstance(target, str) and target == "all"
-
-
 def _invert_one(
     model: Model,
     sources: Sources,
-    target: Any,
+    k: int,
     lam: Any,
     prob: Any,
     *,
@@ -171,7 +169,7 @@ def _invert_one(
         model,
         z,
         sizes,
-        target_index(model, target),
+        k,
         lam=None if lam is None else number(lam, "lam", np.inf),
         prob=wanted,
         start=None if starts is None else starts[0],

@@ -53,10 +53,10 @@ def choose_kernel(backend: str, n_rows: int | None, threads: int | None) -> Kern
                 raise ImportError('backend="cpu" needs Numba: pip install "ifonly[fast]"') from error
         else:
             available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-            return Kernel("cpu", cpu.solve_lam, cpu.solve_prob, cpu.root, threads or available)
+            return Kernel(cpu.solve_lam, cpu.solve_prob, cpu.root, threads or available)
     from ifonly.kernels import reference
 
-    return Kernel("reference", reference.solve_lam, reference.solve_prob)
+    return Kernel(reference.solve_lam, reference.solve_prob)
 
 
 def loaded_kernel(backend: str) -> Kernel | None:

@@ -37,12 +37,11 @@ LANES = 128  # many enough that the loops over lanes are long; a multiple of the
 MANY = 150
 # Share p_j·H_jj in Newton's matrix below which a class is left out of it then: Newton's step is off by as much.
 NEGLIGIBLE = 1e-6
-# Coordinate steps of the start: one costs a tenth of a Newton step or less, here. Mean iterations
-# to the last digit after 12, n, 2n, 4n of them: MNIST (n = 9) 3.6, 3.6, 3.1, 2.5; RCV1 (n = 50) 9.5, 5.7, 3.0, 2.0. The
-# time is least near 2n for both.
+# Coordinate steps of the start: one costs a tenth of a Newton step or less, here. Mean iterations to the last digit after 12,
+# n, 2n, 4n of them: MNIST (n = 9) 3.6, 3.6, 3.1, 2.5; RCV1 (n = 50) 9.5, 5.7, 3.0, 2.0. The time is least at 12 and near 2n.
 PAIRS = 12  # and 2n − 8 for more than ten rivals
-EXACT_ROOT_STEPS = 6  # … and where it has to be
-ROOT_STEPS = 2  # Newton steps on the two-class equation inside the start, which need not be exact
+ROOT_STEPS = 2  # Newton steps on the two-class equation inside the start, which need not be exact …
+EXACT_ROOT_STEPS = 6  # … and where K = 2, so that it has to be
 MAX_BACKTRACKS = 40
 
 _CLOSE = CLOSE[3]
@@ -429,8 +428,8 @@ _NUMBERS = 4
 def _solve(G, margins, lam, goals, tol, max_iter, lanes, steps, q_out, p_out, numbers_out, n_iter_out, done_out):
     """Solve all rows of ``margins`` (B, n), a block of lanes at a time.
 
-    ``goals`` is (4, B) for the probability form and (4, 0) for the λ form; ``numbers_out`` (5, B) takes λ, p_k, ‖∇E‖² / λ,
-    qᵀHq and δ.
+    ``goals`` is (4, B) for the probability form and (4, 0) for the λ form; ``numbers_out`` (4, B) takes λ, p_k, ‖∇E‖² / λ
+    and qᵀHq.
     """
     B, n = margins.shape
     W = lanes
@@ -577,7 +576,7 @@ def _solve(G, margins, lam, goals, tol, max_iter, lanes, steps, q_out, p_out, nu
                 q_out[b, i], p_out[b, i] = point[0, i, w], point[2, i, w]
                 square += point[0, i, w] * point[1, i, w]
             numbers_out[0, b], numbers_out[1, b] = numbers[_LAM, w], vec[2, w]
-            numbers_out[2, b], numbers_out[3, b], numbers_out[4, b] = vec[4, w], square, delta[w]
+            numbers_out[2, b], numbers_out[3, b] = vec[4, w], square
             n_iter_out[b], done_out[b] = count[w], finished
             m -= 1
             if w < m:
@@ -619,7 +618,7 @@ def _run(gram: Floats, margins: Floats, lam: Floats, goals: Floats, tol: float, 
     if B == 1 or n >= MANY:
         lanes = 1
     steps = max(PAIRS, 2 * n - 8 if lanes > 1 else n)
-    q, p, numbers = np.empty((B, n)), np.empty((B, n)), np.empty((5, B))
+    q, p, numbers = np.empty((B, n)), np.empty((B, n)), np.empty((4, B))
     n_iter, done = np.empty(B, np.int64), np.empty(B, np.bool_)
     _solve(
         np.ascontiguousarray(gram),
@@ -636,7 +635,7 @@ def _run(gram: Floats, margins: Floats, lam: Floats, goals: Floats, tol: float, 
         n_iter,
         done,
     )
-    lam, p_target, gg, quad, _ = numbers
+    lam, p_target, gg, quad = numbers
     done &= np.isfinite(quad) & (p_target > 1e-290)  # below, the exponentials are at their end
     mass = p.sum(axis=1)
     with np.errstate(divide="ignore"):

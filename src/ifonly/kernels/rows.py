@@ -53,7 +53,6 @@ ROWS_PER_THREAD = 512  # fewer than these are solved sooner than they are handed
 class Kernel(NamedTuple):
     """A backend: functions for B sources with the same target (``root`` for K = 2), and on how many threads to run them."""
 
-    name: str
     solve_lam: Callable[..., Solved]
     solve_prob: Callable[..., Solved]
     root: Callable[[Floats, Floats], Floats] = phi

@@ -26,10 +26,10 @@ ARMIJO = 1e-4  # the paper asks for plain decrease; this much more makes the con
 
 # A step that moved no margin by more than this is the last: what it leaves is of the order of δ² (order 2) or δ³ (order 3).
 CLOSE = {2: 1e-8, 3: 1e-5}
+ROUNDINGS = 8  # … and so is one that moved none by more than this many roundings of the margins themselves
+
 PATIENCE = 40  # iterations after which Newton is taken to zigzag
 HOT, COOLING, ROUGH = 10.0, 10.0, 1e-2  # margins at the first temperature; how fast it falls; how well each is solved
-
-ROUNDINGS = 8  # … and so is one that moved none by more than this many roundings of the margins themselves
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,9 @@ Two promises are kept here, not hoped for:
 * *The label flips.* The user's own estimator will evaluate p_k at the rounded x, with sums in an order of its own. So the
   goal for logit Q lies below logit(1 − τ) by as much as all that rounding can come to (`Rounding.of_estimator`).
 * *Unreachable means unreachable.* Any x with p_k(x) ≥ τ has ``(λ/2)‖x − x̄‖² ≥ E* + ln τ`` for every λ. When that puts x so
-  far away that float64 can no longer tell its classes apart, there is none, and the certificate of E* has proved it.
+  far away that float64 can no longer tell its classes apart, there is none, and the certificate of E* has proved it. Two
+  cases have no such bound and the same status: a τ that is approached only at infinity (λ has fallen by `LEAST_LAM`), and
+  two classes so alike that rounding grows faster than the change (`MAX_CHASE`).
 """
 
 import math
@@ -72,10 +74,10 @@ def reach_probability(problem: ClassProblem, prob: float, *, tol: float | None =
     if _logit(float(here.proba[problem.model.rivals(problem.k)].sum()), float(here.proba[problem.k])) <= goal.top:
         return here
     if not problem.lengths.any():  # no change of x changes any margin
-        return problem.stay(Status.UNREACHABLE)
-
+        return replace(here, status=Status.UNREACHABLE)
     if problem.model.n_classes == 2:
         return _reach_two_classes(problem, prob, tol)
+
     first = lam = _first_lam(problem, goal)
     space = problem.space(lam)
     at = space.start()
