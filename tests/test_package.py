@@ -21,8 +21,10 @@ from ifonly import Model, Scaling, Status, invert, path
 
 SRC = Path(ifonly.__file__).parent
 PUBLIC = [
+    "Actions",
     "Certificate",
     "CertificateError",
+    "Cost",
     "Counterfactual",
     "Counterfactuals",
     "IfonlyError",
@@ -115,11 +117,11 @@ cf.verify(), cf.x, repr(cf), ifonly.path(model, [2.0, 0.0], 1).x
 LAYERS = [
     {"errors", "numerics", "status", "progress"},
     {"model"},
-    {"adopt", "sources", "problem", "wish"},
+    {"adopt", "sources", "problem", "wish", "cost", "actions"},
     {"solvers"},
     {"kernels"},
     {"answer"},
-    {"stream"},
+    {"stream", "recourse"},
     {"api"},
     {"__init__"},
 ]

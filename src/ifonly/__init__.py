@@ -6,9 +6,11 @@
 [1.5, 1.5]
 """
 
+from ifonly.actions import Actions
 from ifonly.adopt import as_model
 from ifonly.answer import Counterfactual, Counterfactuals, Path
 from ifonly.api import invert, path
+from ifonly.cost import Cost
 from ifonly.errors import CertificateError, IfonlyError, InputError, UnsupportedModelError
 from ifonly.model import Model, Scaling
 from ifonly.problem import Certificate, Problem
@@ -16,8 +18,10 @@ from ifonly.solvers.logistic import phi
 from ifonly.status import Status
 
 __all__ = [
+    "Actions",
     "Certificate",
     "CertificateError",
+    "Cost",
     "Counterfactual",
     "Counterfactuals",
     "IfonlyError",

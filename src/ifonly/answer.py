@@ -4,8 +4,8 @@ An answer holds class-space coefficients, ``x = x̄ + rowsᵀ coef``, and makes 
 that a hundred λ at D = 131 072 or 15 000 sparse documents at D = 47 236 fill no memory until they are looked at.
 """
 
-from collections.abc import Hashable, Iterator
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -17,7 +17,9 @@ from ifonly.kernels import Rows
 from ifonly.model import Model
 from ifonly.numerics import EPS, summation_error
 from ifonly.problem import Certificate, Problem
+from ifonly.solvers import limited
 from ifonly.solvers.classproblem import ClassProblem, Solution
+from ifonly.solvers.ground import Ground, LimitedProblem, Plan
 from ifonly.solvers.newton import Iteration
 from ifonly.solvers.target import reach_probability
 from ifonly.sources import Sources
@@ -62,6 +64,10 @@ class Counterfactual:
     status : Status
     history : tuple of Iteration
         E, ‖∇E‖, step and trials of each iteration, where the single-source solver ran; kernels keep none.
+    cost : float
+        What the change costs, ``½·distance² + Σμ|t|``: the least there is, with ``prob``.
+    within : Within or None
+        Where a cost or limits were given: those, and what is known of this answer besides.
 
     """
 
@@ -80,6 +86,7 @@ class Counterfactual:
     sources: Sources
     row: int
     made: np.ndarray | None
+    within: "Within | None" = None
 
     @classmethod
     def of(
@@ -92,6 +99,7 @@ class Counterfactual:
         prob: float | None,
         row: int = 0,
         made: np.ndarray | None = None,
+        within: "Within | None" = None,
     ) -> "Counterfactual":
         """A solver's answer for class index ``k`` and one of the sources."""
         return cls(
@@ -110,7 +118,16 @@ class Counterfactual:
             sources,
             row,
             made,
+            within,
         )
+
+    @classmethod
+    def planned(
+        cls, plan: Plan, ground: Ground, sources: Sources, k: int, *, prob: float | None, row: int = 0
+    ) -> "Counterfactual":
+        """A solver's answer within limits."""
+        within = Within.of(plan, ground)
+        return cls.of(plan.solution, ground.model, sources, k, prob=prob, row=row, made=plan.x, within=within)
 
     @property
     def source(self) -> Floats:
@@ -129,19 +146,51 @@ class Counterfactual:
 
     @property
     def gap(self) -> float:
-        """Upper bound on E(x) − E*."""
-        return self.grad_norm**2 / (2 * self.lam)
+        """Upper bound on E(x) − E*; with a cost or limits and ``prob``, on cost(x) − the least cost."""
+        return self.grad_norm**2 / (2 * self.lam) if self.within is None else self.within.gap
 
     @property
     def error_bound(self) -> float:
-        """Upper bound on the distance from x to the true optimum."""
+        """Upper bound on the distance from x to the true optimum; NaN where that is one of a grid and need not be unique."""
+        if self.within is not None and self.within.ground.discrete:
+            return float("nan")
         return self.grad_norm / self.lam
+
+    @property
+    def cost(self) -> float:
+        """What the change costs, ``½·distance² + Σμ|t|``."""
+        return 0.5 * self.distance**2 if self.within is None else self.within.cost
+
+    @property
+    def n_changes(self) -> int:
+        """How many features differ from the source (a group of one-hot columns is one)."""
+        moved = self.x != self.source
+        if self.within is None:
+            return int(moved.sum())
+        groups = self.within.ground.limits.groups
+        return int(moved[~self.within.ground.grouped].sum()) + sum(bool(moved[group].any()) for group in groups)
+
+    @property
+    def blocking(self) -> tuple[str, ...]:
+        """Where the probability is out of reach: the limits in the way, the worst first."""
+        if self.within is None or self.status is not Status.UNREACHABLE:
+            return ()
+        return self._limited().blocking(self.x)
+
+    def _limited(self) -> LimitedProblem:
+        assert self.within is not None
+        return LimitedProblem(self.within.ground, self.source, self.model.class_index(self.target))
 
     @property
     def message(self) -> str:
         """How the solve ended, in words."""
         if self.status is Status.UNREACHABLE:
-            return f"p = {self.prob} is out of reach for {self.target!r}: the best is p = {self._p_target:.6g}; lower prob"
+            best = f"p = {self.prob} is out of reach for {self.target!r}: the best is p = {self._p_target:.6g}"
+            blocking = self.blocking
+            if not blocking:
+                return f"{best}; lower prob"
+            first = f"; what helps most: another limit than “{blocking[0]}”" if len(blocking) > 1 else ""
+            return f"{best} while {' and '.join(blocking[:3])}{first}"
         return self.status.message
 
     @property
@@ -155,6 +204,8 @@ class Counterfactual:
         """
         if self.status is Status.INVALID:
             raise CertificateError("there is no answer to verify: the source is not a finite input")
+        if self.within is not None:
+            return self._verify_within()
         if np.isinf(self.lam) and self.delta.any():
             raise CertificateError("the answer claims to be the source itself, but x differs from it")
         scaling = self.model.scaling
@@ -176,6 +227,41 @@ class Counterfactual:
             raise CertificateError(f"‖∇E(x)‖ is {found.grad_norm:.3g}; the answer claims at most {self.grad_norm:.3g}")
         return found
 
+    def _verify_within(self) -> Certificate:
+        """`verify` with a cost and limits: every limit, to the last bit, and the certificate of what is continuous.
+
+        The bound of a search over whole numbers, categories or few changes is not searched for again.
+        """
+        assert self.within is not None
+        if not np.isfinite(self.x).all():
+            raise CertificateError("there is no answer to verify: the search was stopped before it found one")
+        ground, problem = self.within.ground, self._limited()
+        broken = ground.limits.broken(self.source, self.x)
+        if broken is not None:
+            raise CertificateError(f"a limit is broken: {broken}")
+        if ground.max_changes is not None and self.n_changes > ground.max_changes:
+            raise CertificateError(f"{self.n_changes} features change; at most {ground.max_changes} may")
+        distance, cost = problem.cost_of(self.x)
+        proba, loss = problem.proba(self.x)
+        p = float(proba[problem.k])
+        if self.prob is not None and self.status in (Status.EXACT, Status.CONVERGED, Status.STOPPED) and p < self.prob:
+            raise CertificateError(f"p(target) is {p!r}, below the {self.prob!r} that was asked for")
+        lam = self.lam if np.isfinite(self.lam) else 1.0
+        weight = 1.0 if self.prob is None else lam
+        objective = 0.5 * lam * distance**2 + weight * (cost - 0.5 * distance**2) + loss if np.isfinite(self.lam) else loss
+        rounding = problem.rounding(self.x)
+        _check("p(target)", self._p_target, p, rounding + VERIFY_TOL)
+        _check("distance", self.distance, distance, VERIFY_TOL * (self.distance + 1))
+        _check("cost", self.cost, cost, VERIFY_TOL * (self.cost + 1))
+        _check("objective", self.objective, objective, rounding + VERIFY_TOL * (1 + abs(self.objective)))
+        if ground.discrete:
+            return Certificate(objective, proba, distance, float("nan"), rounding, rounding, self.gap, float("nan"))
+        worth = problem.certificate(self.x, lam, weight, self.within.nu)
+        judged = np.isfinite(self.lam) and self.status is not Status.UNREACHABLE
+        if judged and worth.norm > self.grad_norm + worth.rounding:
+            raise CertificateError(f"‖∂E(x)‖ is {worth.norm:.3g}; the answer claims at most {self.grad_norm:.3g}")
+        return Certificate(objective, proba, distance, worth.norm, rounding, worth.rounding, worth.gap, worth.grad_norm / lam)
+
     def to_frame(self) -> Any:
         """A one-row pandas frame of ``x`` with the features' names."""
         return _frame(self.x[None], self.sources, None)
@@ -183,15 +269,63 @@ class Counterfactual:
     def __repr__(self) -> str:
         if self.status is Status.INVALID:
             return f"Counterfactual towards {self.target!r}\n  status       {self.status.name}: {self.message}"
+        if not np.isfinite(self.proba).all():
+            return f"Counterfactual towards {self.target!r}\n  status       {self.status.name}: {self.message}"
         p = self._p_target
         before = float(self.model.predict_proba(self.source)[self.model.class_index(self.target)])
         return (
             f"Counterfactual towards {self.target!r}\n"
             f"  p(target)    {before:.4g} → {p:.6g}\n"
-            f"  distance     {self.distance:.6g}   (λ = {self.lam:.4g}, {self.n_iter} Newton iterations)\n"
-            f"  certificate  E − E* ≤ {self.gap:.1e},  ‖x − x*‖ ≤ {self.error_bound:.1e},  ‖∇E‖ ≤ {self.grad_norm:.1e}\n"
+            f"{self._repr_middle()}"
             f"  status       {self.status.name}: {self.message}"
         )
+
+    def _repr_middle(self) -> str:
+        if self.within is None:
+            return (
+                f"  distance     {self.distance:.6g}   (λ = {self.lam:.4g}, {self.n_iter} Newton iterations)\n"
+                f"  certificate  E − E* ≤ {self.gap:.1e},  ‖x − x*‖ ≤ {self.error_bound:.1e},  ‖∇E‖ ≤ {self.grad_norm:.1e}\n"
+            )
+        nodes = f", {self.within.n_nodes} nodes" if self.within.ground.discrete else ""
+        what = "E − E*" if self.prob is None else "cost − least cost"
+        return (
+            f"  cost         {self.cost:.6g}   (distance {self.distance:.6g}, {self.n_changes} changes{nodes})\n"
+            f"  certificate  {what} ≤ {self.gap:.1e}\n"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Within:
+    """What is known of an answer that was found within limits.
+
+    Attributes
+    ----------
+    ground : Ground
+        The model with its cost and limits.
+    cost, bound, gap : float
+        The cost; a proved lower bound on what was minimised (the objective with ``lam``, the cost with ``prob``); and by how
+        much the answer can be above it.
+    n_nodes : int
+        Nodes of branch and bound.
+    nu : ndarray
+        Multipliers of the linear limits.
+    best_bound : float
+        Where the probability is out of reach, an upper bound on the one that can be reached.
+
+    """
+
+    ground: Ground
+    cost: float
+    bound: float
+    gap: float
+    n_nodes: int
+    nu: Floats
+    best_bound: float
+
+    @classmethod
+    def of(cls, plan: Plan, ground: Ground) -> "Within":
+        """That of a plan."""
+        return cls(ground, plan.cost, plan.bound, plan.gap, plan.n_nodes, plan.nu, plan.best_bound)
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -202,6 +336,8 @@ class _Answers:
     sources: Sources
     rows: Rows
     prob: Floats | None
+    within: "Sequence[Within | None] | None" = field(default=None, kw_only=True)  # one per answer
+    made: np.ndarray | None = field(default=None, kw_only=True)  # the answers themselves, where they were not left to be made
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -212,7 +348,9 @@ class _Answers:
             raise IndexError(f"there are {n} answers; got index {i}")
         prob = None if self.prob is None else float(self.prob[i])
         solution, k, row = self.rows.solution(i), int(self.rows.target[i]), self._source_row(i % n)
-        return Counterfactual.of(solution, self.model, self.sources, k, prob=prob, row=row, made=self._made(i))
+        made = None if self.made is None else self.made[i]
+        within = None if self.within is None else self.within[i]
+        return Counterfactual.of(solution, self.model, self.sources, k, prob=prob, row=row, made=made, within=within)
 
     def __iter__(self) -> Iterator[Counterfactual]:
         return (self[i] for i in range(len(self)))
@@ -220,12 +358,11 @@ class _Answers:
     def _source_row(self, i: int) -> int:
         return i
 
-    def _made(self, i: int) -> np.ndarray | None:
-        return None
-
     @cached_property
     def x(self) -> np.ndarray:
         """The answers, (N, D)."""
+        if self.made is not None:
+            return self.made[: len(self)]
         change = self.coef @ self.model.rows
         return self.source + (change if self.model.scaling is None else change * self.model.scaling.scale)
 
@@ -271,8 +408,22 @@ class _Answers:
 
     @property
     def gap(self) -> Floats:
-        """Upper bounds on E − E*, (N,)."""
+        """Upper bounds on E − E*, (N,); with a cost or limits and ``prob``, on cost(x) − the least cost."""
+        if self.within is not None:
+            return np.array([np.nan if w is None else w.gap for w in self.within])
         return self.grad_norm**2 / (2 * self.lam)
+
+    @property
+    def cost(self) -> Floats:
+        """What the changes cost, (N,)."""
+        if self.within is not None:
+            return np.array([np.nan if w is None else w.cost for w in self.within])
+        return 0.5 * self.distance**2
+
+    @property
+    def n_changes(self) -> NDArray[np.intp]:
+        """How many features differ from the source, (N,)."""
+        return np.array([cf.n_changes for cf in self], dtype=np.intp)
 
     @property
     def error_bound(self) -> Floats:
@@ -303,20 +454,9 @@ class Counterfactuals(_Answers):
     """
 
     per_source: int = 1
-    out: np.ndarray | None = None
 
     def _source_row(self, i: int) -> int:
         return i // self.per_source
-
-    def _made(self, i: int) -> np.ndarray | None:
-        return None if self.out is None else self.out[i]
-
-    @cached_property
-    def x(self) -> np.ndarray:
-        """The answers, (N, D)."""
-        if self.out is not None:
-            return self.out[: len(self)]
-        return super().x
 
     @property
     def source(self) -> Floats:
@@ -353,7 +493,7 @@ class Path(_Answers):
     ``at_lam`` and ``at_prob`` give the exact answer between the λ that were asked for.
     """
 
-    problem: ClassProblem
+    problem: ClassProblem | LimitedProblem
 
     @property
     def target(self) -> Hashable:
@@ -372,13 +512,23 @@ class Path(_Answers):
         """The exact answer for any λ."""
         if not 0 < lam < np.inf:
             raise InputError(f"lam must be a number > 0; got {lam}")
-        return Counterfactual.of(self.problem.solve(lam), self.model, self.sources, self.problem.k, prob=None)
+        problem = self.problem
+        found = limited.solve(problem, lam) if isinstance(problem, LimitedProblem) else problem.solve(lam)
+        return self._answer(found, None)
 
     def at_prob(self, prob: float) -> Counterfactual:
         """The exact nearest answer with ``p(target) ≥ prob``."""
         if not 0 < prob < 1:
             raise InputError(f"prob must lie strictly between 0 and 1; got {prob}")
-        return Counterfactual.of(reach_probability(self.problem, prob), self.model, self.sources, self.problem.k, prob=prob)
+        problem = self.problem
+        found = limited.reach(problem, prob) if isinstance(problem, LimitedProblem) else reach_probability(problem, prob)
+        return self._answer(found, prob)
+
+    def _answer(self, found: Solution | Plan, prob: float | None) -> Counterfactual:
+        if isinstance(found, Plan):
+            assert isinstance(self.problem, LimitedProblem)
+            return Counterfactual.planned(found, self.problem.ground, self.sources, self.problem.k, prob=prob)
+        return Counterfactual.of(found, self.model, self.sources, self.problem.k, prob=prob)
 
     def __repr__(self) -> str:
         p = self.proba[:, self.problem.k]

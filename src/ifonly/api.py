@@ -6,12 +6,16 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ifonly.actions import Actions
 from ifonly.adopt import as_model
 from ifonly.answer import Counterfactual, Counterfactuals, Path
+from ifonly.cost import Cost
 from ifonly.errors import InputError
 from ifonly.kernels import Kernel, Rows, choose_kernel, loaded_kernel, solve_row, solve_rows
 from ifonly.model import Model
+from ifonly.recourse import diverse, ground_for, invert_within, measured, path_within, seconds
 from ifonly.solvers.classproblem import ClassProblem
+from ifonly.solvers.ground import MAX_NODES, REL_GAP, Budget, Ground
 from ifonly.solvers.newton import MAX_ITER
 from ifonly.solvers.path import follow
 from ifonly.sources import Sizes, Sources
@@ -36,6 +40,13 @@ def invert(
     tol: float | None = None,
     start: ArrayLike | Literal["source"] | None = None,
     max_iter: int = MAX_ITER,
+    cost: Cost | None = None,
+    actions: Actions | None = None,
+    max_changes: int | None = None,
+    n: int | None = None,
+    gap: float = REL_GAP,
+    time_limit: float | None = None,
+    node_limit: int | None = None,
     backend: Literal["auto", "reference", "cpu"] = "auto",
     threads: int | None = None,
     out: np.ndarray | None = None,
@@ -72,6 +83,18 @@ def invert(
         By default a start near the answer is computed, and the method is of third order.
     max_iter : int
         Limit on Newton iterations.
+    cost : Cost, optional
+        What a change costs; by default the Euclidean distance in the space the classifier sees.
+    actions : Actions, optional
+        What may change. The answer keeps every limit to the last bit, or its status is UNREACHABLE and its message says which
+        limits are in the way.
+    max_changes : int, optional
+        At most so many features move (a group of one-hot columns counts as one).
+    n : int, optional
+        Several answers for one source that differ in which features move, the cheapest first (:class:`Counterfactuals`).
+    gap, time_limit, node_limit : float, float, int
+        Where the search over whole numbers, categories and few changes stops: at this relative gap (by default none but
+        rounding), after so many seconds, after so many nodes (for each source). What it has by then has status STOPPED.
     backend : {"auto", "reference", "cpu"}
         "cpu" is compiled (extra ``fast``), "reference" an array program; "auto" takes what is worth it (for one source,
         the compiled one if it is loaded). All give the same answers to rounding.
@@ -113,6 +136,20 @@ def invert(
     if start is not None and lam is None:
         raise InputError("start goes with lam; with prob the search finds its own starts")
     _check_stopping(tol, max_iter)
+    if cost is not None or actions is not None or max_changes is not None or n is not None:
+        if isinstance(cost, Cost) and actions is None and max_changes is None and n is None and cost.plain:
+            model = measured(model, cost)
+        else:
+            if start is not None:
+                raise InputError("start is for problems without limits; with a cost, actions or max_changes leave it out")
+            fast = {"auto": None, "reference": False, "cpu": True}[backend]
+            ground = ground_for(model, cost, actions, max_changes, fast=fast)
+            budget = Budget(gap, node_limit or MAX_NODES, seconds(time_limit))
+            if n is not None:
+                return _invert_diverse(ground, x, target, lam, prob, n, budget, tol)
+            read = x if hasattr(x, "__next__") else Sources.read(model, x)
+            options = {"tol": tol, "threads": threads, "out": out, "progress": progress}
+            return invert_within(ground, read, Wishes(model, target, lam, prob), budget, **options)
     if hasattr(x, "__next__"):
         sources: Sources | Iterator[Any] = x
     else:
@@ -140,6 +177,20 @@ def invert(
             raise sources.reject(0)
         return answers if wishes.per_source > 1 else answers[0]
     return answers
+
+
+def _invert_diverse(
+    ground: Ground, x: Any, target: Any, lam: Any, prob: Any, n: int, budget: Budget, tol: float | None
+) -> Counterfactuals:
+    """Several answers for one source."""
+    sources = Sources.read(ground.model, x)
+    k = target_index(ground.model, target)
+    if not sources.single or k == ALL:
+        raise InputError("n is for one source and one target; call invert for each")
+    lam, prob = (
+        None if v is None else number(v, name, limit) for v, name, limit in ((lam, "lam", np.inf), (prob, "prob", 1.0))
+    )
+    return diverse(ground, sources, k, n, lam, prob, budget, tol)
 
 
 def _check_stopping(tol: float | None, max_iter: int) -> None:
@@ -188,13 +239,16 @@ def path(
     lams: ArrayLike | None = None,
     tol: float | None = None,
     max_iter: int = MAX_ITER,
+    cost: Cost | None = None,
+    actions: Actions | None = None,
+    max_changes: int | None = None,
     backend: Literal["auto", "reference", "cpu"] = "auto",
 ) -> Path:
     """The answers of :func:`invert` for many λ, from far to near (section 3.5 of the paper).
 
     Parameters
     ----------
-    model, x, target, tol, max_iter, backend
+    model, x, target, tol, max_iter, cost, actions, max_changes, backend
         As for :func:`invert`, for one source. ``target=None`` is the class nearest at ``prob=0.5``.
     lams : array_like, optional
         The values of λ; by default 100 from 1e3 down to 1e-5.
@@ -216,13 +270,18 @@ def path(
         raise InputError(f"lams must be one or more numbers > 0; got {lams}") from None
     if not (values.size and np.isfinite(values).all() and (values > 0).all()):
         raise InputError(f"lams must be one or more numbers > 0; got {lams}")
+    if isinstance(cost, Cost) and actions is None and max_changes is None and cost.plain:
+        model, cost = measured(model, cost), None
     sources = Sources.read(model, x)
     if not sources.single:
         raise InputError(f"path takes one source; got a table of {len(sources)} rows")
-    z, sizes = sources.project_one()
     k = target_index(model, target)
     if k == ALL:
         raise InputError('path is towards one class; got target "all"')
+    if cost is not None or actions is not None or max_changes is not None:
+        ground = ground_for(model, cost, actions, max_changes)
+        return path_within(ground, sources, k, values, Budget(), tol)
+    z, sizes = sources.project_one()
     if k == NEAREST:
         k, _ = solve_row(model, z, sizes, NEAREST, lam=None, prob=FLIP)
     problem = ClassProblem(model, z, sizes, k)

@@ -232,6 +232,28 @@ class Model:
             known = ", ".join(repr(c) for c in self.classes[:20].tolist()) + (", …" if self.n_classes > 20 else "")
             raise InputError(f"unknown class {plain!r}; the model's classes are {known}") from None
 
+    def feature_index(self, name: Hashable) -> int:
+        """The column of ``A`` that belongs to a feature's name, or to its number."""
+        names = self.feature_names
+        if isinstance(name, str):
+            if names is not None and name in names:
+                return names.index(name)
+            if names is None:
+                raise InputError(f"unknown feature {name!r}; the model's features have no names, only numbers")
+            from difflib import get_close_matches
+
+            near = get_close_matches(name, names, 3)
+            raise InputError(
+                f"unknown feature {name!r}; " + (f"did you mean {near}?" if near else f"there are {list(names[:10])} …")
+            )
+        if isinstance(name, (int, np.integer)) and not isinstance(name, bool) and 0 <= name < self.n_features:
+            return int(name)
+        raise InputError(f"a feature is a name or a number from 0 to {self.n_features - 1}; got {name!r}")
+
+    def feature_label(self, d: int) -> str:
+        """A feature's name, or its number where it has none."""
+        return str(d) if self.feature_names is None else self.feature_names[d]
+
     def label(self, k: int) -> Hashable:
         """The label of a row of ``A``, as a plain Python value where it is one."""
         label = self.classes[k]

@@ -74,7 +74,7 @@ def invert_many(
         whole = Rows.join(parts) if parts else Rows.empty(model, np.zeros(0, dtype=np.intp))
     sources = x if isinstance(x, Sources) else Sources.joined(model, kept) if out is None else Sources.forgotten(model)
     probs = wishes.rows(0, done).prob
-    return Counterfactuals(model, sources, whole, probs, K, out)
+    return Counterfactuals(model, sources, whole, probs, K, made=out)
 
 
 def _chunks(table: Sources, kernel: Kernel | None) -> Iterable[Sources]:

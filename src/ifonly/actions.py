@@ -1,0 +1,257 @@
+"""What may change: what stays, bounds, directions, whole numbers, grids, categories, and rules that tie features together."""
+
+import operator
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ifonly.errors import InputError
+from ifonly.model import Model
+
+__all__ = ["Actions", "Limits"]
+
+Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+
+ON_GRID = 1e-9  # relative to the step: a bound this near to a grid point is one
+
+
+@dataclass(frozen=True, eq=False)
+class Actions:
+    """What may change, in the user's units; features by name or number.
+
+    Parameters
+    ----------
+    frozen : features, optional
+        Stay as they are.
+    bounds : mapping of features to (low, high), or one pair for all features
+        None stands for no limit on that side. A source outside its bounds is allowed: the answer is inside.
+    increase, decrease : features, or True for all
+        May only rise, or only fall.
+    integer : features
+        The answer has whole numbers here.
+    step : mapping of features to numbers
+        The answer has multiples of the number here.
+    one_of : sequence of groups of features, or one group
+        One-hot columns: the answer has one 1 in each group, and 0 elsewhere.
+    linear : sequence of (mapping of features to coefficients, "<=", ">=" or "==", number)
+        Rules such as ``({"debt": 1, "income": -0.4}, "<=", 0)``: debt is at most 0.4 of income.
+
+    Examples
+    --------
+    >>> import ifonly
+    >>> model = ifonly.Model.binary([0.1, -0.5, 1.0], -1.0, ["refused", "approved"], ["age", "loans", "income"])
+    >>> actions = Actions(frozen=["age"], integer=["loans"], bounds={"loans": (0, None)}, increase=["income"])
+    >>> ifonly.invert(model, [30.0, 7.0, 0.2], "approved", actions=actions).x.round(3).tolist()
+    [30.0, 6.0, 1.0]
+
+    """
+
+    frozen: Any = ()
+    bounds: Any = None
+    increase: Any = ()
+    decrease: Any = ()
+    integer: Any = ()
+    step: Mapping[Any, float] | None = None
+    one_of: Any = ()
+    linear: Sequence[tuple[Mapping[Any, float], str, float]] = ()
+
+    def resolve(self, model: Model) -> "Limits":
+        """These limits by feature number, checked against the model."""
+        D = model.n_features
+        lo, hi = _bounds(self.bounds, model)
+        step = np.zeros(D)
+        step[_features(self.integer, model)] = 1.0
+        for key, value in (self.step or {}).items():
+            d = model.feature_index(key)
+            if not (float(value) > 0 and np.isfinite(value)):
+                raise InputError(f"step of {model.feature_label(d)} must be a number > 0; got {value}")
+            if step[d] and float(value) % 1 != 0:
+                raise InputError(
+                    f"{model.feature_label(d)} must be a whole number and a multiple of {value}; give one of the two"
+                )
+            step[d] = float(value)
+        groups = _groups(self.one_of, model)
+        for group in groups:
+            step[group] = 1.0
+        C, rest, equal = _linear(self.linear, model)
+        frozen, increase, decrease = (_flags(value, model) for value in (self.frozen, self.increase, self.decrease))
+        return Limits(model, lo, hi, frozen, increase, decrease, step, groups, C, rest, equal)
+
+
+@dataclass(frozen=True, eq=False)
+class Limits:
+    """Actions for one model, as arrays over its D features, in the user's units."""
+
+    model: Model
+    lo: Floats
+    hi: Floats
+    frozen: Flags
+    increase: Flags
+    decrease: Flags
+    step: Floats  # 0 where any number will do
+    groups: tuple[NDArray[np.intp], ...]
+    C: Floats  # (m, D): C x ≤ rest, or = where equal
+    rest: Floats
+    equal: Flags
+
+    @property
+    def discrete(self) -> bool:
+        """Whether any feature is a whole number, on a grid or one of a group."""
+        return bool((self.step[~self.frozen] > 0).any())
+
+    def around(self, X: Floats) -> tuple[Floats, Floats, dict[int, str]]:
+        """The least and largest value of each feature for each source (N, D), and what is contradictory about some rows."""
+        lo, hi = np.broadcast_to(self.lo, X.shape).copy(), np.broadcast_to(self.hi, X.shape).copy()
+        outside = (lo > X) | (hi < X)
+        np.maximum(lo, X, out=lo, where=np.broadcast_to(self.increase, X.shape))
+        np.minimum(hi, X, out=hi, where=np.broadcast_to(self.decrease, X.shape))
+        on_grid = (self.step > 0) & ~self.frozen
+        if on_grid.any():
+            step = self.step[on_grid]
+            low, high = lo[:, on_grid], hi[:, on_grid]
+            lo[:, on_grid] = np.maximum(low, np.ceil(low / step - ON_GRID) * step)
+            hi[:, on_grid] = np.minimum(high, np.floor(high / step + ON_GRID) * step)
+        wrong: dict[int, str] = {}
+        label = self.model.feature_label
+        for n, d in np.argwhere(outside & self.frozen):
+            wrong.setdefault(
+                int(n), f"{label(d)} is frozen at {X[n, d]:g}, outside its bounds [{self.lo[d]:g}, {self.hi[d]:g}]"
+            )
+        lo, hi = np.where(self.frozen, X, lo), np.where(self.frozen, X, hi)
+        for group in self.groups:
+            of = X[:, group]
+            odd = ~(((of == 0) | (of == 1)).all(axis=1) & (of.sum(axis=1) == 1))
+            names = [label(d) for d in group]
+            for n in np.flatnonzero(odd):
+                wrong.setdefault(int(n), f"the group {names} must have one 1 and zeros; the source has {of[n].tolist()}")
+            lo[:, group], hi[:, group] = np.maximum(lo[:, group], 0.0), np.minimum(hi[:, group], 1.0)
+        with np.errstate(invalid="ignore"):
+            empty = lo > hi
+        for n, d in np.argwhere(empty):
+            grid = f" in steps of {self.step[d]:g}" if self.step[d] else ""
+            only = " and may only rise" if self.increase[d] else " and may only fall" if self.decrease[d] else ""
+            bounds = f"[{self.lo[d]:g}, {self.hi[d]:g}]{grid}"
+            wrong.setdefault(int(n), f"{label(d)} is {X[n, d]:g}{only}: there is no value for it in {bounds}")
+        return lo, hi, wrong
+
+    def placed(self, X: Floats, lo: Floats, hi: Floats) -> Floats:
+        """Answers with every grid feature on its grid and everything in its bounds, exactly."""
+        on_grid = (self.step > 0) & ~self.frozen
+        if on_grid.any():
+            step = self.step[on_grid]
+            X = X.copy()
+            X[..., on_grid] = np.rint(X[..., on_grid] / step) * step
+        return np.minimum(np.maximum(X, lo), hi) + 0.0  # no −0.0
+
+    def broken(self, source: Floats, x: Floats) -> str | None:
+        """The first limit that x breaks, in words; exact comparisons."""
+        lo, hi, wrong = self.around(source[None])
+        if wrong:
+            return wrong[0]
+        label = self.model.feature_label
+        for d in np.flatnonzero(~((x >= lo[0]) & (x <= hi[0])))[:1]:
+            return f"{label(d)} is {x[d]!r}, outside [{lo[0, d]!r}, {hi[0, d]!r}]"
+        on_grid = (self.step > 0) & ~self.frozen
+        off = on_grid & (x != np.minimum(np.maximum(np.rint(x / np.where(on_grid, self.step, 1.0)) * self.step, lo[0]), hi[0]))
+        for d in np.flatnonzero(off)[:1]:
+            return f"{label(d)} is {x[d]!r}, no multiple of {self.step[d]:g}"
+        for group in self.groups:
+            if sorted(x[group].tolist()) != [0.0] * (len(group) - 1) + [1.0]:
+                return f"the group {[label(d) for d in group]} is {x[group].tolist()}"
+        for i, (row, rest) in enumerate(zip(self.C, self.rest, strict=True)):
+            used = np.flatnonzero(row)
+            value = float(row[used] @ x[used])
+            if value > rest and not (
+                self.equal[i] and value <= rest + 1e-12 * (np.abs(row[used]) @ np.abs(x[used]) + abs(rest))
+            ):
+                return f"rule {i + 1} is broken: {value!r} > {rest!r}"
+        return None
+
+
+def _features(value: Any, model: Model) -> list[int]:
+    """Feature numbers of one feature, several, or True for all."""
+    if value is True:
+        return list(range(model.n_features))
+    if value is None or value is False:
+        return []
+    if isinstance(value, (str, int, np.integer)):
+        return [model.feature_index(value)]
+    if not isinstance(value, Iterable):
+        raise InputError(f"features are given as names or numbers; got {value!r}")
+    return [model.feature_index(v.item() if isinstance(v, np.generic) else v) for v in value]
+
+
+def _flags(value: Any, model: Model) -> Flags:
+    out = np.zeros(model.n_features, dtype=bool)
+    out[_features(value, model)] = True
+    return out
+
+
+def _bounds(value: Any, model: Model) -> tuple[Floats, Floats]:
+    D = model.n_features
+    lo, hi = np.full(D, -np.inf), np.full(D, np.inf)
+    if value is None:
+        return lo, hi
+    pairs: Iterable[tuple[int, Any]]
+    if isinstance(value, Mapping):
+        pairs = [(model.feature_index(key), pair) for key, pair in value.items()]
+    else:
+        pairs = [(d, value) for d in range(D)]
+    for d, pair in pairs:
+        try:
+            low, high = pair
+            lo[d] = -np.inf if low is None else float(low)
+            hi[d] = np.inf if high is None else float(high)
+        except (TypeError, ValueError):
+            raise InputError(f"bounds of {model.feature_label(d)} must be a pair (low, high); got {pair!r}") from None
+        if not lo[d] <= hi[d]:
+            raise InputError(f"bounds of {model.feature_label(d)}: {lo[d]:g} is not at most {hi[d]:g}")
+    return lo, hi
+
+
+def _groups(value: Any, model: Model) -> tuple[NDArray[np.intp], ...]:
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    value = list(value)
+    if value and isinstance(value[0], (str, int, np.integer)):
+        value = [value]
+    groups, seen = [], set()
+    for group in value:
+        members = _features(group, model)
+        if len(members) < 2:
+            raise InputError(f"a group of one_of needs two columns or more; got {group!r}")
+        for d in members:
+            if d in seen:
+                raise InputError(f"{model.feature_label(d)} is in one_of twice")
+            seen.add(d)
+        groups.append(np.array(members, dtype=np.intp))
+    return tuple(groups)
+
+
+_SENSES = {"<=": operator.pos, ">=": operator.neg, "==": operator.pos}
+
+
+def _linear(rules: Any, model: Model) -> tuple[Floats, Floats, Flags]:
+    C, rest, equal = [], [], []
+    for rule in rules:
+        try:
+            coefficients, sense, value = rule
+            turn = _SENSES[sense]
+            row = np.zeros(model.n_features)
+            for key, number in coefficients.items():
+                row[model.feature_index(key)] += float(number)
+            number = float(value)
+        except (TypeError, KeyError, ValueError, AttributeError) as error:
+            if isinstance(error, InputError):
+                raise
+            raise InputError(f'a rule is (mapping of features to numbers, "<=", ">=" or "==", number); got {rule!r}') from None
+        if not (row.any() and np.isfinite(row).all() and np.isfinite(number)):
+            raise InputError(f"a rule needs a coefficient that is not zero, and finite numbers; got {rule!r}")
+        C.append(turn(row))
+        rest.append(turn(number))
+        equal.append(sense == "==")
+    return np.array(C).reshape(len(C), model.n_features), np.array(rest), np.array(equal, dtype=bool)

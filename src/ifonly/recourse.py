@@ -1,0 +1,399 @@
+"""Answers with a cost and limits: for one source, for many, and several different ones for the same source."""
+
+import heapq
+import math
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import count
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ifonly.actions import Actions
+from ifonly.answer import Counterfactual, Counterfactuals, Path, Within
+from ifonly.cost import Cost
+from ifonly.errors import InputError
+from ifonly.kernels import Rows
+from ifonly.model import Model, Scaling
+from ifonly.progress import Progress
+from ifonly.solvers import limited
+from ifonly.solvers.ground import Budget, Ground, LimitedProblem, Plan
+from ifonly.solvers.target import needed_logit
+from ifonly.sources import Sources
+from ifonly.status import Status
+from ifonly.wish import NEAREST, Wishes
+
+__all__ = ["diverse", "ground_for", "invert_within", "measured", "path_within", "seconds"]
+
+Floats = NDArray[np.float64]
+
+NOTABLE = 0.05  # share of an answer's cost from which a feature is one that the next answer may do without, one at a time
+MOST_NOTABLE = 8  # … and at most so many
+MAIN_SHARE = 0.5  # where no feature is notable, the dearest that make up this much are left out together
+CHUNK_ROWS = 4096
+
+
+def measured(model: Model, cost: Cost) -> Model:
+    """The same classifier over features in units of cost: all that a scale without limits needs."""
+    per_unit = cost.per_unit(model)
+    scaling = model.scaling
+    shift, scale = (
+        (np.zeros(model.n_features), np.ones(model.n_features)) if scaling is None else (scaling.shift, scaling.scale)
+    )
+    units = Scaling(shift, 1 / per_unit, None if scaling is None else scaling.rough)
+    return Model(model.A / (scale * per_unit), model.b, model.classes, model.feature_names, scaling=units)
+
+
+def ground_for(
+    model: Model, cost: Cost | None, actions: Actions | None, max_changes: int | None, *, fast: bool | None = None
+) -> Ground:
+    """Model, cost and limits, checked; with the compiled search where it is worth loading (``fast=None``) or asked for."""
+    if max_changes is not None and not (isinstance(max_changes, (int, np.integer)) and max_changes >= 0):
+        raise InputError(f"max_changes must be a whole number ≥ 0; got {max_changes!r}")
+    if cost is not None and not isinstance(cost, Cost):
+        raise InputError(f"cost must be a Cost; got {type(cost).__name__}")
+    if actions is not None and not isinstance(actions, Actions):
+        raise InputError(f"actions must be Actions; got {type(actions).__name__}")
+    ground = Ground(model, cost, actions, max_changes)
+    if model.n_classes == 2 and ground.separable and (fast or (fast is None and ground.discrete)):
+        try:
+            from ifonly.kernels import limited as compiled
+        except ImportError:
+            return ground
+        ground.kernel = compiled.compiled
+    return ground
+
+
+def _solve(
+    ground: Ground, source: Floats, k: int, lam: float | None, prob: float | None, budget: Budget, tol: float | None
+) -> Plan:
+    problem = LimitedProblem(ground, source, k)
+    if prob is not None:
+        return limited.reach(problem, prob, budget)
+    assert lam is not None
+    return limited.solve(problem, lam, budget, tol=tol)
+
+
+def _solve_row(
+    ground: Ground, source: Floats, k: int, lam: float | None, prob: float | None, budget: Budget, tol: float | None
+) -> tuple[int, Plan]:
+    """One source, for a class or the nearest other."""
+    if k != NEAREST:
+        return k, _solve(ground, source, k, lam, prob, budget, tol)
+    now = int(ground.model.logits(source).argmax())
+    plans = [(j, _solve(ground, source, j, lam, prob, budget, tol)) for j in range(ground.model.n_classes) if j != now]
+
+    def rank(found: tuple[int, Plan]) -> tuple[bool, float]:
+        plan = found[1]
+        missed = plan.status in (Status.UNREACHABLE,) or not np.isfinite(plan.cost)
+        return missed, -float(plan.proba[found[0]]) if missed else plan.objective if prob is None else plan.cost
+
+    return min(plans, key=rank)
+
+
+def invert_within(
+    ground: Ground,
+    x: Sources | Iterator[Any],
+    wishes: Wishes,
+    budget: Budget,
+    *,
+    tol: float | None,
+    threads: int | None,
+    out: np.ndarray | None,
+    progress: bool | None,
+) -> Counterfactual | Counterfactuals:
+    """`invert` with a cost and limits."""
+    model = ground.model
+    sources = x if isinstance(x, Sources) else Sources.joined(model, [Sources.read(model, table) for table in x])
+    if sources.single and wishes.per_source == 1 and out is None:
+        wishes.check(1)
+        wish = wishes.rows(0, 1)
+        source = sources.dense(0)
+        if not np.isfinite(source).all():
+            raise sources.reject(0)
+        lam, prob = (None if v is None else float(v[0]) for v in (wish.lam, wish.prob))
+        k, plan = _solve_row(ground, source, int(wish.targets[0]), lam, prob, replace(budget), tol)
+        return Counterfactual.planned(plan, ground, sources, k, prob=prob)
+    N, K, D = len(sources), wishes.per_source, model.n_features
+    wishes.check(N)
+    wish = wishes.rows(0, N)
+    made = np.full((N * K, D), np.nan) if out is None else out
+    rows = Rows.empty(model, wish.targets)
+    within: list[Within | None] = [None] * (N * K)
+    with Progress(N, progress) as bar:
+        for a in range(0, N, CHUNK_ROWS):
+            b = min(a + CHUNK_ROWS, N)
+            X = np.repeat(sources.part(a, b).table(), K, axis=0)
+            place = np.arange(a * K, b * K)
+            _solve_chunk(ground, X, wish.take(place), place, rows, made, within, budget, tol, threads)
+            bar.advance(b - a)
+    if sources.single and K == 1 and rows.status[0] == Status.INVALID:
+        raise sources.reject(0)
+    thin = Rows(np.zeros((N * K, 0)), *(getattr(rows, name) for name in _BUT_COEF))
+    answers = Counterfactuals(model, sources, thin, wish.prob, K, made=made, within=within)
+    return answers[0] if sources.single and K == 1 else answers
+
+
+_BUT_COEF = ("proba", "target", "lam", "distance", "objective", "grad_norm", "n_iter", "status")
+
+
+def _solve_chunk(
+    ground: Ground,
+    X: Floats,
+    wish: Any,
+    place: NDArray[np.intp],
+    rows: Rows,
+    made: np.ndarray,
+    within: list[Within | None],
+    budget: Budget,
+    tol: float | None,
+    threads: int | None,
+) -> None:
+    """Fill in the answers for some rows; a row that cannot be solved stays INVALID and NaN."""
+    model = ground.model
+    with np.errstate(invalid="ignore", over="ignore"):
+        left = np.asarray(np.isfinite(model.logits(X)).all(axis=1) & np.isfinite(X).all(axis=1))
+    targets = wish.targets.copy()
+    if model.n_classes == 2 and wish.prob is not None and ground.separable and len(X) > 1:
+        near = (targets == NEAREST) & left
+        targets[near] = 1 - model.logits(X[near]).argmax(axis=1)
+        for k in (0, 1):
+            here = np.flatnonzero(left & (targets == k))
+            if len(here):
+                done = _reach_rows(ground, X[here], k, wish.prob[here], place[here], rows, made, within, budget, threads)
+                left[here[done]] = False
+    for i in np.flatnonzero(left):
+        lam, prob = (None if v is None else float(v[i]) for v in (wish.lam, wish.prob))
+        try:
+            k, plan = _solve_row(ground, X[i], int(targets[i]), lam, prob, replace(budget), tol)
+        except InputError:  # the source contradicts the limits: its row says INVALID
+            continue
+        n = int(place[i])
+        rows.target[n], within[n] = k, Within.of(plan, ground)
+        made[n] = plan.x
+        for name in _BUT_COEF:
+            if name != "target":
+                getattr(rows, name)[n] = getattr(plan, name)
+
+
+def _reach_rows(
+    ground: Ground,
+    X: Floats,
+    k: int,
+    prob: Floats,
+    place: NDArray[np.intp],
+    rows: Rows,
+    made: np.ndarray,
+    within: list[Within | None],
+    budget: Budget,
+    threads: int | None,
+) -> NDArray[np.bool_]:
+    """Two classes, limits on features one by one: all rows in the compiled kernel; which of them are done.
+
+    Left to `LimitedProblem`: rows that are there already, contradict the limits, or cannot reach the probability.
+    """
+    try:
+        from ifonly.kernels import limited as compiled
+    except ImportError:
+        return np.zeros(len(X), dtype=bool)
+    model = ground.model
+    lo, hi, wrong = ground.limits.around(X)
+    done = np.zeros(len(X), dtype=bool)
+    done[list(wrong)] = True  # INVALID
+    z = model.logits(X)
+    margins = z[:, 1 - k] - z[:, k]
+    logit = needed_logit(prob, 2)
+    todo = np.flatnonzero(~done & (margins > logit - ground.rounding(X, X, np.abs(margins))))
+    g = -ground.rows(k)[0]
+    items, t_lo, t_hi = ground.items(X, lo, hi, g)
+    cap = len(items.g) + len(items.first) - 1 if ground.max_changes is None else ground.max_changes
+    available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    x = X.copy()
+    for _ in range(limited.CHASE):
+        if not len(todo):
+            break
+        need = margins[todo] - logit[todo] + 1.5 * ground.rounding(X[todo], x[todo], np.abs(margins[todo]))
+        per_row = {name: getattr(items, name)[todo] for name in ("anchor", "at_rest", "og", "oc", "moves")}
+        t, choice, numbers = compiled.reach(
+            need, items._replace(**per_row), t_lo[todo], t_hi[todo], cap, budget.gap, budget.nodes, threads or available
+        )
+        cost, w, nodes, bound, ended = numbers.T
+        x[todo] = ground.placed(X[todo], t, choice, items.first, lo[todo], hi[todo])
+        z = model.logits(x[todo])
+        there = z[:, 1 - k] - z[:, k] <= logit[todo] - ground.rounding(X[todo], x[todo], np.abs(margins[todo]))
+        there &= np.isfinite(cost) & (w > 0) & np.isfinite(w)
+        found = todo[there]
+        _fill(
+            ground,
+            X[found],
+            x[found],
+            k,
+            prob[found],
+            w[there],
+            nodes[there],
+            bound[there],
+            ended[there],
+            place[found],
+            rows,
+            within,
+        )
+        made[place[found]] = x[found]
+        done[found] = True
+        todo = todo[~there & np.isfinite(cost) & (w > 0) & np.isfinite(w)]
+    return done
+
+
+def _fill(
+    ground: Ground,
+    X: Floats,
+    x: Floats,
+    k: int,
+    prob: Floats,
+    w: Floats,
+    nodes: Floats,
+    bound: Floats,
+    ended: Floats,
+    place: NDArray[np.intp],
+    rows: Rows,
+    within: list[Within | None],
+) -> None:
+    """`LimitedProblem.plan` and `certificate` for many rows of a model with two classes."""
+    model, c, mu = ground.model, ground.per_unit, ground.mu
+    z = model.logits(x)
+    s = z[:, 1 - k] - z[:, k]
+    others = np.exp(-np.logaddexp(0.0, -s))
+    loss = np.logaddexp(0.0, s)
+    t = (x - X) * c
+    square, sparse = np.vecdot(t, t), np.abs(t) @ mu
+    cost = 0.5 * square + sparse
+    lam = others / w
+    rows.target[place] = k
+    rows.proba[place, k], rows.proba[place, 1 - k] = np.exp(-loss), others
+    rows.lam[place], rows.distance[place], rows.objective[place] = lam, np.sqrt(square), lam * cost + loss
+    if ground.discrete:
+        bound = np.minimum(bound, cost)
+        gap, norm = cost - bound, np.zeros(len(x))
+        rows.status[place] = np.where(ended > 0, Status.EXACT, Status.STOPPED)
+    else:
+        lo, hi, _ = ground.limits.around(X)
+        row = ground.rows(k)[0]
+        base = lam[:, None] * t + others[:, None] * row
+        soft = lam[:, None] * mu
+        a = np.where(x <= lo, -np.inf, np.where(t == 0.0, base - soft, base + soft * np.sign(t)))
+        b = np.where(x >= hi, np.inf, np.where(t == 0.0, base + soft, base + soft * np.sign(t)))
+        xi = np.where(a > 0, a, np.where(b < 0, b, 0.0))
+        margins = np.abs(model.logits(X)).max(axis=1)
+        rounding = others * np.linalg.norm(row) * (2 * ground.rounding(X, x, margins) + 10 * np.finfo(float).eps)
+        rounding += 4 * np.finfo(float).eps * lam * (np.sqrt(square) + np.linalg.norm(c * np.abs(X), axis=1))
+        norm = np.sqrt(np.vecdot(xi, xi)) + rounding
+        excess = np.maximum(-loss - np.log(prob), 0.0)
+        gap = np.minimum((norm**2 / (2 * lam) + excess) / lam, cost)
+        bound = cost - gap
+        rows.status[place] = Status.EXACT
+    rows.grad_norm[place] = norm
+    none = np.zeros(0)
+    searched = nodes.astype(int) if ground.discrete else np.zeros(len(x), dtype=int)
+    for i, n in enumerate(place.tolist()):
+        within[n] = Within(ground, float(cost[i]), float(bound[i]), float(gap[i]), int(searched[i]), none, 1.0)
+
+
+def diverse(
+    ground: Ground, sources: Sources, k: int, n: int, lam: float | None, prob: float | None, budget: Budget, tol: float | None
+) -> Counterfactuals:
+    """Up to n answers for one source that differ in which features move, the cheapest first.
+
+    Each is exact for its own restriction: of an answer's main features one is frozen in turn, and the cheapest of what these
+    restrictions give is next. Restrictions nest, so costs rise.
+    """
+    if not isinstance(n, (int, np.integer)) or n < 1:
+        raise InputError(f"n must be a whole number ≥ 1; got {n!r}")
+    source = sources.dense(0)
+    if not np.isfinite(source).all():
+        raise sources.reject(0)
+    serial = count()
+    frozen: frozenset[int] = frozenset(np.flatnonzero(ground.limits.frozen).tolist())
+    heap: list[tuple[float, int, frozenset[int], int, Plan, Ground]] = []
+    tried: set[frozenset[int]] = set()
+
+    def consider(frozen: frozenset[int], here: Ground, k: int) -> None:
+        if frozen in tried:
+            return
+        tried.add(frozen)
+        k, plan = _solve_row(here, source, k, lam, prob, replace(budget), tol)
+        first = not heap and len(tried) == 1
+        if first or (plan.status is not Status.UNREACHABLE and np.isfinite(plan.cost)):
+            value = plan.objective if prob is None else plan.cost
+            heapq.heappush(heap, (value, next(serial), frozen, k, plan, here))
+
+    consider(frozen, ground, k)
+    found: list[tuple[int, Plan, Ground]] = []
+    supports: set[tuple[int, ...]] = set()
+    while heap and len(found) < n:
+        _, _, frozen, k, plan, here = heapq.heappop(heap)
+        support = tuple(np.flatnonzero(plan.x != source).tolist())
+        if support not in supports:
+            supports.add(support)
+            found.append((k, plan, here))
+        if not support or plan.status is Status.UNREACHABLE:
+            break
+        for more in _main_features(ground, source, plan):
+            wider = frozen | more
+            actions = replace(ground.actions, frozen=sorted(wider))
+            if wider not in tried:
+                consider(wider, _again(ground, actions), k)
+    rows = Rows.empty(ground.model, np.array([k for k, _, _ in found], dtype=np.intp))
+    thin = Rows(np.zeros((len(found), 0)), *(getattr(rows, name) for name in _BUT_COEF))
+    for i, (_, plan, _) in enumerate(found):
+        thin.put(i, plan.solution)
+    made = np.stack([plan.x for _, plan, _ in found])
+    probs = None if prob is None else np.full(len(found), prob)
+    within = [Within.of(plan, here) for _, plan, here in found]
+    return Counterfactuals(ground.model, sources, thin, probs, len(found), made=made, within=within)
+
+
+def _again(ground: Ground, actions: Actions) -> Ground:
+    return Ground(ground.model, ground.cost, actions, ground.max_changes, ground.kernel)
+
+
+def _main_features(ground: Ground, source: Floats, plan: Plan) -> list[frozenset[int]]:
+    """What to leave out next: features (a group as one) that make up much of a plan's cost, the dearest first."""
+    t = np.abs(plan.x - source) * ground.per_unit
+    price = 0.5 * t * t + ground.mu * t
+    whole = [frozenset(group.tolist()) for group in ground.limits.groups]
+    parts = whole + [frozenset([d]) for d in np.flatnonzero(~ground.grouped & (t > 0)).tolist()]
+    priced = sorted(((float(price[sorted(part)].sum()), min(part), part) for part in parts), key=lambda p: (-p[0], p[1]))
+    total = sum(value for value, _, _ in priced)
+    notable = [part for value, _, part in priced[:MOST_NOTABLE] if value >= NOTABLE * total]
+    if notable or not priced:
+        return notable
+    shares = np.cumsum([value for value, _, _ in priced])
+    dearest = priced[: int(np.searchsorted(shares, MAIN_SHARE * total)) + 1]
+    return [frozenset().union(*(part for _, _, part in dearest))]
+
+
+def path_within(ground: Ground, sources: Sources, k: int, lams: Floats, budget: Budget, tol: float | None) -> Path:
+    """`path` with a cost and limits."""
+    source = sources.dense(0)
+    if not np.isfinite(source).all():
+        raise sources.reject(0)
+    if k == NEAREST:
+        k, _ = _solve_row(ground, source, NEAREST, None, 0.5, replace(budget), tol)
+    problem = LimitedProblem(ground, source, k)
+    plans = [limited.solve(problem, lam, replace(budget), tol=tol) for lam in lams.tolist()]
+    rows = Rows.empty(ground.model, np.full(len(plans), k))
+    thin = Rows(np.zeros((len(plans), 0)), *(getattr(rows, name) for name in _BUT_COEF))
+    for i, plan in enumerate(plans):
+        thin.put(i, plan.solution)
+    made = np.stack([plan.x for plan in plans])
+    return Path(ground.model, sources, thin, None, problem, made=made, within=[Within.of(plan, ground) for plan in plans])
+
+
+def seconds(time_limit: float | None) -> float:
+    """A time limit in seconds, checked."""
+    if time_limit is None:
+        return math.inf
+    if not float(time_limit) > 0:
+        raise InputError(f"time_limit must be a number of seconds > 0; got {time_limit}")
+    return float(time_limit)

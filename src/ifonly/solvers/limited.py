@@ -1,0 +1,172 @@
+"""Which method solves a problem with a cost and limits, and what to say where it cannot be solved.
+
+* Two classes and ``prob``, with limits on features one by one: one multiplier (`scalar`), whole numbers and categories too.
+* Anything else without whole numbers, categories or a largest number of changes: `semismooth`.
+* Anything else: branch and bound over that (`branch`).
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ifonly.errors import InputError
+from ifonly.solvers import scalar, semismooth
+from ifonly.solvers.branch import search
+from ifonly.solvers.ground import Budget, LimitedProblem, Plan
+from ifonly.solvers.semismooth import Point, Terms
+from ifonly.status import Status
+
+__all__ = ["CHASE", "reach", "solve"]
+
+Floats = NDArray[np.float64]
+
+CHASE = 12  # of rounding allowances
+SLICE = 256  # nodes between two looks at the clock
+
+
+def solve(problem: LimitedProblem, lam: float, budget: Budget | None = None, *, tol: float | None = None) -> Plan:
+    """The least E."""
+    if problem.ground.discrete:
+        return search(problem, budget or Budget(), lam=lam)
+    terms = problem.terms()
+    _check_feasible(terms)
+
+    def attempt() -> tuple[Floats, Point, int, bool]:
+        at, n_iter, found = semismooth.solve(problem.terms(), lam, tol=tol or 0.0)
+        return problem.placed(at.t), at, n_iter, found
+
+    x, at, n_iter, found = _within(problem, attempt)
+    worth = problem.certificate(x, lam, 1.0, at.nu)
+    status = Status.MAX_ITER if not found else Status.EXACT if tol is None else Status.CONVERGED
+    plan = problem.plan(x, lam, grad_norm=worth.grad_norm, gap=worth.gap, n_iter=n_iter, status=status, nu=at.nu)
+    return replace(plan, bound=plan.objective - worth.gap)
+
+
+def reach(problem: LimitedProblem, prob: float, budget: Budget | None = None) -> Plan:
+    """The least cost with p_k ≥ prob, or the largest p_k there is."""
+    budget = budget or Budget()
+    x = problem.source
+    if problem.ground.limits.broken(x, x) is None and problem.reached(x, prob):
+        return problem.plan(x, math.inf)
+    if problem.model.n_classes == 2 and problem.ground.separable:
+        return _reach_scalar(problem, prob, budget)
+    if problem.ground.discrete:
+        return search(problem, budget, prob=prob)
+    _check_feasible(problem.terms())
+
+    def attempt() -> tuple[Floats, tuple[Point, int, float, bool]]:
+        found = semismooth.reach(problem.terms(), lambda t: problem.goal(prob, problem.placed(t)))
+        return problem.placed(found[0].t), found
+
+    x, (at, n_iter, lam, met) = _within(problem, attempt)
+    if not met:
+        return _unreachable(problem, x, at, n_iter)
+    worth = problem.certificate(x, lam, lam, at.nu)
+    plan = problem.plan(x, lam, weight=lam, grad_norm=worth.grad_norm, n_iter=n_iter, nu=at.nu)
+    gap = min((worth.gap + problem.excess(x, prob)) / lam, plan.cost)
+    return replace(plan, bound=plan.cost - gap, gap=gap)
+
+
+def _within(problem: LimitedProblem, attempt: Callable[[], tuple[Any, ...]]) -> tuple[Any, ...]:
+    """What an attempt finds, repeated with tighter linear limits until x keeps them in floating point."""
+    limits, broken = problem.ground.limits, None
+    for _ in range(CHASE):
+        found = attempt()
+        broken = limits.broken(problem.source, found[0]) if len(limits.C) else None
+        if broken is None:
+            return found
+        problem.tight *= 8.0
+    raise InputError(f"the linear limits cannot be met in floating point: {broken}")
+
+
+def _check_feasible(terms: Terms) -> None:
+    if semismooth.infeasible(terms):
+        raise InputError("the limits contradict each other: no point satisfies all bounds and linear limits")
+
+
+def _reach_scalar(problem: LimitedProblem, prob: float, budget: Budget) -> Plan:
+    """Two classes: one constraint."""
+    ground, kernel, source = problem.ground, problem.ground.kernel, problem.source[None]
+    items, lo, hi = problem.items(-ground.rows(problem.k)[0])
+    cap = problem.cap(items)
+    x, done, nodes = problem.source, False, 0.0
+    for _ in range(CHASE):
+        # The allowance for rounding grows with x: again, where it was too small. Half of it more, for our own rounding.
+        need = float(problem.margins[0]) - (problem.goal(prob, x)[0] - 0.5 * problem.rounding(x))
+        pool, done = kernel.open_pool(items, lo, hi), False
+        while not done and pool.numbers[2] < budget.nodes and not budget.late:
+            nodes = int(min(SLICE, budget.nodes - pool.numbers[2]))
+            pool, done = kernel.expand(pool, need, items, cap, budget.gap, nodes)
+        cost, w, nodes = (float(v) for v in pool.numbers[:3])
+        if math.isinf(cost):
+            break
+        x = ground.placed(source, pool.best_t[None], pool.best_choice[None], items.first, problem.lo[None], problem.hi[None])[0]
+        if problem.reached(x, prob):
+            return _scalar_plan(
+                problem, x, w, min(cost, float(pool.bound.min()), float(pool.numbers[3])), prob, done, int(nodes)
+            )
+    return _unreachable_scalar(problem, items, lo, hi, cap, done, int(nodes))
+
+
+def _scalar_plan(problem: LimitedProblem, x: Floats, w: float, bound: float, prob: float, done: bool, nodes: int) -> Plan:
+    # λ∇cost = (1 − p_k)·g at the answer
+    lam = float(problem.proba(x)[0][problem.rivals].sum()) / w if w > 0 else math.inf
+    if not problem.ground.discrete and w > 0:
+        worth = problem.certificate(x, lam, lam, np.zeros(0))
+        plan = problem.plan(x, lam, weight=lam, grad_norm=worth.grad_norm)
+        gap = min((worth.gap + problem.excess(x, prob)) / lam, plan.cost)
+        return replace(plan, bound=plan.cost - gap, gap=gap)
+    n_nodes = nodes if problem.ground.discrete else 0
+    plan = problem.plan(x, lam, weight=lam if w > 0 else 1.0, n_nodes=n_nodes, status=Status.EXACT if done else Status.STOPPED)
+    bound = min(bound, plan.cost)
+    return replace(plan, bound=bound, gap=plan.cost - bound)
+
+
+def _unreachable_scalar(problem: LimitedProblem, items: Any, lo: Floats, hi: Floats, cap: int, done: bool, nodes: int) -> Plan:
+    """Every feature as far as it goes: the largest gain, which is not enough."""
+    if not done:
+        return problem.nothing_found(nodes)
+    allowed = np.isfinite(items.oc)
+    state = np.zeros(len(items.g) + len(items.first) - 1, dtype=np.int64)
+    # A multiplier at which everything is at its largest gain.
+    far = np.abs(np.where(items.g > 0, hi, lo))
+    of_features = ((far + items.mu + items.step) / np.maximum(np.abs(items.g), 1e-300))[(items.g != 0) & np.isfinite(far)]
+    prices, differences = items.oc[allowed], np.abs(np.subtract.outer(items.og, items.og))
+    of_groups = prices.max(initial=0.0) / differences[differences > 1e-9].min(initial=math.inf)
+    w = 2 * max(1.0, float(of_features.max(initial=0.0)), float(of_groups))
+    t, choice, *_ = scalar.evaluate(w, items, lo, hi, state, allowed, cap)
+    x = problem.ground.placed(problem.source[None], t[None], choice[None], items.first, problem.lo[None], problem.hi[None])[0]
+    top = scalar.most(items, lo, hi, state, allowed, cap)
+    best = 1 / (1 + math.exp(min(float(problem.margins[0]) - top - problem.rounding(x), 700.0)))
+    n_nodes = nodes if problem.ground.discrete else 0
+    plan = problem.plan(x, 1 / w, weight=1 / w, status=Status.UNREACHABLE, n_nodes=n_nodes, best_bound=best)
+    return replace(plan, bound=plan.cost)
+
+
+def _unreachable(problem: LimitedProblem, x: Floats, at: Point, n_iter: int) -> Plan:
+    """The best probability within the limits, bounded by duality: −ln p ≥ D − λ·(the largest cost)."""
+    terms = problem.terms()
+    far = np.maximum(np.abs(terms.lo), np.abs(terms.hi))
+    best = 1.0
+    if np.isfinite(far).all():
+        largest = float(0.5 * far @ far + terms.mu @ far)
+        lower = (
+            0.5 * at.lam * float(at.t @ at.t) + at.weight * float(terms.mu @ np.abs(at.t)) + at.loss - at.gap - at.lam * largest
+        )
+        best = min(1.0, math.exp(-max(lower, 0.0)) * (1 + problem.rounding(x)))
+    worth = problem.certificate(x, at.lam, at.weight, at.nu)
+    plan = problem.plan(
+        x,
+        at.lam,
+        weight=at.weight,
+        grad_norm=worth.grad_norm,
+        gap=worth.gap,
+        n_iter=n_iter,
+        status=Status.UNREACHABLE,
+        best_bound=best,
+    )
+    return replace(plan, bound=plan.cost)
