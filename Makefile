@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 
-.PHONY: demo test lint format bench bench-compare docs clean
+.PHONY: demo test lint format bench bench-compare paper paper-full docs clean
 
 demo: $(VENV)/.demo
 	$(BIN)/python -m ifonly.demo
@@ -29,6 +29,12 @@ B ?= benchmarks/results/latest.json
 bench-compare: $(VENV)/.made
 	$(BIN)/python benchmarks/compare.py $(A) $(B)
 
+paper: $(VENV)/.paper
+	$(BIN)/python -m experiments.run
+
+paper-full: $(VENV)/.paper
+	$(BIN)/python -m experiments.run --full
+
 docs: $(VENV)/.docs
 	$(BIN)/python -m sphinx -W -b html docs docs/_build/html
 	@echo "docs/_build/html/index.html"
@@ -52,6 +58,11 @@ $(VENV)/.test: $(VENV)/.made pyproject.toml constraints.txt
 
 $(VENV)/.lint: $(VENV)/.test
 	$(PIP) --group lint
+	@touch $@
+
+$(VENV)/.paper: $(VENV)/.made pyproject.toml constraints.txt
+	$(PIP) --upgrade pip
+	$(PIP) --editable . --group paper
 	@touch $@
 
 $(VENV)/.docs: $(VENV)/.made pyproject.toml constraints.txt

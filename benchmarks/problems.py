@@ -4,7 +4,6 @@ Problems are made as in the paper's appendix A: of every five, four go to the le
 the second most probable with a larger λ.
 """
 
-import gzip
 import sys
 import warnings
 from dataclasses import dataclass
@@ -20,8 +19,8 @@ import ifonly
 
 HERE = Path(__file__).resolve().parent
 CACHE = HERE / ".cache"  # what takes longer than a second to train
-DATA = HERE.parents[1] / "shared" / "data"
 SEED = 0
+sys.path.append(str(HERE.parent))  # for `experiments`, which reads the data sets
 
 SHAPES = {"MNIST": (784, 10), "MNIST-100": (1568, 100), "RCV1": (47236, 51), "deep64": (8192, 16), "deep320": (131072, 16)}
 LAMS = {"deep64": (0.001, 0.006), "deep320": (0.001, 0.006)}  # farthest, second; λ of the paper's appendix A elsewhere
@@ -67,23 +66,25 @@ class Case:
 def load(name: str, binary: bool = False) -> Case:
     """The case of that name: K classes, or two groups of them."""
     title = f"{name} K=2" if binary else name
-    if not DATA.is_dir():
+    from experiments import datasets
+
+    if not any(folder.is_dir() for folder in datasets.folders()):
         print(f"note: {title} is synthetic (no ../shared/data here)", file=sys.stderr)
         return synthetic(title, *SHAPES[name], binary)
     if name.startswith("deep"):
-        stored = np.load(DATA / "deep" / f"deepfeat{name[4:]}{'-binary' * binary}.npz")
-        sources = np.load(DATA / "deep" / f"deepfeat{name[4:]}-sources.npz")["X"]
+        stored = np.load(datasets.find("deep", f"deepfeat{name[4:]}{'-binary' * binary}.npz"))
+        sources = np.load(datasets.find("deep", f"deepfeat{name[4:]}-sources.npz"))["X"]
         return Case(title, ifonly.Model(stored["A"], stored["b"]), sources)
     if name == "RCV1":
-        X, y, half = _rcv1()
+        X, y, train = datasets.rcv1_rows()
         options = {"C": 10, "max_iter": 200, "tol": 1e-3}
-        train = half == 0
         labels = np.unique(y[train], return_inverse=True)[1]
         return Case(title, _trained(title, X[train], labels > 25 if binary else labels, options), X)
     if name == "MNIST" and not binary:
-        stored = np.load(DATA / "models" / "mnist.npz")
-        return Case(title, ifonly.Model(stored["A"], stored["b"]), _mnist()[0], 1 / 255)
-    images, labels = _mnist() if name == "MNIST" else _pairs()
+        stored = np.load(datasets.find("models", "mnist.npz"))
+        return Case(title, ifonly.Model(stored["A"], stored["b"]), datasets.mnist().train.X, 1 / 255)
+    digits = datasets.mnist().train
+    images, labels = digits if name == "MNIST" else datasets.side_by_side(digits, PAIRS[0], SEED)
     some = np.arange(len(labels)) % PAIRS[0] < PAIRS[1]
     classes = labels % 2 if binary else labels  # even against odd
     return Case(title, _trained(title, images[some] / 255, classes[some], {"max_iter": 50}), images, 1 / 255)
@@ -113,30 +114,3 @@ def _trained(title: str, X: np.ndarray, y: np.ndarray, options: dict) -> ifonly.
         np.savez(file, A=A, b=b)
     stored = np.load(file)
     return ifonly.Model(stored["A"], stored["b"])
-
-
-@cache
-def _mnist() -> tuple[np.ndarray, np.ndarray]:
-    images, labels = (
-        np.frombuffer(gzip.decompress((DATA / "mnist" / f"train-{kind}-ubyte.gz").read_bytes()), np.uint8, offset=offset)
-        for kind, offset in (("images-idx3", 16), ("labels-idx1", 8))
-    )
-    return images.reshape(-1, 784), labels
-
-
-@cache
-def _pairs() -> tuple[np.ndarray, np.ndarray]:
-    """MNIST-100, appendix D: two digits side by side, 28×56, of class 10i + j."""
-    images, labels = _mnist()
-    rng = np.random.default_rng(SEED)
-    of = [np.flatnonzero(labels == digit) for digit in range(10)]
-    classes = np.repeat(np.arange(100), PAIRS[0])
-    left, right = (images[[rng.choice(of[d]) for d in digits]].reshape(-1, 28, 28) for digits in divmod(classes, 10))
-    return np.concatenate([left, right], axis=2).reshape(-1, 1568), classes
-
-
-@cache
-def _rcv1() -> tuple[sparse.csr_array, np.ndarray, np.ndarray]:
-    stored = np.load(DATA / "rcv1" / "rcv1_multiclass.npz")
-    parts = stored["data"].astype(np.float64), stored["indices"].astype(np.int32), stored["indptr"]
-    return sparse.csr_array(parts, shape=tuple(stored["shape"])), stored["y"], stored["half"]

@@ -37,6 +37,7 @@ PUBLIC = [
     "UnsupportedModelError",
     "as_model",
     "invert",
+    "load",
     "path",
     "phi",
 ]
@@ -115,10 +116,11 @@ cf.verify(), cf.x, repr(cf), ifonly.path(model, [2.0, 0.0], 1).x
 # ---- which way imports point ----
 
 LAYERS = [
-    {"errors", "numerics", "status", "progress"},
+    {"errors", "numerics", "status", "progress", "encoding", "tensors"},
+    {"formats", "encoding"},
     {"model"},
     {"adopt", "sources", "problem", "wish", "cost", "actions"},
-    {"solvers"},
+    {"solvers", "store"},
     {"kernels"},
     {"answer"},
     {"stream", "recourse"},

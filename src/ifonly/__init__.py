@@ -16,6 +16,7 @@ from ifonly.model import Model, Scaling
 from ifonly.problem import Certificate, Problem
 from ifonly.solvers.logistic import phi
 from ifonly.status import Status
+from ifonly.store import load
 
 __all__ = [
     "Actions",
@@ -34,6 +35,7 @@ __all__ = [
     "UnsupportedModelError",
     "as_model",
     "invert",
+    "load",
     "path",
     "phi",
 ]

@@ -3,11 +3,14 @@
 import operator
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ifonly.encoding import Column
 from ifonly.errors import InputError
 from ifonly.model import Model
 
@@ -16,7 +19,9 @@ __all__ = ["Actions", "Limits"]
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
-ON_GRID = 1e-9  # relative to the step: a bound this near to a grid point is one
+SAME = 1e-12  # relative to the terms of an equation: most have no solution in floating point that is exact
+ON_GRID = 1e-9  # relative to the step: a bound or a source this near to a grid point is one
+MOST_PARTS = 10**6  # of a unit, in a step: 0.1 is 1/10, and seven of it are 0.7, not 0.7000000000000001
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,9 +69,16 @@ class Actions:
         D = model.n_features
         lo, hi = _bounds(self.bounds, model)
         step = np.zeros(D)
-        step[_features(self.integer, model)] = 1.0
+        whole = (
+            _features(self.integer, model)
+            if self.integer is True
+            else [self.integer]
+            if isinstance(self.integer, str)
+            else self.integer
+        )
+        step[[_number_column(name, model, "integer", mapped=False)[0] for name in whole or ()]] = 1.0
         for key, value in (self.step or {}).items():
-            d = model.feature_index(key)
+            d, _ = _number_column(key, model, "step", mapped=False)
             if not (float(value) > 0 and np.isfinite(value)):
                 raise InputError(f"step of {model.feature_label(d)} must be a number > 0; got {value}")
             if step[d] and float(value) % 1 != 0:
@@ -77,8 +89,14 @@ class Actions:
         groups = _groups(self.one_of, model)
         for group in groups:
             step[group] = 1.0
+        if model.encoding is not None:
+            least, most, steps = model.encoding.limits()
+            lo, hi, step = np.maximum(lo, least), np.minimum(hi, most), np.where(steps > 0, steps, step)
+            groups += model.encoding.groups
         C, rest, equal = _linear(self.linear, model)
         frozen, increase, decrease = (_flags(value, model) for value in (self.frozen, self.increase, self.decrease))
+        falling, unknown = _turned(model)
+        increase, decrease = np.where(falling, decrease, increase), np.where(falling, increase, decrease) | unknown
         return Limits(model, lo, hi, frozen, increase, decrease, step, groups, C, rest, equal)
 
 
@@ -103,18 +121,53 @@ class Limits:
         """Whether any feature is a whole number, on a grid or one of a group."""
         return bool((self.step[~self.frozen] > 0).any())
 
+    @cached_property
+    def on_grid(self) -> Flags:
+        """The features of which the answer has multiples of a step."""
+        return (self.step > 0) & ~self.frozen
+
+    @cached_property
+    def _parts(self) -> tuple[Floats, Floats]:
+        """The steps of these features as fractions: numerators, denominators."""
+        ratios = [Fraction(step).limit_denominator(MOST_PARTS) for step in self.step[self.on_grid].tolist()]
+        exact = [float(r) == step for r, step in zip(ratios, self.step[self.on_grid].tolist(), strict=True)]
+        up = np.where(exact, [float(r.numerator) for r in ratios], self.step[self.on_grid])
+        return up, np.where(exact, [float(r.denominator) for r in ratios], 1.0)
+
+    def multiples(self, n: Floats) -> Floats:
+        """``n`` steps, for the features on a grid."""
+        up, down = self._parts
+        return n * up / down
+
+    def nearest(self, X: Floats) -> Floats:
+        """Every feature on a grid at the grid point nearest to it."""
+        if not self.on_grid.any():
+            return X
+        X = X.copy()
+        X[..., self.on_grid] = self.multiples(np.rint(X[..., self.on_grid] / self.step[self.on_grid]))
+        return X
+
+    def snapped(self, X: Floats, source: Floats) -> Floats:
+        """`nearest`, but the source's own value where that is the grid point up to rounding."""
+        nearest = self.nearest(X)
+        return np.where(np.abs(source - nearest) <= ON_GRID * np.where(self.on_grid, self.step, 0.0), source, nearest)
+
+    def must_move(self, X: Floats, lo: Floats, hi: Floats) -> Flags:
+        """Which features of the sources (N, D) cannot stay as they are."""
+        return (lo > X) | (hi < X) | (self.snapped(X, X) != X)
+
     def around(self, X: Floats) -> tuple[Floats, Floats, dict[int, str]]:
         """The least and largest value of each feature for each source (N, D), and what is contradictory about some rows."""
         lo, hi = np.broadcast_to(self.lo, X.shape).copy(), np.broadcast_to(self.hi, X.shape).copy()
         outside = (lo > X) | (hi < X)
         np.maximum(lo, X, out=lo, where=np.broadcast_to(self.increase, X.shape))
         np.minimum(hi, X, out=hi, where=np.broadcast_to(self.decrease, X.shape))
-        on_grid = (self.step > 0) & ~self.frozen
+        on_grid = self.on_grid
         if on_grid.any():
             step = self.step[on_grid]
             low, high = lo[:, on_grid], hi[:, on_grid]
-            lo[:, on_grid] = np.maximum(low, np.ceil(low / step - ON_GRID) * step)
-            hi[:, on_grid] = np.minimum(high, np.floor(high / step + ON_GRID) * step)
+            lo[:, on_grid] = np.maximum(low, self.multiples(np.ceil(low / step - ON_GRID)))
+            hi[:, on_grid] = np.minimum(high, self.multiples(np.floor(high / step + ON_GRID)))
         wrong: dict[int, str] = {}
         label = self.model.feature_label
         for n, d in np.argwhere(outside & self.frozen):
@@ -129,6 +182,9 @@ class Limits:
             for n in np.flatnonzero(odd):
                 wrong.setdefault(int(n), f"the group {names} must have one 1 and zeros; the source has {of[n].tolist()}")
             lo[:, group], hi[:, group] = np.maximum(lo[:, group], 0.0), np.minimum(hi[:, group], 1.0)
+            one, zero = hi[:, group] >= 1, lo[:, group] <= 0
+            for n in np.flatnonzero(~(one & (zero.sum(axis=1, keepdims=True) - zero == len(group) - 1)).any(axis=1)):
+                wrong.setdefault(int(n), f"the group {names} must have one 1 and zeros; its bounds allow no such choice")
         with np.errstate(invalid="ignore"):
             empty = lo > hi
         for n, d in np.argwhere(empty):
@@ -138,14 +194,9 @@ class Limits:
             wrong.setdefault(int(n), f"{label(d)} is {X[n, d]:g}{only}: there is no value for it in {bounds}")
         return lo, hi, wrong
 
-    def placed(self, X: Floats, lo: Floats, hi: Floats) -> Floats:
+    def placed(self, X: Floats, source: Floats, lo: Floats, hi: Floats) -> Floats:
         """Answers with every grid feature on its grid and everything in its bounds, exactly."""
-        on_grid = (self.step > 0) & ~self.frozen
-        if on_grid.any():
-            step = self.step[on_grid]
-            X = X.copy()
-            X[..., on_grid] = np.rint(X[..., on_grid] / step) * step
-        return np.minimum(np.maximum(X, lo), hi) + 0.0  # no −0.0
+        return np.minimum(np.maximum(self.snapped(X, source), lo), hi) + 0.0  # no −0.0
 
     def broken(self, source: Floats, x: Floats) -> str | None:
         """The first limit that x breaks, in words; exact comparisons."""
@@ -155,9 +206,7 @@ class Limits:
         label = self.model.feature_label
         for d in np.flatnonzero(~((x >= lo[0]) & (x <= hi[0])))[:1]:
             return f"{label(d)} is {x[d]!r}, outside [{lo[0, d]!r}, {hi[0, d]!r}]"
-        on_grid = (self.step > 0) & ~self.frozen
-        off = on_grid & (x != np.minimum(np.maximum(np.rint(x / np.where(on_grid, self.step, 1.0)) * self.step, lo[0]), hi[0]))
-        for d in np.flatnonzero(off)[:1]:
+        for d in np.flatnonzero(x != self.placed(x, source, lo[0], hi[0]))[:1]:
             return f"{label(d)} is {x[d]!r}, no multiple of {self.step[d]:g}"
         for group in self.groups:
             if sorted(x[group].tolist()) != [0.0] * (len(group) - 1) + [1.0]:
@@ -165,10 +214,9 @@ class Limits:
         for i, (row, rest) in enumerate(zip(self.C, self.rest, strict=True)):
             used = np.flatnonzero(row)
             value = float(row[used] @ x[used])
-            if value > rest and not (
-                self.equal[i] and value <= rest + 1e-12 * (np.abs(row[used]) @ np.abs(x[used]) + abs(rest))
-            ):
-                return f"rule {i + 1} is broken: {value!r} > {rest!r}"
+            size = float(np.abs(row[used]) @ np.abs(x[used]) + abs(rest))
+            if abs(value - rest) > SAME * size if self.equal[i] else value > rest:
+                return f"rule {i + 1} is broken: {value!r} {'≠' if self.equal[i] else '>'} {rest!r}"
         return None
 
 
@@ -179,10 +227,41 @@ def _features(value: Any, model: Model) -> list[int]:
     if value is None or value is False:
         return []
     if isinstance(value, (str, int, np.integer)):
-        return [model.feature_index(value)]
+        value = [value]
     if not isinstance(value, Iterable):
         raise InputError(f"features are given as names or numbers; got {value!r}")
-    return [model.feature_index(v.item() if isinstance(v, np.generic) else v) for v in value]
+    return [d for v in value for d in _coordinates(v.item() if isinstance(v, np.generic) else v, model)]
+
+
+def _coordinates(name: Any, model: Model) -> list[int]:
+    """The features that belong to a name: one, or all values of a category."""
+    column = None if model.encoding is None else model.encoding.find(name)
+    return [model.feature_index(name)] if column is None else column.coordinates.tolist()
+
+
+def _number_column(name: Any, model: Model, what: str, *, mapped: bool) -> tuple[int, Column | None]:
+    """The feature of a column of numbers, and the column where it has more to say (is ordinal, or mapped)."""
+    column = None if model.encoding is None else model.encoding.find(name)
+    if column is None:
+        return model.feature_index(name), None
+    if column.kind == "category":
+        raise InputError(
+            f"{what}: {name} is a category, one of {list(column.levels)}; to rule one out, freeze {column.labels[0]!r}"
+        )
+    if (column.maps or column.kind == "ordinal") and not mapped:
+        how = "is ordinal" if column.kind == "ordinal" else f"passes {column.maps[-1].name}"
+        raise InputError(f"{what}: {name} {how}, so that its steps are uneven where the classifier sees them; leave it out")
+    return column.first, column
+
+
+def _turned(model: Model) -> tuple[Flags, Flags]:
+    """The features that fall where the user's number rises, and those for unknown categories, which no answer may have."""
+    falling, unknown = np.zeros((2, model.n_features), dtype=bool)
+    for column in getattr(model.encoding, "columns", ()):
+        falling[column.coordinates] = not column.rising
+        if column.unknown:
+            unknown[column.coordinates[-1]] = True
+    return falling, unknown
 
 
 def _flags(value: Any, model: Model) -> Flags:
@@ -196,14 +275,14 @@ def _bounds(value: Any, model: Model) -> tuple[Floats, Floats]:
     lo, hi = np.full(D, -np.inf), np.full(D, np.inf)
     if value is None:
         return lo, hi
-    pairs: Iterable[tuple[int, Any]]
+    pairs: Iterable[tuple[tuple[int, Column | None], Any]]
     if isinstance(value, Mapping):
-        pairs = [(model.feature_index(key), pair) for key, pair in value.items()]
+        pairs = [(_number_column(key, model, "bounds", mapped=True), pair) for key, pair in value.items()]
     else:
-        pairs = [(d, value) for d in range(D)]
-    for d, pair in pairs:
+        pairs = [((d, None), value) for d in range(D)]
+    for (d, column), pair in pairs:
         try:
-            low, high = pair
+            low, high = pair if column is None else _mapped(column, pair)
             lo[d] = -np.inf if low is None else float(low)
             hi[d] = np.inf if high is None else float(high)
         except (TypeError, ValueError):
@@ -213,10 +292,22 @@ def _bounds(value: Any, model: Model) -> tuple[Floats, Floats]:
     return lo, hi
 
 
+def _mapped(column: Column, pair: Any) -> tuple[Any, Any]:
+    """Bounds of a column where the classifier sees it."""
+    low, high = pair
+    if column.kind == "ordinal":
+        low, high = (None if v is None else column.levels.index(v) for v in (low, high))
+        return low, high
+    ends = [None if v is None else float(column.forward(np.array([float(v)]))[0]) for v in (low, high)]
+    return (ends[0], ends[1]) if column.rising else (ends[1], ends[0])
+
+
 def _groups(value: Any, model: Model) -> tuple[NDArray[np.intp], ...]:
     if isinstance(value, Mapping):
         value = list(value.values())
-    value = list(value)
+    value = [value] if isinstance(value, str) else list(value)
+    if model.encoding is not None:  # categories are groups as they are
+        value = [group for group in value if not isinstance(group, str) or model.encoding.find(group) is None]
     if value and isinstance(value[0], (str, int, np.integer)):
         value = [value]
     groups, seen = [], set()
@@ -243,7 +334,7 @@ def _linear(rules: Any, model: Model) -> tuple[Floats, Floats, Flags]:
             turn = _SENSES[sense]
             row = np.zeros(model.n_features)
             for key, number in coefficients.items():
-                row[model.feature_index(key)] += float(number)
+                row[_number_column(key, model, "linear", mapped=False)[0]] += float(number)
             number = float(value)
         except (TypeError, KeyError, ValueError, AttributeError) as error:
             if isinstance(error, InputError):

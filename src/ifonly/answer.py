@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ifonly.errors import CertificateError, InputError
 from ifonly.kernels import Rows
 from ifonly.model import Model
-from ifonly.numerics import EPS, summation_error
+from ifonly.numerics import EPS, softmax, summation_error
 from ifonly.problem import Certificate, Problem
 from ifonly.solvers import limited
 from ifonly.solvers.classproblem import ClassProblem, Solution
@@ -39,7 +39,8 @@ class Counterfactual:
     Attributes
     ----------
     x : ndarray of shape (D,)
-        The answer, in the units the user's model takes.
+        The answer, in the units the user's model takes. Where the source was a tensor of PyTorch or JAX, ``x``, ``delta`` and
+        ``source`` are tensors of its kind, on its device, rounded to its precision.
     delta : ndarray of shape (D,)
         What changed: ``x − source``, in the same units.
     source : ndarray of shape (D,)
@@ -130,19 +131,28 @@ class Counterfactual:
         return cls.of(plan.solution, ground.model, sources, k, prob=prob, row=row, made=plan.x, within=within)
 
     @property
-    def source(self) -> Floats:
+    def source(self) -> Any:
         """The input it is the answer for, (D,)."""
-        return self.sources.dense(self.row)
+        return self.sources.given(self._source, self.row)
 
     @cached_property
-    def delta(self) -> Floats:
+    def delta(self) -> Any:
         """What changed, (D,)."""
-        return self.x - self.source
+        return self.x - self.source if self.model.encoding is None else self._x - self._source
 
     @cached_property
-    def x(self) -> Floats:
+    def x(self) -> Any:
         """The answer, (D,)."""
+        return self.sources.given(self._x, self.row)
+
+    @cached_property
+    def _x(self) -> Floats:
+        """``x`` in float64, whatever the source was."""
         return self.sources.moved(self.row, self.coef) if self.made is None else self.made
+
+    @property
+    def _source(self) -> Floats:
+        return self.sources.dense(self.row)
 
     @property
     def gap(self) -> float:
@@ -164,7 +174,7 @@ class Counterfactual:
     @property
     def n_changes(self) -> int:
         """How many features differ from the source (a group of one-hot columns is one)."""
-        moved = self.x != self.source
+        moved = self._x != self._source
         if self.within is None:
             return int(moved.sum())
         groups = self.within.ground.limits.groups
@@ -175,11 +185,11 @@ class Counterfactual:
         """Where the probability is out of reach: the limits in the way, the worst first."""
         if self.within is None or self.status is not Status.UNREACHABLE:
             return ()
-        return self._limited().blocking(self.x)
+        return self._limited().blocking(self._x)
 
     def _limited(self) -> LimitedProblem:
         assert self.within is not None
-        return LimitedProblem(self.within.ground, self.source, self.model.class_index(self.target))
+        return LimitedProblem(self.within.ground, self._source, self.model.class_index(self.target))
 
     @property
     def message(self) -> str:
@@ -206,10 +216,10 @@ class Counterfactual:
             raise CertificateError("there is no answer to verify: the source is not a finite input")
         if self.within is not None:
             return self._verify_within()
-        if np.isinf(self.lam) and self.delta.any():
+        if np.isinf(self.lam) and (self._x != self._source).any():
             raise CertificateError("the answer claims to be the source itself, but x differs from it")
         scaling = self.model.scaling
-        source, x = (v if scaling is None else scaling(v) for v in (self.source, self.x))
+        source, x = (v if scaling is None else scaling(v) for v in (self._source, self._x))
         problem = Problem(self.model, source, self.target, self.lam if np.isfinite(self.lam) else 1.0)
         found = problem.certificate(x)
         p = float(found.proba[problem.k])
@@ -233,38 +243,41 @@ class Counterfactual:
         The bound of a search over whole numbers, categories or few changes is not searched for again.
         """
         assert self.within is not None
-        if not np.isfinite(self.x).all():
+        if not np.isfinite(self._x).all():
             raise CertificateError("there is no answer to verify: the search was stopped before it found one")
         ground, problem = self.within.ground, self._limited()
-        broken = ground.limits.broken(self.source, self.x)
+        broken = ground.limits.broken(self._source, self._x)
         if broken is not None:
             raise CertificateError(f"a limit is broken: {broken}")
         if ground.max_changes is not None and self.n_changes > ground.max_changes:
             raise CertificateError(f"{self.n_changes} features change; at most {ground.max_changes} may")
-        distance, cost = problem.cost_of(self.x)
-        proba, loss = problem.proba(self.x)
+        distance, cost = problem.cost_of(self._x)
+        proba, loss = problem.proba(self._x)
         p = float(proba[problem.k])
         if self.prob is not None and self.status in (Status.EXACT, Status.CONVERGED, Status.STOPPED) and p < self.prob:
             raise CertificateError(f"p(target) is {p!r}, below the {self.prob!r} that was asked for")
         lam = self.lam if np.isfinite(self.lam) else 1.0
         weight = 1.0 if self.prob is None else lam
         objective = 0.5 * lam * distance**2 + weight * (cost - 0.5 * distance**2) + loss if np.isfinite(self.lam) else loss
-        rounding = problem.rounding(self.x)
+        rounding = problem.rounding(self._x)
         _check("p(target)", self._p_target, p, rounding + VERIFY_TOL)
         _check("distance", self.distance, distance, VERIFY_TOL * (self.distance + 1))
         _check("cost", self.cost, cost, VERIFY_TOL * (self.cost + 1))
         _check("objective", self.objective, objective, rounding + VERIFY_TOL * (1 + abs(self.objective)))
         if ground.discrete:
             return Certificate(objective, proba, distance, float("nan"), rounding, rounding, self.gap, float("nan"))
-        worth = problem.certificate(self.x, lam, weight, self.within.nu)
+        worth = problem.certificate(self._x, lam, weight, self.within.nu)
         judged = np.isfinite(self.lam) and self.status is not Status.UNREACHABLE
         if judged and worth.norm > self.grad_norm + worth.rounding:
             raise CertificateError(f"‖∂E(x)‖ is {worth.norm:.3g}; the answer claims at most {self.grad_norm:.3g}")
         return Certificate(objective, proba, distance, worth.norm, rounding, worth.rounding, worth.gap, worth.grad_norm / lam)
 
     def to_frame(self) -> Any:
-        """A one-row pandas frame of ``x`` with the features' names."""
-        return _frame(self.x[None], self.sources, None)
+        """A one-row frame of ``x`` with the features' names."""
+        if self.sources.own is not None:
+            found = self.sources.given(self._x[None], [self.row])
+            return found if hasattr(found, "columns") else _frame(found, self.sources, None)
+        return _frame(self._x[None], self.sources, None)
 
     def __repr__(self) -> str:
         if self.status is Status.INVALID:
@@ -272,7 +285,7 @@ class Counterfactual:
         if not np.isfinite(self.proba).all():
             return f"Counterfactual towards {self.target!r}\n  status       {self.status.name}: {self.message}"
         p = self._p_target
-        before = float(self.model.predict_proba(self.source)[self.model.class_index(self.target)])
+        before = float(softmax(self.model.scores(self._source))[self.model.class_index(self.target)])
         return (
             f"Counterfactual towards {self.target!r}\n"
             f"  p(target)    {before:.4g} → {p:.6g}\n"
@@ -358,22 +371,34 @@ class _Answers:
     def _source_row(self, i: int) -> int:
         return i
 
+    def _source_rows(self) -> Any:
+        return [self._source_row(i) for i in range(len(self))] if self.sources.own is not None else None
+
     @cached_property
-    def x(self) -> np.ndarray:
+    def x(self) -> Any:
         """The answers, (N, D)."""
+        return self.sources.given(self._x, self._source_rows())
+
+    @cached_property
+    def _x(self) -> np.ndarray:
+        """``x`` as an array, whatever the sources were."""
         if self.made is not None:
             return self.made[: len(self)]
         change = self.coef @ self.model.rows
-        return self.source + (change if self.model.scaling is None else change * self.model.scaling.scale)
+        return self._source + (change if self.model.scaling is None else change * self.model.scaling.scale)
 
     @cached_property
-    def delta(self) -> Floats:
+    def delta(self) -> Any:
         """What changed, (N, D)."""
-        return self.x - self.source
+        return self.x - self.source if self.model.encoding is None else self._x - self._source
 
     @property
-    def source(self) -> Floats:
+    def source(self) -> Any:
         """The inputs, (N, D); of a path the one input, (D,)."""
+        return self.sources.given(self._source, None if self._source.ndim == 1 else self._source_rows())
+
+    @property
+    def _source(self) -> Floats:
         return self.sources.table()
 
     @property
@@ -459,8 +484,7 @@ class Counterfactuals(_Answers):
         return i // self.per_source
 
     @property
-    def source(self) -> Floats:
-        """The inputs, (N, D)."""
+    def _source(self) -> Floats:
         table = self.sources.table()
         return table if self.per_source == 1 else np.repeat(table, self.per_source, axis=0)
 
@@ -474,8 +498,10 @@ class Counterfactuals(_Answers):
         return [cf.verify() for cf in self if cf.status is not Status.INVALID]
 
     def to_frame(self) -> Any:
-        """A pandas frame of ``x`` with the features' names and the source frame's index."""
-        return _frame(self.x, self.sources, self.sources.index)
+        """A frame of ``x`` with the features' names and the source frame's index."""
+        if self.sources.own is not None and hasattr(self.x, "columns"):
+            return self.x
+        return _frame(self._x, self.sources, self.sources.index)
 
     def __repr__(self) -> str:
         if (self.status == Status.INVALID).all():
@@ -501,8 +527,7 @@ class Path(_Answers):
         return self.model.label(self.problem.k)
 
     @property
-    def source(self) -> Floats:
-        """The input, (D,)."""
+    def _source(self) -> Floats:
         return self.sources.dense(0)
 
     def _source_row(self, i: int) -> int:

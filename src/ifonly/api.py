@@ -37,6 +37,7 @@ def invert(
     *,
     lam: ArrayLike | None = None,
     prob: ArrayLike | None = None,
+    margin: float | None = None,
     tol: float | None = None,
     start: ArrayLike | Literal["source"] | None = None,
     max_iter: int = MAX_ITER,
@@ -74,6 +75,9 @@ def invert(
         The probability to reach. The answer satisfies ``p_target ≥ prob`` as the estimator itself evaluates it, to the
         last bit; for ``prob ≥ 0.5`` it is therefore predicted as the target. If no input reaches it, the status is
         UNREACHABLE and the answer the best there is.
+    margin : float ≥ 0
+        Instead of a probability: how far the target's score has to be ahead of every other; 0 is just ahead. For models without
+        probabilities (``LinearSVC``) it is the only question, and 0 the default.
     tol : float, optional
         Stop at ``‖∇E‖ ≤ tol``. By default the answer is exact to working precision, which costs one iteration more.
         With ``prob`` it only decides the status.
@@ -129,21 +133,27 @@ def invert(
 
     """
     model = as_model(model)
-    if lam is not None and prob is not None:
-        raise InputError("give one of lam and prob, not both")
-    if prob is None and lam is None:
+    given = [name for name, value in (("lam", lam), ("prob", prob), ("margin", margin)) if value is not None]
+    if len(given) > 1:
+        raise InputError(f"give one of {' and '.join(given)}, not both")
+    if model.hard and not given:
+        margin = 0.0
+    elif model.hard and margin is None:
+        raise InputError(f"{given[0]} needs probabilities, and this model has only scores; give margin")
+    elif not given:
         prob = FLIP
     if start is not None and lam is None:
         raise InputError("start goes with lam; with prob the search finds its own starts")
     _check_stopping(tol, max_iter)
-    if cost is not None or actions is not None or max_changes is not None or n is not None:
-        if isinstance(cost, Cost) and actions is None and max_changes is None and n is None and cost.plain:
+    bound = model.encoding is not None and not model.encoding.plain  # its own columns have limits: categories, ranges
+    if bound or any(v is not None for v in (cost, actions, max_changes, n, margin)):
+        if isinstance(cost, Cost) and cost.plain and not bound and all(v is None for v in (actions, max_changes, n, margin)):
             model = measured(model, cost)
         else:
             if start is not None:
                 raise InputError("start is for problems without limits; with a cost, actions or max_changes leave it out")
             fast = {"auto": None, "reference": False, "cpu": True}[backend]
-            ground = ground_for(model, cost, actions, max_changes, fast=fast)
+            ground = ground_for(model, cost, actions, max_changes, margin, fast=fast)
             budget = Budget(gap, node_limit or MAX_NODES, seconds(time_limit))
             if n is not None:
                 return _invert_diverse(ground, x, target, lam, prob, n, budget, tol)
@@ -263,6 +273,8 @@ def path(
 
     """
     model = as_model(model)
+    if model.hard:
+        raise InputError("path needs probabilities, and this model has only scores; see invert(..., margin=)")
     _check_stopping(tol, max_iter)
     try:
         values = DEFAULT_LAMS if lams is None else np.array(lams, dtype=np.float64).ravel()
@@ -270,7 +282,8 @@ def path(
         raise InputError(f"lams must be one or more numbers > 0; got {lams}") from None
     if not (values.size and np.isfinite(values).all() and (values > 0).all()):
         raise InputError(f"lams must be one or more numbers > 0; got {lams}")
-    if isinstance(cost, Cost) and actions is None and max_changes is None and cost.plain:
+    bound = model.encoding is not None and not model.encoding.plain
+    if isinstance(cost, Cost) and actions is None and max_changes is None and cost.plain and not bound:
         model, cost = measured(model, cost), None
     sources = Sources.read(model, x)
     if not sources.single:
@@ -278,7 +291,7 @@ def path(
     k = target_index(model, target)
     if k == ALL:
         raise InputError('path is towards one class; got target "all"')
-    if cost is not None or actions is not None or max_changes is not None:
+    if bound or cost is not None or actions is not None or max_changes is not None:
         ground = ground_for(model, cost, actions, max_changes)
         return path_within(ground, sources, k, values, Budget(), tol)
     z, sizes = sources.project_one()

@@ -158,7 +158,11 @@ def _per_feature(value: Any, model: Model, name: str, other: float) -> Floats:
     if isinstance(value, Mapping):
         out = np.full(D, other)
         for key, number in value.items():
-            out[model.feature_index(key)] = float(number)
+            column = None if model.encoding is None else model.encoding.find(key)
+            if column is not None and column.kind == "category":  # switching from one value to another costs this much
+                out[column.coordinates] = float(number) / (np.sqrt(2) if name == "scale" else 1.0)
+            else:
+                out[model.feature_index(key)] = float(number)
         return out
     numbers = _numbers(value, name)
     if numbers.ndim == 0:

@@ -12,16 +12,21 @@ A softmax sees only differences of logits, so the solvers work with the rivals o
 matrix Ḡ of their inner products (`Model.rival_gram`), which is all they ever need to know of the D features.
 """
 
+import os
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ifonly.encoding import Documents, Encoding
 from ifonly.errors import InputError
+from ifonly.formats import CONTAINERS, labels_to, pack
 from ifonly.numerics import EPS, log_sum_exp, norms, softmax
+from ifonly.tensors import plain
 
 __all__ = ["Model", "Scaling"]
 
@@ -99,6 +104,11 @@ class Model:
     scaling : Scaling, optional
         Set by :func:`ifonly.as_model` for a pipeline with a scaler: sources and answers are then in the units before
         it, while ``A``, ``b``, distances and the calculus below are in the space the classifier sees.
+    encoding : Encoding or Documents, optional
+        Set by :func:`ifonly.as_model` for a pipeline whose columns are not all plain numbers: sources and answers are then the
+        user's own rows, and the features of ``A`` their coordinates (``job=skilled``).
+    hard : bool
+        Whether there are only scores, no probabilities: then :func:`ifonly.invert` takes ``margin``.
 
     Examples
     --------
@@ -118,6 +128,8 @@ class Model:
         feature_names: Sequence[str] | None = None,
         *,
         scaling: Scaling | None = None,
+        encoding: Encoding | Documents | None = None,
+        hard: bool = False,
     ) -> None:
         self.A = _read_only(A, "A", ndim=2)
         self.b = _read_only(b, "b", ndim=1)
@@ -144,6 +156,8 @@ class Model:
             raise InputError(f"feature_names must be distinct; got {sorted({n for n in names if names.count(n) > 1})} twice")
         self.feature_names = names
         self.scaling = scaling
+        self.encoding = encoding
+        self.hard = hard
         self._per_target: dict[tuple[str, int], Any] = {}
 
     @classmethod
@@ -155,6 +169,8 @@ class Model:
         feature_names: Sequence[str] | None = None,
         *,
         scaling: Scaling | None = None,
+        encoding: Encoding | Documents | None = None,
+        hard: bool = False,
     ) -> "Model":
         """A logistic regression with one weight vector, as in section 4 of the paper.
 
@@ -165,7 +181,7 @@ class Model:
         if weights.ndim != 1:
             raise InputError(f"w must be one vector of D weights; got an array of shape {weights.shape}")
         rows = np.stack([np.zeros_like(weights), weights])
-        return cls(rows, [0.0, w0], classes, feature_names, scaling=scaling)
+        return cls(rows, [0.0, w0], classes, feature_names, scaling=scaling, encoding=encoding, hard=hard)
 
     # ---- what everybody asks of a classifier (in the user's units) ----
 
@@ -181,10 +197,22 @@ class Model:
 
     def logits(self, X: Any) -> Floats:
         """``A x + b`` for one row or many."""
-        return self._scaled(X) @ self.A.T + self.b
+        single = self.encoding is not None and self.encoding.single(X)
+        z = self.scores(self.coordinates(X))
+        return z[0] if single else z
+
+    def coordinates(self, X: Any) -> Any:
+        """The user's rows as numbers, one per column of ``A``."""
+        return self.aligned(X) if self.encoding is None else self.encoding.read(X)
+
+    def scores(self, V: Any) -> Floats:
+        """``A x + b`` from :meth:`coordinates`, one row or many."""
+        return self._scaled(V) @ self.A.T + self.b
 
     def predict_proba(self, X: Any) -> Floats:
         """Probabilities of all K classes, for one row or many."""
+        if self.hard:
+            raise InputError("this model has scores but no probabilities; see logits and predict")
         return softmax(self.logits(X))
 
     def predict(self, X: Any) -> Any:
@@ -192,9 +220,8 @@ class Model:
         return self.classes[self.logits(X).argmax(axis=-1)]
 
     def _scaled(self, X: Any) -> Any:
-        X = self.aligned(X)
         if not hasattr(X, "tocsr"):
-            X = np.asarray(X, dtype=np.float64)
+            X = np.asarray(plain(X), dtype=np.float64)
         self.check_width(X)
         return X if self.scaling is None else self.scaling(X)
 
@@ -435,6 +462,35 @@ class Model:
 
     # ---- a value like any other ----
 
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model to a file, from which :func:`ifonly.load` reads it back to the last bit.
+
+        Parameters
+        ----------
+        path : path
+            Ending in ``.npz``, ``.safetensors`` or ``.json``; a file that is there is replaced. The format is documented in
+            ``ifonly.formats``, has a version, and holds no code.
+
+        """
+        path = Path(path)
+        if path.suffix.lower() not in CONTAINERS:
+            raise InputError(f"a model is saved as {', '.join(CONTAINERS)}; got {str(path)!r}")
+        arrays: dict[str, np.ndarray] = {"A": self.A, "b": self.b}
+        if self.scaling is not None:
+            assert self.scaling.rough is not None
+            arrays |= {"shift": self.scaling.shift, "scale": self.scaling.scale, "rough": self.scaling.rough}
+        extra: dict[str, Any] = {}
+        if self.encoding is not None:
+            to_dict = getattr(self.encoding, "to_dict", None)
+            if to_dict is None:
+                raise InputError(
+                    "a model of columns that are not all plain numbers cannot be saved; save its estimator with skops"
+                )
+            extra["encoding"] = to_dict()
+        names = None if self.feature_names is None else list(self.feature_names)
+        header = {"classes": labels_to(self.classes), "feature_names": names, "hard": self.hard, "extra": extra}
+        path.write_bytes(pack(path.suffix.lower(), arrays, header))
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Model):
             return NotImplemented
@@ -444,13 +500,15 @@ class Model:
             and self._index == other._index
             and self.feature_names == other.feature_names
             and self.scaling == other.scaling
+            and self.encoding == other.encoding
+            and self.hard == other.hard
         )
 
     def __hash__(self) -> int:
         return hash((self.A.shape, (self.b + 0.0).tobytes()))  # 0.0 and −0.0 are equal
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (self.A, self.b, self.classes, self.feature_names, self.scaling)
+        return _rebuild, (self.A, self.b, self.classes, self.feature_names, self.scaling, self.encoding, self.hard)
 
     def __repr__(self) -> str:
         labels = self.classes.tolist()
@@ -458,8 +516,16 @@ class Model:
         return f"Model(K={self.n_classes}, D={self.n_features}, classes={shown})"
 
 
-def _rebuild(A: Floats, b: Floats, classes: np.ndarray, names: tuple[str, ...] | None, scaling: Scaling | None) -> Model:
-    return Model(A, b, classes, names, scaling=scaling)
+def _rebuild(
+    A: Floats,
+    b: Floats,
+    classes: np.ndarray,
+    names: tuple[str, ...] | None,
+    scaling: Scaling | None,
+    encoding: Any = None,
+    hard: bool = False,
+) -> Model:
+    return Model(A, b, classes, names, scaling=scaling, encoding=encoding, hard=hard)
 
 
 def _frozen(array: Any) -> Any:
@@ -476,7 +542,7 @@ def _centred_gram(G: Floats) -> Floats:
 def _read_only(value: ArrayLike, name: str, ndim: int) -> Floats:
     """A C-contiguous float64 copy that nobody can change, checked for shape and finiteness."""
     try:
-        array = np.array(value, dtype=np.float64, order="C")
+        array = np.array(plain(value), dtype=np.float64, order="C")
     except (TypeError, ValueError) as error:
         raise InputError(f"{name} must be an array of numbers; got {type(value).__name__} ({error})") from None
     if array.ndim != ndim:

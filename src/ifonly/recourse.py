@@ -47,7 +47,13 @@ def measured(model: Model, cost: Cost) -> Model:
 
 
 def ground_for(
-    model: Model, cost: Cost | None, actions: Actions | None, max_changes: int | None, *, fast: bool | None = None
+    model: Model,
+    cost: Cost | None,
+    actions: Actions | None,
+    max_changes: int | None,
+    margin: float | None = None,
+    *,
+    fast: bool | None = None,
 ) -> Ground:
     """Model, cost and limits, checked; with the compiled search where it is worth loading (``fast=None``) or asked for."""
     if max_changes is not None and not (isinstance(max_changes, (int, np.integer)) and max_changes >= 0):
@@ -56,7 +62,9 @@ def ground_for(
         raise InputError(f"cost must be a Cost; got {type(cost).__name__}")
     if actions is not None and not isinstance(actions, Actions):
         raise InputError(f"actions must be Actions; got {type(actions).__name__}")
-    ground = Ground(model, cost, actions, max_changes)
+    if margin is not None and not 0 <= float(margin) < np.inf:
+        raise InputError(f"margin must be a number ≥ 0; got {margin}")
+    ground = Ground(model, cost, actions, max_changes, margin=None if margin is None else float(margin))
     if model.n_classes == 2 and ground.separable and (fast or (fast is None and ground.discrete)):
         try:
             from ifonly.kernels import limited as compiled
@@ -70,6 +78,8 @@ def _solve(
     ground: Ground, source: Floats, k: int, lam: float | None, prob: float | None, budget: Budget, tol: float | None
 ) -> Plan:
     problem = LimitedProblem(ground, source, k)
+    if ground.margin is not None:
+        return limited.ahead(problem, budget)
     if prob is not None:
         return limited.reach(problem, prob, budget)
     assert lam is not None
@@ -82,13 +92,13 @@ def _solve_row(
     """One source, for a class or the nearest other."""
     if k != NEAREST:
         return k, _solve(ground, source, k, lam, prob, budget, tol)
-    now = int(ground.model.logits(source).argmax())
+    now = int(ground.model.scores(source).argmax())
     plans = [(j, _solve(ground, source, j, lam, prob, budget, tol)) for j in range(ground.model.n_classes) if j != now]
 
     def rank(found: tuple[int, Plan]) -> tuple[bool, float]:
         plan = found[1]
         missed = plan.status in (Status.UNREACHABLE,) or not np.isfinite(plan.cost)
-        return missed, -float(plan.proba[found[0]]) if missed else plan.objective if prob is None else plan.cost
+        return missed, -float(plan.proba[found[0]]) if missed else plan.cost if lam is None else plan.objective
 
     return min(plans, key=rank)
 
@@ -154,11 +164,11 @@ def _solve_chunk(
     """Fill in the answers for some rows; a row that cannot be solved stays INVALID and NaN."""
     model = ground.model
     with np.errstate(invalid="ignore", over="ignore"):
-        left = np.asarray(np.isfinite(model.logits(X)).all(axis=1) & np.isfinite(X).all(axis=1))
+        left = np.asarray(np.isfinite(model.scores(X)).all(axis=1) & np.isfinite(X).all(axis=1))
     targets = wish.targets.copy()
     if model.n_classes == 2 and wish.prob is not None and ground.separable and len(X) > 1:
         near = (targets == NEAREST) & left
-        targets[near] = 1 - model.logits(X[near]).argmax(axis=1)
+        targets[near] = 1 - model.scores(X[near]).argmax(axis=1)
         for k in (0, 1):
             here = np.flatnonzero(left & (targets == k))
             if len(here):
@@ -199,10 +209,10 @@ def _reach_rows(
     except ImportError:
         return np.zeros(len(X), dtype=bool)
     model = ground.model
-    lo, hi, wrong = ground.limits.around(X)
+    lo, hi, wrong = ground.around(X)
     done = np.zeros(len(X), dtype=bool)
     done[list(wrong)] = True  # INVALID
-    z = model.logits(X)
+    z = model.scores(X)
     margins = z[:, 1 - k] - z[:, k]
     logit = needed_logit(prob, 2)
     todo = np.flatnonzero(~done & (margins > logit - ground.rounding(X, X, np.abs(margins))))
@@ -221,7 +231,7 @@ def _reach_rows(
         )
         cost, w, nodes, bound, ended = numbers.T
         x[todo] = ground.placed(X[todo], t, choice, items.first, lo[todo], hi[todo])
-        z = model.logits(x[todo])
+        z = model.scores(x[todo])
         there = z[:, 1 - k] - z[:, k] <= logit[todo] - ground.rounding(X[todo], x[todo], np.abs(margins[todo]))
         there &= np.isfinite(cost) & (w > 0) & np.isfinite(w)
         found = todo[there]
@@ -261,7 +271,7 @@ def _fill(
 ) -> None:
     """`LimitedProblem.plan` and `certificate` for many rows of a model with two classes."""
     model, c, mu = ground.model, ground.per_unit, ground.mu
-    z = model.logits(x)
+    z = model.scores(x)
     s = z[:, 1 - k] - z[:, k]
     others = np.exp(-np.logaddexp(0.0, -s))
     loss = np.logaddexp(0.0, s)
@@ -275,7 +285,7 @@ def _fill(
     if ground.discrete:
         bound = np.minimum(bound, cost)
         gap, norm = cost - bound, np.zeros(len(x))
-        rows.status[place] = np.where(ended > 0, Status.EXACT, Status.STOPPED)
+        rows.status[place] = np.where((ended > 0) & (gap <= limited.SETTLED * (1 + cost)), Status.EXACT, Status.STOPPED)
     else:
         lo, hi, _ = ground.limits.around(X)
         row = ground.rows(k)[0]
@@ -284,7 +294,7 @@ def _fill(
         a = np.where(x <= lo, -np.inf, np.where(t == 0.0, base - soft, base + soft * np.sign(t)))
         b = np.where(x >= hi, np.inf, np.where(t == 0.0, base + soft, base + soft * np.sign(t)))
         xi = np.where(a > 0, a, np.where(b < 0, b, 0.0))
-        margins = np.abs(model.logits(X)).max(axis=1)
+        margins = np.abs(model.scores(X)).max(axis=1)
         rounding = others * np.linalg.norm(row) * (2 * ground.rounding(X, x, margins) + 10 * np.finfo(float).eps)
         rounding += 4 * np.finfo(float).eps * lam * (np.sqrt(square) + np.linalg.norm(c * np.abs(X), axis=1))
         norm = np.sqrt(np.vecdot(xi, xi)) + rounding
@@ -324,7 +334,7 @@ def diverse(
         k, plan = _solve_row(here, source, k, lam, prob, replace(budget), tol)
         first = not heap and len(tried) == 1
         if first or (plan.status is not Status.UNREACHABLE and np.isfinite(plan.cost)):
-            value = plan.objective if prob is None else plan.cost
+            value = plan.cost if lam is None else plan.objective
             heapq.heappush(heap, (value, next(serial), frozen, k, plan, here))
 
     consider(frozen, ground, k)
@@ -354,7 +364,7 @@ def diverse(
 
 
 def _again(ground: Ground, actions: Actions) -> Ground:
-    return Ground(ground.model, ground.cost, actions, ground.max_changes, ground.kernel)
+    return Ground(ground.model, ground.cost, actions, ground.max_changes, ground.kernel, ground.margin)
 
 
 def _main_features(ground: Ground, source: Floats, plan: Plan) -> list[frozenset[int]]:

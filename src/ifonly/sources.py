@@ -1,4 +1,4 @@
-"""The rows a user brings: dense, sparse, or a pandas row or frame, one or many."""
+"""The rows a user brings: dense, sparse, a tensor, or a pandas row or frame, one or many."""
 
 import math
 import sys
@@ -9,9 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ifonly.encoding import Encoding, Table
 from ifonly.errors import InputError
 from ifonly.model import Model
 from ifonly.numerics import TINY_SQUARE, norms
+from ifonly.tensors import Like, like, plain
 
 __all__ = ["NOWHERE", "Sizes", "Sources"]
 
@@ -50,6 +52,10 @@ class Sources:
         Whether the user gave one row rather than a table of rows.
     index, columns : sequence or None
         A frame's row labels, and the features' names (the model's, or else the frame's).
+    like : Like or None
+        What kind of tensor the rows came as, and answers are given as.
+    own : object
+        The user's own table, where the model has an encoding: ``rows`` are then its coordinates.
 
     """
 
@@ -58,11 +64,19 @@ class Sources:
     single: bool
     index: Sequence[Any] | None = None
     columns: Sequence[Any] | None = None
+    like: Like | None = None
+    own: Any = None
 
     @classmethod
     def read(cls, model: Model, X: Any) -> "Sources":
         """Check; a frame's columns are put into the model's order by name. Arrays are referred to, not copied."""
+        if model.encoding is not None:
+            rows = model.encoding.read(X)
+            model.check_width(rows)
+            index = X.index if hasattr(X, "columns") and hasattr(X, "index") else None
+            return cls(model, rows, model.encoding.single(X), index, model.feature_names, own=X)
         index = columns = None
+        kind = like(X)
         if _is_sparse(X):
             rows, single = X.tocsr(), X.ndim == 1
             if single:
@@ -71,14 +85,14 @@ class Sources:
             if hasattr(X, "to_numpy"):
                 index, columns = (None, list(X.index)) if X.ndim == 1 else (X.index, list(X.columns))
                 X = model.aligned(X)
-            rows = _numbers(X)
+            rows = _numbers(plain(X))
             if rows.ndim not in (1, 2):
                 raise InputError(f"x must be one row (D,) or a table of rows (N, D); got an array of shape {rows.shape}")
             single = rows.ndim == 1
             rows = rows[None] if single else rows
         model.check_width(rows)
         names = model.feature_names or columns
-        return cls(model, rows, single, index, names)
+        return cls(model, rows, single, index, names, kind)
 
     def __len__(self) -> int:
         return self.rows.shape[0]
@@ -93,9 +107,10 @@ class Sources:
         """Several tables as one."""
         if not tables:
             return cls(model, np.empty((0, model.n_features)), False)
+        kind = tables[0].like
         if any(_is_sparse(table.rows) for table in tables):
             return cls(model, sys.modules["scipy.sparse"].vstack([table.rows for table in tables]).tocsr(), False)
-        return cls(model, np.concatenate([table.rows for table in tables]), False)
+        return cls(model, np.concatenate([table.rows for table in tables]), False, like=kind)
 
     def repeated(self, times: int) -> "Sources":
         """Every row so many times in a row."""
@@ -117,6 +132,18 @@ class Sources:
         """All rows in the user's units, dense."""
         self._check_kept()
         return (self.rows.toarray() if _is_sparse(self.rows) else self.rows).astype(np.float64, copy=False)
+
+    def given(self, values: np.ndarray, rows: Any = None) -> Any:
+        """Values for the user: the kind of tensor that the rows came as, the user's own table, or the array that they are.
+
+        ``rows`` are the sources that the values belong to: a number for one, by default all.
+        """
+        if self.own is None or not isinstance(self.model.encoding, Encoding):
+            return values if self.like is None else self.like(values)
+        table = Table.of(self.own, self.model.encoding.names)
+        if values.ndim == 1:
+            return _as_row(self.model.encoding.write(table.take([rows or 0]), values[None]), self.own)
+        return self.model.encoding.write(table if rows is None else table.take(rows), values)
 
     def moved(self, n: int, coef: Floats) -> Floats:
         """Row ``n`` after the change ``rowsᵀ coef``, in the user's units: the second and last pass over ``A``."""
@@ -195,6 +222,15 @@ class Sources:
             names = self.model.feature_names
             return InputError(f"{where} must be finite; feature {names[d] if names else d} is {row[d]}")
         return InputError(f"{where} is so large that its logits overflow; the largest entry is {np.abs(row).max():.3g}")
+
+
+def _as_row(table: Any, own: Any) -> Any:
+    """A table of one row as the kind of row that the user gave; a row of a frame is a frame of one, as estimators take it."""
+    if isinstance(own, dict):
+        return dict(zip(own, table[0].tolist(), strict=True))
+    if isinstance(own, (list, tuple, np.ndarray)):
+        return table[0]
+    return table.iloc[0] if own.ndim == 1 else table
 
 
 def _numbers(X: Any) -> np.ndarray:

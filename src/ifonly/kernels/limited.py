@@ -21,7 +21,7 @@ ROWS_PER_THREAD = 64
 def _compile() -> SimpleNamespace:
     """The functions of `solvers.scalar`, callees first, each compiled against the compiled ones before it."""
     space = dict(vars(scalar))
-    for name in ("evaluate", "most", "branch_item", "maximise", "fixed", "open_pool", "grown", "offer", "expand"):
+    for name in ("evaluate", "next_point", "most", "branch_item", "maximise", "fixed", "open_pool", "grown", "offer", "expand"):
         text = getattr(scalar, name)
         space[name] = njit(cache=True, nogil=True, error_model="numpy")(FunctionType(text.__code__, space, name))
     return SimpleNamespace(**{name: space[name] for name in scalar.__all__})

@@ -65,7 +65,7 @@ class Search:
         self.singles = np.flatnonzero(~ground.grouped)
         self.n_items = len(self.singles) + len(self.limits.groups)
         self.cap = self.n_items if ground.max_changes is None else ground.max_changes
-        self.on_grid = (self.limits.step > 0) & ~self.limits.frozen & ~ground.grouped
+        self.on_grid = self.limits.on_grid & ~ground.grouped
         self.n_iter = 0
 
     # ---- bounds ----
@@ -76,17 +76,15 @@ class Search:
         if (node.lo > node.hi).any() or any(node.lo[g].sum() > 1 or node.hi[g].sum() < 1 for g in self.limits.groups):
             return None
         terms = problem.terms((node.lo, node.hi))
-        if len(self.limits.C) and semismooth.infeasible(terms):
+        if problem.n_rules and semismooth.infeasible(terms):
             return None
         if self.prob is None:
             assert self.lam is not None
             at, n_iter, _ = semismooth.solve(terms, self.lam, start=node.start)
             met = True
         else:
-            prob = self.prob
-            at, n_iter, _, met = semismooth.reach(
-                terms, lambda t: problem.goal(prob, problem.source + problem.change(t)), node.start
-            )
+            aim = problem.aim(self.prob, lambda at: problem.source + problem.change(at.t), (node.lo, node.hi))
+            at, n_iter, met, _ = semismooth.reach(terms, aim, node.start)
         self.n_iter += n_iter
         if not met:
             return None
@@ -103,7 +101,7 @@ class Search:
     def _discrete(self, node: Node, terms: Terms, at: Point) -> tuple[float, Floats, NDArray[np.bool_]]:
         """D' at the relaxation's q, and the choices it makes."""
         ground, source = self.ground, self.problem.source
-        m = len(self.limits.C)  # of the linear limits; the groups' rows are not needed where groups choose one option
+        m = self.problem.n_rules  # the groups' rows are not needed where groups choose one option
         nu = at.nu[:m]
         pull = -(at.q[:-1] @ terms.B + nu @ terms.C[:m])
         items, lo, hi = self.problem.items(pull / at.lam, (node.lo, node.hi), at.lam / at.weight)
@@ -119,7 +117,7 @@ class Search:
     def candidate(self, x: Floats, moved: NDArray[np.bool_] | None, start: Point) -> Plan | None:
         """The best plan with the discrete choices of x; None if there is none."""
         problem, limits = self.problem, self.limits
-        x = limits.placed(x, problem.lo, problem.hi)
+        x = limits.placed(x, problem.source, problem.lo, problem.hi)
         fixed = self.on_grid | self.ground.grouped
         for group in limits.groups:
             best = int(group[x[group].argmax()])
@@ -138,26 +136,28 @@ class Search:
         if (x[fixed] < problem.lo[fixed]).any() or (x[fixed] > problem.hi[fixed]).any():
             return None
         terms = problem.terms((lo, hi))
-        if len(limits.C) and semismooth.infeasible(terms):
+        if problem.n_rules and semismooth.infeasible(terms):
             return None
         if self.prob is None:
             assert self.lam is not None
             at, n_iter, _ = semismooth.solve(terms, self.lam, start=start)
             weight = 1.0
         else:
-            prob = self.prob
-            at, n_iter, _, met = semismooth.reach(terms, lambda t: problem.goal(prob, problem.placed(t, (lo, hi))), start)
+            aim = problem.aim(self.prob, lambda at: problem.placed(at.t, at.nu, at.weight, (lo, hi)), (lo, hi))
+            at, n_iter, met, _ = semismooth.reach(terms, aim, start)
             weight = at.lam
             if not met:
                 return None
         self.n_iter += n_iter
-        found = problem.placed(at.t, (lo, hi))
+        found = problem.placed(at.t, at.nu, at.weight, (lo, hi))
         found[fixed] = x[fixed]
-        if limits.broken(problem.source, found) is not None or (
-            self.prob is not None and not problem.reached(found, self.prob)
-        ):
+        if limits.broken(problem.source, found) is not None:
             return None
-        return problem.plan(found, at.lam, weight=weight, nu=at.nu[: len(limits.C)])
+        if self.prob is not None and not problem.reached(found, self.prob):
+            return None
+        if self.ground.margin is not None and not problem.is_ahead(found):
+            return None
+        return problem.plan(found, at.lam, weight=weight, nu=at.nu[: problem.n_rules])
 
     def _largest(self, x: Floats) -> NDArray[np.bool_]:
         """The ``cap`` items that change most, in units of cost; those that must move first."""

@@ -10,6 +10,7 @@ is a subgradient of E, which is λ-strongly convex, so E(x) − E* ≤ ‖ξ‖�
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from time import perf_counter
@@ -20,12 +21,13 @@ from numpy.typing import NDArray
 
 from ifonly.actions import Actions, Limits
 from ifonly.cost import Cost
+from ifonly.encoding import Encoding
 from ifonly.errors import InputError
 from ifonly.model import Model
 from ifonly.numerics import EPS, summation_error
 from ifonly.solvers import scalar
 from ifonly.solvers.classproblem import Solution
-from ifonly.solvers.semismooth import Terms
+from ifonly.solvers.semismooth import Aim, Point, Terms
 from ifonly.solvers.target import needed_logit
 from ifonly.status import Status
 
@@ -36,6 +38,7 @@ Box = tuple[Floats, Floats]  # the least and largest values of the features, in 
 
 REL_GAP = 1e-10  # of branch and bound: less is rounding
 MAX_NODES = 100_000
+KEEPING = 6  # corrections of x by a few roundings; one is usual
 
 
 @dataclass(frozen=True)
@@ -130,8 +133,9 @@ class Ground:
         actions: Actions | None = None,
         max_changes: int | None = None,
         kernel: Any = scalar,
+        margin: float | None = None,
     ) -> None:
-        """``kernel`` is `scalar`, or its compiled twin."""
+        """``kernel`` is `scalar`, or its compiled twin; ``margin`` is for answers by scores instead of probabilities."""
         self.model = model
         self.cost = cost or Cost()
         self.actions = actions or Actions()
@@ -139,6 +143,7 @@ class Ground:
         self.mu = self.cost.sparsity(model)
         self.max_changes = max_changes
         self.kernel = kernel
+        self.margin = margin
         slope = model.A if model.scaling is None else model.A / model.scaling.scale  # of the logits, per unit of the user's
         if self.cost.matrix is None:
             self.per_unit = self.cost.per_unit(model)
@@ -172,6 +177,17 @@ class Ground:
             out[group] = True
         return out
 
+    def around(self, X: Floats) -> tuple[Floats, Floats, dict[int, str]]:
+        """`Limits.around`, and the rows in which more features must move than may."""
+        lo, hi, wrong = self.limits.around(X)
+        if self.max_changes is not None:
+            must = self.limits.must_move(X, lo, hi)
+            many = must[:, ~self.grouped].sum(axis=1) + sum(must[:, group].any(axis=1) for group in self.limits.groups)
+            for n in np.flatnonzero(many > self.max_changes):
+                names = [self.model.feature_label(int(d)) for d in np.flatnonzero(must[n])]
+                wrong.setdefault(int(n), f"max_changes is {self.max_changes}, but {names} are not within their limits")
+        return lo, hi, wrong
+
     def rows(self, k: int) -> Floats:
         """The rivals' rows less the target's, in units of cost."""
         return self.B[self.model.rivals(k)] - self.B[k]
@@ -186,8 +202,8 @@ class Ground:
         mu = self.mu / scale
         step = np.where(limits.frozen, 0.0, limits.step)
         t_lo, t_hi = (lo - X) * c, (hi - X) * c
-        anchor = np.where(step > 0, (np.rint(X / np.where(step > 0, step, 1.0)) * step - X) * c, 0.0)
-        rest = (t_lo <= 0) & (t_hi >= 0) & (anchor == 0.0)
+        anchor = (limits.nearest(X) - X) * c
+        rest = ~limits.must_move(X, lo, hi)
         gains, costs, moves, first = [], [], [], [0]
         for group in limits.groups:
             now = X[:, group].argmax(axis=1)
@@ -213,6 +229,11 @@ class Ground:
         )
         return items, t_lo[:, single], t_hi[:, single]
 
+    def settled(self, X: Floats, x: Floats) -> Floats:
+        """Answers as the user's own pipeline will see them, where that bends numbers: written, and read again."""
+        encoding = self.model.encoding
+        return encoding.settled(X, x) if isinstance(encoding, Encoding) else x
+
     def spread(self, X: Floats, t: Floats, choice: Any, first: Any) -> Floats:
         """The changes (N, D) in the user's units from what `scalar` found: t of single features and the options of groups."""
         change = np.zeros(X.shape)
@@ -225,12 +246,12 @@ class Ground:
     def placed(self, X: Floats, t: Floats, choice: Any, first: Any, lo: Floats, hi: Floats) -> Floats:
         """Answers (N, D) within their limits exactly: what stays is the source's, what is at a bound is the bound."""
         single = ~self.grouped
-        x = self.limits.placed(X + self.spread(X, t, choice, first), lo, hi)
+        x = self.limits.placed(X + self.spread(X, t, choice, first), X, lo, hi)
         own, low, high, c = X[:, single], lo[:, single], hi[:, single], self.per_unit[single]
         with np.errstate(invalid="ignore"):
             at_low, at_high = t == (low - own) * c, t == (high - own) * c
         x[:, single] = np.where(t == 0.0, own, np.where(at_low, low, np.where(at_high, high, x[:, single])))
-        return x
+        return self.settled(X, x)
 
     def rounding(self, X: Floats, x: Floats, size: Any) -> Any:
         """How far a margin at x can be from ours when the user's own estimator evaluates it; ``size`` is the largest at X."""
@@ -247,16 +268,17 @@ class LimitedProblem:
     def __init__(self, ground: Ground, source: Floats, k: int) -> None:
         self.ground, self.source, self.k = ground, source, k
         self.model = model = ground.model
-        lo, hi, wrong = ground.limits.around(source[None])
+        lo, hi, wrong = ground.around(source[None])
         if wrong:
             raise InputError(wrong[0])
         self.lo, self.hi = lo[0], hi[0]
         self.rivals = model.rivals(k)
-        z = model.logits(source)
+        z = model.scores(source)
         if not np.isfinite(z).all():
             raise InputError("x must be finite, and its logits too")
         self.margins = z[self.rivals] - z[k]
         self.tight = 8.0  # roundings by which linear limits are tightened, so that they hold in floating point
+        self.ahead = 0.0  # … and by how much more than it is asked for the target's score is to be ahead
 
     # ---- the problem in units of cost ----
 
@@ -284,26 +306,17 @@ class LimitedProblem:
         Q = np.asarray(self.ground.cost.matrix)[np.ix_(self.moving, self.moving)]
         return np.linalg.cholesky(Q).T
 
-    def terms(self, box: Box | None = None) -> Terms:
+    def terms(self, box: Box | None = None, tight: float | None = None) -> Terms:
         """The problem with these bounds (by default its own), whole numbers left out of account."""
         ground, source = self.ground, self.source
         lo, hi = box or (self.lo, self.hi)
-        limits, D = ground.limits, self.model.n_features
-        rows, rest, low = [limits.C], [limits.rest - limits.C @ source], [np.where(limits.equal, -np.inf, 0.0)]
-        size = np.abs(limits.C) @ np.abs(source) + np.abs(limits.rest)
-        rest[0] = rest[0] - np.where(limits.equal, 0.0, self.tight * EPS * size)
-        for group in limits.groups:
-            row = np.zeros(D)
-            row[group] = 1.0
-            rows.append(row[None])
-            rest.append(np.array([1.0 - source[group].sum()]))
-            low.append(np.array([-np.inf]))
-        C, rest, low = np.concatenate(rows), np.concatenate(rest), np.concatenate(low)
+        C, rest, low = self.rules(self.tight if tight is None else tight)
         if ground.root is None:
             c = ground.per_unit
+            soft = slice(None) if ground.margin is None else slice(0)
             return Terms(
-                ground.rows(self.k),
-                self.margins,
+                ground.rows(self.k)[soft],
+                self.margins[soft],
                 ground.mu,
                 (lo - source) * c,
                 (hi - source) * c,
@@ -314,7 +327,7 @@ class LimitedProblem:
             )
         # Correlated features: bounds and ℓ1 terms on x are rows in t.
         back = np.linalg.inv(self._root)
-        slope = (self.model.A if self.model.scaling is None else self.model.A / self.model.scaling.scale)[:, self.moving] @ back
+        soft = slice(None) if ground.margin is None else slice(0)
         C = C[:, self.moving] @ back
         high = np.full(len(C), np.inf)
         for i, d in enumerate(self.moving):
@@ -327,24 +340,80 @@ class LimitedProblem:
                 low, high = np.append(low, -ground.mu[d]), np.append(high, ground.mu[d])
         n = len(self.moving)
         free = np.full(n, np.inf)
-        rows = slope[self.rivals] - slope[self.k]
-        return Terms(rows, self.margins, np.zeros(n), -free, free, C, rest, low, high)
+        rows = self._slopes[:, self.moving] @ back
+        return Terms(rows[soft], self.margins[soft], np.zeros(n), -free, free, C, rest, low, high)
 
-    def placed(self, t: Floats, box: Box | None = None) -> Floats:
-        """X for t, within its limits exactly: a feature that stays is the source's, one at a bound is the bound."""
+    def rules(self, tight: float) -> tuple[Floats, Floats, Floats]:
+        """The linear limits on changes in the user's units, C·change ≤ rest with multipliers ≥ low, so many roundings tighter."""
+        ground, source = self.ground, self.source
+        limits, D = ground.limits, self.model.n_features
+        rows, rest, low = [limits.C], [limits.rest - limits.C @ source], [np.where(limits.equal, -np.inf, 0.0)]
+        size = np.abs(limits.C) @ np.abs(source) + np.abs(limits.rest)
+        rest[0] = rest[0] - np.where(limits.equal, 0.0, tight * EPS * size)
+        if ground.margin is not None:  # rules like any other: no rival's score within the margin
+            rows.append(ground.rows(self.k) * ground.per_unit if ground.root is None else self._slopes)
+            rest.append(-self.margins - (ground.margin + self.ahead))
+            low.append(np.zeros(len(self.margins)))
+        for group in limits.groups:
+            row = np.zeros(D)
+            row[group] = 1.0
+            rows.append(row[None])
+            rest.append(np.array([1.0 - source[group].sum()]))
+            low.append(np.array([-np.inf]))
+        return np.concatenate(rows), np.concatenate(rest), np.concatenate(low)
+
+    @property
+    def n_rules(self) -> int:
+        """How many of the rows of `terms` are rules, the first ones: linear limits, and margins where those are asked for."""
+        return len(self.ground.limits.C) + (0 if self.ground.margin is None else len(self.rivals))
+
+    @property
+    def _slopes(self) -> Floats:
+        """The rivals' scores less the target's, per unit of the user's."""
+        slope = self.model.A if self.model.scaling is None else self.model.A / self.model.scaling.scale
+        return slope[self.rivals] - slope[self.k]
+
+    def placed(self, t: Floats, nu: Floats, weight: float, box: Box | None = None) -> Floats:
+        """X for t and multipliers, within its limits exactly: what stays is the source's, what is at a bound is the bound."""
         lo, hi = box or (self.lo, self.hi)
-        change = self.change(t)
-        if self.ground.root is not None:  # what a row of `terms` holds is held up to rounding
-            size = 64 * EPS * (np.abs(change).max(initial=0.0) + np.abs(self.source))
-            change[np.abs(change) <= size] = 0.0
-        x = self.source + change
+        x = self.source + self.change(t)
         if self.ground.root is None:
             c = self.ground.per_unit
             with np.errstate(invalid="ignore"):
                 x = np.where(t == (lo - self.source) * c, lo, np.where(t == (hi - self.source) * c, hi, x))
             x = np.where(t == 0.0, self.source, x)
-        x = np.minimum(np.maximum(x, lo), hi)
-        return self.ground.limits.placed(x, self.lo, self.hi)
+        else:  # rows of `terms` hold up to rounding; their multipliers say which
+            row = self.n_rules + len(self.ground.limits.groups)
+            for d in self.moving:
+                for bound in (hi[d], lo[d]):
+                    if np.isfinite(bound):
+                        x[d] = bound if nu[row] > 0 else x[d]
+                        row += 1
+                if self.ground.mu[d] > 0:
+                    x[d] = self.source[d] if abs(nu[row]) < weight * self.ground.mu[d] else x[d]
+                    row += 1
+        x = self._keeping(np.minimum(np.maximum(x, lo), hi), lo, hi)
+        x = self.ground.limits.placed(x, self.source, self.lo, self.hi)
+        return self.ground.settled(self.source[None], x[None])[0]
+
+    def _keeping(self, x: Floats, lo: Floats, hi: Floats) -> Floats:
+        """X, by a few roundings to where linear limits hold in floating point, in whatever order their terms are added."""
+        limits, c = self.ground.limits, self.ground.per_unit
+        if not len(limits.C):
+            return x
+        count = (limits.C != 0).sum(axis=1) + 2
+        for _ in range(KEEPING):
+            size = np.abs(limits.C) @ np.abs(x) + np.abs(limits.rest)
+            over = limits.C @ x - limits.rest + np.where(limits.equal, 0.0, count * EPS * size)
+            if not np.where(limits.equal, np.abs(over) > 2 * EPS * size, over > 0).any():
+                break
+            near = limits.equal | (over > -count * EPS * size)
+            still = (self.ground.mu > 0) & (x == self.source)
+            free = (x > lo) & (x < hi) & (limits.step == 0) & ~still
+            rows = limits.C[near] * free / c
+            x = x - np.linalg.lstsq(rows, over[near], rcond=1e-12)[0] / c
+            x = np.minimum(np.maximum(x, lo), hi)
+        return x
 
     # ---- what a point is worth ----
 
@@ -358,7 +427,7 @@ class LimitedProblem:
 
     def proba(self, x: Floats) -> tuple[Floats, float]:
         """All probabilities at a point, and −ln p_k to full precision."""
-        z = self.model.logits(x)
+        z = self.model.scores(x)
         s = z - z[self.k]
         top = float(s.max())
         e = np.exp(s - top)
@@ -367,13 +436,13 @@ class LimitedProblem:
         loss = math.log1p(others / float(e[self.k])) if top == 0.0 else top + math.log(total)
         return e / total, loss
 
-    def certificate(self, x: Floats, lam: float, weight: float, nu: Floats) -> "Worth":
-        """What x is worth: the least subgradient of E there, in the problem without whole numbers."""
+    def certificate(self, x: Floats, lam: float, weight: float, nu: Floats, *, cost_only: bool = False) -> "Worth":
+        """What x is worth: the least subgradient of E there (or of the cost alone), in the problem without whole numbers."""
         ground, change = self.ground, x - self.source
-        terms = self.terms()
+        terms = self.terms(tight=0.0)
         t = self.measure(change)
         p, _ = self.proba(x)
-        rivals = p[self.rivals]
+        rivals = (0.0 if cost_only else 1.0) * p[self.rivals][: len(terms.B)]
         base = lam * t + rivals @ terms.B
         slack = 0.0
         if len(terms.C):
@@ -404,9 +473,15 @@ class LimitedProblem:
         """Whether p_k ≥ prob at x for whoever evaluates it."""
         return self.logit(x) <= float(needed_logit(prob, self.model.n_classes)) - self.rounding(x)
 
+    def is_ahead(self, x: Floats) -> bool:
+        """Whether the target's score is ahead by the margin at x, for whoever evaluates it."""
+        assert self.ground.margin is not None
+        z = self.model.scores(x)
+        return float((z[self.rivals] - z[self.k]).max()) <= -self.ground.margin - self.rounding(x)
+
     def logit(self, x: Floats) -> float:
         """The logit of 1 − p_k at x."""
-        z = self.model.logits(x)
+        z = self.model.scores(x)
         s = z[self.rivals] - z[self.k]
         top = float(s.max())
         return top + math.log(float(np.exp(s - top).sum()))
@@ -418,10 +493,60 @@ class LimitedProblem:
         sparse = cost - 0.5 * distance**2
         weight = more.pop("weight", 1.0)
         objective = loss if math.isinf(lam) else 0.5 * lam * distance**2 + weight * sparse + loss
+        if self.ground.margin is not None:
+            objective = cost
         values: dict[str, Any] = {"grad_norm": 0.0, "n_iter": 0, "status": Status.EXACT, "bound": 0.0, "gap": 0.0}
         return Plan(x=x, proba=p, lam=lam, distance=distance, objective=objective, cost=cost, **(values | more))
 
     # ---- for those who solve it ----
+
+    def aim(self, prob: float, place: Callable[[Point], Floats], box: Box | None = None, *, closely: bool = False) -> Aim:
+        """For `semismooth.reach`, with x where ``place`` puts a point."""
+
+        def miss(at: Point) -> tuple[float, float]:
+            x = place(at)
+            top, width = self.goal(prob, x)
+            return self.logit(x) - top, width
+
+        logit = float(needed_logit(prob, self.model.n_classes))
+        return Aim(prob, logit, miss, lambda at: self.ceiling(at, box), closely)
+
+    def ceiling(self, at: Point, box: Box | None = None) -> float:
+        """An upper bound on p_k within the limits, from the multipliers of a point.
+
+        For all q and ν: −ln p_k(x) ≥ q·s(x) + H(q) + ν·(C x − c) = q·s̄ − ν·c + H(q) + u·(x − x̄), u = slopesᵀq + Cᵀν, and the
+        last term is least at a corner of the box. Where the box has no such corner, q and ν are changed a little so that u
+        is 0 there.
+        """
+        lo, hi = box or (self.lo, self.hi)
+        least, most, c = (lo - self.source), (hi - self.source), self.ground.per_unit
+        C, rest, low = self.rules(self.tight)
+        W, n = np.concatenate([self._slopes, C]), len(self.rivals)
+        y = np.append(at.q[:-1], at.nu[: len(C)])
+        pinned = np.zeros(len(lo), dtype=bool)
+        for _ in range(len(lo)):
+            u = np.where(pinned, 0.0, y @ W)
+            beyond = ((u > 0) & np.isinf(least)) | ((u < 0) & np.isinf(most))
+            if not beyond.any():
+                break
+            pinned |= beyond
+            columns = W[:, pinned] / c[pinned]
+            z = np.linalg.lstsq((y[:, None] * columns).T, -(y @ columns), rcond=None)[0]
+            y = y * (1 + z)
+            signed = np.append(np.ones(n, dtype=bool), low == 0)
+            if (y[signed] < 0).any() or (np.abs(y @ columns) > 64 * EPS * (np.abs(y) @ np.abs(columns))).any():
+                return 1.0
+        else:
+            return 1.0
+        q = np.append(y[:n], 1.0 - y[:n].sum())
+        if q[-1] < 0:
+            return 1.0
+        corner = np.where(u > 0, least, np.where(u < 0, most, 0.0))
+        constants = np.append(self.margins, -rest)
+        entropy = -float(q[q > 0] @ np.log(q[q > 0]))
+        size = float(np.abs(y) @ np.abs(constants) + (np.abs(y) @ np.abs(W)) @ np.abs(corner)) + entropy
+        loss = float(y @ constants + u @ corner) + entropy - 2 * summation_error(len(y) + len(u)) * size
+        return min(1.0, math.exp(-max(loss - self.rounding(self.source), 0.0)))
 
     def goal(self, prob: float, x: Floats) -> tuple[float, float]:
         """What logit(1 − p_k) has to be: at most the first, and no more than the second below it."""

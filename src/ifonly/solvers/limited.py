@@ -17,14 +17,15 @@ from ifonly.errors import InputError
 from ifonly.solvers import scalar, semismooth
 from ifonly.solvers.branch import search
 from ifonly.solvers.ground import Budget, LimitedProblem, Plan
-from ifonly.solvers.semismooth import Point, Terms
+from ifonly.solvers.semismooth import Point, Reached, Terms
 from ifonly.status import Status
 
-__all__ = ["CHASE", "reach", "solve"]
+__all__ = ["CHASE", "ahead", "reach", "solve"]
 
 Floats = NDArray[np.float64]
 
 CHASE = 12  # of rounding allowances
+SETTLED = 1e-8  # relative: a larger gap is not one of rounding
 SLICE = 256  # nodes between two looks at the clock
 
 
@@ -32,14 +33,8 @@ def solve(problem: LimitedProblem, lam: float, budget: Budget | None = None, *, 
     """The least E."""
     if problem.ground.discrete:
         return search(problem, budget or Budget(), lam=lam)
-    terms = problem.terms()
-    _check_feasible(terms)
-
-    def attempt() -> tuple[Floats, Point, int, bool]:
-        at, n_iter, found = semismooth.solve(problem.terms(), lam, tol=tol or 0.0)
-        return problem.placed(at.t), at, n_iter, found
-
-    x, at, n_iter, found = _within(problem, attempt)
+    _check_feasible(problem.terms())
+    x, at, n_iter, found = _within(problem, lambda: _continuous(problem, lam, tol or 0.0))
     worth = problem.certificate(x, lam, 1.0, at.nu)
     status = Status.MAX_ITER if not found else Status.EXACT if tol is None else Status.CONVERGED
     plan = problem.plan(x, lam, grad_norm=worth.grad_norm, gap=worth.gap, n_iter=n_iter, status=status, nu=at.nu)
@@ -53,22 +48,70 @@ def reach(problem: LimitedProblem, prob: float, budget: Budget | None = None) ->
     if problem.ground.limits.broken(x, x) is None and problem.reached(x, prob):
         return problem.plan(x, math.inf)
     if problem.model.n_classes == 2 and problem.ground.separable:
-        return _reach_scalar(problem, prob, budget)
+        return _scalar(problem, lambda x: problem.goal(prob, x)[0], lambda x: problem.reached(x, prob), prob, budget)
     if problem.ground.discrete:
         return search(problem, budget, prob=prob)
     _check_feasible(problem.terms())
+    x, nu = _within(problem, lambda: _nearest(problem))
+    if problem.reached(x, prob):
+        worth = problem.certificate(x, 1.0, 1.0, nu, cost_only=True)
+        plan = problem.plan(x, math.inf, grad_norm=worth.grad_norm, gap=worth.gap, nu=nu)
+        return replace(plan, bound=plan.cost - worth.gap)
 
-    def attempt() -> tuple[Floats, tuple[Point, int, float, bool]]:
-        found = semismooth.reach(problem.terms(), lambda t: problem.goal(prob, problem.placed(t)))
-        return problem.placed(found[0].t), found
+    def attempt() -> tuple[Floats, Reached]:
+        found = semismooth.reach(problem.terms(), problem.aim(prob, lambda at: _placed(problem, at), closely=True))
+        return _placed(problem, found.at), found
 
-    x, (at, n_iter, lam, met) = _within(problem, attempt)
+    x, (at, n_iter, met, ceiling) = _within(problem, attempt)
     if not met:
-        return _unreachable(problem, x, at, n_iter)
+        return _unreachable(problem, x, at, n_iter, ceiling)
+    lam = at.lam
     worth = problem.certificate(x, lam, lam, at.nu)
     plan = problem.plan(x, lam, weight=lam, grad_norm=worth.grad_norm, n_iter=n_iter, nu=at.nu)
     gap = min((worth.gap + problem.excess(x, prob)) / lam, plan.cost)
     return replace(plan, bound=plan.cost - gap, gap=gap)
+
+
+def ahead(problem: LimitedProblem, budget: Budget | None = None) -> Plan:
+    """The least cost with the target's score ahead of every other by the ground's margin."""
+    ground, budget, margin = problem.ground, budget or Budget(), problem.ground.margin
+    assert margin is not None
+    x = problem.source
+    if ground.limits.broken(x, x) is None and problem.is_ahead(x):
+        return problem.plan(x, math.inf)
+    if problem.model.n_classes == 2 and ground.separable:
+        return _scalar(problem, lambda x: -margin - problem.rounding(x), problem.is_ahead, None, budget)
+    at, plan = None, problem.plan(x, math.inf, status=Status.UNREACHABLE)
+    for _ in range(CHASE):
+        problem.ahead = 2 * problem.rounding(x)
+        if ground.discrete:
+            plan = search(problem, budget, lam=1.0)
+            if plan.status is Status.UNREACHABLE or not np.isfinite(plan.x).all() or problem.is_ahead(plan.x):
+                return plan
+            x = plan.x
+            continue
+        if semismooth.infeasible(problem.terms()):
+            return replace(plan, bound=plan.cost)
+        x, at, n_iter, _ = _within(problem, lambda: _continuous(problem, 1.0, 0.0))
+        if problem.is_ahead(x):
+            worth = problem.certificate(x, 1.0, 1.0, at.nu)
+            plan = problem.plan(x, 1.0, grad_norm=worth.grad_norm, gap=worth.gap, n_iter=n_iter, nu=at.nu)
+            return replace(plan, bound=plan.cost - worth.gap)
+    return plan
+
+
+def _continuous(problem: LimitedProblem, lam: float, tol: float) -> tuple[Floats, Point, int, bool]:
+    at, n_iter, found = semismooth.solve(problem.terms(), lam, tol=tol)
+    return _placed(problem, at), at, n_iter, found
+
+
+def _placed(problem: LimitedProblem, at: Point) -> Floats:
+    return problem.placed(at.t, at.nu, at.weight)
+
+
+def _nearest(problem: LimitedProblem) -> tuple[Floats, Floats]:
+    t, nu = semismooth.nearest(problem.terms())
+    return problem.placed(t, nu, 1.0), nu
 
 
 def _within(problem: LimitedProblem, attempt: Callable[[], tuple[Any, ...]]) -> tuple[Any, ...]:
@@ -88,15 +131,21 @@ def _check_feasible(terms: Terms) -> None:
         raise InputError("the limits contradict each other: no point satisfies all bounds and linear limits")
 
 
-def _reach_scalar(problem: LimitedProblem, prob: float, budget: Budget) -> Plan:
-    """Two classes: one constraint."""
+def _scalar(
+    problem: LimitedProblem,
+    top: Callable[[Floats], float],
+    met: Callable[[Floats], bool],
+    prob: float | None,
+    budget: Budget,
+) -> Plan:
+    """Two classes: one constraint, the rival's margin at most ``top``."""
     ground, kernel, source = problem.ground, problem.ground.kernel, problem.source[None]
     items, lo, hi = problem.items(-ground.rows(problem.k)[0])
     cap = problem.cap(items)
-    x, done, nodes = problem.source, False, 0.0
+    x, done, nodes, more = problem.source, False, 0.0, 1.0
     for _ in range(CHASE):
         # The allowance for rounding grows with x: again, where it was too small. Half of it more, for our own rounding.
-        need = float(problem.margins[0]) - (problem.goal(prob, x)[0] - 0.5 * problem.rounding(x))
+        need = float(problem.margins[0]) - (top(x) - 0.5 * more * problem.rounding(x))
         pool, done = kernel.open_pool(items, lo, hi), False
         while not done and pool.numbers[2] < budget.nodes and not budget.late:
             nodes = int(min(SLICE, budget.nodes - pool.numbers[2]))
@@ -105,25 +154,31 @@ def _reach_scalar(problem: LimitedProblem, prob: float, budget: Budget) -> Plan:
         if math.isinf(cost):
             break
         x = ground.placed(source, pool.best_t[None], pool.best_choice[None], items.first, problem.lo[None], problem.hi[None])[0]
-        if problem.reached(x, prob):
+        if met(x):
             return _scalar_plan(
                 problem, x, w, min(cost, float(pool.bound.min()), float(pool.numbers[3])), prob, done, int(nodes)
             )
     return _unreachable_scalar(problem, items, lo, hi, cap, done, int(nodes))
 
 
-def _scalar_plan(problem: LimitedProblem, x: Floats, w: float, bound: float, prob: float, done: bool, nodes: int) -> Plan:
+def _scalar_plan(
+    problem: LimitedProblem, x: Floats, w: float, bound: float, prob: float | None, done: bool, nodes: int
+) -> Plan:
     # λ∇cost = (1 − p_k)·g at the answer
     lam = float(problem.proba(x)[0][problem.rivals].sum()) / w if w > 0 else math.inf
     if not problem.ground.discrete and w > 0:
         worth = problem.certificate(x, lam, lam, np.zeros(0))
         plan = problem.plan(x, lam, weight=lam, grad_norm=worth.grad_norm)
-        gap = min((worth.gap + problem.excess(x, prob)) / lam, plan.cost)
+        excess = max(plan.cost - bound, 0.0) if prob is None else problem.excess(x, prob) / lam
+        gap = min(worth.gap / lam + excess, plan.cost)
         return replace(plan, bound=plan.cost - gap, gap=gap)
     n_nodes = nodes if problem.ground.discrete else 0
-    plan = problem.plan(x, lam, weight=lam if w > 0 else 1.0, n_nodes=n_nodes, status=Status.EXACT if done else Status.STOPPED)
+    plan = problem.plan(x, lam, weight=lam if w > 0 else 1.0, n_nodes=n_nodes)
     bound = min(bound, plan.cost)
-    return replace(plan, bound=bound, gap=plan.cost - bound)
+    gap = plan.cost - bound
+    # What the user's pipeline makes of x need not be what was wanted of it: a quantile transform has steps.
+    status = Status.EXACT if done and gap <= SETTLED * (1 + plan.cost) else Status.STOPPED
+    return replace(plan, bound=bound, gap=gap, status=status)
 
 
 def _unreachable_scalar(problem: LimitedProblem, items: Any, lo: Floats, hi: Floats, cap: int, done: bool, nodes: int) -> Plan:
@@ -147,17 +202,8 @@ def _unreachable_scalar(problem: LimitedProblem, items: Any, lo: Floats, hi: Flo
     return replace(plan, bound=plan.cost)
 
 
-def _unreachable(problem: LimitedProblem, x: Floats, at: Point, n_iter: int) -> Plan:
-    """The best probability within the limits, bounded by duality: −ln p ≥ D − λ·(the largest cost)."""
-    terms = problem.terms()
-    far = np.maximum(np.abs(terms.lo), np.abs(terms.hi))
-    best = 1.0
-    if np.isfinite(far).all():
-        largest = float(0.5 * far @ far + terms.mu @ far)
-        lower = (
-            0.5 * at.lam * float(at.t @ at.t) + at.weight * float(terms.mu @ np.abs(at.t)) + at.loss - at.gap - at.lam * largest
-        )
-        best = min(1.0, math.exp(-max(lower, 0.0)) * (1 + problem.rounding(x)))
+def _unreachable(problem: LimitedProblem, x: Floats, at: Point, n_iter: int, ceiling: float) -> Plan:
+    """The best probability within the limits, and a bound on it."""
     worth = problem.certificate(x, at.lam, at.weight, at.nu)
     plan = problem.plan(
         x,
@@ -167,6 +213,7 @@ def _unreachable(problem: LimitedProblem, x: Floats, at: Point, n_iter: int) -> 
         gap=worth.gap,
         n_iter=n_iter,
         status=Status.UNREACHABLE,
-        best_bound=best,
+        nu=at.nu,
+        best_bound=ceiling,
     )
     return replace(plan, bound=plan.cost)

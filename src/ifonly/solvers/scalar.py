@@ -70,6 +70,9 @@ def evaluate(w: float, items: Items, lo: Any, hi: Any, state: Any, allowed: Any,
             below = items.anchor[d] + np.floor((t[d] - items.anchor[d]) / items.step[d]) * items.step[d]
             below = min(max(below, lo[d]), hi[d])
             above = min(below + items.step[d], hi[d])
+            if items.at_rest[d]:  # the source stands for the grid point that it is up to rounding
+                below = 0.0 if abs(below) < 0.5 * items.step[d] else below
+                above = 0.0 if abs(above) < 0.5 * items.step[d] else above
             price_below = 0.5 * below * below + items.mu[d] * abs(below) - pull[d] * below
             price_above = 0.5 * above * above + items.mu[d] * abs(above) - pull[d] * above
             t[d] = below if price_below <= price_above else above
@@ -129,6 +132,11 @@ def evaluate(w: float, items: Items, lo: Any, hi: Any, state: Any, allowed: Any,
     return t, choice, moved, gain, cost, cost - w * gain, slope
 
 
+def next_point(items: Items, d: int, t: float) -> float:
+    """The grid point above t, which is one."""
+    return items.anchor[d] + (np.rint((t - items.anchor[d]) / items.step[d]) + 1.0) * items.step[d]
+
+
 def most(items: Items, lo: Any, hi: Any, state: Any, allowed: Any, cap: int) -> float:
     """The largest gain there is: the least need that cannot be met lies above it."""
     n, groups = len(items.g), len(items.first) - 1
@@ -168,12 +176,13 @@ def most(items: Items, lo: Any, hi: Any, state: Any, allowed: Any, cap: int) -> 
     return total + float(extra[order[:room]].sum())
 
 
-def branch_item(items: Items, left: Any, right: Any) -> int:
-    """The item about which the two solutions differ most, or −1 where only intervals differ."""
+def branch_item(items: Items, left: Any, right: Any, state: Any, cap: int) -> int:
+    """The item about which the two solutions differ most, or −1 where only intervals differ (D has no jump there)."""
     n, groups = len(items.g), len(items.first) - 1
     best, item = 0.0, -1
     for d in range(n):
-        if items.step[d] > 0.0 or left[2][d] != right[2][d]:
+        counted = cap < n + groups and left[2][d] != right[2][d] and state[d] == UNDECIDED
+        if items.step[d] > 0.0 or counted:
             difference = abs(items.g[d] * (left[0][d] - right[0][d]))
             if difference > best:
                 best, item = difference, d
@@ -215,7 +224,7 @@ def maximise(need: float, items: Items, lo: Any, hi: Any, state: Any, allowed: A
         short, over = need - left[3], right[3] - need
         meet = (at_b - at_a + over * b + short * a) / (short + over)  # of the tangents
         ceiling = at_a + short * (meet - a)
-        if ceiling - bound <= SHUT * abs(ceiling) and branch_item(items, left, right) >= 0:
+        if ceiling - bound <= SHUT * abs(ceiling) and branch_item(items, left, right, state, cap) >= 0:
             break
         w = meet
         newton = b - over / right[6] if right[6] > 0.0 else a
@@ -269,7 +278,7 @@ def open_pool(items: Items, lo: Any, hi: Any) -> Pool:
         np.ones((FIRST_NODES, m), dtype=np.bool_),
         np.full(FIRST_NODES, np.inf),
         np.zeros(n),
-        np.zeros(groups, dtype=np.int64),
+        items.first[:groups].copy(),
         np.array([np.inf, np.inf, 0.0, np.inf, 1.0]),
     )
     pool.lo[0] = lo
@@ -329,7 +338,7 @@ def expand(pool: Pool, need: float, items: Items, cap: int, rel_gap: float, node
             pool.numbers[3] = min(pool.numbers[3], bound)
             continue
         offer(pool, need, items, lo, hi, right, cap, w)
-        item = branch_item(items, left, right)
+        item = branch_item(items, left, right, state, cap)
         if item < 0:
             pool.numbers[3] = min(pool.numbers[3], bound)
             continue
@@ -348,7 +357,7 @@ def expand(pool: Pool, need: float, items: Items, cap: int, rel_gap: float, node
                 if side == 0:
                     pool.hi[c, item] = low
                 else:
-                    pool.lo[c, item] = low + items.step[item]
+                    pool.lo[c, item] = next_point(items, item, low)
             elif left[2][item] != right[2][item] and cap < len(left[2]) and state[item] == UNDECIDED:
                 pool.state[c, item] = STAYS if side == 0 else COUNTS
             elif item < n:
@@ -356,7 +365,7 @@ def expand(pool: Pool, need: float, items: Items, cap: int, rel_gap: float, node
                 if side == 0:
                     pool.hi[c, item] = low
                 else:
-                    pool.lo[c, item] = low + items.step[item]
+                    pool.lo[c, item] = next_point(items, item, low)
             else:
                 j = item - n
                 edge = max(items.og[left[1][j]], items.og[right[1][j]])

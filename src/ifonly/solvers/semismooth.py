@@ -37,7 +37,7 @@ from scipy.linalg import get_lapack_funcs
 
 from ifonly.numerics import EPS
 
-__all__ = ["Point", "Terms", "evaluate", "infeasible", "reach", "solve"]
+__all__ = ["Aim", "Point", "Reached", "Terms", "evaluate", "infeasible", "nearest", "reach", "solve"]
 
 Floats = NDArray[np.float64]
 
@@ -54,7 +54,8 @@ LOW = -690.0  # logarithms of probabilities are kept above it
 MAX_STEPS = 80  # of the search for λ
 LONGEST_STEP = math.log(100.0)
 MOST_LAM = 1e12
-LEAST_LAM = 1e-14  # relative to the first guess: what is not reached there is not reached
+LEAST_LAM = 1e-30  # relative to the first guess: what is not reached there is not reached
+CLOSE = 1e-9  # relative: where p_k is this near to a bound on it, it is the largest there is
 INNER = 100  # steps for the multipliers of linear limits; two or three are usual
 RIDGE = 1e-6  # relative, where no feature is free and their curvature is zero
 
@@ -104,7 +105,7 @@ class Point:
     @property
     def logit(self) -> float:
         """The logit of 1 − p_k, ln Σ e^{s_j}."""
-        top = float(self.s.max())
+        top = float(self.s.max(initial=-math.inf))
         return top + math.log(float(np.exp(self.s - top).sum()))
 
 
@@ -114,7 +115,7 @@ def evaluate(terms: Terms, lam: float, weight: float, lq: Floats, nu: Floats) ->
     u = q[:-1] @ terms.B
     nu, pull, t = _respond(terms, lam, weight, u, nu)
     s = terms.margins + terms.B @ t
-    top = max(0.0, float(s.max()))
+    top = max(0.0, float(s.max(initial=0.0)))
     total = float(np.exp(s - top).sum()) + math.exp(-top)
     lp = np.append(s, 0.0) - (top + math.log(total))
     return Point(lq, q, nu, pull, t, _free(terms, t), s, lp, np.exp(lp), lam, weight)
@@ -156,7 +157,7 @@ def _newton(terms: Terms, at: Point, tol: float, max_iter: int, budget: int) -> 
         r = (at.p - at.q)[:-1]
         residual = _norm(r @ terms.B)
         gap = at.gap
-        rounding = 4 * EPS * size * float(1.0 - at.p[-1]) * (1.0 + float(np.abs(at.s).max()))
+        rounding = 4 * EPS * size * float(1.0 - at.p[-1]) * (1.0 + float(np.abs(at.s).max(initial=0.0)))
         if residual <= max(tol, rounding) or stalled >= 2:
             return at, n_iter, True
         if budget <= 0 or n_iter == max_iter:
@@ -224,12 +225,23 @@ def _step(G: Floats, at: Point, r: Floats) -> tuple[Floats, Floats]:
     v, c, M = _factor(G, at)
     rhs = v * (G @ r)
     rhs -= (c * float(v @ rhs)) * v
-    _, y, info = dposv(M, rhs)
-    if info != 0:
-        raise np.linalg.LinAlgError(f"the class-space matrix is not positive definite (dposv: {info})")
+    y = _definite(M, rhs)
     y -= (c * float(v @ y)) * v
     dq = r - v * y
     return np.append(dq, -dq.sum()), (G @ dq) / -at.lam
+
+
+def _definite(M: Floats, rhs: Floats) -> Floats:
+    """M⁻¹rhs. Where λ is lost beside the rest of M it is made larger: that step is shorter, but of the same kind."""
+    more = 0.0
+    for _ in range(MAX_TRIALS):
+        y, info = dposv(M, rhs)[1:]
+        if info == 0:
+            return y
+        more = 10 * more or 4 * EPS * float(np.trace(M))
+        M = M.copy()
+        M.ravel()[:: len(rhs) + 1] += more
+    raise np.linalg.LinAlgError("the class-space matrix is not positive definite")
 
 
 def logit_slope(terms: Terms, at: Point) -> float:
@@ -244,9 +256,7 @@ def logit_slope(terms: Terms, at: Point) -> float:
         g -= (terms.B @ CF.T) @ _solved(CF @ CF.T, CF @ fall)
     rhs = v * g
     rhs -= (c * float(v @ rhs)) * v
-    _, y, info = dposv(M, rhs)
-    if info != 0:
-        raise np.linalg.LinAlgError(f"the class-space matrix is not positive definite (dposv: {info})")
+    y = _definite(M, rhs)
     y -= (c * float(v @ y)) * v
     ds = g - G @ (v * y)
     shares = np.exp(at.s - at.logit)
@@ -314,11 +324,12 @@ def _respond(terms: Terms, lam: float, weight: float, u: Floats, nu: Floats) -> 
     pull, t, over = at(nu)
     for _ in range(INNER):
         unmet = np.where(nu <= low, np.maximum(over, 0.0), np.where(nu >= high, np.maximum(-over, 0.0), np.abs(over)))
-        if not (unmet > 4 * EPS * (np.abs(C) @ np.abs(t) + np.abs(rest))).any():
+        free = _free(terms, t)
+        terms_of_t = np.where(free, (np.abs(u) + np.abs(nu) @ np.abs(C) + mu) / lam, 0.0)  # they may cancel, but each rounds
+        if not (unmet > 4 * EPS * (np.abs(C) @ (np.abs(t) + terms_of_t) + np.abs(rest))).any():
             break
         inside = (nu > low) & (nu < high)
         work = np.flatnonzero(inside | (unmet > 0))
-        free = _free(terms, t)
         CF = C[work] * free
         H = CF @ CF.T
         ridge = 1e-14 * float(np.trace(H)) if free.any() else 0.0
@@ -352,6 +363,12 @@ def _respond(terms: Terms, lam: float, weight: float, u: Floats, nu: Floats) -> 
     return nu, pull, t
 
 
+def nearest(terms: Terms) -> tuple[Floats, Floats]:
+    """The cheapest t within the limits, whatever the classifier says, and the multipliers of the linear ones."""
+    nu, _, t = _respond(terms, 1.0, 1.0, np.zeros(terms.B.shape[1]), np.zeros(len(terms.C)))
+    return t, nu
+
+
 def _prox(terms: Terms, lam: float, mu: Floats, pull: Floats) -> Floats:
     t = np.abs(pull)
     t -= mu
@@ -364,6 +381,8 @@ def _prox(terms: Terms, lam: float, mu: Floats, pull: Floats) -> Floats:
 def _pair_start(terms: Terms, lam: float, weight: float) -> Floats:
     """Ln q near the answer: the rival furthest from balance is balanced alone, a few times; each time O(D) a step."""
     B, n = terms.B, len(terms.margins)
+    if n == 0:  # no classifier, only rules
+        return np.zeros(1)
     q = np.zeros(n)
     u = np.zeros(B.shape[1])
     nu = np.zeros(len(terms.C))
@@ -397,46 +416,79 @@ def _pair_start(terms: Terms, lam: float, weight: float) -> Floats:
     return np.maximum(lq - (top + math.log(float(np.exp(lq - top).sum()))), LOW)
 
 
-def reach(
-    terms: Terms, goal: Callable[[Floats], tuple[float, float]], start: Point | None = None
-) -> tuple[Point, int, float, bool]:
-    """The answer for the largest λ at which logit(1 − p_k) ≤ goal: the point, iterations, λ, and whether there is one.
+class Aim(NamedTuple):
+    """What `reach` is to reach, and how it can know that it cannot."""
 
-    λ multiplies the whole cost here, so that μ counts λμ. Newton on logit(ln λ), in a bracket.
+    prob: float
+    logit: float  # of 1 − prob
+    miss: Callable[[Point], tuple[float, float]]  # by how much the logit is above what it has to be; how far below will do
+    ceiling: Callable[[Point], float]  # an upper bound on p_k within the limits, from a point's multipliers
+    closely: bool = False  # where it is out of reach: go on to the largest p_k there is
+
+
+class Reached(NamedTuple):
+    """What `reach` found: the answer, or (not ``met``) the largest p_k it came to and a bound on what there is."""
+
+    at: Point
+    n_iter: int
+    met: bool
+    ceiling: float
+
+
+def reach(terms: Terms, aim: Aim, start: Point | None = None) -> Reached:
+    """The answer for the largest λ at which the aim is met.
+
+    λ multiplies the whole cost here, so that μ counts λμ. Newton on logit(ln λ), in a bracket. Where the aim is out of reach,
+    p_k rises to its largest value as λ falls, and the multipliers on the way bound it from above.
     """
-    top, width = goal(np.minimum(np.maximum(np.zeros_like(terms.lo), terms.lo), terms.hi))
-    square = np.square(terms.B).sum(axis=1)
-    gaps = np.maximum(terms.margins - top, 1e-3)
+    square = np.square(terms.B[:, terms.lo < terms.hi]).sum(axis=1)
+    gaps = np.maximum(terms.margins - aim.logit, 1e-3)
     j = int((gaps / np.sqrt(np.maximum(square, 1e-300))).argmax())
-    mass = 1 / (1 + math.exp(min(-top, 700.0)))
+    mass = 1 / (1 + math.exp(min(-aim.logit, 700.0)))
     first = lam = max(float(square[j]) * mass / float(gaps[j]), 1e-300) if start is None else start.lam
-    low, high, met = 0.0, math.inf, None
+    low, high, ceiling = 0.0, math.inf, 1.0
+    met: Point | None = None
+    best: Point | None = None
     at, n_iter = start, 0
     for _ in range(MAX_STEPS):
-        # 1. Solve for this λ, and see whether the goal is met.
-        at, more, _ = solve(terms, lam, lam, start=at)
+        # 1. Solve for this λ, and see whether the aim is met.
+        at, more, found = solve(terms, lam, lam, start=at)
         n_iter += more
-        top, width = goal(at.t)
-        miss = at.logit - top
+        miss, width = aim.miss(at)
+        width = max(width, 4 * _noise(terms, at))
         if miss <= 0:
             low, met = lam, at
             if miss >= -width or lam >= MOST_LAM * first:  # as much as wanted, or more because the limits ask for it
                 break
         else:
-            high = lam
-            if lam <= LEAST_LAM * first:
-                break
+            high, best = lam, at if best is None or at.loss < best.loss else best
+            # 2. Out of reach?
+            if met is None:
+                ceiling = min(ceiling, aim.ceiling(at))
+                if ceiling < aim.prob and not (aim.closely and found and ceiling > (1 + CLOSE) * math.exp(-best.loss)):
+                    break
+                if lam <= LEAST_LAM * first:
+                    break
         if low > 0 and high <= low * (1 + 4 * EPS):
             break
-        # 2. The next λ: a Newton step, aimed at the middle of what is allowed.
-        slope = logit_slope(terms, at)
+        # 3. The next λ: a Newton step, aimed at the middle of what is allowed.
+        slope = logit_slope(terms, at) if ceiling >= aim.prob else 0.0
         step = -(miss + 0.5 * width) / slope if slope > 1e-12 else -LONGEST_STEP if miss > 0 else LONGEST_STEP
         new = lam * math.exp(min(max(step, -LONGEST_STEP), LONGEST_STEP))
         if not low < new < high:
             new = math.sqrt(low * high) if low > 0 and high < math.inf else lam * (0.01 if miss > 0 else 100.0)
-        lam = max(new, LEAST_LAM * first) if low == 0.0 else new
-    assert at is not None
-    return (at, n_iter, at.lam, False) if met is None else (met, n_iter, met.lam, True)
+        lam = new
+    if met is not None:
+        return Reached(met, n_iter, True, 1.0)
+    assert best is not None
+    return Reached(best, n_iter, False, ceiling)
+
+
+def _noise(terms: Terms, at: Point) -> float:
+    """How much rounding there is in a point's logit: features answer to sums of terms that may cancel, divided by λ."""
+    size = at.q[:-1] @ np.abs(terms.B) + np.abs(at.nu) @ np.abs(terms.C) + at.weight * terms.mu
+    shares = np.exp(at.s - at.logit)
+    return EPS / at.lam * float(shares @ np.abs(terms.B) @ np.where(at.free, size, 0.0))
 
 
 def infeasible(terms: Terms) -> bool:
