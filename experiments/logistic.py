@@ -42,7 +42,7 @@ def measure(*, full: bool) -> list[Row]:
             }
             for method, (found, seconds, _) in in_turn(calls).items():
                 x = found if method == BARE else found[i].x if method == BATCH else found.x
-                each = seconds / (len(every) if method == BATCH else 1)
+                each = seconds / (len(batch) if method == BATCH else 1)
                 rows.append({"dataset": name, "problem": i, "method": method, "seconds": each, **judged(dataset, problem, x)})
     return rows
 

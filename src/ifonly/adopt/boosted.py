@@ -76,9 +76,8 @@ def from_json(document: dict[str, Any], ask: Callable[[], Floats]) -> Model:
         raise InputError(f"this is not a model of xgboost's as it is understood here, or it is damaged ({error})") from None
     bias = weights[-1]
     if objective in TWO_CLASSES:
-        p = np.float32(base[0])
-        bias = bias + float(-np.log(np.float32(1) / p - np.float32(1)))  # in single precision, as xgboost does
-        return Model.binary(weights[:-1, 0], float(bias[0]), feature_names=names)
+        w0 = bias[0] + np.log(base[0]) - np.log1p(-base[0])
+        return Model.binary(weights[:-1, 0], float(w0), feature_names=names)
     if len(base) == K and (base != base[0]).any():
         found = ask() - bias
         base = next((b for b in (base, base[:1]) if np.abs(found - b).max() < AGREE * (1 + np.abs(bias).max())), None)

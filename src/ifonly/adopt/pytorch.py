@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ifonly.errors import UnsupportedModelError
-from ifonly.model import Model
+from ifonly.model import Model, Scaling
 from ifonly.tensors import plain
 
 __all__ = ["read"]
@@ -30,10 +30,11 @@ UNDERSTOOD = "Linear, BatchNorm1d, Dropout, Flatten and Identity, with Softmax, 
 
 
 class Affine(NamedTuple):
-    """``W x + c``."""
+    """``W x + c``; ``sizes`` bounds the constants that were added up on the way to c, where they may have cancelled."""
 
     W: Floats
     c: Floats
+    sizes: Floats
 
 
 def read(module: Any) -> Model:
@@ -43,20 +44,35 @@ def read(module: Any) -> Model:
     if layers and _kind(layers[-1][1]) in ENDS:
         end = layers.pop()[1]
     chain: Affine | None = None
-    linear = False
+    kinds = [_kind(layer) for _, layer in layers]
     for name, layer in layers:
-        linear |= _kind(layer) == "Linear"
         chain = _then(chain, _affine(module, layer, name), name)
-    if chain is None or not linear:
+    if chain is None or "Linear" not in kinds:
         raise UnsupportedModelError(f"{type(module).__name__} has no Linear layer; expected {UNDERSTOOD}")
     K = len(chain.W)
     if end is not None:
         _check_end(end, K)
-    return Model.binary(chain.W[0], float(chain.c[0])) if K == 1 else Model(chain.W, chain.c)
+    steps = [kind for kind in kinds if kind not in NOTHING]
+    scaling = None if len(steps) == 1 else _rounding(chain)
+    if K == 1:
+        return Model.binary(chain.W[0], float(chain.c[0]), scaling=scaling)
+    return Model(chain.W, chain.c, scaling=scaling)
+
+
+def _rounding(chain: Affine) -> Scaling | None:
+    """No change of units, but how much the constants inside a chain can round: as much as those in a scaler would."""
+    columns = np.abs(chain.W).max(axis=0)
+    square = float(columns @ columns)
+    if not square > 0:
+        return None
+    D = len(columns)
+    return Scaling(np.zeros(D), np.ones(D), float(chain.sizes.max()) / square * columns)
 
 
 def _flat(module: Any, whole: Any, name: str) -> Any:
     """(name, layer) of every layer in the order they are applied."""
+    if _kind(module).startswith("Lazy"):
+        raise UnsupportedModelError(f"{_where(module, name)} has no weights yet; pass data through it first")
     for hooks in ("_forward_hooks", "_forward_pre_hooks"):
         if getattr(module, hooks, None):
             raise UnsupportedModelError(
@@ -81,7 +97,8 @@ def _affine(whole: Any, layer: Any, name: str) -> Affine | None:
         return None
     if kind == "Linear":
         W = _array(layer.weight, where)
-        return Affine(W, np.zeros(len(W)) if layer.bias is None else _array(layer.bias, where))
+        c = np.zeros(len(W)) if layer.bias is None else _array(layer.bias, where)
+        return Affine(W, c, np.abs(c))
     if kind == "BatchNorm1d":
         return _normalisation(layer, where)
     raise UnsupportedModelError(f"{where} is not understood. Expected {UNDERSTOOD}. {_hint(whole)}")
@@ -101,7 +118,8 @@ def _normalisation(layer: Any, where: str) -> Affine:
     scale = 1 / np.sqrt(variance + layer.eps)
     if layer.weight is not None:
         scale = scale * _array(layer.weight, where)
-    return Affine(np.diag(scale), (0.0 if layer.bias is None else _array(layer.bias, where)) - mean * scale)
+    bias = np.zeros_like(mean) if layer.bias is None else _array(layer.bias, where)
+    return Affine(np.diag(scale), bias - mean * scale, np.abs(bias) + np.abs(mean * scale))
 
 
 def _then(first: Affine | None, second: Affine | None, name: str) -> Affine | None:
@@ -112,7 +130,7 @@ def _then(first: Affine | None, second: Affine | None, name: str) -> Affine | No
         raise UnsupportedModelError(
             f"layer {name!r} takes {second.W.shape[1]} features, but what comes before it gives {first.W.shape[0]}"
         )
-    return Affine(second.W @ first.W, second.W @ first.c + second.c)
+    return Affine(second.W @ first.W, second.W @ first.c + second.c, np.abs(second.W) @ first.sizes + second.sizes)
 
 
 def _check_end(end: Any, K: int) -> None:
@@ -129,8 +147,8 @@ def _check_end(end: Any, K: int) -> None:
 
 
 def _array(tensor: Any, where: str) -> Floats:
-    if tensor.is_meta or type(tensor).__name__.startswith("Uninitialized"):
-        raise UnsupportedModelError(f"{where} has no values yet; load its weights or pass data through it first")
+    if tensor.is_meta:
+        raise UnsupportedModelError(f"{where} is on the device “meta” and has no values; load its weights first")
     return np.asarray(plain(tensor), dtype=np.float64)
 
 

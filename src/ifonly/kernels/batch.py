@@ -121,7 +121,7 @@ class _Job(NamedTuple):
         done = np.zeros(len(index), dtype=bool)
         for k in np.unique(targets):
             here = np.flatnonzero(targets == k)
-            done[here] = self._group(index[here], int(k))
+            done[here] = self.group(index[here], int(k))
         return done
 
     def solve_nearest(self, index: Indices) -> NDArray[np.bool_]:
@@ -171,7 +171,7 @@ class _Job(NamedTuple):
                 bounds[here, k] = 0.5 * h * q * q + np.logaddexp(0.0, margin - h * q)
         return bounds
 
-    def _group(self, index: Indices, k: int) -> NDArray[np.bool_]:
+    def group(self, index: Indices, k: int) -> NDArray[np.bool_]:
         """Solve rows with one target and fill them in; which of them are done."""
         model, wish = self.model, self.wish.take(index)
         margins, lengths = model.margins(self.Z[index], k), model.rival_lengths(k)
@@ -186,8 +186,12 @@ class _Job(NamedTuple):
             self._fill(index, k, size, solved, rounding)
             if self.tol is None:
                 return solved.done
-            # met as computed, but not for certain: those go on, one by one
-            return solved.done & ~((solved.grad_norm <= self.tol) & (self.rows.grad_norm[index] > self.tol))
+            # Met as computed, but not for certain: those go on to the last digit.
+            unsure = np.flatnonzero(solved.done & (solved.grad_norm <= self.tol) & (self.rows.grad_norm[index] > self.tol))
+            done = np.array(solved.done)
+            if len(unsure):
+                done[unsure] = self._replace(tol=None).group(index[unsure], k)
+            return done
         assert wish.prob is not None
         goals = _goals(model.n_classes, size, rounding, wish.prob)
         p, p_target, loss = _softmax(margins)

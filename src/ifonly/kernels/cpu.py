@@ -25,6 +25,7 @@ from ifonly.kernels.rows import Goals, Solved
 from ifonly.numerics import EPS
 from ifonly.solvers.logistic import phi
 from ifonly.solvers.newton import ARMIJO, CLOSE, ROUNDINGS
+from ifonly.solvers.spaces import EVEN_STEPS, MANY_RIVALS, PAIR_TOL
 from ifonly.solvers.target import LONGEST_STEP
 
 __all__ = ["root", "solve_lam", "solve_prob"]
@@ -402,6 +403,67 @@ def _start(G, il, margins, q, s, p, vec, work, choice, steps, m):
         for i in range(n):
             for w in range(m):
                 s[i, w] -= old[w] * G[i, choice[w]]
+    if n > MANY_RIVALS:
+        pull = np.zeros(n)
+        for i in range(n):
+            for j in range(n):
+                pull[i] += G[i, j]
+        for w in range(m):
+            _start_evenly(pull, il[w], margins, q, s, w)
+
+
+@njit(**_OPTIONS)
+def _start_evenly(pull, il, margins, q, s, w):
+    """`spaces.start_evenly` for one lane, where it is the better start."""
+    n = len(pull)
+    top, square = 0.0, 0.0
+    for i in range(n):
+        top = max(top, s[i, w])
+        square += q[i, w] * (margins[i, w] - s[i, w])
+    mass = math.exp(-top)
+    for i in range(n):
+        mass += math.exp(s[i, w] - top)
+    objective = 0.5 * square + top + math.log(mass)
+    curvature = 0.0
+    for i in range(n):
+        curvature += pull[i] * il
+    low, high = 0.0, 1.0 / n
+    share = 0.5 * high
+    for _ in range(EVEN_STEPS):
+        top = 0.0
+        for i in range(n):
+            top = max(top, margins[i, w] - share * il * pull[i])
+        mass = math.exp(-top)
+        mean, mean_square = 0.0, 0.0
+        for i in range(n):
+            g = il * pull[i]
+            e = math.exp(margins[i, w] - share * g - top)
+            mass += e
+            mean += e * g
+            mean_square += e * g * g
+        mean /= mass
+        mean_square /= mass
+        slope = share * curvature - mean
+        if slope > 0.0:
+            high = share
+        else:
+            low = share
+        old = share
+        share -= slope / (curvature + mean_square - mean * mean)
+        if not low < share < high:
+            share = 0.5 * (low + high)
+        if abs(share - old) <= PAIR_TOL * share:
+            break
+    top = 0.0
+    for i in range(n):
+        top = max(top, margins[i, w] - share * il * pull[i])
+    mass = math.exp(-top)
+    for i in range(n):
+        mass += math.exp(margins[i, w] - share * il * pull[i] - top)
+    if 0.5 * share * share * curvature + top + math.log(mass) < objective:
+        for i in range(n):
+            q[i, w] = share
+            s[i, w] = margins[i, w] - share * il * pull[i]
 
 
 @njit(cache=True, nogil=True, **_OPTIONS)

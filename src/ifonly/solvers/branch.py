@@ -20,10 +20,11 @@ from itertools import count
 import numpy as np
 from numpy.typing import NDArray
 
+from ifonly.cost import Cost
 from ifonly.errors import InputError
 from ifonly.numerics import EPS
 from ifonly.solvers import scalar, semismooth
-from ifonly.solvers.ground import Budget, LimitedProblem, Plan
+from ifonly.solvers.ground import IDLE, Budget, Ground, LimitedProblem, Plan
 from ifonly.solvers.semismooth import Point, Terms
 from ifonly.status import Status
 
@@ -32,6 +33,7 @@ __all__ = ["search"]
 Floats = NDArray[np.float64]
 
 OFF = 1e-9  # a relaxed value this far from a whole number is none
+NO_COST = 1e-9  # what the largest cost may add to −ln p where only the probability counts
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,7 @@ class Search:
         self.n_items = len(self.singles) + len(self.limits.groups)
         self.cap = self.n_items if ground.max_changes is None else ground.max_changes
         self.on_grid = self.limits.on_grid & ~ground.grouped
+        self.must = self.limits.must_move(problem.source[None], problem.lo[None], problem.hi[None])[0]
         self.n_iter = 0
 
     # ---- bounds ----
@@ -75,19 +78,18 @@ class Search:
         problem = self.problem
         if (node.lo > node.hi).any() or any(node.lo[g].sum() > 1 or node.hi[g].sum() < 1 for g in self.limits.groups):
             return None
-        terms = problem.terms((node.lo, node.hi))
+        terms = problem.terms((node.lo, node.hi), tight=-problem.tight)  # grid points on the very edge of a rule are let in
         if problem.n_rules and semismooth.infeasible(terms):
             return None
         if self.prob is None:
             assert self.lam is not None
             at, n_iter, _ = semismooth.solve(terms, self.lam, start=node.start)
-            met = True
         else:
             aim = problem.aim(self.prob, lambda at: problem.source + problem.change(at.t), (node.lo, node.hi))
-            at, n_iter, met, _ = semismooth.reach(terms, aim, node.start)
+            at, n_iter, met, ceiling = semismooth.reach(terms, aim, node.start)
+            if not met and ceiling < self.prob:
+                return None
         self.n_iter += n_iter
-        if not met:
-            return None
         x = problem.source + problem.change(at.t)
         bound = self._bound(_dual(terms, at), at.lam)
         if self.ground.root is not None:
@@ -135,35 +137,42 @@ class Search:
         lo, hi = np.where(fixed, x, problem.lo), np.where(fixed, x, problem.hi)
         if (x[fixed] < problem.lo[fixed]).any() or (x[fixed] > problem.hi[fixed]).any():
             return None
-        terms = problem.terms((lo, hi))
-        if problem.n_rules and semismooth.infeasible(terms):
-            return None
-        if self.prob is None:
-            assert self.lam is not None
-            at, n_iter, _ = semismooth.solve(terms, self.lam, start=start)
-            weight = 1.0
-        else:
-            aim = problem.aim(self.prob, lambda at: problem.placed(at.t, at.nu, at.weight, (lo, hi)), (lo, hi))
-            at, n_iter, met, _ = semismooth.reach(terms, aim, start)
-            weight = at.lam
-            if not met:
+        found, at = x, start
+        if (lo < hi).any():
+            terms = self._without_idle(problem.terms((lo, hi)), lo, hi)
+            if problem.n_rules and semismooth.infeasible(terms):
                 return None
-        self.n_iter += n_iter
-        found = problem.placed(at.t, at.nu, at.weight, (lo, hi))
-        found[fixed] = x[fixed]
+            if self.prob is None:
+                assert self.lam is not None
+                at, n_iter, _ = semismooth.solve(terms, self.lam, start=start)
+            else:
+                aim = problem.aim(self.prob, lambda at: problem.placed(at.t, at.nu, at.weight, (lo, hi)), (lo, hi))
+                at, n_iter, met, _ = semismooth.reach(terms, aim, start)
+                if not met:
+                    return None
+            self.n_iter += n_iter
+            found = problem.placed(at.t, at.nu, at.weight, (lo, hi))
+            found[fixed] = x[fixed]
         if limits.broken(problem.source, found) is not None:
             return None
         if self.prob is not None and not problem.reached(found, self.prob):
             return None
         if self.ground.margin is not None and not problem.is_ahead(found):
             return None
+        weight = 1.0 if self.prob is None else at.lam
         return problem.plan(found, at.lam, weight=weight, nu=at.nu[: problem.n_rules])
+
+    def _without_idle(self, terms: Terms, lo: Floats, hi: Floats) -> Terms:
+        """The rules between fixed features are left out: they hold, perhaps just so, or `broken` says that they do not."""
+        idle = np.zeros(len(terms.C), dtype=bool)
+        idle[: len(self.limits.C)] = ~((self.limits.C != 0) & (lo < hi)).any(axis=1)
+        return terms._replace(rest=np.where(idle, IDLE, terms.rest), low=np.where(idle, 0.0, terms.low))
 
     def _largest(self, x: Floats) -> NDArray[np.bool_]:
         """The ``cap`` items that change most, in units of cost; those that must move first."""
         size = np.abs(x - self.problem.source) * self.ground.per_unit
-        must = (self.problem.lo > self.problem.source) | (self.problem.hi < self.problem.source)
-        of = np.append(np.where(must, np.inf, size)[self.singles], [size[g].max() for g in self.limits.groups])
+        size = np.where(self.must, np.inf, size)
+        of = np.append(size[self.singles], [size[g].max() for g in self.limits.groups])
         moved = np.zeros(self.n_items, dtype=bool)
         moved[np.argsort(-of, kind="stable")[: self.cap]] = True
         return moved & (of > 0)
@@ -190,7 +199,7 @@ class Search:
             return self._split(node, relaxed, *split)
         if self.cap < self.n_items:
             size = np.abs(x - self.problem.source) * c
-            size = np.where(size > OFF, size, 0.0)
+            size = np.where(size > OFF * size.max(initial=0.0), size, 0.0)
             of = np.append(size[self.singles], [size[g].max() for g in self.limits.groups])
             if int((of > 0).sum()) > self.cap:
                 item = int(np.where(node.state == scalar.UNDECIDED, of, -1.0).argmax())
@@ -198,14 +207,53 @@ class Search:
                     return self._split(node, relaxed, "cap", item)
         return []
 
+    def around(self, node: Node, relaxed: Relaxed) -> list[Node]:
+        """The box below, at and above the relaxed solution of one discrete feature; none if all are fixed.
+
+        For where the relaxed solution is on the grid, but only nearly, and the grid point misses what is asked for.
+        """
+        x = self.limits.placed(relaxed.x, self.problem.source, self.problem.lo, self.problem.hi)
+        wide = np.where(self.limits.on_grid, (node.hi - node.lo) / np.where(self.limits.on_grid, self.limits.step, 1.0), 0.0)
+        d = int(wide.argmax())
+        if not wide[d] > 0.5:
+            return []
+        half, nodes = 0.5 * self.limits.step[d], []
+        for low, high in ((-math.inf, x[d] - half), (x[d], x[d]), (x[d] + half, math.inf)):
+            lo, hi = node.lo.copy(), node.hi.copy()
+            lo[d], hi[d] = max(lo[d], low), min(hi[d], high)
+            nodes.append(Node(lo, hi, node.state, relaxed.at))
+        return [n for n in nodes if n.lo[d] <= n.hi[d]]
+
+    def root(self) -> Node:
+        """The whole problem; what must move is counted, and if that is all that may, the rest stays."""
+        problem, limits = self.problem, self.limits
+        lo, hi, state = problem.lo.copy(), problem.hi.copy(), np.zeros(self.n_items, dtype=np.int64)
+        moves = np.append(self.must[self.singles], [self.must[g].any() for g in limits.groups]).astype(bool)
+        if self.cap < self.n_items:
+            state[moves] = scalar.COUNTS
+            self._close(lo, hi, state)
+        return Node(lo, hi, state, None)
+
+    def _close(self, lo: Floats, hi: Floats, state: NDArray[np.int64]) -> None:
+        """Where as many items are counted as may move, fix the others at the source (in place)."""
+        if int((state == scalar.COUNTS).sum()) >= self.cap:
+            for i in np.flatnonzero(state == scalar.UNDECIDED):
+                lo[self._members(i)] = hi[self._members(i)] = self.problem.source[self._members(i)]
+
+    def _members(self, item: int) -> NDArray[np.intp]:
+        """The features of an item."""
+        n = len(self.singles)
+        return self.singles[item : item + 1] if item < n else self.limits.groups[item - n]
+
     def _split(self, node: Node, relaxed: Relaxed, kind: str, i: int) -> list[Node]:
         x, state = relaxed.x, node.state
         lo, hi = [node.lo.copy(), node.lo.copy()], [node.hi.copy(), node.hi.copy()]
         states = [state.copy(), state.copy()]
         if kind == "grid":
-            step = self.limits.step[i]
-            low = math.floor(x[i] / step)
-            hi[0][i], lo[1][i] = min(low * step, hi[0][i]), max((low + 1) * step, lo[1][i])
+            on_grid = self.limits.on_grid
+            low = np.floor(x[on_grid] / self.limits.step[on_grid])
+            below, above = ((self.limits.multiples(v))[int(on_grid[:i].sum())] for v in (low, low + 1))
+            hi[0][i], lo[1][i] = max(min(below, hi[0][i]), lo[0][i]), min(max(above, lo[1][i]), hi[1][i])
         elif kind == "group":
             group = self.limits.groups[i]
             open_ = [int(d) for d in group if node.hi[d] >= 1]
@@ -215,16 +263,8 @@ class Search:
                 hi[1][d] = 0.0
         else:
             states[0][i], states[1][i] = scalar.STAYS, scalar.COUNTS
-            members = [self.singles[i]] if i < len(self.singles) else list(self.limits.groups[i - len(self.singles)])
-            for d in members:
-                lo[0][d] = hi[0][d] = self.problem.source[d]
-            if int((states[1] == scalar.COUNTS).sum()) >= self.cap:  # nothing else may move
-                for k in np.flatnonzero(states[1] == scalar.UNDECIDED):
-                    rest = [self.singles[k]] if k < len(self.singles) else list(self.limits.groups[k - len(self.singles)])
-                    for d in rest:
-                        inside = self.problem.lo[d] <= self.problem.source[d] <= self.problem.hi[d]
-                        if inside:
-                            lo[1][d] = hi[1][d] = self.problem.source[d]
+            lo[0][self._members(i)] = hi[0][self._members(i)] = self.problem.source[self._members(i)]
+            self._close(lo[1], hi[1], states[1])
         return [Node(lo[c], hi[c], states[c], relaxed.at) for c in (0, 1)]
 
 
@@ -238,12 +278,10 @@ def _dual(terms: Terms, at: Point) -> float:
 def search(problem: LimitedProblem, budget: Budget, *, lam: float | None = None, prob: float | None = None) -> Plan:
     """The best plan with whole numbers, categories and at most so many changes, and how far from the optimum it can be."""
     work = Search(problem, lam, prob)
-    root = Node(problem.lo, problem.hi, np.zeros(work.n_items, dtype=np.int64), None)
     serial = count()
-    heap: list[tuple[float, int, Node]] = [(-math.inf, next(serial), root)]
+    heap: list[tuple[float, int, Node]] = [(-math.inf, next(serial), work.root())]
     best: Plan | None = None
     value, cut, n_nodes = math.inf, math.inf, 0
-    far: Relaxed | None = None
     while heap:
         # 1. The most promising node; all others have worse bounds.
         known, _, node = heap[0]
@@ -255,18 +293,19 @@ def search(problem: LimitedProblem, budget: Budget, *, lam: float | None = None,
         relaxed = work.relax(node)
         if relaxed is None:
             continue
-        far = far or relaxed
         bound = max(relaxed.bound, known)
         if bound >= value - budget.gap * abs(value):
             cut = min(cut, bound)
             continue
-        children = work.children(node, relaxed)
+        children, plan = work.children(node, relaxed), None
         for x, moved in ((relaxed.choice, relaxed.moved), (relaxed.x, None)):
             plan = None if x is None else work.candidate(x, moved, relaxed.at)
             if plan is not None and work.value(plan) < value:
                 best, value = plan, work.value(plan)
-        if not children:
-            cut = min(cut, bound)
+        if not children and bound < value - budget.gap * abs(value):
+            children = work.around(node, relaxed)
+        if not children:  # all is fixed but intervals, and the last plan is the best there is here, if there is one
+            cut = cut if plan is None else min(cut, bound)
             continue
         # 3. Its children.
         for child in children:
@@ -285,8 +324,14 @@ def _nothing(problem: LimitedProblem, prob: float | None, done: bool, n_nodes: i
         return problem.nothing_found(n_nodes)
     if prob is None:
         raise InputError("the limits contradict each other: no point satisfies all of them")
-    # The most probable point is the least E for a λ at which the cost no longer counts.
-    size = float(np.square(problem.ground.rows(problem.k)).sum(axis=1).max(initial=0.0))
-    plan = search(problem, budget, lam=max(EPS * size, 1e-12))
-    best = min(1.0, math.exp(-max(plan.bound - plan.lam * plan.cost * 4, 0.0)))
-    return replace(plan, status=Status.UNREACHABLE, best_bound=best, n_nodes=n_nodes + plan.n_nodes, bound=plan.cost, gap=0.0)
+    # The most probable point is the least E for a λ at which the cost, here the simplest, no longer counts.
+    ground = problem.ground
+    plain = Ground(problem.model, Cost(ground.per_unit), ground.actions, ground.max_changes, ground.kernel)
+    far = np.maximum(np.abs(problem.lo - problem.source), np.abs(problem.hi - problem.source)) * ground.per_unit
+    most = 0.5 * float(far @ far)
+    size = float(np.square(ground.rows(problem.k)).sum(axis=1).max(initial=0.0))
+    lam = max(EPS * size, 1e-12) if math.isinf(most) else NO_COST / max(most, 1e-300)
+    plan = search(LimitedProblem(plain, problem.source, problem.k), budget, lam=lam)
+    best = 1.0 if math.isinf(most) else min(1.0, math.exp(-max(plan.bound - lam * most, 0.0)))
+    found = problem.plan(plan.x, lam, status=Status.UNREACHABLE, n_iter=plan.n_iter, n_nodes=n_nodes + plan.n_nodes, nu=plan.nu)
+    return replace(found, best_bound=best, bound=found.cost)

@@ -38,6 +38,7 @@ Box = tuple[Floats, Floats]  # the least and largest values of the features, in 
 
 REL_GAP = 1e-10  # of branch and bound: less is rounding
 MAX_NODES = 100_000
+IDLE = 1e30  # the right-hand side of a row that is to have no effect
 KEEPING = 6  # corrections of x by a few roundings; one is usual
 
 
@@ -333,8 +334,10 @@ class LimitedProblem:
         for i, d in enumerate(self.moving):
             for bound, sign in ((hi[d], 1.0), (lo[d], -1.0)):
                 if np.isfinite(bound):
-                    C, rest = np.vstack([C, sign * back[i]]), np.append(rest, sign * (bound - source[d]))
-                    low, high = np.append(low, 0.0), np.append(high, np.inf)
+                    fixed = lo[d] == hi[d]  # one equation and an idle row, not two inequalities that are hard to tell apart
+                    left = IDLE if fixed and sign < 0 else sign * (bound - source[d])
+                    C, rest = np.vstack([C, sign * back[i]]), np.append(rest, left)
+                    low, high = np.append(low, -np.inf if fixed and sign > 0 else 0.0), np.append(high, np.inf)
             if ground.mu[d] > 0:
                 C, rest = np.vstack([C, ground.per_unit[d] * back[i]]), np.append(rest, 0.0)
                 low, high = np.append(low, -ground.mu[d]), np.append(high, ground.mu[d])

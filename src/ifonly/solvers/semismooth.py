@@ -286,8 +286,9 @@ class Gram:
         if not active.size:
             return self.G
         CF = self.terms.C[active] * at.free
-        cross = B @ CF.T
-        return self.G - cross @ _solved(CF @ CF.T, cross.T)
+        left = B * at.free
+        left = left - _solved(CF @ CF.T, CF @ left.T).T @ CF  # of what is free, the part along which the rows hold
+        return left @ left.T
 
 
 def _active(terms: Terms, at: Point) -> NDArray[np.intp]:

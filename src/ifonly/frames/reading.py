@@ -1,0 +1,300 @@
+"""`open_batches`: Parquet, CSV, Arrow IPC and whole data sets as a stream of record batches, a few megabytes at a time."""
+
+import csv as text_csv
+import io
+import os
+from bisect import insort
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from ifonly.errors import InputError
+from ifonly.frames.arrow import csv, dataset, ipc, pa, parquet
+
+__all__ = ["BAD_LINE", "TEXT", "count_rows", "files_of", "open_batches"]
+
+BATCH_ROWS = 16384
+READ_BYTES = 2**20  # of each column of a Parquet file, and of a CSV, at once
+FORMATS = {
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".arrow": "ipc",
+    ".ipc": "ipc",
+    ".feather": "ipc",
+}
+PACKED = (".gz", ".bz2", ".zst")  # CSV only: the other formats compress inside
+
+# A CSV's cells are handed on as text, so that one bad cell is one bad row and no key loses its leading zeros. This mark in the
+# schema's metadata lets `invert_batches` read numbers from text; and the column that is added says what is wrong with a line.
+TEXT = {b"ifonly.text": b"1"}
+BAD_LINE = "ifonly.bad_line"
+
+
+def open_batches(path: str | os.PathLike[str], columns: Sequence[str] | None = None, *, batch_rows: int = BATCH_ROWS) -> Any:
+    """A file or a folder of files as a stream of record batches, in order and in bounded memory.
+
+    Parameters
+    ----------
+    path : path
+        ``.parquet``, ``.csv`` (``.tsv``, and either with ``.gz``, ``.bz2`` or ``.zst``), ``.arrow`` (``.ipc``, ``.feather``;
+        file or stream format), or a folder of Parquet, CSV or IPC files, Hive partitions (``day=7/``) included.
+    columns : sequence of str, optional
+        Only these, in this order. Others are not decoded.
+    batch_rows : int
+        At most so many rows in a batch.
+
+    Returns
+    -------
+    pyarrow.RecordBatchReader
+        The columns of a CSV are text as it stands there; :func:`invert_batches` reads the numbers. A line with the wrong number
+        of cells is a row of nulls, and the column ``ifonly.bad_line`` says so.
+
+    Raises
+    ------
+    InputError
+        If the file is of no kind that is understood, is damaged, or lacks a column.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = pathlib.Path(folder, "people.csv")
+    ...     _ = file.write_text("id,age,income\\n007,31,1200\\n008,44,900\\n")
+    ...     open_batches(file, ["id", "income"]).read_all().column("id").to_pylist()
+    ['007', '008']
+
+    """
+    path = Path(path)
+    wanted = None if columns is None else [str(name) for name in columns]
+    try:
+        opened = {"parquet": _parquet, "csv": _csv, "ipc": _ipc, "folder": _folder}[_format(path)]
+        schema, batches = opened(path, wanted, batch_rows)
+    except (pa.ArrowInvalid, UnicodeDecodeError) as error:
+        raise InputError(f"{path} cannot be read: {_first_line(error)}") from None
+    return pa.RecordBatchReader.from_batches(schema, _named(path, batches))
+
+
+def count_rows(path: str | os.PathLike[str]) -> int | None:
+    """How many rows there are, where that is known without reading them all; of a CSV, its lines; None where neither is."""
+    path = Path(path)
+    match _format(path):
+        case "parquet":
+            return parquet.read_metadata(path).num_rows
+        case "csv" if path.suffix.lower() not in PACKED:
+            with path.open("rb") as file:
+                return max(0, sum(block.count(b"\n") for block in iter(lambda: file.read(READ_BYTES), b"")) - 1)
+        case "folder":
+            counts = [count_rows(file) for file in files_of(path)]
+            return None if None in counts else sum(count or 0 for count in counts)
+    return None
+
+
+def files_of(path: Path) -> list[Path]:
+    """The files that are read, in order."""
+    if not path.is_dir():
+        return [path]
+    found = sorted(file for file in path.rglob("*") if file.is_file() and not _hidden(file.relative_to(path)))
+    if not found:
+        raise InputError(f"{path} has no files")
+    return found
+
+
+def _hidden(relative: Path) -> bool:
+    """What data sets take for notes of their own: names that begin with a dot or an underscore."""
+    return any(part.startswith((".", "_")) for part in relative.parts)
+
+
+def _format(path: Path) -> str:
+    if path.is_dir():
+        return "folder"
+    suffix = path.suffix.lower()
+    if suffix in PACKED and FORMATS.get(path.with_suffix("").suffix.lower()) == "csv":
+        suffix = path.with_suffix("").suffix.lower()
+    if suffix not in FORMATS:
+        raise InputError(f"{path}: a table is {', '.join(FORMATS)} or a folder of those; got {path.suffix or 'no suffix'!r}")
+    if not path.exists():
+        raise InputError(f"{path} does not exist")
+    return FORMATS[suffix]
+
+
+def _named(path: Path, batches: Iterator[Any]) -> Iterator[Any]:
+    """The same batches; what goes wrong on the way says in which file."""
+    try:
+        yield from batches
+    except pa.ArrowInvalid as error:
+        raise InputError(f"{path} cannot be read: {_first_line(error)}") from None
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().splitlines()[0]
+
+
+def _check(path: Path, wanted: Sequence[str] | None, there: Sequence[str]) -> list[str]:
+    """The columns to read: all that were asked for, each of which the file has once."""
+    names = list(there) if wanted is None else list(wanted)
+    for name in names:
+        if there.count(name) != 1:
+            what = f"no column {name!r}" if name not in there else f"the column {name!r} more than once"
+            raise InputError(f"{path} has {what}; its columns are {', '.join(there[:20])}{' …' if len(there) > 20 else ''}")
+    return names
+
+
+# ---- one file ----
+
+
+def _parquet(path: Path, wanted: Sequence[str] | None, batch_rows: int) -> tuple[Any, Iterator[Any]]:
+    # Not through `pyarrow.dataset`, which holds whole row groups, several at once: a file may be a single one.
+    file = parquet.ParquetFile(path, buffer_size=READ_BYTES, pre_buffer=False)
+    names = _check(path, wanted, file.schema_arrow.names)
+    schema = pa.schema([file.schema_arrow.field(name) for name in names])
+
+    def batches() -> Iterator[Any]:
+        with file:
+            for batch in file.iter_batches(batch_rows, columns=names, use_threads=False):
+                yield batch.select(names)
+
+    return schema, batches()
+
+
+def _ipc(path: Path, wanted: Sequence[str] | None, batch_rows: int) -> tuple[Any, Iterator[Any]]:
+    with path.open("rb") as file:
+        is_file = file.read(6) == b"ARROW1"
+    open_ = ipc.open_file if is_file else ipc.open_stream
+    with pa.OSFile(str(path)) as source, open_(source) as reader:
+        whole = reader.schema
+    names = _check(path, wanted, whole.names)
+    options = ipc.IpcReadOptions(included_fields=sorted(whole.get_field_index(name) for name in names))
+
+    def batches() -> Iterator[Any]:
+        with pa.OSFile(str(path)) as source, open_(source, options=options) as reader:
+            parts = (reader.get_batch(i) for i in range(reader.num_record_batches)) if is_file else reader
+            for part in parts:
+                yield from _cut(part.select(names), batch_rows)
+
+    return pa.schema([whole.field(name) for name in names]), batches()
+
+
+def _cut(batch: Any, rows: int) -> Iterator[Any]:
+    return (batch.slice(a, rows) for a in range(0, len(batch), rows))
+
+
+def _csv(path: Path, wanted: Sequence[str] | None, batch_rows: int) -> tuple[Any, Iterator[Any]]:
+    header, delimiter, has_rows = _header(path)
+    names = _check(path, wanted, header)
+    text = pa.string()
+    schema = pa.schema([*((name, text) for name in names), (BAD_LINE, text)], metadata=TEXT)
+    wrong: list[tuple[int, str]] = []  # (row, what is wrong with its line) of lines that were left out
+
+    def note(row: Any) -> str:
+        cells = f"{row.actual_columns} cell{'s'[: row.actual_columns != 1]}"
+        insort(wrong, (row.number - 2, f"the line has {cells}, the header {row.expected_columns}"))  # line 1 is the header
+        return "skip"
+
+    def batches() -> Iterator[Any]:
+        if not has_rows:
+            return
+        with pa.input_stream(str(path), compression="detect") as stream:
+            reader = csv.open_csv(
+                stream,
+                read_options=csv.ReadOptions(use_threads=False, block_size=READ_BYTES),  # rows have numbers on one thread only
+                parse_options=csv.ParseOptions(delimiter=delimiter, invalid_row_handler=note),
+                convert_options=csv.ConvertOptions(
+                    include_columns=names, column_types=dict.fromkeys(names, text), strings_can_be_null=True, null_values=[""]
+                ),
+            )
+            done = 0
+            for batch in reader:
+                for part in _with_bad_lines(batch, schema, wrong, done, last=False):
+                    done += len(part)
+                    yield from _cut(part, batch_rows)
+            yield from _with_bad_lines(None, schema, wrong, done, last=True)
+
+    return schema, batches()
+
+
+def _with_bad_lines(batch: Any, schema: Any, wrong: list[tuple[int, str]], done: int, *, last: bool) -> Iterator[Any]:
+    """A batch of good lines, with a row of nulls for each bad one where it stood; ``done`` rows came before."""
+    at, size = 0, 0 if batch is None else len(batch)
+    while wrong and (last or wrong[0][0] <= done + size - at):
+        place, what = wrong.pop(0)
+        good = max(0, min(place - done, size - at))
+        if good:
+            yield _noted(batch.slice(at, good), schema, None)
+        yield pa.record_batch([pa.nulls(1, pa.string())] * (len(schema) - 1) + [pa.array([what])], schema=schema)
+        at, done = at + good, done + good + 1
+    if at < size:
+        yield _noted(batch.slice(at), schema, None)
+
+
+def _noted(batch: Any, schema: Any, what: str | None) -> Any:
+    return pa.record_batch([*batch.columns, pa.array([what] * len(batch), pa.string())], schema=schema)
+
+
+def _header(path: Path) -> tuple[list[str], str, bool]:
+    """The names in a CSV's first line, what separates them, and whether anything follows."""
+    with pa.input_stream(str(path), compression="detect") as stream:
+        lines = io.TextIOWrapper(stream, encoding="utf-8-sig", newline="")
+        first = lines.readline()
+        if not first.strip():
+            raise InputError(f"{path} is empty: expected a line with the names of its columns")
+        tabs = ".tsv" in path.suffixes
+        delimiter = "\t" if tabs else ";" if ";" in first and "," not in first else ","
+        names = next(text_csv.reader([first], delimiter=delimiter))
+        has_rows = any(line.strip() for line in iter(lines.readline, ""))
+        lines.detach()
+    return names, delimiter, has_rows
+
+
+# ---- a folder ----
+
+
+def _folder(path: Path, wanted: Sequence[str] | None, batch_rows: int) -> tuple[Any, Iterator[Any]]:
+    files = files_of(path)
+    kinds = {_format(file) for file in files}
+    if len(kinds) > 1:
+        raise InputError(f"{path} has files of several formats: {', '.join(sorted(kinds))}")
+    values = {file: _partition(file.relative_to(path)) for file in files}
+    keys = values[files[0]]
+    is_text = kinds == {"csv"}
+    own = [name for name in _schema(files[0], None, batch_rows).names if name != BAD_LINE and name not in keys]
+    names = _check(path, wanted, [*own, *keys])
+    inside = [name for name in names if name in own]
+    inner = _schema(files[0], inside, batch_rows)
+    fields = [inner.field(name) if name in own else pa.field(name, pa.string()) for name in names]
+    fields += [inner.field(BAD_LINE)] if is_text else []
+    schema = pa.schema(fields, metadata=TEXT if is_text else None)
+
+    def batches() -> Iterator[Any]:
+        for file in files:
+            for batch in _of_file(file, inside, batch_rows, inner):
+                constant = {key: pa.repeat(pa.scalar(value, pa.string()), len(batch)) for key, value in values[file].items()}
+                yield pa.record_batch(
+                    [constant[f.name] if f.name in constant else batch.column(f.name) for f in schema], schema=schema
+                )
+
+    return schema, batches()
+
+
+def _schema(file: Path, columns: Sequence[str] | None, batch_rows: int) -> Any:
+    with open_batches(file, columns, batch_rows=batch_rows) as reader:
+        return reader.schema
+
+
+def _of_file(file: Path, columns: Sequence[str], batch_rows: int, schema: Any) -> Iterable[Any]:
+    """The batches of one file of a data set; its columns have the types of the first file's."""
+    with open_batches(file, columns, batch_rows=batch_rows) as reader:
+        for field in schema:
+            found = reader.schema.field(field.name).type
+            if found != field.type:
+                raise InputError(f"{file}: column {field.name!r} is {found}, but {field.type} in the data set's first file")
+        yield from reader
+
+
+def _partition(relative: Path) -> dict[str, str | None]:
+    """The columns that stand in a file's path, as Hive writes them: ``day=7/part.parquet``."""
+    parser = dataset.HivePartitioning(pa.schema([]))
+    del parser
+    pairs = [part.split("=", 1) for part in relative.parts[:-1] if "=" in part]
+    return {key: None if value == "__HIVE_DEFAULT_PARTITION__" else value for key, value in pairs}
