@@ -416,13 +416,10 @@ def test_statsmodels_classes_are_called_as_they_are(sm, table, kind):
 
 def test_statsmodels_regularised_results_are_read_exactly(sm, table):
     X, y = table
-    for model in (sm.MNLogit(y, sm.add_constant(X)), sm.Logit((y > 0).astype(int), sm.add_constant(X))):
-        res = model.fit_regularized(alpha=1.0, disp=0)
-        np.testing.assert_allclose(
-            as_model(res).predict_proba(X)[:, 1:],
-            np.reshape(res.predict(), (400, -1))[:, -2:][:, -(as_model(res).n_classes - 1) :],
-            **EXACT,
-        )
+    res = sm.MNLogit(y, sm.add_constant(X)).fit_regularized(alpha=1.0, disp=0)
+    np.testing.assert_allclose(as_model(res).predict_proba(X), res.predict(), **EXACT)
+    res = sm.Logit((y > 0).astype(int), sm.add_constant(X)).fit_regularized(alpha=1.0, disp=0)
+    np.testing.assert_allclose(as_model(res).predict_proba(X)[:, 1], res.predict(), **EXACT)
 
 
 def test_statsmodels_formulas_of_plain_columns_are_read_exactly(sm, table):

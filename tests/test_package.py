@@ -121,10 +121,12 @@ LAYERS = [
     {"model"},
     {"adopt", "sources", "problem", "wish", "cost", "actions"},
     {"solvers", "store"},
-    {"kernels"},
+    {"kernels", "claim"},
+    {"change"},
     {"answer"},
     {"stream", "recourse"},
     {"api"},
+    {"record"},
     {"__init__"},
 ]
 RANK = {room: rank for rank, rooms in enumerate(LAYERS) for room in rooms}

@@ -137,7 +137,12 @@ class Limits:
     def multiples(self, n: Floats) -> Floats:
         """``n`` steps, for the features on a grid."""
         up, down = self._parts
-        return n * up / down
+        return n * up / down + 0.0  # no −0.0
+
+    def multiple(self, d: int, n: float) -> float:
+        """``n`` steps, for one feature."""
+        i = int(self.on_grid[:d].sum())
+        return float(n * self._parts[0][i] / self._parts[1][i])
 
     def nearest(self, X: Floats) -> Floats:
         """Every feature on a grid at the grid point nearest to it."""

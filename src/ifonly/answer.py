@@ -7,16 +7,19 @@ that a hundred λ at D = 131 072 or 15 000 sparse documents at D = 47 236 fill n
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ifonly.errors import CertificateError, InputError
+from ifonly.change import moves
+from ifonly.claim import Claim, Within
+from ifonly.errors import InputError
 from ifonly.kernels import Rows
 from ifonly.model import Model
-from ifonly.numerics import EPS, softmax, summation_error
-from ifonly.problem import Certificate, Problem
+from ifonly.numerics import softmax
+from ifonly.problem import Certificate
 from ifonly.solvers import limited
 from ifonly.solvers.classproblem import ClassProblem, Solution
 from ifonly.solvers.ground import Ground, LimitedProblem, Plan
@@ -28,8 +31,6 @@ from ifonly.status import Status
 __all__ = ["Counterfactual", "Counterfactuals", "Path", "Status"]
 
 Floats = NDArray[np.float64]
-
-VERIFY_TOL = 1e-10  # between class space and D dimensions, relative, for numbers that are sums of K or D terms
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -87,7 +88,7 @@ class Counterfactual:
     sources: Sources
     row: int
     made: np.ndarray | None
-    within: "Within | None" = None
+    within: Within | None = None
 
     @classmethod
     def of(
@@ -100,7 +101,7 @@ class Counterfactual:
         prob: float | None,
         row: int = 0,
         made: np.ndarray | None = None,
-        within: "Within | None" = None,
+        within: Within | None = None,
     ) -> "Counterfactual":
         """A solver's answer for class index ``k`` and one of the sources."""
         return cls(
@@ -155,9 +156,19 @@ class Counterfactual:
         return self.sources.dense(self.row)
 
     @property
+    def coordinates(self) -> tuple[Floats, Floats]:
+        """The source and the answer in float64, one number per column of the model's ``A``."""
+        return self._source, self._x
+
+    @property
     def gap(self) -> float:
         """Upper bound on E(x) − E*; with a cost or limits and ``prob``, on cost(x) − the least cost."""
         return self.grad_norm**2 / (2 * self.lam) if self.within is None else self.within.gap
+
+    @property
+    def bound(self) -> float:
+        """A proved lower bound on what was minimised: the objective with ``lam``, the cost otherwise."""
+        return self.claim.bound
 
     @property
     def error_bound(self) -> float:
@@ -174,22 +185,14 @@ class Counterfactual:
     @property
     def n_changes(self) -> int:
         """How many features differ from the source (a group of one-hot columns is one)."""
-        moved = self._x != self._source
-        if self.within is None:
-            return int(moved.sum())
-        groups = self.within.ground.limits.groups
-        return int(moved[~self.within.ground.grouped].sum()) + sum(bool(moved[group].any()) for group in groups)
+        return self.claim.n_changes
 
     @property
     def blocking(self) -> tuple[str, ...]:
         """Where the probability is out of reach: the limits in the way, the worst first."""
         if self.within is None or self.status is not Status.UNREACHABLE:
             return ()
-        return self._limited().blocking(self._x)
-
-    def _limited(self) -> LimitedProblem:
-        assert self.within is not None
-        return LimitedProblem(self.within.ground, self._source, self.model.class_index(self.target))
+        return self.within.blocking(self._source, self.model.class_index(self.target), self._x)
 
     @property
     def message(self) -> str:
@@ -212,65 +215,41 @@ class Counterfactual:
 
         Returns the fresh certificate. Raises :class:`CertificateError` if anything that the answer claims does not hold.
         """
-        if self.status is Status.INVALID:
-            raise CertificateError("there is no answer to verify: the source is not a finite input")
-        if self.within is not None:
-            return self._verify_within()
-        if np.isinf(self.lam) and (self._x != self._source).any():
-            raise CertificateError("the answer claims to be the source itself, but x differs from it")
-        scaling = self.model.scaling
-        source, x = (v if scaling is None else scaling(v) for v in (self._source, self._x))
-        problem = Problem(self.model, source, self.target, self.lam if np.isfinite(self.lam) else 1.0)
-        found = problem.certificate(x)
-        p = float(found.proba[problem.k])
-        if self.prob is not None and self.status.ok and p < self.prob:
-            raise CertificateError(f"p(target) is {p!r}, below the {self.prob!r} that was asked for")
-        # The two sides round differently: by as much as the logits do (at x and at the source), and as x does in its units.
-        K, D = self.model.A.shape
-        norm = float(np.linalg.norm(x) + np.linalg.norm(source)) + self.model.offset_norm
-        terms = float(self.model.column_sizes @ (np.abs(x) + np.abs(source))) + self.model.offset_size
-        logits = 4 * summation_error(D + K) * terms + found.logit_error
-        _check("p(target)", self._p_target, p, logits + VERIFY_TOL)
-        _check("distance", self.distance, found.distance, VERIFY_TOL * self.distance + 4 * K * EPS * norm)
-        _check("objective", self.objective, found.objective, logits + VERIFY_TOL * (1 + self.objective))
-        if np.isfinite(self.lam) and found.grad_norm > self.grad_norm + found.rounding:
-            raise CertificateError(f"‖∇E(x)‖ is {found.grad_norm:.3g}; the answer claims at most {self.grad_norm:.3g}")
-        return found
+        return self.claim.verify()
 
-    def _verify_within(self) -> Certificate:
-        """`verify` with a cost and limits: every limit, to the last bit, and the certificate of what is continuous.
+    @property
+    def claim(self) -> Claim:
+        """The answer with all that it claims, in float64."""
+        x, source = self._x, self._source
+        numbers = self.lam, self.proba, self.distance, self.objective, self.grad_norm
+        return Claim(self.model, source, x, self.target, self.prob, *numbers, self.status, self.within)
 
-        The bound of a search over whole numbers, categories or few changes is not searched for again.
-        """
-        assert self.within is not None
-        if not np.isfinite(self._x).all():
-            raise CertificateError("there is no answer to verify: the search was stopped before it found one")
-        ground, problem = self.within.ground, self._limited()
-        broken = ground.limits.broken(self._source, self._x)
-        if broken is not None:
-            raise CertificateError(f"a limit is broken: {broken}")
-        if ground.max_changes is not None and self.n_changes > ground.max_changes:
-            raise CertificateError(f"{self.n_changes} features change; at most {ground.max_changes} may")
-        distance, cost = problem.cost_of(self._x)
-        proba, loss = problem.proba(self._x)
-        p = float(proba[problem.k])
-        if self.prob is not None and self.status in (Status.EXACT, Status.CONVERGED, Status.STOPPED) and p < self.prob:
-            raise CertificateError(f"p(target) is {p!r}, below the {self.prob!r} that was asked for")
-        lam = self.lam if np.isfinite(self.lam) else 1.0
-        weight = 1.0 if self.prob is None else lam
-        objective = 0.5 * lam * distance**2 + weight * (cost - 0.5 * distance**2) + loss if np.isfinite(self.lam) else loss
-        rounding = problem.rounding(self._x)
-        _check("p(target)", self._p_target, p, rounding + VERIFY_TOL)
-        _check("distance", self.distance, distance, VERIFY_TOL * (self.distance + 1))
-        _check("cost", self.cost, cost, VERIFY_TOL * (self.cost + 1))
-        _check("objective", self.objective, objective, rounding + VERIFY_TOL * (1 + abs(self.objective)))
-        if ground.discrete:
-            return Certificate(objective, proba, distance, float("nan"), rounding, rounding, self.gap, float("nan"))
-        worth = problem.certificate(self._x, lam, weight, self.within.nu)
-        judged = np.isfinite(self.lam) and self.status is not Status.UNREACHABLE
-        if judged and worth.norm > self.grad_norm + worth.rounding:
-            raise CertificateError(f"‖∂E(x)‖ is {worth.norm:.3g}; the answer claims at most {self.grad_norm:.3g}")
-        return Certificate(objective, proba, distance, worth.norm, rounding, worth.rounding, worth.gap, worth.grad_norm / lam)
+    def changes(self) -> list[tuple[str, Any, Any]]:
+        """What changed, as (feature, from, to) in the user's own columns, the largest share of the cost first."""
+        return [(change.feature, change.before, change.after) for change in moves(self)]
+
+    def table(self, rows: int | None = None) -> Any:
+        """What changed and what it costs, as a :class:`ifonly.table.Table`; ``rows`` is how many are printed."""
+        return _presentation("table").of_changes(self, rows)
+
+    def sentence(self, *, markdown: bool = False) -> str:
+        """The answer in words: "If only duration were 24 instead of 36, the decision would be approved (81 %)."."""
+        return _presentation("sentence").sentence(self, markdown=markdown)
+
+    def to_json(self, path: Any = None) -> str:
+        """Everything that it takes to recheck the answer from the model alone, for :func:`ifonly.verify`."""
+        return _presentation("record").to_json(self, path)
+
+    def picture(self, kind: str = "changes", **options: Any) -> Any:
+        """A picture's data, with a method ``plot(ax=None)``: "changes", "image" (with ``shape``) or "convergence"."""
+        return _presentation("plot").of_one(self, kind, **options)
+
+    def plot(self, kind: str = "changes", ax: Any = None, **options: Any) -> Any:
+        """Draw :meth:`picture` with matplotlib; returns the axes."""
+        return self.picture(kind, **options).plot(ax)
+
+    def _repr_html_(self) -> str:
+        return _presentation("table").html_of(self)
 
     def to_frame(self) -> Any:
         """A one-row frame of ``x`` with the features' names."""
@@ -307,40 +286,6 @@ class Counterfactual:
         )
 
 
-@dataclass(frozen=True, eq=False)
-class Within:
-    """What is known of an answer that was found within limits.
-
-    Attributes
-    ----------
-    ground : Ground
-        The model with its cost and limits.
-    cost, bound, gap : float
-        The cost; a proved lower bound on what was minimised (the objective with ``lam``, the cost with ``prob``); and by how
-        much the answer can be above it.
-    n_nodes : int
-        Nodes of branch and bound.
-    nu : ndarray
-        Multipliers of the linear limits.
-    best_bound : float
-        Where the probability is out of reach, an upper bound on the one that can be reached.
-
-    """
-
-    ground: Ground
-    cost: float
-    bound: float
-    gap: float
-    n_nodes: int
-    nu: Floats
-    best_bound: float
-
-    @classmethod
-    def of(cls, plan: Plan, ground: Ground) -> "Within":
-        """That of a plan."""
-        return cls(ground, plan.cost, plan.bound, plan.gap, plan.n_nodes, plan.nu, plan.best_bound)
-
-
 @dataclass(frozen=True, repr=False, eq=False)
 class _Answers:
     """What a batch and a path have in common: arrays with a leading axis of N rows or of N values of λ."""
@@ -349,7 +294,7 @@ class _Answers:
     sources: Sources
     rows: Rows
     prob: Floats | None
-    within: "Sequence[Within | None] | None" = field(default=None, kw_only=True)  # one per answer
+    within: Sequence[Within | None] | None = field(default=None, kw_only=True)  # one per answer
     made: np.ndarray | None = field(default=None, kw_only=True)  # the answers themselves, where they were not left to be made
 
     def __len__(self) -> int:
@@ -400,6 +345,11 @@ class _Answers:
     @property
     def _source(self) -> Floats:
         return self.sources.table()
+
+    @property
+    def coordinates(self) -> tuple[Floats, Floats]:
+        """The sources (of a path: the source) and the answers in float64, one number per column of the model's ``A``."""
+        return self._source, self._x
 
     @property
     def coef(self) -> Floats:
@@ -503,6 +453,21 @@ class Counterfactuals(_Answers):
             return self.x
         return _frame(self._x, self.sources, self.sources.index)
 
+    def summary(self) -> Any:
+        """Which features move how often and how much, as a :class:`ifonly.summary.Summary`."""
+        return _presentation("summary").of_answers(self)
+
+    def picture(self, kind: str = "heat map", **options: Any) -> Any:
+        """A picture's data, with a method ``plot(ax=None)``: "heat map" (``by="row"`` or ``by="target"``)."""
+        return _presentation("plot").of_many(self, kind, **options)
+
+    def plot(self, kind: str = "heat map", ax: Any = None, **options: Any) -> Any:
+        """Draw :meth:`picture` with matplotlib; returns the axes."""
+        return self.picture(kind, **options).plot(ax)
+
+    def _repr_html_(self) -> str:
+        return _presentation("summary").html_of(self)
+
     def __repr__(self) -> str:
         if (self.status == Status.INVALID).all():
             return f"Counterfactuals({len(self)} rows{': ' if len(self) else ''}{self._counts()})"
@@ -555,6 +520,14 @@ class Path(_Answers):
             return Counterfactual.planned(found, self.problem.ground, self.sources, self.problem.k, prob=prob)
         return Counterfactual.of(found, self.model, self.sources, self.problem.k, prob=prob)
 
+    def picture(self, kind: str = "curve", **options: Any) -> Any:
+        """A picture's data, with a method ``plot(ax=None)``: "curve", "features" or "strip" (with ``shape``)."""
+        return _presentation("plot").of_path(self, kind, **options)
+
+    def plot(self, kind: str = "curve", ax: Any = None, **options: Any) -> Any:
+        """Draw :meth:`picture` with matplotlib; returns the axes."""
+        return self.picture(kind, **options).plot(ax)
+
     def __repr__(self) -> str:
         p = self.proba[:, self.problem.k]
         return (
@@ -564,9 +537,9 @@ class Path(_Answers):
         )
 
 
-def _check(name: str, claimed: float, found: float, allowed: float) -> None:
-    if not abs(claimed - found) <= allowed:
-        raise CertificateError(f"{name} is {found!r}; the answer claims {claimed!r}")
+def _presentation(module: str) -> Any:
+    """A module that shows answers. It imports this one, so that this one knows it by name only, and when it is asked for."""
+    return import_module(f"ifonly.{module}")
 
 
 def _frame(X: np.ndarray, sources: Sources, index: Any) -> Any:

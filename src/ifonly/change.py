@@ -6,7 +6,6 @@ matrix Q ties features together, ``½(x − x̄)ᵀQ(x − x̄)`` is shared out 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from os.path import commonprefix
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +15,7 @@ from ifonly.claim import Within
 from ifonly.encoding import Column, Encoding, Table
 from ifonly.model import Model
 
-__all__ = ["Change", "Measure", "Part", "moves"]
+__all__ = ["Change", "Measure", "Part", "moves", "plain_value"]
 
 Floats = NDArray[np.float64]
 
@@ -126,8 +125,9 @@ def moves(answer: Any) -> list[Change]:
         t = units[part.features]
         size = float(np.linalg.norm(t)) if part.kind == "category" else float(t[0]) * _direction(part)
         difference = after - _seen(part, before) if part.kind == "number" else float("nan")
-        share = price / total if total > 0 else 0.0
-        found.append(Change(part.name, before, after, float(difference), size, price, share, part))
+        found.append(
+            Change(part.name, before, after, float(difference), size, price, price / total if total > 0 else 0.0, part)
+        )
     return sorted(found, key=lambda change: -abs(change.cost))
 
 
@@ -143,7 +143,8 @@ def _values(part: Part, source: Floats, x: Floats, own: tuple[Table, Table] | No
     if part.column is not None:
         assert own is not None
         before, after = (plain_value(table.column(part.column.place)[0]) for table in own)
-        return before, after
+        whole = isinstance(before, int) and isinstance(after, float) and after.is_integer()
+        return before, int(after) if whole else after
     if part.kind == "category":
         return part.values[int(source[part.features].argmax())], part.values[int(x[part.features].argmax())]
     d = part.features[0]
@@ -160,7 +161,9 @@ def plain_value(value: Any) -> Any:
 
 def _seen(part: Part, before: Any) -> float:
     """A number as the classifier sees it: what a missing one counts as."""
-    return float(part.column.fill) if before is None and part.column is not None else float(before)
+    if part.column is not None and part.column.fill is not None and (before is None or before == part.column.missing):
+        return float(part.column.fill)
+    return float(before)
 
 
 def _direction(part: Part) -> float:
@@ -170,7 +173,9 @@ def _direction(part: Part) -> float:
 
 def _group_names(labels: list[str]) -> tuple[str, tuple[str, ...]]:
     """A name for a group of one-hot columns, and names for its values: ``job=a``, ``job=b`` are job, and a and b."""
-    stem = commonprefix(labels)
+    stem = labels[0]
+    while not all(label.startswith(stem) for label in labels):
+        stem = stem[:-1]
     cut = max((stem.rfind(mark) + len(mark) for mark in ("=", "_", ": ", ".", " ") if mark in stem), default=0)
     if cut < 2:
         return "one of " + ", ".join(labels), tuple(labels)

@@ -1,4 +1,4 @@
-"""The user's own table and the numbers that the classifier sees of it.
+"""The user's own columns and the numbers that the classifier sees of them.
 
 A pipeline of transformers takes rows with columns of all kinds: numbers, categories, missing values. What is left of it when
 everything affine is folded into ``A`` and ``b`` is this: every *column* of the user's becomes one or more *coordinates*,
@@ -10,35 +10,24 @@ everything affine is folded into ``A`` and ``b`` is this: every *column* of the 
 and the rest of the pipeline is affine in the coordinates. Answers go the other way, and only what changed is written.
 """
 
-from collections.abc import Callable, Sequence
-from copy import copy
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ifonly.bends import FARTHEST, Bend, bend_from, bend_to
 from ifonly.errors import InputError
+from ifonly.tabular import Table, is_missing, is_row
 
-__all__ = ["Column", "Documents", "Encoding", "Monotone", "Table"]
+__all__ = ["Column", "Documents", "Encoding", "Table"]
 
 Floats = NDArray[np.float64]
 
-FARTHEST = 1e18  # numbers that are bent stay within it: beyond, the map and its inverse overflow
-
-
-@dataclass(frozen=True)
-class Monotone:
-    """An elementwise increasing or decreasing map, with its inverse, as the library itself computes them."""
-
-    name: str
-    forward: Callable[[Floats], Floats] = field(compare=False)
-    inverse: Callable[[Floats], Floats] = field(compare=False)
-    least: float = -np.inf  # where it is defined, in the user's units
-    most: float = np.inf
-    rising: bool = True
-    key: Any = None  # what tells it from others of its name: maps are equal if name, ends and key are
+MISSING = "\0missing"  # the key of all kinds of missing values
+DIGITS = 12  # a bent number is written with so many, where that is the same to the pipeline
 
 
 @dataclass(frozen=True)
@@ -59,9 +48,13 @@ class Column:
     unknown : bool
         Whether a category has one more coordinate, the last, for values that are not in the list.
     fill : object
-        What a missing value counts as; None where there must be none.
-    maps : tuple of Monotone
+        What a missing value counts as, in the user's units; None where there must be none.
+    missing : object
+        The value that counts as missing; None for NaN, None and their like.
+    bends : tuple of Bend
         What a number goes through, in turn.
+    cut : float or None
+        Of a category of two values that are numbers up to this one, and above it.
 
     """
 
@@ -72,14 +65,16 @@ class Column:
     levels: tuple[Any, ...] = ()
     unknown: bool = False
     fill: Any = None
-    maps: tuple[Monotone, ...] = ()
+    missing: Any = None
+    bends: tuple[Bend, ...] = ()
+    cut: float | None = None
 
     @property
     def size(self) -> int:
         """How many coordinates it has."""
         return len(self.levels) + self.unknown if self.kind == "category" else 1
 
-    @property
+    @cached_property
     def coordinates(self) -> NDArray[np.intp]:
         """Which they are."""
         return np.arange(self.first, self.first + self.size)
@@ -89,53 +84,133 @@ class Column:
         """What they are called."""
         if self.kind != "category":
             return [self.name]
-        return [f"{self.name}={level}" for level in self.levels] + ([f"{self.name}=?"] if self.unknown else [])
+        if self.cut is not None:
+            return [f"{self.name}≤{self.cut:g}", f"{self.name}>{self.cut:g}"]
+        shown = [f"{self.name}={level}" for level in self.levels]
+        if len(set(shown)) < len(shown):  # 1 and "1"
+            shown = [f"{self.name}={level!r}" for level in self.levels]
+        return shown + ([f"{self.name}=?"] if self.unknown else [])
+
+    @property
+    def closed(self) -> NDArray[np.intp]:
+        """The coordinates that a row may keep but no answer may choose: values that are not known, or missing."""
+        if self.kind != "category":
+            return self.coordinates[:0]
+        odd = [is_missing(level) for level in self.levels] + [True] * self.unknown
+        return self.coordinates[np.array(odd, dtype=bool)]
 
     @property
     def rising(self) -> bool:
         """Whether the coordinate of a number rises with it."""
-        return sum(not m.rising for m in self.maps) % 2 == 0
+        return sum(not bend.rising for bend in self.bends) % 2 == 0
 
-    def read(self, values: Any) -> Floats:
-        """Coordinates (N, size) of values."""
-        if self.kind == "number":
-            v = _as_numbers(values, self.name)
-            if self.fill is not None:
-                v = np.where(np.isnan(v), float(self.fill), v)
-            return self.forward(v)[:, None]
-        index = {_key(level): i for i, level in enumerate(self.levels)}
-        places = np.array([index.get(_key(self._filled(value)), -1) for value in values], dtype=np.intp)
-        if (places < 0).any() and not self.unknown:
-            odd = next(value for value, place in zip(values, places, strict=True) if place < 0)
-            raise InputError(f"{self.name} is {odd!r}; it must be one of {list(self.levels)}")
+    @property
+    def jumps(self) -> bool:
+        """Whether there are coordinates between others that no number has."""
+        return any(bend.jumps for bend in self.bends)
+
+    @property
+    def range(self) -> tuple[float, float]:
+        """The least and largest coordinate that means anything."""
         if self.kind == "ordinal":
-            return places.astype(np.float64)[:, None]
+            return 0.0, len(self.levels) - 1.0
+        if self.kind == "category":
+            return 0.0, 1.0
+        if not self.bends:
+            return -np.inf, np.inf
+        least, most = -FARTHEST, FARTHEST
+        for bend in self.bends:
+            low, high = bend.forward(np.clip([least, most], max(bend.least, -FARTHEST), min(bend.most, FARTHEST))).tolist()
+            least, most = (low, high) if bend.rising else (high, low)
+        return least, most
+
+    def read(self, table: Table) -> Floats:
+        """Coordinates (N, size) of its values; NaN where a value is none that it can have."""
+        if self.kind == "number" or self.cut is not None:
+            v = table.numbers(self.place, self.name)
+            if self.fill is not None:
+                v = np.where(np.isnan(v) if self.missing is None else v == self.missing, float(self.fill), v)
+            if self.cut is None:
+                return self.forward(v)[:, None]
+            above = np.where(np.isnan(v), np.nan, (v > self.cut).astype(np.float64))
+            return np.stack([1.0 - above, above], axis=1)
+        values = table.column(self.place)
+        index, fill = self._index, None if self.fill is None else _key(self.fill)
+        gap = MISSING if self.missing is None else _key(self.missing)
+        keys = [_key(value) for value in (values.tolist() if values.dtype.kind in "iubfU" else values)]
+        if fill is not None:
+            keys = [fill if key == gap else key for key in keys]
+        places = np.array([index.get(key, -1) for key in keys], dtype=np.intp)
+        if self.kind == "ordinal":
+            return np.where(places < 0, np.nan, places.astype(np.float64))[:, None]
         out = np.zeros((len(places), self.size))
         out[np.arange(len(places)), places] = 1.0  # −1 is the last: unknown
+        if not self.unknown:
+            out[places < 0] = np.nan
         return out
 
-    def _filled(self, value: Any) -> Any:
-        return self.fill if self.fill is not None and _missing(value) else value
+    @cached_property
+    def _index(self) -> dict[Any, int]:
+        return {_key(level): i for i, level in enumerate(self.levels)}
+
+    def refusal(self, value: Any) -> str:
+        """Why a value is none that it can have."""
+        if self.kind == "number" or self.cut is not None:
+            return f"{self.name} is {value!r}; it must be a finite number"
+        shown = ", ".join(repr(level) for level in self.levels[:20]) + (", …" if len(self.levels) > 20 else "")
+        return f"{self.name} is {value!r}; it must be one of {shown}"
 
     def forward(self, v: Floats) -> Floats:
         """The coordinate of a number."""
-        for m in self.maps:
-            v = m.forward(v)
+        for bend in self.bends:
+            v = bend.forward(v)
         return v
 
     def write(self, coordinates: Floats) -> list[Any]:
         """Values from coordinates (N, size)."""
         if self.kind == "number":
             v = coordinates[:, 0]
-            for m in reversed(self.maps):
-                v = m.inverse(v)
-            if self.maps:  # a bound comes back as it was given, not as its inverse rounds it
-                short = np.array([float(f"{number:.12g}") for number in v.tolist()])
+            for bend in reversed(self.bends):
+                v = bend.inverse(v)
+            if self.bends:  # a bound comes back as it was given, not as its inverse rounds it
+                short = np.array([float(f"{number:.{DIGITS}g}") for number in v.tolist()])
                 v = np.where(self.forward(short) == coordinates[:, 0], short, v)
+            if self.missing is not None:
+                v = np.where(v == self.missing, np.nextafter(v, np.inf), v)
             return v.tolist()
         if self.kind == "ordinal":
-            return [self.levels[int(i)] for i in coordinates[:, 0]]
+            return [self.levels[int(i)] for i in np.rint(coordinates[:, 0])]
         return [self.levels[i] if i < len(self.levels) else None for i in coordinates.argmax(axis=1).tolist()]
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain data."""
+        return {
+            "place": self.place,
+            "name": self.name,
+            "kind": self.kind,
+            "levels": [_value_to(level) for level in self.levels],
+            "unknown": self.unknown,
+            "fill": _value_to(self.fill),
+            "missing": _value_to(self.missing),
+            "bends": [bend_to(bend) for bend in self.bends],
+            "cut": self.cut,
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any], first: int) -> "Column":
+        """From what :meth:`to_dict` gave."""
+        return cls(
+            int(data["place"]),
+            str(data["name"]),
+            str(data["kind"]),
+            first,
+            tuple(_value_from(level) for level in data["levels"]),
+            bool(data["unknown"]),
+            _value_from(data["fill"]),
+            _value_from(data["missing"]),
+            tuple(bend_from(bend) for bend in data["bends"]),
+            data["cut"],
+        )
 
 
 @dataclass(frozen=True)
@@ -148,14 +223,15 @@ class Encoding:
         The user's columns, those the classifier never sees among them.
     columns : tuple of Column
         Those it sees.
-    by_name : bool
-        Whether a frame is needed, or a plain table will do.
+    sizes : tuple of float
+        How large the terms of a logit are that a coordinate's unit takes part in, on the way through the pipeline: never less
+        than the weight itself, and more where terms cancel. In the classifier's units, as ``A``.
 
     """
 
     names: tuple[str, ...]
     columns: tuple[Column, ...]
-    by_name: bool = True
+    sizes: tuple[float, ...] | None = None
 
     @property
     def size(self) -> int:
@@ -165,69 +241,128 @@ class Encoding:
     @cached_property
     def labels(self) -> tuple[str, ...]:
         """What the coordinates are called."""
-        return tuple(label for column in self.columns for label in column.labels)
+        found: dict[str, None] = {}
+        for column in self.columns:
+            for label in column.labels:
+                while label in found:  # a column that is called as another's value is
+                    label = f"{label}'"
+                found[label] = None
+        return tuple(found)
 
     @cached_property
     def groups(self) -> tuple[NDArray[np.intp], ...]:
         """The coordinates of each category."""
         return tuple(column.coordinates for column in self.columns if column.kind == "category" and column.size > 1)
 
-    @property
+    @cached_property
     def plain(self) -> bool:
         """Whether coordinates are numbers that may take any value."""
-        return all(column.kind == "number" and not column.maps for column in self.columns)
+        return all(column.kind == "number" and not column.bends and column.missing is None for column in self.columns)
+
+    @cached_property
+    def _by_name(self) -> dict[str, Column]:
+        return {column.name: column for column in self.columns}
 
     def single(self, X: Any) -> bool:
         """Whether this is one row."""
-        return _is_single(X)
+        return is_row(X)
 
     def find(self, name: Any) -> Column | None:
-        """The column of a name, if the classifier sees it."""
-        return next((column for column in self.columns if column.name == str(name)), None)
+        """The column of a name, or of a number (the user's column of that number), if the classifier sees it."""
+        if isinstance(name, (int, np.integer)) and not isinstance(name, bool):
+            return next((column for column in self.columns if column.place == name), None)
+        return self._by_name.get(str(name))
+
+    def unseen(self, name: Any) -> bool:
+        """Whether this is a column of the user's that the classifier never sees, so that no answer changes it."""
+        if isinstance(name, (int, np.integer)) and not isinstance(name, bool):
+            return 0 <= name < len(self.names) and self.find(name) is None
+        return str(name) in self.names and str(name) not in self._by_name
 
     def limits(self) -> tuple[Floats, Floats, Floats]:
         """The least and largest value of each coordinate that means anything, and the steps between (0 for any number)."""
+        lo, hi, step = self._limits
+        return lo.copy(), hi.copy(), step.copy()
+
+    @cached_property
+    def _limits(self) -> tuple[Floats, Floats, Floats]:
         lo, hi, step = np.full(self.size, -np.inf), np.full(self.size, np.inf), np.zeros(self.size)
         for column in self.columns:
-            at = column.coordinates
-            if column.kind == "ordinal":
-                lo[at], hi[at], step[at] = 0.0, len(column.levels) - 1.0, 1.0
-            elif column.kind == "category":
-                lo[at], hi[at], step[at] = 0.0, 1.0, 1.0
-            elif column.maps:
-                ends = np.clip([column.maps[0].least, column.maps[0].most], -FARTHEST, FARTHEST)
-                lo[at], hi[at] = np.sort(column.forward(ends))
+            lo[column.coordinates], hi[column.coordinates] = column.range
+            if column.kind != "number":
+                step[column.coordinates] = 1.0
         return lo, hi, step
 
-    def read(self, X: Any) -> Floats:
-        """Coordinates (N, D) of a table."""
-        table = X if isinstance(X, Table) else Table.of(X, self.names)
+    def read(self, X: Any, *, strict: bool = True) -> Floats:
+        """Coordinates (N, D) of a table; values that a column cannot have raise, or are NaN if not ``strict``."""
+        table = Table.of(X, self.names)
         out = np.empty((table.n_rows, self.size))
         for column in self.columns:
-            out[:, column.coordinates] = column.read(table.column(column.place))
+            found = column.read(table)
+            out[:, column.first : column.first + column.size] = found
+            if strict and column.kind != "number" and np.isnan(found).any():
+                row = int(np.flatnonzero(np.isnan(found).any(axis=1))[0])
+                raise InputError(column.refusal(table.column(column.place)[row]))
         return out
 
-    def write(self, X: Any, V: Floats) -> Any:
-        """A table like X, with the values of what differs from X's coordinates in V."""
-        table = X if isinstance(X, Table) else Table.of(X, self.names)
+    def write(self, X: Any, V: Floats, before: Floats | None = None) -> Any:
+        """A table (or a row) like X, with the values of what differs from X's coordinates (``before``) in V (N, D)."""
+        table = Table.of(X, self.names)
+        before = self.read(table, strict=False) if before is None else before
+        differs = (before != V) & ~(np.isnan(before) & np.isnan(V))
         new = {}
         for column in self.columns:
-            at = column.coordinates
-            changed = np.flatnonzero((column.read(table.column(column.place)) != V[:, at]).any(axis=1))
+            at = slice(column.first, column.first + column.size)
+            changed = np.flatnonzero(differs[:, at].any(axis=1))
             if len(changed):
-                new[column.place] = (changed, column.write(V[np.ix_(changed, at)]))
-        return table.replaced(new)
+                new[column.place] = (changed, self._cells(column, V[changed, at]))
+        return table.replaced(new, [column.place for column in self.columns if column.kind == "number"])
+
+    @staticmethod
+    def _cells(column: Column, V: Floats) -> list[Any]:
+        """Values of answers; missing where there is no answer."""
+        none = np.isnan(V).any(axis=1)
+        if not none.any():
+            return column.write(V)
+        cells: list[Any] = [None if column.kind != "number" or column.cut is not None else np.nan] * len(V)
+        for i, value in zip(np.flatnonzero(~none), column.write(V[~none]), strict=True):
+            cells[i] = value
+        return cells
 
     def settled(self, X: Floats, V: Floats) -> Floats:
         """Coordinates V as the user's pipeline will see them, written and read again where they differ from X's."""
         for column in self.columns:
-            if column.maps:
+            if column.bends or (column.kind == "number" and column.missing is not None):
                 at = column.first
                 moved = np.flatnonzero(V[:, at] != X[:, at])
                 if len(moved):
                     V = V.copy()
                     V[moved, at] = column.forward(np.array(column.write(V[moved, at, None])))
         return V
+
+    @cached_property
+    def jumps(self) -> NDArray[np.intp]:
+        """The coordinates of numbers between whose values there are some that they never have."""
+        return np.array([column.first for column in self.columns if column.jumps], dtype=np.intp)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain data, which :meth:`from_dict` reads back."""
+        columns = [column.to_dict() for column in self.columns]
+        return {"names": list(self.names), "columns": columns, "sizes": None if self.sizes is None else list(self.sizes)}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> "Encoding":
+        """From what :meth:`to_dict` gave."""
+        columns: list[Column] = []
+        try:
+            for stored in data["columns"]:
+                columns.append(Column.from_dict(stored, sum(column.size for column in columns)))
+            sizes = None if data["sizes"] is None else tuple(float(size) for size in data["sizes"])
+            return cls(tuple(map(str, data["names"])), tuple(columns), sizes)
+        except (KeyError, TypeError, ValueError) as error:
+            if isinstance(error, InputError):
+                raise
+            raise InputError(f"it is damaged: its columns cannot be read ({error})") from None
 
 
 @dataclass(frozen=True)
@@ -240,13 +375,20 @@ class Documents:
         The words.
     transforms : tuple of callables
         What makes weights of documents, in turn.
+    signed : bool
+        Whether weights may be negative.
+    cut : float or None
+        Where the classifier sees only whether a weight is above this: the weights are then 0 and 1.
 
     """
 
     names: tuple[str, ...]
     transforms: tuple[Callable[[Any], Any], ...]
+    signed: bool = False
+    cut: float | None = None
     groups: tuple[NDArray[np.intp], ...] = ()
     plain: bool = False
+    sizes: tuple[float, ...] | None = None
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -255,27 +397,35 @@ class Documents:
 
     def single(self, X: Any) -> bool:
         """Whether this is one document (or the weights of one)."""
-        return isinstance(X, str) or (hasattr(X, "dtype") and X.dtype.kind in "fiub" and X.ndim == 1)
+        return isinstance(X, str) or (_are_weights(X) and X.ndim == 1)
 
     def find(self, name: Any) -> None:
         """No word is a column with levels."""
 
-    def limits(self) -> tuple[Floats, Floats, Floats]:
-        """Weights are not negative."""
-        size = len(self.names)
-        return np.zeros(size), np.full(size, np.inf), np.zeros(size)
+    def unseen(self, name: Any) -> bool:
+        """All words are seen."""
+        return False
 
-    def read(self, X: Any) -> Any:
+    def limits(self) -> tuple[Floats, Floats, Floats]:
+        """Weights are not negative, and 0 or 1 where only that is seen."""
+        size = len(self.names)
+        most, step = (np.inf, 0.0) if self.cut is None else (1.0, 1.0)
+        return np.full(size, -np.inf if self.signed else 0.0), np.full(size, most), np.full(size, step)
+
+    def read(self, X: Any, *, strict: bool = True) -> Any:
         """Weights of documents; what is numbers already is taken as it is."""
         if isinstance(X, str):
             X = [X]
-        if hasattr(X, "dtype") and X.dtype.kind in "fiub":
-            return X[None] if X.ndim == 1 else X
-        for transform in self.transforms:
-            X = transform(X)
-        return X
+        if hasattr(X, "to_numpy"):
+            X = X.to_numpy()
+        if _are_weights(X):
+            X = X.reshape(1, -1) if X.ndim == 1 else X
+        else:
+            for transform in self.transforms:
+                X = transform(X)
+        return X if self.cut is None else (X > self.cut) * 1.0
 
-    def write(self, X: Any, V: Floats) -> Floats:
+    def write(self, X: Any, V: Floats, before: Any = None) -> Floats:
         """The weights themselves."""
         return V
 
@@ -284,126 +434,32 @@ class Documents:
         return V
 
 
-class Table:
-    """A pandas or polars frame or row, or a plain table, by columns."""
-
-    def __init__(self, data: Any, names: Sequence[str]) -> None:
-        self.data: Any = data
-        module = type(data).__module__.split(".")[0]
-        self.kind = module if module in ("pandas", "polars") else "numpy"
-        if self.kind == "numpy":
-            self.data = np.asarray(data, dtype=None if hasattr(data, "dtype") else object)
-            if self.data.ndim != 2 or self.data.shape[1] != len(names):
-                raise InputError(
-                    f"x must have {len(names)} columns, {list(names[:5])} …; got an array of shape {self.data.shape}"
-                )
-            self.order = list(range(len(names)))
-            return
-        columns = [str(c) for c in data.columns]
-        missing = [name for name in names if name not in columns]
-        if missing:
-            raise InputError(f"x must have the columns the model was fitted on; missing {missing[:5]}")
-        self.order = [columns.index(name) for name in names]
-
-    @classmethod
-    def of(cls, X: Any, names: Sequence[str]) -> "Table":
-        """A table as it comes; a pandas row is a table of one."""
-        if type(X).__module__.split(".")[0] == "pandas" and X.ndim == 1:
-            X = X.to_frame().T
-        elif isinstance(X, dict):
-            X = np.array([[X[name] for name in names]], dtype=object)
-        elif isinstance(X, (list, tuple)) and (not X or not isinstance(X[0], (list, tuple, np.ndarray))):
-            X = np.array([X], dtype=object)
-        elif isinstance(X, np.ndarray) and X.ndim == 1:
-            X = X[None]
-        return cls(X, names)
-
-    def take(self, rows: Any) -> "Table":
-        """Some rows."""
-        out = copy(self)
-        out.data = self.data.iloc[rows] if self.kind == "pandas" else self.data[rows]
-        return out
-
-    @property
-    def n_rows(self) -> int:
-        """How many rows there are."""
-        return len(self.data)
-
-    def column(self, place: int) -> Any:
-        """One of the model's columns."""
-        i = self.order[place]
-        if self.kind == "pandas":
-            return self.data.iloc[:, i].to_numpy()
-        if self.kind == "polars":
-            return self.data[self.data.columns[i]].to_numpy()
-        return self.data[:, i]
-
-    def replaced(self, new: dict[int, tuple[NDArray[np.intp], list[Any]]]) -> Any:
-        """A table of the same kind with some cells replaced; columns keep their type where it can hold the new values."""
-        if self.kind == "numpy":
-            out = self.data.copy()
-            if out.dtype.kind in "iubf" and any(_held(values, out.dtype)[1] for _, values in new.values()):
-                out = out.astype(np.float64)
-            for place, (rows, values) in new.items():
-                out[rows, self.order[place]] = values
-            return out
-        if self.kind == "pandas":
-            out = self.data.copy()
-            for place, (rows, values) in new.items():
-                name = out.columns[self.order[place]]
-                column = out[name].copy()
-                kind = getattr(column.dtype, "numpy_dtype", column.dtype)  # of a nullable number, its own
-                if getattr(kind, "kind", "O") in "iubf":
-                    held, wide = _held(values, kind)
-                    column = column.astype(np.float64) if wide else column
-                    column.iloc[rows] = held
-                else:
-                    column.iloc[rows] = values
-                out[name] = column
-            return out
-        import sys
-
-        pl, out = sys.modules["polars"], self.data
-        for place, (rows, values) in new.items():
-            name = out.columns[self.order[place]]
-            cells, dtype, held = out[name].to_list(), out[name].dtype, values
-            if dtype.is_numeric():
-                held, wide = _held(values, out[name].to_numpy().dtype)
-                dtype = pl.Float64 if wide else dtype
-            for row, value in zip(rows.tolist(), held, strict=True):
-                cells[row] = value
-            out = out.with_columns(pl.Series(name, cells, dtype=dtype))
-        return out
-
-
-def _held(values: list[Any], dtype: Any) -> tuple[list[Any], bool]:
-    """Numbers as a column of this type can hold them, and whether it cannot, so that it must become float64."""
-    exact = np.array(values, dtype=np.float64)
-    held = exact.astype(dtype)
-    wide = bool((held.astype(np.float64) != exact).any())
-    return (exact if wide else held).tolist(), wide
-
-
-def _is_single(X: Any) -> bool:
-    """Whether this is one of the user's rows, not a table of them."""
-    if isinstance(X, dict) or getattr(X, "ndim", 2) == 1:
-        return True
-    return isinstance(X, (list, tuple)) and not (X and isinstance(X[0], (list, tuple, np.ndarray, dict)))
-
-
-def _as_numbers(values: Any, name: str) -> Floats:
-    try:
-        return np.asarray(values).astype(np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"{name} must be numbers ({error})") from None
-
-
-def _missing(value: Any) -> bool:
-    return value is None or (isinstance(value, (float, np.floating)) and bool(np.isnan(value)))
+def _are_weights(X: Any) -> bool:
+    return hasattr(X, "dtype") and getattr(X.dtype, "kind", "O") in "fiub"
 
 
 def _key(value: Any) -> Any:
     """A value as it is looked up: NumPy's numbers as Python's, and all kinds of missing as one."""
-    if _missing(value) or type(value).__name__ in ("NAType", "NaTType"):
-        return "\0missing"
-    return value.item() if isinstance(value, np.generic) else value
+    if isinstance(value, str):
+        return str(value)
+    return MISSING if is_missing(value) else value.item() if isinstance(value, np.generic) else value
+
+
+_TYPES: dict[str, Callable[[Any], Any]] = {"str": str, "int": int, "float": float, "bool": bool}
+
+
+def _value_to(value: Any) -> Sequence[Any]:
+    """A cell's value as a pair of a type's name and plain data."""
+    if value is None:
+        return ["none", None]
+    if is_missing(value):
+        return ["missing", None]
+    kind = type(value).__name__
+    if kind not in _TYPES:
+        raise InputError(f"a category's value of type {kind} cannot be written to a file: {value!r}")
+    return [kind, value]
+
+
+def _value_from(pair: Any) -> Any:
+    kind, value = pair
+    return None if kind == "none" else float("nan") if kind == "missing" else _TYPES[kind](value)

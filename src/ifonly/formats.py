@@ -14,7 +14,7 @@ A file holds, whatever its suffix,
 
 =================  ========================================================================================================
 ``.npz``           NumPy's zip archive, one member per name; the header is a string (``np.load(path)["ifonly"].item()``).
-``.safetensors``   Eight bytes with the length of a JSON index, the index, the arrays' bytes; the header is its metadata.
+``.safetensors``   Eight bytes with the length of a JSON index, the index, the arrays' bytes; the header is in its metadata.
 ``.json``          One object: arrays as nested lists, whose decimal numbers give back every bit; the header as it is.
 =================  ========================================================================================================
 
@@ -26,6 +26,7 @@ import io
 import json
 import math
 import zipfile
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -43,6 +44,10 @@ Arrays = dict[str, np.ndarray]
 
 # The types of numbers in a safetensors file. BF16 has no NumPy type: it is the upper half of a float32.
 TENSORS = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2", "I64": "<i8", "I32": "<i4", "I16": "<i2", "I8": "|i1"}
+# What the readers of containers raise where a byte is wrong.
+BROKEN = (ValueError, LookupError, TypeError, AttributeError, EOFError, OSError, ArithmeticError, MemoryError, RuntimeError)
+DAMAGE = (*BROKEN, zipfile.BadZipFile, zlib.error)
+
 NUMBERS = ("|b1", "|i1", "|u1", *(f"<{kind}{size}" for kind in "iuf" for size in (2, 4, 8)))  # types of class labels
 LABELS = {"str": str, "int": int, "float": float, "bool": bool}
 
@@ -60,7 +65,7 @@ def unpack(path: Path, data: bytes) -> tuple[Arrays, dict[str, Any] | None]:
         arrays, header = CONTAINERS[path.suffix.lower()][1](data)
     except InputError as error:
         raise InputError(f"{path} cannot be read: {error}") from None
-    except (ValueError, KeyError, TypeError, EOFError, OSError, OverflowError, RecursionError, zipfile.BadZipFile) as error:
+    except DAMAGE as error:
         what = str(error) or type(error).__name__
         raise InputError(f"{path} is damaged, or no {path.suffix} file ({what})") from None
     if header is not None:
@@ -166,7 +171,8 @@ def _untyped(stored: Any) -> Any:
 def _to_npz(arrays: Arrays, header: dict[str, Any]) -> bytes:
     members = {name: np.asarray(array, dtype="<f8") for name, array in arrays.items()}
     out = io.BytesIO()
-    np.savez(out, allow_pickle=False, **members, **{HEADER: np.array(json.dumps(header))})
+    # The header first: a damaged directory loses members from the end, and without a header A and b would be bare weights.
+    np.savez(out, allow_pickle=False, **{HEADER: np.array(json.dumps(header))}, **members)
     return out.getvalue()
 
 
@@ -178,7 +184,7 @@ def _from_npz(data: bytes) -> tuple[Arrays, dict[str, Any] | None]:
 
 
 def _to_safetensors(arrays: Arrays, header: dict[str, Any]) -> bytes:
-    index: dict[str, Any] = {"__metadata__": {HEADER: json.dumps(header)}}
+    index: dict[str, Any] = {"__metadata__": {"format": "ifonly", HEADER: json.dumps(header)}}
     parts, end = [], 0
     for name, array in arrays.items():
         parts.append(np.ascontiguousarray(array, dtype="<f8").tobytes())
@@ -199,7 +205,8 @@ def _from_safetensors(data: bytes) -> tuple[Arrays, dict[str, Any] | None]:
     arrays = {name: _tensor(name, entry, body) for name, entry in index.items()}
     if sum(entry["data_offsets"][1] - entry["data_offsets"][0] for entry in index.values()) != len(body):
         raise ValueError("its arrays do not fill the file")
-    return arrays, json.loads(metadata[HEADER]) if HEADER in metadata else None
+    ours = metadata.get("format") == "ifonly" or HEADER in metadata
+    return arrays, json.loads(metadata[HEADER]) if ours else None
 
 
 def _tensor(name: str, entry: dict[str, Any], body: memoryview) -> np.ndarray:

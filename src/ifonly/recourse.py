@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ifonly.actions import Actions
-from ifonly.answer import Counterfactual, Counterfactuals, Path, Within
+from ifonly.answer import Counterfactual, Counterfactuals, Path
+from ifonly.claim import Within
 from ifonly.cost import Cost
 from ifonly.errors import InputError
 from ifonly.kernels import Rows
@@ -29,8 +30,8 @@ __all__ = ["diverse", "ground_for", "invert_within", "measured", "path_within", 
 
 Floats = NDArray[np.float64]
 
-NOTABLE = 0.05  # share of an answer's cost from which a feature is one that the next answer may do without, one at a time
-MOST_NOTABLE = 8  # … and at most so many
+MOST_NOTABLE = 8  # features of an answer that the next one may do without, one at a time: all, or of more than these …
+NOTABLE = 0.05  # … those with this share of the cost
 MAIN_SHARE = 0.5  # where no feature is notable, the dearest that make up this much are left out together
 CHUNK_ROWS = 4096
 
@@ -375,7 +376,9 @@ def _main_features(ground: Ground, source: Floats, plan: Plan) -> list[frozenset
     parts = whole + [frozenset([d]) for d in np.flatnonzero(~ground.grouped & (t > 0)).tolist()]
     priced = sorted(((float(price[sorted(part)].sum()), min(part), part) for part in parts), key=lambda p: (-p[0], p[1]))
     total = sum(value for value, _, _ in priced)
-    notable = [part for value, _, part in priced[:MOST_NOTABLE] if value >= NOTABLE * total]
+    priced = [entry for entry in priced if entry[0] > 0]
+    few = len(priced) <= MOST_NOTABLE
+    notable = [part for value, _, part in priced[:MOST_NOTABLE] if few or value >= NOTABLE * total]
     if notable or not priced:
         return notable
     shares = np.cumsum([value for value, _, _ in priced])

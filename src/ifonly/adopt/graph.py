@@ -34,8 +34,7 @@ def read(onnx: Any, graph: Any) -> Model:
     attributes = _attributes(onnx, node)
     before = _before(nodes, node)
     softened = _after([n for n in nodes if n is not node and n not in before], node, onnx, attributes)
-    scaling = _scaling([_attributes(onnx, n) for n in before if n.op_type in SCALERS])
-    return _classifier(attributes, scaling, softened)
+    return _classifier(attributes, [_attributes(onnx, n) for n in before if n.op_type in SCALERS], softened)
 
 
 def _before(nodes: list[Any], classifier: Any) -> list[Any]:
@@ -73,7 +72,7 @@ def _after(nodes: list[Any], classifier: Any, onnx: Any, attributes: dict[str, A
     return softened
 
 
-def _classifier(attributes: dict[str, Any], scaling: Scaling | None, softened: bool) -> Model:
+def _classifier(attributes: dict[str, Any], scalers: list[dict[str, Any]], softened: bool) -> Model:
     labels = attributes.get("classlabels_strings") or attributes.get("classlabels_ints") or []
     coefficients = np.asarray(attributes.get("coefficients", ()), dtype=np.float64)
     K = len(labels)
@@ -83,6 +82,7 @@ def _classifier(attributes: dict[str, Any], scaling: Scaling | None, softened: b
             f"the LinearClassifier has {K} labels, {len(coefficients)} coefficients and {len(b)} intercepts, which do not fit"
         )
     A, transform = coefficients.reshape(len(b), -1), attributes["post_transform"]
+    scaling = _scaling(scalers, A.shape[1])
     hard = transform == "NONE" and not softened
     if len(b) == 1 and K == 2:
         if transform == "SOFTMAX" or softened:
@@ -106,18 +106,20 @@ def _classifier(attributes: dict[str, Any], scaling: Scaling | None, softened: b
     return Model(A, b, labels, scaling=scaling, hard=hard)
 
 
-def _scaling(scalers: list[dict[str, Any]]) -> Scaling | None:
+def _scaling(scalers: list[dict[str, Any]], D: int) -> Scaling | None:
     """``(x − offset)·scale``, one after the other."""
     if not scalers:
         return None
-    shift, scale, rough = np.zeros(1), np.ones(1), np.zeros(1)
+    shift, scale, rough = np.zeros(D), np.ones(D), np.zeros(D)
     for attributes in scalers:
         offset, factor = (np.asarray(attributes.get(name, ()), dtype=np.float64) for name in ("offset", "scale"))
-        if not len(offset) or not len(factor) or not factor.all():
-            raise UnsupportedModelError("the Scaler has no offset, no scale, or a scale of 0, which makes a feature constant")
+        if {len(offset), len(factor)} - {1, D} or not factor.all():
+            raise UnsupportedModelError(
+                f"the Scaler has {len(offset)} offsets and {len(factor)} scales for {D} features, or a scale of 0"
+            )
         rough = rough + np.abs(scale * offset)
         shift, scale = shift + scale * offset, scale / factor
-    return Scaling(*np.broadcast_arrays(shift, scale, rough))
+    return Scaling(shift, scale, rough)
 
 
 def _attributes(onnx: Any, node: Any) -> dict[str, Any]:

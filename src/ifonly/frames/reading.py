@@ -7,9 +7,10 @@ from bisect import insort
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 from ifonly.errors import InputError
-from ifonly.frames.arrow import csv, dataset, ipc, pa, parquet
+from ifonly.frames.arrow import csv, ipc, pa, parquet
 
 __all__ = ["BAD_LINE", "TEXT", "count_rows", "files_of", "open_batches"]
 
@@ -33,7 +34,7 @@ BAD_LINE = "ifonly.bad_line"
 
 
 def open_batches(path: str | os.PathLike[str], columns: Sequence[str] | None = None, *, batch_rows: int = BATCH_ROWS) -> Any:
-    """A file or a folder of files as a stream of record batches, in order and in bounded memory.
+    r"""A file or a folder of files as a stream of record batches, in order and in bounded memory.
 
     Parameters
     ----------
@@ -61,7 +62,7 @@ def open_batches(path: str | os.PathLike[str], columns: Sequence[str] | None = N
     >>> import pathlib, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     file = pathlib.Path(folder, "people.csv")
-    ...     _ = file.write_text("id,age,income\\n007,31,1200\\n008,44,900\\n")
+    ...     _ = file.write_text("id,age,income\n007,31,1200\n008,44,900\n")
     ...     open_batches(file, ["id", "income"]).read_all().column("id").to_pylist()
     ['007', '008']
 
@@ -209,14 +210,14 @@ def _csv(path: Path, wanted: Sequence[str] | None, batch_rows: int) -> tuple[Any
                 for part in _with_bad_lines(batch, schema, wrong, done, last=False):
                     done += len(part)
                     yield from _cut(part, batch_rows)
-            yield from _with_bad_lines(None, schema, wrong, done, last=True)
+            yield from _with_bad_lines((), schema, wrong, done, last=True)
 
     return schema, batches()
 
 
 def _with_bad_lines(batch: Any, schema: Any, wrong: list[tuple[int, str]], done: int, *, last: bool) -> Iterator[Any]:
     """A batch of good lines, with a row of nulls for each bad one where it stood; ``done`` rows came before."""
-    at, size = 0, 0 if batch is None else len(batch)
+    at, size = 0, len(batch)
     while wrong and (last or wrong[0][0] <= done + size - at):
         place, what = wrong.pop(0)
         good = max(0, min(place - done, size - at))
@@ -294,7 +295,5 @@ def _of_file(file: Path, columns: Sequence[str], batch_rows: int, schema: Any) -
 
 def _partition(relative: Path) -> dict[str, str | None]:
     """The columns that stand in a file's path, as Hive writes them: ``day=7/part.parquet``."""
-    parser = dataset.HivePartitioning(pa.schema([]))
-    del parser
     pairs = [part.split("=", 1) for part in relative.parts[:-1] if "=" in part]
-    return {key: None if value == "__HIVE_DEFAULT_PARTITION__" else value for key, value in pairs}
+    return {key: None if value == "__HIVE_DEFAULT_PARTITION__" else unquote(value) for key, value in pairs}

@@ -217,12 +217,13 @@ class Search:
         d = int(wide.argmax())
         if not wide[d] > 0.5:
             return []
-        half, nodes = 0.5 * self.limits.step[d], []
-        for low, high in ((-math.inf, x[d] - half), (x[d], x[d]), (x[d] + half, math.inf)):
+        n, nodes = float(np.rint(x[d] / self.limits.step[d])), []
+        below, above = self.limits.multiple(d, n - 1), self.limits.multiple(d, n + 1)
+        for low, high in ((-math.inf, below), (x[d], x[d]), (above, math.inf)):
             lo, hi = node.lo.copy(), node.hi.copy()
             lo[d], hi[d] = max(lo[d], low), min(hi[d], high)
             nodes.append(Node(lo, hi, node.state, relaxed.at))
-        return [n for n in nodes if n.lo[d] <= n.hi[d]]
+        return [box for box in nodes if box.lo[d] <= box.hi[d]]
 
     def root(self) -> Node:
         """The whole problem; what must move is counted, and if that is all that may, the rest stays."""
@@ -250,9 +251,8 @@ class Search:
         lo, hi = [node.lo.copy(), node.lo.copy()], [node.hi.copy(), node.hi.copy()]
         states = [state.copy(), state.copy()]
         if kind == "grid":
-            on_grid = self.limits.on_grid
-            low = np.floor(x[on_grid] / self.limits.step[on_grid])
-            below, above = ((self.limits.multiples(v))[int(on_grid[:i].sum())] for v in (low, low + 1))
+            low = float(np.floor(x[i] / self.limits.step[i]))
+            below, above = self.limits.multiple(i, low), self.limits.multiple(i, low + 1)
             hi[0][i], lo[1][i] = max(min(below, hi[0][i]), lo[0][i]), min(max(above, lo[1][i]), hi[1][i])
         elif kind == "group":
             group = self.limits.groups[i]

@@ -325,29 +325,45 @@ class LimitedProblem:
                 rest,
                 low,
                 np.full(len(C), np.inf),
+                np.arange(len(C)),
             )
         # Correlated features: bounds and ℓ1 terms on x are rows in t.
         back = np.linalg.inv(self._root)
         soft = slice(None) if ground.margin is None else slice(0)
-        C = C[:, self.moving] @ back
-        high = np.full(len(C), np.inf)
+        rows = [*(C[:, self.moving] @ back)]
+        high, of, ends = [np.inf] * len(C), list(range(len(C))), [(float(r), float(v)) for r, v in zip(rest, low, strict=True)]
         for i, d in enumerate(self.moving):
             for bound, sign in ((hi[d], 1.0), (lo[d], -1.0)):
                 if np.isfinite(bound):
                     fixed = lo[d] == hi[d]  # one equation and an idle row, not two inequalities that are hard to tell apart
                     left = IDLE if fixed and sign < 0 else sign * (bound - source[d])
-                    C, rest = np.vstack([C, sign * back[i]]), np.append(rest, left)
-                    low, high = np.append(low, -np.inf if fixed and sign > 0 else 0.0), np.append(high, np.inf)
+                    rows.append(sign * back[i])
+                    ends.append((left, -np.inf if fixed and sign > 0 else 0.0))
+                    high.append(np.inf)
+                    of.append(len(C) + i)
             if ground.mu[d] > 0:
-                C, rest = np.vstack([C, ground.per_unit[d] * back[i]]), np.append(rest, 0.0)
-                low, high = np.append(low, -ground.mu[d]), np.append(high, ground.mu[d])
+                rows.append(ground.per_unit[d] * back[i])
+                ends.append((0.0, -ground.mu[d]))
+                high.append(ground.mu[d])
+                of.append(len(C) + i)
         n = len(self.moving)
         free = np.full(n, np.inf)
-        rows = self._slopes[:, self.moving] @ back
-        return Terms(rows[soft], self.margins[soft], np.zeros(n), -free, free, C, rest, low, high)
+        rest, low = np.array(ends).reshape(-1, 2).T
+        return Terms(
+            (self._slopes[:, self.moving] @ back)[soft],
+            self.margins[soft],
+            np.zeros(n),
+            -free,
+            free,
+            np.array(rows).reshape(-1, n),
+            rest,
+            low,
+            np.array(high),
+            np.array(of, dtype=np.intp),
+        )
 
     def rules(self, tight: float) -> tuple[Floats, Floats, Floats]:
-        """The linear limits on changes in the user's units, C·change ≤ rest with multipliers ≥ low, so many roundings tighter."""
+        """The linear limits on changes in the user's units, C·change ≤ rest with multipliers ≥ low, so much tighter."""
         ground, source = self.ground, self.source
         limits, D = ground.limits, self.model.n_features
         rows, rest, low = [limits.C], [limits.rest - limits.C @ source], [np.where(limits.equal, -np.inf, 0.0)]
@@ -450,7 +466,7 @@ class LimitedProblem:
         slack = 0.0
         if len(terms.C):
             low, high = weight * terms.low, weight * terms.high
-            nu = np.minimum(np.maximum(nu, low), high)
+            nu = np.minimum(np.maximum(nu if len(nu) else np.zeros(len(terms.C)), low), high)
             base = base + nu @ terms.C
             left = terms.rest - terms.C @ t
             soft = np.where(np.isfinite(high), high, 0.0)  # of a term μ|C t|: it adds μ|C t| − ν C t, a limit ν(c − C t)

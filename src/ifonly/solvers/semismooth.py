@@ -74,6 +74,7 @@ class Terms(NamedTuple):
     rest: Floats  # (m,)
     low: Floats  # (m,) range of the multipliers: [0, ∞) for C t ≤ c, all numbers for C t = c, …
     high: Floats  # (m,) … and [−μ, μ] for a term μ|C t|, with c = 0
+    of: NDArray[np.intp]  # (m,) the same for parallel rows: the bounds and the ℓ1 term of one feature
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,8 +320,8 @@ def _respond(terms: Terms, lam: float, weight: float, u: Floats, nu: Floats) -> 
         t = _prox(terms, lam, mu, pull)
         return pull, t, C @ t - rest
 
-    # The multipliers maximise a concave function whose gradient is ``over``: Newton on the rows that hold or are broken, with
-    # a line search for the zero of its slope, up to where a multiplier comes to the end of its range.
+    # The multipliers maximise a concave function whose gradient is ``over``: Newton on those that are not content at an end of
+    # their range, projected onto the ranges, with a line search that looks at the slope alone.
     nu = np.minimum(np.maximum(nu, low), high)
     pull, t, over = at(nu)
     for _ in range(INNER):
@@ -329,39 +330,40 @@ def _respond(terms: Terms, lam: float, weight: float, u: Floats, nu: Floats) -> 
         terms_of_t = np.where(free, (np.abs(u) + np.abs(nu) @ np.abs(C) + mu) / lam, 0.0)  # they may cancel, but each rounds
         if not (unmet > 4 * EPS * (np.abs(C) @ (np.abs(t) + terms_of_t) + np.abs(rest))).any():
             break
-        inside = (nu > low) & (nu < high)
-        work = np.flatnonzero(inside | (unmet > 0))
+        work = _working(terms, (nu > low) & (nu < high), unmet)
         CF = C[work] * free
         H = CF @ CF.T
-        ridge = 1e-14 * float(np.trace(H)) if free.any() else 0.0
-        H.ravel()[:: len(work) + 1] += ridge or RIDGE * float(np.square(C[work]).sum())
+        H.ravel()[:: len(work) + 1] += 1e-14 * float(np.trace(H)) or RIDGE * float(np.square(C[work]).sum())
         change = np.zeros(len(nu))
         change[work] = lam * np.linalg.solve(H, over[work])
-        change[((nu <= low) & (change < 0)) | ((nu >= high) & (change > 0))] = 0.0
-        slope = float(over @ change)
-        if not slope > 0:
-            break
-        with np.errstate(divide="ignore", invalid="ignore"):
-            until = np.where(change < 0, (low - nu) / change, np.where(change > 0, (high - nu) / change, math.inf))
-        first = int(until.argmin())
-        most = float(until[first])
-        near, far, alpha = 0.0, math.inf, min(1.0, most)
+        near, far, alpha = 0.0, math.inf, 1.0
+        new, ahead = nu, over
         for _ in range(MAX_TRIALS):
-            end = float(at(nu + alpha * change)[2] @ change)
-            if abs(end) <= 0.1 * slope or (end > 0 and alpha == most):
+            new = np.minimum(np.maximum(nu + alpha * change, low), high)
+            pull, t, ahead = at(new)
+            slope, end = float(over @ (new - nu)), float(ahead @ (new - nu))
+            if not slope > 0:  # rounding
+                return new, pull, t
+            if -TOO_LONG * slope <= end <= TOO_LONG * slope or (end > 0 and (nu + 1e6 * alpha * change == new).all()):
                 break
             near, far = (alpha, far) if end > 0 else (near, alpha)
             if math.isinf(far):
-                alpha = min(4 * alpha, most)
+                alpha *= 4
             elif near == 0.0:
                 alpha *= min(max(slope / (slope - end), 0.05), 0.9)
             else:
                 alpha = 0.5 * (near + far)
-        nu = nu + alpha * change
-        if alpha == most:
-            nu[first] = low[first] if change[first] < 0 else high[first]
-        pull, t, over = at(nu)
+        nu, over = new, ahead
     return nu, pull, t
+
+
+def _working(terms: Terms, inside: NDArray[np.bool_], unmet: Floats) -> NDArray[np.intp]:
+    """The rows whose multipliers are to change: of a feature's own rows, which are parallel, one."""
+    wanted = np.flatnonzero(inside | (unmet > 0))
+    limit = np.isinf(terms.high)[wanted]
+    rank = np.where(limit, np.where(inside[wanted], 0, 2), 1)  # the multiplier of a bound goes back to 0 first and starts last
+    order = np.lexsort((rank, terms.of[wanted]))
+    return wanted[order][np.unique(terms.of[wanted][order], return_index=True)[1]]
 
 
 def nearest(terms: Terms) -> tuple[Floats, Floats]:

@@ -1,0 +1,184 @@
+"""From a chunk of a table to what the model takes: numbers, categories, and which rows are of no use and why."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ifonly.encoding import Column, Documents
+from ifonly.errors import InputError
+from ifonly.frames.arrow import pa, pc
+from ifonly.frames.reading import BAD_LINE, TEXT
+from ifonly.model import Model
+
+__all__ = ["Features", "names_of"]
+
+Floats = NDArray[np.float64]
+
+MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None")  # what a CSV has where there is no number
+
+
+def names_of(model: Model) -> tuple[str, ...] | None:
+    """The columns that a model reads; None where its features have no names."""
+    if isinstance(model.encoding, Documents):
+        raise InputError("a model of documents reads text, not columns; use ifonly.invert")
+    return model.feature_names if model.encoding is None else tuple(column.name for column in model.encoding.columns)
+
+
+class Features:
+    """The model's columns of a table.
+
+    Attributes
+    ----------
+    names : list of str
+        In the model's order.
+    columns : list of Column or None
+        What each of them is, where the model has an encoding; else None, for a number.
+    keys : list of str
+        The columns to hand through: those asked for, or all that are no features.
+
+    """
+
+    def __init__(self, model: Model, schema: Any, keys: Sequence[str] | None) -> None:
+        self.model = model
+        self.text = (schema.metadata or {}).get(b"ifonly.text") == TEXT[b"ifonly.text"]
+        there = [name for name in schema.names if not (self.text and name == BAD_LINE)]
+        self.names = self._names(there, keys)
+        self.keys = [name for name in there if name not in self.names] if keys is None else [str(key) for key in keys]
+        for name in (*self.names, *self.keys):
+            if there.count(name) != 1:
+                what = "missing" if name not in there else "there more than once"
+                role = "feature" if name in self.names else "key"
+                raise InputError(f"column {name!r} (a {role}) is {what}; the columns are {', '.join(there[:20])}")
+        encoding: Any = model.encoding
+        self.columns: list[Column | None] = [None] * len(self.names) if encoding is None else list(encoding.columns)
+        for name, column in zip(self.names, self.columns, strict=True):
+            _check_type(name, column, schema.field(name).type, self.text)
+
+    def _names(self, there: list[str], keys: Sequence[str] | None) -> list[str]:
+        names = names_of(self.model)
+        if names is not None:
+            return list(names)
+        left = [name for name in there if name not in (keys or ())]
+        if len(left) != self.model.n_features:
+            raise InputError(
+                f"the model's {self.model.n_features} features have no names, so all columns but the keys are taken for them; "
+                f"there are {len(left)}: {', '.join(left[:20])}"
+            )
+        return left
+
+    def read(self, table: Any) -> tuple[Any, dict[int, str]]:
+        """What the model takes (an array, or a frame where it has an encoding), and the rows that are no good."""
+        bad: dict[int, str] = {}
+        if self.text:
+            lines = table.column(BAD_LINE)
+            bad = {int(row): lines[int(row)].as_py() for row in np.flatnonzero(lines.is_valid().to_numpy())}
+        values = []
+        for name, column in zip(self.names, self.columns, strict=True):
+            cells = _plain(table.column(name))
+            if column is None or column.kind == "number":
+                values.append(_numbers(cells, name, bad, needed=column is None or column.fill is None))
+            else:
+                values.append(_levels(cells, column, self.text, bad))
+        if self.model.encoding is None:
+            return np.column_stack(values), bad
+        return self._frame(values, len(table)), bad
+
+    def _frame(self, values: list[Any], n_rows: int) -> Any:
+        """A pandas frame with the columns the model was fitted on; those it never looks at are empty."""
+        import pandas as pd
+
+        encoding: Any = self.model.encoding
+        found = dict(zip(self.names, values, strict=True))
+        unseen = np.full(n_rows, None, dtype=object)
+        return pd.DataFrame({name: pd.Series(v, dtype=v.dtype) for name in encoding.names for v in [found.get(name, unseen)]})
+
+
+def _check_type(name: str, column: Column | None, kind: Any, text: bool) -> None:
+    """Whether a column of this type can be a feature; numbers are not read from text unless it comes from a CSV."""
+    value = kind.value_type if pa.types.is_dictionary(kind) else kind
+    number = (
+        pa.types.is_integer(value) or pa.types.is_floating(value) or pa.types.is_boolean(value) or pa.types.is_decimal(value)
+    )
+    if number or (text and _is_text(value)) or pa.types.is_null(value):
+        return
+    if column is not None and column.kind != "number" and _is_text(value):
+        return
+    wanted = "numbers" if column is None or column.kind == "number" else f"one of {list(column.levels)[:10]}"
+    raise InputError(f"column {name!r} must be {wanted}; it is {kind}")
+
+
+def _is_text(kind: Any) -> bool:
+    return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+
+
+def _plain(cells: Any) -> Any:
+    """One array, dictionaries decoded, decimals as floats."""
+    cells = cells.combine_chunks()
+    if pa.types.is_dictionary(cells.type):
+        cells = cells.dictionary_decode()
+    if pa.types.is_decimal(cells.type):
+        return cells.cast(pa.float64())
+    return cells.cast(pa.string()) if _is_text(cells.type) else cells
+
+
+def _numbers(cells: Any, name: str, bad: dict[int, str], *, needed: bool) -> Floats:
+    """A column of numbers, missing ones as NaN; rows where it is no number, or missing where it must not be, are bad."""
+    missing = cells.is_null()
+    if pa.types.is_null(cells.type):
+        values = np.full(len(cells), np.nan)
+    elif _is_text(cells.type):
+        values = _parsed(cells, name, bad)
+        missing = pc.is_in(pc.utf8_trim_whitespace(cells), value_set=pa.array([None, *MISSING]))
+    else:
+        values = cells.to_numpy(zero_copy_only=False)
+        if values.dtype == object:  # booleans with nulls among them
+            values = np.array([np.nan if value is None else value for value in values], dtype=np.float64)
+        values = values.astype(np.float64, copy=False)
+    if needed or np.isinf(values).any():
+        odd = ~np.isfinite(values) if needed else np.isinf(values)
+        for row in np.flatnonzero(odd).tolist():
+            bad.setdefault(row, f"{name} is {'missing' if missing[row].as_py() else values[row]}")
+    return values
+
+
+def _parsed(cells: Any, name: str, bad: dict[int, str]) -> Floats:
+    """Numbers from text."""
+    trimmed = pc.utf8_trim_whitespace(cells)
+    given = pc.if_else(pc.is_in(trimmed, value_set=pa.array(MISSING)), pa.scalar(None, pa.string()), trimmed)
+    try:
+        return given.cast(pa.float64()).to_numpy(zero_copy_only=False)
+    except pa.ArrowInvalid:
+        pass
+    values = np.full(len(cells), np.nan)
+    for row, cell in enumerate(given.to_pylist()):
+        if cell is not None:
+            try:
+                values[row] = pa.scalar(cell).cast(pa.float64()).as_py()
+            except pa.ArrowInvalid:
+                bad.setdefault(row, f"{name} is {cell!r}, no number")
+    return values
+
+
+def _levels(cells: Any, column: Column, text: bool, bad: dict[int, str]) -> NDArray[np.object_]:
+    """A column of categories or ordinals; rows with a value that the model does not know are bad."""
+    values = cells.to_pylist()
+    if text:
+        known = {str(level): level for level in column.levels}
+        known |= {str(float(level)): level for level in column.levels if isinstance(level, (int, float, np.number))}
+        values = [known.get(v, None if v in MISSING else v) if v is not None else None for v in values]
+    odd = []
+    for value in dict.fromkeys(values):
+        try:
+            column.read([value])
+        except InputError:
+            odd.append(value)
+    if odd:
+        for row, value in enumerate(values):
+            if value in odd:
+                shown = "missing" if value is None else repr(value)
+                bad.setdefault(row, f"{column.name} is {shown}, none of {list(column.levels)[:10]}")
+    out = np.empty(len(values), dtype=object)
+    out[:] = values
+    return out

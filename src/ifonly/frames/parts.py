@@ -1,0 +1,329 @@
+"""`write_parts`: from file to file in bounded memory, in parts that a killed run need not make again.
+
+The work lies in a folder of its own (``OUT.parquet.parts`` for ``OUT.parquet``; OUT itself where that is a folder): parts, each
+of the same number of chunks of the input, and ``_manifest.json``, which lists those that are done and says of what question
+they are parts. A part is written under another name and renamed, and only then listed; so is the manifest, and so is the file
+that they are put together to. Whatever is killed when, what is listed is whole. Chunks begin at the same rows in any run, so
+that a resumed run computes the same numbers, to the last bit, as one that was never stopped.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, fields, is_dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from ifonly.adopt import as_model
+from ifonly.errors import InputError
+from ifonly.frames.arrow import csv, ipc, pa, parquet
+from ifonly.frames.features import names_of
+from ifonly.frames.inverting import Inverter, chunk_rows_of, chunks
+from ifonly.frames.reading import files_of, open_batches
+from ifonly.model import Model
+
+__all__ = ["BadRow", "Written", "write_parts"]
+
+VERSION = 1
+MANIFEST = "_manifest.json"
+PART_CHUNKS = 4  # chunks in a part, which is what a killed run loses at most; a part is a row group of the file
+SHOWN = 20  # bad rows that are kept with their reasons; all of them are in the output
+
+
+@dataclass(frozen=True)
+class BadRow:
+    """A row of the input that could not be answered.
+
+    Attributes
+    ----------
+    row : int
+        Which, from 0.
+    reason : str
+        What is wrong with it.
+
+    """
+
+    row: int
+    reason: str
+
+
+@dataclass(frozen=True)
+class Written:
+    """What a run of `write_parts` did.
+
+    Attributes
+    ----------
+    path : Path
+        The file or folder.
+    rows : int
+        How many there are in it.
+    resumed : int
+        How many of them earlier runs had written.
+    statuses : dict of str to int
+        How many rows have which status.
+    bad : tuple of BadRow
+        The first 20 INVALID rows.
+
+    """
+
+    path: Path
+    rows: int
+    resumed: int
+    statuses: dict[str, int]
+    bad: tuple[BadRow, ...]
+
+
+def write_parts(
+    model: Any,
+    source: str | os.PathLike[str],
+    out: str | os.PathLike[str],
+    target: Any = None,
+    *,
+    keys: Sequence[str] | None = None,
+    columns: Literal["changed", "all"] = "changed",
+    prefix: str = "new_",
+    chunk_rows: int | None = None,
+    part_chunks: int = PART_CHUNKS,
+    overwrite: bool = False,
+    on_rows: Callable[[int], None] | None = None,
+    **question: Any,
+) -> Written:
+    """`invert_batches` from a file (or folder) to a file (or folder); called again after a kill, it goes on where it stopped.
+
+    Parameters
+    ----------
+    model, target, keys, columns, prefix, chunk_rows, **question
+        As for :func:`invert_batches`.
+    source : path
+        As for :func:`open_batches`.
+    out : path
+        ``.parquet``, ``.csv`` or ``.arrow`` for one file, which appears when it is complete; without a suffix a folder of
+        Parquet parts.
+    part_chunks : int
+        Chunks in a part. A killed run loses one part at most.
+    overwrite : bool
+        Whether an output that is there, or parts of another question, may be replaced.
+    on_rows : callable, optional
+        Called with the number of rows done so far, those of earlier runs included.
+
+    Returns
+    -------
+    Written
+
+    Raises
+    ------
+    InputError
+        If anything is wrong with the question or the columns; if ``out`` is there; if parts of another question are there:
+        the message names what differs.
+
+    """
+    model, source, out = as_model(model), Path(source), Path(out)
+    suffix = out.suffix.lower()
+    if suffix and suffix not in ASSEMBLE:
+        raise InputError(f"out must end in {', '.join(ASSEMBLE)}, or have no suffix for a folder of parts; got {str(out)!r}")
+    if out.resolve() == source.resolve():
+        raise InputError(f"out is the input itself: {out}")
+    names = names_of(model)
+    needed = None if keys is None or names is None else list(dict.fromkeys([*map(str, keys), *names]))
+    size = chunk_rows_of(model) if chunk_rows is None else chunk_rows
+    with open_batches(source, needed) as reader:
+        inverter = Inverter(model, reader.schema, target, keys, columns, prefix, question)
+        asked = {"model": _digest(model), "input": _input(source), "target": target, "keys": inverter.features.keys}
+        asked |= {"columns": columns, "prefix": prefix, "chunk_rows": size, "part_chunks": part_chunks, **question}
+        work = out.with_name(f"{out.name}.parts") if suffix else out
+        manifest = Manifest.begin(work, {name: _plain(value) for name, value in asked.items()}, out, overwrite=overwrite)
+        resumed = manifest.rows
+        if not manifest.complete:
+            report = on_rows or (lambda _: None)
+            report(resumed)
+            tables = chunks(reader, reader.schema, size, skip=resumed)
+            while manifest.add(_part(inverter, tables, part_chunks, manifest.rows, report), inverter.schema):
+                pass
+            manifest.finish()
+    if suffix:
+        _assemble(manifest, inverter.schema, out)
+    statuses: Counter[str] = Counter()
+    for part in manifest.parts:
+        statuses.update(part["statuses"])
+    bad = tuple(BadRow(row, reason) for part in manifest.parts for row, reason in part["bad"])[:SHOWN]
+    return Written(out, manifest.rows, resumed, dict(sorted(statuses.items())), bad)
+
+
+def _part(inverter: Inverter, tables: Iterator[Any], size: int, done: int, report: Callable[[int], None]) -> list[Any]:
+    """The answers for the next few chunks."""
+    batches = []
+    for table in islice(tables, size):
+        batches.append(inverter(table))
+        done += len(table)
+        report(done)
+    return batches
+
+
+# ---- the manifest ----
+
+
+class Manifest:
+    """Which parts are done, and of what."""
+
+    def __init__(self, work: Path, asked: dict[str, Any], parts: list[dict[str, Any]], *, complete: bool) -> None:
+        self.work, self.asked, self.parts, self.complete = work, asked, parts, complete
+
+    @classmethod
+    def begin(cls, work: Path, asked: dict[str, Any], out: Path, *, overwrite: bool) -> "Manifest":
+        """That of an earlier run of the same question, or a new one."""
+        file = work / MANIFEST
+        if file.exists():
+            found = cls._read(file)
+            if found is not None and found.asked == asked:
+                return found
+            if not overwrite:
+                differ = "its manifest cannot be read" if found is None else f"it differs in {_difference(found.asked, asked)}"
+                raise InputError(
+                    f"{work} was begun with another question or input: {differ}. "
+                    "Go on with the same, or start again with overwrite"
+                )
+        elif out.exists() and not overwrite and (out.is_file() or any(out.iterdir())):
+            raise InputError(f"{out} is there already; choose another name, or overwrite")
+        if file.exists():
+            shutil.rmtree(work)
+        elif work.is_dir() and any(work.iterdir()):
+            raise InputError(f"{work} is there already and is not of ours; choose another name")
+        work.mkdir(parents=True, exist_ok=True)
+        manifest = cls(work, asked, [], complete=False)
+        manifest._write()
+        return manifest
+
+    @classmethod
+    def _read(cls, file: Path) -> "Manifest | None":
+        try:
+            stored = json.loads(file.read_text(encoding="utf-8"))
+            if stored["version"] != VERSION:
+                return None
+            manifest = cls(file.parent, stored["question"], stored["parts"], complete=stored["complete"])
+            whole = all(path.stat().st_size == part["bytes"] for path, part in zip(manifest.files, manifest.parts, strict=True))
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+        return manifest if whole else None
+
+    @property
+    def rows(self) -> int:
+        """How many rows are done."""
+        return sum(part["rows"] for part in self.parts)
+
+    @property
+    def files(self) -> list[Path]:
+        """The parts."""
+        return [self.work / f"part-{i:06d}.parquet" for i in range(len(self.parts))]
+
+    def add(self, batches: list[Any], schema: Any) -> bool:
+        """Write one more part; False if there is nothing left to write (an empty input has one empty part)."""
+        if not batches and self.parts:
+            return False
+        table = pa.Table.from_batches(batches, schema=schema).combine_chunks()
+        file = self.work / f"part-{len(self.parts):06d}.parquet"
+        with _replacing(file) as temporary:
+            parquet.write_table(table, temporary, row_group_size=max(1, len(table)))
+        status, reason = table.column("status"), table.column("reason")
+        invalid = np.flatnonzero(np.asarray(reason.is_valid()))[:SHOWN].tolist()
+        self.parts.append(
+            {
+                "rows": len(table),
+                "bytes": file.stat().st_size,
+                "statuses": {entry["values"]: entry["counts"] for entry in status.value_counts().to_pylist()},
+                "bad": [(self.rows + row, reason[row].as_py()) for row in invalid],
+            }
+        )
+        self._write()
+        return bool(batches)
+
+    def finish(self) -> None:
+        """All parts are there."""
+        self.complete = True
+        self._write()
+
+    def _write(self) -> None:
+        stored = {"version": VERSION, "complete": self.complete, "question": self.asked, "parts": self.parts}
+        with _replacing(self.work / MANIFEST) as temporary:
+            temporary.write_text(json.dumps(stored, indent=1, ensure_ascii=False), encoding="utf-8")
+
+
+@contextmanager
+def _replacing(path: Path) -> Iterator[Path]:
+    """A path beside another to write to; it takes the other's place when it is whole and on the disk."""
+    temporary = path.with_name(f".{path.name}.partial")
+    try:
+        yield temporary
+        with temporary.open("rb") as file:
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
+    """The first argument that differs, in words."""
+    name = next(name for name in [*new, *old] if old.get(name) != new.get(name))
+    if name in ("model", "input"):
+        return f"the {name}, which changed since"
+    return f"{name}: {json.dumps(old.get(name), ensure_ascii=False)}, now {json.dumps(new.get(name), ensure_ascii=False)}"
+
+
+# ---- one file of many parts ----
+
+
+def _assemble(manifest: Manifest, schema: Any, out: Path) -> None:
+    """Put the parts together under the name that was asked for, and remove them."""
+    with _replacing(out) as temporary, ASSEMBLE[out.suffix.lower()](temporary, schema) as writer:
+        for file in manifest.files:
+            writer.write_table(parquet.read_table(file, schema=schema, use_threads=False))
+    shutil.rmtree(manifest.work)
+
+
+ASSEMBLE: dict[str, Callable[[Path, Any], Any]] = {
+    ".parquet": parquet.ParquetWriter,
+    ".csv": csv.CSVWriter,
+    ".arrow": lambda path, schema: ipc.new_file(str(path), schema),
+}
+
+
+# ---- what was asked, as plain values ----
+
+
+def _input(source: Path) -> list[list[Any]]:
+    """The input's files, by name, size and time of change."""
+    return [[file.name, file.stat().st_size, file.stat().st_mtime_ns] for file in files_of(source)]
+
+
+def _digest(model: Model) -> str:
+    """SHA-256 of all that makes a model."""
+    scaling = None if model.scaling is None else [model.scaling.shift, model.scaling.scale]
+    encoding: Any = model.encoding
+    columns = (
+        None if encoding is None else [(c.place, c.name, c.kind, c.levels, c.unknown, c.fill, c.maps) for c in encoding.columns]
+    )
+    parts = [model.A, model.b, model.classes.tolist(), model.feature_names, scaling, columns, model.hard]
+    return hashlib.sha256(json.dumps(_plain(parts)).encode()).hexdigest()
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON has it; large arrays as their digest, functions left out."""
+    if isinstance(value, np.ndarray) and value.dtype != object:
+        return hashlib.sha256(repr((value.dtype.str, value.shape)).encode() + np.ascontiguousarray(value).tobytes()).hexdigest()
+    if isinstance(value, np.generic):
+        value = value.item()
+    if is_dataclass(value) and not isinstance(value, type):
+        return {f.name: _plain(getattr(value, f.name)) for f in fields(value) if not callable(getattr(value, f.name))}
+    if isinstance(value, Mapping):
+        return {str(key): _plain(v) for key, v in value.items()}
+    if isinstance(value, (set, frozenset)):
+        return sorted(map(repr, value))
+    if isinstance(value, (list, tuple, np.ndarray)):
+        return [_plain(v) for v in value]
+    return value if value is None or isinstance(value, (str, bool, int)) else repr(value)
