@@ -4,13 +4,19 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 
-.PHONY: demo test lint format bench bench-compare paper paper-full docs clean
+.PHONY: demo test lint format bench bench-compare paper paper-full docs clean browser
 
 demo: $(VENV)/.demo
 	$(BIN)/python -m ifonly.demo
 
-test: $(VENV)/.test
+test: $(VENV)/.test browser
 	$(BIN)/python -m pytest
+
+# Chromium for the tests of the page, from Debian's packages where that is possible; elsewhere these tests say why they skip.
+browser:
+	@command -v chromium >/dev/null || [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null \
+		|| { apt-get update -q && apt-get install -y -q --no-install-recommends chromium; } \
+		|| echo "no Chromium: the tests of the page will be skipped"
 
 lint: $(VENV)/.lint
 	$(BIN)/ruff format --check .
@@ -40,7 +46,7 @@ docs: $(VENV)/.docs
 	@echo "docs/_build/html/index.html"
 
 clean:
-	rm -rf $(VENV) docs/_build .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) docs/_build build .pytest_cache .ruff_cache .hypothesis
 
 $(VENV)/.made:
 	$(PYTHON) -m venv $(VENV)

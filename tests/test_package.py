@@ -40,8 +40,12 @@ PUBLIC = [
     "load",
     "path",
     "phi",
+    "verify",
 ]
-HEAVY = ("numba", "llvmlite", "torch", "matplotlib", "sklearn", "pandas", "cupy", "pyarrow", "cvxpy", "tqdm", "IPython")
+HEAVY = (
+    *("numba", "llvmlite", "torch", "matplotlib", "sklearn", "pandas", "cupy", "pyarrow", "cvxpy", "tqdm", "IPython", "typer", "rich"),
+    *("jax", "keras", "statsmodels", "xgboost", "onnx", "skops", "safetensors", "joblib"),
+)
 
 # ---- public names ----
 
@@ -116,8 +120,9 @@ cf.verify(), cf.x, repr(cf), ifonly.path(model, [2.0, 0.0], 1).x
 # ---- which way imports point ----
 
 LAYERS = [
-    {"errors", "numerics", "status", "progress", "encoding", "tensors"},
-    {"formats", "encoding"},
+    {"errors", "numerics", "status", "progress", "tensors"},
+    {"formats", "bends", "tabular"},
+    {"encoding"},
     {"model"},
     {"adopt", "sources", "problem", "wish", "cost", "actions"},
     {"solvers", "store"},
@@ -127,7 +132,10 @@ LAYERS = [
     {"stream", "recourse"},
     {"api"},
     {"record"},
+    {"recheck"},
     {"__init__"},
+    {"frames", "demo"},
+    {"cli"},
 ]
 RANK = {room: rank for rank, rooms in enumerate(LAYERS) for room in rooms}
 LAST = len(LAYERS)  # presentation and baselines: everything that is not named above

@@ -14,6 +14,7 @@ from ifonly.cost import Cost
 from ifonly.errors import CertificateError, IfonlyError, InputError, UnsupportedModelError
 from ifonly.model import Model, Scaling
 from ifonly.problem import Certificate, Problem
+from ifonly.recheck import verify
 from ifonly.solvers.logistic import phi
 from ifonly.status import Status
 from ifonly.store import load
@@ -38,6 +39,7 @@ __all__ = [
     "load",
     "path",
     "phi",
+    "verify",
 ]
 
 __version__ = "0.1.0"

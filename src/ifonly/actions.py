@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,13 +14,14 @@ from ifonly.encoding import Column
 from ifonly.errors import InputError
 from ifonly.model import Model
 
-__all__ = ["Actions", "Limits"]
+__all__ = ["Actions", "Limits", "Uneven"]
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
 SAME = 1e-12  # relative to the terms of an equation: most have no solution in floating point that is exact
 ON_GRID = 1e-9  # relative to the step: a bound or a source this near to a grid point is one
+NUDGES = 64  # of a bound on a number that the pipeline bends, until its inverse rounds to the right side
 MOST_PARTS = 10**6  # of a unit, in a step: 0.1 is 1/10, and seven of it are 0.7, not 0.7000000000000001
 
 
@@ -69,14 +70,7 @@ class Actions:
         D = model.n_features
         lo, hi = _bounds(self.bounds, model)
         step = np.zeros(D)
-        whole = (
-            _features(self.integer, model)
-            if self.integer is True
-            else [self.integer]
-            if isinstance(self.integer, str)
-            else self.integer
-        )
-        step[[_number_column(name, model, "integer", mapped=False)[0] for name in whole or ()]] = 1.0
+        step[_whole(self.integer, model)] = 1.0
         for key, value in (self.step or {}).items():
             d, _ = _number_column(key, model, "step", mapped=False)
             if not (float(value) > 0 and np.isfinite(value)):
@@ -94,10 +88,31 @@ class Actions:
             lo, hi, step = np.maximum(lo, least), np.minimum(hi, most), np.where(steps > 0, steps, step)
             groups += model.encoding.groups
         C, rest, equal = _linear(self.linear, model)
-        frozen, increase, decrease = (_flags(value, model) for value in (self.frozen, self.increase, self.decrease))
+        frozen = _flags(self.frozen, model)
+        increase, decrease = (
+            _directed(value, model, name) for value, name in ((self.increase, "increase"), (self.decrease, "decrease"))
+        )
+        uneven = tuple(
+            Uneven(c.first, c, float(step[c.first]))
+            for c in getattr(model.encoding, "columns", ())
+            if c.bends and (c.jumps or step[c.first] > 0) and not frozen[c.first]
+        )
+        step[[part.feature for part in uneven]] = 0.0
         falling, unknown = _turned(model)
         increase, decrease = np.where(falling, decrease, increase), np.where(falling, increase, decrease) | unknown
-        return Limits(model, lo, hi, frozen, increase, decrease, step, groups, C, rest, equal)
+        return Limits(model, lo, hi, frozen, increase, decrease, step, groups, C, rest, equal, uneven)
+
+
+class Uneven(NamedTuple):
+    """A number that a pipeline bends, of which only some values are allowed: multiples of a step, or quantiles."""
+
+    feature: int
+    column: Column
+    step: float  # 0 for the quantiles of a transformer
+
+    def beside(self, v: float) -> tuple[float, float]:
+        """The nearest values that are allowed on both sides of v, the same one twice where v is allowed; ±inf for none."""
+        return self.column.beside(v, self.step)
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,6 +130,7 @@ class Limits:
     C: Floats  # (m, D): C x ≤ rest, or = where equal
     rest: Floats
     equal: Flags
+    uneven: tuple[Uneven, ...] = ()
 
     @property
     def discrete(self) -> bool:
@@ -213,6 +229,10 @@ class Limits:
             return f"{label(d)} is {x[d]!r}, outside [{lo[0, d]!r}, {hi[0, d]!r}]"
         for d in np.flatnonzero(x != self.placed(x, source, lo[0], hi[0]))[:1]:
             return f"{label(d)} is {x[d]!r}, no multiple of {self.step[d]:g}"
+        for d, column, step in self.uneven:
+            if x[d] != source[d] and column.beside(float(x[d]), step) != (x[d], x[d]):
+                what = f"no multiple of {step:g}" if step else "none of the transformer's quantiles"
+                return f"{label(d)} is {column.write(x[None, [d]])[0]!r}, {what}"
         for group in self.groups:
             if sorted(x[group].tolist()) != [0.0] * (len(group) - 1) + [1.0]:
                 return f"the group {[label(d) for d in group]} is {x[group].tolist()}"
@@ -239,23 +259,28 @@ def _features(value: Any, model: Model) -> list[int]:
 
 
 def _coordinates(name: Any, model: Model) -> list[int]:
-    """The features that belong to a name: one, or all values of a category."""
+    """The features that belong to a name: one, all values of a category, or none where the classifier never sees the column."""
     column = None if model.encoding is None else model.encoding.find(name)
-    return [model.feature_index(name)] if column is None else column.coordinates.tolist()
+    if column is None:
+        return [] if model.encoding is not None and model.encoding.unseen(name) else [model.feature_index(name)]
+    return column.coordinates.tolist()
 
 
 def _number_column(name: Any, model: Model, what: str, *, mapped: bool) -> tuple[int, Column | None]:
     """The feature of a column of numbers, and the column where it has more to say (is ordinal, or mapped)."""
     column = None if model.encoding is None else model.encoding.find(name)
     if column is None:
+        if model.encoding is not None and model.encoding.unseen(name):
+            raise InputError(f"{what}: the classifier never sees {name}, so that no answer changes it; leave it out")
         return model.feature_index(name), None
     if column.kind == "category":
         raise InputError(
             f"{what}: {name} is a category, one of {list(column.levels)}; to rule one out, freeze {column.labels[0]!r}"
         )
-    if (column.maps or column.kind == "ordinal") and not mapped:
-        how = "is ordinal" if column.kind == "ordinal" else f"passes {column.maps[-1].name}"
-        raise InputError(f"{what}: {name} {how}, so that its steps are uneven where the classifier sees them; leave it out")
+    if column.kind == "ordinal" and not mapped:
+        raise InputError(f"{what}: {name} is ordinal, one of {list(column.levels)}; leave it out")
+    if what == "linear" and column.bends:
+        raise InputError(f"linear: {name} passes {column.bends[-1].name}, so that no rule about it is linear; leave it out")
     return column.first, column
 
 
@@ -264,9 +289,35 @@ def _turned(model: Model) -> tuple[Flags, Flags]:
     falling, unknown = np.zeros((2, model.n_features), dtype=bool)
     for column in getattr(model.encoding, "columns", ()):
         falling[column.coordinates] = not column.rising
-        if column.unknown:
-            unknown[column.coordinates[-1]] = True
+        unknown[column.closed] = True
     return falling, unknown
+
+
+def _whole(value: Any, model: Model) -> list[int]:
+    """The features that have whole numbers; True is for all numbers."""
+    columns = getattr(model.encoding, "columns", None)
+    if value is True and columns is not None:
+        return [column.first for column in columns if column.kind == "number"]
+    names = range(model.n_features) if value is True else [value] if isinstance(value, (str, int, np.integer)) else value
+    return [_number_column(name, model, "integer", mapped=False)[0] for name in names or ()]
+
+
+def _directed(value: Any, model: Model, what: str) -> Flags:
+    """The features that may only rise, or only fall; True is for all that are no categories."""
+    columns = getattr(model.encoding, "columns", None)
+    if columns is None:
+        return _flags(value, model)
+    categories = np.zeros(model.n_features, dtype=bool)
+    for column in columns:
+        categories[column.coordinates] = column.kind == "category"
+    if value is True:
+        return ~categories
+    out = _flags(value, model)
+    for d in np.flatnonzero(out & categories)[:1]:
+        raise InputError(
+            f"{what}: {model.feature_label(int(d))} is a value of a category, which has no direction; leave it out"
+        )
+    return out
 
 
 def _flags(value: Any, model: Model) -> Flags:
@@ -283,6 +334,8 @@ def _bounds(value: Any, model: Model) -> tuple[Floats, Floats]:
     pairs: Iterable[tuple[tuple[int, Column | None], Any]]
     if isinstance(value, Mapping):
         pairs = [(_number_column(key, model, "bounds", mapped=True), pair) for key, pair in value.items()]
+    elif (columns := getattr(model.encoding, "columns", None)) is not None:
+        pairs = [((column.first, column), value) for column in columns if column.kind == "number"]
     else:
         pairs = [((d, None), value) for d in range(D)]
     for (d, column), pair in pairs:
@@ -301,10 +354,26 @@ def _mapped(column: Column, pair: Any) -> tuple[Any, Any]:
     """Bounds of a column where the classifier sees it."""
     low, high = pair
     if column.kind == "ordinal":
+        for v in (low, high):
+            if v is not None and v not in column.levels:
+                raise InputError(f"bounds of {column.name}: {v!r} is none of its values, {list(column.levels)}")
         low, high = (None if v is None else column.levels.index(v) for v in (low, high))
         return low, high
-    ends = [None if v is None else float(column.forward(np.array([float(v)]))[0]) for v in (low, high)]
+    if not column.bends:
+        return low, high
+    ends = [None if v is None else _bent_end(column, float(v), side) for v, side in ((low, 1.0), (high, -1.0))]
     return (ends[0], ends[1]) if column.rising else (ends[1], ends[0])
+
+
+def _bent_end(column: Column, bound: float, side: float) -> float:
+    """The coordinate nearest to a bound's whose number, as it is written, is not beyond it (``side`` is where inside is)."""
+    inward = side * (1.0 if column.rising else -1.0) * np.inf
+    at = float(column.forward(np.clip(np.array([bound]), column.bends[0].least, column.bends[0].most))[0])
+    for _ in range(NUDGES):
+        if (column.write(np.array([[at]]))[0] - bound) * side >= 0:
+            break
+        at = float(np.nextafter(at, inward))
+    return at
 
 
 def _groups(value: Any, model: Model) -> tuple[NDArray[np.intp], ...]:

@@ -248,6 +248,10 @@ class Counterfactual:
         """Draw :meth:`picture` with matplotlib; returns the axes."""
         return self.picture(kind, **options).plot(ax)
 
+    def to_html(self, path: Any, **options: Any) -> Any:
+        """Write a page with a slider for the wanted probability; ``shape``, ``title``: see :func:`ifonly.report.write`."""
+        return _presentation("report").write(self, path, **options)
+
     def _repr_html_(self) -> str:
         return _presentation("table").html_of(self)
 
@@ -527,6 +531,10 @@ class Path(_Answers):
     def plot(self, kind: str = "curve", ax: Any = None, **options: Any) -> Any:
         """Draw :meth:`picture` with matplotlib; returns the axes."""
         return self.picture(kind, **options).plot(ax)
+
+    def to_html(self, path: Any, **options: Any) -> Any:
+        """Write a page with a slider for the wanted probability; ``shape``, ``title``: see :func:`ifonly.report.write`."""
+        return _presentation("report").write(self, path, **options)
 
     def __repr__(self) -> str:
         p = self.proba[:, self.problem.k]

@@ -73,6 +73,11 @@ class Bend:
         return 0.0
 
     @property
+    def knots(self) -> tuple[float, ...]:
+        """Of a map with jumps, the numbers that it was made from."""
+        return ()
+
+    @property
     def jumps(self) -> bool:
         """Whether there are numbers between two of its values that it never takes."""
         return False
@@ -242,9 +247,14 @@ class Quantiles(Bend):
     itself to the middle, numbers just above to the last.
     """
 
-    knots: tuple[float, ...]
+    quantiles: tuple[float, ...]
     references: tuple[float, ...]
     normal: bool
+
+    @property
+    def knots(self) -> tuple[float, ...]:
+        """The quantiles."""
+        return self.quantiles
 
     @property
     def name(self) -> str:

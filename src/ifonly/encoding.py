@@ -12,6 +12,7 @@ and the rest of the pipeline is affine in the coordinates. Answers go the other 
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
@@ -22,11 +23,14 @@ from ifonly.bends import FARTHEST, Bend, bend_from, bend_to
 from ifonly.errors import InputError
 from ifonly.tabular import Table, is_missing, is_row
 
-__all__ = ["Column", "Documents", "Encoding", "Table"]
+__all__ = ["NAN", "Column", "Documents", "Encoding", "Table"]
 
 Floats = NDArray[np.float64]
 
 MISSING = "\0missing"  # the key of all kinds of missing values
+NAN = float("nan")  # one object, so that tuples of levels with it are equal
+SAME_COORDINATE = 1e-14  # relative: nearer ones differ by rounding
+MOST_PARTS = 10**6  # of a unit, in a step, as in `actions`
 DIGITS = 12  # a bent number is written with so many, where that is the same to the pipeline
 
 
@@ -115,7 +119,7 @@ class Column:
         if self.kind == "ordinal":
             return 0.0, len(self.levels) - 1.0
         if self.kind == "category":
-            return 0.0, 1.0
+            return (0.0, 1.0) if self.size > 1 else (1.0, 1.0)
         if not self.bends:
             return -np.inf, np.inf
         least, most = -FARTHEST, FARTHEST
@@ -165,6 +169,38 @@ class Column:
         for bend in self.bends:
             v = bend.forward(v)
         return v
+
+    def beside(self, v: float, step: float) -> tuple[float, float]:
+        """The coordinates nearest to v, below and above, of numbers that are multiples of a step, or quantiles of a bend.
+
+        Twice the same where v is one of them; infinite where there is none on a side.
+        """
+        raw = np.array([v])
+        for bend in reversed(self.bends):
+            raw = bend.inverse(raw)
+        if step:
+            n = np.rint(raw / step) + np.arange(-2.0, 3.0)
+            ratio = Fraction(step).limit_denominator(MOST_PARTS)
+            numbers = n * ratio.numerator / ratio.denominator if float(ratio) == step else n * step
+        else:
+            numbers = self._values[np.clip(np.searchsorted(self._values, raw) + np.arange(-3, 4), 0, len(self._values) - 1)]
+        first = self.bends[0]
+        found = self.forward(numbers[(numbers >= first.least) & (numbers <= first.most)])
+        found = found[np.isfinite(found)]
+        near = found[np.abs(found - v) <= SAME_COORDINATE * (np.abs(v) + 1)]
+        if len(near):
+            return float(near[0]), float(near[0])
+        below, above = found[found < v], found[found > v]
+        return float(below.max(initial=-np.inf)), float(above.min(initial=np.inf))
+
+    @cached_property
+    def _values(self) -> Floats:
+        """The numbers whose coordinates are the knots of a bend with jumps."""
+        i = next(i for i, bend in enumerate(self.bends) if bend.jumps)
+        raw = np.unique(self.bends[i].knots)
+        for bend in reversed(self.bends[:i]):
+            raw = bend.inverse(raw)
+        return np.sort(raw)
 
     def write(self, coordinates: Floats) -> list[Any]:
         """Values from coordinates (N, size)."""
@@ -243,7 +279,8 @@ class Encoding:
         """What the coordinates are called."""
         found: dict[str, None] = {}
         for column in self.columns:
-            for label in column.labels:
+            for wanted in column.labels:
+                label = wanted
                 while label in found:  # a column that is called as another's value is
                     label = f"{label}'"
                 found[label] = None
@@ -329,9 +366,11 @@ class Encoding:
             cells[i] = value
         return cells
 
-    def settled(self, X: Floats, V: Floats) -> Floats:
+    def settled(self, X: Floats, V: Floats, but: Sequence[int] = ()) -> Floats:
         """Coordinates V as the user's pipeline will see them, written and read again where they differ from X's."""
         for column in self.columns:
+            if column.first in but:
+                continue
             if column.bends or (column.kind == "number" and column.missing is not None):
                 at = column.first
                 moved = np.flatnonzero(V[:, at] != X[:, at])
@@ -339,11 +378,6 @@ class Encoding:
                     V = V.copy()
                     V[moved, at] = column.forward(np.array(column.write(V[moved, at, None])))
         return V
-
-    @cached_property
-    def jumps(self) -> NDArray[np.intp]:
-        """The coordinates of numbers between whose values there are some that they never have."""
-        return np.array([column.first for column in self.columns if column.jumps], dtype=np.intp)
 
     def to_dict(self) -> dict[str, Any]:
         """As plain data, which :meth:`from_dict` reads back."""
@@ -429,7 +463,7 @@ class Documents:
         """The weights themselves."""
         return V
 
-    def settled(self, X: Floats, V: Floats) -> Floats:
+    def settled(self, X: Floats, V: Floats, but: Sequence[int] = ()) -> Floats:
         """The weights themselves."""
         return V
 
@@ -462,4 +496,4 @@ def _value_to(value: Any) -> Sequence[Any]:
 
 def _value_from(pair: Any) -> Any:
     kind, value = pair
-    return None if kind == "none" else float("nan") if kind == "missing" else _TYPES[kind](value)
+    return None if kind == "none" else NAN if kind == "missing" else _TYPES[kind](value)

@@ -28,7 +28,7 @@ from ifonly.formats import CONTAINERS, labels_to, pack
 from ifonly.numerics import EPS, log_sum_exp, norms, softmax
 from ifonly.tensors import plain
 
-__all__ = ["Model", "Scaling"]
+__all__ = ["CROWDED", "Model", "Scaling"]
 
 Floats = NDArray[np.float64]
 
@@ -49,6 +49,9 @@ UNIT_BASIS = 8
 
 # Columns of A this many times larger than others: features in units of their own (metres beside millimetres is 1e3).
 UNEVEN = 1e4
+
+# Classes from which Ḡ is never formed: its products and the rivals' lengths come from the one Gram matrix of all classes.
+CROWDED = 400
 
 # Matrices kept per target, in bytes: all targets of a model up to K = 200.
 CACHE_BYTES = 64 * 2**20
@@ -119,6 +122,9 @@ class Model:
     ['a', 'c']
 
     """
+
+    # The user's own model and the cost of a unit of each feature, where this one has its features in units of cost.
+    origin: "tuple[Model, Floats] | None" = None
 
     def __init__(
         self,
@@ -269,9 +275,10 @@ class Model:
                 raise InputError(f"unknown feature {name!r}; the model's features have no names, only numbers")
             from difflib import get_close_matches
 
-            near = get_close_matches(name, names, 3)
+            known = names if self.encoding is None else tuple(dict.fromkeys((*self.encoding.names, *names)))
+            near = get_close_matches(name, known, 3)
             raise InputError(
-                f"unknown feature {name!r}; " + (f"did you mean {near}?" if near else f"there are {list(names[:10])} …")
+                f"unknown feature {name!r}; " + (f"did you mean {near}?" if near else f"there are {list(known[:10])} …")
             )
         if isinstance(name, (int, np.integer)) and not isinstance(name, bool) and 0 <= name < self.n_features:
             return int(name)
@@ -329,6 +336,15 @@ class Model:
         """``G = A Aᵀ``, K×K."""
         return _frozen(self.A @ self.A.T)
 
+    @property
+    def rows_gram(self) -> Floats:
+        """Inner products of classes, without the part common to all rows where ``rows`` are."""
+        return self.gram if self.rows is self.A else self._centred_gram
+
+    @cached_property
+    def _centred_gram(self) -> Floats:
+        return _frozen(self.rows @ self.rows.T)
+
     @cached_property
     def dependent(self) -> bool:
         """Whether the rivals' rows depend on each other: fewer features than rivals, or (nearly) so in effect.
@@ -371,12 +387,15 @@ class Model:
     @cached_property
     def row_norm(self) -> float:
         """The longest row of ``A``."""
-        return float(norms(self.A).max())
+        longest = float(norms(self.A).max())
+        return longest if self.encoding is None else max(longest, float(np.linalg.norm(self.column_sizes)))
 
     @cached_property
     def column_sizes(self) -> Floats:
-        """``max_j |a_jd|`` of each feature: with |x|, how large a logit's terms can be."""
-        return _frozen(np.abs(self.A).max(axis=0))
+        """``max_j |a_jd|`` of each feature: with |x|, how large a logit's terms can be, in all steps of a pipeline."""
+        sizes = np.abs(self.A).max(axis=0)
+        on_the_way = None if self.encoding is None else self.encoding.sizes
+        return _frozen(sizes if on_the_way is None else np.maximum(sizes, on_the_way))
 
     @cached_property
     def uneven(self) -> bool:
@@ -433,7 +452,11 @@ class Model:
 
     def rival_lengths(self, k: int) -> Floats:
         """``‖ā_j‖`` of the rivals of class index ``k``."""
-        return self._kept(("lengths", k), lambda k: norms(self.A[self.rivals(k)] - self.A[k]))
+        if self.n_classes < CROWDED:
+            return self._kept(("lengths", k), lambda k: norms(self.A[self.rivals(k)] - self.A[k]))
+        own = self.gram[k]  # very many: from inner products, an upper bound on what they round to
+        squares = np.diagonal(self.gram) - 2 * own + own[k]
+        return np.delete(np.sqrt(np.maximum(squares, 0.0) + 8 * EPS * (np.diagonal(self.gram) + own[k])), k)
 
     def _kept(self, key: tuple[str, int], make: Callable[[int], Any]) -> Any:
         found = self._per_target.get(key)
@@ -508,7 +531,8 @@ class Model:
         return hash((self.A.shape, (self.b + 0.0).tobytes()))  # 0.0 and −0.0 are equal
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (self.A, self.b, self.classes, self.feature_names, self.scaling, self.encoding, self.hard)
+        parts = self.A, self.b, self.classes, self.feature_names, self.scaling, self.encoding, self.hard
+        return (_rebuild, parts) if self.origin is None else (_rebuild, parts, {"origin": self.origin})
 
     def __repr__(self) -> str:
         labels = self.classes.tolist()

@@ -44,7 +44,9 @@ def measured(model: Model, cost: Cost) -> Model:
         (np.zeros(model.n_features), np.ones(model.n_features)) if scaling is None else (scaling.shift, scaling.scale)
     )
     units = Scaling(shift, 1 / per_unit, None if scaling is None else scaling.rough)
-    return Model(model.A / (scale * per_unit), model.b, model.classes, model.feature_names, scaling=units)
+    found = Model(model.A / (scale * per_unit), model.b, model.classes, model.feature_names, scaling=units)
+    found.origin = (model, per_unit)
+    return found
 
 
 def ground_for(
@@ -167,7 +169,7 @@ def _solve_chunk(
     with np.errstate(invalid="ignore", over="ignore"):
         left = np.asarray(np.isfinite(model.scores(X)).all(axis=1) & np.isfinite(X).all(axis=1))
     targets = wish.targets.copy()
-    if model.n_classes == 2 and wish.prob is not None and ground.separable and len(X) > 1:
+    if model.n_classes == 2 and wish.prob is not None and ground.separable and len(X) > 1 and not ground.limits.uneven:
         near = (targets == NEAREST) & left
         targets[near] = 1 - model.scores(X[near]).argmax(axis=1)
         for k in (0, 1):
@@ -351,7 +353,7 @@ def diverse(
             break
         for more in _main_features(ground, source, plan):
             wider = frozen | more
-            actions = replace(ground.actions, frozen=sorted(wider))
+            actions = replace(ground.actions, frozen=_named(ground.model, wider))
             if wider not in tried:
                 consider(wider, _again(ground, actions), k)
     rows = Rows.empty(ground.model, np.array([k for k, _, _ in found], dtype=np.intp))
@@ -362,6 +364,11 @@ def diverse(
     probs = None if prob is None else np.full(len(found), prob)
     within = [Within.of(plan, here) for _, plan, here in found]
     return Counterfactuals(ground.model, sources, thin, probs, len(found), made=made, within=within)
+
+
+def _named(model: Model, features: frozenset[int]) -> list[Any]:
+    """Features as `Actions` takes them: by name where numbers are those of the user's columns."""
+    return [d if model.encoding is None else model.feature_label(d) for d in sorted(features)]
 
 
 def _again(ground: Ground, actions: Actions) -> Ground:

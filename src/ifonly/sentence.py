@@ -118,9 +118,9 @@ def _clause(cf: Counterfactual, change: Change, em: Any, digits: int, *, first: 
     if bound and change.part.kind == "number":
         after = number(_printed(cf, change, digits), EXACT_DIGITS)
         return f"{name}{verb} {bound} {after} instead of {value(change.before, digits)}"
-    before, after = (
-        pair(change.before, change.after) if digits == DIGITS else (value(change.before), value(change.after, digits))
-    )
+    before, after = value(change.before, digits), value(change.after, digits)
+    if digits == DIGITS:
+        before, after = pair(change.before, change.after)
     return f"{name}{verb} {bound}{' ' if bound else ''}{after} instead of {before}"
 
 
@@ -187,7 +187,7 @@ def _printed(cf: Counterfactual, change: Change, digits: int) -> float:
     if not bound:
         return _nearest(after, digits)
     shown = rounded(after, digits, up=bound == "at least")
-    if cf.within is None or (change.part.column is not None and change.part.column.maps):
+    if cf.within is None or (change.part.column is not None and change.part.column.bends):
         return shown
     lo, hi, _ = cf.within.ground.limits.around(cf.coordinates[0][None])
     d = int(change.part.features[0])

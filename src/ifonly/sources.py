@@ -71,10 +71,11 @@ class Sources:
     def read(cls, model: Model, X: Any) -> "Sources":
         """Check; a frame's columns are put into the model's order by name. Arrays are referred to, not copied."""
         if model.encoding is not None:
-            rows = model.encoding.read(X)
+            single = model.encoding.single(X)
+            rows = model.encoding.read(X, strict=single)  # in a table, a row that cannot be read is INVALID
             model.check_width(rows)
             index = X.index if hasattr(X, "columns") and hasattr(X, "index") else None
-            return cls(model, rows, model.encoding.single(X), index, model.feature_names, own=X)
+            return cls(model, rows, single, index, model.feature_names, own=X)
         index = columns = None
         kind = like(X)
         if _is_sparse(X):
@@ -142,8 +143,10 @@ class Sources:
             return values if self.like is None else self.like(values)
         table = Table.of(self.own, self.model.encoding.names)
         if values.ndim == 1:
-            return _as_row(self.model.encoding.write(table.take([rows or 0]), values[None]), self.own)
-        return self.model.encoding.write(table if rows is None else table.take(rows), values)
+            rows, values = [rows or 0], values[None]
+        if rows is None or table.row is not None:
+            return self.model.encoding.write(table, values, self.rows)
+        return self.model.encoding.write(table.take(rows), values, self.rows[rows])
 
     def moved(self, n: int, coef: Floats) -> Floats:
         """Row ``n`` after the change ``rowsᵀ coef``, in the user's units: the second and last pass over ``A``."""
@@ -222,15 +225,6 @@ class Sources:
             names = self.model.feature_names
             return InputError(f"{where} must be finite; feature {names[d] if names else d} is {row[d]}")
         return InputError(f"{where} is so large that its logits overflow; the largest entry is {np.abs(row).max():.3g}")
-
-
-def _as_row(table: Any, own: Any) -> Any:
-    """A table of one row as the kind of row that the user gave; a row of a frame is a frame of one, as estimators take it."""
-    if isinstance(own, dict):
-        return dict(zip(own, table[0].tolist(), strict=True))
-    if isinstance(own, (list, tuple, np.ndarray)):
-        return table[0]
-    return table.iloc[0] if own.ndim == 1 else table
 
 
 def _numbers(X: Any) -> np.ndarray:

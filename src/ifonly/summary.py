@@ -52,7 +52,7 @@ def of_answers(cfs: Counterfactuals) -> Summary:
     """The summary of many answers."""
     statuses = {Status(int(code)): int(n) for code, n in zip(*np.unique(cfs.status, return_counts=True), strict=True)}
     source, x = cfs.coordinates
-    solved = np.isfinite(x).all(axis=1) & np.isfinite(source).all(axis=1)
+    solved = np.asarray(np.isfinite(x).all(axis=1) & np.isfinite(source).all(axis=1))
     delta = np.where(solved[:, None], x - source, 0.0)
     within = next((w for w in cfs.within if w is not None), None) if cfs.within is not None else None
     measure = Measure.of(cfs.model, within)
@@ -95,9 +95,12 @@ def _own(cfs: Counterfactuals) -> tuple[Own, Own] | None:
 def _differences(part: Part, delta: Floats, moved: NDArray[np.intp], own: tuple[Own, Own] | None) -> Floats:
     if own is None or part.column is None:
         return delta[moved, part.features[0]]
-    before, after = (np.asarray(table.column(part.column.place))[moved].astype(np.float64) for table in own)
-    fill: Any = part.column.fill
-    return after - (before if fill is None else np.where(np.isnan(before), float(fill), before))
+    column = part.column
+    before, after = (table.numbers(column.place, column.name)[moved] for table in own)
+    if column.fill is not None:
+        gone = np.isnan(before) if column.missing is None else before == column.missing
+        before = np.where(gone, float(column.fill), before)
+    return after - before
 
 
 def _switches(part: Part, source: Floats, x: Floats, moved: NDArray[np.intp], own: tuple[Own, Own] | None) -> list[Any]:

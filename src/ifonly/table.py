@@ -166,14 +166,14 @@ def certificate_words(cf: Counterfactual) -> str:
         return f"{cf.message}."
     if not cf.distance:
         return "Nothing has to change: the source is as wanted, and nothing is nearer to it than itself."
-    least = "objective" if cf.lam and cf.prob is None and (cf.within is None or cf.within.ground.margin is None) else "cost"
-    total = cf.objective if least == "objective" else cf.cost
-    short = total - cf.bound
+    asked = cf.prob is None and (cf.within is None or cf.within.ground.margin is None)
+    least, total = ("objective", cf.objective) if asked else ("cost", cf.cost)
     if cf.within is not None and cf.within.ground.discrete:
         if cf.status is Status.STOPPED:
-            return f"The search was stopped: the {least} is {number(total)}, and the least there is is at least {number(cf.bound)}."
+            return f"The search was stopped: the {least} is {number(total)}, the least is not below {number(cf.bound)}."
         return f"Of all allowed changes none has a lower {least} than {number(total)}; {cf.within.n_nodes} nodes were searched."
-    return f"Proved: the least {least} there is differs from this answer's, {number(total)}, by at most {short:.0e}. {again}"
+    short = max(total - cf.bound, 0.0)
+    return f"Proved: no allowed change has a {least} lower than this one's, {number(total)}, by more than {short:.0e}. {again}"
 
 
 # ---- in a terminal ----

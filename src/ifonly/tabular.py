@@ -69,7 +69,9 @@ class Table:
             self.order = list(range(len(names)))  # the model was fitted without names: by position
             return
         if missing:
-            raise InputError(f"x must have the columns that the model was fitted on; missing {missing[:5]}, it has {columns[:10]}")
+            raise InputError(
+                f"x must have the columns that the model was fitted on; missing {missing[:5]}, it has {columns[:10]}"
+            )
         if len(place) < len(columns):
             twice = sorted({name for name in names if columns.count(name) > 1})
             if twice:
@@ -85,7 +87,9 @@ class Table:
         if isinstance(X, Mapping):
             lost = [name for name in names if name not in X]
             if lost:
-                raise InputError(f"x must have the columns that the model was fitted on; missing {lost[:5]}, it has {list(X)[:10]}")
+                raise InputError(
+                    f"x must have the columns that the model was fitted on; missing {lost[:5]}, it has {list(X)[:10]}"
+                )
             table = cls(_objects([[X[name] for name in names]]), names)
         elif _library(X) == "pandas":
             table = cls(X.to_frame().T if X.ndim == 1 else X, names)
@@ -158,7 +162,9 @@ class Table:
         if self.kind == "pandas":
             out = own.copy()
             if out.dtype != object and new:
-                held, wide = _held(list(new.values()), _numpy_type(out.dtype)) if _is_number(out.dtype) else (list(new.values()), False)
+                held, wide = (
+                    _held(list(new.values()), _numpy_type(out.dtype)) if _is_number(out.dtype) else (list(new.values()), False)
+                )
                 out = out.astype(np.float64) if wide else out
                 new = dict(zip(new, held, strict=True))
             for place, value in new.items():

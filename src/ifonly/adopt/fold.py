@@ -5,50 +5,80 @@
 `Features` is that map half-way through a pipeline. A step either keeps it affine (scalers, PCA, selections), makes coordinates
 of columns that nothing has touched yet (encoders, imputers), or bends a coordinate (``log1p``, power and quantile transforms).
 Anything else is refused, with the step's name.
+
+On the way a column may be read in several ways (as it is and through ``log1p``, say), each with coordinates of its own. In the
+end only one of them may be in use: no single number can be moved for two that depend on it in different ways.
 """
 
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from ifonly.encoding import Column, Encoding, Monotone
+from ifonly.bends import FUNCTIONS, Affine, Bend, BoxCox, Function, Quantiles, YeoJohnson
+from ifonly.encoding import NAN, Column, Encoding
 from ifonly.errors import UnsupportedModelError
+from ifonly.tabular import is_missing
 
-__all__ = ["SCALERS", "Columns", "Features", "fold", "kind_of", "refuse"]
+__all__ = ["SCALERS", "Columns", "Features", "cut", "fold", "kind_of", "refuse"]
 
 Floats = NDArray[np.float64]
 
 
 class Columns:
-    """The user's columns, and the coordinates that were made of them so far."""
+    """The user's columns, and the ways in which they were read so far, each with coordinates of its own."""
 
-    def __init__(self, names: Sequence[str], by_name: bool) -> None:
-        self.names, self.by_name = tuple(names), by_name
-        self.made: dict[int, Column] = {}
-        self.order: list[int] = []
+    def __init__(self, names: Sequence[str]) -> None:
+        self.names = tuple(names)
+        self.read: dict[Any, Column] = {}  # by place and everything else that matters
+        self.owner: list[Column] = []  # of each coordinate
+        self.where: dict[Column, str] = {}  # which step read it so
 
     def make(self, place: int, kind: str, where: str, **more: Any) -> Column:
-        """The coordinates of a column; the same ones if it has them already."""
-        old = self.made.get(place)
-        if old is None:
-            first = sum(self.made[p].size for p in self.order)
-            old = self.made[place] = Column(place, self.names[place], kind, first, **more)
-            self.order.append(place)
-        elif old.kind != kind or old.levels != more.get("levels", ()) or old.fill is not more.get("fill"):
-            raise UnsupportedModelError(
-                f"{where} takes column {self.names[place]!r} as a {kind}, another step as a {old.kind}, or with other "
-                "values for what is missing: a column can be only one of these"
-            )
-        return old
+        """The coordinates of a column read in this way; the same ones if it was read so before."""
+        wanted = Column(place, self.names[place], kind, 0, **more)
+        found = self.read.get(wanted)
+        if found is None:
+            found = self.read[wanted] = replace(wanted, first=len(self.owner))
+            self.owner += [found] * found.size
+            self.where[found] = where
+        return found
 
-    def encoding(self) -> Encoding:
-        """All of them."""
-        return Encoding(self.names, tuple(self.made[place] for place in self.order), self.by_name)
+    @property
+    def size(self) -> int:
+        """How many coordinates there are."""
+        return len(self.owner)
+
+    def encoding(self, used: NDArray[np.bool_]) -> tuple[Encoding, NDArray[np.intp]]:
+        """The columns whose coordinates are in use, in the user's order, and which coordinates become theirs."""
+        chosen: dict[int, Column] = {}
+        for column in self.read.values():
+            if not used[column.coordinates].any():
+                continue
+            other = chosen.setdefault(column.place, column)
+            if other is not column:
+                raise UnsupportedModelError(
+                    f"column {column.name!r} is used twice, {_way(other)} ({self.where[other]}) and {_way(column)} "
+                    f"({self.where[column]}): no single value can be found for both. Leave one of them out"
+                )
+        columns: list[Column] = []
+        for place in sorted(chosen):
+            columns.append(replace(chosen[place], first=sum(column.size for column in columns)))
+        order = [chosen[place].coordinates for place in sorted(chosen)]
+        return Encoding(self.names, tuple(columns)), np.concatenate([np.zeros(0, dtype=np.intp), *order])
+
+
+def _way(column: Column) -> str:
+    """How a column is read, in words."""
+    if column.kind == "number":
+        bent = " and ".join(bend.name for bend in column.bends if not isinstance(bend, Affine))
+        filled = f" with {column.fill!r} for what is missing" if column.fill is not None else ""
+        return (f"through {bent}" if bent else "as a number") + filled
+    return f"as {'an' if column.kind == 'ordinal' else 'a'} {column.kind} of {len(column.levels)} values"
 
 
 @dataclass
@@ -57,11 +87,27 @@ class Features:
 
     columns: Columns
     raw: list[int]  # the column, or −1
-    fill: list[Any]  # of untouched ones: what a missing value counts as
+    fill: list[tuple[Any, Any]]  # of untouched ones: what a missing value counts as, and which value is missing
     rows: list[dict[int, float]]  # of the others: weights by coordinate
     offset: list[float]
     rough: list[float]  # the sum of |offsets| on the way: they may cancel, but each rounds
+    sizes: list[dict[int, float]]  # weights by coordinate as if no terms had cancelled, where features were mixed
     unit: dict[int, float] = field(default_factory=dict)  # scale of a coordinate just before features were mixed
+
+    @classmethod
+    def untouched(cls, names: Sequence[str]) -> "Features":
+        """The user's columns, before the first step."""
+        n = len(names)
+        zeros = [0.0] * n
+        nothing: list[dict[int, float]] = [{} for _ in range(n)]
+        return cls(Columns(names), list(range(n)), [(None, None)] * n, nothing, zeros, list(zeros), [{} for _ in range(n)])
+
+    @classmethod
+    def made(cls, of: "Features", rows: list[dict[int, float]], offset: Sequence[float], rough: Sequence[float]) -> "Features":
+        """Features that are affine in the coordinates of others."""
+        J = len(rows)
+        sizes = [{i: abs(w) for i, w in row.items()} for row in rows]
+        return cls(of.columns, [-1] * J, [(None, None)] * J, rows, list(offset), list(rough), sizes, of.unit)
 
     def __len__(self) -> int:
         return len(self.raw)
@@ -72,30 +118,34 @@ class Features:
         def some(part: list[Any]) -> list[Any]:
             return [part[i] for i in which]
 
-        parts = some(self.raw), some(self.fill), some(self.rows), some(self.offset), some(self.rough)
-        return Features(self.columns, *parts, self.unit)
+        lists = (self.raw, self.fill, self.rows, self.offset, self.rough, self.sizes)
+        return Features(self.columns, *(some(part) for part in lists), dict(self.unit))
 
     @classmethod
     def joined(cls, columns: Columns, parts: Sequence["Features"]) -> "Features":
         """Side by side."""
-        names = ("raw", "fill", "rows", "offset", "rough")
-        raw, fill, rows, offset, rough = ([v for part in parts for v in getattr(part, name)] for name in names)
-        return cls(columns, raw, fill, rows, offset, rough, {k: v for part in parts for k, v in part.unit.items()})
+        names = ("raw", "fill", "rows", "offset", "rough", "sizes")
+        lists = ([v for part in parts for v in getattr(part, name)] for name in names)
+        return cls(columns, *lists, {k: v for part in parts for k, v in part.unit.items()})
 
     def numbers(self, where: str) -> "Features":
         """The same with untouched columns taken as numbers."""
         out = self.take(range(len(self)))
         for j, place in enumerate(self.raw):
             if place >= 0:
-                column = self.columns.make(place, "number", where, fill=self.fill[j])
-                out.raw[j], out.fill[j], out.rows[j] = -1, None, {column.first: 1.0}
+                fill, missing = self.fill[j]
+                column = self.columns.make(place, "number", where, fill=fill, missing=missing)
+                out.raw[j], out.fill[j], out.rows[j], out.sizes[j] = -1, (None, None), {column.first: 1.0}, {column.first: 1.0}
         return out
 
     def scaled(self, scale: Floats, shift: Floats, where: str) -> "Features":
         """(feature − shift) / scale, each."""
         out = self.numbers(where)
         for j, (s, m) in enumerate(zip(scale.tolist(), shift.tolist(), strict=True)):
+            if s == 0 or not (math.isfinite(s) and math.isfinite(m)):
+                refuse(where, f"scales its column {j} with {s} and shifts it by {m}, of which it has no numbers; leave it out")
             out.rows[j] = {i: w / s for i, w in out.rows[j].items()}
+            out.sizes[j] = {i: w / abs(s) for i, w in out.sizes[j].items()}
             out.offset[j] = (out.offset[j] - m) / s
             out.rough[j] = (out.rough[j] + abs(m)) / abs(s)
         return out
@@ -106,25 +156,39 @@ class Features:
         for row in out.rows:
             for i, w in row.items():
                 out.unit.setdefault(i, 1 / abs(w))
-        W, offset, rough = out.affine()
-        mixed = sparse.csr_array(matrix @ W)
-        rows = [
-            dict(zip(mixed.indices[a:b].tolist(), mixed.data[a:b].tolist(), strict=True))
-            for a, b in zip(mixed.indptr, mixed.indptr[1:], strict=False)
-        ]
+        W, S, offset, rough = out.affine()
         J = len(matrix)
+        rows, sizes = _rows(sparse.csr_array(matrix @ W)), _rows(sparse.csr_array(np.abs(matrix) @ S))
         more = np.abs(matrix) @ rough
-        return Features(out.columns, [-1] * J, [None] * J, rows, (matrix @ offset).tolist(), more.tolist(), out.unit)
+        nothing: list[tuple[Any, Any]] = [(None, None)] * J
+        return Features(out.columns, [-1] * J, nothing, rows, (matrix @ offset).tolist(), more.tolist(), sizes, out.unit)
 
-    def affine(self) -> tuple[Any, Floats, Floats]:
-        """W (J×D, sparse), w0 and rough; nothing may be untouched."""
-        size = sum(self.columns.made[place].size for place in self.columns.order)
-        lengths = [len(row) for row in self.rows]
-        indices = np.fromiter((i for row in self.rows for i in row), dtype=np.intp, count=sum(lengths))
-        data = np.fromiter((w for row in self.rows for w in row.values()), dtype=np.float64, count=sum(lengths))
-        indptr = np.concatenate([[0], np.cumsum(lengths)])
-        W = sparse.csr_array((data, indices, indptr), shape=(len(self), size))
-        return W, np.array(self.offset), np.array(self.rough)
+    def affine(self) -> tuple[Any, Any, Floats, Floats]:
+        """W and sizes (J×D, sparse), w0 and rough; nothing may be untouched."""
+        return (
+            *(_sparse(rows, self.columns.size) for rows in (self.rows, self.sizes)),
+            np.array(self.offset),
+            np.array(self.rough),
+        )
+
+    def alone(self, j: int) -> Column | None:
+        """The one column that feature j depends on; None if there are several or none."""
+        owners = {self.columns.owner[i] for i in self.rows[j]}
+        return owners.pop() if len(owners) == 1 else None
+
+
+def _sparse(rows: list[dict[int, float]], size: int) -> Any:
+    lengths = [len(row) for row in rows]
+    indices = np.fromiter((i for row in rows for i in row), dtype=np.intp, count=sum(lengths))
+    data = np.fromiter((w for row in rows for w in row.values()), dtype=np.float64, count=sum(lengths))
+    return sparse.csr_array((data, indices, np.concatenate([[0], np.cumsum(lengths)])), shape=(len(rows), size))
+
+
+def _rows(matrix: Any) -> list[dict[int, float]]:
+    return [
+        dict(zip(matrix.indices[a:b].tolist(), matrix.data[a:b].tolist(), strict=True))
+        for a, b in zip(matrix.indptr, matrix.indptr[1:], strict=False)
+    ]
 
 
 def fold(step: Any, features: Features, where: str) -> Features:
@@ -135,13 +199,13 @@ def fold(step: Any, features: Features, where: str) -> Features:
     where = f"{where} ({type(step).__name__})"
     if kind in _CONTAINERS:
         return _CONTAINERS[kind](step, features, where)
-    if kind not in _STEPS and not hasattr(step, "get_support"):
-        refuse(where, _REASONS.get(kind, "is not understood"))
-    if kind != "FunctionTransformer" and not hasattr(step, "n_features_in_"):
+    selects = "." not in kind and hasattr(step, "get_support")
+    if kind not in _STEPS and not selects:
+        own = "is not scikit-learn's own, so that nothing is known of what it does" if "." in kind else "is not understood"
+        refuse(where, _REASONS.get(kind, own))
+    if kind not in ("FunctionTransformer", "SelectFromModel") and not hasattr(step, "n_features_in_"):
         refuse(where, "is not fitted; call fit first")
-    if kind in _STEPS:
-        return _STEPS[kind](step, features, where)
-    return features.take(np.flatnonzero(step.get_support()).tolist())
+    return _STEPS[kind](step, features, where) if kind in _STEPS else _selector(step, features, where)
 
 
 def kind_of(step: Any) -> str:
@@ -150,10 +214,18 @@ def kind_of(step: Any) -> str:
     return cls.__name__ if cls.__module__.split(".")[0] == "sklearn" else f"{cls.__module__}.{cls.__name__}"
 
 
-def refuse(where: str, why: str) -> None:
+def refuse(where: str, why: str) -> NoReturn:
     """Raise, saying where, why, and what would work."""
     known = ", ".join(sorted((*_STEPS, *_CONTAINERS)))
-    raise UnsupportedModelError(f"{where} {why}. Understood are {known}, and column selectors")
+    raise UnsupportedModelError(f"{where} {why}. Understood are {known}, and selectors of columns such as SelectKBest")
+
+
+def _selector(step: Any, features: Features, where: str) -> Features:
+    try:
+        chosen = np.flatnonzero(step.get_support()).tolist()
+    except (AttributeError, ValueError) as error:
+        refuse(where, f"is not fitted; call fit first ({error})")
+    return features.take(chosen)
 
 
 # ---- containers ----
@@ -166,36 +238,37 @@ def _pipeline(step: Any, features: Features, where: str) -> Features:
 
 
 def _union(step: Any, features: Features, where: str) -> Features:
-    weights = step.transformer_weights or {}
-    parts = []
-    for name, part in step.transformer_list:
-        here = f"{where}, part {name!r}"
-        found = fold(part, features, here)
-        weight = weights.get(name)
-        if weight is not None:
-            found = found.scaled(np.full(len(found), 1 / weight), np.zeros(len(found)), here)
-        parts.append(found)
+    parts = [
+        _weighted(fold(part, features, f"{where}, part {name!r}"), step, name, where) for name, part in step.transformer_list
+    ]
     return Features.joined(features.columns, parts)
 
 
 def _column_transformer(step: Any, features: Features, where: str) -> Features:
-    names = [features.columns.names[p] if p >= 0 else None for p in features.raw]
-    weights = step.transformer_weights or {}
+    if not hasattr(step, "transformers_"):
+        refuse(where, "is not fitted; call fit first")
+    names = getattr(step, "feature_names_in_", None)
+    labels = [features.columns.names[p] if p >= 0 else None for p in features.raw] if names is None else list(names)
+    if len(labels) != len(features):
+        refuse(where, f"was fitted on {len(labels)} columns, and gets {len(features)}")
     parts = []
     for name, part, selected in step.transformers_:
-        here = f"{where}, part {name!r}"
-        which = _selected(selected, names)
-        if not which:
-            continue
-        found = fold(part, features.take(which), here)
-        weight = weights.get(name)
-        if weight is not None:
-            found = found.scaled(np.full(len(found), 1 / weight), np.zeros(len(found)), here)
-        parts.append(found)
+        which = _selected(selected, labels)
+        if which:
+            parts.append(_weighted(fold(part, features.take(which), f"{where}, part {name!r}"), step, name, where))
     return Features.joined(features.columns, parts)
 
 
-def _selected(selected: Any, names: list[str | None]) -> list[int]:
+def _weighted(features: Features, step: Any, name: str, where: str) -> Features:
+    weight = (step.transformer_weights or {}).get(name)
+    if weight is None:
+        return features
+    if weight == 0:  # what it says is lost
+        return Features.made(features, [{} for _ in features.raw], [0.0] * len(features), [0.0] * len(features))
+    return features.scaled(np.full(len(features), 1 / weight), np.zeros(len(features)), where)
+
+
+def _selected(selected: Any, names: Sequence[Any]) -> list[int]:
     """The places of a ColumnTransformer's columns: names, numbers, a slice of either, or a mask."""
     if isinstance(selected, (str, int, np.integer)):
         selected = [selected]
@@ -203,7 +276,7 @@ def _selected(selected: Any, names: list[str | None]) -> list[int]:
         if isinstance(selected.start, str) or isinstance(selected.stop, str):
             a = 0 if selected.start is None else names.index(selected.start)
             b = len(names) if selected.stop is None else names.index(selected.stop) + 1
-            return list(range(a, b))
+            return list(range(a, b))[:: selected.step]
         return list(range(len(names)))[selected]
     values = list(selected)
     if values and all(isinstance(v, (bool, np.bool_)) for v in values):
@@ -245,13 +318,15 @@ def _scaler(of: Callable[[Any], tuple[Any, Any]]) -> Callable[[Any, Features, st
 def _pca(step: Any, features: Features, where: str) -> Features:
     matrix = np.asarray(step.components_, dtype=np.float64)
     if step.whiten:
-        matrix = matrix / np.sqrt(step.explained_variance_)[:, None]
+        spread = np.sqrt(np.asarray(step.explained_variance_, dtype=np.float64))
+        matrix = matrix / np.maximum(spread, np.finfo(step.explained_variance_.dtype).eps)[:, None]
     centred = features.scaled(np.ones(len(features)), np.asarray(step.mean_, dtype=np.float64), where)
     return centred.mixed(matrix, where)
 
 
-def _svd(step: Any, features: Features, where: str) -> Features:
-    return features.mixed(np.asarray(step.components_, dtype=np.float64), where)
+def _projection(step: Any, features: Features, where: str) -> Features:
+    matrix = step.components_
+    return features.mixed(np.asarray(matrix.toarray() if hasattr(matrix, "toarray") else matrix, dtype=np.float64), where)
 
 
 # ---- steps that look at untouched columns ----
@@ -267,24 +342,53 @@ def _imputer(step: Any, features: Features, where: str) -> Features:
     out = features.take(range(len(features)))
     if step.add_indicator and len(step.indicator_.features_):
         refuse(where, "adds indicators of what was missing, which no change of a value can follow; use add_indicator=False")
-    missing = step.missing_values
-    if not (missing is None or (isinstance(missing, float) and np.isnan(missing)) or type(missing).__name__ == "NAType"):
-        refuse(where, f"replaces {missing!r}, a value like any other; only NaN and None can be told from a number")
-    for j, (place, value) in enumerate(zip(features.raw, step.statistics_.tolist(), strict=True)):
-        if value is None or (isinstance(value, float) and math.isnan(value)):
-            refuse(where, f"has no value to fill in for its column {j}, which was always missing; leave the column out")
-        if place >= 0 and out.fill[j] is None:
-            out.fill[j] = value
-    return out
+    missing = None if is_missing(step.missing_values) else _plain(step.missing_values)
+    kept = []
+    for j, statistic in enumerate(step.statistics_.tolist()):
+        value = _plain(statistic)
+        if is_missing(value):  # always missing: scikit-learn drops such a column
+            continue
+        kept.append(j)
+        if features.raw[j] >= 0:
+            known, gap = out.fill[j]
+            if known is None:
+                out.fill[j] = value, missing
+            elif not _same(gap, missing):
+                refuse(where, f"fills in column {j} for {missing!r}, another step for {gap!r}: only one value can be missing")
+        elif missing is not None:
+            refuse(where, f"replaces {missing!r} in the output of another step; put it first, on the columns themselves")
+        else:
+            _fill_later(out, j, float(value), where)
+    return out.take(kept)
 
 
-def _one_hot(step: Any, features: Features, where: str) -> Features:
-    """One coordinate per category; what becomes of each is asked of the encoder, so that ``drop`` is as it has it."""
+def _same(a: Any, b: Any) -> bool:
+    return (is_missing(a) and is_missing(b)) or a == b
+
+
+def _fill_later(features: Features, j: int, value: float, where: str) -> None:
+    """A missing number that other steps have passed on: what it would have been, before them, to give this value."""
+    column = features.alone(j)
+    if column is None or column.kind != "number" or column.fill is not None:
+        return  # no number is missing here: an encoder gave it, another imputer filled it, or mixing had refused it
+    ((i, weight),) = features.rows[j].items()
+    found = np.array([(value - features.offset[j]) / weight])
+    for bend in reversed(column.bends):
+        found = bend.inverse(found)
+    more = {"fill": float(found[0]), "bends": column.bends}
+    filled = features.columns.make(column.place, "number", where, **more)
+    features.rows[j] = {filled.first: weight}
+    features.sizes[j] = {filled.first: features.sizes[j][i]}
+
+
+def _coded(step: Any, features: Features, where: str, unknown: Callable[[int, int, Floats], Floats] | None) -> Features:
+    """One coordinate per category; what becomes of each is asked of the encoder itself.
+
+    ``unknown`` says what an unknown value of a column adds to the features (given the column, their number, and the features
+    of the first category of each column); None if there must be none.
+    """
     _untouched(features, where)
-    if step.handle_unknown == "warn":
-        refuse(where, 'warns about unknown categories; use handle_unknown="ignore" or "error"')
     levels = [list(categories) for categories in step.categories_]
-    unknown = step.handle_unknown != "error"
     base = [column[0] for column in levels]
 
     def encoded(values: list[list[Any]]) -> Floats:
@@ -297,22 +401,38 @@ def _one_hot(step: Any, features: Features, where: str) -> Features:
     start = encoded([base])[0]
     J = len(start)
     rows: list[dict[int, float]] = [{} for _ in range(J)]
-    offset = start.copy()
     for j, values in enumerate(levels):
+        fill, missing = features.fill[j]
         column = features.columns.make(
-            features.raw[j], "category", where, levels=tuple(_plain(v) for v in values), unknown=unknown, fill=features.fill[j]
+            features.raw[j],
+            "category",
+            where,
+            levels=tuple(_plain(v) for v in values),
+            unknown=unknown is not None,
+            fill=fill,
+            missing=missing,
         )
         changed = encoded([[*base[:j], value, *base[j + 1 :]] for value in values]) - start
-        if unknown:
-            changed = np.vstack([changed, _unknown(step, j, J, start)])
+        if unknown is not None:
+            changed = np.vstack([changed, unknown(j, J, start)])
+        # The features that belong to this column are 0 but for it: all of their value, not only what changes, is its own.
+        own = np.flatnonzero((changed != 0).any(axis=0))
         for i, change in enumerate(changed):
-            for f in np.flatnonzero(change):
-                rows[f][column.first + i] = float(change[f])
-    return Features(features.columns, [-1] * J, [None] * J, rows, offset.tolist(), [0.0] * J, features.unit)
+            for f in own[(start[own] + change[own]) != 0]:
+                rows[f][column.first + i] = float(start[f] + change[f])
+    touched = np.array([bool(row) for row in rows])
+    offset = np.where(touched, 0.0, start)  # a constant: a column with one category
+    return Features.made(features, rows, offset.tolist(), [0.0] * J)
 
 
-def _unknown(step: Any, j: int, J: int, start: Floats) -> Floats:
-    """What an unknown value of column j adds to the features: nothing is 1, or what stands for infrequent ones."""
+def _one_hot(step: Any, features: Features, where: str) -> Features:
+    if step.handle_unknown == "warn":
+        refuse(where, 'warns about unknown categories; use handle_unknown="ignore" or "error"')
+    return _coded(step, features, where, None if step.handle_unknown == "error" else lambda *a: _unknown_one_hot(step, *a))
+
+
+def _unknown_one_hot(step: Any, j: int, J: int, start: Floats) -> Floats:
+    """Nothing is 1, or what stands for infrequent categories."""
     sizes = [len(c) for c in step.categories_]
     infrequent = getattr(step, "infrequent_categories_", None) or [None] * len(sizes)
     dropped = step.drop_idx_ if step.drop_idx_ is not None else [None] * len(sizes)
@@ -322,12 +442,50 @@ def _unknown(step: Any, j: int, J: int, start: Floats) -> Floats:
     block = np.zeros(J)
     b = a + int(widths[j])
     found, d = infrequent[j], dropped[j]
-    gone = found is not None and d is not None and step.categories_[j][d] in found
+    gone = found is not None and d is not None and any(_same(step.categories_[j][d], v) for v in found)
     if step.handle_unknown == "infrequent_if_exist" and found is not None and not gone:
         block[b - 1] = 1.0
     change = np.zeros(J)
     change[a:b] = block[a:b] - start[a:b]
     return change
+
+
+def _ordinal(step: Any, features: Features, where: str) -> Features:
+    """The place in the list where that is the code, else categories with codes: missing, unknown and infrequent ones."""
+    _untouched(features, where)
+    infrequent = getattr(step, "infrequent_categories_", None)
+    odd = step.handle_unknown != "error" or any(is_missing(v) for c in step.categories_ for v in c)
+    if odd or (infrequent is not None and any(found is not None for found in infrequent)):
+        codes = [step.unknown_value, *(step.encoded_missing_value for c in step.categories_ for v in c if is_missing(v))]
+        if any(isinstance(code, float) and math.isnan(code) for code in codes):
+            refuse(where, "encodes unknown or missing categories as NaN; use numbers, such as −1, or OneHotEncoder")
+
+        def unknown(j: int, J: int, start: Floats) -> Floats:
+            return np.where(np.arange(J) == j, step.unknown_value - start, 0.0)
+
+        return _coded(step, features, where, unknown if step.handle_unknown != "error" else None)
+    out = features.take(range(len(features)))
+    for j, values in enumerate(step.categories_):
+        levels = tuple(_plain(v) for v in values)
+        fill, missing = features.fill[j]
+        column = features.columns.make(features.raw[j], "ordinal", where, levels=levels, fill=fill, missing=missing)
+        out.raw[j], out.fill[j] = -1, (None, None)
+        out.rows[j], out.sizes[j] = {column.first: 1.0}, {column.first: 1.0}
+    return out
+
+
+def _target(step: Any, features: Features, where: str) -> Features:
+    """A number per category (and class, where there are more than two), and the target's mean for unknown ones."""
+    means = np.ravel(np.asarray(step.target_mean_, dtype=np.float64))
+    n = len(step.categories_)
+
+    def unknown(j: int, J: int, start: Floats) -> Floats:
+        change = np.zeros(J)
+        own = np.arange(J) // (J // n) == j
+        change[own] = means - start[own]
+        return change
+
+    return _coded(step, features, where, unknown)
 
 
 def _like(step: Any, table: NDArray[np.object_]) -> Any:
@@ -340,131 +498,103 @@ def _like(step: Any, table: NDArray[np.object_]) -> Any:
     return pd.DataFrame({name: list(table[:, i]) for i, name in enumerate(names)}, columns=list(names))
 
 
-def _ordinal(step: Any, features: Features, where: str) -> Features:
-    _untouched(features, where)
-    out = features.take(range(len(features)))
-    for j, values in enumerate(step.categories_):
-        levels = tuple(_plain(v) for v in values)
-        if any(isinstance(v, float) and math.isnan(v) for v in levels) or (
-            hasattr(step, "infrequent_categories_") and step.infrequent_categories_[j] is not None
-        ):
-            refuse(where, f"has missing or infrequent categories in its column {j}; impute them, or use OneHotEncoder")
-        column = features.columns.make(features.raw[j], "ordinal", where, levels=levels, fill=features.fill[j])
-        out.raw[j], out.fill[j], out.rows[j] = -1, None, {column.first: 1.0}
-    return out
-
-
 def _plain(value: Any) -> Any:
+    if isinstance(value, (float, np.floating)) and math.isnan(value):
+        return NAN
     return value.item() if isinstance(value, np.generic) else value
+
+
+def _binarizer(step: Any, features: Features, where: str) -> Features:
+    return cut(features, float(step.threshold), where)
+
+
+def cut(features: Features, threshold: float, where: str) -> Features:
+    """Whether each feature is above a threshold: of a column of numbers, or of a function of one category."""
+    out = features.take(range(len(features)))
+    for j, place in enumerate(features.raw):
+        if place >= 0:
+            fill, missing = features.fill[j]
+            levels = (0.0, 1.0) if 0 <= threshold < 1 else (threshold, float(np.nextafter(threshold, np.inf)))
+            column = features.columns.make(place, "category", where, levels=levels, cut=threshold, fill=fill, missing=missing)
+            out.raw[j], out.fill[j] = -1, (None, None)
+            row = {column.first + 1: 1.0}
+        else:
+            alone = features.alone(j)
+            if features.rows[j] and (alone is None or alone.kind == "number"):
+                refuse(where, f"looks whether its column {j} is above {threshold:g}, which is a mixture or a scaled number")
+            at = [] if alone is None else alone.coordinates.tolist()
+            row = {i: 1.0 for i in at if features.rows[j].get(i, 0.0) + features.offset[j] > threshold}
+            out.offset[j] = 0.0 if at else float(features.offset[j] > threshold)
+        out.rows[j], out.sizes[j], out.rough[j] = row, dict(row), 0.0
+    return out
 
 
 # ---- steps that bend one coordinate ----
 
 
-def _bent(features: Features, maps: Sequence[Monotone | None], where: str) -> Features:
+def _bent(features: Features, bends: Sequence[Bend], where: str) -> Features:
     """Each feature through a monotone map of its own."""
     out = features.numbers(where)
-    for j, bend in enumerate(maps):
-        if bend is None:
-            continue
-        row = out.rows[j]
-        place = next((p for p, c in out.columns.made.items() if c.first in row), -1)
-        column = out.columns.made.get(place)
-        used = sum(1 for other in features.raw if other == place) if features.raw[j] >= 0 else 1
-        if len(row) != 1 or column is None or column.kind != "number" or used > 1:
-            refuse(
-                where, f"bends its column {j}, which is not a single number of the user's: a mixture, a category or used twice"
-            )
-        assert column is not None
-        (weight,) = row.values()
+    for j, bend in enumerate(bends):
+        column = out.alone(j)
+        if column is None or column.kind != "number" or len(out.rows[j]) != 1:
+            what = "a mixture of columns" if column is None else f"made of the {column.kind} {column.name!r}"
+            refuse(where, f"bends its column {j}, which is {what}; only a single number of the user's can be bent")
+        (weight,) = out.rows[j].values()
         shift = out.offset[j]
-        chain = column.maps
-        if weight != 1.0 or shift != 0.0:
-            chain = (*chain, _affine_map(weight, shift))
-        out.columns.made[place] = replace(column, maps=(*chain, bend))
-        out.rows[j], out.offset[j], out.rough[j] = {column.first: 1.0}, 0.0, 0.0
+        chain = column.bends if weight == 1.0 and shift == 0.0 else (*column.bends, Affine(weight, shift))
+        more = {"fill": column.fill, "missing": column.missing, "bends": (*chain, bend)}
+        made = out.columns.make(column.place, "number", where, **more)
+        out.rows[j], out.sizes[j], out.offset[j], out.rough[j] = {made.first: 1.0}, {made.first: 1.0}, 0.0, bend.rough
     return out
 
 
-def _affine_map(weight: float, shift: float) -> Monotone:
-    return Monotone(
-        "affine", lambda v: v * weight + shift, lambda v: (v - shift) / weight, rising=weight > 0, key=(weight, shift)
-    )
-
-
 def _power(step: Any, features: Features, where: str) -> Features:
-    """Column by column through the transformer itself, with the other columns as they were fitted."""
-    J = len(features)
-    ends = (np.nextafter(0.0, 1.0), np.inf) if step.method == "box-cox" else (-np.inf, np.inf)
-    return _bent(features, [_through(step, j, J, ends) for j in range(J)], where)
+    """The power transform of each column, with the scaler that comes with it."""
+    lambdas = np.asarray(step.lambdas_, dtype=np.float64)
+    mean, scale = np.zeros_like(lambdas), np.ones_like(lambdas)
+    if step.standardize:
+        scaler = vars(step)["_scaler"]
+        mean, scale = np.asarray(scaler.mean_, dtype=np.float64), np.asarray(scaler.scale_, dtype=np.float64)
+    kind = BoxCox if step.method == "box-cox" else YeoJohnson
+    return _bent(features, [kind(*map(float, part)) for part in zip(lambdas, mean, scale, strict=True)], where)
 
 
 def _quantile(step: Any, features: Features, where: str) -> Features:
-    J = len(features)
-    ends = np.asarray(step.quantiles_)
-    return _bent(features, [_through(step, j, J, (float(ends[0, j]), float(ends[-1, j]))) for j in range(J)], where)
-
-
-def _through(step: Any, j: int, J: int, ends: tuple[float, float]) -> Monotone:
-    """One column of a transformer that takes J."""
-    names = getattr(step, "feature_names_in_", None)
-    filler = np.ones(J)
-    if hasattr(step, "quantiles_"):
-        filler = np.asarray(step.quantiles_)[0]
-
-    def run(method: Callable[[Any], Any], v: Floats) -> Floats:
-        table = np.tile(filler, (len(v), 1))
-        table[:, j] = v
-        if names is not None and method == step.transform:
-            import pandas as pd
-
-            return np.asarray(method(pd.DataFrame(table, columns=list(names))))[:, j]
-        return np.asarray(method(table))[:, j]
-
-    def inverse(v: Floats) -> Floats:
-        return run(step.inverse_transform, v)
-
-    fitted = np.asarray(step.quantiles_)[:, j] if hasattr(step, "quantiles_") else np.asarray(step.lambdas_)[j]
-    return Monotone(type(step).__name__, lambda v: run(step.transform, v), inverse, *ends, key=(j, fitted.tobytes()))
-
-
-_FUNCTIONS: dict[Any, tuple[Callable[[Any], Any], float, float, bool]] = {
-    np.log1p: (np.expm1, np.nextafter(-1.0, 0.0), np.inf, True),
-    np.log: (np.exp, np.nextafter(0.0, 1.0), np.inf, True),
-    np.log2: (np.exp2, np.nextafter(0.0, 1.0), np.inf, True),
-    np.log10: (lambda v: 10.0**v, np.nextafter(0.0, 1.0), np.inf, True),
-    np.exp: (np.log, -745.0, 709.0, True),
-    np.expm1: (np.log1p, -37.0, 709.0, True),
-    np.sqrt: (np.square, 0.0, np.inf, True),
-    np.cbrt: (lambda v: v**3, -np.inf, np.inf, True),
-    np.arcsinh: (np.sinh, -np.inf, np.inf, True),
-    np.arctan: (np.tan, -np.inf, np.inf, True),
-    np.tanh: (np.arctanh, -18.0, 18.0, True),
-}
+    references, normal = tuple(np.asarray(step.references_).tolist()), step.output_distribution == "normal"
+    columns = np.asarray(step.quantiles_, dtype=np.float64).T
+    for j, knots in enumerate(columns):
+        if not knots[0] < knots[-1]:
+            refuse(where, f"maps its column {j}, of which all values were equal, to a step; leave it out")
+    return _bent(features, [Quantiles(tuple(knots.tolist()), references, normal) for knots in columns], where)
 
 
 def _function(step: Any, features: Features, where: str) -> Features:
     if step.func is None:
         return features
+    name = getattr(step.func, "__name__", str(step.func))
+    if step.kw_args:
+        refuse(where, f"applies {name!r} with {step.kw_args}; leave kw_args out")
     if step.func is np.negative:
         return features.scaled(np.full(len(features), -1.0), np.zeros(len(features)), where)
-    known = _FUNCTIONS.get(step.func)
-    if known is None or step.kw_args:
-        names = ", ".join(f"np.{f.__name__}" for f in _FUNCTIONS)
-        refuse(where, f"applies {getattr(step.func, '__name__', step.func)!r}, which is not one of None, {names}")
-    assert known is not None
-    inverse, least, most, rising = known
-    bend = Monotone(step.func.__name__, step.func, inverse, least, most, rising)
-    return _bent(features, [bend] * len(features), where)
+    if step.func is not getattr(np, name, None) or name not in FUNCTIONS:
+        known = ", ".join(f"np.{function}" for function in FUNCTIONS)
+        refuse(where, f"applies {name!r}, of which nothing is known; use None, np.negative, {known}")
+    return _bent(features, [Function(name)] * len(features), where)
 
 
 _STEPS: dict[str, Callable[[Any, Features, str], Features]] = {
     **{name: _scaler(of) for name, of in SCALERS.items()},
     "PCA": _pca,
-    "TruncatedSVD": _svd,
+    "IncrementalPCA": _pca,
+    "TruncatedSVD": _projection,
+    "GaussianRandomProjection": _projection,
+    "SparseRandomProjection": _projection,
     "SimpleImputer": _imputer,
     "OneHotEncoder": _one_hot,
     "OrdinalEncoder": _ordinal,
+    "TargetEncoder": _target,
+    "Binarizer": _binarizer,
     "PowerTransformer": _power,
     "QuantileTransformer": _quantile,
     "FunctionTransformer": _function,
@@ -475,6 +605,11 @@ _REASONS = {
     "PolynomialFeatures": "multiplies features with each other, which is not affine; leave it out",
     "SplineTransformer": "is piecewise polynomial, which is not monotone; leave it out",
     "KBinsDiscretizer": "cuts numbers into bins, which is not affine; bin the column beforehand and use OneHotEncoder",
+    "KNNImputer": "fills in what other columns say, which is not affine; use SimpleImputer",
+    "IterativeImputer": "fills in what other columns say, which is not affine; use SimpleImputer",
+    "MissingIndicator": "says what is missing, which no change of a value can follow; leave it out",
     "KernelPCA": "is not affine; use PCA",
-    "Binarizer": "cuts numbers in two, which is not affine; do so beforehand",
+    "Nystroem": "is not affine: it approximates a kernel; leave it out",
+    "RBFSampler": "is not affine: it approximates a kernel; leave it out",
+    "LinearDiscriminantAnalysis": "is affine as a transformer, but not read as one; use it as the classifier",
 }

@@ -6,13 +6,16 @@ step (`fold`) and leaves an `Encoding`. What has scores but no probabilities (``
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ifonly.adopt.fold import SCALERS, Columns, Features, fold, kind_of
-from ifonly.encoding import Column, Documents, Encoding
+from ifonly.adopt import text
+from ifonly.adopt.fold import SCALERS, Features, cut, fold, kind_of
+from ifonly.adopt.weights import Weights
+from ifonly.encoding import Encoding
 from ifonly.errors import UnsupportedModelError
 from ifonly.model import Model, Scaling
 
@@ -20,15 +23,6 @@ __all__ = ["fingerprint", "read"]
 
 Floats = NDArray[np.float64]
 Affine = tuple[Floats, Floats, Floats]  # shift, scale of (x − shift) / scale, and Scaling's rough
-
-
-class Weights(NamedTuple):
-    """What a classifier does with its features: one row of weights for two classes, or one per class."""
-
-    coef: Floats
-    intercept: Floats
-    classes: np.ndarray
-    hard: bool = False  # scores, no probabilities
 
 
 def read(estimator: Any) -> Model:
@@ -43,19 +37,14 @@ def read(estimator: Any) -> Model:
     named = next((step for _, step in [*steps, ("", last)] if hasattr(step, "feature_names_in_")), None)
     names = None if named is None else [str(name) for name in named.feature_names_in_]
     if steps and kind_of(steps[0][1]) in _VECTORIZERS:
-        return _text(steps, weights)
-    if kind == "CategoricalNB" or (kind == "BernoulliNB" and last.binarize is not None):
-        if steps:
-            raise UnsupportedModelError(
-                f"{kind} after other steps is not understood: it takes categories, which no step gives it"
-            )
-        return _categories(last, kind, weights, names)
-    if all(kind_of(step) in SCALERS for _, step in steps):
+        return text.read(steps, weights, last)
+    looked_up = kind == "CategoricalNB" or (kind == "BernoulliNB" and last.binarize is not None)
+    if not looked_up and all(kind_of(step) in SCALERS for _, step in steps):
         scaling = None
         for name, step in steps:
             scaling = _then(scaling, _scaler(step, f"step {name!r} of the pipeline"))
-        return _model(weights, names, scaling=None if scaling is None else Scaling(*scaling))
-    return _folded(steps, weights, names)
+        return weights.model(names, scaling=None if scaling is None else Scaling(*scaling))
+    return _folded(steps, last, weights, names)
 
 
 def fingerprint(estimator: Any) -> Any:
@@ -64,133 +53,134 @@ def fingerprint(estimator: Any) -> Any:
     return None if all(kind_of(step) in SCALERS for _, step in steps) else _mark(estimator)
 
 
+LONG = 1000  # a dict with more items than this (the vocabulary of a vectorizer) is not looked into: it is replaced, not changed
+
+
 def _mark(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return (value.shape, tuple(value.ravel().tolist()) if value.dtype == object else hash(value.tobytes()))
+    if isinstance(value, (str, int, float, bool, type(None))):
+        return value
     if isinstance(value, (list, tuple)):
-        return tuple(_mark(v) for v in value)
+        return tuple(map(_mark, value))
     if isinstance(value, dict):
-        return tuple((str(k), _mark(v)) for k, v in value.items())
+        return (id(value), len(value)) if len(value) > LONG else tuple((str(k), _mark(v)) for k, v in value.items())
     if hasattr(value, "get_params"):
         return (kind_of(value), _mark(vars(value)))
-    return value if isinstance(value, (str, int, float, bool, type(None))) else id(value)
+    return _mark(value.data) if hasattr(value, "tocsr") else id(value)
 
 
 def _unwrapped(estimator: Any) -> tuple[list[tuple[str, Any]], Any]:
     """The steps before the classifier, without those that do nothing, and the classifier."""
     steps: list[tuple[str, Any]] = []
-    while kind_of(estimator) == "Pipeline":
-        *before, (_, estimator) = estimator.steps
-        steps += [(name, step) for name, step in before if not (step is None or isinstance(step, str))]
-    return steps, estimator
+    while True:
+        kind = kind_of(estimator)
+        if kind == "Pipeline":
+            *before, (_, estimator) = estimator.steps
+            steps += [(name, step) for name, step in before if not (step is None or isinstance(step, str))]
+        elif kind in _SEARCHES:
+            if not hasattr(estimator, "best_estimator_"):
+                raise UnsupportedModelError(f"{kind} is not fitted, or with refit=False; call fit first, with refit=True")
+            estimator = estimator.best_estimator_
+        elif kind == "FrozenEstimator":
+            estimator = estimator.estimator
+        else:
+            return steps, estimator
 
 
-def _model(weights: Weights, names: Any, **more: Any) -> Model:
-    if len(weights.coef) == 1:
-        w, w0 = weights.coef[0], float(weights.intercept[0])
-        return Model.binary(w, w0, weights.classes, names, hard=weights.hard, **more)
-    return Model(weights.coef, weights.intercept, weights.classes, names, hard=weights.hard, **more)
+_SEARCHES = ("GridSearchCV", "RandomizedSearchCV", "HalvingGridSearchCV", "HalvingRandomSearchCV")
 
 
-def _folded(steps: list[tuple[str, Any]], weights: Weights, names: list[str] | None) -> Model:
+def _folded(steps: list[tuple[str, Any]], last: Any, weights: Weights, names: list[str] | None) -> Model:
     """A model over the coordinates that the user's columns become."""
-    first = steps[0][1]
+    first = steps[0][1] if steps else last
     if not hasattr(first, "n_features_in_"):
         raise UnsupportedModelError(f"step {steps[0][0]!r} of the pipeline is not fitted; call fit first")
     n = int(first.n_features_in_)
-    columns = Columns(names or [f"x{i}" for i in range(n)], names is not None)
-    features = Features(columns, list(range(n)), [None] * n, [{} for _ in range(n)], [0.0] * n, [0.0] * n)
+    features = Features.untouched(names or [f"x{i}" for i in range(n)])
     for name, step in steps:
         features = fold(step, features, f"step {name!r} of the pipeline")
+    if kind_of(last) == "CategoricalNB":
+        features, weights = _looked_up(last, features, weights)
+    elif kind_of(last) == "BernoulliNB" and last.binarize is not None:
+        features = cut(features, float(last.binarize), "the classifier (BernoulliNB)")
     features = features.numbers("the classifier")
-    W, offset, rough = features.affine()
-    encoding = columns.encoding()
-    if weights.coef.shape[1] != W.shape[0]:
-        raise UnsupportedModelError(f"the steps give {W.shape[0]} features, the classifier takes {weights.coef.shape[1]}")
+    if weights.coef.shape[1] != len(features):
+        raise UnsupportedModelError(f"the steps give {len(features)} features, the classifier takes {weights.coef.shape[1]}")
+    W, S, offset, rough = features.affine()
+    encoding, order = features.columns.encoding(np.asarray(abs(W).sum(axis=0)).ravel() > 0)
+    if not encoding.columns:
+        raise UnsupportedModelError("no column reaches the classifier: all are dropped, or constant after the steps")
+    W, S = W[:, order], S[:, order]
     slopes = weights.coef @ W  # per unit of the coordinates
-    unit, shift = _units(features, W, offset, encoding)
+    unit, shift = _units({int(i): u for i, u in features.unit.items()}, order, W, offset, encoding)
     A, b = slopes * unit, weights.intercept + weights.coef @ offset + slopes @ shift
-    # Rounding on the way, as if it all were in the coordinate that counts most.
-    sizes = np.abs(A).max(axis=0)
+    sizes = (np.abs(weights.coef) @ S).max(axis=0) * unit
+    # Rounding of what is added on the way, as if it all were in the coordinate that counts most.
     place = int(sizes.argmax())
-    extra = float((np.abs(weights.coef) @ (rough + np.abs(offset))).max())
+    extra = float((np.abs(weights.coef) @ (rough + np.abs(offset)) + np.abs(weights.intercept)).max())
     rounds = np.abs(shift)
     if sizes[place] > 0:
         rounds[place] += extra * unit[place] / sizes[place]
-    return _model(
-        Weights(A, b, weights.classes, weights.hard), encoding.labels, scaling=Scaling(shift, unit, rounds), encoding=encoding
-    )
+    encoding = replace(encoding, sizes=tuple(sizes.tolist()))
+    read = weights._replace(coef=A, intercept=b)
+    return read.model(encoding.labels, scaling=Scaling(shift, unit, rounds), encoding=encoding)
 
 
-def _units(features: Features, W: Any, offset: Floats, encoding: Encoding) -> tuple[Floats, Floats]:
-    """A unit of each coordinate, and its zero, as the classifier sees them; before features are mixed, where they are."""
-    size = W.shape[1]
+def _units(
+    before: dict[int, float], order: NDArray[np.intp], W: Any, offset: Floats, encoding: Encoding
+) -> tuple[Floats, Floats]:
+    """A unit of each coordinate, and its zero, as the classifier sees them; ``before`` features are mixed, where they are."""
     norms = np.sqrt(np.asarray((W * W).sum(axis=0))).ravel()
     with np.errstate(divide="ignore"):
         unit = np.where(norms > 0, 1 / norms, np.nan)
-    for i, value in features.unit.items():
-        unit[i] = value
-    for group in encoding.groups:  # a category that was dropped counts as much as its siblings
-        unit[group] = np.where(np.isnan(unit[group]), np.nanmedian(np.append(unit[group], 1.0)), unit[group])
-    unit = np.where(np.isnan(unit), 1.0, unit)
-    shift = np.zeros(size)
-    if not features.unit:
-        csc = W.tocsc()
-        for column in encoding.columns:
-            i = column.first
-            rows = csc.indices[csc.indptr[i] : csc.indptr[i + 1]]
-            if column.kind != "category" and len(rows) == 1:
-                shift[i] = -offset[rows[0]] / csc.data[csc.indptr[i]]
-    return unit, shift
+    mixed = np.array([before.get(int(i), np.nan) for i in order])
+    unit = np.where(np.isnan(mixed), unit, mixed)
+    shift, columns = np.zeros(W.shape[1]), W.tocsc()
+    for column in encoding.columns:
+        at = column.coordinates
+        if column.kind == "category":
+            block = columns[:, at].toarray()
+            if np.isnan(mixed[at]).all() and ((block != 0).sum(axis=1) > 1).any():
+                # Codes, not one-hot: every switch costs as much as the average one.
+                pairs = np.square(block[:, :, None] - block[:, None, :]).sum(axis=0)
+                unit[at] = 1 / np.sqrt(max(0.5 * pairs.sum() / (len(at) * (len(at) - 1)), np.finfo(float).tiny))
+            known = unit[at][~np.isnan(unit[at])]  # a category that was dropped counts as much as its siblings
+            unit[at] = np.where(np.isnan(unit[at]), np.median(known) if known.size else 1.0, unit[at])
+        elif not before and len(rows := columns.indices[columns.indptr[at[0]] : columns.indptr[at[0] + 1]]) == 1:
+            shift[at[0]] = -offset[rows[0]] / columns.data[columns.indptr[at[0]]]
+    return np.where(np.isnan(unit), 1.0, unit), shift
 
 
-def _categories(last: Any, kind: str, weights: Weights, names: list[str] | None) -> Model:
-    """Naive Bayes over categories: each column is one, and its values' log-probabilities are the weights."""
-    n = int(last.n_features_in_)
-    names = names or [f"x{i}" for i in range(n)]
-    columns, blocks, first = [], [], 0
-    for i in range(n):
-        if kind == "CategoricalNB":
-            block = np.asarray(last.feature_log_prob_[i])
-        else:
-            present = np.asarray(last.feature_log_prob_)[:, i]
-            block = np.stack([np.log1p(-np.exp(present)), present], axis=1)
-        levels = tuple(range(block.shape[1]))
-        columns.append(Column(i, names[i], "category", first, levels))
-        blocks.append(block)
-        first += len(levels)
-    encoding = Encoding(tuple(names), tuple(columns), False)
-    prior = np.asarray(last.class_log_prior_)
-    return Model(np.concatenate(blocks, axis=1), prior, weights.classes, encoding.labels, encoding=encoding)
-
-
-def _text(steps: list[tuple[str, Any]], weights: Weights) -> Model:
-    """Documents: the features are words, with the weights that the vectorizer gives them, which are not negative."""
-    (name, vectorizer), rest = steps[0], steps[1:]
-    if not hasattr(vectorizer, "vocabulary_"):
-        raise UnsupportedModelError(f"step {name!r} of the pipeline ({kind_of(vectorizer)}) is not fitted; call fit first")
-    words = [str(word) for word in vectorizer.get_feature_names_out()]
-    coef, intercept = weights.coef, weights.intercept
-    transforms = [vectorizer.transform]
-    for other, step in rest:
-        kind = kind_of(step)
-        if kind == "TfidfTransformer":  # not affine, so it belongs to how documents are read: words keep their weights after it
-            transforms.append(step.transform)
-            continue
-        n = coef.shape[1] if not hasattr(step, "n_features_in_") else int(step.n_features_in_)
-        columns = Columns(words, True)
-        features = Features(columns, list(range(n)), [None] * n, [{} for _ in range(n)], [0.0] * n, [0.0] * n)
-        W, offset, _ = fold(step, features, f"step {other!r} of the pipeline").numbers("the classifier").affine()
-        coef, intercept = coef @ W, intercept + coef @ offset
-    encoding = Documents(tuple(words), tuple(transforms))
-    return _model(Weights(coef, intercept, weights.classes, weights.hard), words, encoding=encoding)
+def _looked_up(last: Any, features: Features, weights: Weights) -> tuple[Features, Weights]:
+    """Categorical naive Bayes: each feature is a category, whose values' log-probabilities are the weights."""
+    rows: list[dict[int, float]] = []
+    blocks = [np.asarray(block, dtype=np.float64) for block in last.feature_log_prob_]
+    for j, block in enumerate(blocks):
+        place, levels = features.raw[j], tuple(range(block.shape[1]))
+        fill, missing = features.fill[j]
+        alone = features.alone(j)
+        if place < 0:
+            if alone is None or alone.kind != "ordinal" or features.rows[j] != {alone.first: 1.0} or features.offset[j] != 0:
+                raise UnsupportedModelError(
+                    f"the classifier (CategoricalNB) takes categories as whole numbers, and its column {j} is not one of them; "
+                    "put an OrdinalEncoder before it, or nothing"
+                )
+            place, levels, fill, missing = alone.place, alone.levels[: block.shape[1]], alone.fill, alone.missing
+        where = "the classifier (CategoricalNB)"
+        column = features.columns.make(place, "category", where, levels=levels, fill=fill, missing=missing)
+        rows += [{i: 1.0} for i in column.coordinates.tolist()]
+        blocks[j] = block[:, : len(levels)]
+    zeros = [0.0] * len(rows)
+    return Features.made(features, rows, zeros, zeros), weights._replace(coef=np.concatenate(blocks, axis=1))
 
 
 def _linear(estimator: Any) -> Weights:
     """``coef_`` and ``intercept_``, with a softmax over rows, or a logistic function of one."""
     coef = _dense(estimator.coef_)
     coef = coef[None] if coef.ndim == 1 else coef
-    return Weights(coef, np.broadcast_to(np.asarray(estimator.intercept_, dtype=np.float64), len(coef)), estimator.classes_)
+    intercept = np.broadcast_to(np.asarray(estimator.intercept_, dtype=np.float64), len(coef))
+    return Weights(coef.astype(np.float64), intercept, estimator.classes_)
 
 
 def _logistic(estimator: Any) -> Weights:
@@ -234,7 +224,7 @@ def _bayes(estimator: Any) -> Weights:
 def _bernoulli(estimator: Any) -> Weights:
     """Σ x ln p + (1 − x) ln(1 − p), affine in x."""
     present = np.asarray(estimator.feature_log_prob_)
-    absent = np.log1p(-np.exp(present))
+    absent = np.log(1 - np.exp(present))  # as scikit-learn has it: log1p would be more exact, and differ
     return Weights(present - absent, np.asarray(estimator.class_log_prior_) + absent.sum(axis=1), estimator.classes_)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ifonly.encoding import Column, Documents
+from ifonly.encoding import Column, Documents, Encoding
 from ifonly.errors import InputError
 from ifonly.frames.arrow import pa, pc
 from ifonly.frames.reading import BAD_LINE, TEXT
@@ -21,9 +21,14 @@ MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None")  # what a CSV 
 
 def names_of(model: Model) -> tuple[str, ...] | None:
     """The columns that a model reads; None where its features have no names."""
-    if isinstance(model.encoding, Documents):
+    encoding = model.encoding
+    if isinstance(encoding, Documents):
         raise InputError("a model of documents reads text, not columns; use ifonly.invert")
-    return model.feature_names if model.encoding is None else tuple(column.name for column in model.encoding.columns)
+    if encoding is None:
+        return model.feature_names
+    if all(name == f"x{i}" for i, name in enumerate(encoding.names)):  # a pipeline that was fitted on an array
+        return None
+    return tuple(column.name for column in encoding.columns)
 
 
 class Features:
@@ -57,16 +62,17 @@ class Features:
             _check_type(name, column, schema.field(name).type, self.text)
 
     def _names(self, there: list[str], keys: Sequence[str] | None) -> list[str]:
-        names = names_of(self.model)
+        names, encoding = names_of(self.model), self.model.encoding
         if names is not None:
             return list(names)
         left = [name for name in there if name not in (keys or ())]
-        if len(left) != self.model.n_features:
+        count = self.model.n_features if encoding is None else len(encoding.names)
+        if len(left) != count:
             raise InputError(
-                f"the model's {self.model.n_features} features have no names, so all columns but the keys are taken for them; "
+                f"the model's {count} features have no names, so all columns but the keys are taken for them; "
                 f"there are {len(left)}: {', '.join(left[:20])}"
             )
-        return left
+        return left if not isinstance(encoding, Encoding) else [left[column.place] for column in encoding.columns]
 
     def read(self, table: Any) -> tuple[Any, dict[int, str]]:
         """What the model takes (an array, or a frame where it has an encoding), and the rows that are no good."""
@@ -77,10 +83,10 @@ class Features:
         values = []
         for name, column in zip(self.names, self.columns, strict=True):
             cells = _plain(table.column(name))
-            if column is None or column.kind == "number":
+            if column is None or _is_number(column):
                 values.append(_numbers(cells, name, bad, needed=column is None or column.fill is None))
             else:
-                values.append(_levels(cells, column, self.text, bad))
+                values.append(_levels(cells, column, self.text))
         if self.model.encoding is None:
             return np.column_stack(values), bad
         return self._frame(values, len(table)), bad
@@ -90,9 +96,14 @@ class Features:
         import pandas as pd
 
         encoding: Any = self.model.encoding
-        found = dict(zip(self.names, values, strict=True))
+        found = {column.name: v for column, v in zip(encoding.columns, values, strict=True)}
         unseen = np.full(n_rows, None, dtype=object)
         return pd.DataFrame({name: pd.Series(v, dtype=v.dtype) for name in encoding.names for v in [found.get(name, unseen)]})
+
+
+def _is_number(column: Column) -> bool:
+    """Whether the user's values are numbers; a category may be numbers up to a cut, and above it."""
+    return column.kind == "number" or column.cut is not None
 
 
 def _check_type(name: str, column: Column | None, kind: Any, text: bool) -> None:
@@ -103,9 +114,9 @@ def _check_type(name: str, column: Column | None, kind: Any, text: bool) -> None
     )
     if number or (text and _is_text(value)) or pa.types.is_null(value):
         return
-    if column is not None and column.kind != "number" and _is_text(value):
+    if column is not None and not _is_number(column) and _is_text(value):
         return
-    wanted = "numbers" if column is None or column.kind == "number" else f"one of {list(column.levels)[:10]}"
+    wanted = "numbers" if column is None or _is_number(column) else f"one of {list(column.levels)[:10]}"
     raise InputError(f"column {name!r} must be {wanted}; it is {kind}")
 
 
@@ -161,24 +172,13 @@ def _parsed(cells: Any, name: str, bad: dict[int, str]) -> Floats:
     return values
 
 
-def _levels(cells: Any, column: Column, text: bool, bad: dict[int, str]) -> NDArray[np.object_]:
-    """A column of categories or ordinals; rows with a value that the model does not know are bad."""
+def _levels(cells: Any, column: Column, text: bool) -> NDArray[np.object_]:
+    """A column of categories or ordinals; text of a CSV is taken for the level that is written so."""
     values = cells.to_pylist()
     if text:
         known = {str(level): level for level in column.levels}
         known |= {str(float(level)): level for level in column.levels if isinstance(level, (int, float, np.number))}
         values = [known.get(v, None if v in MISSING else v) if v is not None else None for v in values]
-    odd = []
-    for value in dict.fromkeys(values):
-        try:
-            column.read([value])
-        except InputError:
-            odd.append(value)
-    if odd:
-        for row, value in enumerate(values):
-            if value in odd:
-                shown = "missing" if value is None else repr(value)
-                bad.setdefault(row, f"{column.name} is {shown}, none of {list(column.levels)[:10]}")
     out = np.empty(len(values), dtype=object)
     out[:] = values
     return out

@@ -89,9 +89,10 @@ def invert_batches(
     >>> import pyarrow as pa, ifonly
     >>> model = ifonly.Model.binary([1.0, -2.0], 0.0, ["refused", "approved"], ["income", "debt"])
     >>> people = pa.table({"id": [7, 8], "income": [1.0, 3.0], "debt": [3.0, 4.0]})
-    >>> answers = invert_batches(model, people, "approved", actions=ifonly.Actions(frozen=["income"])).read_all()
+    >>> actions = ifonly.Actions(frozen=["income"], step={"debt": 0.1})
+    >>> answers = invert_batches(model, people, "approved", actions=actions).read_all()
     >>> answers.select(["id", "new_debt", "status"]).to_pylist()
-    [{'id': 7, 'new_debt': 0.5, 'status': 'EXACT'}, {'id': 8, 'new_debt': 1.5, 'status': 'EXACT'}]
+    [{'id': 7, 'new_debt': 0.4, 'status': 'EXACT'}, {'id': 8, 'new_debt': 1.4, 'status': 'EXACT'}]
 
     """
     schema, stream = _stream(batches)
@@ -215,7 +216,7 @@ class Inverter:
         out: dict[int, tuple[Callable[[Any], Any], Any]] = {}
         for i, column in enumerate(self.features.columns):
             if not frozen[_coordinates(i, column)].all():
-                levels = None if column is None or column.kind == "number" else list(column.levels)
+                levels = None if column is None or column.kind == "number" or column.cut is not None else list(column.levels)
                 out[i] = (_same, pa.float64()) if levels is None else _typed(levels)
         return out
 
@@ -273,7 +274,7 @@ class Inverter:
             column = self.features.columns[i]
             changed = moved[:, _coordinates(i, column)].any(axis=1)
             values = x[:, i] if column is None else x[column.name].to_numpy()
-            if kind == pa.float64() and (column is None or column.kind == "number"):
+            if kind == pa.float64() and write is _same:
                 values = np.asarray(values, dtype=np.float64)
                 out.append(_spread(values, good, status, None if self.every else changed))
                 continue

@@ -184,7 +184,11 @@ class Manifest:
             if found is not None and found.asked == asked:
                 return found
             if not overwrite:
-                differ = "its manifest cannot be read" if found is None else f"it differs in {_difference(found.asked, asked)}"
+                differ = (
+                    "its manifest cannot be read or its parts are not whole"
+                    if found is None
+                    else f"it differs in {_difference(found.asked, asked)}"
+                )
                 raise InputError(
                     f"{work} was begun with another question or input: {differ}. "
                     "Go on with the same, or start again with overwrite"
@@ -305,9 +309,7 @@ def _digest(model: Model) -> str:
     """SHA-256 of all that makes a model."""
     scaling = None if model.scaling is None else [model.scaling.shift, model.scaling.scale]
     encoding: Any = model.encoding
-    columns = (
-        None if encoding is None else [(c.place, c.name, c.kind, c.levels, c.unknown, c.fill, c.maps) for c in encoding.columns]
-    )
+    columns = None if encoding is None else encoding.to_dict()
     parts = [model.A, model.b, model.classes.tolist(), model.feature_names, scaling, columns, model.hard]
     return hashlib.sha256(json.dumps(_plain(parts)).encode()).hexdigest()
 

@@ -12,7 +12,9 @@ from pathlib import Path as FilePath
 
 import ifonly
 from ifonly.answer import Counterfactual, Path
+from ifonly.report.live import live_data
 from ifonly.report.scene import scene_of
+from ifonly.report.steps import step_data
 
 __all__ = ["html", "write"]
 
@@ -23,10 +25,13 @@ def html(
     answer: Counterfactual | Path, *, shape: Sequence[int] | None = None, title: str | None = None, ink: bool | None = None
 ) -> str:
     """A page about an answer, as text; the arguments are those of :func:`write`."""
-    data = scene_of(answer, shape, ink).data()
+    scene = scene_of(answer, shape, ink)
+    data = live_data(scene) if scene.live else step_data(scene)
     style, script = _static("page.css"), _static("nearest.js") + _static("page.js")
     # Nothing may be fetched, and nothing runs but the one script that is ours: names in the data cannot become code.
-    policy = f"default-src 'none'; style-src '{_digest(style)}'; script-src '{_digest(script)}'; base-uri 'none'; form-action 'none'"
+    policy = (
+        f"default-src 'none'; style-src '{_digest(style)}'; script-src '{_digest(script)}'; base-uri 'none'; form-action 'none'"
+    )
     parts = {
         "policy": policy,
         "title": escape(TITLE if title is None else title),

@@ -302,7 +302,7 @@ def search(problem: LimitedProblem, budget: Budget, *, lam: float | None = None,
             plan = None if x is None else work.candidate(x, moved, relaxed.at)
             if plan is not None and work.value(plan) < value:
                 best, value = plan, work.value(plan)
-        if not children and bound < value - budget.gap * abs(value):
+        if not children and (best is None or bound < value - budget.gap * abs(value)):
             children = work.around(node, relaxed)
         if not children:  # all is fixed but intervals, and the last plan is the best there is here, if there is one
             cut = cut if plan is None else min(cut, bound)

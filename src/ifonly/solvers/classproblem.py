@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ifonly.model import Model
+from ifonly.model import CROWDED, Model
 from ifonly.solvers.certify import Rounding
 from ifonly.solvers.logistic import logistic_root
 from ifonly.solvers.newton import MAX_ITER, Iteration, Outcome, minimise, newton
-from ifonly.solvers.spaces import Basis, Floats, Rivals, Space, rivals_softmax
+from ifonly.solvers.spaces import Basis, Crowd, Floats, Rivals, Space, rivals_softmax
 from ifonly.sources import Sizes
 from ifonly.status import Status
 
@@ -45,6 +45,8 @@ class ClassProblem:
         """The coordinates to solve in."""
         if self.model.dependent:
             return Basis(self.model.rival_map(self.k), self.margins, lam, self.size)
+        if self.model.n_classes >= CROWDED:
+            return Crowd(self.model.rows_gram, self.k, self.margins, lam, self.size)
         return Rivals(self.model.rival_gram(self.k), self.margins, lam, self.size)
 
     def solve(self, lam: float, *, start: Floats | None = None, tol: float | None = None, max_iter: int = MAX_ITER) -> Solution:

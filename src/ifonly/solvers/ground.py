@@ -168,6 +168,11 @@ class Ground:
     @property
     def discrete(self) -> bool:
         """Whether branch and bound is needed."""
+        return self.branched or bool(self.limits.uneven)
+
+    @property
+    def branched(self) -> bool:
+        """Whether it is needed for more than numbers at uneven distances (`gaps`)."""
         return self.limits.discrete or self.max_changes is not None
 
     @cached_property
@@ -233,7 +238,7 @@ class Ground:
     def settled(self, X: Floats, x: Floats) -> Floats:
         """Answers as the user's own pipeline will see them, where that bends numbers: written, and read again."""
         encoding = self.model.encoding
-        return encoding.settled(X, x) if isinstance(encoding, Encoding) else x
+        return encoding.settled(X, x, [part.feature for part in self.limits.uneven]) if isinstance(encoding, Encoding) else x
 
     def spread(self, X: Floats, t: Floats, choice: Any, first: Any) -> Floats:
         """The changes (N, D) in the user's units from what `scalar` found: t of single features and the options of groups."""
@@ -279,6 +284,7 @@ class LimitedProblem:
             raise InputError("x must be finite, and its logits too")
         self.margins = z[self.rivals] - z[k]
         self.tight = 8.0  # roundings by which linear limits are tightened, so that they hold in floating point
+        self.spread = not ground.limits.uneven  # whether numbers at uneven distances may be between them
         self.ahead = 0.0  # … and by how much more than it is asked for the target's score is to be ahead
 
     # ---- the problem in units of cost ----
@@ -325,30 +331,25 @@ class LimitedProblem:
                 rest,
                 low,
                 np.full(len(C), np.inf),
-                np.arange(len(C)),
             )
         # Correlated features: bounds and ℓ1 terms on x are rows in t.
         back = np.linalg.inv(self._root)
         soft = slice(None) if ground.margin is None else slice(0)
         rows = [*(C[:, self.moving] @ back)]
-        high, of, ends = [np.inf] * len(C), list(range(len(C))), [(float(r), float(v)) for r, v in zip(rest, low, strict=True)]
+        ends = [(r, v, np.inf) for r, v in zip(rest.tolist(), low.tolist(), strict=True)]
         for i, d in enumerate(self.moving):
             for bound, sign in ((hi[d], 1.0), (lo[d], -1.0)):
                 if np.isfinite(bound):
                     fixed = lo[d] == hi[d]  # one equation and an idle row, not two inequalities that are hard to tell apart
                     left = IDLE if fixed and sign < 0 else sign * (bound - source[d])
                     rows.append(sign * back[i])
-                    ends.append((left, -np.inf if fixed and sign > 0 else 0.0))
-                    high.append(np.inf)
-                    of.append(len(C) + i)
+                    ends.append((left, -np.inf if fixed and sign > 0 else 0.0, np.inf))
             if ground.mu[d] > 0:
                 rows.append(ground.per_unit[d] * back[i])
-                ends.append((0.0, -ground.mu[d]))
-                high.append(ground.mu[d])
-                of.append(len(C) + i)
+                ends.append((0.0, -ground.mu[d], ground.mu[d]))
         n = len(self.moving)
         free = np.full(n, np.inf)
-        rest, low = np.array(ends).reshape(-1, 2).T
+        rest, low, high = np.array(ends).reshape(-1, 3).T
         return Terms(
             (self._slopes[:, self.moving] @ back)[soft],
             self.margins[soft],
@@ -358,8 +359,7 @@ class LimitedProblem:
             np.array(rows).reshape(-1, n),
             rest,
             low,
-            np.array(high),
-            np.array(of, dtype=np.intp),
+            high,
         )
 
     def rules(self, tight: float) -> tuple[Floats, Floats, Floats]:
@@ -487,6 +487,10 @@ class LimitedProblem:
     def rounding(self, x: Floats) -> float:
         """How far a margin at x can be from ours when the user's own estimator evaluates it."""
         return float(self.ground.rounding(self.source, x, float(np.abs(self.margins).max())))
+
+    def holds(self, x: Floats) -> bool:
+        """Whether x keeps all limits, those of a part of the problem too."""
+        return bool(((x >= self.lo) & (x <= self.hi)).all()) and self.ground.limits.broken(self.source, x) is None
 
     def reached(self, x: Floats, prob: float) -> bool:
         """Whether p_k ≥ prob at x for whoever evaluates it."""

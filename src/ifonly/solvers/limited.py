@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ifonly.errors import InputError
-from ifonly.solvers import scalar, semismooth
+from ifonly.solvers import gaps, scalar, semismooth
 from ifonly.solvers.branch import search
 from ifonly.solvers.ground import Budget, LimitedProblem, Plan
 from ifonly.solvers.semismooth import Point, Reached, Terms
@@ -31,7 +31,10 @@ SLICE = 256  # nodes between two looks at the clock
 
 def solve(problem: LimitedProblem, lam: float, budget: Budget | None = None, *, tol: float | None = None) -> Plan:
     """The least E."""
-    if problem.ground.discrete:
+    if not problem.spread:
+        inner = budget or Budget()
+        return gaps.search(problem, lambda part: solve(part, lam, inner, tol=tol), lambda plan: plan.objective, inner)
+    if problem.ground.branched:
         return search(problem, budget or Budget(), lam=lam)
     _check_feasible(problem.terms())
     x, at, n_iter, found = _within(problem, lambda: _continuous(problem, lam, tol or 0.0))
@@ -44,12 +47,14 @@ def solve(problem: LimitedProblem, lam: float, budget: Budget | None = None, *, 
 def reach(problem: LimitedProblem, prob: float, budget: Budget | None = None) -> Plan:
     """The least cost with p_k ≥ prob, or the largest p_k there is."""
     budget = budget or Budget()
+    if not problem.spread:
+        return gaps.search(problem, lambda part: reach(part, prob, budget), lambda plan: plan.cost, budget)
     x = problem.source
-    if problem.ground.limits.broken(x, x) is None and problem.reached(x, prob):
+    if problem.holds(x) and problem.reached(x, prob):
         return problem.plan(x, math.inf)
     if problem.model.n_classes == 2 and problem.ground.separable:
         return _scalar(problem, lambda x: problem.goal(prob, x)[0], lambda x: problem.reached(x, prob), prob, budget)
-    if problem.ground.discrete:
+    if problem.ground.branched:
         return search(problem, budget, prob=prob)
     _check_feasible(problem.terms())
     x, nu = _within(problem, lambda: _nearest(problem))
@@ -76,15 +81,17 @@ def ahead(problem: LimitedProblem, budget: Budget | None = None) -> Plan:
     """The least cost with the target's score ahead of every other by the ground's margin."""
     ground, budget, margin = problem.ground, budget or Budget(), problem.ground.margin
     assert margin is not None
+    if not problem.spread:
+        return gaps.search(problem, lambda part: ahead(part, budget), lambda plan: plan.cost, budget)
     x = problem.source
-    if ground.limits.broken(x, x) is None and problem.is_ahead(x):
+    if problem.holds(x) and problem.is_ahead(x):
         return problem.plan(x, math.inf)
     if problem.model.n_classes == 2 and ground.separable:
         return _scalar(problem, lambda x: -margin - problem.rounding(x), problem.is_ahead, None, budget)
     at, plan = None, problem.plan(x, math.inf, status=Status.UNREACHABLE)
     for _ in range(CHASE):
         problem.ahead = 2 * problem.rounding(x)
-        if ground.discrete:
+        if ground.branched:
             plan = search(problem, budget, lam=1.0)
             if plan.status is Status.UNREACHABLE or not np.isfinite(plan.x).all() or problem.is_ahead(plan.x):
                 return plan
@@ -166,13 +173,13 @@ def _scalar_plan(
 ) -> Plan:
     # λ∇cost = (1 − p_k)·g at the answer
     lam = float(problem.proba(x)[0][problem.rivals].sum()) / w if w > 0 else math.inf
-    if not problem.ground.discrete and w > 0:
+    if not problem.ground.branched and w > 0:
         worth = problem.certificate(x, lam, lam, np.zeros(0))
         plan = problem.plan(x, lam, weight=lam, grad_norm=worth.grad_norm)
         excess = max(plan.cost - bound, 0.0) if prob is None else problem.excess(x, prob) / lam
         gap = min(worth.gap / lam + excess, plan.cost)
         return replace(plan, bound=plan.cost - gap, gap=gap)
-    n_nodes = nodes if problem.ground.discrete else 0
+    n_nodes = nodes if problem.ground.branched else 0
     plan = problem.plan(x, lam, weight=lam if w > 0 else 1.0, n_nodes=n_nodes)
     bound = min(bound, plan.cost)
     gap = plan.cost - bound
@@ -197,7 +204,7 @@ def _unreachable_scalar(problem: LimitedProblem, items: Any, lo: Floats, hi: Flo
     x = problem.ground.placed(problem.source[None], t[None], choice[None], items.first, problem.lo[None], problem.hi[None])[0]
     top = scalar.most(items, lo, hi, state, allowed, cap)
     best = 1 / (1 + math.exp(min(float(problem.margins[0]) - top - problem.rounding(x), 700.0)))
-    n_nodes = nodes if problem.ground.discrete else 0
+    n_nodes = nodes if problem.ground.branched else 0
     plan = problem.plan(x, 1 / w, weight=1 / w, status=Status.UNREACHABLE, n_nodes=n_nodes, best_bound=best)
     return replace(plan, bound=plan.cost)
 

@@ -119,7 +119,7 @@ def newton(
                 new = trial
         while new is None:
             trials += 1
-            trial = space.evaluate(point.at + step * direction)
+            trial = space.evaluate(point.at + step * direction, point.moved - step * ds)
             if trial.objective <= point.objective - armijo * step * decrease + slack:
                 new = trial
             elif step < LEAST_STEP:

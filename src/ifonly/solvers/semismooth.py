@@ -28,7 +28,7 @@ Small λ with μ > 0 makes t(q) a staircase, and 1/λ its steepness; there λ is
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -55,9 +55,10 @@ MAX_STEPS = 80  # of the search for λ
 LONGEST_STEP = math.log(100.0)
 MOST_LAM = 1e12
 LEAST_LAM = 1e-30  # relative to the first guess: what is not reached there is not reached
-CLOSE = 1e-9  # relative: where p_k is this near to a bound on it, it is the largest there is
+CLOSE = 1e-6  # relative: where p_k is this near to a bound on it, it is the largest there is
 INNER = 100  # steps for the multipliers of linear limits; two or three are usual
-RIDGE = 1e-6  # relative, where no feature is free and their curvature is zero
+FLAT = 1e-10  # curvature along a combination of rows, relative to that with all features free: below, there is none
+ENDLESS = 1e15  # times the step at which all features are free: a multiplier that has no end
 
 (dposv,) = get_lapack_funcs(("posv",), dtype=np.float64)
 
@@ -74,7 +75,6 @@ class Terms(NamedTuple):
     rest: Floats  # (m,)
     low: Floats  # (m,) range of the multipliers: [0, ∞) for C t ≤ c, all numbers for C t = c, …
     high: Floats  # (m,) … and [−μ, μ] for a term μ|C t|, with c = 0
-    of: NDArray[np.intp]  # (m,) the same for parallel rows: the bounds and the ℓ1 term of one feature
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +184,8 @@ def _newton(terms: Terms, at: Point, tol: float, max_iter: int, budget: int) -> 
             alpha *= min(max(slope / (slope - end), 0.1), 0.8)
         # 4. Rounding: the residual no longer falls, though the step was a full one and small.
         still = _norm((new.p - new.q)[:-1] @ terms.B)
-        stalled = stalled + 1 if still >= 0.5 * residual and gap <= 1e-13 * (1.0 + at.loss) else 0
+        noisy = gap <= 1e-13 * (1.0 + at.loss) or residual <= 8 * size * float(1.0 - at.p[-1]) * _noise(terms, at)
+        stalled = stalled + 1 if still >= 0.5 * residual and noisy else 0
         if not (stalled and still > residual):
             at = new
     raise AssertionError  # the loop returns
@@ -314,56 +315,66 @@ def _respond(terms: Terms, lam: float, weight: float, u: Floats, nu: Floats) -> 
         pull = -u
         return nu, pull, _prox(terms, lam, mu, pull)
     C, rest, low, high = terms.C, terms.rest, weight * terms.low, weight * terms.high
+    lengths = np.sqrt(np.square(C).sum(axis=1))
+    lengths[lengths == 0.0] = math.inf  # a row over features that cannot change
 
     def at(nu: Floats) -> tuple[Floats, Floats, Floats]:
         pull = -(u + nu @ C)
         t = _prox(terms, lam, mu, pull)
         return pull, t, C @ t - rest
 
-    # The multipliers maximise a concave function whose gradient is ``over``: Newton on those that are not content at an end of
-    # their range, projected onto the ranges, with a line search that looks at the slope alone.
+    # The multipliers maximise a concave function whose gradient is ``over``. An active set: Newton on those inside their
+    # ranges, as far as the first that comes to an end; where these are settled, the one at an end that gains most is let go.
+    # (All that gain at once, with the step projected onto the ranges, zigzags where bounds and ℓ1 terms take turns.)
     nu = np.minimum(np.maximum(nu, low), high)
     pull, t, over = at(nu)
-    for _ in range(INNER):
-        unmet = np.where(nu <= low, np.maximum(over, 0.0), np.where(nu >= high, np.maximum(-over, 0.0), np.abs(over)))
+    for _ in range(INNER + 4 * len(C)):
         free = _free(terms, t)
         terms_of_t = np.where(free, (np.abs(u) + np.abs(nu) @ np.abs(C) + mu) / lam, 0.0)  # they may cancel, but each rounds
-        if not (unmet > 4 * EPS * (np.abs(C) @ (np.abs(t) + terms_of_t) + np.abs(rest))).any():
-            break
-        work = _working(terms, (nu > low) & (nu < high), unmet)
-        CF = C[work] * free
-        H = CF @ CF.T
-        H.ravel()[:: len(work) + 1] += 1e-14 * float(np.trace(H)) or RIDGE * float(np.square(C[work]).sum())
+        rounding = 4 * EPS * (np.abs(C) @ (np.abs(t) + terms_of_t) + np.abs(rest))
+        inside = (nu > low) & (nu < high)
+        work = np.flatnonzero(inside)
+        if not (np.abs(over[work]) > rounding[work]).any():
+            gain = np.where(inside, 0.0, np.where(nu <= low, over, -over) - rounding) / lengths
+            best = int(gain.argmax())
+            if not gain[best] > 0:
+                break
+            work = np.append(work, best)
         change = np.zeros(len(nu))
-        change[work] = lam * np.linalg.solve(H, over[work])
-        near, far, alpha = 0.0, math.inf, 1.0
-        new, ahead = nu, over
+        change[work] = lam * _newton_rows(C[work] / lengths[work, None], free, over[work] / lengths[work]) / lengths[work]
+        slope = float(over @ change)
+        if not slope > 0:
+            break
+        with np.errstate(divide="ignore", invalid="ignore"):
+            until = np.where(change < 0, (low - nu) / change, np.where(change > 0, (high - nu) / change, math.inf))
+        first = int(until.argmin())
+        most = float(until[first])
+        near, far, alpha = 0.0, math.inf, min(1.0, most)
         for _ in range(MAX_TRIALS):
-            new = np.minimum(np.maximum(nu + alpha * change, low), high)
-            pull, t, ahead = at(new)
-            slope, end = float(over @ (new - nu)), float(ahead @ (new - nu))
-            if not slope > 0:  # rounding
-                return new, pull, t
-            if -TOO_LONG * slope <= end <= TOO_LONG * slope or (end > 0 and (nu + 1e6 * alpha * change == new).all()):
+            end = float(at(nu + alpha * change)[2] @ change)
+            if abs(end) <= 0.1 * slope or (end > 0 and alpha == most):
                 break
             near, far = (alpha, far) if end > 0 else (near, alpha)
             if math.isinf(far):
-                alpha *= 4
+                alpha = min(4 * alpha, most)
+                if alpha > ENDLESS:  # no t keeps the rows, if only by a rounding
+                    return nu, pull, t
             elif near == 0.0:
                 alpha *= min(max(slope / (slope - end), 0.05), 0.9)
             else:
                 alpha = 0.5 * (near + far)
-        nu, over = new, ahead
+        nu = nu + alpha * change
+        if alpha == most:
+            nu[first] = low[first] if change[first] < 0 else high[first]
+        pull, t, over = at(nu)
     return nu, pull, t
 
 
-def _working(terms: Terms, inside: NDArray[np.bool_], unmet: Floats) -> NDArray[np.intp]:
-    """The rows whose multipliers are to change: of a feature's own rows, which are parallel, one."""
-    wanted = np.flatnonzero(inside | (unmet > 0))
-    limit = np.isinf(terms.high)[wanted]
-    rank = np.where(limit, np.where(inside[wanted], 0, 2), 1)  # the multiplier of a bound goes back to 0 first and starts last
-    order = np.lexsort((rank, terms.of[wanted]))
-    return wanted[order][np.unique(terms.of[wanted][order], return_index=True)[1]]
+def _newton_rows(C: Floats, free: NDArray[np.bool_], over: Floats) -> Floats:
+    """(C_F C_Fᵀ)⁻¹over for rows of length 1; along what no free feature curves, as if all features were free."""
+    rows = C * free
+    curve, axes = np.linalg.eigh(rows @ rows.T)
+    return axes @ (over @ axes / np.where(curve > FLAT, curve, 1.0))
 
 
 def nearest(terms: Terms) -> tuple[Floats, Floats]:
@@ -388,8 +399,8 @@ def _pair_start(terms: Terms, lam: float, weight: float) -> Floats:
         return np.zeros(1)
     q = np.zeros(n)
     u = np.zeros(B.shape[1])
-    nu = np.zeros(len(terms.C))
-    s = terms.margins + B @ _respond(terms, lam, weight, u, nu)[2]
+    nu, _, t = _respond(terms, lam, weight, u, np.zeros(len(terms.C)))
+    s = terms.margins + B @ t
     lp = np.zeros(n + 1)
     for _ in range(min(PAIRS, n) if n > 1 else 1):
         top = max(0.0, float(s.max()))
@@ -405,14 +416,15 @@ def _pair_start(terms: Terms, lam: float, weight: float) -> Floats:
         for _ in range(PAIR_STEPS):
             middle = 0.5 * (low + high)
             share = room / (1.0 + math.exp(-middle))
-            t = _respond(terms, lam, weight, others + share * B[j], nu)[2]
+            nu, _, t = _respond(terms, lam, weight, others + share * B[j], nu)
             if terms.margins[j] + float(B[j] @ t) > middle:
                 low = middle
             else:
                 high = middle
         q[j] = share
         u = others + share * B[j]
-        s = terms.margins + B @ _respond(terms, lam, weight, u, nu)[2]
+        nu, _, t = _respond(terms, lam, weight, u, nu)
+        s = terms.margins + B @ t
     lq = np.append(np.where(q > 0, np.log(np.maximum(q, 1e-300)), np.minimum(lp[:-1], -3.0)), 0.0)
     lq[-1] = math.log(max(1.0 - float(q.sum()), 1e-15))
     top = float(lq.max())
@@ -464,7 +476,8 @@ def reach(terms: Terms, aim: Aim, start: Point | None = None) -> Reached:
             if miss >= -width or lam >= MOST_LAM * first:  # as much as wanted, or more because the limits ask for it
                 break
         else:
-            high, best = lam, at if best is None or at.loss < best.loss else best
+            high = lam
+            best = at if best is None or at.loss < best.loss else best
             # 2. Out of reach?
             if met is None:
                 ceiling = min(ceiling, aim.ceiling(at))
@@ -481,10 +494,30 @@ def reach(terms: Terms, aim: Aim, start: Point | None = None) -> Reached:
         if not low < new < high:
             new = math.sqrt(low * high) if low > 0 and high < math.inf else lam * (0.01 if miss > 0 else 100.0)
         lam = new
-    if met is not None:
-        return Reached(met, n_iter, True, 1.0)
-    assert best is not None
-    return Reached(best, n_iter, False, ceiling)
+    if met is None:
+        assert best is not None
+        return Reached(best, n_iter, False, ceiling)
+    return Reached(met if best is None else _between(met, best, aim), n_iter, True, 1.0)
+
+
+def _between(met: Point, short: Point, aim: Aim) -> Point:
+    """The point between two on both sides of the aim that meets it with nothing to spare, by regula falsi.
+
+    Where λ is small, λ·t is a difference of larger numbers, and no λ may hit the aim to the last digit.
+    """
+    miss, width = aim.miss(met)
+    a, b, at = (0.0, miss), (1.0, aim.miss(short)[0]), met
+    for _ in range(MAX_TRIALS):
+        if a[1] >= -width or not a[1] < 0 < b[1]:
+            break
+        x = a[0] + (b[0] - a[0]) * a[1] / (a[1] - b[1])
+        new = replace(met, t=met.t + x * (short.t - met.t))
+        miss, width = aim.miss(new)
+        if miss <= 0:
+            a, at = (x, miss), new
+        else:
+            b = (x, miss)
+    return at
 
 
 def _noise(terms: Terms, at: Point) -> float:

@@ -4,8 +4,7 @@
 const FEW = 12; // rows of the table before one asks for all
 const NAMED = 3; // changes in the sentence
 const QUIET = 400; // milliseconds without a move until a screen reader is told
-const MORE = [31, 95, 168]; // blue and orange: told apart by all eyes
-const LESS = [204, 102, 0];
+const LONG = /\S{19}/; // a word that has to be broken
 
 const $ = (id) => document.getElementById(id);
 const data = JSON.parse($("data").textContent);
@@ -17,15 +16,15 @@ const fixed = (value, decimals) => minus(value.toFixed(decimals));
 const signed = (value, decimals) => (value > 0 && Number(value.toFixed(decimals)) > 0 ? "+" : "") + fixed(value, decimals);
 const percent = (p) => {
   const value = 100 * p;
-  return value < 0.05 && value > 0 ? "< 0.1 %" : value > 99.95 && value < 100 ? "> 99.9 %" : `${value.toFixed(1)} %`;
+  return value < 0.05 && value > 0 ? "< 0.1\u202f%" : value > 99.95 && value < 100 ? "> 99.9\u202f%" : `${value.toFixed(1)}\u202f%`;
 };
-const short = (p) => `${Number((100 * p).toFixed(1))} %`;
+const short = (p) => `${Number((100 * p).toFixed(1))}\u202f%`;
 const small = (value) => {
   if (!(value > 0)) return "the last digit";
   const power = Math.floor(Math.log10(value));
   const up = Math.ceil(value / 10 ** power);
   const [lead, exponent] = up > 9 ? [1, power + 1] : [up, power];
-  return `${lead} × 10${[...String(exponent)].map((d) => (d === "-" ? "⁻" : "⁰¹²³⁴⁵⁶⁷⁸⁹"[d])).join("")}`;
+  return `${lead}\u00a0×\u00a010${[...String(exponent)].map((d) => (d === "-" ? "⁻" : "⁰¹²³⁴⁵⁶⁷⁸⁹"[d])).join("")}`;
 };
 const text = (feature, value) => (typeof value === "number" ? fixed(value, feature.decimals) : value);
 
@@ -107,6 +106,7 @@ const make = (tag, props = {}, ...children) => {
   return element;
 };
 
+const heading = (name) => make("th", { scope: "row", textContent: name, className: LONG.test(name) ? "long" : "" });
 const wanted = $("wanted");
 const now = data.now[data.k];
 let place = isLive ? data.wanted : data.start; // a probability, or the number of a step
@@ -135,7 +135,7 @@ const bars = data.bars.map((j) => {
   const row = make(
     "tr",
     { className: j === data.k ? "wanted" : "" },
-    make("th", { scope: "row", textContent: data.classes[j] }),
+    heading(data.classes[j]),
     make("td", { className: "wide" }, make("div", { className: "track", ariaHidden: "true" }, fill, mark)),
     make("td", { className: "number", textContent: percent(data.now[j]) }),
     after,
@@ -145,25 +145,26 @@ const bars = data.bars.map((j) => {
 });
 if (data.rest && bars.length) {
   const name = data.rest === 1 ? "one other" : `${data.rest} others`;
-  const sum = (p) => 1 - data.bars.reduce((total, j) => total + p[j], 0);
+  const sum = (p) => (isLive ? p.reduce((total, v, j) => (data.bars.includes(j) ? total : total + v), 0) : p[data.bars.length]);
   const fill = make("div", { className: "fill" });
   const after = make("td", { className: "number" });
-  const row = make("tr", { className: "rest" }, make("th", { scope: "row", textContent: name }));
+  const row = make("tr", { className: "rest" }, heading(name));
   row.append(make("td", { className: "wide" }, make("div", { className: "track", ariaHidden: "true" }, fill)));
-  row.append(make("td", { className: "number", textContent: percent(Math.max(sum(data.now), 0)) }), after);
+  row.append(make("td", { className: "number", textContent: percent(sum(data.now)) }), after);
   $("bars").append(row);
   bars.push({ sum, fill, after });
 }
 
 const rows = data.features.map((feature, i) => {
-  const after = make("td", { className: "number" });
+  const kind = typeof feature.from === "number" ? "number" : "number word";
+  const after = make("td", { className: kind });
   const difference = make("td", { className: "number" });
   const fill = make("div", { className: "fill" });
   const row = make(
     "tr",
     { hidden: i >= FEW },
-    make("th", { scope: "row", textContent: feature.name }),
-    make("td", { className: "number", textContent: text(feature, feature.from) }),
+    heading(feature.name),
+    make("td", { className: kind, textContent: text(feature, feature.from) }),
     after,
     difference,
     make("td", { className: "wide effort", ariaHidden: "true" }, make("div", { className: "track" }, fill)),
@@ -174,11 +175,13 @@ const rows = data.features.map((feature, i) => {
 
 const all = $("all");
 all.hidden = rows.length <= FEW;
-all.textContent = `Show all ${rows.length}`;
+const unlisted = data.total > rows.length && (isLive || data.steps.some((step) => step.unseen));
+const more = `Show ${unlisted ? "the first" : "all"} ${rows.length}`;
+all.textContent = more;
 all.addEventListener("click", () => {
   const open = all.getAttribute("aria-expanded") !== "true";
   all.setAttribute("aria-expanded", open);
-  all.textContent = open ? `Show the first ${FEW}` : `Show all ${rows.length}`;
+  all.textContent = open ? `Show the first ${FEW}` : more;
   rows.forEach(({ row }, i) => {
     row.hidden = !open && i >= FEW;
   });
@@ -186,8 +189,8 @@ all.addEventListener("click", () => {
 });
 const still = data.total - data.features.length;
 const notes = [];
-if (!isLive && !data.image && still > 0) notes.push(still === 1 ? "One other feature stays as it is." : `The other ${still} features stay as they are.`);
-if (isLive && !data.image && still > 0) notes.push(`These are the largest changes; the other ${still} features change by less.`);
+if (still > 0 && !unlisted) notes.push(still === 1 ? "One other feature stays as it is." : `The other ${still} features stay as they are.`);
+if (unlisted) notes.push(`These are the largest changes; the other ${still} features change by less.`);
 if (data.kept.length) notes.push(`Not allowed to change: ${data.kept.slice(0, 8).join(", ")}${data.kept.length > 8 ? ", …" : ""}.`);
 $("others").textContent = notes.join(" ");
 $("changes").hidden = !rows.length;
@@ -213,6 +216,10 @@ function Picture({ shape, range, ink, top }) {
     for (let i = 0; i < height * width; i++) image.data.set(colour(i), 4 * i);
     context.putImageData(image, 0, 0);
   };
+  let colours = [];
+  this.dress = () => {
+    colours = ["more", "less"].map((name) => getComputedStyle(document.querySelector(`.${name}`)).color.match(/[\d.]+/g).slice(0, 3));
+  };
   const last = channels - 1; // of one channel, all three colours are that one
   this.paint = (canvas, x) =>
     onto(canvas, (i) => [0, 1, 2].map((c) => shade(x[channels * i + Math.min(c, last)])).concat(255));
@@ -220,7 +227,7 @@ function Picture({ shape, range, ink, top }) {
     onto(canvas, (i) => {
       let change = 0;
       for (let c = 0; c < channels; c++) change += (x[channels * i + c] - pixels[channels * i + c]) / channels;
-      return [...(change > 0 ? MORE : LESS), 255 * Math.min(Math.abs(change) / top, 1)];
+      return [...colours[change > 0 ? 0 : 1], 255 * Math.min(Math.abs(change) / top, 1)];
     });
 }
 
@@ -245,7 +252,7 @@ function sentence({ x, size, p, decided, unseen }) {
     return [strong(feature.name), ` were ${text(feature, x[d])} instead of ${text(feature, feature.from)}`];
   });
   const further = moved.length - parts.length + unseen;
-  if (further) parts.push([further === 1 ? "one smaller change were made" : `${further} smaller changes were made`]);
+  if (further) parts.push([further === 1 ? "one smaller change was made" : `${further} smaller changes were made`]);
   const list = parts.flatMap((part, i) => (i === 0 ? part : [i === parts.length - 1 ? " and " : ", ", ...part]));
   return ["If only ", ...list, ", ", ...end];
 }
@@ -258,7 +265,7 @@ function draw() {
   if (data.bars.length) $("chance-then").textContent = `${percent(found.p[data.k])} for ${data.target}`;
   $("sentence").replaceChildren(...sentence(found));
   for (const { j, sum, fill, after } of bars) {
-    const p = sum ? Math.max(sum(found.p), 0) : found.p[j];
+    const p = sum ? sum(found.p) : found.p[j];
     fill.style.transform = `scaleX(${p})`;
     after.textContent = percent(p);
   }
@@ -321,6 +328,8 @@ const dress = () => {
   document.documentElement.style.colorScheme = chosen === null ? "" : dark ? "dark" : "light";
   theme.textContent = dark ? "Light" : "Dark";
   theme.setAttribute("aria-label", `Switch to ${dark ? "light" : "dark"} colours`);
+  if (picture) picture.dress(); // in the colours of its caption
+  draw();
 };
 theme.addEventListener("click", () => {
   chosen = !(chosen ?? system.matches);
@@ -330,4 +339,3 @@ system.addEventListener("change", dress);
 
 document.querySelector("main").hidden = false;
 dress();
-draw();

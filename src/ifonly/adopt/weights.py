@@ -1,0 +1,29 @@
+"""What a classifier does with its features, whatever it is called."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ifonly.model import Model
+
+__all__ = ["Weights"]
+
+Floats = NDArray[np.float64]
+
+
+class Weights(NamedTuple):
+    """One row of weights for two classes, or one per class."""
+
+    coef: Floats
+    intercept: Floats
+    classes: np.ndarray
+    hard: bool = False  # scores, no probabilities
+
+    def model(self, names: Sequence[str] | None, **more: Any) -> Model:
+        """The model of these weights over features of these names."""
+        if len(self.coef) == 1:
+            w, w0 = self.coef[0], float(self.intercept[0])
+            return Model.binary(w, w0, self.classes, names, hard=self.hard, **more)
+        return Model(self.coef, self.intercept, self.classes, names, hard=self.hard, **more)

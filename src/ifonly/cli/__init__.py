@@ -1,0 +1,81 @@
+"""The command line: ``ifonly``, or ``python -m ifonly``. One file per command; errors are one line, and say so by exit code."""
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib.util import find_spec
+
+__all__ = ["main"]
+
+DONE, FAILED, WRONG, INTERRUPTED, CLOSED = 0, 1, 2, 130, 141  # the last two as shells count signals: 128 + SIGINT, + SIGPIPE
+EXTRAS = ("typer", "rich")
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run a command and exit.
+
+    The exit code is 0 where all went well, 1 for a failure (or a decision that cannot be reached), 2 for wrong input, 130 after
+    Ctrl-C, 141 where whoever reads the output stopped reading.
+    """
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    debug = "--debug" in arguments
+    code = _guarded([a for a in arguments if a != "--debug"], debug)
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        code = _closed()
+    raise SystemExit(code)
+
+
+def _guarded(arguments: list[str], debug: bool) -> int:
+    """The exit code of a command; what goes wrong is one line on stderr."""
+    from ifonly.errors import IfonlyError
+
+    try:
+        return _run(arguments)
+    except BrokenPipeError:
+        return _closed()
+    except KeyboardInterrupt as stop:
+        return _complain(str(stop) or "stopped", INTERRUPTED)
+    except Exception as error:
+        if debug:
+            raise
+        usage = getattr(error, "format_message", None)  # of the parser's, whose classes typer does not export
+        if usage is not None:
+            return _complain(usage() or "see ifonly --help", WRONG)
+        message = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        if isinstance(error, IfonlyError):
+            return _complain(message, WRONG)
+        if isinstance(error, (FileNotFoundError, IsADirectoryError, NotADirectoryError)):
+            return _complain(f"{error.filename}: {error.strerror}", WRONG)
+        hint = "" if isinstance(error, (ImportError, OSError)) else f" ({type(error).__name__}; --debug shows where)"
+        return _complain(f"{message}{hint}", FAILED)
+
+
+def _run(arguments: list[str]) -> int:
+    if any(find_spec(name) is None for name in EXTRAS):
+        raise ImportError('the command line needs typer and rich: pip install "ifonly[cli]"')
+    import typer
+
+    from ifonly.cli.app import app
+
+    command = typer.main.get_command(app)
+    if "_IFONLY_COMPLETE" in os.environ:  # a shell asks what could come next
+        command.main(arguments, prog_name="ifonly")
+    try:
+        with command.make_context("ifonly", arguments) as context:
+            command.invoke(context)
+    except typer.Exit as done:
+        return done.exit_code
+    return DONE
+
+
+def _complain(message: str, code: int) -> int:
+    sys.stderr.write(f"ifonly: {message}\n")
+    return code
+
+
+def _closed() -> int:
+    """Nobody reads any more: what is still in the buffer goes nowhere, without a word."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return CLOSED

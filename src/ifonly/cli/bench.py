@@ -1,0 +1,83 @@
+"""``ifonly bench``: what an answer costs on this machine, in units of what the machine must do at least."""
+
+from collections.abc import Callable, Iterator
+from importlib.util import find_spec
+from statistics import median
+from time import perf_counter
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
+import typer
+from rich.table import Table
+
+import ifonly
+from ifonly.cli.options import Json, console, emit
+from ifonly.model import Model
+
+__all__ = ["bench"]
+
+LAM = 0.01
+
+
+class Case(NamedTuple):
+    """Some work, and the floor: what any method must do to read the sources and write the answers."""
+
+    name: str
+    floor: str
+    work: Callable[[], Any]
+    least: Callable[[], Any]
+    rows: int
+
+
+def bench(
+    repeats: Annotated[int, typer.Option("--repeats", min=1, help="Calls of each, of which the median counts.")] = 15,
+    as_json: Json = False,
+) -> None:
+    """How fast is it here? A small benchmark: the time of an answer in units of two matrix products.
+
+    [bold]Example[/bold]
+
+    ifonly bench --repeats 30
+    """
+    found = [measured(case, repeats) for case in cases(np.random.default_rng(0))]
+    if as_json:
+        emit({"version": ifonly.__version__, "cases": found})
+        return
+    table = Table(show_edge=False, pad_edge=False)
+    table.add_column("work")
+    table.add_column("floor")
+    for name in ("a row", "× floor"):
+        table.add_column(name, justify="right")
+    for case in found:
+        table.add_row(case["work"], case["floor"], f"{1e6 * case['seconds_per_row']:.2f} µs", f"{case['ratio']:.2f}")
+    console().print(table)
+
+
+def cases(rng: np.random.Generator) -> Iterator[Case]:
+    """The work, with sources and models of random numbers: what it costs does not depend on what they mean."""
+    A, b, x, y = rng.normal(size=(16, 8192)) / 90, rng.normal(size=16), rng.normal(size=8192), rng.normal(size=16)
+    wide = Model(A, b)
+    yield Case("one row, D = 8192, K = 16", "A x, Aᵀ y", lambda: _x(wide, x), lambda: (A @ x, A.T @ y), 1)
+    B, c, X, Y = rng.normal(size=(10, 784)) / 28, rng.normal(size=10), rng.normal(size=(4000, 784)), rng.normal(size=(4000, 10))
+    table = Model(B, c)
+    yield Case("4000 rows, D = 784, K = 10", "X Aᵀ, Y A", lambda: _x(table, X), lambda: (X @ B.T, Y @ B), len(X))
+    w, z = rng.normal(size=(1, 784)) / 28, rng.normal(size=(4000, 1))
+    pair = Model.binary(w[0], 0.1)
+    yield Case("4000 rows, D = 784, K = 2", "X w, y wᵀ", lambda: _x(pair, X), lambda: (X @ w.T, z @ w), len(X))
+
+
+def _x(model: Model, X: Any) -> Any:
+    backend = "auto" if find_spec("numba") is None else "cpu"  # "auto" compiles nothing for so few rows
+    return ifonly.invert(model, X, 1, lam=LAM, progress=False, backend=backend).x
+
+
+def measured(case: Case, repeats: int) -> dict[str, Any]:
+    """The times of a case, the two in turn so that what else the machine does strikes both."""
+    times: dict[str, list[float]] = {"work": [], "least": []}
+    for _ in range(repeats + 1):  # the first is for the caches
+        for name, call in (("work", case.work), ("least", case.least)):
+            start = perf_counter()
+            call()
+            times[name].append(perf_counter() - start)
+    work, least = (median(times[name][1:]) for name in ("work", "least"))
+    return {"work": case.name, "floor": case.floor, "seconds_per_row": work / case.rows, "ratio": work / least}

@@ -1,0 +1,197 @@
+"""What commands have in common: their options, and what these mean to the library."""
+
+import json
+import math
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+import ifonly
+from ifonly.actions import Actions
+from ifonly.cost import Cost
+from ifonly.errors import InputError
+from ifonly.model import Model
+
+__all__ = [
+    "L1",
+    "Bounds",
+    "Data",
+    "Decrease",
+    "Freeze",
+    "Increase",
+    "Integer",
+    "Json",
+    "Keys",
+    "Lam",
+    "Margin",
+    "MaxChanges",
+    "ModelFile",
+    "Prob",
+    "Row",
+    "Scale",
+    "Step",
+    "Target",
+    "Trust",
+    "actions_from",
+    "console",
+    "cost_from",
+    "emit",
+    "one_row",
+    "open_model",
+    "target_from",
+]
+
+PIPE_WIDTH = 100  # columns of a table where no terminal says how wide it is
+
+ModelFile = Annotated[
+    Path, typer.Argument(metavar="MODEL", help="A model file: .npz, .safetensors, .json, .onnx, .skops, … (ifonly.load).")
+]
+Data = Annotated[Path, typer.Argument(metavar="DATA", help="Rows: .csv, .parquet, .arrow, or a folder of those.")]
+Row = Annotated[int, typer.Option("--row", min=0, help="Which row, counted from 0.")]
+Target = Annotated[str | None, typer.Option("--target", help="The wanted class; by default the nearest other.")]
+Prob = Annotated[float | None, typer.Option("--prob", help="The probability to reach; by default 0.5.")]
+Lam = Annotated[float | None, typer.Option("--lam", help="Instead: what the squared distance is multiplied with.")]
+Margin = Annotated[float | None, typer.Option("--margin", help="Instead: how far the target's score has to be ahead.")]
+Freeze = Annotated[list[str] | None, typer.Option("--freeze", metavar="NAME", help="A feature that stays as it is.")]
+Bounds = Annotated[list[str] | None, typer.Option("--bounds", metavar="NAME:LOW:HIGH", help="Limits; either may be empty.")]
+Increase = Annotated[list[str] | None, typer.Option("--increase", metavar="NAME", help="A feature that may only rise.")]
+Decrease = Annotated[list[str] | None, typer.Option("--decrease", metavar="NAME", help="A feature that may only fall.")]
+Integer = Annotated[list[str] | None, typer.Option("--integer", metavar="NAME", help="A feature that is a whole number.")]
+Step = Annotated[list[str] | None, typer.Option("--step", metavar="NAME:SIZE", help="A feature that is a multiple of SIZE.")]
+MaxChanges = Annotated[int | None, typer.Option("--max-changes", help="At most so many features change.")]
+Scale = Annotated[str, typer.Option("--scale", help="The unit of distance: model (after its scaler) or raw.")]
+L1 = Annotated[float, typer.Option("--l1", help="What each unit of change costs besides: more of it, fewer changes.")]
+Keys = Annotated[list[str] | None, typer.Option("--key", metavar="NAME", help="A column that is no feature (repeatable).")]
+Trust = Annotated[bool, typer.Option("--trust-pickle", help="Open a pickle: that runs whatever its author put into it.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def open_model(path: Path, *, trust: bool) -> Model:
+    """The model in a file; the library's hint about trust in the words of the command line."""
+    try:
+        return ifonly.load(path, trust=trust)
+    except InputError as error:
+        what, hint, _ = str(error).partition(". If you know")
+        if not hint:
+            raise InputError(str(error).replace("trust=True", "--trust-pickle")) from None
+        raise InputError(f"{what}. If you know where it comes from: --trust-pickle") from None
+
+
+def target_from(model: Model, text: str | None) -> Any:
+    """The class that is called so."""
+    labels = {str(label): label for label in model.classes.tolist()}
+    if text is None or text in labels:
+        return None if text is None else labels[text]
+    if text in ("other", "opposite"):
+        return text
+    shown = ", ".join(list(labels)[:20])
+    raise InputError(f"--target: unknown class {text!r}; the model's classes are {shown}{', …' if len(labels) > 20 else ''}")
+
+
+def actions_from(
+    model: Model,
+    freeze: Sequence[str] | None,
+    bounds: Sequence[str] | None,
+    increase: Sequence[str] | None,
+    decrease: Sequence[str] | None,
+    integer: Sequence[str] | None,
+    step: Sequence[str] | None,
+) -> Actions | None:
+    """What may change, from the options; None where there are none. Checked one option at a time, so that errors name it."""
+
+    def features(names: Sequence[str] | None) -> list[Any]:
+        return [_feature(model, name) for name in names or ()]
+
+    limits: dict[str, Any] = {
+        "frozen": features(freeze),
+        "bounds": dict(_bound(model, text) for text in bounds or ()),
+        "increase": features(increase),
+        "decrease": features(decrease),
+        "integer": features(integer),
+        "step": dict(_step(model, text) for text in step or ()),
+    }
+    given = {name: value for name, value in limits.items() if value}
+    for name, value in given.items():
+        try:
+            Actions(**{name: value}).resolve(model)
+        except InputError as error:
+            raise InputError(f"--{'freeze' if name == 'frozen' else name}: {error}") from None
+    return Actions(**given) if given else None
+
+
+def _feature(model: Model, name: str) -> Any:
+    """A feature's name; its number where the model has no names."""
+    return int(name) if model.feature_names is None and model.encoding is None and name.isdecimal() else name
+
+
+def _bound(model: Model, text: str) -> tuple[Any, tuple[Any, Any]]:
+    parts = text.rsplit(":", 2)
+    if len(parts) != 3 or not parts[0]:
+        raise InputError(f"--bounds must be NAME:LOW:HIGH, such as income:0: for at least 0; got {text!r}")
+    return _feature(model, parts[0]), (_end(parts[1]), _end(parts[2]))
+
+
+def _end(text: str) -> Any:
+    """A limit: a number, nothing, or a value of an ordinal."""
+    try:
+        return float(text) if text.strip() else None
+    except ValueError:
+        return text
+
+
+def _step(model: Model, text: str) -> tuple[Any, float]:
+    name, _, size = text.rpartition(":")
+    try:
+        return _feature(model, name), float(size)
+    except ValueError:
+        raise InputError(f"--step must be NAME:SIZE, such as amount:50; got {text!r}") from None
+
+
+def cost_from(scale: str, l1: float) -> Cost | None:
+    """What a change costs, from the options; None for the library's own measure."""
+    if scale not in ("model", "raw"):
+        raise InputError(f"--scale must be model or raw; got {scale!r}")
+    return None if scale == "model" and not l1 else Cost(scale, l1=l1)
+
+
+def one_row(model: Model, data: Path, row: int, keys: Sequence[str] | None) -> Any:
+    """A row of a file, as the model takes it."""
+    from ifonly.frames.features import Features
+    from ifonly.frames.inverting import chunks
+    from ifonly.frames.reading import open_batches
+
+    with open_batches(data) as reader:
+        features = Features(model, reader.schema, keys)
+        seen = 0
+        for table in chunks(reader, reader.schema, 4096):
+            if row < seen + len(table):
+                X, bad = features.read(table.slice(row - seen, 1))
+                if bad:
+                    raise InputError(f"{data}, row {row}: {bad[0]}")
+                return X.iloc[0] if hasattr(X, "iloc") else X[0]
+            seen += len(table)
+    raise InputError(f"--row: {data} has {seen} row{'s'[: seen != 1]}, counted from 0; there is no row {row}")
+
+
+def console() -> Console:
+    """Where results are shown: as wide as the terminal, or as a page where there is none."""
+    return Console(highlight=False, width=None if sys.stdout.isatty() else PIPE_WIDTH)
+
+
+def emit(value: Any) -> None:
+    """Print as JSON; what is no finite number is null."""
+    typer.echo(json.dumps(_clean(value), ensure_ascii=False, indent=2, default=str))
+
+
+def _clean(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(key): _clean(v) for key, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_clean(v) for v in value]
+    if hasattr(value, "item"):
+        value = value.item()
+    return None if isinstance(value, float) and not math.isfinite(value) else value

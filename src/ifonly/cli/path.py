@@ -1,0 +1,105 @@
+"""``ifonly path``: one row, from the answer that stays closest to the one that is surest."""
+
+from typing import Annotated
+
+import numpy as np
+import typer
+from rich.table import Table
+
+import ifonly
+from ifonly.cli.options import (
+    L1,
+    Bounds,
+    Data,
+    Decrease,
+    Freeze,
+    Increase,
+    Integer,
+    Json,
+    Keys,
+    MaxChanges,
+    ModelFile,
+    Row,
+    Scale,
+    Step,
+    Target,
+    Trust,
+    actions_from,
+    console,
+    cost_from,
+    emit,
+    one_row,
+    open_model,
+    target_from,
+)
+from ifonly.errors import InputError
+from ifonly.status import Status
+
+__all__ = ["path"]
+
+FULL_BAR = 30  # characters
+
+
+def path(
+    model: ModelFile,
+    data: Data,
+    row: Row = 0,
+    target: Target = None,
+    first: Annotated[
+        float, typer.Option("--from", help="The largest λ: it multiplies the distance, so this is closest.")
+    ] = 1e2,
+    last: Annotated[float, typer.Option("--to", help="The smallest λ.")] = 1e-4,
+    count: Annotated[int, typer.Option("--count", min=1, help="How many, evenly on a logarithmic scale.")] = 13,
+    freeze: Freeze = None,
+    bounds: Bounds = None,
+    increase: Increase = None,
+    decrease: Decrease = None,
+    integer: Integer = None,
+    step: Step = None,
+    max_changes: MaxChanges = None,
+    scale: Scale = "model",
+    l1: L1 = 0.0,
+    key: Keys = None,
+    trust_pickle: Trust = False,
+    as_json: Json = False,
+) -> None:
+    """How the answer for one row moves as λ falls: further from the row, and surer.
+
+    [bold]Example[/bold]
+
+    ifonly path credit.npz people.csv --row 17 --target approved --count 9
+    """
+    classifier = open_model(model, trust=trust_pickle)
+    for name, value in (("--from", first), ("--to", last)):
+        if not 0 < value < np.inf:
+            raise InputError(f"{name} must be a number > 0; got {value}")
+    actions = actions_from(classifier, freeze, bounds, increase, decrease, integer, step)
+    x = one_row(classifier, data, row, key)
+    lams = np.geomspace(first, last, count)
+    wanted, cost = target_from(classifier, target), cost_from(scale, l1)
+    found = ifonly.path(classifier, x, wanted, lams=lams, cost=cost, actions=actions, max_changes=max_changes)
+    k = classifier.class_index(found.target)
+    steps = [
+        {
+            "lam": float(found.lam[i]),
+            "probability": float(found.proba[i, k]),
+            "distance": float(found.distance[i]),
+            "changes": int(found[i].n_changes),
+            "gap": float(found.gap[i]),
+            "status": Status(int(found.status[i])).name,
+        }
+        for i in range(len(found))
+    ]
+    if as_json:
+        emit({"row": row, "target": found.target, "path": steps})
+        return
+    out = console()
+    out.print(f"{data}, row {row}, towards {found.target}: λ multiplies the distance", markup=False)
+    table = Table(show_edge=False, pad_edge=False)
+    for name in ("λ", f"p({found.target})", "distance", "changes"):
+        table.add_column(name, justify="right")
+    table.add_column("")
+    for s in steps:
+        bar = "█" * round(FULL_BAR * s["probability"])
+        table.add_row(f"{s['lam']:.3g}", f"{s['probability']:.4f}", f"{s['distance']:.4g}", str(s["changes"]), bar)
+    out.print(table)
