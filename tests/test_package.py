@@ -120,7 +120,7 @@ cf.verify(), cf.x, repr(cf), ifonly.path(model, [2.0, 0.0], 1).x
 # ---- which way imports point ----
 
 LAYERS = [
-    {"errors", "numerics", "status", "progress", "tensors"},
+    {"errors", "numerics", "status", "progress", "tensors", "words"},
     {"formats", "bends", "tabular"},
     {"encoding"},
     {"model"},
@@ -129,7 +129,7 @@ LAYERS = [
     {"kernels", "claim"},
     {"change"},
     {"answer"},
-    {"stream", "recourse"},
+    {"stream", "recourse", "table"},
     {"api"},
     {"record"},
     {"recheck"},

@@ -196,16 +196,11 @@ class Limits:
                 int(n), f"{label(d)} is frozen at {X[n, d]:g}, outside its bounds [{self.lo[d]:g}, {self.hi[d]:g}]"
             )
         lo, hi = np.where(self.frozen, X, lo), np.where(self.frozen, X, hi)
-        for group in self.groups:
-            of = X[:, group]
-            odd = ~(((of == 0) | (of == 1)).all(axis=1) & (of.sum(axis=1) == 1))
-            names = [label(d) for d in group]
-            for n in np.flatnonzero(odd):
-                wrong.setdefault(int(n), f"the group {names} must have one 1 and zeros; the source has {of[n].tolist()}")
-            lo[:, group], hi[:, group] = np.maximum(lo[:, group], 0.0), np.minimum(hi[:, group], 1.0)
-            one, zero = hi[:, group] >= 1, lo[:, group] <= 0
-            for n in np.flatnonzero(~(one & (zero.sum(axis=1, keepdims=True) - zero == len(group) - 1)).any(axis=1)):
-                wrong.setdefault(int(n), f"the group {names} must have one 1 and zeros; its bounds allow no such choice")
+        if self.groups:
+            for (n, j), allowed in self._odd_groups(X, lo, hi):
+                names, of = [label(d) for d in self.groups[j]], X[n, self.groups[j]].tolist()
+                what = f"the source has {of}" if allowed else "its bounds allow no such choice"
+                wrong.setdefault(n, f"the group {names} must have one 1 and zeros; {what}")
         with np.errstate(invalid="ignore"):
             empty = lo > hi
         for n, d in np.argwhere(empty):
@@ -214,6 +209,18 @@ class Limits:
             bounds = f"[{self.lo[d]:g}, {self.hi[d]:g}]{grid}"
             wrong.setdefault(int(n), f"{label(d)} is {X[n, d]:g}{only}: there is no value for it in {bounds}")
         return lo, hi, wrong
+
+    def _odd_groups(self, X: Floats, lo: Floats, hi: Floats) -> list[tuple[tuple[int, int], bool]]:
+        """Rows and groups that are not one-hot (True), or can never be (False); lo and hi are cut to [0, 1] in place."""
+        columns, sizes = np.concatenate(self.groups), np.array([len(group) for group in self.groups])
+        first = np.append(0, sizes.cumsum()[:-1])
+        of = X[:, columns]
+        lo[:, columns], hi[:, columns] = np.maximum(lo[:, columns], 0.0), np.minimum(hi[:, columns], 1.0)
+        one, zero = hi[:, columns] >= 1, lo[:, columns] <= 0
+        others = np.repeat(np.add.reduceat(zero, first, axis=1, dtype=int), sizes, axis=1) - zero
+        open_ = np.logical_or.reduceat(one & (others == np.repeat(sizes - 1, sizes)), first, axis=1)
+        one_hot = np.logical_and.reduceat((of == 0) | (of == 1), first, axis=1) & (np.add.reduceat(of, first, axis=1) == 1)
+        return [((int(n), int(j)), bool(open_[n, j])) for n, j in np.argwhere(~(open_ & one_hot))]
 
     def placed(self, X: Floats, source: Floats, lo: Floats, hi: Floats) -> Floats:
         """Answers with every grid feature on its grid and everything in its bounds, exactly."""

@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike, NDArray
 from ifonly.encoding import Documents, Encoding
 from ifonly.errors import InputError
 from ifonly.formats import CONTAINERS, labels_to, pack
-from ifonly.numerics import EPS, log_sum_exp, norms, softmax
+from ifonly.numerics import EPS, log_sum_exp, norms, softmax, summation_error
 from ifonly.tensors import plain
 
 __all__ = ["CROWDED", "Model", "Scaling"]
@@ -52,6 +52,8 @@ UNEVEN = 1e4
 
 # Classes from which Ḡ is never formed: its products and the rivals' lengths come from the one Gram matrix of all classes.
 CROWDED = 400
+
+LIKELY_SIGMAS = 4.0  # of the rounding of an estimator in single precision
 
 # Matrices kept per target, in bytes: all targets of a model up to K = 200.
 CACHE_BYTES = 64 * 2**20
@@ -112,6 +114,9 @@ class Model:
         user's own rows, and the features of ``A`` their coordinates (``job=skilled``).
     hard : bool
         Whether there are only scores, no probabilities: then :func:`ifonly.invert` takes ``margin``.
+    precision : float
+        How coarsely the estimator rounds that the model was read from: 1.2e-7 for float32. What ``prob`` promises is then
+        promised in its arithmetic.
 
     Examples
     --------
@@ -136,6 +141,7 @@ class Model:
         scaling: Scaling | None = None,
         encoding: Encoding | Documents | None = None,
         hard: bool = False,
+        precision: float = EPS,
     ) -> None:
         self.A = _read_only(A, "A", ndim=2)
         self.b = _read_only(b, "b", ndim=1)
@@ -164,6 +170,7 @@ class Model:
         self.scaling = scaling
         self.encoding = encoding
         self.hard = hard
+        self.precision = float(precision)
         self._per_target: dict[tuple[str, int], Any] = {}
 
     @classmethod
@@ -177,6 +184,7 @@ class Model:
         scaling: Scaling | None = None,
         encoding: Encoding | Documents | None = None,
         hard: bool = False,
+        precision: float = EPS,
     ) -> "Model":
         """A logistic regression with one weight vector, as in section 4 of the paper.
 
@@ -187,7 +195,7 @@ class Model:
         if weights.ndim != 1:
             raise InputError(f"w must be one vector of D weights; got an array of shape {weights.shape}")
         rows = np.stack([np.zeros_like(weights), weights])
-        return cls(rows, [0.0, w0], classes, feature_names, scaling=scaling, encoding=encoding, hard=hard)
+        return cls(rows, [0.0, w0], classes, feature_names, scaling=scaling, encoding=encoding, hard=hard, precision=precision)
 
     # ---- what everybody asks of a classifier (in the user's units) ----
 
@@ -385,6 +393,17 @@ class Model:
         return _frozen(np.ascontiguousarray(self.rows.T))
 
     @cached_property
+    def coarse(self) -> float:
+        """How many times more coarsely than here the estimator rounds that the model was read from.
+
+        For float64 1. In float32 the bound of `summation_error`, which is safe in any case, would be a visible part of a logit;
+        there four standard deviations of the rounding have to do.
+        """
+        n = sum(self.A.shape)
+        likely = 0.5 * EPS * (LIKELY_SIGMAS * n**0.5 + 2) / summation_error(n)
+        return 1.0 if self.precision <= EPS else max(self.precision / EPS * min(likely, 1.0), 1.0)
+
+    @cached_property
     def row_norm(self) -> float:
         """The longest row of ``A``."""
         longest = float(norms(self.A).max())
@@ -525,13 +544,14 @@ class Model:
             and self.scaling == other.scaling
             and self.encoding == other.encoding
             and self.hard == other.hard
+            and self.precision == other.precision
         )
 
     def __hash__(self) -> int:
         return hash((self.A.shape, (self.b + 0.0).tobytes()))  # 0.0 and −0.0 are equal
 
     def __reduce__(self) -> tuple[Any, ...]:
-        parts = self.A, self.b, self.classes, self.feature_names, self.scaling, self.encoding, self.hard
+        parts = self.A, self.b, self.classes, self.feature_names, self.scaling, self.encoding, self.hard, self.precision
         return (_rebuild, parts) if self.origin is None else (_rebuild, parts, {"origin": self.origin})
 
     def __repr__(self) -> str:
@@ -548,8 +568,9 @@ def _rebuild(
     scaling: Scaling | None,
     encoding: Any = None,
     hard: bool = False,
+    precision: float = EPS,
 ) -> Model:
-    return Model(A, b, classes, names, scaling=scaling, encoding=encoding, hard=hard)
+    return Model(A, b, classes, names, scaling=scaling, encoding=encoding, hard=hard, precision=precision)
 
 
 def _frozen(array: Any) -> Any:

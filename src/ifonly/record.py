@@ -17,7 +17,8 @@ The format, version 1, is one object:
     user's units of each feature costs), ``l1`` (D numbers, or 0) and ``matrix`` (D×D in place of ``per_unit``, or null).
 ``limits``
     Null, or what may change, by feature name (or number): ``frozen``, ``bounds``, ``increase``, ``decrease``, ``step``,
-    ``one_of``, ``linear`` as in :class:`ifonly.Actions`, and ``max_changes``.
+    ``one_of``, ``linear`` as in :class:`ifonly.Actions`, ``max_changes``, and ``uneven``: numbers that the model's pipeline
+    bends, with the step that they have in the user's units (0 for the quantiles of a transformer).
 ``changes``
     What changed, as ``[column, from, to]`` in the user's own columns, the largest share of the cost first.
 ``result``
@@ -49,7 +50,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ifonly.actions import Actions, Limits
+from ifonly.actions import Actions, Limits, Uneven
 from ifonly.answer import Counterfactual
 from ifonly.claim import Claim, Within
 from ifonly.cost import Cost
@@ -171,6 +172,7 @@ def _limits_to(limits: Limits, max_changes: int | None) -> dict[str, Any]:
         **{name: [label(d) for d in np.flatnonzero(getattr(limits, name)).tolist()] for name in _FLAGS},
         "bounds": {label(d): [_end(limits.lo[d]), _end(limits.hi[d])] for d in bounded},
         "step": {label(d): float(limits.step[d]) for d in range(D) if limits.step[d]},
+        "uneven": {label(part.feature): float(part.step) for part in limits.uneven},
         "one_of": [[label(int(d)) for d in group] for group in limits.groups],
         "linear": [
             [{label(d): float(row[d]) for d in np.flatnonzero(row).tolist()}, "==" if equal else "<=", float(rest)]
@@ -273,7 +275,7 @@ class Recorded(Actions):
     def resolve(self, model: Model) -> Limits:
         """As arrays, and no looser than the model's own columns are."""
         data = self.limits
-        expected = {*_FLAGS, "bounds", "step", "one_of", "linear", "max_changes"}
+        expected = {*_FLAGS, "bounds", "step", "uneven", "one_of", "linear", "max_changes"}
         if set(data) != expected:
             raise InputError(f"the record is damaged: its limits have too few or too many of {sorted(expected ^ set(data))}")
         D = model.n_features
@@ -296,7 +298,9 @@ class Recorded(Actions):
             equal.append({"==": True, "<=": False}[sense])
         frozen, increase, decrease = flags
         rules = C, np.array(rest), np.array(equal, dtype=bool)
-        found = Limits(model, lo, hi, frozen, increase, decrease, step, groups, *rules)
+        columns = {column.first: column for column in getattr(model.encoding, "columns", ())}
+        uneven = tuple(Uneven(place[name], columns[place[name]], float(size)) for name, size in data["uneven"].items())
+        found = Limits(model, lo, hi, frozen, increase, decrease, step, groups, *rules, uneven)
         _check_own_columns(found, Actions().resolve(model))
         return found
 
@@ -304,6 +308,7 @@ class Recorded(Actions):
 def _check_own_columns(found: Limits, own: Limits) -> None:
     groups = {tuple(group.tolist()) for group in found.groups}
     held = (found.lo >= own.lo).all() and (found.hi <= own.hi).all() and (~own.decrease | found.decrease | found.frozen).all()
+    held &= {part.feature for part in own.uneven} <= {part.feature for part in found.uneven} | set(np.flatnonzero(found.frozen))
     if not held or not {tuple(group.tolist()) for group in own.groups} <= groups or (found.step < own.step).any():
         raise CertificateError("the record's limits are looser than those of the model's own columns")
 

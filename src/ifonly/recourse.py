@@ -34,6 +34,7 @@ MOST_NOTABLE = 8  # features of an answer that the next one may do without, one 
 NOTABLE = 0.05  # … those with this share of the cost
 MAIN_SHARE = 0.5  # where no feature is notable, the dearest that make up this much are left out together
 CHUNK_ROWS = 4096
+FEW_NODES = 1024  # a few milliseconds
 
 
 def measured(model: Model, cost: Cost) -> Model:
@@ -127,7 +128,7 @@ def invert_within(
         if not np.isfinite(source).all():
             raise sources.reject(0)
         lam, prob = (None if v is None else float(v[0]) for v in (wish.lam, wish.prob))
-        k, plan = _solve_row(ground, source, int(wish.targets[0]), lam, prob, replace(budget), tol)
+        k, plan = _solve_row(ground, source, int(wish.targets[0]), lam, prob, budget.anew(), tol)
         return Counterfactual.planned(plan, ground, sources, k, prob=prob)
     N, K, D = len(sources), wishes.per_source, model.n_features
     wishes.check(N)
@@ -180,7 +181,7 @@ def _solve_chunk(
     for i in np.flatnonzero(left):
         lam, prob = (None if v is None else float(v[i]) for v in (wish.lam, wish.prob))
         try:
-            k, plan = _solve_row(ground, X[i], int(targets[i]), lam, prob, replace(budget), tol)
+            k, plan = _solve_row(ground, X[i], int(targets[i]), lam, prob, budget.anew(), tol)
         except InputError:  # the source contradicts the limits: its row says INVALID
             continue
         n = int(place[i])
@@ -205,7 +206,7 @@ def _reach_rows(
 ) -> NDArray[np.bool_]:
     """Two classes, limits on features one by one: all rows in the compiled kernel; which of them are done.
 
-    Left to `LimitedProblem`: rows that are there already, contradict the limits, or cannot reach the probability.
+    Left to `LimitedProblem`: rows that only have to be moved into their limits, or cannot reach the probability.
     """
     try:
         from ifonly.kernels import limited as compiled
@@ -217,12 +218,19 @@ def _reach_rows(
     done[list(wrong)] = True  # INVALID
     z = model.scores(X)
     margins = z[:, 1 - k] - z[:, k]
-    logit = needed_logit(prob, 2)
-    todo = np.flatnonzero(~done & (margins > logit - ground.rounding(X, X, np.abs(margins))))
+    logit = needed_logit(prob, model)
+    short = margins > logit - ground.rounding(X, X, np.abs(margins))
+    stay = np.flatnonzero(~done & ~short & ~ground.limits.must_move(X, lo, hi).any(axis=1))
+    _stay(ground, margins[stay], k, place[stay], rows, within)
+    made[place[stay]] = X[stay]
+    done[stay] = True
+    todo = np.flatnonzero(~done & short)
     g = -ground.rows(k)[0]
     items, t_lo, t_hi = ground.items(X, lo, hi, g)
     cap = len(items.g) + len(items.first) - 1 if ground.max_changes is None else ground.max_changes
     available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    timed = not math.isinf(budget.seconds)  # rows that take long are left to where the clock is looked at
+    most = min(budget.nodes, FEW_NODES) if timed else budget.nodes
     x = X.copy()
     for _ in range(limited.CHASE):
         if not len(todo):
@@ -230,13 +238,14 @@ def _reach_rows(
         need = margins[todo] - logit[todo] + 1.5 * ground.rounding(X[todo], x[todo], np.abs(margins[todo]))
         per_row = {name: getattr(items, name)[todo] for name in ("anchor", "at_rest", "og", "oc", "moves")}
         t, choice, numbers = compiled.reach(
-            need, items._replace(**per_row), t_lo[todo], t_hi[todo], cap, budget.gap, budget.nodes, threads or available
+            need, items._replace(**per_row), t_lo[todo], t_hi[todo], cap, budget.gap, most, threads or available
         )
         cost, w, nodes, bound, ended = numbers.T
         x[todo] = ground.placed(X[todo], t, choice, items.first, lo[todo], hi[todo])
         z = model.scores(x[todo])
         there = z[:, 1 - k] - z[:, k] <= logit[todo] - ground.rounding(X[todo], x[todo], np.abs(margins[todo]))
-        there &= np.isfinite(cost) & (w > 0) & np.isfinite(w)
+        sure = np.isfinite(cost) & (w > 0) & np.isfinite(w) & ((ended > 0) | (most == budget.nodes))
+        there &= sure
         found = todo[there]
         _fill(
             ground,
@@ -254,8 +263,20 @@ def _reach_rows(
         )
         made[place[found]] = x[found]
         done[found] = True
-        todo = todo[~there & np.isfinite(cost) & (w > 0) & np.isfinite(w)]
+        todo = todo[~there & sure]
     return done
+
+
+def _stay(ground: Ground, margins: Floats, k: int, place: NDArray[np.intp], rows: Rows, within: list[Within | None]) -> None:
+    """Rows that are there already and within their limits: they are their own answers."""
+    loss = np.logaddexp(0.0, margins)
+    rows.target[place] = k
+    rows.proba[place, k], rows.proba[place, 1 - k] = np.exp(-loss), np.exp(-np.logaddexp(0.0, -margins))
+    rows.lam[place], rows.distance[place], rows.objective[place], rows.grad_norm[place] = np.inf, 0.0, loss, 0.0
+    rows.status[place] = Status.EXACT
+    nothing = Within(ground, 0.0, 0.0, 0.0, 0, np.zeros(0), 1.0)
+    for n in place.tolist():
+        within[n] = nothing
 
 
 def _fill(
@@ -334,7 +355,7 @@ def diverse(
         if frozen in tried:
             return
         tried.add(frozen)
-        k, plan = _solve_row(here, source, k, lam, prob, replace(budget), tol)
+        k, plan = _solve_row(here, source, k, lam, prob, budget.anew(), tol)
         first = not heap and len(tried) == 1
         if first or (plan.status is not Status.UNREACHABLE and np.isfinite(plan.cost)):
             value = plan.cost if lam is None else plan.objective
@@ -399,9 +420,9 @@ def path_within(ground: Ground, sources: Sources, k: int, lams: Floats, budget: 
     if not np.isfinite(source).all():
         raise sources.reject(0)
     if k == NEAREST:
-        k, _ = _solve_row(ground, source, NEAREST, None, 0.5, replace(budget), tol)
+        k, _ = _solve_row(ground, source, NEAREST, None, 0.5, budget.anew(), tol)
     problem = LimitedProblem(ground, source, k)
-    plans = [limited.solve(problem, lam, replace(budget), tol=tol) for lam in lams.tolist()]
+    plans = [limited.solve(problem, lam, budget.anew(), tol=tol) for lam in lams.tolist()]
     rows = Rows.empty(ground.model, np.full(len(plans), k))
     thin = Rows(np.zeros((len(plans), 0)), *(getattr(rows, name) for name in _BUT_COEF))
     for i, plan in enumerate(plans):

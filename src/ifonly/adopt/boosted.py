@@ -20,6 +20,8 @@ from ifonly.model import Model
 
 __all__ = ["from_json", "margins_at_zero", "read"]
 
+FLOAT32 = float(np.finfo(np.float32).eps)  # what xgboost computes in
+
 Floats = NDArray[np.float64]
 
 TWO_CLASSES = ("binary:logistic",)
@@ -77,13 +79,13 @@ def from_json(document: dict[str, Any], ask: Callable[[], Floats]) -> Model:
     bias = weights[-1]
     if objective in TWO_CLASSES:
         w0 = bias[0] + np.log(base[0]) - np.log1p(-base[0])
-        return Model.binary(weights[:-1, 0], float(w0), feature_names=names)
+        return Model.binary(weights[:-1, 0], float(w0), feature_names=names, precision=FLOAT32)
     if len(base) == K and (base != base[0]).any():
         found = ask() - bias
         base = next((b for b in (base, base[:1]) if np.abs(found - b).max() < AGREE * (1 + np.abs(bias).max())), None)
         if base is None:
             raise UnsupportedModelError("xgboost's own margins at x = 0 are neither bias + base_score nor bias + base_score[0]")
-    return Model(weights[:-1].T, bias + base, feature_names=names)
+    return Model(weights[:-1].T, bias + base, feature_names=names, precision=FLOAT32)
 
 
 def _single(values: Any) -> Floats:

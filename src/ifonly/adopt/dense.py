@@ -30,7 +30,9 @@ def read(layer: Any) -> Model:
         raise UnsupportedModelError("the Dense layer has no weights yet; pass data through it first")
     if getattr(layer, "quantization_mode", None) is not None:
         raise UnsupportedModelError(f"the Dense layer is quantized ({layer.quantization_mode}), which is not linear")
-    kernel, *bias = (np.asarray(weights, dtype=np.float64) for weights in layer.get_weights())
+    given = layer.get_weights()
+    eps = max(float(np.finfo(weights.dtype).eps) for weights in given)
+    kernel, *bias = (np.asarray(weights, dtype=np.float64) for weights in given)
     K = kernel.shape[1]
     b = bias[0] if bias else np.zeros(K)
     activation = getattr(layer.activation, "__name__", type(layer.activation).__name__)
@@ -45,4 +47,4 @@ def read(layer: Any) -> Model:
         )
     if activation in ("softmax", "log_softmax") and K == 1:
         raise UnsupportedModelError(f"{activation} over 1 unit is constant; expected 2 or more units, or sigmoid")
-    return Model.binary(kernel[:, 0], float(b[0])) if K == 1 else Model(kernel.T, b)
+    return Model.binary(kernel[:, 0], float(b[0]), precision=eps) if K == 1 else Model(kernel.T, b, precision=eps)

@@ -15,6 +15,8 @@ from ifonly.model import Model, Scaling
 
 __all__ = ["read"]
 
+FLOAT32 = float(np.finfo(np.float32).eps)  # the linear classifiers of ONNX are in float32
+
 Floats = NDArray[np.float64]
 
 SCALERS = ("Scaler",)
@@ -87,7 +89,7 @@ def _classifier(attributes: dict[str, Any], scalers: list[dict[str, Any]], softe
     if len(b) == 1 and K == 2:
         if transform == "SOFTMAX" or softened:
             raise UnsupportedModelError("the LinearClassifier has one row of coefficients and a softmax; expected LOGISTIC")
-        return Model.binary(A[0], float(b[0]), labels, scaling=scaling, hard=hard)
+        return Model.binary(A[0], float(b[0]), labels, scaling=scaling, hard=hard, precision=FLOAT32)
     if len(b) != K:
         raise UnsupportedModelError(f"the LinearClassifier has {K} labels and {len(b)} rows of coefficients")
     if transform == "LOGISTIC":
@@ -100,10 +102,10 @@ def _classifier(attributes: dict[str, Any], scalers: list[dict[str, Any]], softe
                 "the LinearClassifier has two rows that are not each other's opposite and post_transform LOGISTIC: "
                 "two independent logistic regressions, not a softmax"
             )
-        return Model.binary(A[1], float(b[1]), labels, scaling=scaling)
+        return Model.binary(A[1], float(b[1]), labels, scaling=scaling, precision=FLOAT32)
     if transform not in ("SOFTMAX", "NONE"):
         raise UnsupportedModelError(f"post_transform {transform} is not understood. Expected SOFTMAX, LOGISTIC or NONE")
-    return Model(A, b, labels, scaling=scaling, hard=hard)
+    return Model(A, b, labels, scaling=scaling, hard=hard, precision=FLOAT32)
 
 
 def _scaling(scalers: list[dict[str, Any]], D: int) -> Scaling | None:

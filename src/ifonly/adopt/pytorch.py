@@ -11,6 +11,7 @@ the module is not a unit (give ``Cost(scale=…)`` to measure otherwise). x is a
 ``Flatten``, flatten before.
 """
 
+import sys
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -54,9 +55,11 @@ def read(module: Any) -> Model:
         _check_end(end, K)
     steps = [kind for kind in kinds if kind not in NOTHING]
     scaling = None if len(steps) == 1 else _rounding(chain)
+    finfo = sys.modules["torch"].finfo
+    precision = max(float(finfo(weight.dtype).eps) for weight in module.parameters())
     if K == 1:
-        return Model.binary(chain.W[0], float(chain.c[0]), scaling=scaling)
-    return Model(chain.W, chain.c, scaling=scaling)
+        return Model.binary(chain.W[0], float(chain.c[0]), scaling=scaling, precision=precision)
+    return Model(chain.W, chain.c, scaling=scaling, precision=precision)
 
 
 def _rounding(chain: Affine) -> Scaling | None:

@@ -161,7 +161,7 @@ class _Job(NamedTuple):
             margins, lengths = model.margins(Z[here], k), model.rival_lengths(k)
             if wish.lam is None:
                 assert wish.prob is not None
-                gaps = np.maximum(margins - needed_logit(wish.prob[here], model.n_classes)[:, None], 0.0)
+                gaps = np.maximum(margins - needed_logit(wish.prob[here], model)[:, None], 0.0)
                 with np.errstate(divide="ignore", invalid="ignore"):
                     bounds[here, k] = np.where(gaps > 0, gaps / lengths, 0.0).max(axis=1)
             else:
@@ -193,7 +193,7 @@ class _Job(NamedTuple):
                 done[unsure] = self._replace(tol=None).group(index[unsure], k)
             return done
         assert wish.prob is not None
-        goals = _goals(model.n_classes, size, rounding, wish.prob)
+        goals = _goals(model, size, rounding, wish.prob)
         p, p_target, loss = _softmax(margins)
         with np.errstate(divide="ignore"):
             there = np.log(p.sum(axis=1)) - np.log(p_target) <= goals.logit - goals.slack
@@ -244,9 +244,9 @@ class _Job(NamedTuple):
         self.rows.proba[index] = proba
 
 
-def _goals(n_classes: int, size: Floats, rounding: Rounding, prob: Floats) -> Goals:
+def _goals(model: Model, size: Floats, rounding: Rounding, prob: Floats) -> Goals:
     """`solvers.target.Goal` for many rows."""
-    logit = needed_logit(prob, n_classes)
+    logit = needed_logit(prob, model)
     slack = rounding.of_estimator(size, NOWHERE)
     unit = 2 * rounding.row_norm  # reach of a change with Σq/λ = 1, as in spaces.Rivals
     slope = rounding.of_estimator(size, Sizes(unit, rounding.row_norm * unit)) - slack

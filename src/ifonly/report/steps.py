@@ -15,7 +15,7 @@ from ifonly.change import Change, moves
 from ifonly.report.numbers import decimals, listed, packed, power
 from ifonly.report.scene import MOST, MOST_FEATURES, Scene
 from ifonly.status import Status
-from ifonly.words import value
+from ifonly.words import percent, value
 
 __all__ = ["step_data"]
 
@@ -76,8 +76,10 @@ def _answers(scene: Scene) -> tuple[list[tuple[float, Counterfactual]], str]:
         if tau == scene.wanted:
             continue
         answer = scene.at(tau)
-        if answer.status is Status.UNREACHABLE or not np.isfinite(answer.proba).all():
-            beyond = answer.message
+        if not np.isfinite(answer.proba).all():  # the search was stopped before it found anything
+            break
+        if answer.status is Status.UNREACHABLE:
+            beyond = f"No more than {percent(float(answer.proba[scene.k]))} can be reached{_because(answer)}."
             break
         found.append((tau, answer))
     return sorted(found, key=lambda pair: pair[0]), beyond
@@ -123,10 +125,16 @@ def _decided(cf: Counterfactual, k: int) -> str:
     return str(cf.model.label(k if promised else int(cf.proba.argmax())))
 
 
+def _because(cf: Counterfactual) -> str:
+    """The limits in the way."""
+    return f", because of the limits: {', '.join(cf.blocking[:3])}" if cf.blocking else ""
+
+
 def proof(cf: Counterfactual) -> str:
     """The certificate of an answer, in plain words."""
     if cf.status is Status.UNREACHABLE:
-        return f"{cf.message[:1].upper()}{cf.message[1:]}."
+        wanted = "This" if cf.prob is None else f"A probability of {percent(cf.prob)}"
+        return f"{wanted} is out of reach: the best is {percent(float(cf.proba[cf.model.class_index(cf.target)]))}{_because(cf)}."
     if cf.within is None:
         return (
             f"No smaller change exists. Proved to {power(cf.error_bound)}: the exact optimum is no further than that from this "

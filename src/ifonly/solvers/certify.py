@@ -44,6 +44,8 @@ class Rounding:
         K.
     sizes : Sizes
         Of the sources.
+    coarse : float
+        How many times more coarsely the user's estimator rounds.
 
     """
 
@@ -51,12 +53,13 @@ class Rounding:
     row_norm: float
     n_classes: int
     sizes: Sizes
+    coarse: float = 1.0
 
     @classmethod
     def of(cls, model: Model, sizes: Sizes) -> "Rounding":
         """For sources of these sizes."""
         K, D = model.A.shape
-        return cls(summation_error(D + K), model.row_norm, K, sizes)
+        return cls(summation_error(D + K), model.row_norm, K, sizes, model.coarse)
 
     def of_margins(self, size: Any, reach: Sizes) -> Any:
         """``δs``: how far a computed margin can be from the exact one; ``size`` is max|s̄|."""
@@ -68,7 +71,7 @@ class Rounding:
 
     def of_estimator(self, size: Any, reach: Sizes) -> Any:
         """How far a margin can be from ours when the user's own estimator evaluates it at the rounded x."""
-        return 2 * self.of_margins(size, reach) + self.of_x(reach)
+        return self.coarse * (2 * self.of_margins(size, reach) + self.of_x(reach))
 
     def of_gradient(self, pull: Any, size: Any, reach: Sizes, lam: Any) -> Any:
         """What to add to a computed ‖∇E‖ so that it holds at the x that is handed out; ``pull`` is Σp_j‖ā_j‖."""

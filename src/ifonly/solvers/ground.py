@@ -51,6 +51,10 @@ class Budget:
     seconds: float = math.inf
     began: float = field(default_factory=perf_counter)
 
+    def anew(self) -> "Budget":
+        """The same for the next source: its time begins now."""
+        return replace(self, began=perf_counter())
+
     @property
     def late(self) -> bool:
         """Whether the time is up."""
@@ -265,7 +269,7 @@ class Ground:
         K, D = model.A.shape
         terms = sum(np.abs(v if model.scaling is None else model.scaling(v)) @ model.column_sizes for v in (X, x))
         terms = terms + 2 * model.offset_size
-        return 4 * summation_error(D + K) * terms + 2 * EPS * (K + 8) * (terms + size)
+        return model.coarse * (4 * summation_error(D + K) * terms + 2 * EPS * (K + 8) * (terms + size))
 
 
 class LimitedProblem:
@@ -346,7 +350,7 @@ class LimitedProblem:
                     ends.append((left, -np.inf if fixed and sign > 0 else 0.0, np.inf))
             if ground.mu[d] > 0:
                 rows.append(ground.per_unit[d] * back[i])
-                ends.append((0.0, -ground.mu[d], ground.mu[d]))
+                ends.append((0.0, -float(ground.mu[d]), float(ground.mu[d])))
         n = len(self.moving)
         free = np.full(n, np.inf)
         rest, low, high = np.array(ends).reshape(-1, 3).T
@@ -494,7 +498,7 @@ class LimitedProblem:
 
     def reached(self, x: Floats, prob: float) -> bool:
         """Whether p_k ≥ prob at x for whoever evaluates it."""
-        return self.logit(x) <= float(needed_logit(prob, self.model.n_classes)) - self.rounding(x)
+        return self.logit(x) <= float(needed_logit(prob, self.model)) - self.rounding(x)
 
     def is_ahead(self, x: Floats) -> bool:
         """Whether the target's score is ahead by the margin at x, for whoever evaluates it."""
@@ -531,7 +535,7 @@ class LimitedProblem:
             top, width = self.goal(prob, x)
             return self.logit(x) - top, width
 
-        logit = float(needed_logit(prob, self.model.n_classes))
+        logit = float(needed_logit(prob, self.model))
         return Aim(prob, logit, miss, lambda at: self.ceiling(at, box), closely)
 
     def ceiling(self, at: Point, box: Box | None = None) -> float:
@@ -573,7 +577,7 @@ class LimitedProblem:
 
     def goal(self, prob: float, x: Floats) -> tuple[float, float]:
         """What logit(1 − p_k) has to be: at most the first, and no more than the second below it."""
-        logit, rounding = float(needed_logit(prob, self.model.n_classes)), self.rounding(x)
+        logit, rounding = float(needed_logit(prob, self.model)), self.rounding(x)
         return logit - rounding, rounding + 8 * EPS * (abs(logit) + 1)
 
     def excess(self, x: Floats, prob: float) -> float:

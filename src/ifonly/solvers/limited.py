@@ -174,10 +174,14 @@ def _scalar_plan(
     # λ∇cost = (1 − p_k)·g at the answer
     lam = float(problem.proba(x)[0][problem.rivals].sum()) / w if w > 0 else math.inf
     if not problem.ground.branched and w > 0:
+        if prob is None:  # a margin is a rule like any other, and w its multiplier
+            nu = np.array([w])
+            worth = problem.certificate(x, 1.0, 1.0, nu)
+            plan = problem.plan(x, 1.0, grad_norm=worth.grad_norm, gap=worth.gap, nu=nu)
+            return replace(plan, bound=plan.cost - worth.gap)
         worth = problem.certificate(x, lam, lam, np.zeros(0))
         plan = problem.plan(x, lam, weight=lam, grad_norm=worth.grad_norm)
-        excess = max(plan.cost - bound, 0.0) if prob is None else problem.excess(x, prob) / lam
-        gap = min(worth.gap / lam + excess, plan.cost)
+        gap = min((worth.gap + problem.excess(x, prob)) / lam, plan.cost)
         return replace(plan, bound=plan.cost - gap, gap=gap)
     n_nodes = nodes if problem.ground.branched else 0
     plan = problem.plan(x, lam, weight=lam if w > 0 else 1.0, n_nodes=n_nodes)

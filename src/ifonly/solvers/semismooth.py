@@ -55,7 +55,7 @@ MAX_STEPS = 80  # of the search for λ
 LONGEST_STEP = math.log(100.0)
 MOST_LAM = 1e12
 LEAST_LAM = 1e-30  # relative to the first guess: what is not reached there is not reached
-CLOSE = 1e-6  # relative: where p_k is this near to a bound on it, it is the largest there is
+CLOSE = 1e-4  # relative: where a bound on p_k is this near to it, p_k itself is near to the largest, by its square
 INNER = 100  # steps for the multipliers of linear limits; two or three are usual
 FLAT = 1e-10  # curvature along a combination of rows, relative to that with all features free: below, there is none
 ENDLESS = 1e15  # times the step at which all features are free: a multiplier that has no end
@@ -488,12 +488,12 @@ def reach(terms: Terms, aim: Aim, start: Point | None = None) -> Reached:
         if low > 0 and high <= low * (1 + 4 * EPS):
             break
         # 3. The next λ: a Newton step, aimed at the middle of what is allowed.
-        slope = logit_slope(terms, at) if ceiling >= aim.prob else 0.0
+        slope = logit_slope(terms, at)
         step = -(miss + 0.5 * width) / slope if slope > 1e-12 else -LONGEST_STEP if miss > 0 else LONGEST_STEP
         new = lam * math.exp(min(max(step, -LONGEST_STEP), LONGEST_STEP))
         if not low < new < high:
             new = math.sqrt(low * high) if low > 0 and high < math.inf else lam * (0.01 if miss > 0 else 100.0)
-        lam = new
+        lam = new if ceiling >= aim.prob else lam / LAM_STEP
     if met is None:
         assert best is not None
         return Reached(best, n_iter, False, ceiling)

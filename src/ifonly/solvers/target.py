@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ifonly.model import Model
 from ifonly.numerics import EPS
 from ifonly.solvers.classproblem import ClassProblem, Solution
 from ifonly.solvers.newton import MAX_ITER, minimise
@@ -49,7 +50,7 @@ class Goal(NamedTuple):
     @classmethod
     def of(cls, problem: ClassProblem, prob: float, reach: Sizes) -> "Goal":
         """So that whoever evaluates p_k at the rounded x, in whatever order, finds it ≥ prob."""
-        logit = float(needed_logit(prob, problem.model.n_classes))
+        logit = float(needed_logit(prob, problem.model))
         rounding = float(problem.rounding.of_estimator(problem.size, reach))
         return cls(logit - rounding, rounding + 8 * EPS * (abs(logit) + 1))
 
@@ -60,10 +61,11 @@ class Goal(NamedTuple):
             return np.where(gaps > 0, gaps / problem.lengths, 0.0)
 
 
-def needed_logit(prob: Any, n_classes: int) -> Any:
+def needed_logit(prob: Any, model: Model) -> Any:
     """logit(1 − p_k) at which a softmax of K terms, itself rounded, comes out ≥ prob; for one or many."""
-    # Rivals with a mass below EPS/4 vanish from it and it is 1.
-    mass = np.maximum((1 - prob) - prob * ((n_classes + 8) * EPS), EPS / 4)
+    eps = model.precision
+    # Rivals with a mass below eps/4 vanish from it and it is 1.
+    mass = np.maximum((1 - prob) - prob * ((model.n_classes + 8) * eps), eps / 4)
     return np.log(mass) - np.log(np.maximum(1 - mass, np.minimum(prob, 0.5)))
 
 

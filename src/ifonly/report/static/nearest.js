@@ -16,7 +16,7 @@
 
 const MOST_STEPS = 40; // four or five are usual
 const MOST_HALVINGS = 30;
-const SETTLED = 1e-15; // relative to the length of the change
+const SETTLED = 1e-13; // relative to the length of the change: far below what is shown
 
 class Nearest {
   constructor({ margins, gram, knots }) {
