@@ -54,7 +54,7 @@ $(VENV)/.made:
 
 # One stamp per set of packages, so that the second call installs nothing.
 $(VENV)/.demo: $(VENV)/.made pyproject.toml constraints.txt
-	$(PIP) --editable '.[sklearn]'
+	$(PIP) --editable '.[sklearn,frames]'
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.made pyproject.toml constraints.txt

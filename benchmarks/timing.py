@@ -60,7 +60,7 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def machine() -> dict[str, Any]:
+def machine(*, commit: bool = True) -> dict[str, Any]:
     """What the numbers were taken on."""
     blas = {
         f"{lib['internal_api']} {lib['version']} ({lib.get('architecture')})"
@@ -73,7 +73,7 @@ def machine() -> dict[str, Any]:
         "system": f"{platform.system()} {platform.machine()}, Python {platform.python_version()}",
         "blas": ", ".join(sorted(blas)),
         "versions": {name: _version(name) for name in PACKAGES},
-        "commit": _commit(),
+        "commit": _commit() if commit else "",
         "load before": round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None,
         "date": datetime.now(UTC).strftime("%Y-%m-%d"),
     }

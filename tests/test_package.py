@@ -134,7 +134,8 @@ LAYERS = [
     {"record"},
     {"recheck"},
     {"__init__"},
-    {"frames", "demo"},
+    {"frames", "credit"},
+    {"demo"},
     {"cli"},
 ]
 RANK = {room: rank for rank, rooms in enumerate(LAYERS) for room in rooms}

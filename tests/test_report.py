@@ -90,7 +90,9 @@ def credit(n=400):
             "age": rng.integers(19, 70, n),
         }
     )
-    score = 1.5 * (X["savings"] == "much") + (X["housing"] == "own") - 0.05 * X["months"] - 0.0003 * X["amount"] + 0.02 * X["age"]
+    score = (
+        1.5 * (X["savings"] == "much") + (X["housing"] == "own") - 0.05 * X["months"] - 0.0003 * X["amount"] + 0.02 * X["age"]
+    )
     y = np.where(score + rng.logistic(size=n) > -1.5, "approved", "refused")
     numbers = ["months", "amount", "age"]
     columns = ColumnTransformer([("n", StandardScaler(), numbers), ("c", OneHotEncoder(), ["savings", "housing"])])
@@ -293,7 +295,8 @@ def test_many_moves_within_a_frame_are_drawn_once(browser, tmp_path):
             """() => new Promise((done) => {
                  const slider = document.getElementById("wanted");
                  let count = 0;
-                 new MutationObserver((found) => (count += found.length)).observe(document.getElementById("value"), { childList: true });
+                 const watch = new MutationObserver((found) => (count += found.length));
+                 watch.observe(document.getElementById("value"), { childList: true });
                  for (let i = 0; i < 50; i++) {
                    slider.value = 0.5 + i / 200;
                    slider.dispatchEvent(new Event("input"));
@@ -302,6 +305,43 @@ def test_many_moves_within_a_frame_are_drawn_once(browser, tmp_path):
                })"""
         )
         assert drawn == 1
+
+
+RANDOM = 60
+CLOSE = 1e-10  # of x, relative to the source and the change: nine digits more than are shown
+
+
+def test_the_page_solves_what_the_library_solves(browser, tmp_path, rng):
+    """Random problems, well and badly scaled, with sources that are saturated, or there already; by the page's own script."""
+    any_page = one(invert(Model.binary([1.0], 0.0), [-1.0], 1)).to_html(tmp_path / "page.html")
+    with visit(browser, any_page) as seen:
+        for _ in range(RANDOM):
+            K, D = int(rng.integers(2, 25)), int(rng.integers(1, 60))
+            A = rng.normal(size=(K, D)) * 10 ** rng.uniform(-2, 2)
+            model, k = Model(A, rng.normal(size=K) * 10 ** rng.uniform(-1, 1)), int(rng.integers(K))
+            x = rng.normal(size=D) * 10 ** rng.uniform(-1, 1.5)
+            cf = one(invert(model, x, k, prob=float(rng.choice([0.3, 0.5, 0.8, 0.97, 0.9995]))))
+            if cf.status is Status.UNREACHABLE:
+                continue
+            data = data_of(html(cf))
+            for tau in [*data["ends"], data["wanted"], round(rng.uniform(*data["ends"]), 3)]:
+                tau = min(max(tau, data["ends"][0]), data["ends"][1])
+                w = np.array(seen.page.evaluate(SOLVE, [data, tau]))
+                y = np.insert(-w, k, w.sum())
+                answer = one(invert(model, x, k, prob=tau))
+                error = np.linalg.norm(y @ A - answer.delta)
+                assert error <= CLOSE * (np.linalg.norm(x) + answer.distance)
+
+
+SOLVE = """([data, tau]) => {
+  const knots = { ...data.knots, w: unpack(data.knots.w) };
+  const nearest = new Nearest({ margins: data.margins, gram: unpack(data.gram), knots });
+  return [...nearest.at(Math.log1p(-tau) - Math.log(tau)).w];
+}"""
+
+
+def data_of(text):
+    return json.loads(re.search(r'id="data">(.*?)</script>', text, re.DOTALL)[1])
 
 
 # ---- what is not the usual case ----
@@ -391,7 +431,7 @@ def test_a_page_is_one_small_file(tmp_path, case):
     text = html(one(invert(model, x, target, prob=0.8, **options)), shape=(8, 8) if case in ("digit", "box") else None)
     assert len(text.encode()) < LARGEST
     assert not re.search(r"""\b(src|href|srcset|action)\s*=|https?:|@import|url\(|\bfetch\(|XMLHttp|WebSocket""", text)
-    assert json.loads(re.search(r'id="data">(.*?)</script>', text, re.DOTALL)[1])["target"] == str(target)
+    assert data_of(text)["target"] == str(target)
 
 
 def test_the_same_answer_gives_the_same_page():
@@ -410,7 +450,15 @@ def test_the_keyboard_moves_by_whole_per_cents(browser, tmp_path):
         assert seen.page.evaluate("document.activeElement.id") == "theme"
         seen.page.keyboard.press("Tab")
         assert seen.page.evaluate("document.activeElement.id") == "wanted"
-        moves = [("ArrowRight", 84), ("ArrowUp", 85), ("ArrowLeft", 84), ("Shift+ArrowLeft", 83.9), ("PageDown", 79), ("End", 99), ("Home", 50)]
+        moves = [
+            ("ArrowRight", 84),
+            ("ArrowUp", 85),
+            ("ArrowLeft", 84),
+            ("Shift+ArrowLeft", 83.9),
+            ("PageDown", 79),
+            ("End", 99),
+            ("Home", 50),
+        ]
         for key, percent in moves:
             seen.page.keyboard.press(key)
             seen.page.wait_for_timeout(40)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from ifonly.change import moves
 from ifonly.claim import Claim, Within
+from ifonly.encoding import Documents
 from ifonly.errors import InputError
 from ifonly.kernels import Rows
 from ifonly.model import Model
@@ -257,10 +258,16 @@ class Counterfactual:
 
     def to_frame(self) -> Any:
         """A one-row frame of ``x`` with the features' names."""
-        if self.sources.own is not None:
-            found = self.sources.given(self._x[None], [self.row])
-            return found if hasattr(found, "columns") else _frame(found, self.sources, None)
-        return _frame(self._x[None], self.sources, None)
+        found = self.x if self.sources.own is not None else None
+        if found is None or isinstance(self.model.encoding, Documents):
+            return _frame(self._x[None], self.sources, None)
+        if hasattr(found, "columns"):
+            return found
+        assert self.model.encoding is not None
+        if hasattr(found, "to_frame"):  # a pandas row, whose numbers are objects beside strings
+            return found.to_frame().T.infer_objects()
+        row = list(found.values()) if isinstance(found, dict) else list(found)
+        return _frame_of([row], self.model.encoding.names)
 
     def __repr__(self) -> str:
         if self.status is Status.INVALID:
@@ -551,8 +558,12 @@ def _presentation(module: str) -> Any:
 
 
 def _frame(X: np.ndarray, sources: Sources, index: Any) -> Any:
+    return _frame_of(X, sources.columns, index)
+
+
+def _frame_of(rows: Any, columns: Any, index: Any = None) -> Any:
     try:
         import pandas as pd
     except ImportError as error:
         raise ImportError("to_frame() needs pandas: pip install pandas") from error
-    return pd.DataFrame(X, columns=None if sources.columns is None else list(sources.columns), index=index)
+    return pd.DataFrame(rows, columns=None if columns is None else list(columns), index=index)

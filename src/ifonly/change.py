@@ -107,8 +107,11 @@ class Measure:
         return parts + [Part(labels[d], np.array([d])) for d in np.flatnonzero(single).tolist()]
 
 
-def moves(answer: Any) -> list[Change]:
-    """What changed in one answer, the largest share of the cost first."""
+def moves(answer: Any, *, models_names: bool = False) -> list[Change]:
+    """What changed in one answer, the largest share of the cost first.
+
+    The columns of a frame have its names, also where the model has none; ``models_names`` numbers them then.
+    """
     source, x = answer.coordinates
     delta = x - source
     if not np.isfinite(delta).all():
@@ -116,7 +119,7 @@ def moves(answer: Any) -> list[Change]:
     measure = Measure.of(answer.model, answer.within)
     units, prices = measure.units(delta), measure.prices(delta)
     total = float(prices.sum())
-    parts = [part for part in measure.parts(answer.sources.columns) if delta[part.features].any()]
+    parts = [part for part in measure.parts(None if models_names else answer.sources.columns) if delta[part.features].any()]
     own = _own(answer) if parts else None
     found = []
     for part in parts:

@@ -93,6 +93,15 @@ def verify(
     """
     data = read(record)
     own = as_model(model)
+    try:
+        return _verified(data, own, again, time_limit)
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"the record is damaged: {type(error).__name__}: {error}") from None
+
+
+def _verified(data: dict[str, Any], own: Model, again: bool | None, time_limit: float) -> Verified:
     if data["model"] != {"fingerprint": fingerprint(own), "n_classes": own.n_classes, "n_features": own.n_features}:
         raise InputError(f"the record is for another model: {data['model']}, and this one is {fingerprint(own)}")
     if data["features"] != (None if own.feature_names is None else list(own.feature_names)):
@@ -100,10 +109,10 @@ def verify(
     claim = claim_of(data, own)
     _check_asked(data, claim)
     found = claim.verify()
+    _check_status(claim, found)
     _check_numbers(data, claim)
     _check_bound(data, claim, found)
     _check_changes(data, claim, own)
-    _check_status(claim, found)
     values = {field.name: getattr(found, field.name) for field in fields(Certificate)}
     return Verified(**values, **_searched(data, claim, again, time_limit))
 
@@ -127,6 +136,7 @@ def _check_numbers(data: dict[str, Any], claim: Claim) -> None:
     _same("cost", number_of(result["cost"]), claim.cost)
     _same("gap", number_of(certificate["gap"]), claim.gap)
     _same("error_bound", number_of(certificate["error_bound"]), error_bound)
+    _check_gradient(claim, discrete)
     if claim.within is None:
         _same("bound", number_of(certificate["bound"]), claim.bound if claim.status.ok else math.nan)
         if certificate["multipliers"] != [] or certificate["best_bound"] != 1.0 or result["n_nodes"] != 0:
@@ -137,6 +147,19 @@ def _check_numbers(data: dict[str, Any], claim: Claim) -> None:
             raise CertificateError(f"the bound is {claim.bound!r}, but what was minimised less the gap {whole - claim.gap!r}")
         if claim.within.best_bound != 1.0:
             raise CertificateError("best_bound belongs to a probability that is out of reach")
+
+
+def _check_gradient(claim: Claim, discrete: bool) -> None:
+    """Whether ``gap`` is as large as ``grad_norm`` makes it."""
+    if discrete or (claim.within is None and math.isinf(claim.lam)):
+        _same("grad_norm", claim.grad_norm, 0.0)
+    elif claim.within is not None and claim.status is not Status.UNREACHABLE:
+        lam = claim.lam if math.isfinite(claim.lam) else 1.0
+        least = claim.grad_norm**2 / (2 * lam) / (1.0 if claim.prob is None else lam)
+        if claim.gap < min(least * (1 - SAME), claim.cost * (1 - SAME)):
+            raise CertificateError(
+                f"‖∂E(x)‖ is at most {claim.grad_norm!r}, and so the gap {least!r}; claimed is {claim.gap!r}"
+            )
 
 
 def _same(name: str, claimed: float, found: float) -> None:
@@ -156,14 +179,6 @@ def _check_changes(data: dict[str, Any], claim: Claim, own: Model) -> None:
     """Whether the user's own columns say what x does."""
     parts = {part.name: part for part in Measure.of(own, claim.within).parts(None)}
     listed = {str(name): (before, after) for name, before, after in data["changes"]}
-    if own.feature_names is None and own.encoding is None:  # columns of a frame the model has no names of: numbers only
-        pairs = sorted((float(a), float(b)) for a, b in listed.values())
-        moved = np.flatnonzero(claim.x != claim.source)
-        wrong = pairs != sorted(zip(claim.source[moved].tolist(), claim.x[moved].tolist(), strict=True))
-        wrong &= not (claim.within is not None and claim.within.ground.grouped.any())
-        if wrong:
-            raise CertificateError("the changes that are listed are not those of x")
-        return
     moved = {name for name, part in parts.items() if (claim.x != claim.source)[part.features].any()}
     if moved != set(listed) or len(listed) != len(data["changes"]):
         raise CertificateError(f"the changes that are listed are not those of x: {sorted(moved ^ set(listed))[:5]} differ")
@@ -242,9 +257,10 @@ def _compare_best(claim: Claim, fresh: Claim) -> None:
     if fresh.p_target > claim.p_target + AS_GOOD:
         raise CertificateError(f"the best probability is {fresh.p_target!r}; the answer claims {claim.p_target!r}")
     if claim.within is not None and fresh.within is not None:
-        limit, found = claim.within.best_bound, fresh.within.best_bound
-        if abs(limit - found) > AS_GOOD:
-            raise CertificateError(f"the bound on the best probability is {found!r}; the answer claims {limit!r}")
+        for name in ("best_bound", "bound", "gap"):
+            limit, found = getattr(claim.within, name), getattr(fresh.within, name)
+            if not abs(limit - found) <= AS_GOOD * (1 + abs(found)):
+                raise CertificateError(f"{name} is {found!r}; the answer claims {limit!r}")
 
 
 def _compare_least(claim: Claim, fresh: Claim, what: str) -> None:

@@ -33,8 +33,8 @@ The format, version 1, is one object:
 
 Numbers are decimal and give back every bit; "inf" and "nan" stand for what JSON has no number for. The digest finds accidents.
 What was changed on purpose, digest and all, is found by recomputing, except where nothing is claimed about the optimum: which
-version wrote it, how many iterations and nodes it took, and which of the statuses EXACT, CONVERGED and MAX_ITER a certificate
-that holds goes by.
+version wrote it, how many iterations and nodes it took, the λ of a search, which of the statuses EXACT, CONVERGED and MAX_ITER a
+certificate that holds goes by, and limits and costs that are in nobody's way.
 """
 
 import hashlib
@@ -52,6 +52,7 @@ from numpy.typing import NDArray
 
 from ifonly.actions import Actions, Limits, Uneven
 from ifonly.answer import Counterfactual
+from ifonly.change import moves
 from ifonly.claim import Claim, Within
 from ifonly.cost import Cost
 from ifonly.encoding import Encoding
@@ -94,7 +95,7 @@ def to_dict(cf: Counterfactual) -> dict[str, Any]:
         "asked": _asked(cf),
         "cost": _cost_to(cf),
         "limits": None if within is None else _limits_to(within.ground.limits, within.ground.max_changes),
-        "changes": [[name, _value(before), _value(after)] for name, before, after in cf.changes()],
+        "changes": [[c.feature, _value(c.before), _value(c.after)] for c in moves(cf, models_names=True)],
         "result": {
             "status": cf.status.name,
             "proba": _numbers(claim.proba),
@@ -226,15 +227,6 @@ def _check_header(data: dict[str, Any]) -> None:
 
 def claim_of(data: dict[str, Any], own: Model) -> Claim:
     """The answer that a record describes, on its model."""
-    try:
-        return _claim(data, own)
-    except (KeyError, TypeError, ValueError, IndexError, OverflowError) as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError(f"the record is damaged: {type(error).__name__}: {error}") from None
-
-
-def _claim(data: dict[str, Any], own: Model) -> Claim:
     source, x = (_vector(data[name], name, own.n_features) for name in ("source", "x"))
     target = _target(data["target"], own)
     asked, result, certificate = data["asked"], data["result"], data["certificate"]

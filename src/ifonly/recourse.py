@@ -322,7 +322,8 @@ def _fill(
         rounding = others * np.linalg.norm(row) * (2 * ground.rounding(X, x, margins) + 10 * np.finfo(float).eps)
         rounding += 4 * np.finfo(float).eps * lam * (np.sqrt(square) + np.linalg.norm(c * np.abs(X), axis=1))
         norm = np.sqrt(np.vecdot(xi, xi)) + rounding
-        excess = np.maximum(-loss - np.log(prob), 0.0)
+        excess = np.maximum(-loss - np.log(prob), 0.0) + others * ground.rounding(X, x, margins)
+        excess += 4 * np.finfo(float).eps * (loss - np.log(prob))
         gap = np.minimum((norm**2 / (2 * lam) + excess) / lam, cost)
         bound = cost - gap
         rows.status[place] = Status.EXACT

@@ -1,26 +1,37 @@
-"""``ifonly demo``: the main job, on data that scikit-learn carries."""
+"""``ifonly demo``: a bank's model, one applicant whom it refuses, and what would have to change."""
 
-from ifonly.adopt import as_model
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ifonly.answer import Counterfactual
 from ifonly.api import invert
-from ifonly.cli.explain import described
-from ifonly.cli.options import Json, emit
+from ifonly.cli.options import Json
 
 __all__ = ["demo"]
 
 
-def demo(as_json: Json = False) -> None:
+def demo(
+    html: Annotated[Path, typer.Option("--html", help="Where to write the page.")] = Path("ifonly-demo.html"),
+    as_json: Json = False,
+) -> None:
     """See it at work, on an example that needs no files.
 
     [bold]Example[/bold]
 
-    ifonly demo
+    ifonly demo --html page.html
     """
+    import ifonly.credit
     import ifonly.demo
 
     if not as_json:
-        ifonly.demo.main()
+        ifonly.demo.main(str(html))
         return
-    case = ifonly.demo.refused_applicant()
-    model = as_model(case.estimator)
-    cf = ifonly.demo.one(invert(model, case.x, "benign", prob=0.8))
-    emit(described(model, case.x, cf, None))
+    frame = ifonly.credit.applicants()
+    bank = ifonly.credit.pipeline(frame.iloc[:800])
+    others = frame.iloc[800:].drop(columns="decision")
+    applicant = others[bank.predict(others) == "refused"].iloc[0]
+    cf = invert(bank, applicant, "approved", prob=0.6, actions=ifonly.credit.actions())
+    assert isinstance(cf, Counterfactual)
+    typer.echo(cf.to_json())

@@ -27,7 +27,7 @@ from ifonly.frames.arrow import csv, ipc, pa, parquet
 from ifonly.frames.features import names_of
 from ifonly.frames.inverting import Inverter, chunk_rows_of, chunks
 from ifonly.frames.reading import files_of, open_batches
-from ifonly.model import Model
+from ifonly.record import fingerprint
 
 __all__ = ["BadRow", "Written", "write_parts"]
 
@@ -135,7 +135,7 @@ def write_parts(
     size = chunk_rows_of(model) if chunk_rows is None else chunk_rows
     with open_batches(source, needed) as reader:
         inverter = Inverter(model, reader.schema, target, keys, columns, prefix, question)
-        asked = {"model": _digest(model), "input": _input(source), "target": target, "keys": inverter.features.keys}
+        asked = {"model": fingerprint(model), "input": _input(source), "target": target, "keys": inverter.features.keys}
         asked |= {"columns": columns, "prefix": prefix, "chunk_rows": size, "part_chunks": part_chunks, **question}
         work = out.with_name(f"{out.name}.parts") if suffix else out
         manifest = Manifest.begin(work, {name: _plain(value) for name, value in asked.items()}, out, overwrite=overwrite)
@@ -303,15 +303,6 @@ ASSEMBLE: dict[str, Callable[[Path, Any], Any]] = {
 def _input(source: Path) -> list[list[Any]]:
     """The input's files, by name, size and time of change."""
     return [[file.name, file.stat().st_size, file.stat().st_mtime_ns] for file in files_of(source)]
-
-
-def _digest(model: Model) -> str:
-    """SHA-256 of all that makes a model."""
-    scaling = None if model.scaling is None else [model.scaling.shift, model.scaling.scale]
-    encoding: Any = model.encoding
-    columns = None if encoding is None else encoding.to_dict()
-    parts = [model.A, model.b, model.classes.tolist(), model.feature_names, scaling, columns, model.hard]
-    return hashlib.sha256(json.dumps(_plain(parts)).encode()).hexdigest()
 
 
 def _plain(value: Any) -> Any:

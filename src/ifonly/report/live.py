@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ifonly.answer import Counterfactual
 from ifonly.report.numbers import decimals, listed, packed
 from ifonly.report.scene import MOST, MOST_FEATURES, Scene
 from ifonly.status import Status
@@ -25,6 +26,7 @@ Floats = NDArray[np.float64]
 
 PARTS = 1000  # of the slider's probabilities: it moves in tenths of a per cent
 KNOTS = 25  # answers along the curve: close enough for Newton's method to take three or four steps
+HIGHEST = 745.0  # of ln((1 − p)/p) where p or 1 − p has underflowed
 NEARLY_ONE = 1 - 1e-9  # beyond, a probability is asked for only where the answer itself has it
 
 
@@ -35,7 +37,7 @@ def live_data(scene: Scene) -> dict[str, Any]:
     least, most = _ends(scene)
     logits = np.linspace(_logit(least), _logit(min(most, NEARLY_ONE)), KNOTS)
     asked = [scene.at(float(tau)) for tau in 1 / (1 + np.exp(-logits))]
-    knots = sorted([*(knot for knot in asked if knot.status is not Status.UNREACHABLE), cf], key=lambda knot: -knot.lam)
+    knots = sorted([*(knot for knot in asked if knot.status is not Status.UNREACHABLE), cf], key=_level, reverse=True)
     scale = np.ones(model.n_features) if model.scaling is None else model.scaling.scale
     source = scene.source
     deltas = np.array([knot.coordinates[1] - source for knot in (knots[0], cf, knots[-1])])
@@ -55,13 +57,13 @@ def live_data(scene: Scene) -> dict[str, Any]:
         "ends": [least, most],
         "features": [_feature(names[d], float(source[d]), deltas[:, d]) for d in order.tolist()],
         "size": float(sizes.max()) or 1.0,
-        "level": _level(cf.proba, rivals, k),
+        "level": _level(cf),
         "margins": listed(z[rivals] - z[k]),
         "gram": packed(model.rival_gram(k)),
         "slopes": packed(A[:, order] * scale[order]),
         "units": packed(1 / np.abs(scale[order])),
         "knots": {
-            "level": [_level(knot.proba, rivals, k) for knot in knots],
+            "level": [_level(knot) for knot in knots],
             "bound": [0.0 if math.isinf(knot.lam) else float(knot.error_bound) for knot in knots],
             "w": packed([knot.proba[rivals] / knot.lam for knot in knots]),
         },
@@ -89,6 +91,10 @@ def _logit(p: float) -> float:
     return math.log(p) - math.log1p(-p)
 
 
-def _level(proba: Floats, rivals: NDArray[np.intp], k: int) -> float:
-    """ln((1 − p)/p) of the target, without cancellation."""
-    return float(np.log(proba[rivals].sum()) - np.log(proba[k]))
+def _level(cf: Counterfactual) -> float:
+    """ln((1 − p)/p) of what was asked for, or else of what came of it, without cancellation."""
+    if cf.prob is not None:
+        return -_logit(cf.prob)
+    k = cf.model.class_index(cf.target)
+    rest, p = float(np.delete(cf.proba, k).sum()), float(cf.proba[k])
+    return HIGHEST if p == 0.0 else -HIGHEST if rest == 0.0 else math.log(rest) - math.log(p)

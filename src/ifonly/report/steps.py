@@ -134,7 +134,8 @@ def proof(cf: Counterfactual) -> str:
     """The certificate of an answer, in plain words."""
     if cf.status is Status.UNREACHABLE:
         wanted = "This" if cf.prob is None else f"A probability of {percent(cf.prob)}"
-        return f"{wanted} is out of reach: the best is {percent(float(cf.proba[cf.model.class_index(cf.target)]))}{_because(cf)}."
+        best = float(cf.proba[cf.model.class_index(cf.target)])
+        return f"{wanted} is out of reach: the best is {percent(best)}{_because(cf)}."
     if cf.within is None:
         return (
             f"No smaller change exists. Proved to {power(cf.error_bound)}: the exact optimum is no further than that from this "

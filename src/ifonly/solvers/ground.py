@@ -475,6 +475,8 @@ class LimitedProblem:
             left = terms.rest - terms.C @ t
             soft = np.where(np.isfinite(high), high, 0.0)  # of a term μ|C t|: it adds μ|C t| − ν C t, a limit ν(c − C t)
             slack = float((soft * np.abs(left) + np.where(np.isinf(low), np.abs(nu * left), nu * left)).clip(0.0).sum())
+            size = np.abs(terms.C) @ (np.abs(t) + np.abs(self.measure(self.source))) + np.abs(terms.rest)
+            slack += summation_error(2 * len(t)) * float(np.abs(nu[nu != 0]) @ size[nu != 0])
         mu = weight * terms.mu
         a = np.where(t == 0.0, base - mu, base + mu * np.sign(t))
         b = np.where(t == 0.0, base + mu, base + mu * np.sign(t))
@@ -581,8 +583,10 @@ class LimitedProblem:
         return logit - rounding, rounding + 8 * EPS * (abs(logit) + 1)
 
     def excess(self, x: Floats, prob: float) -> float:
-        """By how much ln p_k is above ln prob."""
-        return max(-self.proba(x)[1] - math.log(prob), 0.0)
+        """By how much ln p_k is above ln prob, at most."""
+        p, loss = self.proba(x)
+        rounding = float(p[self.rivals].sum()) * self.rounding(x) + 4 * EPS * (loss - math.log(prob))
+        return max(-loss - math.log(prob), 0.0) + rounding
 
     def items(self, g: Floats, box: Box | None = None, scale: float = 1.0) -> tuple[Any, Floats, Floats]:
         """`Ground.items` for this source."""

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Items", "Pool", "evaluate", "expand", "maximise", "open_pool"]
+__all__ = ["Items", "Pool", "evaluate", "expand", "expand_rows", "maximise", "open_pool"]
 
 Floats = NDArray[np.float64]
 
@@ -304,9 +304,13 @@ def offer(pool: Pool, need: float, items: Items, lo: Any, hi: Any, found: Any, c
     """Make the best of a solution's decisions, and keep it if nothing better is known."""
     if items.step.any() or len(items.first) > 1 or cap < len(found[2]):
         lo, hi, state, allowed = fixed(items, lo, hi, found)
-        _, w, _, found, reached = maximise(need, items, lo, hi, state, allowed, len(found[2]), w)
+        _, own, _, found, reached = maximise(need, items, lo, hi, state, allowed, len(found[2]), w)
         if not reached:
             return
+        if own > 0.0:
+            w = own
+        elif w == 0.0 and pool.numbers[2] > 1.0:  # no interval is left to choose: the multiplier is that of a node before
+            w = pool.numbers[4]
     if found[3] >= need and found[4] < pool.numbers[0]:
         pool.best_t[:] = found[0]
         pool.best_choice[:] = found[1]
@@ -374,3 +378,20 @@ def expand(pool: Pool, need: float, items: Items, cap: int, rel_gap: float, node
                         pool.allowed[c, o] = False
     done = pool.bound.min() >= pool.numbers[0] * (1.0 - rel_gap)
     return pool, bool(done)
+
+
+def expand_rows(need: Any, many: Items, lo: Any, hi: Any, cap: int, gap: float, nodes: int, out: Any) -> None:
+    """`expand` for N rows: t, choice and (cost, w, nodes, bound, done) of each, into the three arrays of ``out``.
+
+    What depends on the source has a leading axis of N in ``many``.
+    """
+    t, choice, numbers = out
+    for n in range(len(need)):
+        per_row = (many.anchor[n], many.at_rest[n], many.og[n], many.oc[n], many.moves[n])
+        items = Items(many.g, many.mu, many.step, *per_row, many.first)
+        pool, done = expand(open_pool(items, lo[n], hi[n]), need[n], items, cap, gap, nodes)
+        t[n] = pool.best_t
+        choice[n] = pool.best_choice
+        numbers[n, :3] = pool.numbers[:3]
+        numbers[n, 3] = min(pool.numbers[0], pool.bound.min(), pool.numbers[3])
+        numbers[n, 4] = 1.0 if done else 0.0

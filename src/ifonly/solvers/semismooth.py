@@ -55,7 +55,7 @@ MAX_STEPS = 80  # of the search for λ
 LONGEST_STEP = math.log(100.0)
 MOST_LAM = 1e12
 LEAST_LAM = 1e-30  # relative to the first guess: what is not reached there is not reached
-CLOSE = 1e-4  # relative: where a bound on p_k is this near to it, p_k itself is near to the largest, by its square
+CLOSE = 1e-5  # relative: where a bound on p_k is this near to it, p_k is taken for the largest there is
 INNER = 100  # steps for the multipliers of linear limits; two or three are usual
 FLAT = 1e-10  # curvature along a combination of rows, relative to that with all features free: below, there is none
 ENDLESS = 1e15  # times the step at which all features are free: a multiplier that has no end
@@ -371,10 +371,13 @@ def _respond(terms: Terms, lam: float, weight: float, u: Floats, nu: Floats) -> 
 
 
 def _newton_rows(C: Floats, free: NDArray[np.bool_], over: Floats) -> Floats:
-    """(C_F C_Fᵀ)⁻¹over for rows of length 1; along what no free feature curves, as if all features were free."""
+    """(C_F C_Fᵀ)⁻¹over for rows of length 1; or, where ``over`` has a part that no free feature curves, that part alone."""
     rows = C * free
     curve, axes = np.linalg.eigh(rows @ rows.T)
-    return axes @ (over @ axes / np.where(curve > FLAT, curve, 1.0))
+    along, flat = over @ axes, curve <= FLAT
+    if np.abs(along[flat]).max(initial=0.0) > FLAT * np.abs(along).max():
+        return axes @ np.where(flat, along, 0.0)
+    return axes @ np.where(flat, 0.0, along / np.where(flat, 1.0, curve))
 
 
 def nearest(terms: Terms) -> tuple[Floats, Floats]:

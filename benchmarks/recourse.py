@@ -1,0 +1,460 @@
+"""Recourse on real credit tables: people whom a classifier refuses, what they may change, and the least change that helps.
+
+For each data set in ../shared/data: a scikit-learn pipeline (StandardScaler, LogisticRegression on numbers and one-hot
+columns) trained here, sensible actions, and the first 500 people it refuses. Printed: how many can be helped (the others are
+proved to be out of reach), how far they have to go, and how long it takes, one by one and as a batch. With ``--peers`` the same
+for DiCE and ceml on a handful of them, each run by a Python that has it (`peers_recourse.py`).
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import report
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from timing import Contender, blas_threads, machine, medians
+
+import ifonly
+
+HERE = Path(__file__).resolve().parent
+DATA = HERE.parents[1] / "shared" / "data"
+PAGE = HERE.parent / "docs" / "recourse-benchmark.md"
+PEOPLE, FEW, PATIENCE = 500, 10, 20  # people; for the peers; and seconds that these get for one
+MANY = 100_000
+YES = "yes"
+
+
+@dataclass
+class Case:
+    """A table of numbers and categories, who was refused, and what may change."""
+
+    name: str
+    raw: pd.DataFrame
+    good: np.ndarray
+    frozen: list[str]
+    increase: list[str] = field(default_factory=list)
+    decrease: list[str] = field(default_factory=list)
+    integer: list[str] = field(default_factory=list)
+    step: dict[str, float] = field(default_factory=dict)
+    bounds: dict[str, tuple[float | None, float | None]] = field(default_factory=dict)
+    balanced: bool = False
+    note: str = ""
+
+    @cached_property
+    def categories(self) -> list[str]:
+        return [name for name in self.raw if self.raw[name].dtype.kind not in "if"]
+
+    @cached_property
+    def table(self) -> pd.DataFrame:
+        return pd.get_dummies(self.raw, columns=self.categories, dtype=float).astype(float)
+
+    def columns_of(self, name: str) -> list[str]:
+        return [c for c in self.table if c.startswith(f"{name}_")] if name in self.categories else [name]
+
+    @cached_property
+    def estimator(self) -> Any:
+        logistic = LogisticRegression(max_iter=2000, class_weight="balanced" if self.balanced else None)
+        return make_pipeline(StandardScaler(), logistic).fit(self.table, np.where(self.good, YES, "no"))
+
+    @cached_property
+    def actions(self) -> ifonly.Actions:
+        return ifonly.Actions(
+            frozen=[c for name in self.frozen for c in self.columns_of(name)],
+            increase=self.increase,
+            decrease=self.decrease,
+            integer=self.integer,
+            step=self.step,
+            bounds=self.bounds,
+            one_of=[self.columns_of(name) for name in self.categories],
+        )
+
+    @cached_property
+    def refused(self) -> pd.DataFrame:
+        return self.table[self.estimator.predict(self.table) != YES].iloc[:PEOPLE]
+
+
+def german() -> Case:
+    raw = pd.read_csv(DATA / "german" / "german_credit.csv")
+    good = raw.pop("Class").to_numpy() == 1
+    return Case(
+        "German credit",
+        raw,
+        good,
+        frozen=["Sex", "ForeignWorker", "NumDependents", "Purpose", "CreditHistory"],
+        increase=["Age", "ResidenceSince"],
+        integer=["Duration", "InstallmentRate", "Age", "ResidenceSince", "CreditsAtBank"],
+        step={"CreditAmount": 50},
+        bounds={
+            "Duration": (4, 72),
+            "CreditAmount": (250, 20_000),
+            "InstallmentRate": (1, 4),
+            "Age": (18, 80),
+            "ResidenceSince": (1, 4),
+            "CreditsAtBank": (1, 4),
+        },
+    )
+
+
+def adult() -> Case:
+    kept = ["age", "workclass", "education_num", "marital_status", "occupation", "relationship", "race", "sex"]
+    kept += ["capital_gain", "capital_loss", "hours_per_week", "native_country"]
+    names = [*kept[:2], "fnlwgt", "education", *kept[2:], "income"]
+    raw = pd.read_csv(DATA / "adult" / "adult.data", names=names, skipinitialspace=True)
+    good = raw["income"].to_numpy() == ">50K"
+    raw = raw[kept].copy()
+    raw["native_country"] = np.where(raw["native_country"] == "United-States", "US", "other")
+    return Case(
+        "Adult",
+        raw,
+        good,
+        frozen=["race", "sex", "native_country", "marital_status", "relationship"],
+        increase=["age", "education_num"],
+        integer=["age", "education_num", "hours_per_week"],
+        step={"capital_gain": 50, "capital_loss": 50},
+        bounds={
+            "age": (17, 90),
+            "education_num": (1, 16),
+            "hours_per_week": (1, 80),
+            "capital_gain": (0, 20_000),
+            "capital_loss": (0, 5_000),
+        },
+        note="income above 50K is the decision",
+    )
+
+
+def heloc() -> Case:
+    raw = pd.read_csv(DATA / "heloc" / "heloc_dataset_v1.csv.gz")
+    raw = raw[(raw.drop(columns="RiskPerformance") != -9).any(axis=1)]
+    good = raw.pop("RiskPerformance").to_numpy() == "Good"
+    raw = raw.astype(float)
+    raw = raw.where(raw >= 0)
+    raw = raw.fillna(raw.median()).round()
+    percent = [c for c in raw if c.startswith(("Percent", "NetFraction"))]
+    return Case(
+        "HELOC",
+        raw,
+        good,
+        frozen=["ExternalRiskEstimate", "MaxDelqEver", "NumTrades90Ever2DerogPubRec", "NumTrades60Ever2DerogPubRec"],
+        increase=["MSinceOldestTradeOpen", "AverageMInFile", "NumTotalTrades", "NumSatisfactoryTrades"],
+        integer=list(raw),
+        bounds={c: (0, 100 if c in percent else float(raw[c].max())) for c in raw},
+        note="special codes replaced by medians",
+    )
+
+
+def gmsc() -> Case:
+    raw = pd.read_csv(DATA / "gmsc" / "cs-training.csv.zip", index_col=0)
+    good = raw.pop("SeriousDlqin2yrs").to_numpy() == 0
+    raw = raw.fillna(raw.median()).astype(float)
+    for name in ("RevolvingUtilizationOfUnsecuredLines", "DebtRatio", "MonthlyIncome"):
+        raw[name] = raw[name].clip(upper=raw[name].quantile(0.99))
+    late = [c for c in raw if c.startswith("NumberOfTime")]
+    counts = ["NumberOfOpenCreditLinesAndLoans", "NumberRealEstateLoansOrLines"]
+    return Case(
+        "Give Me Some Credit",
+        raw,
+        good,
+        frozen=["NumberOfDependents"],
+        increase=["age", "MonthlyIncome"],
+        decrease=late,
+        integer=["age", *late, *counts],
+        step={"MonthlyIncome": 50},
+        bounds={
+            "age": (18, 109),
+            "MonthlyIncome": (0, 30_000),
+            "DebtRatio": (0, None),
+            "RevolvingUtilizationOfUnsecuredLines": (0, None),
+            **dict.fromkeys(late, (0, 98)),
+            **dict.fromkeys(counts, (0, 60)),
+        },
+        balanced=True,
+        note="missing values are medians, three columns cut at their 99th percentile, classes balanced",
+    )
+
+
+def compas() -> Case:
+    raw = pd.read_csv(DATA / "compas" / "compas-scores-two-years.csv.gz")
+    good = raw["two_year_recid"].to_numpy() == 0
+    juvenile = ["juv_fel_count", "juv_misd_count", "juv_other_count"]
+    raw = raw[["age", "priors_count", *juvenile, "c_charge_degree", "sex", "race"]]
+    return Case(
+        "COMPAS",
+        raw,
+        good,
+        frozen=["sex", "race", "age"],
+        decrease=["priors_count", *juvenile],
+        integer=["priors_count", *juvenile],
+        bounds=dict.fromkeys(("priors_count", *juvenile), (0, None)),
+        note="age is frozen, and records may only be expunged",
+    )
+
+
+CASES = {"german": german, "adult": adult, "heloc": heloc, "gmsc": gmsc, "compas": compas}
+
+
+def measure(case: Case) -> dict[str, Any]:
+    """Everything about one data set."""
+    say(case.name)
+    estimator, refused, actions = case.estimator, case.refused, case.actions
+    rows = refused.to_numpy()
+    ifonly.invert(estimator, rows[0], YES, actions=actions)  # loads the compiled search
+    seconds, one_by_one = [], []
+    for row in rows:
+        start = time.perf_counter()
+        one_by_one.append(ifonly.invert(estimator, row, YES, actions=actions))
+        seconds.append(time.perf_counter() - start)
+    batch = ifonly.invert(estimator, refused, YES, actions=actions)
+    us = medians({"batch": Contender(lambda: ifonly.invert(estimator, refused, YES, actions=actions), len(rows))})
+    reached = batch.status == ifonly.Status.EXACT
+    unreachable = batch.status == ifonly.Status.UNREACHABLE
+    valid = estimator.predict(batch.to_frame()[reached]) == YES
+    nodes = np.array([cf.within.n_nodes for cf in one_by_one])
+    same = np.array([cf.cost for cf in one_by_one])
+    batch.verify()
+    return {
+        "case": case.name,
+        "note": case.note,
+        "table": list(case.table.shape),
+        "accuracy": float(estimator.score(case.table, np.where(case.good, YES, "no"))),
+        "people": len(rows),
+        "reached": int(reached.sum()),
+        "unreachable": int(unreachable.sum()),
+        "proved": int(sum(cf.within.best_bound < 0.5 for cf in batch if cf.status == ifonly.Status.UNREACHABLE)),
+        "valid": float(valid.mean()) if reached.any() else None,
+        "distance": float(batch.distance[reached].mean()),
+        "changes": float(batch.n_changes[reached].mean()),
+        "gap": float(batch.gap[reached].max()),
+        "batch against one by one": float(np.abs(batch.cost - same)[reached].max()),
+        "ms": float(1e3 * np.median(seconds)),
+        "p95 ms": float(1e3 * np.quantile(seconds, 0.95)),
+        "batch us": us["batch"],
+        "nodes": float(nodes.mean()),
+        "most nodes": int(nodes.max()),
+    }
+
+
+def many(case: Case) -> dict[str, Any]:
+    """A whole table, everybody to the other side."""
+    say(f"{case.name}, {MANY} rows")
+    X = case.table.to_numpy()[:MANY]
+    start = time.perf_counter()
+    cfs = ifonly.invert(case.estimator, X, "opposite", actions=case.actions)
+    seconds = time.perf_counter() - start
+    reached = cfs.status == ifonly.Status.EXACT
+    made = pd.DataFrame(cfs.x[reached], columns=case.table.columns)
+    return {
+        "case": case.name,
+        "rows": len(X),
+        "seconds": seconds,
+        "reached": int(reached.sum()),
+        "unreachable": int((cfs.status == ifonly.Status.UNREACHABLE).sum()),
+        "other": int((cfs.status != ifonly.Status.UNREACHABLE).sum() - reached.sum()),
+        "valid": float((case.estimator.predict(made) == cfs.target[reached]).mean()),
+    }
+
+
+def peers(case: Case, pythons: list[str]) -> list[dict[str, Any]]:
+    """What DiCE and ceml say to the first few people."""
+    model = ifonly.as_model(case.estimator)
+    limits = case.actions.resolve(model)
+    people = case.refused.iloc[:FEW]
+    ours = ifonly.invert(model, people, YES, actions=case.actions)
+    found = []
+    for python in pythons:
+        for peer in ("DiCE random", "DiCE genetic", "ceml"):
+            module = "ceml" if peer == "ceml" else "dice_ml"
+            if subprocess.run([python, "-c", f"import {module}"], capture_output=True, check=False).returncode:
+                continue
+            say(f"{case.name}, {peer}")
+            done = subprocess.run(
+                [python, str(HERE / "peers_recourse.py")],
+                input=json.dumps(task(case, model, people, peer)),
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            if done.returncode:
+                found.append({"case": case.name, "peer": peer, "error": done.stderr.strip().splitlines()[-1][:200]})
+                continue
+            found.append({"case": case.name, "peer": peer} | judged(case, model, limits, people, ours, json.loads(done.stdout)))
+    return found
+
+
+def task(case: Case, model: ifonly.Model, people: pd.DataFrame, peer: str) -> dict[str, Any]:
+    """For `peers_recourse.py`: the classifier, the table, the people and what may change."""
+    scaler, logistic = case.estimator[0], case.estimator[-1]
+    sign = 1.0 if logistic.classes_[1] == YES else -1.0
+    weights = sign * logistic.coef_[0]
+    raw_weights = weights / scaler.scale_
+    per_column = dict(zip(case.table, raw_weights.tolist(), strict=True))
+    frozen = set(case.frozen)
+    rows = case.raw.loc[people.index]
+    ranges = []
+    for _, row in rows.iterrows():
+        own = {}
+        for name in case.raw:
+            if name in frozen or name in case.categories:
+                continue
+            low, high = case.bounds.get(name, (None, None))
+            low = case.raw[name].min() if low is None else low
+            high = case.raw[name].max() if high is None else high
+            low = max(low, row[name]) if name in case.increase else low
+            high = min(high, row[name]) if name in case.decrease else high
+            own[name] = [float(low), float(high)]
+        ranges.append(own)
+    sample = pd.concat([case.raw.sample(min(2000, len(case.raw)), random_state=0), rows])
+    free = [i for i, c in enumerate(case.table) if not any(c in case.columns_of(name) for name in frozen)]
+    return {
+        "peer": peer,
+        "seconds": PATIENCE,
+        "numbers": {name: per_column[name] for name in case.raw if name not in case.categories},
+        "categories": {n: {c[len(n) + 1 :]: per_column[c] for c in case.columns_of(n)} for n in case.categories},
+        "offset": float(sign * logistic.intercept_[0] - raw_weights @ scaler.mean_),
+        "rows": json.loads(sample.to_json(orient="records")),
+        "people": json.loads(rows.to_json(orient="records")),
+        "vary": [name for name in case.raw if name not in frozen],
+        "ranges": ranges,
+        "weights": weights.tolist(),
+        "bias": float(sign * logistic.intercept_[0]),
+        "scaled": scaler.transform(people).tolist(),
+        "free": free,
+    }
+
+
+def judged(case: Case, model: Any, limits: Any, people: pd.DataFrame, ours: Any, said: dict[str, Any]) -> dict[str, Any]:
+    """A peer's answers under the user's own classifier and limits."""
+    scaler = case.estimator[0]
+    valid, kept, distance, best, changes = [], [], [], [], []
+    for i, answer in enumerate(said["answers"]):
+        if answer is None:
+            continue
+        source = people.iloc[i].to_numpy()
+        if isinstance(answer, list):
+            x = scaler.inverse_transform([answer])[0]
+        else:
+            frame = pd.DataFrame(0.0, index=[0], columns=case.table.columns)
+            for name, value in answer.items():
+                column = f"{name}_{value}" if name in case.categories else name
+                frame[column] = 1.0 if name in case.categories else value
+            x = frame[case.table.columns].to_numpy()[0]
+        moved = np.abs(x - source) > 1e-9 * (1 + np.abs(source))
+        changes.append(sum(bool(moved[[case.table.columns.get_loc(c) for c in case.columns_of(n)]].any()) for n in case.raw))
+        valid.append(case.estimator.predict(pd.DataFrame([x], columns=case.table.columns))[0] == YES)
+        kept.append(limits.broken(source, np.where(moved, x, source)) is None)
+        distance.append(float(np.linalg.norm((x - source) / scaler.scale_)))
+        best.append(float(ours.distance[i]) if ours.status[i] == ifonly.Status.EXACT else np.nan)
+    errors = [error for error in said["errors"] if error]
+    return {
+        "people": len(people),
+        "answered": len(valid),
+        "valid": int(np.sum(valid)),
+        "kept": int(np.sum(kept)),
+        "both": int(np.sum(np.array(valid, bool) & np.array(kept, bool))),
+        "distance": float(np.mean(distance)) if distance else None,
+        "ours": float(np.nanmean(best)) if distance and np.isfinite(best).any() else None,
+        "changes": float(np.mean(changes)) if changes else None,
+        "ms": float(1e3 * np.median(said["seconds"])),
+        "errors": sorted(set(errors))[:2],
+    }
+
+
+def markdown(result: dict[str, Any]) -> str:
+    about = result["machine"]
+    versions = ", ".join(f"{name} {number}" for name, number in about["versions"].items())
+    head = [
+        "data", "rows × columns", "refused", "reached", "out of reach (proved)", "valid", "distance", "changes",
+        "ms per person (p95)", "µs per row, batch", "nodes (most)",
+    ]  # fmt: skip
+    body = [
+        [
+            r["case"],
+            f"{r['table'][0]} × {r['table'][1]}",
+            str(r["people"]),
+            str(r["reached"]),
+            f"{r['unreachable']} ({r['proved']})",
+            f"{r['valid']:.0%}",
+            f"{r['distance']:.3g}",
+            f"{r['changes']:.2f}",
+            f"{r['ms']:.2f} ({r['p95 ms']:.2f})",
+            f"{r['batch us']:.0f}",
+            f"{r['nodes']:.1f} ({r['most nodes']})",
+        ]
+        for r in result["cases"]
+    ]
+    parts = [
+        f"{about['cpu']}, {about['cores']} cores, one thread for BLAS; {about['system']}; {versions}; "
+        f"load before {about['load before']}; {about['date']}.",
+        report.table(head, body),
+        f"Largest cost − least cost that is left open: {max(r['gap'] for r in result['cases']):.1e}. Largest difference of "
+        f"cost between the batch and one by one: {max(r['batch against one by one'] for r in result['cases']):.1e}.",
+    ]
+    if result.get("many"):
+        r = result["many"]
+        parts.append(
+            f"**A whole table**: {r['rows']} rows of {r['case']}, everybody to the other side: {r['seconds']:.1f} s "
+            f"({1e6 * r['seconds'] / r['rows']:.0f} µs per row); {r['reached']} reached, {r['unreachable']} out of reach, "
+            f"{r['other']} neither; valid {r['valid']:.0%}."
+        )
+    if result.get("peers"):
+        head = ["data", "peer", "people", "answered", "valid", "limits kept", "both", "distance (ifonly's)", "changes", "ms"]
+        body, said = [], []
+        for r in result["peers"]:
+            if "error" in r:
+                body.append([r["case"], r["peer"], "", r["error"], "", "", "", "", "", ""])
+                continue
+            counts = [str(r[name]) for name in ("people", "answered", "valid", "kept", "both")]
+            numbers = (
+                ["", ""]
+                if r["distance"] is None
+                else [f"{r['distance']:.3g} ({r['ours'] or np.nan:.3g})", f"{r['changes']:.1f}"]
+            )
+            body.append([r["case"], r["peer"], *counts, *numbers, f"{r['ms']:.0f}"])
+            said += [f"{r['case']}, {r['peer']}: {error}" for error in r["errors"]]
+        parts += ["**Peers** on the first few of the same people", report.table(head, body)]
+        if said:
+            parts.append("Where they gave no answer:\n\n" + "\n".join(f"- {line}" for line in said))
+    return "\n\n".join(parts)
+
+
+def say(what: str) -> None:
+    print(what, file=sys.stderr, flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--name", default="recourse", help="of the result: benchmarks/results/NAME.json")
+    parser.add_argument("--only", nargs="*", choices=CASES, default=list(CASES))
+    parser.add_argument("--peers", nargs="*", default=[], metavar="PYTHON", help="interpreters that have dice-ml or ceml")
+    parser.add_argument("--load", action="store_true", help="do not measure: print the result of that name again")
+    parser.add_argument("--docs", action="store_true", help="put the tables into docs/recourse-benchmark.md")
+    options = parser.parse_args()
+    file = HERE / "results" / f"{options.name}.json"
+    if options.load:
+        result = json.loads(file.read_text())
+    else:
+        with blas_threads(1):
+            cases = [CASES[name]() for name in options.only]
+            result = {"machine": machine(commit=False), "cases": [measure(case) for case in cases]}
+            whole = [case for case in cases if case.name == "Give Me Some Credit"]
+            result["many"] = many(whole[0]) if whole else None
+            result["peers"] = [row for case in cases for row in peers(case, options.peers)]
+        file.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n")
+        say(f"saved as benchmarks/results/{file.name}")
+    text = markdown(result)
+    print(report.aligned(text))
+    if options.docs:
+        report.write_into(PAGE, text)
+
+
+if __name__ == "__main__":
+    main()
