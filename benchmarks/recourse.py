@@ -109,7 +109,7 @@ def adult() -> Case:
     kept = ["age", "workclass", "education_num", "marital_status", "occupation", "relationship", "race", "sex"]
     kept += ["capital_gain", "capital_loss", "hours_per_week", "native_country"]
     names = [*kept[:2], "fnlwgt", "education", *kept[2:], "income"]
-    raw = pd.read_csv(DATA / "adult" / "adult.data", names=names, skipinitialspace=True)
+    raw = pd.read_csv(DATA / "adult" / "adult.data.gz", names=names, skipinitialspace=True)
     good = raw["income"].to_numpy() == ">50K"
     raw = raw[kept].copy()
     raw["native_country"] = np.where(raw["native_country"] == "United-States", "US", "other")

@@ -1,4 +1,4 @@
-"""Makes the pictures of docs/gallery.md from the code on that page: ``python docs/gallery.py``. Needs scikit-learn, matplotlib."""
+"""Makes the pictures of docs/gallery.md from the code on that page: ``python docs/gallery.py``."""
 
 import re
 from pathlib import Path

@@ -23,9 +23,9 @@ SCALED = Model(A, np.zeros(3), scaling=Scaling(RNG.normal(size=5) * 10, RNG.unif
 HARD = Model(A, THREE.b, ["p", "q", "r"], hard=True)
 X = RNG.normal(size=5) * 2
 FAR = THREE.label(int(THREE.predict_proba(X).argmin()))
-BOUNDS = {"a": (-1.0, 1.0), "b": (None, 0.5)}
+BOUNDS = {"a": (-1.0, 0.1), "b": (None, 0.5)}
 RULES = [({"a": 1.0, "b": 2.0}, "<=", 0.4), ({"d": 1.0, "e": -1.0}, "==", float(X[3] - X[4]))]
-TIGHT = Actions(bounds={name: (-1.2, 1.2) for name in "abd"}, frozen=["c", "e"])
+TIGHT = Actions(bounds=dict.fromkeys("abd", (-1.2, 1.2)), frozen=["c", "e"])
 
 ANSWERS = {
     "prob": (THREE, lambda: invert(THREE, X, FAR, prob=0.9)),
@@ -46,7 +46,7 @@ ANSWERS = {
     "margin": (HARD, lambda: invert(HARD, X, FAR, margin=0.5)),
     "margin, limits": (HARD, lambda: invert(HARD, X, FAR, margin=0.1, actions=Actions(integer=[0]))),
     "there already": (THREE, lambda: invert(THREE, X, THREE.predict(X), prob=0.1)),
-    "in a table": (THREE, lambda: invert(THREE, [X, -X], FAR, prob=0.9)[1]),
+    "in a table": (THREE, lambda: invert(THREE, [-X, X], FAR, prob=0.9)[1]),
     "one of several": (TWO, lambda: invert(TWO, X, "other", prob=0.75, n=3)[2]),
     "on a path": (THREE, lambda: ifonly.path(THREE, X, "q")[40]),
     "tolerant": (THREE, lambda: invert(THREE, X, FAR, lam=0.01, tol=1e-3)),
@@ -215,7 +215,8 @@ def test_whatever_is_changed_and_signed_again_is_found(case):
     still = {d for d, (a, b) in enumerate(zip(record["source"], record["x"], strict=True)) if a == b}
     idle = {("cost", name, d) for name in ("per_unit", "l1") for d in still}  # and so is a price that nobody pays
     searched = {("result", "lam"), ("result", "objective")} if case in SEARCHED else set()
-    assert [at for at in missed if at[0] != "limits" and at not in idle | searched] == []
+    claimed = [at for at in missed if at[0] != "limits" and at not in idle | searched]
+    assert [at for at in claimed if at[:2] != ("certificate", "multipliers")] == []  # witnesses: whichever prove it will do
 
 
 SMALL = 1e-6
@@ -281,7 +282,7 @@ def test_a_limit_that_is_broken_is_named():
 
 def test_a_limit_that_binds_cannot_be_taken_away():
     cf = invert(THREE, X, FAR, prob=0.8, actions=Actions(bounds=BOUNDS))
-    assert (cf.x[0] in BOUNDS["a"]) or cf.x[1] == BOUNDS["b"][1]
+    assert cf.x[0] == BOUNDS["a"][1]
     record = to_dict(cf)
     record["limits"]["bounds"] = {}
     with pytest.raises(CertificateError, match="‖∂E"):
@@ -363,5 +364,5 @@ def test_json_is_strict_and_readable():
         data = json.loads(make().to_json(), parse_constant=refuse)
         assert data["model"]["n_classes"] == model.n_classes
     data = to_dict(ANSWERS["limits, prob"][1]())
-    assert data["limits"]["bounds"] == {"a": [-1.0, 1.0], "b": [None, 0.5]}
+    assert data["limits"]["bounds"] == {"a": [-1.0, 0.1], "b": [None, 0.5]}
     assert data["limits"]["linear"][0] == [{"a": 1.0, "b": 2.0}, "<=", 0.4]

@@ -2,7 +2,7 @@
 
 import operator
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -64,6 +64,15 @@ class Actions:
     step: Mapping[Any, float] | None = None
     one_of: Any = ()
     linear: Sequence[tuple[Mapping[Any, float], str, float]] = ()
+
+    def with_flags(self, model: Model, names: Sequence[str]) -> "Actions":
+        """The same, and these columns are 0 or 1."""
+        own = [self.integer] if isinstance(self.integer, (str, int)) else list(self.integer or ())
+        bounds = self.bounds
+        if bounds is not None and not isinstance(bounds, Mapping):  # one pair for all numbers
+            bounds = {c.name: bounds for c in getattr(model.encoding, "columns", ()) if c.kind == "number"}
+        flags = {name: (0, 1) for name in names}
+        return replace(self, integer=True if self.integer is True else own + list(names), bounds={**flags, **(bounds or {})})
 
     def resolve(self, model: Model) -> "Limits":
         """These limits by feature number, checked against the model."""
@@ -225,6 +234,14 @@ class Limits:
     def placed(self, X: Floats, source: Floats, lo: Floats, hi: Floats) -> Floats:
         """Answers with every grid feature on its grid and everything in its bounds, exactly."""
         return np.minimum(np.maximum(self.snapped(X, source), lo), hi) + 0.0  # no −0.0
+
+    def rule(self, i: int) -> str:
+        """A linear limit in words."""
+        row, rest = self.C[i], self.rest[i]
+        turn = -1.0 if row[row != 0][0] < 0 else 1.0  # as it was given, more likely than not: the first coefficient positive
+        terms = [f"{'−' if turn * row[d] < 0 else '+'} {abs(row[d]):g}·{self.model.feature_label(d)}" for d in np.flatnonzero(row)]
+        sense = "=" if self.equal[i] else "≤" if turn > 0 else "≥"
+        return f"{' '.join(terms).removeprefix('+ ').replace(' 1·', ' ').removeprefix('1·')} {sense} {turn * rest + 0.0:g}"
 
     def broken(self, source: Floats, x: Floats) -> str | None:
         """The first limit that x breaks, in words; exact comparisons."""

@@ -200,12 +200,19 @@ class Counterfactual:
         """How the solve ended, in words."""
         if self.status is Status.UNREACHABLE:
             best = f"p = {self.prob} is out of reach for {self.target!r}: the best is p = {self._p_target:.6g}"
+            if self.within is not None and self.within.ground.margin is not None:
+                best = self._behind(self.within.ground.margin)
             blocking = self.blocking
             if not blocking:
-                return f"{best}; lower prob"
+                return f"{best}; lower {'prob' if self.prob is not None else 'margin'}"
             first = f"; what helps most: another limit than “{blocking[0]}”" if len(blocking) > 1 else ""
             return f"{best} while {' and '.join(blocking[:3])}{first}"
         return self.status.message
+
+    def _behind(self, margin: float) -> str:
+        z, k = self.model.scores(self._x), self.model.class_index(self.target)
+        lead = float(z[k] - np.delete(z, k).max())
+        return f"a lead of {margin:g} over every other class is out of reach for {self.target!r}: the best that was found is {lead:.6g}"
 
     @property
     def _p_target(self) -> float:

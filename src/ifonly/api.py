@@ -10,6 +10,7 @@ from ifonly.actions import Actions
 from ifonly.adopt import as_model
 from ifonly.answer import Counterfactual, Counterfactuals, Path
 from ifonly.cost import Cost
+from ifonly.encoding import Encoding
 from ifonly.errors import InputError
 from ifonly.kernels import Kernel, Rows, choose_kernel, loaded_kernel, solve_row, solve_rows
 from ifonly.model import Model
@@ -146,6 +147,9 @@ def invert(
         raise InputError("start goes with lam; with prob the search finds its own starts")
     _check_stopping(tol, max_iter)
     bound = model.encoding is not None and not model.encoding.plain  # its own columns have limits: categories, ranges
+    flags = model.encoding.flags(x) if isinstance(model.encoding, Encoding) else []
+    if flags:
+        actions = (actions if actions is not None else Actions()).with_flags(model, flags)
     if bound or any(v is not None for v in (cost, actions, max_changes, n, margin)):
         if isinstance(cost, Cost) and cost.plain and not bound and all(v is None for v in (actions, max_changes, n, margin)):
             model = measured(model, cost)

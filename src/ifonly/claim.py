@@ -72,7 +72,7 @@ class Within:
 
     def blocking(self, source: Floats, k: int, x: Floats) -> tuple[str, ...]:
         """The limits that hold x back from class index ``k``, the worst first."""
-        return LimitedProblem(self.ground, source, k).blocking(x)
+        return LimitedProblem(self.ground, source, k).blocking(x, self.nu)
 
 
 @dataclass(frozen=True, eq=False)

@@ -330,6 +330,13 @@ class Encoding:
                 step[column.coordinates] = 1.0
         return lo, hi, step
 
+    def flags(self, X: Any) -> list[str]:
+        """The columns that the classifier takes as numbers but are of yes and no, by their type: 0 and 1, and nothing between."""
+        if is_row(X):
+            return []
+        table = Table.of(X, self.names)
+        return [column.name for column in self.columns if column.kind == "number" and table.is_flag(column.place)]
+
     def read(self, X: Any, *, strict: bool = True) -> Floats:
         """Coordinates (N, D) of a table; values that a column cannot have raise, or are NaN if not ``strict``."""
         table = Table.of(X, self.names)

@@ -33,8 +33,8 @@ The format, version 1, is one object:
 
 Numbers are decimal and give back every bit; "inf" and "nan" stand for what JSON has no number for. The digest finds accidents.
 What was changed on purpose, digest and all, is found by recomputing, except where nothing is claimed about the optimum: which
-version wrote it, how many iterations and nodes it took, the λ of a search, which of the statuses EXACT, CONVERGED and MAX_ITER a
-certificate that holds goes by, and limits and costs that are in nobody's way.
+version wrote it, how many iterations and nodes it took, the λ of a search, which of the statuses EXACT, CONVERGED and MAX_ITER
+a certificate that holds goes by, and limits and costs that are in nobody's way.
 """
 
 import hashlib
@@ -308,6 +308,8 @@ def _check_own_columns(found: Limits, own: Limits) -> None:
 def _cost_from(data: Any, model: Model) -> Cost:
     l1 = 0.0 if data["l1"] == 0 else _vector(data["l1"], "l1", model.n_features)
     if data["matrix"] is not None:
+        if data["per_unit"] is not None:
+            raise InputError("the record is damaged: its cost has a matrix, and per_unit besides")
         return Cost(l1=l1, matrix=np.array(data["matrix"], dtype=np.float64))
     return Cost(scale=_vector(data["per_unit"], "per_unit", model.n_features), l1=l1)
 

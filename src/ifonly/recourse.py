@@ -66,8 +66,8 @@ def ground_for(
         raise InputError(f"cost must be a Cost; got {type(cost).__name__}")
     if actions is not None and not isinstance(actions, Actions):
         raise InputError(f"actions must be Actions; got {type(actions).__name__}")
-    if margin is not None and not 0 <= float(margin) < np.inf:
-        raise InputError(f"margin must be a number ≥ 0; got {margin}")
+    if margin is not None and not (isinstance(margin, (int, float, np.number)) and 0 <= float(margin) < np.inf):
+        raise InputError(f"margin must be a number ≥ 0; got {margin!r}")
     ground = Ground(model, cost, actions, max_changes, margin=None if margin is None else float(margin))
     if model.n_classes == 2 and ground.separable and (fast or (fast is None and ground.discrete)):
         try:
@@ -170,13 +170,15 @@ def _solve_chunk(
     with np.errstate(invalid="ignore", over="ignore"):
         left = np.asarray(np.isfinite(model.scores(X)).all(axis=1) & np.isfinite(X).all(axis=1))
     targets = wish.targets.copy()
-    if model.n_classes == 2 and wish.prob is not None and ground.separable and len(X) > 1 and not ground.limits.uneven:
+    reaches = wish.prob is not None or ground.margin is not None
+    if model.n_classes == 2 and reaches and ground.separable and len(X) > 1 and not ground.limits.uneven:
         near = (targets == NEAREST) & left
         targets[near] = 1 - model.scores(X[near]).argmax(axis=1)
         for k in (0, 1):
             here = np.flatnonzero(left & (targets == k))
             if len(here):
-                done = _reach_rows(ground, X[here], k, wish.prob[here], place[here], rows, made, within, budget, threads)
+                prob = None if wish.prob is None else wish.prob[here]
+                done = _reach_rows(ground, X[here], k, prob, place[here], rows, made, within, budget, threads)
                 left[here[done]] = False
     for i in np.flatnonzero(left):
         lam, prob = (None if v is None else float(v[i]) for v in (wish.lam, wish.prob))
@@ -196,7 +198,7 @@ def _reach_rows(
     ground: Ground,
     X: Floats,
     k: int,
-    prob: Floats,
+    prob: Floats | None,
     place: NDArray[np.intp],
     rows: Rows,
     made: np.ndarray,
@@ -205,6 +207,8 @@ def _reach_rows(
     threads: int | None,
 ) -> NDArray[np.bool_]:
     """Two classes, limits on features one by one: all rows in the compiled kernel; which of them are done.
+
+    Without ``prob`` it is the ground's margin that has to be reached.
 
     Left to `LimitedProblem`: rows that only have to be moved into their limits, or cannot reach the probability.
     """
@@ -218,7 +222,7 @@ def _reach_rows(
     done[list(wrong)] = True  # INVALID
     z = model.scores(X)
     margins = z[:, 1 - k] - z[:, k]
-    logit = needed_logit(prob, model)
+    logit = needed_logit(prob, model) if prob is not None else np.full(len(X), -(ground.margin or 0.0))
     short = margins > logit - ground.rounding(X, X, np.abs(margins))
     stay = np.flatnonzero(~done & ~short & ~ground.limits.must_move(X, lo, hi).any(axis=1))
     _stay(ground, margins[stay], k, place[stay], rows, within)
@@ -252,7 +256,7 @@ def _reach_rows(
             X[found],
             x[found],
             k,
-            prob[found],
+            None if prob is None else prob[found],
             w[there],
             nodes[there],
             bound[there],
@@ -272,7 +276,8 @@ def _stay(ground: Ground, margins: Floats, k: int, place: NDArray[np.intp], rows
     loss = np.logaddexp(0.0, margins)
     rows.target[place] = k
     rows.proba[place, k], rows.proba[place, 1 - k] = np.exp(-loss), np.exp(-np.logaddexp(0.0, -margins))
-    rows.lam[place], rows.distance[place], rows.objective[place], rows.grad_norm[place] = np.inf, 0.0, loss, 0.0
+    objective = loss if ground.margin is None else 0.0
+    rows.lam[place], rows.distance[place], rows.objective[place], rows.grad_norm[place] = np.inf, 0.0, objective, 0.0
     rows.status[place] = Status.EXACT
     nothing = Within(ground, 0.0, 0.0, 0.0, 0, np.zeros(0), 1.0)
     for n in place.tolist():
@@ -284,7 +289,7 @@ def _fill(
     X: Floats,
     x: Floats,
     k: int,
-    prob: Floats,
+    prob: Floats | None,
     w: Floats,
     nodes: Floats,
     bound: Floats,
@@ -302,10 +307,12 @@ def _fill(
     t = (x - X) * c
     square, sparse = np.vecdot(t, t), np.abs(t) @ mu
     cost = 0.5 * square + sparse
-    lam = others / w
+    # λ∇cost = (1 − p_k)·g at the answer; with a margin it is a rule like any other, with w for its multiplier
+    lam, pull = (others / w, others) if ground.margin is None else (np.ones(len(x)), w)
     rows.target[place] = k
     rows.proba[place, k], rows.proba[place, 1 - k] = np.exp(-loss), others
-    rows.lam[place], rows.distance[place], rows.objective[place] = lam, np.sqrt(square), lam * cost + loss
+    objective = lam * cost + loss if ground.margin is None else cost
+    rows.lam[place], rows.distance[place], rows.objective[place] = lam, np.sqrt(square), objective
     if ground.discrete:
         bound = np.minimum(bound, cost)
         gap, norm = cost - bound, np.zeros(len(x))
@@ -313,25 +320,28 @@ def _fill(
     else:
         lo, hi, _ = ground.limits.around(X)
         row = ground.rows(k)[0]
-        base = lam[:, None] * t + others[:, None] * row
+        base = lam[:, None] * t + pull[:, None] * row
         soft = lam[:, None] * mu
         a = np.where(x <= lo, -np.inf, np.where(t == 0.0, base - soft, base + soft * np.sign(t)))
         b = np.where(x >= hi, np.inf, np.where(t == 0.0, base + soft, base + soft * np.sign(t)))
         xi = np.where(a > 0, a, np.where(b < 0, b, 0.0))
         margins = np.abs(model.scores(X)).max(axis=1)
-        rounding = others * np.linalg.norm(row) * (2 * ground.rounding(X, x, margins) + 10 * np.finfo(float).eps)
+        rounding = (others if ground.margin is None else 0.0) * np.linalg.norm(row) * (2 * ground.rounding(X, x, margins) + 10 * np.finfo(float).eps)
         rounding += 4 * np.finfo(float).eps * lam * (np.sqrt(square) + np.linalg.norm(c * np.abs(X), axis=1))
         norm = np.sqrt(np.vecdot(xi, xi)) + rounding
-        excess = np.maximum(-loss - np.log(prob), 0.0) + others * ground.rounding(X, x, margins)
-        excess += 4 * np.finfo(float).eps * (loss - np.log(prob))
+        if prob is None:
+            excess = w * (np.maximum(-s - (ground.margin or 0.0), 0.0) + ground.rounding(X, x, margins))
+        else:
+            excess = np.maximum(-loss - np.log(prob), 0.0) + others * ground.rounding(X, x, margins)
+            excess += 4 * np.finfo(float).eps * (loss - np.log(prob))
         gap = np.minimum((norm**2 / (2 * lam) + excess) / lam, cost)
         bound = cost - gap
         rows.status[place] = Status.EXACT
     rows.grad_norm[place] = norm
-    none = np.zeros(0)
+    none = np.zeros((len(x), 0)) if ground.margin is None or ground.discrete else w[:, None]
     searched = nodes.astype(int) if ground.discrete else np.zeros(len(x), dtype=int)
     for i, n in enumerate(place.tolist()):
-        within[n] = Within(ground, float(cost[i]), float(bound[i]), float(gap[i]), int(searched[i]), none, 1.0)
+        within[n] = Within(ground, float(cost[i]), float(bound[i]), float(gap[i]), int(searched[i]), none[i], 1.0)
 
 
 def diverse(

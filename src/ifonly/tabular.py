@@ -94,7 +94,7 @@ class Table:
         elif _library(X) == "pandas":
             table = cls(X.to_frame().T if X.ndim == 1 else X, names)
         elif _library(X) == "polars":
-            if X.ndim == 1:
+            if not hasattr(X, "columns"):
                 raise InputError("x is a polars Series, which has no columns; give a frame of one row, or a dict")
             table = cls(X, names)
         elif hasattr(X, "tocsr"):
@@ -118,6 +118,13 @@ class Table:
     def n_rows(self) -> int:
         """How many rows there are."""
         return len(self.data)
+
+    def is_flag(self, place: int) -> bool:
+        """Whether one of the model's columns is of yes and no by its type."""
+        i = self.order[place]
+        if self.kind == "pandas":
+            return getattr(_numpy_type(self.data.dtypes.iloc[i]), "kind", "O") == "b"
+        return str(self.data.dtypes[i]) == "Boolean" if self.kind == "polars" else False
 
     def column(self, place: int) -> Any:
         """One of the model's columns, as values."""
@@ -161,12 +168,10 @@ class Table:
             return {**own, **{self.names[place]: value for place, value in new.items()}}
         if self.kind == "pandas":
             out = own.copy()
-            if out.dtype != object and new:
-                held, wide = (
-                    _held(list(new.values()), _numpy_type(out.dtype)) if _is_number(out.dtype) else (list(new.values()), False)
-                )
-                out = out.astype(np.float64) if wide else out
-                new = dict(zip(new, held, strict=True))
+            if new and _is_number(out.dtype):
+                held, wide = _held(list(new.values()), _numpy_type(out.dtype))
+                out = out.astype(np.float64) if wide or _is_narrow(_numpy_type(out.dtype)) else out
+                new = dict(zip(new, held.tolist(), strict=True))
             for place, value in new.items():
                 out.iloc[self.order[place]] = value
             return out
@@ -191,7 +196,7 @@ class Table:
             elif hasattr(column.dtype, "categories"):
                 known = set(column.dtype.categories.tolist())
                 column = column.cat.add_categories(sorted({v for v in values if not is_missing(v)} - known, key=str))
-            column.iloc[rows] = values if len(values) > 1 else values[0]
+            column.iloc[rows] = values
             out.isetitem(i, column)
         return out
 
@@ -202,9 +207,13 @@ class Table:
         for place, (rows, values) in new.items():
             series = out.to_series(self.order[place])
             cells, dtype, held = series.to_list(), series.dtype, values
-            if dtype.is_numeric():
-                held, wide = _held(values, np.dtype(str(dtype).lower()))
-                dtype = pl.Float64 if wide else dtype
+            if dtype.is_numeric() or dtype == pl.Boolean:
+                kind = np.dtype(bool if dtype == pl.Boolean else str(dtype).lower())
+                numbers_held, wide = _held(values, kind)
+                held, dtype = numbers_held.tolist(), pl.Float64 if wide else dtype
+                cells = series.cast(dtype).to_list()
+            elif isinstance(dtype, pl.Enum) and not set(values) <= {*dtype.categories, None}:
+                dtype = pl.Enum(list(dict.fromkeys([*dtype.categories, *(v for v in values if v is not None)])))
             for row, value in zip(rows.tolist(), held, strict=True):
                 cells[row] = value
             out = out.with_columns(pl.Series(series.name, cells, dtype=dtype))
@@ -245,10 +254,10 @@ def _able(out: np.ndarray, values: list[Any]) -> np.ndarray:
     return out
 
 
-def _held(values: list[Any], dtype: Any) -> tuple[list[Any], bool]:
+def _held(values: list[Any], dtype: Any) -> tuple[np.ndarray, bool]:
     """Numbers as a column of this type can hold them, and whether it cannot, so that it must become float64."""
     exact = np.array(values, dtype=np.float64)
     with np.errstate(invalid="ignore", over="ignore"):
         held = exact.astype(dtype)
         wide = bool((held.astype(np.float64) != exact).any())
-    return (exact if wide else held).tolist(), wide
+    return exact if wide else held, wide

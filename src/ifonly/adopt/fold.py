@@ -11,6 +11,8 @@ end only one of them may be in use: no single number can be moved for two that d
 """
 
 import math
+import sys
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn
@@ -395,8 +397,7 @@ def _coded(step: Any, features: Features, where: str, unknown: Callable[[int, in
         table = np.empty((len(values), len(levels)), dtype=object)
         for i, row in enumerate(values):
             table[i] = row
-        found = step.transform(_like(step, table))
-        return np.asarray(found.toarray() if hasattr(found, "toarray") else found, dtype=np.float64)
+        return _ask(step, table)
 
     start = encoded([base])[0]
     J = len(start)
@@ -488,14 +489,18 @@ def _target(step: Any, features: Features, where: str) -> Features:
     return _coded(step, features, where, unknown)
 
 
-def _like(step: Any, table: NDArray[np.object_]) -> Any:
-    """A table of the kind the encoder was fitted on, so that it does not complain of missing names."""
-    names = getattr(step, "feature_names_in_", None)
-    if names is None:
-        return table
-    import pandas as pd
-
-    return pd.DataFrame({name: list(table[:, i]) for i, name in enumerate(names)}, columns=list(names))
+def _ask(step: Any, table: NDArray[np.object_]) -> Floats:
+    """What an encoder makes of a table of values that it knows."""
+    names, pandas = getattr(step, "feature_names_in_", None), sys.modules.get("pandas")
+    data: Any = table
+    if names is not None and pandas is not None:  # columns of their own types, as they were when it was fitted
+        types = [np.asarray(categories).dtype for categories in step.categories_]
+        data = pandas.DataFrame({i: pandas.Series(table[:, i], dtype=kind) for i, kind in enumerate(types)})
+        data.columns = list(names)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # that an array has no names
+        found = step.transform(data)
+    return np.asarray(found.toarray() if hasattr(found, "toarray") else found, dtype=np.float64)
 
 
 def _plain(value: Any) -> Any:

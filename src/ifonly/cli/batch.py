@@ -35,6 +35,7 @@ from ifonly.cli.options import (
 
 __all__ = ["batch"]
 
+TELLING = 10_000  # rows from which their rate says more about them than about how long it took to begin
 LISTED = 5  # bad rows that are shown; all of them are in the output, with the reason
 
 
@@ -138,9 +139,9 @@ def batch(
 
 def _show(found: dict[str, Any], n_bad: int) -> None:
     fresh = found["rows"] - found["resumed"]
-    rate = f"{fresh / found['seconds']:,.0f} a second" if found["seconds"] else "at once"
+    rate = f" ({fresh / found['seconds']:,.0f} a second)" if fresh >= TELLING else ""
     earlier = f", {found['resumed']:,} of them by an earlier run" if found["resumed"] else ""
-    typer.echo(f"{found['out']}: {found['rows']:,} rows{earlier} ({rate})")
+    typer.echo(f"{found['out']}: {found['rows']:,} rows{earlier}{rate}")
     for status, count in found["statuses"].items():
         typer.echo(f"  {status:<12}{count:>12,}")
     if n_bad:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ifonly.answer import Counterfactual
 from ifonly.change import Change, moves
+from ifonly.claim import Within
 from ifonly.report.numbers import decimals, listed, packed, power
 from ifonly.report.scene import MOST, MOST_FEATURES, Scene
 from ifonly.status import Status
@@ -130,6 +131,15 @@ def _because(cf: Counterfactual) -> str:
     return f", because of the limits: {', '.join(cf.blocking[:3])}" if cf.blocking else ""
 
 
+def _has_limits(within: Within) -> bool:
+    """Whether anything is not allowed: a cost alone rules nothing out."""
+    limits, most = within.ground.limits, within.ground.max_changes
+    flags = (
+        limits.frozen | limits.increase | limits.decrease | (limits.step > 0) | np.isfinite(limits.lo) | np.isfinite(limits.hi)
+    )
+    return bool(flags.any() or len(limits.C) or most is not None)
+
+
 def proof(cf: Counterfactual) -> str:
     """The certificate of an answer, in plain words."""
     if cf.status is Status.UNREACHABLE:
@@ -143,10 +153,11 @@ def proof(cf: Counterfactual) -> str:
         )
     by_cost = cf.prob is not None or cf.within.ground.margin is not None
     what, total, better = ("cost", cf.cost, "cheaper change") if by_cost else ("objective", cf.objective, "better trade-off")
+    where = " within the limits" if _has_limits(cf.within) else ""
     if cf.status is Status.STOPPED:
         return (
-            f"The search was stopped before it was finished: the {what} is {total:.4g}, and no change within the limits can be "
-            f"better by more than {cf.gap:.2g}."
+            f"The search was stopped before it was finished: the {what} is {total:.4g}, and no change{where} can be better by "
+            f"more than {cf.gap:.2g}."
         )
     room = f"room for no more than {power(cf.gap)}" if cf.gap > 0 else "no room"
-    return f"No {better} exists within the limits: the {what} is {total:.4g}, and the proof leaves {room} below it."
+    return f"No {better} exists{where}: the {what} is {total:.4g}, and the proof leaves {room} below it."

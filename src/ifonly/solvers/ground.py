@@ -472,11 +472,10 @@ class LimitedProblem:
             low, high = weight * terms.low, weight * terms.high
             nu = np.minimum(np.maximum(nu if len(nu) else np.zeros(len(terms.C)), low), high)
             base = base + nu @ terms.C
-            left = terms.rest - terms.C @ t
+            left, size = self._left(x)
             soft = np.where(np.isfinite(high), high, 0.0)  # of a term μ|C t|: it adds μ|C t| − ν C t, a limit ν(c − C t)
             slack = float((soft * np.abs(left) + np.where(np.isinf(low), np.abs(nu * left), nu * left)).clip(0.0).sum())
-            size = np.abs(terms.C) @ (np.abs(t) + np.abs(self.measure(self.source))) + np.abs(terms.rest)
-            slack += summation_error(2 * len(t)) * float(np.abs(nu[nu != 0]) @ size[nu != 0])
+            slack += summation_error(2 * len(x)) * float(np.abs(nu) @ size)
         mu = weight * terms.mu
         a = np.where(t == 0.0, base - mu, base + mu * np.sign(t))
         b = np.where(t == 0.0, base + mu, base + mu * np.sign(t))
@@ -488,7 +487,22 @@ class LimitedProblem:
             np.linalg.norm(t)
         )
         rounding += 4 * EPS * lam * float(np.linalg.norm(ground.per_unit * np.abs(self.source)))  # of x, seen from the source
+        rounding += 4 * EPS * float(np.linalg.norm(np.abs(nu) @ np.abs(terms.C))) if len(terms.C) else 0.0
         return Worth(float(np.linalg.norm(xi)), rounding, slack, lam)
+
+    def _left(self, x: Floats) -> tuple[Floats, Floats]:
+        """What the rows of `terms` leave at x, rest − C t, and the size of the terms in it."""
+        change, ground = x - self.source, self.ground
+        C, rest, _ = self.rules(0.0)
+        rows = [(float(a), float(b)) for a, b in zip(rest - C @ change, np.abs(C) @ np.abs(x) + np.abs(rest), strict=True)]
+        if ground.root is not None:
+            for d in self.moving:
+                rows += [(room, room) for room in (self.hi[d] - x[d], x[d] - self.lo[d]) if np.isfinite(room)]
+                if ground.mu[d] > 0:
+                    there = -float(ground.per_unit[d] * change[d])
+                    rows.append((there, abs(there)))
+        left, size = np.array(rows).reshape(-1, 2).T
+        return left, size
 
     def rounding(self, x: Floats) -> float:
         """How far a margin at x can be from ours when the user's own estimator evaluates it."""
@@ -607,16 +621,22 @@ class LimitedProblem:
         arrays = {name: np.full_like(getattr(plan, name), value) for name, value in nothing.items()}
         return replace(plan, **arrays, lam=math.nan, distance=math.nan, objective=math.nan, cost=math.inf, gap=math.inf)
 
-    def blocking(self, x: Floats) -> tuple[str, ...]:
+    def blocking(self, x: Floats, nu: Floats) -> tuple[str, ...]:
         """The limits that hold the features back, by what a unit of cost beyond them would bring; the worst first."""
         limits, label = self.ground.limits, self.model.feature_label
         slope = self.model.A if self.model.scaling is None else self.model.A / self.model.scaling.scale
         pull = (slope[self.k] - slope[self.rivals]).T @ self.proba(x)[0][self.rivals] / self.ground.per_unit
+        rules = nu[: len(limits.C)] if len(nu) else np.zeros(len(limits.C))
+        pull = pull - rules @ (limits.C / self.ground.per_unit)
         held = ((pull > 0) & (x >= self.hi)) | ((pull < 0) & (x <= self.lo))
-        order = [int(d) for d in np.argsort(-np.abs(pull), kind="stable") if held[d]]
+        gains = np.append(np.where(held, np.abs(pull), 0.0), np.abs(rules) * np.linalg.norm(limits.C / self.ground.per_unit, axis=1))
         words = []
-        for d in order:
-            if limits.frozen[d]:
+        for d in np.argsort(-gains, kind="stable").tolist():
+            if gains[d] == 0:
+                break
+            if d >= len(x):
+                words.append(limits.rule(d - len(x)))
+            elif limits.frozen[d]:
                 words.append(f"{label(d)} is frozen")
             elif self.ground.grouped[d]:
                 words.append(f"{label(d)} is {x[d]:g}")

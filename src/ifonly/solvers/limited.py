@@ -17,6 +17,7 @@ from ifonly.errors import InputError
 from ifonly.solvers import gaps, scalar, semismooth
 from ifonly.solvers.branch import search
 from ifonly.solvers.ground import Budget, LimitedProblem, Plan
+from ifonly.solvers.lead import best_lead
 from ifonly.solvers.semismooth import Point, Reached, Terms
 from ifonly.status import Status
 
@@ -88,23 +89,27 @@ def ahead(problem: LimitedProblem, budget: Budget | None = None) -> Plan:
         return problem.plan(x, math.inf)
     if problem.model.n_classes == 2 and ground.separable:
         return _scalar(problem, lambda x: -margin - problem.rounding(x), problem.is_ahead, None, budget)
-    at, plan = None, problem.plan(x, math.inf, status=Status.UNREACHABLE)
     for _ in range(CHASE):
         problem.ahead = 2 * problem.rounding(x)
         if ground.branched:
-            plan = search(problem, budget, lam=1.0)
-            if plan.status is Status.UNREACHABLE or not np.isfinite(plan.x).all() or problem.is_ahead(plan.x):
+            try:
+                plan = search(problem, budget, lam=1.0)
+            except InputError:  # no point satisfies the limits and is ahead
+                break
+            if not np.isfinite(plan.x).all() or problem.is_ahead(plan.x):
                 return plan
             x = plan.x
             continue
         if semismooth.infeasible(problem.terms()):
-            return replace(plan, bound=plan.cost)
+            break
         x, at, n_iter, _ = _within(problem, lambda: _continuous(problem, 1.0, 0.0))
         if problem.is_ahead(x):
             worth = problem.certificate(x, 1.0, 1.0, at.nu)
             plan = problem.plan(x, 1.0, grad_norm=worth.grad_norm, gap=worth.gap, n_iter=n_iter, nu=at.nu)
             return replace(plan, bound=plan.cost - worth.gap)
-    return plan
+    best = best_lead(problem)
+    plan = problem.plan(problem.source if best is None else best, math.inf, status=Status.UNREACHABLE)
+    return replace(plan, bound=plan.cost)
 
 
 def _continuous(problem: LimitedProblem, lam: float, tol: float) -> tuple[Floats, Point, int, bool]:

@@ -55,9 +55,12 @@ MAX_STEPS = 80  # of the search for λ
 LONGEST_STEP = math.log(100.0)
 MOST_LAM = 1e12
 LEAST_LAM = 1e-30  # relative to the first guess: what is not reached there is not reached
-CLOSE = 1e-5  # relative: where a bound on p_k is this near to it, p_k is taken for the largest there is
+NARROW = 1e-8  # relative: between answers for λ so near to each other, a straight line is as good as the path
+CLOSE = 1e-5  # relative: where a bound on p_k is this near to it, p_k is taken for the largest there is …
+SETTLED = 1e-6  # … and where a tenth of λ makes no more of it
 INNER = 100  # steps for the multipliers of linear limits; two or three are usual
 FLAT = 1e-10  # curvature along a combination of rows, relative to that with all features free: below, there is none
+UNSETTLED = 1e3  # roundings: below, rows that Newton no longer brings to hold differ by rounding
 ENDLESS = 1e15  # times the step at which all features are free: a multiplier that has no end
 
 (dposv,) = get_lapack_funcs(("posv",), dtype=np.float64)
@@ -184,7 +187,8 @@ def _newton(terms: Terms, at: Point, tol: float, max_iter: int, budget: int) -> 
             alpha *= min(max(slope / (slope - end), 0.1), 0.8)
         # 4. Rounding: the residual no longer falls, though the step was a full one and small.
         still = _norm((new.p - new.q)[:-1] @ terms.B)
-        noisy = gap <= 1e-13 * (1.0 + at.loss) or residual <= 8 * size * float(1.0 - at.p[-1]) * _noise(terms, at)
+        noisy = gap <= 1e-13 * (1.0 + at.loss)
+        noisy |= new.gap >= 0.5 * gap and residual <= 8 * size * float(1.0 - at.p[-1]) * _noise(terms, at)
         stalled = stalled + 1 if still >= 0.5 * residual and noisy else 0
         if not (stalled and still > residual):
             at = new
@@ -328,20 +332,23 @@ def _respond(terms: Terms, lam: float, weight: float, u: Floats, nu: Floats) -> 
     # (All that gain at once, with the step projected onto the ranges, zigzags where bounds and ℓ1 terms take turns.)
     nu = np.minimum(np.maximum(nu, low), high)
     pull, t, over = at(nu)
+    off = math.inf
     for _ in range(INNER + 4 * len(C)):
         free = _free(terms, t)
         terms_of_t = np.where(free, (np.abs(u) + np.abs(nu) @ np.abs(C) + mu) / lam, 0.0)  # they may cancel, but each rounds
-        rounding = 4 * EPS * (np.abs(C) @ (np.abs(t) + terms_of_t) + np.abs(rest))
+        rounding = 4 * EPS * (np.abs(C) @ (np.abs(t) + terms_of_t) + np.abs(rest)) + 1e-300
         inside = (nu > low) & (nu < high)
         work = np.flatnonzero(inside)
-        if not (np.abs(over[work]) > rounding[work]).any():
+        before, off = off, float((np.abs(over[work]) / rounding[work]).max(initial=0.0))
+        if off <= 1.0 or 0.5 * before < off < UNSETTLED:
             gain = np.where(inside, 0.0, np.where(nu <= low, over, -over) - rounding) / lengths
             best = int(gain.argmax())
             if not gain[best] > 0:
                 break
             work = np.append(work, best)
         change = np.zeros(len(nu))
-        change[work] = lam * _newton_rows(C[work] / lengths[work, None], free, over[work] / lengths[work]) / lengths[work]
+        size, noise = lengths[work], float((rounding[work] / lengths[work]).max())
+        change[work] = lam * _newton_rows(C[work] / size[:, None] * free, over[work] / size, noise) / size
         slope = float(over @ change)
         if not slope > 0:
             break
@@ -370,12 +377,11 @@ def _respond(terms: Terms, lam: float, weight: float, u: Floats, nu: Floats) -> 
     return nu, pull, t
 
 
-def _newton_rows(C: Floats, free: NDArray[np.bool_], over: Floats) -> Floats:
+def _newton_rows(CF: Floats, over: Floats, noise: float) -> Floats:
     """(C_F C_Fᵀ)⁻¹over for rows of length 1; or, where ``over`` has a part that no free feature curves, that part alone."""
-    rows = C * free
-    curve, axes = np.linalg.eigh(rows @ rows.T)
+    curve, axes = np.linalg.eigh(CF @ CF.T)
     along, flat = over @ axes, curve <= FLAT
-    if np.abs(along[flat]).max(initial=0.0) > FLAT * np.abs(along).max():
+    if np.abs(along[flat]).max(initial=0.0) > max(noise, FLAT * np.abs(along).max()):
         return axes @ np.where(flat, along, 0.0)
     return axes @ np.where(flat, 0.0, along / np.where(flat, 1.0, curve))
 
@@ -461,9 +467,10 @@ def reach(terms: Terms, aim: Aim, start: Point | None = None) -> Reached:
     """
     square = np.square(terms.B[:, terms.lo < terms.hi]).sum(axis=1)
     gaps = np.maximum(terms.margins - aim.logit, 1e-3)
-    j = int((gaps / np.sqrt(np.maximum(square, 1e-300))).argmax())
+    far = np.where(square > 0, gaps / np.sqrt(np.where(square > 0, square, 1.0)), 0.0)
+    j = int(far.argmax())
     mass = 1 / (1 + math.exp(min(-aim.logit, 700.0)))
-    first = lam = max(float(square[j]) * mass / float(gaps[j]), 1e-300) if start is None else start.lam
+    first = lam = (float(square[j]) * mass / float(gaps[j]) or 1.0) if start is None else start.lam
     low, high, ceiling = 0.0, math.inf, 1.0
     met: Point | None = None
     best: Point | None = None
@@ -480,15 +487,19 @@ def reach(terms: Terms, aim: Aim, start: Point | None = None) -> Reached:
                 break
         else:
             high = lam
-            best = at if best is None or at.loss < best.loss else best
+            risen = math.inf if best is None else best.loss - at.loss
+            best = at if risen > 0 else best
             # 2. Out of reach?
             if met is None:
+                proved = ceiling < aim.prob
                 ceiling = min(ceiling, aim.ceiling(at))
-                if ceiling < aim.prob and not (aim.closely and found and ceiling > (1 + CLOSE) * math.exp(-best.loss)):
+                above = ceiling / math.exp(-at.loss) - 1
+                close = above <= CLOSE or (proved and risen < SETTLED and above <= 1e3 * SETTLED)
+                if ceiling < aim.prob and (close or not found or not aim.closely):
                     break
                 if lam <= LEAST_LAM * first:
                     break
-        if low > 0 and high <= low * (1 + 4 * EPS):
+        if low > 0 and high <= low * (1 + NARROW):
             break
         # 3. The next λ: a Newton step, aimed at the middle of what is allowed.
         slope = logit_slope(terms, at)

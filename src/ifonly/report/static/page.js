@@ -14,11 +14,12 @@ const data = JSON.parse($("data").textContent);
 const minus = (text) => (/^-[0.]*$/.test(text) ? text.slice(1) : text.replace("-", "−"));
 const fixed = (value, decimals) => minus(value.toFixed(decimals));
 const signed = (value, decimals) => (value > 0 && Number(value.toFixed(decimals)) > 0 ? "+" : "") + fixed(value, decimals);
-const percent = (p) => {
+const percent = (p, write = (value) => value.toFixed(1)) => {
   const value = 100 * p;
-  return value < 0.05 && value > 0 ? "< 0.1\u202f%" : value > 99.95 && value < 100 ? "> 99.9\u202f%" : `${value.toFixed(1)}\u202f%`;
+  const words = value < 0.05 && value > 0 ? "< 0.1" : value > 99.95 && value < 100 ? "> 99.9" : write(value);
+  return `${words}\u202f%`;
 };
-const short = (p) => `${Number((100 * p).toFixed(1))}\u202f%`;
+const short = (p) => percent(p, (value) => Number(value.toFixed(1)));
 const small = (value) => {
   if (!(value > 0)) return "the last digit";
   const power = Math.floor(Math.log10(value));
@@ -239,7 +240,7 @@ function sentence({ x, size, p, decided, unseen }) {
   const chances = data.bars.length ? ` (${percent(p[data.k])})` : "";
   const moved = data.features.map((_, d) => d).filter((d) => text(data.features[d], x[d]) !== text(data.features[d], data.features[d].from));
   const flips = decided === data.target;
-  const end = flips ? ["the decision would be ", strong(decided), chances] : ["the decision would still be ", strong(decided), `, and ${data.target} at ${percent(p[data.k])}`];
+  const end = flips ? ["the decision would be ", strong(decided), chances] : ["the decision would still be ", strong(decided), `, with ${percent(p[data.k])} for ${data.target}`];
   if (!moved.length && !unseen) {
     return flips ? ["Nothing has to change: the decision is ", strong(decided), chances, "."] : ["Nothing changes: the decision is ", strong(decided), ` (${data.target}: ${percent(p[data.k])}).`];
   }
