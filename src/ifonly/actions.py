@@ -1,5 +1,6 @@
 """What may change: what stays, bounds, directions, whole numbers, grids, categories, and rules that tie features together."""
 
+import math
 import operator
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -82,8 +83,8 @@ class Actions:
         step[_whole(self.integer, model)] = 1.0
         for key, value in (self.step or {}).items():
             d, _ = _number_column(key, model, "step", mapped=False)
-            if not (float(value) > 0 and np.isfinite(value)):
-                raise InputError(f"step of {model.feature_label(d)} must be a number > 0; got {value}")
+            if not isinstance(value, (int, float, np.number)) or not 0 < value < np.inf:
+                raise InputError(f"step of {model.feature_label(d)} must be a number > 0; got {value!r}")
             if step[d] and float(value) % 1 != 0:
                 raise InputError(
                     f"{model.feature_label(d)} must be a whole number and a multiple of {value}; give one of the two"
@@ -237,11 +238,15 @@ class Limits:
 
     def rule(self, i: int) -> str:
         """A linear limit in words."""
-        row, rest = self.C[i], self.rest[i]
-        turn = -1.0 if row[row != 0][0] < 0 else 1.0  # as it was given, more likely than not: the first coefficient positive
-        terms = [f"{'−' if turn * row[d] < 0 else '+'} {abs(row[d]):g}·{self.model.feature_label(d)}" for d in np.flatnonzero(row)]
+        used = np.flatnonzero(self.C[i]).tolist()
+        turn = math.copysign(1.0, self.C[i, used[0]])  # the first coefficient is positive, as people write it
+        text = ""
+        for d in used:
+            number = turn * float(self.C[i, d])
+            factor = "" if abs(number) == 1 else f"{abs(number):g}·"
+            text += f"{' − ' if number < 0 else ' + '}{factor}{self.model.feature_label(d)}"
         sense = "=" if self.equal[i] else "≤" if turn > 0 else "≥"
-        return f"{' '.join(terms).removeprefix('+ ').replace(' 1·', ' ').removeprefix('1·')} {sense} {turn * rest + 0.0:g}"
+        return f"{text.removeprefix(' + ')} {sense} {turn * self.rest[i] + 0.0:g}"
 
     def broken(self, source: Floats, x: Floats) -> str | None:
         """The first limit that x breaks, in words; exact comparisons."""

@@ -21,7 +21,8 @@ def applicants() -> Any:
     """A thousand applicants, as a pandas frame; the last column, ``decision``, is "approved" or "refused"."""
     import pandas as pd
 
-    return pd.read_csv(files("ifonly") / "data" / "german_credit.csv")
+    with (files("ifonly") / "data" / "german_credit.csv").open(encoding="utf-8") as file:
+        return pd.read_csv(file)
 
 
 def pipeline(train: Any) -> Any:

@@ -46,6 +46,7 @@ def main(page: str = PAGE) -> None:
     _times(bank, applicant, actions)
 
     cfs = ifonly.invert(bank, refused, "approved", prob=0.6, actions=actions)
+    assert isinstance(cfs, ifonly.Counterfactuals)
     print(f"\nAll {len(refused)} who were refused, in one call:\n")
     print(_shifted(str(cfs.summary())))
 

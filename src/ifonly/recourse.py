@@ -45,7 +45,8 @@ def measured(model: Model, cost: Cost) -> Model:
         (np.zeros(model.n_features), np.ones(model.n_features)) if scaling is None else (scaling.shift, scaling.scale)
     )
     units = Scaling(shift, 1 / per_unit, None if scaling is None else scaling.rough)
-    found = Model(model.A / (scale * per_unit), model.b, model.classes, model.feature_names, scaling=units)
+    more = {"encoding": model.encoding, "hard": model.hard, "precision": model.precision}
+    found = Model(model.A / (scale * per_unit), model.b, model.classes, model.feature_names, scaling=units, **more)
     found.origin = (model, per_unit)
     return found
 

@@ -32,6 +32,7 @@ __all__ = ["search"]
 
 Floats = NDArray[np.float64]
 
+NODE_BYTES, NODE_ARRAYS = 2**30, 6  # memory for open nodes, and how many arrays of D each keeps
 OFF = 1e-9  # a relaxed value this far from a whole number is none
 NO_COST = 1e-9  # what the largest cost may add to −ln p where only the probability counts
 
@@ -282,10 +283,11 @@ def search(problem: LimitedProblem, budget: Budget, *, lam: float | None = None,
     heap: list[tuple[float, int, Node]] = [(-math.inf, next(serial), work.root())]
     best: Plan | None = None
     value, cut, n_nodes = math.inf, math.inf, 0
+    most = min(budget.nodes, max(1, NODE_BYTES // (NODE_ARRAYS * problem.source.nbytes)))
     while heap:
         # 1. The most promising node; all others have worse bounds.
         known, _, node = heap[0]
-        if known >= value - budget.gap * abs(value) or n_nodes >= budget.nodes or budget.late:
+        if known >= value - budget.gap * abs(value) or n_nodes >= most or budget.late:
             break
         heapq.heappop(heap)
         n_nodes += 1

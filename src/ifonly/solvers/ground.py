@@ -627,9 +627,10 @@ class LimitedProblem:
         slope = self.model.A if self.model.scaling is None else self.model.A / self.model.scaling.scale
         pull = (slope[self.k] - slope[self.rivals]).T @ self.proba(x)[0][self.rivals] / self.ground.per_unit
         rules = nu[: len(limits.C)] if len(nu) else np.zeros(len(limits.C))
-        pull = pull - rules @ (limits.C / self.ground.per_unit)
+        C = limits.C / self.ground.per_unit
+        pull = pull - rules @ C
         held = ((pull > 0) & (x >= self.hi)) | ((pull < 0) & (x <= self.lo))
-        gains = np.append(np.where(held, np.abs(pull), 0.0), np.abs(rules) * np.linalg.norm(limits.C / self.ground.per_unit, axis=1))
+        gains = np.append(np.where(held, np.abs(pull), 0.0), np.abs(rules) * np.linalg.norm(C, axis=1))
         words = []
         for d in np.argsort(-gains, kind="stable").tolist():
             if gains[d] == 0:

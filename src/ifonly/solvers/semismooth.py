@@ -493,8 +493,8 @@ def reach(terms: Terms, aim: Aim, start: Point | None = None) -> Reached:
             if met is None:
                 proved = ceiling < aim.prob
                 ceiling = min(ceiling, aim.ceiling(at))
-                above = ceiling / math.exp(-at.loss) - 1
-                close = above <= CLOSE or (proved and risen < SETTLED and above <= 1e3 * SETTLED)
+                p = math.exp(-at.loss)
+                close = ceiling - p <= (1e3 * SETTLED if proved and risen < SETTLED else CLOSE) * p
                 if ceiling < aim.prob and (close or not found or not aim.closely):
                     break
                 if lam <= LEAST_LAM * first:
