@@ -11,7 +11,6 @@ import time
 import warnings
 
 import numpy as np
-import pandas as pd
 
 
 class Classifier:
@@ -37,6 +36,7 @@ class Classifier:
 
 def dice(task, method):
     import dice_ml
+    import pandas as pd
 
     frame = pd.DataFrame(task["rows"])
     model = Classifier(task)
@@ -63,7 +63,7 @@ def ceml(task):
     from ceml.sklearn import generate_counterfactual
     from sklearn.linear_model import LogisticRegression
 
-    model = LogisticRegression()
+    model = LogisticRegression(multi_class="multinomial")  # ceml takes no other; for two classes the label is the same
     model.coef_, model.intercept_ = np.array([task["weights"]]), np.array([task["bias"]])
     model.classes_, model.n_features_in_ = np.array([0, 1]), len(task["weights"])
 

@@ -715,6 +715,7 @@ def table(rng, N=60):
     names = [f"f{d}" for d in range(6)] + ["a", "b", "c"]
     model = Model.binary(rng.normal(size=D), 0.3, classes=["no", "yes"], feature_names=names)
     X = np.round(rng.normal(size=(N, D)) * 2, 1)
+    X[: N // 2] = np.clip(np.round(X[: N // 2]), -1, 1)
     X[:, 6:] = np.eye(3)[rng.integers(3, size=N)]
     actions = Actions(
         frozen=["f0"],
@@ -733,7 +734,7 @@ def test_batch_equals_row_by_row(l1, max_changes, rng):
     X[7, 2] = np.nan
     X[8, 6:] = 1.0
     targets = rng.choice(["no", "yes"], size=len(X))
-    prob = rng.uniform(0.2, 0.95, size=len(X))
+    prob = rng.choice([0.2, 0.5, 0.9, 0.9999], size=len(X))
     options = {"cost": Cost("raw", l1=l1), "actions": actions, "max_changes": max_changes}
     cfs = invert(model, X, targets, prob=prob, **options)
     kinds = set()
@@ -828,6 +829,7 @@ def some(seed):
     D = 6
     model = Model.binary(rng.normal(size=D), -abs(float(rng.normal())) * 3)
     source = np.round(rng.normal(size=D), 1)
+    source[:4] = np.clip(np.rint(source[:4]), -2, 2)
     return rng, model, source, {"integer": [0, 1, 2], "bounds": {0: (-3, 3), 1: (-3, 3), 2: (-3, 3), 3: (-2, 2)}}
 
 

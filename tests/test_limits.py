@@ -1,4 +1,4 @@
-"""Costs and limits without whole numbers: against a conic solver, 50-digit arithmetic, scikit-learn, and what users complain of.
+"""Costs and limits without whole numbers: against a conic solver, 50-digit arithmetic, scikit-learn, and users' complaints.
 
 A case is built from random numbers; the conic solver and the checks below see A, b, the scaler and the limits, never ifonly's
 own arithmetic. Definitions: t_d = c_d(x_d − x̄_d), cost = ½‖t‖² + Σμ|t|; with ``lam`` the objective is (λ/2)‖t‖² + Σμ|t| − ln p.
@@ -76,12 +76,10 @@ class Case:
         assert (x >= self.lo).all()
         assert (x <= self.hi).all()
         for row, sense, rest in self.rules:
-            left = sum(float(c * x[d]) for d, c in row.items()) - rest
-            size = sum(abs(float(c * x[d])) for d, c in row.items()) + abs(rest)
-            # ifonly sums the products by BLAS, in an order of its own: a rounding or two between the two sums
-            assert (
-                left <= 4e-16 * size if sense == "<=" else left >= -4e-16 * size if sense == ">=" else abs(left) <= 1e-12 * size
-            )
+            for order in (list(row), list(row)[::-1], sorted(row)):  # in whatever order the user adds
+                value = sum(float(row[d] * x[d]) for d in order)
+                size = sum(abs(float(row[d] * x[d])) for d in order) + abs(rest)
+                assert {"<=": value <= rest, ">=": value >= rest, "==": abs(value - rest) <= 1e-12 * size}[sense]
 
 
 def some(rng, D, share=0.3):
@@ -253,19 +251,35 @@ def sound(case, cf):
     return cf
 
 
+def attempt(case):
+    """The answer, or None where the limits contradict each other."""
+    try:
+        return case.solve()
+    except InputError as error:
+        if "contradict" not in str(error):
+            raise
+        return None
+
+
+def broken(x, rule):
+    """By how much a rule is broken at x."""
+    row, sense, rest = rule
+    over = sum(v * x[d] for d, v in row.items()) - rest
+    return {"<=": over, ">=": -over, "==": abs(over)}[sense]
+
+
 @pytest.mark.parametrize("wish", ["lam", "prob"])
 @pytest.mark.parametrize("K", [2, "more"])
 @pytest.mark.parametrize("limits", LIMITS)
 @pytest.mark.parametrize("cost", COSTS)
 def test_no_point_of_the_conic_solver_is_better(rng, cost, limits, K, wish):
     case = make(rng, cost, limits, K if K == 2 else int(rng.integers(3, 9)), wish)
-    try:
-        cf = sound(case, case.solve())
-    except InputError as error:
-        assert "contradict" in str(error)  # random equations may have no common point …
-        x, _ = conic(case)  # … and then the conic solver has none either, or one that breaks them
-        assert x is None or any(abs(sum(v * x[d] for d, v in row.items()) - rest) > 1e-3 for row, _, rest in case.rules)
+    cf = attempt(case)
+    if cf is None:  # random rules may contradict each other: then the conic solver has no point either, or one that breaks them
+        x, _ = conic(case)
+        assert x is None or max(broken(x, rule) for rule in case.rules) > 1e-3
         return
+    sound(case, cf)
     if cf.status is Status.UNREACHABLE:
         p = cf.proba[case.k]
         assert p < cf.prob
@@ -291,10 +305,8 @@ def test_most_of_these_problems_are_solved_by_both():
     for seed in range(60):
         rng = np.random.default_rng(seed)
         case = make(rng, COSTS[seed % 9], LIMITS[seed % 10], 2 + seed % 5, ["lam", "prob"][seed % 2])
-        try:
-            solved += case.solve().status is Status.EXACT and conic(case)[0] is not None
-        except InputError:
-            pass
+        cf = attempt(case)
+        solved += cf is not None and cf.status is Status.EXACT and conic(case)[0] is not None
     assert solved >= 48
 
 
@@ -304,8 +316,8 @@ def test_most_of_these_problems_are_solved_by_both():
 def exact_value(case, cf, lam, weight):
     """The least of λ/2‖t‖² + weight·Σμ|t| − ln p within the limits, in 50 digits, and whether that is proved.
 
-    The answer tells which features are free and which rules hold; with these fixed, Newton on the optimality conditions gives the
-    optimum to 50 digits, and the signs of all multipliers prove it.
+    The answer tells which features are free and which rules hold; with these fixed, Newton on the optimality conditions gives
+    the optimum to 50 digits, and the signs of all multipliers prove it.
     """
     D, m = len(case.source), mp.mpf
     rivals = [j for j in range(case.model.n_classes) if j != case.k]
@@ -646,10 +658,9 @@ def test_the_order_of_features_does_not_matter(seed, cost, limits, wish):
         scale = turned.scale[order] if isinstance(turned.scale, np.ndarray) else turned.scale
         matrix = None if turned.matrix is None else np.asarray(turned.matrix)[np.ix_(order, order)]
         turned = Cost(scale=scale, l1=l1, matrix=matrix)
-    try:
-        one, value, gap = solved(case)
-    except InputError:
+    if attempt(case) is None:
         return
+    one, value, gap = solved(case)
     two = invert(other, case.source[order], case.k, lam=case.lam, prob=case.prob, cost=turned, actions=case.actions)
     assert one.status == two.status
     if one.status is not Status.UNREACHABLE:
@@ -719,13 +730,12 @@ def test_a_dearer_feature_never_moves_more(seed, wish, K, times):
 @given(seed=seeds, cost=kinds, limits=walls, K=st.integers(2, 5), taus=st.tuples(st.floats(0.3, 0.9), st.floats(0.01, 0.09)))
 def test_more_probability_never_costs_less(seed, cost, limits, K, taus):
     case = make(np.random.default_rng(seed), cost, limits, K, "prob")
-    try:
-        case.prob = taus[0]
-        _, low, gap = solved(case)
-        case.prob = taus[0] + taus[1]
-        _, high, more = solved(case)
-    except InputError:
+    if attempt(case) is None:
         return
+    case.prob = taus[0]
+    _, low, gap = solved(case)
+    case.prob = taus[0] + taus[1]
+    _, high, more = solved(case)
     assert high >= low - gap - more
 
 
@@ -846,7 +856,8 @@ def test_linear_rules_that_make_it_unreachable_are_proved_too():
         assert cf.proba[-1] * (1 - 1e-9) <= cf.within.best_bound < 0.95
         assert cf.x[3] <= 40
         assert cf.x[1] - cf.x[2] <= 10
-        assert cf.blocking == ("income − debt ≤ 10", "hours ≤ 40", "age is frozen", "debt ≥ 5")
+        assert cf.blocking[0] == "income − debt ≤ 10"
+        assert set(cf.blocking[1:]) == {"hours ≤ 40", "age is frozen", "debt ≥ 5"}
         assert "while income − debt ≤ 10 and hours ≤ 40" in cf.message
 
 
@@ -863,8 +874,8 @@ BAD_ACTIONS = [
     (Actions(frozen=[4]), r"a number from 0 to 3; got 4"),
     (Actions(frozen=[True]), r"a name or a number from 0 to 3; got True"),
     (Actions(frozen=3.5), r"features are given as names or numbers; got 3.5"),
-    (Actions(increase=["income"], bounds={"income": (0, 20)}), r"income is 25 and may only rise: there is no value for it in \[0, 20\]"),
-    (Actions(decrease=["debt"], bounds={"debt": (30, 50)}), r"debt is 20 and may only fall: there is no value for it in \[30, 50\]"),
+    (Actions(increase=["income"], bounds={"income": (0, 20)}), r"income is 25 and may only rise: .* no value .* \[0, 20\]"),
+    (Actions(decrease=["debt"], bounds={"debt": (30, 50)}), r"debt is 20 and may only fall: .* no value for it in \[30, 50\]"),
     (Actions(step={"hours": 0}), r"step of hours must be a number > 0; got 0"),
     (Actions(step={"hours": -5}), r"step of hours must be a number > 0; got -5"),
     (Actions(step={"hours": float("inf")}), r"step of hours must be a number > 0; got inf"),
@@ -987,10 +998,9 @@ def test_a_path_is_the_answers_one_by_one(rng, cost, limits):
         alone = sound(case, case.solve())
         sound(case, cf)
         assert abs(cf.objective - alone.objective) <= cf.gap + alone.gap + 1e-13 * (1 + alone.objective)
-    # as λ falls the probability rises and the cost too, to the certificates
-    slack = 1e-9 + np.sqrt(2 * found.gap[:-1]) + np.sqrt(2 * found.gap[1:])
-    assert (np.diff(found.proba[:, case.k]) >= -slack).all()
-    assert (np.diff(found.cost) >= -slack * (1 + found.cost[1:])).all()
+    # as λ falls x goes further, to what the certificates leave open: (λ/2)‖t − t*‖² ≤ gap
+    near = np.sqrt(2 * found.gap / found.lam)
+    assert (np.diff(found.distance) >= -near[:-1] - near[1:] - 1e-12).all()
     between = found.at_lam(0.05)
     assert between.lam == 0.05
     between.verify()
@@ -1179,4 +1189,4 @@ def test_mahalanobis_is_the_plain_problem_in_whitened_features(rng, actions):
     assert cf.distance == pytest.approx(wanted.distance, rel=1e-9)
     assert cf.distance == pytest.approx(np.sqrt((cf.x - x) @ Q @ (cf.x - x)), rel=1e-9)
     frame = invert(Model(A, b), x, k, prob=0.8, cost=Cost.mahalanobis(pd.DataFrame(X)), actions=actions)
-    np.testing.assert_array_equal(frame.x, cf.x)
+    np.testing.assert_allclose(frame.x, cf.x, rtol=1e-10)  # columns lie otherwise in memory: sums in another order

@@ -361,12 +361,13 @@ def _bounds(value: Any, model: Model) -> tuple[Floats, Floats]:
     if value is None:
         return lo, hi
     pairs: Iterable[tuple[tuple[int, Column | None], Any]]
+    columns = getattr(model.encoding, "columns", None)
     if isinstance(value, Mapping):
         pairs = [(_number_column(key, model, "bounds", mapped=True), pair) for key, pair in value.items()]
-    elif (columns := getattr(model.encoding, "columns", None)) is not None:
+    elif columns is not None:
         pairs = [((column.first, column), value) for column in columns if column.kind == "number"]
     else:
-        pairs = [((d, None), value) for d in range(D)]
+        pairs = [((0, None), value)]
     for (d, column), pair in pairs:
         try:
             low, high = pair if column is None else _mapped(column, pair)
@@ -376,6 +377,8 @@ def _bounds(value: Any, model: Model) -> tuple[Floats, Floats]:
             raise InputError(f"bounds of {model.feature_label(d)} must be a pair (low, high); got {pair!r}") from None
         if not lo[d] <= hi[d]:
             raise InputError(f"bounds of {model.feature_label(d)}: {lo[d]:g} is not at most {hi[d]:g}")
+    if not isinstance(value, Mapping) and columns is None:  # one pair for all
+        lo[:], hi[:] = lo[0], hi[0]
     return lo, hi
 
 

@@ -210,9 +210,13 @@ class Counterfactual:
         return self.status.message
 
     def _behind(self, margin: float) -> str:
-        z, k = self.model.scores(self._x), self.model.class_index(self.target)
-        lead = float(z[k] - np.delete(z, k).max())
-        return f"a lead of {margin:g} over every other class is out of reach for {self.target!r}: the best that was found is {lead:.6g}"
+        found = f"the best that was found is {self._lead(self._x):.6g}"
+        return f"a lead of {margin:g} over every other class is out of reach for {self.target!r}: {found}"
+
+    def _lead(self, x: Floats) -> float:
+        """How far the target's score is ahead of every other."""
+        z, k = self.model.scores(x), self.model.class_index(self.target)
+        return float(z[k] - np.delete(z, k).max())
 
     @property
     def _p_target(self) -> float:
@@ -283,9 +287,12 @@ class Counterfactual:
             return f"Counterfactual towards {self.target!r}\n  status       {self.status.name}: {self.message}"
         p = self._p_target
         before = float(softmax(self.model.scores(self._source))[self.model.class_index(self.target)])
+        moved = f"  p(target)    {before:.4g} → {p:.6g}\n"
+        if self.within is not None and self.within.ground.margin is not None:
+            moved = f"  lead         {self._lead(self._source):.4g} → {self._lead(self._x):.6g}   (over the next class's score)\n"
         return (
             f"Counterfactual towards {self.target!r}\n"
-            f"  p(target)    {before:.4g} → {p:.6g}\n"
+            f"{moved}"
             f"{self._repr_middle()}"
             f"  status       {self.status.name}: {self.message}"
         )

@@ -91,17 +91,16 @@ class Cost:
         """
         if not (isinstance(self.scale, str) and self.scale in FITTED):
             raise InputError(f'fit is for scale "std", "mad" or "iqr"; this cost has {self.scale!r}')
-        columns = [str(c) for c in X.columns] if hasattr(X, "columns") else None
-        values = _numbers(X.to_numpy() if hasattr(X, "to_numpy") else X, "X")
+        columns, values = _frame_numbers(X) if hasattr(X, "columns") else (None, _numbers(X, "X"))
         if values.ndim != 2 or len(values) < 2:
             raise InputError(f"X must be a table of two rows or more; got an array of shape {values.shape}")
-        std = values.std(axis=0)
+        std = np.nanstd(values, axis=0)
         if self.scale == "std":
             spread = std
         elif self.scale == "mad":
-            spread = np.median(np.abs(values - np.median(values, axis=0)), axis=0)
+            spread = np.nanmedian(np.abs(values - np.nanmedian(values, axis=0)), axis=0)
         else:
-            low, high = np.percentile(values, [25, 75], axis=0)
+            low, high = np.nanpercentile(values, [25, 75], axis=0)
             spread = high - low
         spread = np.where(spread > 0, spread, std)
         with np.errstate(divide="ignore"):
@@ -134,7 +133,7 @@ class Cost:
                 return own
             if self.fitted is None:
                 raise InputError(f'Cost(scale="{self.scale}") needs data: Cost(scale="{self.scale}").fit(X)')
-            found = _per_feature(self.fitted, model, "scale", np.nan)
+            found = _per_feature(_of_numbers(self.fitted, model), model, "scale", np.nan)
             return np.where(np.isnan(found), own, found)
         found = _per_feature(self.scale, model, "scale", np.nan)
         found = np.where(np.isnan(found), own, found)
@@ -150,6 +149,31 @@ class Cost:
         for d in np.flatnonzero(~((found >= 0) & (found < np.inf)))[:1]:
             raise InputError(f"l1 of {model.feature_label(d)} must be a number ≥ 0; got {found[d]}")
         return found
+
+
+def _frame_numbers(X: Any) -> tuple[list[str], Floats]:
+    """The columns of a frame that are numbers, NaN for what is missing; the others have no spread."""
+    found: dict[str, Floats] = {}
+    for name in X.columns:
+        column = X[name]
+        kind = getattr(getattr(column.dtype, "numpy_dtype", column.dtype), "kind", None)
+        if kind is None:  # polars
+            kind = "f" if column.dtype.is_numeric() else "O"
+        if kind in "iuf":
+            missing = {"na_value": np.nan} if hasattr(X, "iloc") else {}
+            found[str(name)] = np.asarray(column.to_numpy(**missing), dtype=np.float64)
+    if not found:
+        raise InputError("X must have columns of numbers; it has none")
+    return list(found), np.stack(list(found.values()), axis=1)
+
+
+def _of_numbers(fitted: Any, model: Model) -> Any:
+    """What was fitted of columns that the classifier sees as the numbers they are: neither categories nor bent."""
+    columns = getattr(model.encoding, "columns", None)
+    if columns is None or not isinstance(fitted, Mapping):
+        return fitted
+    plain = {column.name for column in columns if column.kind == "number" and not column.bends}
+    return {name: value for name, value in fitted.items() if name in plain}
 
 
 def _per_feature(value: Any, model: Model, name: str, other: float) -> Floats:

@@ -332,7 +332,7 @@ class Encoding:
 
     def flags(self, X: Any) -> list[str]:
         """The columns that the classifier takes as numbers but are of yes and no, by their type: 0 and 1, and nothing between."""
-        if is_row(X):
+        if hasattr(X, "__next__"):
             return []
         table = Table.of(X, self.names)
         return [column.name for column in self.columns if column.kind == "number" and table.is_flag(column.place)]

@@ -14,10 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ifonly.errors import InputError
-from ifonly.solvers import gaps, scalar, semismooth
+from ifonly.solvers import few, gaps, scalar, semismooth
 from ifonly.solvers.branch import search
 from ifonly.solvers.ground import Budget, LimitedProblem, Plan
 from ifonly.solvers.lead import best_lead
+from ifonly.solvers.narrow import can_narrow
 from ifonly.solvers.semismooth import Point, Reached, Terms
 from ifonly.status import Status
 
@@ -56,6 +57,8 @@ def reach(problem: LimitedProblem, prob: float, budget: Budget | None = None) ->
     if problem.model.n_classes == 2 and problem.ground.separable:
         return _scalar(problem, lambda x: problem.goal(prob, x)[0], lambda x: problem.reached(x, prob), prob, budget)
     if problem.ground.branched:
+        if problem.ground.max_changes is not None and can_narrow(problem):
+            return few.reach(problem, prob, budget)
         return search(problem, budget, prob=prob)
     _check_feasible(problem.terms())
     x, nu = _within(problem, lambda: _nearest(problem))
