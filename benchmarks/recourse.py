@@ -33,6 +33,7 @@ PEOPLE, FEW, PATIENCE = 500, 10, 20  # people; for the peers; and seconds that t
 MANY = 100_000
 PROBS = 0.5, 0.9
 YES = "yes"
+SHOWN = {"valid": ".0%", "distance": ".3g", "changes": ".2f"}
 
 
 @dataclass
@@ -219,9 +220,11 @@ def measure(case: Case, prob: float) -> dict[str, Any]:
     us = medians({"batch": Contender(lambda: ifonly.invert(estimator, refused, YES, **options), len(rows))})
     reached = batch.status == ifonly.Status.EXACT
     unreachable = batch.status == ifonly.Status.UNREACHABLE
-    answers = batch.to_frame()[reached]
-    p = estimator.predict_proba(answers)[:, list(estimator.classes_).index(YES)]
-    valid = (estimator.predict(answers) == YES) & (p >= prob)
+    valid = np.zeros(0, dtype=bool)
+    if reached.any():
+        judged_on = batch.to_frame()[reached]
+        p = estimator.predict_proba(judged_on)[:, list(estimator.classes_).index(YES)]
+        valid = (estimator.predict(judged_on) == YES) & (p >= prob)
     nodes = np.array([cf.within.n_nodes for cf in one_by_one])
     same = np.array([cf.cost for cf in one_by_one])
     batch.verify()
@@ -236,10 +239,10 @@ def measure(case: Case, prob: float) -> dict[str, Any]:
         "unreachable": int(unreachable.sum()),
         "proved": int(sum(cf.within.best_bound < prob for cf in batch if cf.status == ifonly.Status.UNREACHABLE)),
         "valid": float(valid.mean()) if reached.any() else None,
-        "distance": float(batch.distance[reached].mean()),
-        "changes": float(batch.n_changes[reached].mean()),
-        "gap": float(batch.gap[reached].max()),
-        "batch against one by one": float(np.abs(batch.cost - same)[reached].max()),
+        "distance": float(batch.distance[reached].mean()) if reached.any() else None,
+        "changes": float(batch.n_changes[reached].mean()) if reached.any() else None,
+        "gap": float(batch.gap[reached].max(initial=0.0)),
+        "batch against one by one": float(np.abs(batch.cost - same)[reached].max(initial=0.0)),
         "ms": float(1e3 * np.median(seconds)),
         "p95 ms": float(1e3 * np.quantile(seconds, 0.95)),
         "batch us": us["batch"],
@@ -354,7 +357,7 @@ def judged(case: Case, model: Any, limits: Any, people: pd.DataFrame, ours: Any,
                 column = f"{name}_{value}" if name in case.categories else name
                 frame[column] = 1.0 if name in case.categories else value
             x = frame[case.table.columns].to_numpy()[0]
-        moved = np.abs(x - source) > 1e-9 * (1 + np.abs(source))
+        moved = np.abs(x - source) > 1e-6 * (1 + np.abs(source))  # conic solvers leave some dust
         changes.append(sum(bool(moved[[case.table.columns.get_loc(c) for c in case.columns_of(n)]].any()) for n in case.raw))
         valid.append(case.estimator.predict(pd.DataFrame([x], columns=case.table.columns))[0] == YES)
         lo, hi, _ = limits.around(source[None])
@@ -392,9 +395,7 @@ def markdown(result: dict[str, Any]) -> str:
             str(r["people"]),
             str(r["reached"]),
             f"{r['unreachable']} ({r['proved']})",
-            f"{r['valid']:.0%}",
-            f"{r['distance']:.3g}",
-            f"{r['changes']:.2f}",
+            *("" if r[name] is None else format(r[name], how) for name, how in SHOWN.items()),
             f"{r['ms']:.2f} ({r['p95 ms']:.2f})",
             f"{r['batch us']:.0f}",
             f"{r['nodes']:.1f} ({r['most nodes']})",

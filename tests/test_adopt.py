@@ -4,12 +4,30 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.sparse import csr_array
+from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_breast_cancer, load_iris
-from sklearn.decomposition import PCA
-from sklearn.linear_model import LogisticRegression, LogisticRegressionCV, Perceptron
+from sklearn.decomposition import PCA, KernelPCA
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.impute import KNNImputer
+from sklearn.linear_model import LogisticRegression, LogisticRegressionCV, SGDClassifier
+from sklearn.model_selection import FixedThresholdClassifier
 from sklearn.multiclass import OneVsRestClassifier
-from sklearn.pipeline import Pipeline, make_pipeline
-from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, Normalizer, PolynomialFeatures, RobustScaler, StandardScaler
+from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.neural_network import MLPClassifier
+from sklearn.pipeline import Pipeline, make_pipeline, make_union
+from sklearn.preprocessing import (
+    FunctionTransformer,
+    KBinsDiscretizer,
+    MaxAbsScaler,
+    MinMaxScaler,
+    Normalizer,
+    OneHotEncoder,
+    PolynomialFeatures,
+    PowerTransformer,
+    RobustScaler,
+    StandardScaler,
+)
 from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 
@@ -236,6 +254,10 @@ class Shifty(StandardScaler):
         return super().transform(X) + 1.0
 
 
+def half(X):
+    return 0.5 * X
+
+
 def test_a_subclass_of_the_same_name_from_elsewhere_is_refused():
     impostor = type("LogisticRegression", (Louder,), {"__module__": "elsewhere"})(max_iter=1000).fit(X, Y)
     with pytest.raises(UnsupportedModelError, match="LogisticRegression is not understood"):
@@ -245,18 +267,64 @@ def test_a_subclass_of_the_same_name_from_elsewhere_is_refused():
 @pytest.mark.parametrize(
     ("estimator", "message"),
     [
-        (DecisionTreeClassifier(), "DecisionTreeClassifier is not understood. Expected a Model, a fitted scikit-learn"),
-        (SVC(), "SVC is not understood"),
-        (Perceptron(), "Perceptron is not understood"),
-        (OneVsRestClassifier(LogisticRegression()), "OneVsRestClassifier is not understood"),
-        (Louder(max_iter=1000), "Louder is not understood"),
-        (make_pipeline(StandardScaler(), SVC()), "SVC is not understood"),
+        (DecisionTreeClassifier(), "DecisionTreeClassifier is a tree, not linear. Expected a Model, a fitted scikit-learn"),
+        (RandomForestClassifier(5), "RandomForestClassifier is made of trees"),
+        (SVC(), "SVC is a kernel machine; use LinearSVC"),
+        (GaussianNB(), "GaussianNB is quadratic in the features; use LinearDiscriminantAnalysis"),
+        (KNeighborsClassifier(), "KNeighborsClassifier is not linear"),
+        (OneVsRestClassifier(LogisticRegression()), "OneVsRestClassifier on 3 classes.*not a softmax.*multinomial"),
+        (
+            CalibratedClassifierCV(LogisticRegression(max_iter=1000)),
+            "CalibratedClassifierCV bends the scores.*classifier inside",
+        ),
+        (SGDClassifier(loss="log_loss"), "SGDClassifier was fitted one-vs-rest on 3 classes.*Use LogisticRegression"),
+        (MLPClassifier((5,), solver="lbfgs", max_iter=5000, random_state=0), r"MLPClassifier has 1 hidden layers.*Model\(mlp.coefs_"),
+        (FixedThresholdClassifier(LogisticRegression(), threshold=0.3), "threshold of its own; give what is inside.*as prob"),
+        (Louder(max_iter=1000), "Louder is not understood: it is not scikit-learn's own"),
+        (make_pipeline(StandardScaler(), SVC()), "SVC is a kernel machine"),
         (make_pipeline(StandardScaler(), Louder()), "Louder is not understood"),
-        (make_pipeline(PolynomialFeatures(), LogisticRegression(max_iter=5000)), "step 'polynomialfeatures' of the pipeline"),
-        (make_pipeline(Normalizer(), LogisticRegression()), "step 'normalizer' of the pipeline is a Normalizer"),
-        (make_pipeline(StandardScaler(), PCA(2), LogisticRegression()), "step 'pca' of the pipeline is a PCA"),
-        (make_pipeline(Shifty(), LogisticRegression()), "step 'shifty' of the pipeline is a Shifty"),
-        (make_pipeline(make_pipeline(StandardScaler()), LogisticRegression()), "step 'pipeline' of the pipeline is a Pipeline"),
+        (
+            make_pipeline(PolynomialFeatures(), LogisticRegression(max_iter=5000)),
+            r"step 'polynomialfeatures' of the pipeline \(PolynomialFeatures\) multiplies features.*leave it out",
+        ),
+        (
+            make_pipeline(Normalizer(), LogisticRegression()),
+            r"step 'normalizer' of the pipeline \(Normalizer\) divides every row.*Understood are .*StandardScaler",
+        ),
+        (
+            make_pipeline(Shifty(), LogisticRegression()),
+            r"step 'shifty' of the pipeline \(Shifty\) is not scikit-learn's own",
+        ),
+        (
+            make_pipeline(make_pipeline(StandardScaler(), Normalizer()), LogisticRegression()),
+            r"step 'pipeline' of the pipeline \(Pipeline\), step 'normalizer' \(Normalizer\)",
+        ),
+        (
+            make_pipeline(KBinsDiscretizer(3, quantile_method="averaged_inverted_cdf"), LogisticRegression()),
+            "cuts numbers into bins",
+        ),
+        (make_pipeline(KernelPCA(2), LogisticRegression()), "KernelPCA.*is not affine; use PCA"),
+        (make_pipeline(KNNImputer(), LogisticRegression(max_iter=5000)), "KNNImputer.*use SimpleImputer"),
+        (
+            make_pipeline(FunctionTransformer(np.sin), LogisticRegression(max_iter=5000)),
+            "applies 'sin', of which nothing is known; use None",
+        ),
+        (
+            make_pipeline(FunctionTransformer(half), LogisticRegression(max_iter=5000)),
+            "applies 'half', of which nothing is known",
+        ),
+        (
+            make_pipeline(PCA(2), PowerTransformer(), LogisticRegression()),
+            r"\(PowerTransformer\) bends its column 0, which is a mixture of columns",
+        ),
+        (
+            make_pipeline(StandardScaler(), OneHotEncoder(handle_unknown="ignore"), LogisticRegression()),
+            "takes the output of another step as categories; put it first",
+        ),
+        (
+            make_pipeline(make_union("passthrough", FunctionTransformer(np.log1p)), LogisticRegression(max_iter=5000)),
+            r"column 'x0' is used twice, through np.log1p \(.*FunctionTransformer\)\) and as a number \(the classifier\): no single",
+        ),
         (make_pipeline(MinMaxScaler(clip=True), LogisticRegression()), r"step 'minmaxscaler'.*clips its output.*clip=False"),
         (Pipeline([("only", StandardScaler())]), "StandardScaler is not understood"),
         (Pipeline([("scale", StandardScaler()), ("last", "passthrough")]), "not understood"),
@@ -264,8 +332,9 @@ def test_a_subclass_of_the_same_name_from_elsewhere_is_refused():
     ids=lambda value: "" if isinstance(value, str) else type(value).__name__,
 )
 def test_what_is_not_a_linear_softmax_is_refused(estimator, message):
+    labels = Y == 0 if isinstance(estimator, FixedThresholdClassifier) else Y
     with pytest.raises(UnsupportedModelError, match=message):
-        as_model(estimator.fit(X, Y))
+        as_model(estimator.fit(X, labels))
 
 
 @pytest.mark.parametrize("thing", [None, 3, "model", np.eye(3), {"coef_": 1}, object(), LogisticRegression])

@@ -72,7 +72,7 @@ class Actions:
         bounds = self.bounds
         if bounds is not None and not isinstance(bounds, Mapping):  # one pair for all numbers
             bounds = {c.name: bounds for c in getattr(model.encoding, "columns", ()) if c.kind == "number"}
-        flags = {name: (0, 1) for name in names}
+        flags = dict.fromkeys(names, (0, 1))
         return replace(self, integer=True if self.integer is True else own + list(names), bounds={**flags, **(bounds or {})})
 
     def resolve(self, model: Model) -> "Limits":

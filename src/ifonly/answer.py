@@ -140,7 +140,7 @@ class Counterfactual:
     @cached_property
     def delta(self) -> Any:
         """What changed, (D,)."""
-        return self.x - self.source if self.model.encoding is None else self._x - self._source
+        return self._x - self._source if self.sources.like is None else self.x - self.source
 
     @cached_property
     def x(self) -> Any:
@@ -269,6 +269,8 @@ class Counterfactual:
 
     def to_frame(self) -> Any:
         """A one-row frame of ``x`` with the features' names."""
+        if self.sources.frame is not None:
+            return self.x if hasattr(self.x, "columns") else self.x.to_frame().T
         found = self.x if self.sources.own is not None else None
         if found is None or isinstance(self.model.encoding, Documents):
             return _frame(self._x[None], self.sources, None)
@@ -289,7 +291,7 @@ class Counterfactual:
         before = float(softmax(self.model.scores(self._source))[self.model.class_index(self.target)])
         moved = f"  p(target)    {before:.4g} → {p:.6g}\n"
         if self.within is not None and self.within.ground.margin is not None:
-            moved = f"  lead         {self._lead(self._source):.4g} → {self._lead(self._x):.6g}   (over the next class's score)\n"
+            moved = f"  lead         {self._lead(self._source):.4g} → {self._lead(self._x):.6g}   (over the next score)\n"
         return (
             f"Counterfactual towards {self.target!r}\n"
             f"{moved}"
@@ -360,7 +362,7 @@ class _Answers:
     @cached_property
     def delta(self) -> Any:
         """What changed, (N, D)."""
-        return self.x - self.source if self.model.encoding is None else self._x - self._source
+        return self._x - self._source if self.sources.like is None else self.x - self.source
 
     @property
     def source(self) -> Any:
@@ -474,7 +476,7 @@ class Counterfactuals(_Answers):
 
     def to_frame(self) -> Any:
         """A frame of ``x`` with the features' names and the source frame's index."""
-        if self.sources.own is not None and hasattr(self.x, "columns"):
+        if hasattr(self.x, "columns"):
             return self.x
         return _frame(self._x, self.sources, self.sources.index)
 

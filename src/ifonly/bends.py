@@ -311,8 +311,8 @@ def bend_to(bend: Bend) -> dict[str, Any]:
 
 def bend_from(data: dict[str, Any]) -> Bend:
     """A map from what `bend_to` gave."""
-    values = {key: tuple(value) if isinstance(value, list) else value for key, value in data.items()}
+    values = {key: tuple(value) if isinstance(value, list) else value for key, value in data.items() if key != "kind"}
     try:
-        return _KINDS[values.pop("kind")](**values)
+        return _KINDS[data["kind"]](**values)
     except (KeyError, TypeError) as error:
         raise InputError(f"it is damaged, or of a later version: a map of {sorted(data)} is not understood ({error})") from None

@@ -313,7 +313,7 @@ class Encoding:
     def unseen(self, name: Any) -> bool:
         """Whether this is a column of the user's that the classifier never sees, so that no answer changes it."""
         if isinstance(name, (int, np.integer)) and not isinstance(name, bool):
-            return 0 <= name < len(self.names) and self.find(name) is None
+            return bool(0 <= name < len(self.names)) and self.find(name) is None
         return str(name) in self.names and str(name) not in self._by_name
 
     def limits(self) -> tuple[Floats, Floats, Floats]:
@@ -331,7 +331,7 @@ class Encoding:
         return lo, hi, step
 
     def flags(self, X: Any) -> list[str]:
-        """The columns that the classifier takes as numbers but are of yes and no, by their type: 0 and 1, and nothing between."""
+        """The columns of yes and no, by their type, that the classifier takes as numbers: 0 and 1, and nothing between."""
         if hasattr(X, "__next__"):
             return []
         table = Table.of(X, self.names)
@@ -464,7 +464,8 @@ class Documents:
         else:
             for transform in self.transforms:
                 X = transform(X)
-        return X if self.cut is None else (X > self.cut) * 1.0
+        weights: Any = X
+        return weights if self.cut is None else (weights > self.cut) * 1.0
 
     def write(self, X: Any, V: Floats, before: Any = None) -> Floats:
         """The weights themselves."""

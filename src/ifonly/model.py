@@ -172,6 +172,7 @@ class Model:
         self.hard = hard
         self.precision = float(precision)
         self._per_target: dict[tuple[str, int], Any] = {}
+        self.memo: dict[str, Any] = {}  # what others worked out for this model and keep with it; no part of its value
 
     @classmethod
     def binary(

@@ -3,6 +3,7 @@
 import heapq
 import math
 import os
+import pickle
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import count
@@ -69,14 +70,26 @@ def ground_for(
         raise InputError(f"actions must be Actions; got {type(actions).__name__}")
     if margin is not None and not (isinstance(margin, (int, float, np.number)) and 0 <= float(margin) < np.inf):
         raise InputError(f"margin must be a number ≥ 0; got {margin!r}")
-    ground = Ground(model, cost, actions, max_changes, margin=None if margin is None else float(margin))
-    if model.n_classes == 2 and ground.separable and (fast or (fast is None and ground.discrete)):
-        try:
-            from ifonly.kernels import limited as compiled
-        except ImportError:
-            return ground
-        ground.kernel = compiled.compiled
+    try:  # by content: what an Actions holds may have been changed in place since
+        key = pickle.dumps((cost, actions, max_changes, margin, fast))
+    except (pickle.PicklingError, TypeError, AttributeError):
+        key = None
+    known, ground = model.memo.get("ground", (None, None))
+    if key is None or key != known:
+        ground = Ground(model, cost, actions, max_changes, margin=None if margin is None else float(margin))
+        if model.n_classes == 2 and ground.separable and (fast or (fast is None and ground.discrete)):
+            ground.kernel = _compiled() or ground.kernel
+        model.memo["ground"] = key, ground
     return ground
+
+
+def _compiled() -> Any:
+    """The compiled search, where Numba is to be had."""
+    try:
+        from ifonly.kernels import limited as compiled
+    except ImportError:
+        return None
+    return compiled.compiled
 
 
 def _solve(
@@ -327,7 +340,8 @@ def _fill(
         b = np.where(x >= hi, np.inf, np.where(t == 0.0, base + soft, base + soft * np.sign(t)))
         xi = np.where(a > 0, a, np.where(b < 0, b, 0.0))
         margins = np.abs(model.scores(X)).max(axis=1)
-        rounding = (others if ground.margin is None else 0.0) * np.linalg.norm(row) * (2 * ground.rounding(X, x, margins) + 10 * np.finfo(float).eps)
+        soft_pull = others * np.linalg.norm(row) if ground.margin is None else np.zeros(len(x))
+        rounding = soft_pull * (2 * ground.rounding(X, x, margins) + 10 * np.finfo(float).eps)
         rounding += 4 * np.finfo(float).eps * lam * (np.sqrt(square) + np.linalg.norm(c * np.abs(X), axis=1))
         norm = np.sqrt(np.vecdot(xi, xi)) + rounding
         if prob is None:

@@ -13,6 +13,7 @@ from ifonly.encoding import Encoding, Table
 from ifonly.errors import InputError
 from ifonly.model import Model
 from ifonly.numerics import TINY_SQUARE, norms
+from ifonly.tabular import like_frame
 from ifonly.tensors import Like, like, plain
 
 __all__ = ["NOWHERE", "Sizes", "Sources"]
@@ -56,6 +57,8 @@ class Sources:
         What kind of tensor the rows came as, and answers are given as.
     own : object
         The user's own table, where the model has an encoding: ``rows`` are then its coordinates.
+    frame : object
+        The user's own frame, or row of one, where the model has no encoding: answers are given as such.
 
     """
 
@@ -66,6 +69,7 @@ class Sources:
     columns: Sequence[Any] | None = None
     like: Like | None = None
     own: Any = None
+    frame: Any = None
 
     @classmethod
     def read(cls, model: Model, X: Any) -> "Sources":
@@ -76,7 +80,7 @@ class Sources:
             model.check_width(rows)
             index = X.index if hasattr(X, "columns") and hasattr(X, "index") else None
             return cls(model, rows, single, index, model.feature_names, own=X)
-        index = columns = None
+        index = columns = frame = None
         kind = like(X)
         if _is_sparse(X):
             rows, single = X.tocsr(), X.ndim == 1
@@ -84,7 +88,8 @@ class Sources:
                 rows = rows.reshape(1, -1)
         else:
             if hasattr(X, "to_numpy"):
-                index, columns = (None, list(X.index)) if X.ndim == 1 else (X.index, list(X.columns))
+                frame, index, columns = X, getattr(X, "index", None), list(getattr(X, "columns", getattr(X, "index", ())))
+                index = index if hasattr(X, "columns") else None
                 X = model.aligned(X)
             rows = _numbers(plain(X))
             if rows.ndim not in (1, 2):
@@ -93,7 +98,7 @@ class Sources:
             rows = rows[None] if single else rows
         model.check_width(rows)
         names = model.feature_names or columns
-        return cls(model, rows, single, index, names, kind)
+        return cls(model, rows, single, index, names, kind, frame=frame)
 
     def __len__(self) -> int:
         return self.rows.shape[0]
@@ -139,6 +144,8 @@ class Sources:
 
         ``rows`` are the sources that the values belong to: a number for one, by default all.
         """
+        if self.frame is not None:
+            return self._framed(values, rows)
         if self.own is None or not isinstance(self.model.encoding, Encoding):
             return values if self.like is None else self.like(values)
         table = Table.of(self.own, self.model.encoding.names)
@@ -147,6 +154,18 @@ class Sources:
         if rows is None or table.row is not None:
             return self.model.encoding.write(table, values, self.rows)
         return self.model.encoding.write(table.take(rows), values, self.rows[rows])
+
+    def _framed(self, values: np.ndarray, rows: Any) -> Any:
+        """Values as the frame, or the row, that the user gave, whose columns may be in another order."""
+        assert self.columns is not None
+        names = tuple(str(name) for name in self.columns)
+        if self.single:
+            return values if values.ndim > 1 else like_frame(self.frame, names, values[None])
+        if values.ndim == 1:
+            rows, values = [rows or 0], values[None]
+        elif rows is None and len(values) != len(self):
+            rows = np.repeat(np.arange(len(self)), len(values) // len(self))
+        return like_frame(self.frame, names, values, rows)
 
     def moved(self, n: int, coef: Floats) -> Floats:
         """Row ``n`` after the change ``rowsᵀ coef``, in the user's units: the second and last pass over ``A``."""

@@ -14,10 +14,11 @@ from numpy.typing import NDArray
 
 from ifonly.errors import InputError
 
-__all__ = ["Table", "is_missing", "is_row"]
+__all__ = ["Table", "is_missing", "is_row", "like_frame"]
 
 Floats = NDArray[np.float64]
 FEW = 8  # rows
+FLOAT = np.dtype(np.float64)
 Cells = tuple[NDArray[np.intp], list[Any]]  # rows, and their new values
 
 
@@ -58,7 +59,7 @@ class Table:
         self.row: Any = None  # the user's own, where this is the table of one row that they gave
         self.kind = _library(data)
         self._dtypes: list[Any] | None = None
-        self._cells: np.ndarray | None = None
+        self.cells: np.ndarray | None = None
         if self.kind == "numpy":
             if data.ndim != 2 or data.shape[1] != len(names):
                 shown = ", ".join(map(repr, names[:5])) + (", …" if len(names) > 5 else "")
@@ -114,8 +115,7 @@ class Table:
     def take(self, rows: Any) -> "Table":
         """Some rows."""
         out = copy(self)
-        out.data = self.data.iloc[rows] if self.kind == "pandas" else self.data[rows]
-        out._cells = None
+        out.data, out.cells = self.data.iloc[rows] if self.kind == "pandas" else self.data[rows], None
         return out
 
     @property
@@ -127,9 +127,9 @@ class Table:
 
     def _few(self) -> np.ndarray | None:
         """A frame of few rows as one array of objects: much quicker than column by column."""
-        if self.kind == "pandas" and self._cells is None and self.n_rows <= FEW:
-            self._cells = self.data.to_numpy(dtype=object)
-        return self._cells
+        if self.kind == "pandas" and self.cells is None and self.n_rows <= FEW:
+            self.cells = self.data.to_numpy(dtype=object)
+        return self.cells
 
     @property
     def n_rows(self) -> int:
@@ -142,7 +142,7 @@ class Table:
         if self.kind == "polars":
             return str(self.dtypes[i]) == "Boolean"
         dtype = _numpy_type(self.dtypes[i]) if self.kind == "pandas" else self.data.dtype
-        if dtype == object and self.n_rows == 1:  # of a row, the value's own
+        if getattr(dtype, "kind", "") == "O" and self.n_rows == 1:  # of a row, the value's own
             return isinstance(self.column(place)[0], (bool, np.bool_))
         return self.kind == "pandas" and getattr(dtype, "kind", "O") == "b"
 
@@ -213,15 +213,15 @@ class Table:
                 out.isetitem(i, out.iloc[:, i].astype("Float64" if hasattr(dtype, "numpy_dtype") else np.float64))
         for place, (rows, values) in new.items():
             i = self.order[place]
-            column = out.iloc[:, i].copy()
+            column, held = out.iloc[:, i].copy(), values
             if _is_number(column.dtype):
-                values, wide = _held(values, _numpy_type(column.dtype))
+                held, wide = _held(values, _numpy_type(column.dtype))
                 if wide:
                     column = column.astype("Float64" if hasattr(column.dtype, "numpy_dtype") else np.float64)
             elif hasattr(column.dtype, "categories"):
                 known = set(column.dtype.categories.tolist())
                 column = column.cat.add_categories(sorted({v for v in values if not is_missing(v)} - known, key=str))
-            column.iloc[rows] = values
+            column.iloc[rows] = held
             out.isetitem(i, column)
         return out
 
@@ -243,6 +243,21 @@ class Table:
                 cells[row] = value
             out = out.with_columns(pl.Series(series.name, cells, dtype=dtype))
         return out
+
+
+def like_frame(frame: Any, names: Sequence[str], values: Floats, rows: Any = None) -> Any:
+    """A frame (or a pandas row) like this one, with numbers (N, D) of these columns; what did not change keeps its type."""
+    table = Table.of(frame, names)
+    if rows is not None:
+        table = table.take(rows)
+    if table.row is None and table.kind == "pandas" and len(names) == table.data.shape[1] and set(table.dtypes) == {FLOAT}:
+        out = table.data.copy()
+        out.iloc[:, table.order] = values  # one block, not column by column
+        return out
+    old = np.stack([table.numbers(i, name) for i, name in enumerate(names)], axis=1)
+    differs = (old != values) & ~(np.isnan(old) & np.isnan(values))
+    new = {int(i): (np.flatnonzero(differs[:, i]), values[differs[:, i], i].tolist()) for i in np.flatnonzero(differs.any(axis=0))}
+    return table.replaced(new, range(len(names)))
 
 
 def _objects(X: Any) -> np.ndarray:

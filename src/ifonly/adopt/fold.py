@@ -121,14 +121,14 @@ class Features:
             return [part[i] for i in which]
 
         lists = (self.raw, self.fill, self.rows, self.offset, self.rough, self.sizes)
-        return Features(self.columns, *(some(part) for part in lists), dict(self.unit))
+        return Features(self.columns, *(some(part) for part in lists), unit=dict(self.unit))
 
     @classmethod
     def joined(cls, columns: Columns, parts: Sequence["Features"]) -> "Features":
         """Side by side."""
         names = ("raw", "fill", "rows", "offset", "rough", "sizes")
         lists = ([v for part in parts for v in getattr(part, name)] for name in names)
-        return cls(columns, *lists, {k: v for part in parts for k, v in part.unit.items()})
+        return cls(columns, *lists, unit={k: v for part in parts for k, v in part.unit.items()})
 
     def numbers(self, where: str) -> "Features":
         """The same with untouched columns taken as numbers."""
@@ -539,18 +539,20 @@ def cut(features: Features, threshold: float, where: str) -> Features:
 
 def _bent(features: Features, bends: Sequence[Bend], where: str) -> Features:
     """Each feature through a monotone map of its own."""
-    out = features.numbers(where)
+    out = features.take(range(len(features)))
     for j, bend in enumerate(bends):
-        column = out.alone(j)
-        if column is None or column.kind != "number" or len(out.rows[j]) != 1:
-            what = "a mixture of columns" if column is None else f"made of the {column.kind} {column.name!r}"
-            refuse(where, f"bends its column {j}, which is {what}; only a single number of the user's can be bent")
-        (weight,) = out.rows[j].values()
-        shift = out.offset[j]
-        chain = column.bends if weight == 1.0 and shift == 0.0 else (*column.bends, Affine(weight, shift))
-        more = {"fill": column.fill, "missing": column.missing, "bends": (*chain, bend)}
-        made = out.columns.make(column.place, "number", where, **more)
-        out.rows[j], out.sizes[j], out.offset[j], out.rough[j] = {made.first: 1.0}, {made.first: 1.0}, 0.0, bend.rough
+        place, (fill, missing), chain = features.raw[j], features.fill[j], ()
+        if place < 0:
+            column = out.alone(j)
+            if column is None or column.kind != "number" or len(out.rows[j]) != 1:
+                what = "a mixture of columns" if column is None else f"made of the {column.kind} {column.name!r}"
+                refuse(where, f"bends its column {j}, which is {what}; only a single number of the user's can be bent")
+            (weight,), shift = out.rows[j].values(), out.offset[j]
+            place, fill, missing, chain = column.place, column.fill, column.missing, column.bends
+            chain = chain if weight == 1.0 and shift == 0.0 else (*chain, Affine(weight, shift))
+        made = out.columns.make(place, "number", where, fill=fill, missing=missing, bends=(*chain, bend))
+        out.raw[j], out.fill[j], out.offset[j], out.rough[j] = -1, (None, None), 0.0, bend.rough
+        out.rows[j], out.sizes[j] = {made.first: 1.0}, {made.first: 1.0}
     return out
 
 

@@ -30,7 +30,8 @@ def read(estimator: Any) -> Model:
     steps, last = _unwrapped(estimator)
     kind = kind_of(last)
     if kind not in _CLASSIFIERS:
-        raise UnsupportedModelError(f"{kind} {_REASONS.get(kind, 'is not understood')}. {_EXPECTED}")
+        own = "is not understood: it is not scikit-learn's own, and may do more than its weights say"
+        raise UnsupportedModelError(f"{kind} {_REASONS.get(kind, own if '.' in kind else 'is not understood')}. {_EXPECTED}")
     if not hasattr(last, "classes_"):
         raise UnsupportedModelError(f"{kind} is not fitted; call fit first")
     weights = _CLASSIFIERS[kind](last)
@@ -221,6 +222,12 @@ def _bayes(estimator: Any) -> Weights:
     return Weights(np.asarray(estimator.feature_log_prob_), np.asarray(estimator.class_log_prior_), estimator.classes_)
 
 
+def _complement(estimator: Any) -> Weights:
+    """Complement naive Bayes is linear in the counts, and knows no prior."""
+    log_prob = np.asarray(estimator.feature_log_prob_)
+    return Weights(log_prob, np.zeros(len(log_prob)), estimator.classes_)
+
+
 def _bernoulli(estimator: Any) -> Weights:
     """Σ x ln p + (1 − x) ln(1 − p), affine in x."""
     present = np.asarray(estimator.feature_log_prob_)
@@ -246,7 +253,7 @@ def _network(estimator: Any) -> Weights:
 
 
 def _one_vs_rest(estimator: Any) -> Weights:
-    if len(estimator.estimators_) != 1 or len(estimator.classes_) != 2:
+    if len(estimator.estimators_) != 1 or len(estimator.classes_) != 2 or estimator.multilabel_:
         raise UnsupportedModelError(
             f"{kind_of(estimator)} on {len(estimator.classes_)} classes: its normalised probabilities are not a softmax. "
             "Use a multinomial LogisticRegression"
@@ -264,6 +271,7 @@ _CLASSIFIERS: dict[str, Callable[[Any], Weights]] = {
     "SGDClassifier": _sgd,
     "LinearDiscriminantAnalysis": _linear,
     "MultinomialNB": _bayes,
+    "ComplementNB": _complement,
     "BernoulliNB": _bernoulli,
     "CategoricalNB": _categorical,
     "MLPClassifier": _network,
@@ -288,7 +296,6 @@ _REASONS = {
     "give the classifier inside, or a LogisticRegression, which needs no calibration",
     "GaussianNB": "is quadratic in the features; use LinearDiscriminantAnalysis",
     "QuadraticDiscriminantAnalysis": "is quadratic in the features; use LinearDiscriminantAnalysis",
-    "ComplementNB": "is not a softmax of a linear function; use MultinomialNB",
     "SVC": "is a kernel machine; use LinearSVC",
     "NuSVC": "is a kernel machine; use LinearSVC",
     "KNeighborsClassifier": "is not linear",
@@ -298,7 +305,15 @@ _REASONS = {
     "HistGradientBoostingClassifier": "is made of trees, not linear",
     "ExtraTreesClassifier": "is made of trees, not linear",
     "VotingClassifier": "averages probabilities, which is not a softmax; give one of its classifiers",
+    "StackingClassifier": "feeds classifiers into another, which is not linear; give one of its classifiers",
+    "BaggingClassifier": "averages probabilities, which is not a softmax; give one of its classifiers",
+    "AdaBoostClassifier": "averages classifiers, which is not a softmax of a linear function",
+    "GaussianProcessClassifier": "is a kernel machine, not linear",
+    "MLPRegressor": "is no classifier",
     "OneVsOneClassifier": "counts votes, and has no probabilities",
+    "OutputCodeClassifier": "compares codes, and has no probabilities",
+    "TunedThresholdClassifierCV": "decides at a threshold of its own; give what is inside, and the threshold as prob",
+    "FixedThresholdClassifier": "decides at a threshold of its own; give what is inside, and the threshold as prob",
 }
 
 

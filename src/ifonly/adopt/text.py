@@ -34,14 +34,14 @@ def read(steps: list[tuple[str, Any]], weights: Weights, last: Any) -> Model:
     transforms = [vectorizer.transform]
     while rest and kind_of(rest[0][1]) in REWEIGHTS:
         transforms.append(rest.pop(0)[1].transform)
-    seen = kind_of(last) == "BernoulliNB" and last.binarize is not None
+    threshold = float(last.binarize) if kind_of(last) == "BernoulliNB" and last.binarize is not None else None
     features = Features.untouched(words)
     for other, step in rest:
         if kind_of(step) in REWEIGHTS:
             refuse(f"step {other!r} of the pipeline ({kind_of(step)})", "reweights words after other steps; put it before them")
         features = fold(step, features, f"step {other!r} of the pipeline")
-    if seen and any(place < 0 for place in features.raw):
-        cut(features, float(last.binarize), "the classifier (BernoulliNB)")
+    if threshold is not None and any(place < 0 for place in features.raw):
+        cut(features, threshold, "the classifier (BernoulliNB)")
     features = features.numbers("the classifier")
     for column in features.columns.read.values():
         if column.kind != "number" or column.bends or column.fill is not None:
@@ -60,8 +60,6 @@ def read(steps: list[tuple[str, Any]], weights: Weights, last: Any) -> Model:
     rounds, top = np.zeros(len(words)), int(sizes.argmax())
     if sizes[top] > 0:
         rounds[top] = extra / sizes[top]
-    encoding = Documents(
-        tuple(words), tuple(transforms), cut=float(last.binarize) if seen else None, sizes=tuple(sizes.tolist())
-    )
+    encoding = Documents(tuple(words), tuple(transforms), cut=threshold, sizes=tuple(sizes.tolist()))
     scaling = Scaling(np.zeros(len(words)), np.ones(len(words)), rounds)
     return weights._replace(coef=A, intercept=b).model(words, scaling=scaling, encoding=encoding)

@@ -239,7 +239,7 @@ class Search:
     def _close(self, lo: Floats, hi: Floats, state: NDArray[np.int64]) -> None:
         """Where as many items are counted as may move, fix the others at the source (in place)."""
         if int((state == scalar.COUNTS).sum()) >= self.cap:
-            for i in np.flatnonzero(state == scalar.UNDECIDED):
+            for i in np.flatnonzero(state == scalar.UNDECIDED).tolist():
                 lo[self._members(i)] = hi[self._members(i)] = self.problem.source[self._members(i)]
 
     def _members(self, item: int) -> NDArray[np.intp]:

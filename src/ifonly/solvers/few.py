@@ -7,7 +7,7 @@ With the rivals' margins s(x) and c = logit(1 − τ), p_k(x) ≥ τ means ln Σ
 one linear inequality, as for two classes: `scalar.maximise` gives a lower bound on the cost, with whole numbers, categories and
 at most ``cap`` changes. Its choice of features, with what is continuous solved anew over these few, is an answer with
 proportions of its own; those give the next bound. Two or three rounds settle. From the best bound L, with the multiplier w that
-belongs to it, and the cost U of the best answer: an item whose move saves v, where the cap-th best saves v', raises the bound to
+belongs to it, and the cost U of the best answer: an item whose move saves v, where the cap-th best saves v', lifts the bound to
 L + v' − v if it has to move. Where that is above U, it stays. Of 20 000 words some dozens are left, and `branch` does the rest.
 """
 
@@ -85,9 +85,7 @@ class Merged(NamedTuple):
         return cls(least, items, lo, hi, state, np.isfinite(items.oc), problem.cap(items))
 
 
-def _candidates(
-    problem: LimitedProblem, prob: float, budget: Budget
-) -> tuple[NDArray[np.intp] | None, Plan | None, bool]:
+def _candidates(problem: LimitedProblem, prob: float, budget: Budget) -> tuple[NDArray[np.intp] | None, Plan | None, bool]:
     """The features that an optimal answer can change, the best answer on the way (None where nothing is known of them).
 
     Last, whether there can be an answer at all.
@@ -172,7 +170,7 @@ def _survivors(
     """The features whose move does not make the bound exceed the cost of what is known."""
     n, groups = len(items.g), len(items.first) - 1
     everything = np.zeros(n + groups, dtype=np.int64)
-    t, choice, moved, *_ = scalar.evaluate(w, items, lo, hi, everything, allowed, n + groups)
+    t, choice, *_ = scalar.evaluate(w, items, lo, hi, everything, allowed, n + groups)
     saved = np.zeros(n + groups)
     saved[:n] = -(0.5 * t * t + items.mu * np.abs(t) - w * items.g * t)
     for j in range(groups):

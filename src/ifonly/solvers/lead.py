@@ -5,6 +5,9 @@
 a linear program, with whole numbers and categories where there are any.
 """
 
+from importlib import import_module
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -19,7 +22,7 @@ SECONDS = 10.0  # a best answer that takes longer is not looked for: there is no
 
 def best_lead(problem: LimitedProblem) -> Floats | None:
     """The x with the largest lead; None where it is unbounded, not found in time, or only few changes are allowed."""
-    from scipy.optimize import Bounds, LinearConstraint, milp
+    optimize: Any = import_module("scipy.optimize")  # takes a while to load
 
     ground, source = problem.ground, problem.source
     limits, D = ground.limits, problem.model.n_features
@@ -33,10 +36,15 @@ def best_lead(problem: LimitedProblem) -> Floats | None:
     rows[first : first + n, -1] = 1.0
     most[first : first + n] = -(problem.margins) + C[first : first + n] @ source
     least = np.where(np.isinf(low), most, -np.inf)
-    box = Bounds(np.append(problem.lo / step, -np.inf), np.append(problem.hi / step, np.inf))
+    box = optimize.Bounds(np.append(problem.lo / step, -np.inf), np.append(problem.hi / step, np.inf))
     whole = np.append(limits.on_grid, False).astype(int)
-    found = milp(-np.eye(D + 1)[-1], constraints=LinearConstraint(rows, least, most), bounds=box, integrality=whole,
-                 options={"time_limit": SECONDS})
+    found = optimize.milp(
+        -np.eye(D + 1)[-1],
+        constraints=optimize.LinearConstraint(rows, least, most),
+        bounds=box,
+        integrality=whole,
+        options={"time_limit": SECONDS},
+    )
     if found.x is None:
         return None
     x = np.where(problem.lo == problem.hi, problem.lo, found.x[:-1] * step)

@@ -52,7 +52,7 @@ def reach(problem: LimitedProblem, prob: float, budget: Budget | None = None) ->
     if not problem.spread:
         return gaps.search(problem, lambda part: reach(part, prob, budget), lambda plan: plan.cost, budget)
     x = problem.source
-    if problem.holds(x) and problem.reached(x, prob):
+    if problem.reached(x, prob) and problem.holds(x):
         return problem.plan(x, math.inf)
     if problem.model.n_classes == 2 and problem.ground.separable:
         return _scalar(problem, lambda x: problem.goal(prob, x)[0], lambda x: problem.reached(x, prob), prob, budget)
@@ -88,7 +88,7 @@ def ahead(problem: LimitedProblem, budget: Budget | None = None) -> Plan:
     if not problem.spread:
         return gaps.search(problem, lambda part: ahead(part, budget), lambda plan: plan.cost, budget)
     x = problem.source
-    if problem.holds(x) and problem.is_ahead(x):
+    if problem.is_ahead(x) and problem.holds(x):
         return problem.plan(x, math.inf)
     if problem.model.n_classes == 2 and ground.separable:
         return _scalar(problem, lambda x: -margin - problem.rounding(x), problem.is_ahead, None, budget)

@@ -10,6 +10,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from ifonly.actions import Limits
 from ifonly.model import Model, Scaling
 from ifonly.solvers.ground import LimitedProblem, Plan
 
@@ -66,7 +67,7 @@ def _some(values: Floats | None, keep: NDArray[np.intp]) -> Floats | None:
     return None if values is None else values[keep]
 
 
-def _some_limits(whole: LimitedProblem, keep: NDArray[np.intp], model: Model) -> "object":
+def _some_limits(whole: LimitedProblem, keep: NDArray[np.intp], model: Model) -> Limits:
     limits, place = whole.ground.limits, np.full(whole.model.n_features, -1)
     place[keep] = np.arange(len(keep))
     arrays = {name: getattr(limits, name)[keep] for name in ("lo", "hi", "frozen", "increase", "decrease", "step")}

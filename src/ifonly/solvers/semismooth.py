@@ -55,6 +55,7 @@ MAX_STEPS = 80  # of the search for λ
 LONGEST_STEP = math.log(100.0)
 MOST_LAM = 1e12
 LEAST_LAM = 1e-30  # relative to the first guess: what is not reached there is not reached
+ROUGH_LAM = 1e-8  # … and where no close answer is needed, one that is not even solved here
 NARROW = 1e-8  # relative: between answers for λ so near to each other, a straight line is as good as the path
 CLOSE = 1e-5  # relative: where a bound on p_k is this near to it, p_k is taken for the largest there is …
 SETTLED = 1e-6  # … and where a tenth of λ makes no more of it
@@ -497,7 +498,7 @@ def reach(terms: Terms, aim: Aim, start: Point | None = None) -> Reached:
                 close = ceiling - p <= (1e3 * SETTLED if proved and risen < SETTLED else CLOSE) * p
                 if ceiling < aim.prob and (close or not found or not aim.closely):
                     break
-                if lam <= LEAST_LAM * first:
+                if lam <= LEAST_LAM * first or not (found or aim.closely or lam > ROUGH_LAM * first):
                     break
         if low > 0 and high <= low * (1 + NARROW):
             break
@@ -517,15 +518,17 @@ def reach(terms: Terms, aim: Aim, start: Point | None = None) -> Reached:
 def _between(met: Point, short: Point, aim: Aim) -> Point:
     """The point between two on both sides of the aim that meets it with nothing to spare, by regula falsi.
 
-    Where λ is small, λ·t is a difference of larger numbers, and no λ may hit the aim to the last digit.
+    Where λ is small, λ·t is a difference of larger numbers, and no λ may hit the aim to the last digit. What is at a bound
+    or stays in the first point does so in the answer.
     """
+    step = np.where(met.free, short.t - met.t, 0.0)
     miss, width = aim.miss(met)
-    a, b, at = (0.0, miss), (1.0, aim.miss(short)[0]), met
+    a, b, at = (0.0, miss), (1.0, aim.miss(replace(met, t=met.t + step))[0]), met
     for _ in range(MAX_TRIALS):
         if a[1] >= -width or not a[1] < 0 < b[1]:
             break
         x = a[0] + (b[0] - a[0]) * a[1] / (a[1] - b[1])
-        new = replace(met, t=met.t + x * (short.t - met.t))
+        new = replace(met, t=met.t + x * step)
         miss, width = aim.miss(new)
         if miss <= 0:
             a, at = (x, miss), new
