@@ -1,6 +1,6 @@
 """Figure 1: E, iterations and runtime of every method on the 50 problems of each data set.
 
-Beside the paper's five methods: `ifonly` one call per problem, and all 50 in one call, up to twenty times over (seconds per row).
+Beside the paper's five methods: `ifonly` one call per problem, all 50 in one call, up to twenty times over (seconds per row).
 MNIST-100 is measured as well; the figure shows the paper's four data sets.
 """
 

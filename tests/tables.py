@@ -4,7 +4,21 @@ import numpy as np
 import pandas as pd
 from conftest import data_file
 
-ADULT = "age workclass weight education years marital occupation relationship race sex gain loss hours country income".split()
+ADULT = [
+    "age",
+    "workclass",
+    "weight",
+    "education",
+    "years",
+    "marital",
+    "occupation",
+    "relationship",
+    "race",
+    "sex",
+    "gain",
+    "loss",
+]
+ADULT += ["hours", "country", "income"]
 
 
 def german():

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from scipy.sparse import csr_array
 from sklearn.calibration import CalibratedClassifierCV
@@ -31,7 +32,7 @@ from sklearn.preprocessing import (
 from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 
-from ifonly import InputError, Model, UnsupportedModelError, as_model, invert
+from ifonly import Actions, InputError, Model, UnsupportedModelError, as_model, invert
 
 IRIS = load_iris(as_frame=True)
 FRAME, SPECIES = IRIS.data, IRIS.target_names[IRIS.target]  # labels are strings
@@ -185,8 +186,28 @@ def test_feature_names_are_kept(kind):
 @pytest.mark.parametrize("kind", NAMED)
 def test_a_frame_with_its_columns_in_another_order_gives_the_same_answers(kind):
     estimator = NAMED[kind].fit(FRAME, Y)
-    np.testing.assert_array_equal(invert(estimator, SHUFFLED, 1).x, invert(estimator, FRAME, 1).x)
-    np.testing.assert_array_equal(invert(estimator, SHUFFLED.iloc[7], 1).x, invert(estimator, FRAME.iloc[7], 1).x)
+    pd.testing.assert_frame_equal(invert(estimator, SHUFFLED, 1).x, invert(estimator, FRAME, 1).x[SHUFFLED.columns])
+    row = invert(estimator, SHUFFLED.iloc[7], 1).x
+    pd.testing.assert_series_equal(row, invert(estimator, FRAME.iloc[7], 1).x[SHUFFLED.columns])
+    np.testing.assert_array_equal(invert(estimator, SHUFFLED, 1).delta, invert(estimator, FRAME, 1).delta)
+
+
+@pytest.mark.parametrize("kind", NAMED)
+def test_frames_come_back_as_they_were(kind):
+    estimator = NAMED[kind].fit(FRAME, Y)
+    rows = SHUFFLED.iloc[[5, 17, 103]].astype({"petal width (cm)": "float32"}).set_axis(["u", "v", "w"], axis=0)
+    cfs = invert(estimator, rows, 1, actions=Actions(frozen=["sepal width (cm)"]))
+    assert isinstance(cfs.x, pd.DataFrame)
+    assert list(cfs.x.columns) == list(rows.columns)
+    assert cfs.x.index.equals(rows.index)
+    assert cfs.x["sepal width (cm)"].equals(rows["sepal width (cm)"])
+    np.testing.assert_array_equal(estimator.predict(cfs.x[FRAME.columns]), [1, 1, 1])
+    np.testing.assert_array_equal(cfs[1].x, cfs.x.iloc[[1]])
+    polar = invert(estimator, pl.from_pandas(rows), 1, actions=Actions(frozen=["sepal width (cm)"]))
+    assert isinstance(polar.x, pl.DataFrame)
+    np.testing.assert_array_equal(polar.x.to_numpy(), cfs.x.to_numpy())
+    each = invert(estimator, rows, "all")
+    assert each.x.index.tolist() == np.repeat(["u", "v", "w"], 3).tolist()
 
 
 @pytest.mark.parametrize("method", ["predict_proba", "logits", "predict"])
@@ -201,8 +222,8 @@ def test_the_answers_frame_keeps_columns_and_index():
     cfs = invert(estimator, rows, 1)
     frame = cfs.to_frame()
     assert frame.index.tolist() == ["u", "v", "w"]
-    assert sorted(frame.columns) == sorted(FRAME.columns)
-    pd.testing.assert_frame_equal(frame[FRAME.columns], pd.DataFrame(cfs.x, index=rows.index, columns=FRAME.columns))
+    assert frame.columns.tolist() == SHUFFLED.columns.tolist()
+    pd.testing.assert_frame_equal(frame, cfs.x)
     np.testing.assert_array_equal(estimator.predict(frame[FRAME.columns]), [1, 1, 1])
 
 
@@ -278,7 +299,10 @@ def test_a_subclass_of_the_same_name_from_elsewhere_is_refused():
             "CalibratedClassifierCV bends the scores.*classifier inside",
         ),
         (SGDClassifier(loss="log_loss"), "SGDClassifier was fitted one-vs-rest on 3 classes.*Use LogisticRegression"),
-        (MLPClassifier((5,), solver="lbfgs", max_iter=5000, random_state=0), r"MLPClassifier has 1 hidden layers.*Model\(mlp.coefs_"),
+        (
+            MLPClassifier((5,), solver="lbfgs", max_iter=5000, random_state=0),
+            r"MLPClassifier has 1 hidden layers.*Model\(mlp.coefs_",
+        ),
         (FixedThresholdClassifier(LogisticRegression(), threshold=0.3), "threshold of its own; give what is inside.*as prob"),
         (Louder(max_iter=1000), "Louder is not understood: it is not scikit-learn's own"),
         (make_pipeline(StandardScaler(), SVC()), "SVC is a kernel machine"),

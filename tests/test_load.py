@@ -596,7 +596,9 @@ def test_an_onnx_graphs_weights_are_the_files_in_double_precision(onnx, tmp_path
     np.testing.assert_allclose(model.predict_proba(X), np.exp(z) / np.exp(z).sum(axis=1, keepdims=True), **EXACT)
     assert model.classes.tolist() == [4, 5, 9]
     bare = {name: value for name, value in THREE.items() if name != "intercepts"}
-    assert load(written(onnx, tmp_path, [classifier(bare, "SOFTMAX")])[0]) == Model(A, np.zeros(3), [4, 5, 9], precision=np.finfo(np.float32).eps)
+    assert load(written(onnx, tmp_path, [classifier(bare, "SOFTMAX")])[0]) == Model(
+        A, np.zeros(3), [4, 5, 9], precision=np.finfo(np.float32).eps
+    )
 
 
 def test_onnx_scores_alone_are_a_hard_model(onnx, tmp_path, rng):

@@ -43,7 +43,21 @@ PUBLIC = [
     "verify",
 ]
 HEAVY = (
-    *("numba", "llvmlite", "torch", "matplotlib", "sklearn", "pandas", "cupy", "pyarrow", "cvxpy", "tqdm", "IPython", "typer", "rich"),
+    *(
+        "numba",
+        "llvmlite",
+        "torch",
+        "matplotlib",
+        "sklearn",
+        "pandas",
+        "cupy",
+        "pyarrow",
+        "cvxpy",
+        "tqdm",
+        "IPython",
+        "typer",
+        "rich",
+    ),
     *("jax", "keras", "statsmodels", "xgboost", "onnx", "skops", "safetensors", "joblib"),
 )
 

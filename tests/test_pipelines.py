@@ -14,7 +14,7 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.feature_selection import RFE, SelectFromModel, SelectKBest, VarianceThreshold, chi2
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression, Perceptron, RidgeClassifier, RidgeClassifierCV, SGDClassifier
-from sklearn.model_selection import GridSearchCV
+from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.naive_bayes import BernoulliNB, CategoricalNB, ComplementNB, MultinomialNB
 from sklearn.neural_network import MLPClassifier
@@ -115,7 +115,7 @@ PREPARED = {
     "ordinal, unknown and missing": columns(
         words=OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=-1, encoded_missing_value=-2)
     ),
-    "target encoder": columns(words=TargetEncoder(random_state=0)),
+    "target encoder": columns(words=TargetEncoder(cv=KFold(3))),
     "words imputed": columns(words=make_pipeline(SimpleImputer(strategy="constant", fill_value="none"), one_hot())),
     "minmax": columns(make_pipeline(IMPUTED, MinMaxScaler((-1, 2)))),
     "maxabs, then imputed": columns(make_pipeline(MaxAbsScaler(), SimpleImputer())),
@@ -155,7 +155,7 @@ PREPARED = {
     "by type": make_column_transformer(
         (REAL, make_column_selector(dtype_include=np.number)),
         ("passthrough", make_column_selector(dtype_include=bool)),
-        (one_hot(), make_column_selector(pattern="^(job|city)$")),
+        (one_hot(), make_column_selector(pattern="job|city")),
     ),
     "nested": ColumnTransformer(
         [
@@ -258,7 +258,7 @@ BAYES = {
     "categorical": (CategoricalNB(), COUNTS.clip(upper=5)),
     "categorical of words": (
         make_pipeline(OrdinalEncoder(), CategoricalNB()),
-        COUNTS.clip(upper=3).map("zero one two more".split().__getitem__),
+        COUNTS.clip(upper=3).map(["zero", "one", "two", "more"].__getitem__),
     ),
     "Bernoulli of one-hot": (make_pipeline(OneHotEncoder(), BernoulliNB()), COUNTS.clip(upper=3)),
 }

@@ -373,7 +373,9 @@ def _bounds(value: Any, model: Model) -> tuple[Floats, Floats]:
             low, high = pair if column is None else _mapped(column, pair)
             lo[d] = -np.inf if low is None else float(low)
             hi[d] = np.inf if high is None else float(high)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError) as error:
+            if isinstance(error, InputError):
+                raise
             raise InputError(f"bounds of {model.feature_label(d)} must be a pair (low, high); got {pair!r}") from None
         if not lo[d] <= hi[d]:
             raise InputError(f"bounds of {model.feature_label(d)}: {lo[d]:g} is not at most {hi[d]:g}")

@@ -40,7 +40,7 @@ def pipeline(train: Any) -> Any:
 
 
 def actions() -> Actions:
-    """What an applicant could do about it: nobody gets younger, the past stays as it was, and closing an account is no advice."""
+    """What an applicant could do about it: nobody gets younger, the past stays, and to close an account is no advice."""
     past = ["age", "status", "foreign", "history", "purpose", "employment", "residence", "dependents", "credits", "job"]
     return Actions(
         frozen=[*past, "account=no account", "savings=unknown", "property=unknown"],

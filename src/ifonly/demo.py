@@ -31,7 +31,9 @@ def main(page: str = PAGE) -> None:
     train, held_out = frame.iloc[:800], frame.iloc[800:]
     bank = credit.pipeline(train)
     refused = held_out[bank.predict(held_out) == "refused"].drop(columns="decision")
-    print(f"A bank's model: logistic regression on 7 numbers and 13 categories, fitted to {len(train)} applicants (German credit).")
+    print(
+        f"A bank's model: logistic regression on 7 numbers and 13 categories, fitted to {len(train)} applicants."
+    )
     print(f"It refuses {len(refused)} of {len(held_out)} others. One of them:\n")
 
     actions = credit.actions()
@@ -77,7 +79,9 @@ def _shifted(text: str) -> str:
 def _proof(cf: Counterfactual) -> str:
     cf.verify()
     assert cf.within is not None
-    return f"no plan costs less than {cf.within.bound:.6g}, and this one costs {cf.cost:.6g} ({cf.within.n_nodes} nodes searched)."
+    return (
+        f"no plan costs less than {cf.within.bound:.6g}, and this one costs {cf.cost:.6g} ({cf.within.n_nodes} nodes searched)."
+    )
 
 
 def _times(bank: Any, applicant: Any, actions: ifonly.Actions) -> None:

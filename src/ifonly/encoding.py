@@ -353,7 +353,7 @@ class Encoding:
         """A table (or a row) like X, with the values of what differs from X's coordinates (``before``) in V (N, D)."""
         table = Table.of(X, self.names)
         before = self.read(table, strict=False) if before is None else before
-        differs = (before != V) & ~(np.isnan(before) & np.isnan(V))
+        differs = before != V  # NaN too: a row without an answer has missing values
         new = {}
         for column in self.columns:
             at = slice(column.first, column.first + column.size)

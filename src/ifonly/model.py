@@ -251,7 +251,9 @@ class Model:
         """A pandas row or frame as an array, its columns in the model's order by name; anything else as it is."""
         if not hasattr(X, "to_numpy"):
             return X
-        single = X.ndim == 1
+        single = not hasattr(X, "columns")
+        if single and not hasattr(X, "index"):  # a polars column
+            return X.to_numpy()
         labels = [str(label) for label in (X.index if single else X.columns)]
         names, values = self.feature_names, X.to_numpy()
         if names is None or tuple(labels) == names:

@@ -88,8 +88,9 @@ class Sources:
                 rows = rows.reshape(1, -1)
         else:
             if hasattr(X, "to_numpy"):
-                frame, index, columns = X, getattr(X, "index", None), list(getattr(X, "columns", getattr(X, "index", ())))
-                index = index if hasattr(X, "columns") else None
+                columns = getattr(X, "columns", getattr(X, "index", None))
+                frame, columns = (None, None) if columns is None else (X, list(columns))
+                index = getattr(X, "index", None) if hasattr(X, "columns") else None
                 X = model.aligned(X)
             rows = _numbers(plain(X))
             if rows.ndim not in (1, 2):

@@ -256,7 +256,9 @@ def like_frame(frame: Any, names: Sequence[str], values: Floats, rows: Any = Non
         return out
     old = np.stack([table.numbers(i, name) for i, name in enumerate(names)], axis=1)
     differs = (old != values) & ~(np.isnan(old) & np.isnan(values))
-    new = {int(i): (np.flatnonzero(differs[:, i]), values[differs[:, i], i].tolist()) for i in np.flatnonzero(differs.any(axis=0))}
+    new = {
+        int(i): (np.flatnonzero(differs[:, i]), values[differs[:, i], i].tolist()) for i in np.flatnonzero(differs.any(axis=0))
+    }
     return table.replaced(new, range(len(names)))
 
 
