@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 
 import ifonly
-from ifonly.demo import handwritten
 
 TARGET, PROB = 6, 0.9
 DARKER, LIGHTER = "#542788", "#B35806"  # the ends of PuOr, which colour-blind readers can tell apart
@@ -22,9 +21,9 @@ def main() -> None:
     import matplotlib.pyplot as plt
 
     plt.rcParams.update({"font.size": 11, "axes.titlesize": 12, "font.family": "DejaVu Sans"})
-    case = handwritten(5)
-    cf = ifonly.invert(case.estimator, case.x, TARGET, prob=PROB)
-    path = ifonly.path(case.estimator, case.x, TARGET, lams=np.geomspace(30, 1e-3, 120))
+    classifier, x = handwritten(5)
+    cf = ifonly.invert(classifier, x, TARGET, prob=PROB)
+    path = ifonly.path(classifier, x, TARGET, lams=np.geomspace(30, 1e-3, 120))
 
     figure = plt.figure(figsize=(8, 2.8), dpi=150, facecolor="white")
     heights: dict[str, float] = {"bottom": 0.231, "top": 0.819}  # such that the images just fill them
@@ -33,6 +32,18 @@ def main() -> None:
     draw_images(images, cf)
     draw_path(curve, path, cf)
     figure.savefig(Path(__file__).with_name("picture.png"), metadata={"Software": None})
+
+
+def handwritten(label: int) -> tuple[Any, np.ndarray]:
+    """A classifier of digits, and a held-out image of the given digit that it reads correctly."""
+    from sklearn.datasets import load_digits
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.model_selection import train_test_split
+
+    data: Any = load_digits()
+    X, held_out, y, truth = train_test_split(data.data / 16, data.target, random_state=0)
+    classifier = LogisticRegression(C=0.1, max_iter=1000).fit(X, y)
+    return classifier, held_out[(truth == label) & (classifier.predict(held_out) == label)][2]
 
 
 def draw_images(axes: Any, cf: Any) -> None:

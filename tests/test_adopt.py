@@ -347,7 +347,7 @@ def test_a_subclass_of_the_same_name_from_elsewhere_is_refused():
         ),
         (
             make_pipeline(make_union("passthrough", FunctionTransformer(np.log1p)), LogisticRegression(max_iter=5000)),
-            r"column 'x0' is used twice, through np.log1p \(.*FunctionTransformer\)\) and as a number \(the classifier\): no single",
+            r"column .x0. is used twice, through np.log1p \(.*FunctionTransformer\)\) and as a number \(the classifier\)",
         ),
         (make_pipeline(MinMaxScaler(clip=True), LogisticRegression()), r"step 'minmaxscaler'.*clips its output.*clip=False"),
         (Pipeline([("only", StandardScaler())]), "StandardScaler is not understood"),

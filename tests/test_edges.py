@@ -40,10 +40,10 @@ def sound(cf):
     """What every solved answer owes its user: it is recomputed and holds, and nothing in it is NaN or infinite."""
     cf.verify()
     assert cf.status.ok, cf.message
-    assert [name for name in NUMBERS if not np.isfinite(getattr(cf, name)).all()] == []
+    assert [name for name in NUMBERS if not np.isfinite(np.asarray(getattr(cf, name))).all()] == []
     assert cf.lam > 0  # infinite where the source is the answer, never NaN
     if cf.prob is not None:
-        assert cf.model.predict_proba(cf.x)[cf.model.class_index(cf.target)] >= cf.prob
+        assert np.atleast_2d(cf.model.predict_proba(cf.x))[0, cf.model.class_index(cf.target)] >= cf.prob
     return cf
 
 

@@ -153,7 +153,7 @@ PREPARED = {
         (StandardScaler(), [0, -1]), (one_hot(), slice("job", "city")), ("passthrough", [name == "age" for name in MADE])
     ),
     "by type": make_column_transformer(
-        (REAL, make_column_selector(dtype_include=np.number)),
+        (REAL, make_column_selector("income|debt|age", dtype_include=np.number)),
         ("passthrough", make_column_selector(dtype_include=bool)),
         (one_hot(), make_column_selector(pattern="job|city")),
     ),

@@ -6,6 +6,8 @@
 [1.5, 1.5]
 """
 
+from typing import TYPE_CHECKING, Any
+
 from ifonly.actions import Actions
 from ifonly.adopt import as_model
 from ifonly.answer import Counterfactual, Counterfactuals, Path
@@ -25,6 +27,7 @@ __all__ = [
     "CertificateError",
     "Cost",
     "Counterfactual",
+    "CounterfactualExplainer",
     "Counterfactuals",
     "IfonlyError",
     "InputError",
@@ -43,3 +46,15 @@ __all__ = [
 ]
 
 __version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from ifonly.explainer import CounterfactualExplainer
+
+
+def __getattr__(name: str) -> Any:
+    """What needs scikit-learn is loaded when it is asked for."""
+    if name != "CounterfactualExplainer":
+        raise AttributeError(f"module 'ifonly' has no attribute {name!r}")
+    from ifonly.explainer import CounterfactualExplainer
+
+    return CounterfactualExplainer

@@ -83,6 +83,11 @@ class Cost:
         """Whether it is only a scale: then the problem is one without limits, in other units."""
         return self.matrix is None and not isinstance(self.l1, Mapping) and not np.any(self.l1)
 
+    @property
+    def needs_data(self) -> bool:
+        """Whether it has to be fitted, and is not."""
+        return isinstance(self.scale, str) and self.scale in FITTED and self.fitted is None
+
     def fit(self, X: Any) -> "Cost":
         """A cost in units of how much each feature varies in ``X`` (N rows in the user's units), as ``scale`` says.
 
@@ -91,7 +96,9 @@ class Cost:
         """
         if not (isinstance(self.scale, str) and self.scale in FITTED):
             raise InputError(f'fit is for scale "std", "mad" or "iqr"; this cost has {self.scale!r}')
-        columns, values = _frame_numbers(X) if hasattr(X, "columns") else (None, _numbers(X, "X"))
+        columns, values = (
+            _frame_numbers(X) if hasattr(X, "columns") else (None, _numbers(X.toarray() if hasattr(X, "tocsr") else X, "X"))
+        )
         if values.ndim != 2 or len(values) < 2:
             raise InputError(f"X must be a table of two rows or more; got an array of shape {values.shape}")
         std = np.nanstd(values, axis=0)
