@@ -38,6 +38,9 @@ from tables import adult, german, made
 
 import ifonly
 from ifonly import Actions, Cost, InputError, Status, UnsupportedModelError, as_model, invert
+from ifonly.adopt.features import UNDERSTOOD
+from ifonly.adopt.fold import CONTAINERS
+from ifonly.adopt.steps import STEPS as STEPS_OF
 
 SAME = 1e-12  # between the model's probabilities and the estimator's own
 MADE, LABEL = made()
@@ -581,6 +584,23 @@ def test_one_column_in_contradictory_ways_is_refused(kind):
         as_model(make_pipeline(clone(steps), logistic()).fit(MADE, LABEL))
 
 
+# ---- rounding ----
+
+
+@pytest.mark.parametrize("steps", [[StandardScaler(), PCA(12)], [PCA(4, whiten=True)], [make_union(PCA(4), StandardScaler())]])
+def test_the_promise_holds_where_a_pipeline_rounds_much(steps):
+    """Numbers around 10 000 that differ in the seventh digit: what they have in common cancels in the pipeline, and rounds."""
+    X, y = CANCER.data.iloc[:, :12] * 1e-3 + 1e4, CANCER.target
+    estimator = make_pipeline(*steps, LogisticRegression(C=1e4, solver="newton-cholesky", max_iter=1000)).fit(X, y)
+    for prob in (0.5, 0.9):
+        cfs = invert(estimator, X, prob=prob)
+        assert (cfs.status == Status.EXACT).all()
+        np.testing.assert_array_equal(estimator.predict(cfs.x), cfs.target)
+        assert (estimator.predict_proba(cfs.x).max(axis=1) >= prob).all()
+    if isinstance(steps[0], StandardScaler):  # what is taken away first is taken away exactly, here as there
+        np.testing.assert_allclose(as_model(estimator).predict_proba(X), estimator.predict_proba(X), rtol=0, atol=SAME)
+
+
 # ---- values like any other ----
 
 
@@ -614,3 +634,52 @@ def test_limits_that_are_changed_in_place_are_seen():
     invert(estimator, row, actions=actions)
     bounds["age"] = (75, 90)
     assert invert(estimator, row, actions=actions).x["age"].between(75, 90).all()
+
+
+def test_the_steps_that_messages_name_are_those_that_are_understood():
+    assert sorted((*STEPS_OF, *CONTAINERS)) == list(UNDERSTOOD)
+
+
+# ---- several answers, and rows that come in other ways ----
+
+
+def test_several_answers_for_one_row_are_a_table(bent):
+    row = MADE.iloc[7]
+    target = np.setdiff1d(LABEL, bent.predict(MADE.iloc[[7]]))[0]
+    several = invert(bent, row, target, n=3)
+    assert several.x.shape == (3, MADE.shape[1])
+    assert (bent.predict(several.x) == target).all()
+    assert len({tuple(sorted(name for name, _, _ in cf.changes())) for cf in several}) == 3
+    along = ifonly.path(bent, row, target, lams=[1.0, 0.1, 0.01])
+    assert list(along.x.columns) == list(MADE.columns)
+    assert along.x.iloc[[2]].to_numpy().tolist() == along[2].x.to_frame().T.to_numpy().tolist()
+    each = invert(bent, MADE.iloc[:3], "all")
+    assert each.x.index.tolist() == [0, 0, 1, 1, 2, 2]
+
+
+def test_yes_and_no_stay_yes_and_no_in_every_kind_of_table():
+    estimator = make_pipeline(columns(), logistic()).fit(MADE, LABEL)
+    target = "yes" if (estimator.predict(MADE.iloc[:40]) == "no").sum() > 20 else "no"
+    cheap = Cost({"owner": 0.2})
+    frame = invert(estimator, MADE.iloc[:40], target, prob=0.9, cost=cheap)
+    pieces = invert(estimator, iter([MADE.iloc[:15], MADE.iloc[15:40]]), target, prob=0.9, cost=cheap)
+    pd.testing.assert_frame_equal(pieces.x, frame.x)
+    assert frame.x["owner"].dtype == bool
+    assert (frame.x["owner"] != MADE["owner"].iloc[:40]).any()
+    for i in range(10):
+        row, mapping = (invert(estimator, x, target, prob=0.9, cost=cheap).x for x in (MADE.iloc[i], MADE.iloc[i].to_dict()))
+        assert isinstance(row["owner"], (bool, np.bool_))
+        assert isinstance(mapping["owner"], bool)
+        assert row["owner"] == mapping["owner"] == frame.x["owner"].iloc[i]
+    along = ifonly.path(estimator, MADE.iloc[0], target, lams=[1.0, 0.01], cost=cheap)
+    assert along.x["owner"].dtype == bool
+
+
+def test_missing_values_stay_missing_unless_they_change():
+    estimator = make_pipeline(columns(), logistic()).fit(MADE, LABEL)
+    rows = MADE[MADE["debt"].isna()].iloc[:20]
+    still = invert(estimator, rows, prob=0.7, actions=Actions(frozen=["debt"]))
+    assert still.x["debt"].isna().all()
+    moved = invert(estimator, rows, prob=0.7)
+    assert moved.x["debt"].notna().any()
+    np.testing.assert_array_equal(estimator.predict(moved.x), moved.target)

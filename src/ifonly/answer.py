@@ -41,7 +41,9 @@ class Counterfactual:
     Attributes
     ----------
     x : ndarray of shape (D,)
-        The answer, in the units the user's model takes. Where the source was a tensor of PyTorch or JAX, ``x``, ``delta`` and
+        The answer, in the units the user's model takes. Where the source was a row of a frame, ``x`` and ``source`` are such
+        rows, with columns of all kinds for a pipeline that takes them; ``delta`` is an array all the same, one number per
+        feature of the model. Where the source was a tensor of PyTorch or JAX, ``x``, ``delta`` and
         ``source`` are tensors of its kind, on its device, rounded to its precision.
     delta : ndarray of shape (D,)
         What changed: ``x − source``, in the same units.

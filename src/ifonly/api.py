@@ -22,6 +22,7 @@ from ifonly.solvers.path import follow
 from ifonly.sources import Sizes, Sources
 from ifonly.status import Status
 from ifonly.stream import Starts, invert_many
+from ifonly.tabular import stacked
 from ifonly.wish import ALL, NEAREST, Wish, Wishes, number, target_index
 
 __all__ = ["invert", "path"]
@@ -147,6 +148,10 @@ def invert(
         raise InputError("start goes with lam; with prob the search finds its own starts")
     _check_stopping(tol, max_iter)
     bound = model.encoding is not None and not model.encoding.plain  # its own columns have limits: categories, ranges
+    if bound and hasattr(x, "__next__"):  # they are kept anyway
+        tables = list(x)
+        joined = stacked(tables)
+        x = iter(tables) if joined is None else joined
     flags = model.encoding.flags(x) if isinstance(model.encoding, Encoding) else []
     if flags:
         actions = (actions if actions is not None else Actions()).with_flags(model, flags)
@@ -287,6 +292,9 @@ def path(
     if not (values.size and np.isfinite(values).all() and (values > 0).all()):
         raise InputError(f"lams must be one or more numbers > 0; got {lams}")
     bound = model.encoding is not None and not model.encoding.plain
+    flags = model.encoding.flags(x) if isinstance(model.encoding, Encoding) else []
+    if flags:
+        actions = (actions if actions is not None else Actions()).with_flags(model, flags)
     if isinstance(cost, Cost) and actions is None and max_changes is None and cost.plain and not bound:
         model, cost = measured(model, cost), None
     sources = Sources.read(model, x)

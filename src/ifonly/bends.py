@@ -93,10 +93,11 @@ class Bend:
 
 @dataclass(frozen=True)
 class Affine(Bend):
-    """``v·weight + shift``: a scaler between two other maps."""
+    """``(v − zero)·weight + shift``: a scaler between two other maps."""
 
     weight: float
     shift: float
+    zero: float = 0.0
 
     @property
     def rising(self) -> bool:
@@ -105,16 +106,16 @@ class Affine(Bend):
 
     @property
     def rough(self) -> float:
-        """The shift."""
-        return abs(self.shift)
+        """The shifts."""
+        return abs(self.shift) + abs(self.zero * self.weight)
 
     def forward(self, v: Floats) -> Floats:
         """The map."""
-        return v * self.weight + self.shift
+        return (v - self.zero) * self.weight + self.shift
 
     def inverse(self, v: Floats) -> Floats:
         """Its inverse."""
-        return (v - self.shift) / self.weight
+        return (v - self.shift) / self.weight + self.zero
 
 
 # NumPy's functions that increase: inverse, least and most of what they take and give finite numbers of.

@@ -31,9 +31,7 @@ def main(page: str = PAGE) -> None:
     train, held_out = frame.iloc[:800], frame.iloc[800:]
     bank = credit.pipeline(train)
     refused = held_out[bank.predict(held_out) == "refused"].drop(columns="decision")
-    print(
-        f"A bank's model: logistic regression on 7 numbers and 13 categories, fitted to {len(train)} applicants."
-    )
+    print(f"A bank's model: logistic regression on 7 numbers and 13 categories, fitted to {len(train)} applicants.")
     print(f"It refuses {len(refused)} of {len(held_out)} others. One of them:\n")
 
     actions = credit.actions()

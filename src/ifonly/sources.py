@@ -13,7 +13,7 @@ from ifonly.encoding import Encoding, Table
 from ifonly.errors import InputError
 from ifonly.model import Model
 from ifonly.numerics import TINY_SQUARE, norms
-from ifonly.tabular import like_frame
+from ifonly.tabular import like_frame, stacked
 from ifonly.tensors import Like, like, plain
 
 __all__ = ["NOWHERE", "Sizes", "Sources"]
@@ -115,9 +115,11 @@ class Sources:
         if not tables:
             return cls(model, np.empty((0, model.n_features)), False)
         kind = tables[0].like
+        own, frame = (stacked([getattr(table, name) for table in tables]) for name in ("own", "frame"))
         if any(_is_sparse(table.rows) for table in tables):
             return cls(model, sys.modules["scipy.sparse"].vstack([table.rows for table in tables]).tocsr(), False)
-        return cls(model, np.concatenate([table.rows for table in tables]), False, like=kind)
+        rows, index = np.concatenate([table.rows for table in tables]), getattr(own if frame is None else frame, "index", None)
+        return cls(model, rows, False, index, tables[0].columns, like=kind, own=own, frame=frame)
 
     def repeated(self, times: int) -> "Sources":
         """Every row so many times in a row."""
@@ -150,9 +152,14 @@ class Sources:
         if self.own is None or not isinstance(self.model.encoding, Encoding):
             return values if self.like is None else self.like(values)
         table = Table.of(self.own, self.model.encoding.names)
+        if table.row is not None:  # one row, and perhaps several answers for it
+            many = values.ndim > 1
+            values = values if many else values[None]
+            before = np.repeat(self.rows, len(values), axis=0)
+            return self.model.encoding.write(table.repeated(len(values)) if many else table, values, before)
         if values.ndim == 1:
             rows, values = [rows or 0], values[None]
-        if rows is None or table.row is not None:
+        if rows is None:
             return self.model.encoding.write(table, values, self.rows)
         return self.model.encoding.write(table.take(rows), values, self.rows[rows])
 
@@ -161,7 +168,7 @@ class Sources:
         assert self.columns is not None
         names = tuple(str(name) for name in self.columns)
         if self.single:
-            return values if values.ndim > 1 else like_frame(self.frame, names, values[None])
+            return like_frame(self.frame, names, values if values.ndim > 1 else values[None], many=values.ndim > 1)
         if values.ndim == 1:
             rows, values = [rows or 0], values[None]
         elif rows is None and len(values) != len(self):

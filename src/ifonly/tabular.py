@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ifonly.errors import InputError
 
-__all__ = ["Table", "is_missing", "is_row", "like_frame"]
+__all__ = ["Table", "is_missing", "is_row", "like_frame", "stacked"]
 
 Floats = NDArray[np.float64]
 FEW = 8  # rows
@@ -58,7 +58,7 @@ class Table:
         self.names = tuple(names)
         self.row: Any = None  # the user's own, where this is the table of one row that they gave
         self.kind = _library(data)
-        self._dtypes: list[Any] | None = None
+        self.types: list[Any] | None = None
         self.cells: np.ndarray | None = None
         if self.kind == "numpy":
             if data.ndim != 2 or data.shape[1] != len(names):
@@ -121,15 +121,23 @@ class Table:
     @property
     def dtypes(self) -> list[Any]:
         """The types of a frame's columns, in its own order."""
-        if self._dtypes is None:
-            self._dtypes = list(self.data.dtypes)
-        return self._dtypes
+        if self.types is None:
+            self.types = list(self.data.dtypes)
+        return self.types
 
     def _few(self) -> np.ndarray | None:
         """A frame of few rows as one array of objects: much quicker than column by column."""
         if self.kind == "pandas" and self.cells is None and self.n_rows <= FEW:
             self.cells = self.data.to_numpy(dtype=object)
         return self.cells
+
+    def repeated(self, n: int) -> "Table":
+        """The one row so many times, as a table."""
+        out = self.take([0] * n)
+        if self.kind == "pandas":
+            out.data = out.data.infer_objects()
+        out.row, out.cells, out.types = None, None, None
+        return out
 
     @property
     def n_rows(self) -> int:
@@ -182,7 +190,11 @@ class Table:
         if self.kind == "numpy":
             out = _able(self.data.copy(), [v for _, values in new.values() for v in values])
             for place, (rows, values) in new.items():
-                out[rows, self.order[place]] = values
+                i = self.order[place]
+                held = values
+                if out.dtype == object:
+                    held = [_as_before(out[row, i], value) for row, value in zip(rows, values, strict=True)]
+                out[rows, i] = held
             return out
         return self._pandas(new, numbers) if self.kind == "pandas" else self._polars(new, numbers)
 
@@ -190,7 +202,7 @@ class Table:
         """The one row, as the user gave it."""
         own = self.row
         if isinstance(own, Mapping):
-            return {**own, **{self.names[place]: value for place, value in new.items()}}
+            return {**own, **{(name := self.names[place]): _as_before(own[name], value) for place, value in new.items()}}
         if self.kind == "pandas":
             out = own.copy()
             if new and _is_number(out.dtype):
@@ -198,11 +210,13 @@ class Table:
                 out = out.astype(np.float64) if wide or _is_narrow(_numpy_type(out.dtype)) else out
                 new = dict(zip(new, held.tolist(), strict=True))
             for place, value in new.items():
-                out.iloc[self.order[place]] = value
+                i = self.order[place]
+                out.iloc[i] = _as_before(out.iloc[i], value) if out.dtype == object else value
             return out
         out = _able(self.data[0].copy(), list(new.values()))
         for place, value in new.items():
-            out[self.order[place]] = value
+            i = self.order[place]
+            out[i] = _as_before(out[i], value) if out.dtype == object else value
         return out
 
     def _pandas(self, new: dict[int, Cells], numbers: Sequence[int]) -> Any:
@@ -245,9 +259,32 @@ class Table:
         return out
 
 
-def like_frame(frame: Any, names: Sequence[str], values: Floats, rows: Any = None) -> Any:
-    """A frame (or a pandas row) like this one, with numbers (N, D) of these columns; what did not change keeps its type."""
+def stacked(tables: Sequence[Any]) -> Any:
+    """The user's tables as one; None where they are of different kinds, or none."""
+    kinds = {type(table) for table in tables}
+    if len(kinds) != 1 or tables[0] is None:
+        return None
+    library = _library(tables[0])
+    if library != "numpy":
+        return sys.modules[library].concat(list(tables))
+    return np.concatenate(tables) if kinds == {np.ndarray} else [row for table in tables for row in table]
+
+
+def _as_before(old: Any, new: Any) -> Any:
+    """A new value of the type of the one that it replaces, where that can hold it: 1.0 for False is True, for 2 it is 1."""
+    if isinstance(old, (bool, np.bool_, int, np.integer)) and isinstance(new, float) and new.is_integer():
+        return type(old)(new)
+    return new
+
+
+def like_frame(frame: Any, names: Sequence[str], values: Floats, rows: Any = None, *, many: bool = False) -> Any:
+    """A frame (or a pandas row) like this one, with numbers (N, D) of these columns; what did not change keeps its type.
+
+    ``many`` is for several answers to one row: a frame of them.
+    """
     table = Table.of(frame, names)
+    if many:
+        table = table.repeated(len(values))
     if rows is not None:
         table = table.take(rows)
     if table.row is None and table.kind == "pandas" and len(names) == table.data.shape[1] and set(table.dtypes) == {FLOAT}:

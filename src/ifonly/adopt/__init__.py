@@ -28,8 +28,9 @@ def as_model(estimator: Any) -> Model:
     Parameters
     ----------
     estimator : Model or fitted estimator
-        A model is returned as it is. From scikit-learn: ``LogisticRegression``, ``LogisticRegressionCV``, or a ``Pipeline``
-        of ``StandardScaler``, ``MinMaxScaler``, ``MaxAbsScaler``, ``RobustScaler`` and one of those.
+        A model is returned as it is. From scikit-learn: ``LogisticRegression``, ``LinearDiscriminantAnalysis``, naive Bayes,
+        ``LinearSVC`` and other linear classifiers, alone or at the end of pipelines of scalers, encoders, imputers, selectors
+        and more, in any nesting (see the page on models). From PyTorch, Keras, statsmodels and xgboost: what is linear.
 
     Raises
     ------
@@ -76,7 +77,7 @@ def _reader(estimator: Any) -> Any:
         if reader is not None:
             return import_module(f"ifonly.adopt.{reader}")
     raise UnsupportedModelError(
-        f"{type(estimator).__name__} is not understood. Expected a Model, a fitted scikit-learn LogisticRegression or "
-        "LogisticRegressionCV, or a Pipeline of standard scalers and one of those; "
+        f"{type(estimator).__name__} is not understood. Expected a Model, a fitted linear classifier of scikit-learn's or a "
+        "Pipeline that ends in one, or a linear layer or model of torch, keras, statsmodels or xgboost; "
         "for any other linear softmax give its weights: Model(A, b)"
     )

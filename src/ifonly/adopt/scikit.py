@@ -13,7 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ifonly.adopt import text
-from ifonly.adopt.fold import SCALERS, Features, cut, fold, kind_of
+from ifonly.adopt.features import Features, kind_of
+from ifonly.adopt.fold import fold
+from ifonly.adopt.steps import SCALERS, cut
 from ifonly.adopt.weights import Weights
 from ifonly.encoding import Encoding
 from ifonly.errors import UnsupportedModelError
@@ -108,14 +110,13 @@ def _folded(steps: list[tuple[str, Any]], last: Any, weights: Weights, names: li
     features = features.numbers("the classifier")
     if weights.coef.shape[1] != len(features):
         raise UnsupportedModelError(f"the steps give {len(features)} features, the classifier takes {weights.coef.shape[1]}")
-    W, S, offset, rough = features.affine()
+    W, S, zero, offset, rough = features.affine()
     encoding, order = features.columns.encoding(np.asarray(abs(W).sum(axis=0)).ravel() > 0)
     if not encoding.columns:
         raise UnsupportedModelError("no column reaches the classifier: all are dropped, or constant after the steps")
-    W, S = W[:, order], S[:, order]
-    slopes = weights.coef @ W  # per unit of the coordinates
-    unit, shift = _units({int(i): u for i, u in features.unit.items()}, order, W, offset, encoding)
-    A, b = slopes * unit, weights.intercept + weights.coef @ offset + slopes @ shift
+    W, S, shift = W[:, order], S[:, order], zero[order]
+    unit = _units({int(i): u for i, u in features.unit.items()}, order, W, encoding)
+    A, b = (weights.coef @ W) * unit, weights.intercept + weights.coef @ offset
     sizes = (np.abs(weights.coef) @ S).max(axis=0) * unit
     # Rounding of what is added on the way, as if it all were in the coordinate that counts most.
     place = int(sizes.argmax())
@@ -128,16 +129,14 @@ def _folded(steps: list[tuple[str, Any]], last: Any, weights: Weights, names: li
     return read.model(encoding.labels, scaling=Scaling(shift, unit, rounds), encoding=encoding)
 
 
-def _units(
-    before: dict[int, float], order: NDArray[np.intp], W: Any, offset: Floats, encoding: Encoding
-) -> tuple[Floats, Floats]:
-    """A unit of each coordinate, and its zero, as the classifier sees them; ``before`` features are mixed, where they are."""
+def _units(before: dict[int, float], order: NDArray[np.intp], W: Any, encoding: Encoding) -> Floats:
+    """A unit of each coordinate, as the classifier sees it; ``before`` features are mixed, where they are."""
     norms = np.sqrt(np.asarray((W * W).sum(axis=0))).ravel()
     with np.errstate(divide="ignore"):
         unit = np.where(norms > 0, 1 / norms, np.nan)
     mixed = np.array([before.get(int(i), np.nan) for i in order])
     unit = np.where(np.isnan(mixed), unit, mixed)
-    shift, columns = np.zeros(W.shape[1]), W.tocsc()
+    columns = W.tocsc()
     for column in encoding.columns:
         at = column.coordinates
         if column.kind == "category":
@@ -148,9 +147,7 @@ def _units(
                 unit[at] = 1 / np.sqrt(max(0.5 * pairs.sum() / (len(at) * (len(at) - 1)), np.finfo(float).tiny))
             known = unit[at][~np.isnan(unit[at])]  # a category that was dropped counts as much as its siblings
             unit[at] = np.where(np.isnan(unit[at]), np.median(known) if known.size else 1.0, unit[at])
-        elif not before and len(rows := columns.indices[columns.indptr[at[0]] : columns.indptr[at[0] + 1]]) == 1:
-            shift[at[0]] = -offset[rows[0]] / columns.data[columns.indptr[at[0]]]
-    return np.where(np.isnan(unit), 1.0, unit), shift
+    return np.where(np.isnan(unit), 1.0, unit)
 
 
 def _looked_up(last: Any, features: Features, weights: Weights) -> tuple[Features, Weights]:

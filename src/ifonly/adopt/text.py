@@ -9,7 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from ifonly.adopt.fold import Features, cut, fold, kind_of, refuse
+from ifonly.adopt.features import Features, kind_of, refuse
+from ifonly.adopt.fold import fold
+from ifonly.adopt.steps import cut
 from ifonly.adopt.weights import Weights
 from ifonly.encoding import Documents
 from ifonly.errors import UnsupportedModelError
@@ -48,14 +50,14 @@ def read(steps: list[tuple[str, Any]], weights: Weights, last: Any) -> Model:
             raise UnsupportedModelError(
                 f"the steps after the vectorizer do more than an affine map of the word {column.name!r}; leave them out"
             )
-    W, S, offset, rough = features.affine()
+    W, S, zero, offset, rough = features.affine()
     if weights.coef.shape[1] != len(features):
         raise UnsupportedModelError(f"the steps give {len(features)} features, the classifier takes {weights.coef.shape[1]}")
     place = np.array([column.place for column in features.columns.owner], dtype=np.intp)  # of each coordinate, its word
     A, sizes = np.zeros((len(weights.coef), len(words))), np.zeros(len(words))
     A[:, place] = weights.coef @ W
     sizes[place] = (np.abs(weights.coef) @ S).max(axis=0)
-    b = weights.intercept + weights.coef @ offset
+    b = weights.intercept + weights.coef @ offset - (weights.coef @ W) @ zero
     extra = float((np.abs(weights.coef) @ (rough + np.abs(offset)) + np.abs(weights.intercept)).max())
     rounds, top = np.zeros(len(words)), int(sizes.argmax())
     if sizes[top] > 0:
