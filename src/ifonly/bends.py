@@ -4,6 +4,7 @@ Each is a value: it can be compared, pickled, and written as plain data (`bend_t
 scikit-learn and SciPy, so that the coordinate computed here is the one that the user's pipeline computes.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import cache, cached_property
@@ -39,7 +40,7 @@ def _normal_ends() -> tuple[float, float]:
 
 
 @dataclass(frozen=True)
-class Bend:
+class Bend(ABC):
     """An increasing or decreasing map. Subclasses say how it and its inverse are computed.
 
     ``least`` and ``most`` are where it is defined, ``rough`` is the size of constants inside that round.
@@ -82,13 +83,13 @@ class Bend:
         """Whether there are numbers between two of its values that it never takes."""
         return False
 
+    @abstractmethod
     def forward(self, v: Floats) -> Floats:
         """The map."""
-        raise NotImplementedError
 
+    @abstractmethod
     def inverse(self, v: Floats) -> Floats:
         """Its inverse, to rounding."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)
@@ -198,11 +199,11 @@ class _Power(Bend):
         found = np.where(np.isnan(found) & ~np.isnan(v), np.where(v > 0, np.inf, -np.inf), found)
         return np.clip(found, max(self.least, -FARTHEST), FARTHEST)
 
-    def _power(self, v: Floats) -> Floats:
-        raise NotImplementedError
+    @abstractmethod
+    def _power(self, v: Floats) -> Floats: ...
 
-    def _root(self, v: Floats) -> Floats:
-        raise NotImplementedError
+    @abstractmethod
+    def _root(self, v: Floats) -> Floats: ...
 
 
 @dataclass(frozen=True)
