@@ -640,7 +640,7 @@ class LimitedProblem:
             elif limits.frozen[d]:
                 words.append(f"{label(d)} is frozen")
             elif self.ground.grouped[d]:
-                words.append(f"{label(d)} is {x[d]:g}")
+                continue  # one column of a group is always 1: that is no limit of the user's
             elif (pull[d] > 0 and limits.decrease[d] and x[d] < limits.hi[d]) or (
                 pull[d] < 0 and limits.increase[d] and x[d] > limits.lo[d]
             ):
