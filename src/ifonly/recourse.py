@@ -19,6 +19,7 @@ from ifonly.cost import Cost
 from ifonly.errors import InputError
 from ifonly.kernels import Rows
 from ifonly.model import Model, Scaling
+from ifonly.numerics import EPS
 from ifonly.progress import Progress
 from ifonly.solvers import limited
 from ifonly.solvers.ground import Budget, Ground, LimitedProblem, Plan
@@ -148,7 +149,7 @@ def invert_within(
     wishes.check(N)
     wish = wishes.rows(0, N)
     made = np.full((N * K, D), np.nan) if out is None else out
-    rows = Rows.empty(model, wish.targets)
+    rows = Rows.empty(model, wish.targets, 0)
     within: list[Within | None] = [None] * (N * K)
     with Progress(N, progress) as bar:
         for a in range(0, N, CHUNK_ROWS):
@@ -159,12 +160,8 @@ def invert_within(
             bar.advance(b - a)
     if sources.single and K == 1 and rows.status[0] == Status.INVALID:
         raise sources.reject(0)
-    thin = Rows(np.zeros((N * K, 0)), *(getattr(rows, name) for name in _BUT_COEF))
-    answers = Counterfactuals(model, sources, thin, wish.prob, K, made=made, within=within)
+    answers = Counterfactuals(model, sources, rows, wish.prob, K, made=made, within=within)
     return answers[0] if sources.single and K == 1 else answers
-
-
-_BUT_COEF = ("proba", "target", "lam", "distance", "objective", "grad_norm", "n_iter", "status")
 
 
 def _solve_chunk(
@@ -203,9 +200,7 @@ def _solve_chunk(
         n = int(place[i])
         rows.target[n], within[n] = k, Within.of(plan, ground)
         made[n] = plan.x
-        for name in _BUT_COEF:
-            if name != "target":
-                getattr(rows, name)[n] = getattr(plan, name)
+        rows.put(n, plan.solution)
 
 
 def _reach_rows(
@@ -341,14 +336,14 @@ def _fill(
         xi = np.where(a > 0, a, np.where(b < 0, b, 0.0))
         margins = np.abs(model.scores(X)).max(axis=1)
         soft_pull = others * np.linalg.norm(row) if ground.margin is None else np.zeros(len(x))
-        rounding = soft_pull * (2 * ground.rounding(X, x, margins) + 10 * np.finfo(float).eps)
-        rounding += 4 * np.finfo(float).eps * lam * (np.sqrt(square) + np.linalg.norm(c * np.abs(X), axis=1))
+        rounding = soft_pull * (2 * ground.rounding(X, x, margins) + 10 * EPS)
+        rounding += 4 * EPS * lam * (np.sqrt(square) + np.linalg.norm(c * np.abs(X), axis=1))
         norm = np.sqrt(np.vecdot(xi, xi)) + rounding
         if prob is None:
             excess = w * (np.maximum(-s - (ground.margin or 0.0), 0.0) + ground.rounding(X, x, margins))
         else:
             excess = np.maximum(-loss - np.log(prob), 0.0) + others * ground.rounding(X, x, margins)
-            excess += 4 * np.finfo(float).eps * (loss - np.log(prob))
+            excess += 4 * EPS * (loss - np.log(prob))
         gap = np.minimum((norm**2 / (2 * lam) + excess) / lam, cost)
         bound = cost - gap
         rows.status[place] = Status.EXACT
@@ -403,14 +398,13 @@ def diverse(
             actions = replace(ground.actions, frozen=_named(ground.model, wider))
             if wider not in tried:
                 consider(wider, _again(ground, actions), k)
-    rows = Rows.empty(ground.model, np.array([k for k, _, _ in found], dtype=np.intp))
-    thin = Rows(np.zeros((len(found), 0)), *(getattr(rows, name) for name in _BUT_COEF))
+    rows = Rows.empty(ground.model, np.array([k for k, _, _ in found], dtype=np.intp), 0)
     for i, (_, plan, _) in enumerate(found):
-        thin.put(i, plan.solution)
+        rows.put(i, plan.solution)
     made = np.stack([plan.x for _, plan, _ in found])
     probs = None if prob is None else np.full(len(found), prob)
     within = [Within.of(plan, here) for _, plan, here in found]
-    return Counterfactuals(ground.model, sources, thin, probs, len(found), made=made, within=within)
+    return Counterfactuals(ground.model, sources, rows, probs, len(found), made=made, within=within)
 
 
 def _named(model: Model, features: frozenset[int]) -> list[Any]:
@@ -449,12 +443,11 @@ def path_within(ground: Ground, sources: Sources, k: int, lams: Floats, budget: 
         k, _ = _solve_row(ground, source, NEAREST, None, 0.5, budget.anew(), tol)
     problem = LimitedProblem(ground, source, k)
     plans = [limited.solve(problem, lam, budget.anew(), tol=tol) for lam in lams.tolist()]
-    rows = Rows.empty(ground.model, np.full(len(plans), k))
-    thin = Rows(np.zeros((len(plans), 0)), *(getattr(rows, name) for name in _BUT_COEF))
+    rows = Rows.empty(ground.model, np.full(len(plans), k), 0)
     for i, plan in enumerate(plans):
-        thin.put(i, plan.solution)
+        rows.put(i, plan.solution)
     made = np.stack([plan.x for plan in plans])
-    return Path(ground.model, sources, thin, None, problem, made=made, within=[Within.of(plan, ground) for plan in plans])
+    return Path(ground.model, sources, rows, None, problem, made=made, within=[Within.of(plan, ground) for plan in plans])
 
 
 def seconds(time_limit: float | None) -> float:

@@ -27,7 +27,6 @@ CHUNK_BYTES = 16 * 2**20
 CHUNK_ROWS = (256, 16384)
 
 MEASURES = ("probability", "distance", "cost", "gap")
-ANSWER = ("target", *MEASURES, "status", "reason")
 
 
 def invert_batches(

@@ -90,10 +90,11 @@ class Rows:
     status: NDArray[np.int8]
 
     @classmethod
-    def empty(cls, model: Model, targets: NDArray[np.intp]) -> "Rows":
-        """Rows that are not solved yet: INVALID and NaN."""
+    def empty(cls, model: Model, targets: NDArray[np.intp], width: int | None = None) -> "Rows":
+        """Rows that are not solved yet: INVALID and NaN; ``width`` coefficients each, 0 where answers are kept as they are."""
         N = len(targets)
-        coef, proba = np.full((N, model.rows.shape[0]), np.nan), np.full((N, model.n_classes), np.nan)
+        coef = np.full((N, model.rows.shape[0] if width is None else width), np.nan)
+        proba = np.full((N, model.n_classes), np.nan)
         lam, distance, objective, grad_norm = np.full((4, N), np.nan)
         n_iter, status = np.zeros(N, dtype=np.intp), np.full(N, Status.INVALID, dtype=np.int8)
         return cls(coef, proba, targets.copy(), lam, distance, objective, grad_norm, n_iter, status)

@@ -301,7 +301,7 @@ class LimitedProblem:
         return np.flatnonzero((self.lo < self.hi) | (self.lo != self.source))
 
     def change(self, t: Floats) -> Floats:
-        """X − x̄ in the user's units."""
+        """The change x − x̄ in the user's units."""
         if self.ground.root is None:
             return t / self.ground.per_unit
         out = np.zeros(self.model.n_features)
@@ -309,7 +309,7 @@ class LimitedProblem:
         return out
 
     def measure(self, change: Floats) -> Floats:
-        """T of a change in the user's units."""
+        """A change in the user's units, in units of cost."""
         return change * self.ground.per_unit if self.ground.root is None else self._root @ change[self.moving]
 
     @cached_property
@@ -397,7 +397,7 @@ class LimitedProblem:
         return slope[self.rivals] - slope[self.k]
 
     def placed(self, t: Floats, nu: Floats, weight: float, box: Box | None = None) -> Floats:
-        """X for t and multipliers, within its limits exactly: what stays is the source's, what is at a bound is the bound."""
+        """The x of t and multipliers, within its limits exactly: what stays is the source's, a bound is the bound."""
         lo, hi = box or (self.lo, self.hi)
         x = self.source + self.change(t)
         if self.ground.root is None:

@@ -157,10 +157,10 @@ def _scalar(
     ground, kernel, source = problem.ground, problem.ground.kernel, problem.source[None]
     items, lo, hi = problem.items(-ground.rows(problem.k)[0])
     cap = problem.cap(items)
-    x, done, nodes, more = problem.source, False, 0.0, 1.0
+    x, done, nodes = problem.source, False, 0.0
     for _ in range(CHASE):
         # The allowance for rounding grows with x: again, where it was too small. Half of it more, for our own rounding.
-        need = float(problem.margins[0]) - (top(x) - 0.5 * more * problem.rounding(x))
+        need = float(problem.margins[0]) - (top(x) - 0.5 * problem.rounding(x))
         pool, done = kernel.open_pool(items, lo, hi), False
         while not done and pool.numbers[2] < budget.nodes and not budget.late:
             nodes = int(min(SLICE, budget.nodes - pool.numbers[2]))

@@ -197,7 +197,7 @@ def _newton(terms: Terms, at: Point, tol: float, max_iter: int, budget: int) -> 
 
 
 def _along(at: Point, alpha: float, dq: Floats, ahead: Floats) -> Floats:
-    """Ln of q + αΔq, kept positive and normalised: what would fall too far follows the logarithm of the predicted p."""
+    """The logarithm of q + αΔq, kept positive and normalised: what would fall too far follows that of the predicted p."""
     q = at.q + alpha * dq
     low = q < SHRINK * at.q
     if low.any():
@@ -252,7 +252,7 @@ def _definite(M: Floats, rhs: Floats) -> Floats:
 
 
 def logit_slope(terms: Terms, at: Point) -> float:
-    """D logit(1 − p_k) / d ln λ at an answer, where μ is multiplied with λ too (the cost as a whole is)."""
+    """The derivative of logit(1 − p_k) by ln λ at an answer, where μ is multiplied with λ too (the cost as a whole is)."""
     G = Gram(terms).over(at)
     v, c, M = _factor(G, at)
     fall = np.where(at.free, (at.q[:-1] @ terms.B) / at.lam, 0.0)  # dt/d ln λ for fixed q
@@ -403,7 +403,7 @@ def _prox(terms: Terms, lam: float, mu: Floats, pull: Floats) -> Floats:
 
 
 def _pair_start(terms: Terms, lam: float, weight: float) -> Floats:
-    """Ln q near the answer: the rival furthest from balance is balanced alone, a few times; each time O(D) a step."""
+    """A ln q near the answer: the rival furthest from balance is balanced alone, a few times; each time O(D) a step."""
     B, n = terms.B, len(terms.margins)
     if n == 0:  # no classifier, only rules
         return np.zeros(1)
