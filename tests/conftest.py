@@ -6,6 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+pytest.register_assert_rewrite("whatif")  # checks that tests share
+
 # Data sets that are not part of the package lie beside the checkout, where they exist at all.
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 
@@ -44,3 +46,12 @@ def paper_problems(mnist):
         order = np.argsort(A @ x + b)
         problems.append((x, int(order[0]), 0.01) if i < 40 else (x, int(order[-2]), 0.1))
     return problems
+
+
+@pytest.fixture(scope="session")
+def address(tmp_path_factory):
+    """Where a running server has its what-if page."""
+    from whatif import served
+
+    with served(tmp_path_factory.mktemp("served")) as found:
+        yield found

@@ -1,8 +1,11 @@
 """Streams of rows: what is read, what is answered, what a bad row does, and runs that are stopped half-way."""
 
+import gc
 import gzip
 import itertools
 import json
+import threading
+import time
 from decimal import Decimal
 
 import numpy as np
@@ -16,7 +19,7 @@ import pytest
 
 import ifonly
 from ifonly import Actions, Cost, InputError, Model, frames
-from ifonly.frames import reading
+from ifonly.frames import inverting, reading
 
 NAMES = ["age", "loans", "income"]
 CHUNKING = 1e-12  # between chunks of different sizes: matrix products round differently
@@ -93,6 +96,14 @@ def test_a_folder_is_one_table_with_its_partitions_as_columns(model, people, tmp
     assert found.column("day").to_pylist() == ["1"] * 120 + ["2"] * 80
     assert found.drop_columns("day").equals(answers(model, people, keys=["id"]))
     assert frames.count_rows(tmp_path) == 200
+
+
+def test_of_a_data_set_only_keys_and_features_are_read(model, people, tmp_path):
+    data = pa.dataset.dataset(write(people, tmp_path / "a.parquet"))
+    assert inverting._stream(data, model, ["id"])[0].names == ["id", *NAMES]
+    assert answers(model, data, keys=["id"]).equals(answers(model, people, keys=["id"]))
+    with pytest.raises(InputError, match=r"column 'number' \(a key\) is missing"):
+        answers(model, data, keys=["number"])
 
 
 def test_a_folder_whose_files_disagree_is_refused(people, tmp_path):
@@ -183,7 +194,8 @@ def test_how_the_rows_are_batched_makes_no_difference(model, people, rng):
     assert other.column("id").equals(whole.column("id"))
 
 
-def test_rows_are_taken_as_answers_are_read(model, people):
+@pytest.mark.parametrize("threads", [1, 4])
+def test_rows_are_taken_as_answers_are_read(model, people, threads):
     taken = []
 
     def source():
@@ -191,9 +203,68 @@ def test_rows_are_taken_as_answers_are_read(model, people):
             taken.append(i)
             yield people.slice(10 * i, 10).combine_chunks().to_batches()[0]
 
-    reader = frames.invert_batches(model, source(), "approved", chunk_rows=20)
+    reader = frames.invert_batches(model, source(), "approved", chunk_rows=20, threads=threads)
     assert len(reader.read_next_batch()) == 20
-    assert len(taken) <= 3
+    ahead = 0 if threads == 1 else threads
+    assert len(taken) <= 2 * (1 + ahead) + 1
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_threads_make_no_difference(model, people, threads):
+    question = {"prob": 0.7, "actions": Actions(frozen=["age"], bounds={"loans": (0, 4)}), "chunk_rows": 16}
+    assert answers(model, people, threads=threads, **question).equals(answers(model, people, threads=1, **question))
+
+
+SLOW = {
+    "a linear rule": Actions(linear=[({"loans": 1.0, "age": 0.1}, "<=", 9.0)]),
+    "lam": Actions(frozen=["age"]),
+}
+
+
+@pytest.mark.parametrize("what", [*SLOW, "none", "bounds"])
+def test_chunks_are_smaller_where_rows_take_long(model, people, what):
+    asked = {"actions": SLOW.get(what)} | ({"lam": 0.1} if what == "lam" else {"prob": 0.6})
+    asked |= {"actions": Actions(bounds=(0, None))} if what == "bounds" else {}
+    inverter = inverting.Inverter(model, people.schema, "approved", None, "changed", "new_", asked)
+    assert inverter.chunk_rows(None) == (1024 if what in SLOW else 16384)
+    assert inverter.chunk_rows(7) == 7
+
+
+def test_a_run_that_is_stopped_does_not_wait_for_whole_parts(model, source, tmp_path, monkeypatch):
+    """Three threads make parts of 8 chunks; the first part fails, and the others end with the chunk that they are at."""
+    solved, first = [], threading.Event()
+    solve = inverting.Inverter.__call__
+
+    def slowly(self, table):
+        if not first.is_set():
+            first.set()
+            raise StopError
+        time.sleep(0.2)
+        solved.append(len(table))
+        return solve(self, table)
+
+    monkeypatch.setattr(inverting.Inverter, "__call__", slowly)
+    options = {**OPTIONS, "chunk_rows": 4, "part_chunks": 8, "threads": 3}
+    with pytest.raises(StopError):
+        frames.write_parts(model, source, tmp_path / "out", "approved", **options)
+    assert len(solved) <= 6
+    monkeypatch.undo()
+    assert frames.write_parts(model, source, tmp_path / "out", "approved", **options).rows == 200
+
+
+def test_an_error_on_a_thread_reaches_the_reader_and_threads_end(model, people, monkeypatch):
+    monkeypatch.setattr(inverting.Inverter, "__call__", lambda self, table: 1 / 0)
+    reader = frames.invert_batches(model, people, "approved", chunk_rows=16, threads=2)
+    with pytest.raises(ZeroDivisionError):
+        reader.read_all()
+    monkeypatch.undo()
+    before = threading.active_count()
+    reader = frames.invert_batches(model, people, "approved", chunk_rows=16, threads=2)
+    reader.read_next_batch()
+    assert threading.active_count() > before
+    del reader  # half-way
+    gc.collect()
+    assert threading.active_count() == before
 
 
 def test_features_that_stay_are_null_and_frozen_ones_have_no_column(model, people):
@@ -254,6 +325,8 @@ def test_a_bad_cell_of_a_csv_is_one_bad_row(model, tmp_path):
 KINDS = {
     "dictionary": lambda v: pa.array(v, pa.float64()).dictionary_encode(),
     "decimal": lambda v: pa.array([Decimal(int(x)) for x in v], pa.decimal128(9, 2)),
+    "long decimal": lambda v: pa.array([Decimal(int(x)) for x in v], pa.decimal256(60, 2)),
+    "dictionary of decimals": lambda v: pa.array([Decimal(int(x)) for x in v], pa.decimal128(9, 2)).dictionary_encode(),
     "int8": lambda v: pa.array(v.astype(np.int8)),
     "uint64": lambda v: pa.array(v.astype(np.uint64)),
     "float32": lambda v: pa.array(v.astype(np.float32)),
@@ -301,6 +374,7 @@ WRONG = {
     "columns": ({"columns": "few"}, 'columns must be "changed" or "all"; got \'few\''),
     "key": ({"keys": ["number"]}, r"column 'number' \(a key\) is missing; the columns are id, age"),
     "chunk": ({"chunk_rows": 0}, "chunk_rows must be 1 or more; got 0"),
+    "threads": ({"threads": 0}, "threads must be 1 or more; got 0"),
     "option": ({"colour": 1}, "colour"),
 }
 
@@ -477,7 +551,7 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_bytes(model, source, tmp_pat
             frames.write_parts(model, source, out, "approved", on_rows=stop_after(rows), **OPTIONS)
         assert name == "out" or not out.exists()
     written = frames.write_parts(model, source, out, "approved", **OPTIONS)
-    assert written.resumed == max(0, (rows - 1) // 32 * 32)
+    assert written.resumed == min(200, -(-rows // 32) * 32)  # rows are reported when they are written
     assert content(out) == content(whole)
 
 
@@ -485,8 +559,8 @@ def test_what_a_killed_run_leaves_behind_is_no_part(model, source, tmp_path):
     out = tmp_path / "out"
     with pytest.raises(StopError):
         frames.write_parts(model, source, out, "approved", on_rows=stop_after(100), **OPTIONS)
-    (out / ".part-000003.parquet.partial").write_bytes(b"half")
-    (out / "part-000003.parquet").write_bytes(b"renamed, but not listed")
+    (out / ".part-000004.parquet.partial").write_bytes(b"half")
+    (out / "part-000005.parquet").write_bytes(b"renamed, but not listed")
     assert frames.write_parts(model, source, out, "approved", **OPTIONS).rows == 200
     assert pa.dataset.dataset(out).count_rows() == 200
 

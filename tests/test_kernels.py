@@ -2,6 +2,7 @@
 
 import tracemalloc
 
+import gpu
 import numpy as np
 import pytest
 from scipy import sparse
@@ -9,7 +10,7 @@ from scipy import sparse
 import ifonly
 from ifonly.status import Status
 
-BACKENDS = ["reference", "cpu"]
+BACKENDS = ["reference", "cpu", "cuda"]
 
 # Between a backend and the single solver: both are exact to some EPS·(1 + ‖x‖) times the condition of the rivals.
 SAME = 1e-11
@@ -17,6 +18,8 @@ SAME = 1e-11
 
 @pytest.fixture(params=BACKENDS)
 def backend(request):
+    if request.param == "cuda":
+        gpu.needed()
     return request.param
 
 
@@ -141,7 +144,7 @@ def test_threads_change_nothing(rng):
     np.testing.assert_array_equal(one.coef, two.coef)
     with pytest.raises(ifonly.InputError, match="threads must be 1 or more; got 0"):
         ifonly.invert(model, X, targets, lam=0.1, threads=0)
-    with pytest.raises(ifonly.InputError, match='backend must be "auto", "reference" or "cpu"; got \'gpu\''):
+    with pytest.raises(ifonly.InputError, match='backend must be "auto", "reference", "cpu" or "cuda"; got \'gpu\''):
         ifonly.invert(model, X, targets, lam=0.1, backend="gpu")
 
 

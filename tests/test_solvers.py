@@ -14,10 +14,9 @@ from scipy.optimize import approx_fprime
 
 import ifonly
 from ifonly.baselines import feature_newton
-from ifonly.model import CROWDED
-from ifonly.solvers.newton import minimise, newton
+from ifonly.solvers.newton import newton
 from ifonly.solvers.path import carry_on
-from ifonly.solvers.spaces import Basis, Crowd, Rivals
+from ifonly.solvers.spaces import Basis, Rivals
 
 FEW_ULPS = 4 * np.finfo(float).eps
 
@@ -386,40 +385,3 @@ def test_a_tolerance_is_met_for_certain_or_the_answer_is_exact(backend, rng):
         assert (answers.grad_norm[met] <= tol).all()
         assert (answers.status[~met] == ifonly.Status.EXACT).all()
         np.testing.assert_allclose(answers.x[~met], best.x[~met], rtol=0, atol=1e-12)
-
-
-# ---- very many classes ----
-
-
-@pytest.mark.parametrize("lam", [1e-4, 1e-2, 1.0, 1e3])
-def test_conjugate_gradients_over_a_crowd_find_what_the_factor_finds(rng, lam):
-    """`Crowd` with the Gram matrix of all classes, `Rivals` with that of the rivals: the same answer."""
-    K, D = 60, 90
-    A, margins = rng.normal(size=(K, D)), 3 * rng.normal(size=K - 1)
-    for k in (0, 17, K - 1):
-        difference = np.delete(A, k, axis=0) - A[k]
-        dense = Rivals(difference @ difference.T, margins, lam)
-        crowd = Crowd(A @ A.T, k, margins, lam)
-        v = rng.normal(size=K - 1)
-        np.testing.assert_allclose(crowd.times(v), dense.H @ v, rtol=1e-11)
-        np.testing.assert_allclose(crowd.row(5), dense.H[5], rtol=1e-11, atol=1e-12 * np.abs(dense.H).max())
-        one, other = (minimise(space, space.start()) for space in (dense, crowd))
-        assert one.converged
-        assert other.converged
-        # M is conditioned like H, and the margins round by 1e-16 of |H|·Σq
-        np.testing.assert_allclose(difference.T @ other.point.at / lam, difference.T @ one.point.at / lam, rtol=0, atol=1e-11)
-
-
-def test_a_model_with_many_classes_is_solved_over_a_crowd_to_the_same_promises(rng):
-    K, D = CROWDED + 3, 500
-    model = ifonly.Model(rng.normal(size=(K, D)) / 10, rng.normal(size=K))
-    assert not model.dependent
-    x = rng.normal(size=D)
-    target = int(model.logits(x).argmin())
-    for question in ({"lam": 0.01}, {"prob": 0.9}):
-        cf = ifonly.invert(model, x, target, **question)
-        cf.verify()
-        assert cf.status is ifonly.Status.EXACT
-    assert model.predict_proba(cf.x)[target] >= 0.9
-    path = ifonly.path(model, x, target, lams=[1.0, 0.1], backend="reference")
-    np.testing.assert_allclose(path[1].x, ifonly.invert(model, x, target, lam=0.1).x, rtol=0, atol=1e-10)

@@ -4,7 +4,7 @@ An answer holds class-space coefficients, ``x = x̄ + rowsᵀ coef``, and makes 
 that a hundred λ at D = 131 072 or 15 000 sparse documents at D = 47 236 fill no memory until they are looked at.
 """
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import import_module
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ifonly.change import moves
-from ifonly.claim import Claim, Within
+from ifonly.claim import Claim, Within, Withins
 from ifonly.encoding import Documents
 from ifonly.errors import InputError
 from ifonly.kernels import Rows
@@ -24,10 +24,12 @@ from ifonly.problem import Certificate
 from ifonly.solvers import limited
 from ifonly.solvers.classproblem import ClassProblem, Solution
 from ifonly.solvers.ground import Ground, LimitedProblem, Plan
+from ifonly.solvers.many import Found, VastProblem
 from ifonly.solvers.newton import Iteration
 from ifonly.solvers.target import reach_probability
 from ifonly.sources import Sources
 from ifonly.status import Status
+from ifonly.tensors import host
 
 __all__ = ["Counterfactual", "Counterfactuals", "Path", "Status"]
 
@@ -66,6 +68,8 @@ class Counterfactual:
         for rounding, that of ``x`` itself included; :meth:`verify` recomputes them from the model and the source.
     n_iter : int
         Newton iterations (0 for K = 2, which has a closed form).
+    n_passes : int
+        Passes over ``A``: two, except for very many classes.
     status : Status
     history : tuple of Iteration
         E, ‖∇E‖, step and trials of each iteration, where the single-source solver ran; kernels keep none.
@@ -92,6 +96,7 @@ class Counterfactual:
     row: int
     made: np.ndarray | None
     within: Within | None = None
+    n_passes: int = 2
 
     @classmethod
     def of(
@@ -107,13 +112,16 @@ class Counterfactual:
         within: Within | None = None,
     ) -> "Counterfactual":
         """A solver's answer for class index ``k`` and one of the sources."""
+        proba = solution.proba
+        if not proba.size and made is not None:  # too many classes to keep them in a batch
+            proba = softmax(model.scores(made))
         return cls(
             model,
             model.label(k),
             prob,
             solution.lam,
             solution.coef,
-            solution.proba,
+            proba,
             solution.distance,
             solution.objective,
             solution.grad_norm,
@@ -124,6 +132,7 @@ class Counterfactual:
             row,
             made,
             within,
+            solution.n_passes,
         )
 
     @classmethod
@@ -323,7 +332,7 @@ class _Answers:
     sources: Sources
     rows: Rows
     prob: Floats | None
-    within: Sequence[Within | None] | None = field(default=None, kw_only=True)  # one per answer
+    within: Withins | None = field(default=None, kw_only=True)  # one per answer
     made: np.ndarray | None = field(default=None, kw_only=True)  # the answers themselves, where they were not left to be made
 
     def __len__(self) -> int:
@@ -335,7 +344,7 @@ class _Answers:
             raise IndexError(f"there are {n} answers; got index {i}")
         prob = None if self.prob is None else float(self.prob[i])
         solution, k, row = self.rows.solution(i), int(self.rows.target[i]), self._source_row(i % n)
-        made = None if self.made is None else self.made[i]
+        made = None if self.made is None else host(self.made[i])
         within = None if self.within is None else self.within[i]
         return Counterfactual.of(solution, self.model, self.sources, k, prob=prob, row=row, made=made, within=within)
 
@@ -387,8 +396,10 @@ class _Answers:
 
     @property
     def proba(self) -> Floats:
-        """Probabilities of all classes, (N, K)."""
-        return self.rows.proba
+        """Probabilities of all classes, (N, K); of very many classes worked out anew each time."""
+        if self.rows.proba.shape[1] or not len(self):
+            return self.rows.proba
+        return np.stack([softmax(self.model.scores(x)) for x in self._x])
 
     @property
     def lam(self) -> Floats:
@@ -414,14 +425,14 @@ class _Answers:
     def gap(self) -> Floats:
         """Upper bounds on E − E*, (N,); with a cost or limits and ``prob``, on cost(x) − the least cost."""
         if self.within is not None:
-            return np.array([np.nan if w is None else w.gap for w in self.within])
+            return self.within.gap
         return self.grad_norm**2 / (2 * self.lam)
 
     @property
     def cost(self) -> Floats:
         """What the changes cost, (N,)."""
         if self.within is not None:
-            return np.array([np.nan if w is None else w.cost for w in self.within])
+            return self.within.cost
         return 0.5 * self.distance**2
 
     @property
@@ -438,6 +449,11 @@ class _Answers:
     def n_iter(self) -> NDArray[np.intp]:
         """Newton iterations, (N,)."""
         return self.rows.n_iter
+
+    @property
+    def n_passes(self) -> NDArray[np.intp]:
+        """Passes over ``A``, (N,); each is shared by the rows that are solved together."""
+        return self.rows.n_passes
 
     @property
     def status(self) -> NDArray[np.int8]:
@@ -513,7 +529,7 @@ class Path(_Answers):
     ``at_lam`` and ``at_prob`` give the exact answer between the λ that were asked for.
     """
 
-    problem: ClassProblem | LimitedProblem
+    problem: ClassProblem | LimitedProblem | VastProblem
 
     @property
     def target(self) -> Hashable:
@@ -540,13 +556,18 @@ class Path(_Answers):
         if not 0 < prob < 1:
             raise InputError(f"prob must lie strictly between 0 and 1; got {prob}")
         problem = self.problem
+        if isinstance(problem, VastProblem):
+            return self._answer(problem.solve(prob=prob), prob)
         found = limited.reach(problem, prob) if isinstance(problem, LimitedProblem) else reach_probability(problem, prob)
         return self._answer(found, prob)
 
-    def _answer(self, found: Solution | Plan, prob: float | None) -> Counterfactual:
+    def _answer(self, found: Solution | Plan | Found, prob: float | None) -> Counterfactual:
         if isinstance(found, Plan):
             assert isinstance(self.problem, LimitedProblem)
             return Counterfactual.planned(found, self.problem.ground, self.sources, self.problem.k, prob=prob)
+        if isinstance(found, Found):
+            made = self._source + (found.change if self.model.scaling is None else found.change * self.model.scaling.scale)
+            return Counterfactual.of(found.solution(), self.model, self.sources, self.problem.k, prob=prob, made=made)
         return Counterfactual.of(found, self.model, self.sources, self.problem.k, prob=prob)
 
     def picture(self, kind: str = "curve", **options: Any) -> Any:

@@ -4,7 +4,7 @@ from collections.abc import Hashable, Iterator
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from ifonly.actions import Actions
 from ifonly.adopt import as_model
@@ -12,8 +12,10 @@ from ifonly.answer import Counterfactual, Counterfactuals, Path
 from ifonly.cost import Cost
 from ifonly.encoding import Encoding
 from ifonly.errors import InputError
-from ifonly.kernels import Kernel, Rows, choose_kernel, loaded_kernel, solve_row, solve_rows
-from ifonly.model import Model
+from ifonly.heads import invert_vast, path_vast
+from ifonly.joint import invert_together
+from ifonly.kernels import Kernel, Rows, choose_kernel, loaded_kernel, read_sources, solve_row, solve_rows
+from ifonly.model import GRAM_CLASSES, Model
 from ifonly.recourse import diverse, ground_for, invert_within, measured, path_within, seconds
 from ifonly.solvers.classproblem import ClassProblem
 from ifonly.solvers.ground import MAX_NODES, REL_GAP, Budget, Ground
@@ -23,7 +25,7 @@ from ifonly.sources import Sizes, Sources
 from ifonly.status import Status
 from ifonly.stream import Starts, invert_many
 from ifonly.tabular import stacked
-from ifonly.wish import ALL, NEAREST, Wish, Wishes, number, target_index
+from ifonly.wish import ALL, NEAREST, Wish, Wishes, class_set, number, target_index
 
 __all__ = ["invert", "path"]
 
@@ -47,10 +49,11 @@ def invert(
     actions: Actions | None = None,
     max_changes: int | None = None,
     n: int | None = None,
+    joint: bool = False,
     gap: float = REL_GAP,
     time_limit: float | None = None,
     node_limit: int | None = None,
-    backend: Literal["auto", "reference", "cpu"] = "auto",
+    backend: Literal["auto", "reference", "cpu", "cuda"] = "auto",
     threads: int | None = None,
     out: np.ndarray | None = None,
     progress: bool | None = None,
@@ -67,10 +70,11 @@ def invert(
     x : array_like of shape (D,) or (N, D), CSR, a pandas row or frame, or an iterator of tables
         The source, or N sources, in the units the model takes. Arrays (and memory maps) are referred to, not copied: do
         not change them before the answers' ``x`` is read. An iterator's tables are kept unless ``out`` is given.
-    target : label, N labels, None, "other", "opposite" or "all"
+    target : label, N labels, a set of labels, None, "other", "opposite" or "all"
         The wanted class. None or "other" is the nearest class that is not predicted now (least distance with ``prob``,
         least objective with ``lam``); "opposite" the same for models with two classes; "all" asks for every class in
-        turn (N·K answers, class by class for each source).
+        turn (N·K answers, class by class for each source). Of a set (for one source also a list) the nearest is taken, and
+        ``target`` of the answer says which.
     lam : float > 0 or N of them
         What the squared distance is multiplied with: the *larger*, the closer to ``x``.
     prob : float in (0, 1) or N of them
@@ -98,12 +102,16 @@ def invert(
         At most so many features move (a group of one-hot columns counts as one).
     n : int, optional
         Several answers for one source that differ in which features move, the cheapest first (:class:`Counterfactuals`).
+    joint : bool
+        With a set as target and one source: not one of them, but their *summed* probability. That problem is not convex; the
+        answer is a local optimum, with status LOCAL and no certificate (:class:`ifonly.joint.JointCounterfactual`).
     gap, time_limit, node_limit : float, float, int
         Where the search over whole numbers, categories and few changes stops: at this relative gap (by default none but
         rounding), after so many seconds, after so many nodes (for each source). What it has by then has status STOPPED.
-    backend : {"auto", "reference", "cpu"}
-        "cpu" is compiled (extra ``fast``), "reference" an array program; "auto" takes what is worth it (for one source,
-        the compiled one if it is loaded). All give the same answers to rounding.
+    backend : {"auto", "reference", "cpu", "cuda"}
+        "cpu" is compiled (extra ``fast``), "cuda" runs on a GPU (extra ``gpu``; a table of CuPy or PyTorch that is there stays
+        there), "reference" is an array program; "auto" takes "cpu" or "reference", what is worth it (for one source, the
+        compiled one if it is loaded). All give the same answers to rounding.
     threads : int, optional
         For the "cpu" backend; by default as many as this process may use.
     out : ndarray of shape (N, D), optional
@@ -148,6 +156,10 @@ def invert(
         raise InputError("start goes with lam; with prob the search finds its own starts")
     _check_stopping(tol, max_iter)
     bound = model.encoding is not None and not model.encoding.plain  # its own columns have limits: categories, ranges
+    if joint:
+        if bound or any(v is not None for v in (actions, max_changes, n, margin, tol, start, out)):
+            raise InputError("joint=True takes lam or prob and a plain cost; no limits, n, margin, tol, start or out")
+        return _invert_together(model if cost is None else measured(model, cost), x, target, lam, prob)
     if bound and hasattr(x, "__next__"):  # they are kept anyway
         tables = list(x)
         joined = stacked(tables)
@@ -161,6 +173,9 @@ def invert(
         else:
             if start is not None:
                 raise InputError("start is for problems without limits; with a cost, actions or max_changes leave it out")
+            _check_classes(model)
+            if backend == "cuda":
+                raise InputError('backend="cuda" is for problems without limits; with them leave backend out')
             fast = {"auto": None, "reference": False, "cpu": True}[backend]
             ground = ground_for(model, cost, actions, max_changes, margin, fast=fast)
             budget = Budget(gap, node_limit or MAX_NODES, seconds(time_limit))
@@ -168,17 +183,22 @@ def invert(
                 return _invert_diverse(ground, x, target, lam, prob, n, budget, tol)
             read = x if hasattr(x, "__next__") else Sources.read(model, x)
             options = {"tol": tol, "threads": threads, "out": out, "progress": progress}
-            return invert_within(ground, read, Wishes(model, target, lam, prob), budget, **options)
+            wishes = Wishes(model, target, lam, prob, single=isinstance(read, Sources) and read.single)
+            return invert_within(ground, read, wishes, budget, **options)
     if hasattr(x, "__next__"):
         sources: Sources | Iterator[Any] = x
     else:
-        sources = Sources.read(model, x)
-        if sources.single and out is None and backend != "reference":
-            k = target_index(model, target)
+        sources = read_sources(model, x, backend)
+        if sources.single and out is None and backend != "reference" and not model.vast:
+            among = class_set(model, target, single=True)
+            k = target_index(model, target) if among is None else NEAREST
             if k != ALL:
-                options = {"start": start, "tol": tol, "max_iter": max_iter}
+                options = {"start": start, "tol": tol, "max_iter": max_iter, "among": among}
                 return _invert_one(model, sources, k, lam, prob, kernel=loaded_kernel(backend), **options)
-    wishes = Wishes(model, target, lam, prob)
+    wishes = Wishes(model, target, lam, prob, single=isinstance(sources, Sources) and sources.single)
+    if model.vast:
+        options = {"tol": tol, "start": start, "threads": threads, "out": out, "progress": progress}
+        return invert_vast(model, sources, wishes, backend=backend, **options)
     answers = invert_many(
         model,
         sources,
@@ -212,6 +232,29 @@ def _invert_diverse(
     return diverse(ground, sources, k, n, lam, prob, budget, tol)
 
 
+def _invert_together(model: Model, x: Any, target: Any, lam: Any, prob: Any) -> Counterfactual:
+    """Several classes together."""
+    sources = Sources.read(model, x)
+    together = class_set(model, target, single=True)
+    if not sources.single or together is None:
+        raise InputError("joint=True is for one source and a set of two or more classes")
+    lam, prob = (
+        None if v is None else number(v, name, limit) for v, name, limit in ((lam, "lam", np.inf), (prob, "prob", 1.0))
+    )
+    alone = invert(model, x, target, lam=lam, prob=prob)
+    assert isinstance(alone, Counterfactual)
+    return invert_together(model, sources, together, [alone.coordinates[1]], lam, prob)
+
+
+def _check_classes(model: Model) -> None:
+    """Limits and costs other than per feature are worked out over all pairs of classes."""
+    if model.kept or model.n_classes > GRAM_CLASSES:
+        raise InputError(
+            f"limits are for models with up to {GRAM_CLASSES} classes, not {model.n_classes}; keep those that could win, "
+            "as Model(A[keep], b[keep], classes[keep])"
+        )
+
+
 def _check_stopping(tol: float | None, max_iter: int) -> None:
     if tol is not None and not tol > 0:
         raise InputError(f"tol must be a number > 0; got {tol}")
@@ -230,6 +273,7 @@ def _invert_one(
     tol: float | None,
     max_iter: int,
     kernel: Kernel | None,
+    among: NDArray[np.intp] | None,
 ) -> Counterfactual:
     """One source: no tables to fill, and no kernel to load where none is."""
     z, sizes = sources.project_one()
@@ -246,6 +290,7 @@ def _invert_one(
         tol=tol,
         max_iter=max_iter,
         kernel=kernel,
+        among=among,
     )
     return Counterfactual.of(solution, model, sources, k, prob=wanted)
 
@@ -261,7 +306,7 @@ def path(
     cost: Cost | None = None,
     actions: Actions | None = None,
     max_changes: int | None = None,
-    backend: Literal["auto", "reference", "cpu"] = "auto",
+    backend: Literal["auto", "reference", "cpu", "cuda"] = "auto",
 ) -> Path:
     """The answers of :func:`invert` for many λ, from far to near (section 3.5 of the paper).
 
@@ -304,17 +349,21 @@ def path(
     if k == ALL:
         raise InputError('path is towards one class; got target "all"')
     if bound or cost is not None or actions is not None or max_changes is not None:
+        _check_classes(model)
         ground = ground_for(model, cost, actions, max_changes)
         return path_within(ground, sources, k, values, Budget(), tol)
+    if model.vast:
+        return path_vast(model, sources, k, values, backend=backend, tol=tol)
     z, sizes = sources.project_one()
     if k == NEAREST:
         k, _ = solve_row(model, z, sizes, NEAREST, lam=None, prob=FLIP)
     problem = ClassProblem(model, z, sizes, k)
     targets = np.full(len(values), k)
     kernel = choose_kernel(backend, len(values), 1)
-    if kernel is None or model.dependent:
+    if kernel is None or model.dependent or model.crowded:
         rows = Rows.empty(model, targets)
-        for i, solution in enumerate(follow(problem, values.tolist(), tol=tol, max_iter=max_iter)):
+        options = {} if kernel is None else {"crowd": kernel.crowd}
+        for i, solution in enumerate(follow(problem, values.tolist(), tol=tol, max_iter=max_iter, **options)):
             rows.put(i, solution)
     else:  # side by side, from scratch: a third of the time that following the path takes, one λ after the other
         same = np.broadcast_to(z, (len(values), len(z)))

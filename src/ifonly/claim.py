@@ -12,7 +12,7 @@ The bound of a search over whole numbers, categories or few changes is not recom
 """
 
 import math
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,7 +25,7 @@ from ifonly.problem import Certificate, Problem
 from ifonly.solvers.ground import Ground, LimitedProblem, Plan
 from ifonly.status import Status
 
-__all__ = ["Claim", "Within"]
+__all__ = ["Claim", "Within", "Withins"]
 
 Floats = NDArray[np.float64]
 
@@ -73,6 +73,53 @@ class Within:
     def blocking(self, source: Floats, k: int, x: Floats) -> tuple[str, ...]:
         """The limits that hold x back from class index ``k``, the worst first."""
         return LimitedProblem(self.ground, source, k).blocking(x, self.nu)
+
+
+class Withins:
+    """What is known of many answers, in arrays; ``withins[i]`` is one, None where there is no answer.
+
+    Attributes
+    ----------
+    cost, bound, gap, n_nodes, best_bound : ndarray of shape (N,)
+        As in `Within`; the cost is NaN where there is no answer.
+    w : ndarray of shape (N,) or None
+        The multiplier of the margin, where one was asked for.
+
+    """
+
+    def __init__(self, ground: Ground, N: int) -> None:
+        self.ground = ground
+        self.cost, self.bound, self.gap = np.full((3, N), np.nan)
+        self.n_nodes = np.zeros(N, dtype=np.intp)
+        self.best_bound = np.ones(N)
+        self.w = None if ground.margin is None or ground.discrete else np.zeros(N)
+        self._single: dict[int, Within] = {}
+
+    @classmethod
+    def of(cls, given: Iterable[Within]) -> "Withins":
+        """Those of answers that were found one by one."""
+        found = list(given)
+        out = cls(found[0].ground, len(found))
+        for n, within in enumerate(found):
+            out.put(n, within)
+        return out
+
+    def put(self, n: int, within: Within) -> None:
+        """Set one that was found by itself: it may have multipliers, and a ground, of its own."""
+        for name in ("cost", "bound", "gap", "n_nodes", "best_bound"):
+            getattr(self, name)[n] = getattr(within, name)
+        self._single[n] = within
+
+    def __len__(self) -> int:
+        return len(self.cost)
+
+    def __getitem__(self, i: int) -> Within | None:
+        n = range(len(self))[i]
+        if n in self._single or np.isnan(self.cost[n]):
+            return self._single.get(n)
+        cost, bound, gap, best = (float(v[n]) for v in (self.cost, self.bound, self.gap, self.best_bound))
+        nu = np.zeros(0) if self.w is None else self.w[n : n + 1]
+        return Within(self.ground, cost, bound, gap, int(self.n_nodes[n]), nu, best)
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,7 +3,7 @@
 A file holds, whatever its suffix,
 
 ``A``, ``b``
-    K×D and K numbers of float64.
+    K×D and K numbers of float64; ``A`` of float32 or float16 where the model keeps it as such (very many classes).
 ``shift``, ``scale``, ``rough``
     D numbers each, only where the model has a scaling: the classifier sees ``(x − shift) / scale``.
 ``ifonly``
@@ -169,7 +169,7 @@ def _untyped(stored: Any) -> Any:
 
 
 def _to_npz(arrays: Arrays, header: dict[str, Any]) -> bytes:
-    members = {name: np.asarray(array, dtype="<f8") for name, array in arrays.items()}
+    members = {name: np.asarray(array, dtype=f"<f{array.dtype.itemsize}") for name, array in arrays.items()}
     out = io.BytesIO()
     # The header first: a damaged directory loses members from the end, and without a header A and b would be bare weights.
     np.savez(out, allow_pickle=False, **{HEADER: np.array(json.dumps(header))}, **members)
@@ -187,8 +187,9 @@ def _to_safetensors(arrays: Arrays, header: dict[str, Any]) -> bytes:
     index: dict[str, Any] = {"__metadata__": {"format": "ifonly", HEADER: json.dumps(header)}}
     parts, end = [], 0
     for name, array in arrays.items():
-        parts.append(np.ascontiguousarray(array, dtype="<f8").tobytes())
-        index[name] = {"dtype": "F64", "shape": list(array.shape), "data_offsets": [end, end + len(parts[-1])]}
+        size = array.dtype.itemsize
+        parts.append(np.ascontiguousarray(array, dtype=f"<f{size}").tobytes())
+        index[name] = {"dtype": f"F{8 * size}", "shape": list(array.shape), "data_offsets": [end, end + len(parts[-1])]}
         end += len(parts[-1])
     text = json.dumps(index).encode()
     text += b" " * (-len(text) % 8)  # so that the arrays are aligned

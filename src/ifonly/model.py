@@ -13,7 +13,7 @@ matrix Ḡ of their inner products (`Model.rival_gram`), which is all they ever 
 """
 
 import os
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -28,7 +28,7 @@ from ifonly.formats import CONTAINERS, labels_to, pack
 from ifonly.numerics import EPS, log_sum_exp, norms, softmax, summation_error
 from ifonly.tensors import plain
 
-__all__ = ["CROWDED", "Model", "Scaling"]
+__all__ = ["CROWDED", "GRAM_CLASSES", "Model", "Scaling"]
 
 Floats = NDArray[np.float64]
 
@@ -50,8 +50,15 @@ UNIT_BASIS = 8
 # Columns of A this many times larger than others: features in units of their own (metres beside millimetres is 1e3).
 UNEVEN = 1e4
 
-# Classes from which Ḡ is never formed: its products and the rivals' lengths come from the one Gram matrix of all classes.
+# Classes from which Ḡ is never formed: its products and the rivals' lengths come from the one Gram matrix of all classes …
 CROWDED = 400
+# … and from which that is not formed either (it would take 128 MB and seconds): what is left are passes over A, `solvers.many`.
+GRAM_CLASSES = 4096
+
+# Weights of a crowd of classes that are float16, float32 or a memory map, and would be this large as float64, stay as they are.
+# They are read in blocks that stay in the cache: with 50 000 × 576 a pass takes 19 ms in blocks of 0.3 MB, 12 from 1 MB on.
+KEEP_BYTES = 64 * 2**20
+BLOCK_BYTES = 2 * 2**20
 
 LIKELY_SIGMAS = 4.0  # of the rounding of an estimator in single precision
 
@@ -99,7 +106,8 @@ class Model:
     Parameters
     ----------
     A : array_like of shape (K, D)
-        One row of weights per class, K ≥ 2. Copied; float32 is accepted, everything is solved in float64.
+        One row of weights per class, K ≥ 2. Copied to float64, except for very many classes (K ≥ 400 and 64 MB): there float16,
+        float32 and memory maps stay where and what they are, and are read in blocks. Everything is solved in float64.
     b : array_like of shape (K,)
         One bias per class.
     classes : sequence of K labels, optional
@@ -143,7 +151,7 @@ class Model:
         hard: bool = False,
         precision: float = EPS,
     ) -> None:
-        self.A = _read_only(A, "A", ndim=2)
+        self.A = _as_it_is(A) if _is_kept(A) else _read_only(A, "A", ndim=2)
         self.b = _read_only(b, "b", ndim=1)
         K, D = self.A.shape
         if K < 2:
@@ -222,7 +230,8 @@ class Model:
 
     def scores(self, V: Any) -> Floats:
         """``A x + b`` from :meth:`coordinates`, one row or many."""
-        return self._scaled(V) @ self.A.T + self.b
+        X = self._scaled(V)
+        return (X @ self.A.T if hasattr(X, "tocsr") else self.products(X)) + self.b
 
     def predict_proba(self, X: Any) -> Floats:
         """Probabilities of all K classes, for one row or many."""
@@ -310,7 +319,7 @@ class Model:
         """``E(x) = (λ/2)‖x − x̄‖² − ln p_k(x)``, eq. (2)."""
         x = np.asarray(x, dtype=np.float64)
         k = self.class_index(target)
-        z = self.A @ x + self.b
+        z = self.products(x) + self.b
         step = x - np.asarray(source, dtype=np.float64)
         return float(0.5 * lam * (step @ step) + log_sum_exp(z - z[k]))
 
@@ -318,9 +327,9 @@ class Model:
         """``∇E(x) = λ(x − x̄) + Āᵀp(x)``, eq. (3)."""
         x = np.asarray(x, dtype=np.float64)
         k = self.class_index(target)
-        p = softmax(self.A @ x + self.b)
+        p = softmax(self.products(x) + self.b)
         p[k] = -np.delete(p, k).sum()  # Āᵀp = Aᵀ(p − e_k); p_k − 1 without cancellation
-        return lam * (x - np.asarray(source, dtype=np.float64)) + self.A.T @ p
+        return lam * (x - np.asarray(source, dtype=np.float64)) + self.combination(p)
 
     def hessian(self, x: ArrayLike, source: ArrayLike, target: Hashable, lam: float) -> Floats:
         """``∇²E(x) = λI + Āᵀ(diag p − p pᵀ)Ā``, eq. (4), as a D×D array."""
@@ -339,6 +348,51 @@ class Model:
     def condition_bound(self, target: Hashable, lam: float) -> float:
         """``1 + ‖Ā‖²/λ``: a bound on the Hessian's condition number anywhere (theorem 3.3)."""
         return self.lipschitz(target, lam) / lam
+
+    # ---- products with A, whatever it is kept as ----
+
+    @property
+    def vast(self) -> bool:
+        """Whether there are so many classes that nothing is left but passes over ``A``: `solvers.many`."""
+        K = self.n_classes
+        return K >= CROWDED and (K > GRAM_CLASSES or self.kept or self.dependent)
+
+    @property
+    def crowded(self) -> bool:
+        """Whether there are very many classes, with their Gram matrix at hand: `solvers.crowd`."""
+        return self.n_classes >= CROWDED and not self.vast
+
+    @property
+    def kept(self) -> bool:
+        """Whether ``A`` is the user's own array, not a copy."""
+        return self.A.dtype != np.float64 or isinstance(self.A, np.memmap)
+
+    def blocks(self, first: int = 0, last: int | None = None) -> Iterator[tuple[slice, Floats]]:
+        """``A`` (or its rows ``first`` to ``last``) in blocks of rows that stay in the cache, in float64: one pass."""
+        last = self.n_classes if last is None else last
+        size = max(1, BLOCK_BYTES // (8 * self.n_features))
+        for a in range(first, last, size):
+            rows = slice(a, min(a + size, last))
+            yield rows, self.A[rows].astype(np.float64, copy=False)
+
+    def products(self, x: Floats) -> Floats:
+        """``A x`` for one point (D,), or ``X Aᵀ`` for many (N, D), in the classifier's space."""
+        if self.A.dtype == np.float64:
+            return x @ self.A.T
+        out = np.empty((*x.shape[:-1], self.n_classes))
+        for rows, block in self.blocks():
+            out[..., rows] = x @ block.T
+        return out
+
+    def combination(self, y: Floats) -> Floats:
+        """``Aᵀ y``."""
+        if self.A.dtype == np.float64:
+            return y @ self.A
+        return np.sum([y[rows] @ block for rows, block in self.blocks()], axis=0)
+
+    def weights(self, which: Any) -> Floats:
+        """Some rows of ``A``, in float64."""
+        return self.A[which].astype(np.float64)
 
     # ---- what the solvers need, computed once ----
 
@@ -367,6 +421,8 @@ class Model:
             return False
         if D < K - 1:
             return True
+        if K >= CROWDED:
+            return not _independent(_centred_gram(self.gram))
         eigenvalues = np.linalg.eigvalsh(_centred_gram(self.gram))
         return bool(eigenvalues[1] <= DEPENDENT * eigenvalues[-1])
 
@@ -409,13 +465,13 @@ class Model:
     @cached_property
     def row_norm(self) -> float:
         """The longest row of ``A``."""
-        longest = float(norms(self.A).max())
+        longest = max(float(norms(block).max()) for _, block in self.blocks())
         return longest if self.encoding is None else max(longest, float(np.linalg.norm(self.column_sizes)))
 
     @cached_property
     def column_sizes(self) -> Floats:
         """``max_j |a_jd|`` of each feature: with |x|, how large a logit's terms can be, in all steps of a pipeline."""
-        sizes = np.abs(self.A).max(axis=0)
+        sizes = np.max([np.abs(block).max(axis=0) for _, block in self.blocks()], axis=0)
         on_the_way = None if self.encoding is None else self.encoding.sizes
         return _frozen(sizes if on_the_way is None else np.maximum(sizes, on_the_way))
 
@@ -468,6 +524,10 @@ class Model:
         """``Ḡ = Ā Āᵀ`` over the K−1 rivals of class index ``k``; formed once per target and kept."""
         return self._kept(("gram", k), self._make_rival_gram)
 
+    def crowd_gram(self, k: int) -> Floats:
+        """A K×K matrix G with ``Ḡᵢⱼ = Gᵢⱼ − Gᵢₖ − Gⱼₖ + Gₖₖ``: for most targets ``rows_gram``, one for all of them."""
+        return self._kept(("crowd", k), self._make_crowd_gram)
+
     def rival_map(self, k: int) -> Floats:
         """``L = Ā rowsᵀ`` over the rivals of class index ``k`` (dependent rivals only); formed once and kept."""
         return self._kept(("map", k), self._make_rival_map)
@@ -484,7 +544,7 @@ class Model:
         found = self._per_target.get(key)
         if found is None:
             if len(self._per_target) >= max(1, 3 * CACHE_BYTES // (8 * self.n_classes**2)):
-                self._per_target.pop(next(iter(self._per_target)))
+                self._per_target.pop(next(iter(self._per_target)), None)  # another thread may be doing the same
             found = self._per_target[key] = _frozen(make(key[1]))
         return found
 
@@ -504,6 +564,18 @@ class Model:
             exact = difference[close] @ difference.T
             gram[close], gram[:, close] = exact, exact.T
         return gram
+
+    def _make_crowd_gram(self, k: int) -> Floats:
+        G = self.rows_gram
+        size = np.diagonal(G)
+        squares = size - 2 * G[k] + G[k, k]
+        squares[k] = np.inf
+        if (squares >= CANCELLATION * np.maximum(size, G[k, k])).all():
+            return G
+        own = np.zeros_like(G)  # a rival is all but equal to the target: Ḡ itself, and 0 for the target
+        rivals = self.rivals(k)
+        own[np.ix_(rivals, rivals)] = self.rival_gram(k)
+        return own
 
     # ---- a value like any other ----
 
@@ -585,6 +657,41 @@ def _centred_gram(G: Floats) -> Floats:
     """The Gram matrix of the rows less their mean."""
     mean = G.mean(axis=0)
     return G - (mean[:, None] + mean) + mean.mean()
+
+
+def _independent(centred: Floats) -> bool:
+    """Whether the eigenvalues of a centred Gram matrix, but for the one that is 0, are above `DEPENDENT` of the largest.
+
+    By a Cholesky factorisation: with 1000 classes 15 ms, their eigenvalues would take 150.
+    """
+    K = len(centred)
+    largest = np.linalg.norm(centred)  # between the largest eigenvalue and √K times that
+    try:
+        np.linalg.cholesky(centred + (largest / K - DEPENDENT * largest * np.eye(K)))
+    except np.linalg.LinAlgError:
+        return False
+    return True
+
+
+def _is_kept(A: Any) -> bool:
+    """Whether weights stay as they are: very many classes, large, and not float64 in memory."""
+    return (
+        isinstance(A, np.ndarray)
+        and A.ndim == 2
+        and len(A) >= CROWDED
+        and 8 * A.size >= KEEP_BYTES
+        and A.dtype in (np.float16, np.float32, np.float64)
+        and (A.dtype != np.float64 or isinstance(A, np.memmap))
+    )
+
+
+def _as_it_is(A: Any) -> Any:
+    """A read-only view, checked for finiteness a block at a time."""
+    size = max(1, BLOCK_BYTES // (8 * max(A.shape[1], 1)))
+    for a in range(0, len(A), size):
+        if not np.isfinite(A[a : a + size]).all():
+            raise InputError(f"A must be finite; there is a NaN or an infinity in rows {a} to {min(a + size, len(A)) - 1}")
+    return _frozen(A.view())
 
 
 def _read_only(value: ArrayLike, name: str, ndim: int) -> Floats:

@@ -150,8 +150,8 @@ class Problem:
         model, lam = self.model, self.lam
         K, D = model.A.shape
         gradient = self.gradient(x)
-        proba = softmax(model.A @ x + model.b)
-        lengths = np.linalg.norm(model.A - model.A[self.k], axis=1)
+        proba = softmax(model.products(x) + model.b)
+        lengths = np.concatenate([np.linalg.norm(block - model.weights(self.k), axis=1) for _, block in model.blocks()])
         distance = float(np.linalg.norm(x - self.source))
         # Rounding in p, from the logits' sums, and in the K-term sum of the gradient.
         size = float(model.column_sizes @ np.abs(x))

@@ -143,7 +143,9 @@ def fingerprint(model: Model) -> str:
     if model.scaling is not None:
         arrays |= {"shift": model.scaling.shift, "scale": model.scaling.scale}
     for name, array in arrays.items():
-        found.update(f"\n{name} {array.shape}\n".encode() + np.ascontiguousarray(array + 0.0, dtype="<f8").tobytes())
+        found.update(f"\n{name} {array.shape}\n".encode())
+        for part in (block for _, block in model.blocks()) if name == "A" else (array,):
+            found.update(np.ascontiguousarray(part + 0.0, dtype="<f8").tobytes())
     return f"sha256:{found.hexdigest()}"
 
 

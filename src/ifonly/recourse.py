@@ -4,6 +4,7 @@ import heapq
 import math
 import os
 import pickle
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import count
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 
 from ifonly.actions import Actions
 from ifonly.answer import Counterfactual, Counterfactuals, Path
-from ifonly.claim import Within
+from ifonly.claim import Within, Withins
 from ifonly.cost import Cost
 from ifonly.errors import InputError
 from ifonly.kernels import Rows
@@ -26,7 +27,7 @@ from ifonly.solvers.ground import Budget, Ground, LimitedProblem, Plan
 from ifonly.solvers.target import needed_logit
 from ifonly.sources import Sources
 from ifonly.status import Status
-from ifonly.wish import NEAREST, Wishes
+from ifonly.wish import NEAREST, Wish, Wishes
 
 __all__ = ["diverse", "ground_for", "invert_within", "measured", "path_within", "seconds"]
 
@@ -106,13 +107,21 @@ def _solve(
 
 
 def _solve_row(
-    ground: Ground, source: Floats, k: int, lam: float | None, prob: float | None, budget: Budget, tol: float | None
+    ground: Ground,
+    source: Floats,
+    k: int,
+    lam: float | None,
+    prob: float | None,
+    budget: Budget,
+    tol: float | None,
+    among: NDArray[np.intp] | None = None,
 ) -> tuple[int, Plan]:
-    """One source, for a class or the nearest other."""
+    """One source, for a class, the nearest of a set, or the nearest other."""
     if k != NEAREST:
         return k, _solve(ground, source, k, lam, prob, budget, tol)
     now = int(ground.model.scores(source).argmax())
-    plans = [(j, _solve(ground, source, j, lam, prob, budget, tol)) for j in range(ground.model.n_classes) if j != now]
+    classes = [j for j in range(ground.model.n_classes) if j != now] if among is None else among.tolist()
+    plans = [(j, _solve(ground, source, j, lam, prob, budget, tol)) for j in classes]
 
     def rank(found: tuple[int, Plan]) -> tuple[bool, float]:
         plan = found[1]
@@ -143,19 +152,21 @@ def invert_within(
         if not np.isfinite(source).all():
             raise sources.reject(0)
         lam, prob = (None if v is None else float(v[0]) for v in (wish.lam, wish.prob))
-        k, plan = _solve_row(ground, source, int(wish.targets[0]), lam, prob, budget.anew(), tol)
+        k, plan = _solve_row(ground, source, int(wish.targets[0]), lam, prob, budget.anew(), tol, wish.among)
         return Counterfactual.planned(plan, ground, sources, k, prob=prob)
     N, K, D = len(sources), wishes.per_source, model.n_features
     wishes.check(N)
     wish = wishes.rows(0, N)
-    made = np.full((N * K, D), np.nan) if out is None else out
+    made = np.empty((N * K, D)) if out is None else out
     rows = Rows.empty(model, wish.targets, 0)
-    within: list[Within | None] = [None] * (N * K)
+    within = Withins(ground, N * K)
     with Progress(N, progress) as bar:
         for a in range(0, N, CHUNK_ROWS):
             b = min(a + CHUNK_ROWS, N)
-            X = np.repeat(sources.part(a, b).table(), K, axis=0)
+            X = sources.part(a, b).table()
+            X = X if K == 1 else np.repeat(X, K, axis=0)
             place = np.arange(a * K, b * K)
+            made[a * K : b * K] = np.nan
             _solve_chunk(ground, X, wish.take(place), place, rows, made, within, budget, tol, threads)
             bar.advance(b - a)
     if sources.single and K == 1 and rows.status[0] == Status.INVALID:
@@ -167,25 +178,30 @@ def invert_within(
 def _solve_chunk(
     ground: Ground,
     X: Floats,
-    wish: Any,
+    wish: Wish,
     place: NDArray[np.intp],
     rows: Rows,
     made: np.ndarray,
-    within: list[Within | None],
+    within: Withins,
     budget: Budget,
     tol: float | None,
     threads: int | None,
 ) -> None:
     """Fill in the answers for some rows; a row that cannot be solved stays INVALID and NaN."""
-    model = ground.model
-    with np.errstate(invalid="ignore", over="ignore"):
-        left = np.asarray(np.isfinite(model.scores(X)).all(axis=1) & np.isfinite(X).all(axis=1))
-    targets = wish.targets.copy()
+    model, targets = ground.model, wish.targets.copy()
+    if model.n_classes == 2 and wish.among is not None:  # a set of one
+        targets[:] = wish.among[0]
     reaches = wish.prob is not None or ground.margin is not None
-    if model.n_classes == 2 and reaches and ground.separable and len(X) > 1 and not ground.limits.uneven:
-        near = (targets == NEAREST) & left
+    several = len(X) > 1 or "ifonly.kernels.boxed" in sys.modules  # one row alone is not worth loading Numba
+    together = model.n_classes == 2 and reaches and ground.separable and several and not ground.limits.uneven
+    boxed = together and _is_boxed(ground)
+    left = _reach_boxed(ground, X, targets, wish.prob, place, rows, made, within, threads) if boxed else None
+    if left is None:
+        with np.errstate(invalid="ignore", over="ignore"):
+            left = np.asarray(np.isfinite(model.scores(X)).all(axis=1) & np.isfinite(X).all(axis=1))
+        near = (targets == NEAREST) & left & together
         targets[near] = 1 - model.scores(X[near]).argmax(axis=1)
-        for k in (0, 1):
+        for k in (0, 1) if together else ():
             here = np.flatnonzero(left & (targets == k))
             if len(here):
                 prob = None if wish.prob is None else wish.prob[here]
@@ -194,13 +210,60 @@ def _solve_chunk(
     for i in np.flatnonzero(left):
         lam, prob = (None if v is None else float(v[i]) for v in (wish.lam, wish.prob))
         try:
-            k, plan = _solve_row(ground, X[i], int(targets[i]), lam, prob, budget.anew(), tol)
+            k, plan = _solve_row(ground, X[i], int(targets[i]), lam, prob, budget.anew(), tol, wish.among)
         except InputError:  # the source contradicts the limits: its row says INVALID
             continue
         n = int(place[i])
-        rows.target[n], within[n] = k, Within.of(plan, ground)
+        rows.target[n] = k
         made[n] = plan.x
         rows.put(n, plan.solution)
+        within.put(n, Within.of(plan, ground))
+
+
+def _is_boxed(ground: Ground) -> bool:
+    """Whether there is nothing but intervals: no grids, categories or bent numbers, any number of which may move."""
+    columns = getattr(ground.model.encoding, "columns", ())
+    bent = any(column.bends or column.missing is not None for column in columns)
+    return not (bent or ground.discrete or ground.limits.groups)
+
+
+def _reach_boxed(
+    ground: Ground,
+    X: Floats,
+    targets: NDArray[np.intp],
+    prob: Floats | None,
+    place: NDArray[np.intp],
+    rows: Rows,
+    made: np.ndarray,
+    within: Withins,
+    threads: int | None,
+) -> NDArray[np.bool_] | None:
+    """Two classes and intervals: all rows in a kernel of their own; which are left, or None where there is no Numba."""
+    try:
+        from ifonly.kernels import boxed
+    except ImportError:
+        return None
+    margin = np.full(len(X), -(ground.margin or 0.0))
+    logits, probs = (margin, margin) if prob is None else (needed_logit(prob, ground.model), prob)
+    x, ended, numbers = boxed.reach(ground, X, targets, logits, probs, threads or _available())
+    done = (ended == boxed.REACHED) | (ended == boxed.UNREACHABLE)
+    at, found = place[done], dict(zip(boxed.COLUMNS, numbers[done].T, strict=True))
+    made[at] = x[done]
+    k = found["target"].astype(np.intp)
+    rows.target[at], rows.proba[at, k], rows.proba[at, 1 - k] = k, found["p_target"], found["p_rival"]
+    for name in ("lam", "distance", "objective", "grad_norm"):
+        getattr(rows, name)[at] = found[name]
+    rows.status[at] = np.where(ended[done] == boxed.REACHED, Status.EXACT, Status.UNREACHABLE)
+    within.cost[at], within.bound[at], within.gap[at] = found["cost"], found["bound"], found["gap"]
+    within.best_bound[at] = found["best"]
+    if within.w is not None:
+        within.w[at] = found["w"]
+    return ended == boxed.LEFT
+
+
+def _available() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _reach_rows(
@@ -211,7 +274,7 @@ def _reach_rows(
     place: NDArray[np.intp],
     rows: Rows,
     made: np.ndarray,
-    within: list[Within | None],
+    within: Withins,
     budget: Budget,
     threads: int | None,
 ) -> NDArray[np.bool_]:
@@ -241,7 +304,6 @@ def _reach_rows(
     g = -ground.rows(k)[0]
     items, t_lo, t_hi = ground.items(X, lo, hi, g)
     cap = len(items.g) + len(items.first) - 1 if ground.max_changes is None else ground.max_changes
-    available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     timed = not math.isinf(budget.seconds)  # rows that take long are left to where the clock is looked at
     most = min(budget.nodes, FEW_NODES) if timed else budget.nodes
     x = X.copy()
@@ -251,7 +313,7 @@ def _reach_rows(
         need = margins[todo] - logit[todo] + 1.5 * ground.rounding(X[todo], x[todo], np.abs(margins[todo]))
         per_row = {name: getattr(items, name)[todo] for name in ("anchor", "at_rest", "og", "oc", "moves")}
         t, choice, numbers = compiled.reach(
-            need, items._replace(**per_row), t_lo[todo], t_hi[todo], cap, budget.gap, most, threads or available
+            need, items._replace(**per_row), t_lo[todo], t_hi[todo], cap, budget.gap, most, threads or _available()
         )
         cost, w, nodes, bound, ended = numbers.T
         x[todo] = ground.placed(X[todo], t, choice, items.first, lo[todo], hi[todo])
@@ -280,7 +342,7 @@ def _reach_rows(
     return done
 
 
-def _stay(ground: Ground, margins: Floats, k: int, place: NDArray[np.intp], rows: Rows, within: list[Within | None]) -> None:
+def _stay(ground: Ground, margins: Floats, k: int, place: NDArray[np.intp], rows: Rows, within: Withins) -> None:
     """Rows that are there already and within their limits: they are their own answers."""
     loss = np.logaddexp(0.0, margins)
     rows.target[place] = k
@@ -288,9 +350,7 @@ def _stay(ground: Ground, margins: Floats, k: int, place: NDArray[np.intp], rows
     objective = loss if ground.margin is None else 0.0
     rows.lam[place], rows.distance[place], rows.objective[place], rows.grad_norm[place] = np.inf, 0.0, objective, 0.0
     rows.status[place] = Status.EXACT
-    nothing = Within(ground, 0.0, 0.0, 0.0, 0, np.zeros(0), 1.0)
-    for n in place.tolist():
-        within[n] = nothing
+    within.cost[place], within.bound[place], within.gap[place] = 0.0, 0.0, 0.0
 
 
 def _fill(
@@ -305,7 +365,7 @@ def _fill(
     ended: Floats,
     place: NDArray[np.intp],
     rows: Rows,
-    within: list[Within | None],
+    within: Withins,
 ) -> None:
     """`LimitedProblem.plan` and `certificate` for many rows of a model with two classes."""
     model, c, mu = ground.model, ground.per_unit, ground.mu
@@ -348,10 +408,11 @@ def _fill(
         bound = cost - gap
         rows.status[place] = Status.EXACT
     rows.grad_norm[place] = norm
-    none = np.zeros((len(x), 0)) if ground.margin is None or ground.discrete else w[:, None]
-    searched = nodes.astype(int) if ground.discrete else np.zeros(len(x), dtype=int)
-    for i, n in enumerate(place.tolist()):
-        within[n] = Within(ground, float(cost[i]), float(bound[i]), float(gap[i]), int(searched[i]), none[i], 1.0)
+    within.cost[place], within.bound[place], within.gap[place] = cost, bound, gap
+    if ground.discrete:
+        within.n_nodes[place] = nodes
+    elif within.w is not None:
+        within.w[place] = w
 
 
 def diverse(
@@ -403,7 +464,7 @@ def diverse(
         rows.put(i, plan.solution)
     made = np.stack([plan.x for _, plan, _ in found])
     probs = None if prob is None else np.full(len(found), prob)
-    within = [Within.of(plan, here) for _, plan, here in found]
+    within = Withins.of(Within.of(plan, here) for _, plan, here in found)
     return Counterfactuals(ground.model, sources, rows, probs, len(found), made=made, within=within)
 
 
@@ -447,7 +508,9 @@ def path_within(ground: Ground, sources: Sources, k: int, lams: Floats, budget: 
     for i, plan in enumerate(plans):
         rows.put(i, plan.solution)
     made = np.stack([plan.x for plan in plans])
-    return Path(ground.model, sources, rows, None, problem, made=made, within=[Within.of(plan, ground) for plan in plans])
+    return Path(
+        ground.model, sources, rows, None, problem, made=made, within=Withins.of(Within.of(plan, ground) for plan in plans)
+    )
 
 
 def seconds(time_limit: float | None) -> float:

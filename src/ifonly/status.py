@@ -17,6 +17,7 @@ class Status(IntEnum):
     UNREACHABLE = 3
     INVALID = 4
     STOPPED = 5
+    LOCAL = 6
 
     @property
     def message(self) -> str:
@@ -36,4 +37,5 @@ _MESSAGES = {
     Status.UNREACHABLE: "no input reaches the wanted probability; the answer is the best that was found; lower prob",
     Status.INVALID: "the source is not a finite input, or contradicts the limits; mend or drop the row",
     Status.STOPPED: "the search stopped at its limit; the gap says how good the answer is; raise time_limit or node_limit",
+    Status.LOCAL: "a local optimum: no small step improves it, but the problem is not convex and there may be a better one",
 }

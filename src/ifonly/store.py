@@ -155,11 +155,11 @@ def _prefixed(entries: Mapping[str, Any]) -> tuple[str, str] | None:
     return (weights[0], f"{weights[0].removesuffix('weight')}bias") if len(weights) == 1 else None
 
 
-def _array(values: Any, name: str) -> NDArray[np.float64]:
+def _array(values: Any, name: str) -> NDArray[np.floating]:
     array = np.asarray(values)
     if array.dtype.kind not in "fiu":
         raise InputError(f"{name} must be an array of numbers; got {array.dtype}")
-    return array.astype(np.float64)
+    return array if array.dtype.kind == "f" else array.astype(np.float64)
 
 
 # ---- other libraries ----

@@ -40,11 +40,12 @@ def invert_many(
     total = len(x) if isinstance(x, Sources) else None
     K = wishes.per_source
     kernel = choose_kernel(backend, None if total is None else total * K, threads)
-    if total is not None:
-        wishes.check(total)
-        _check_out(out, total * K, model.n_features)
+    if isinstance(x, Sources):
+        wishes.check(len(x))
+        out = x.room(out, len(x) * K)
+        _check_out(out, len(x) * K, model.n_features)
     starts = Starts(model, start, total)
-    whole = None if total is None else Rows.empty(model, np.zeros(total * K, dtype=np.intp))
+    whole: Rows | None = None
     parts: list[Rows] = []
     kept: list[Sources] = []
     done = 0
@@ -54,18 +55,26 @@ def invert_many(
                 kept.append(table)
             for piece in _chunks(table, kernel):
                 a, b = done, done + len(piece)
-                Z, sizes = piece.project()
-                at = starts.rows(Z, a, b)
-                if K > 1:
-                    each = np.repeat(np.arange(len(piece)), K)
-                    Z, sizes, at = Z[each], sizes.take(each), None if at is None else at[each]
-                rows = solve_rows(model, Z, sizes, wishes.rows(a, b), kernel, start=at, tol=tol, max_iter=max_iter)
-                if out is not None:
-                    _check_out(out, b * K, model.n_features, least=True)
-                    piece.repeated(K).move(rows.coef, out[a * K : b * K])
-                if whole is None:
+                into = None if out is None else out[a * K : b * K]
+                _check_out(out, b * K, model.n_features, least=True)
+                rows = None
+                if kernel is not None and kernel.table is not None and K == 1 and start is None:
+                    rows = kernel.table(piece, wishes.rows(a, b), into, tol=tol, max_iter=max_iter)
+                if rows is None:
+                    Z, sizes = piece.project()
+                    at = starts.rows(Z, a, b)
+                    if K > 1:
+                        each = np.repeat(np.arange(len(piece)), K)
+                        Z, sizes, at = Z[each], sizes.take(each), None if at is None else at[each]
+                    rows = solve_rows(model, Z, sizes, wishes.rows(a, b), kernel, start=at, tol=tol, max_iter=max_iter)
+                    if into is not None:
+                        piece.repeated(K).move(rows.coef, into)
+                if total is None:
                     parts.append(rows)
+                elif len(rows) == total * K:
+                    whole = rows
                 else:
+                    whole = Rows.empty(model, np.zeros(total * K, dtype=np.intp)) if whole is None else whole
                     whole.copy(slice(a * K, b * K), rows)
                 done = b
                 bar.advance(len(piece))
@@ -79,7 +88,7 @@ def invert_many(
 
 def _chunks(table: Sources, kernel: Kernel | None) -> Iterable[Sources]:
     """A table in pieces."""
-    if kernel is None or len(table) <= CHUNK_ROWS[0]:
+    if kernel is None or kernel.table is not None or len(table) <= CHUNK_ROWS[0]:
         return [table]
     least, most = CHUNK_ROWS
     size = int(np.clip(CHUNK_BYTES // (8 * table.model.n_features), least, most))
@@ -115,5 +124,6 @@ def _check_out(out: np.ndarray | None, rows: int, D: int, *, least: bool = False
         return
     if out.ndim != 2 or out.shape[1] != D or (out.shape[0] < rows if least else out.shape[0] != rows):
         raise InputError(f"out must have shape ({rows}, {D}); got {out.shape}")
-    if not out.flags.writeable or out.dtype.kind != "f":
-        raise InputError(f"out must be a writeable array of floats; got {out.dtype}, writeable={out.flags.writeable}")
+    writeable = getattr(out.flags, "writeable", True)  # CuPy's always are
+    if not writeable or out.dtype.kind != "f":
+        raise InputError(f"out must be a writeable array of floats; got {out.dtype}, writeable={writeable}")

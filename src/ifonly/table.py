@@ -157,9 +157,10 @@ def decisions(cf: Counterfactual) -> str:
     return f"{moved}, p({cf.target}) {percent(p[0])} → {percent(p[1])}"
 
 
-def certificate_words(cf: Counterfactual) -> str:
-    """The certificate in plain words."""
-    again = "cf.verify() recomputes this from the model and the source alone."
+def certificate_words(
+    cf: Counterfactual, again: str = "cf.verify() recomputes this from the model and the source alone."
+) -> str:
+    """The certificate in plain words; ``again`` says how to recheck a proof."""
     if cf.status is Status.INVALID or cf.cost == float("inf"):
         return cf.message
     if cf.status is Status.UNREACHABLE:

@@ -9,20 +9,21 @@ from numpy.typing import NDArray
 from ifonly.errors import InputError
 from ifonly.model import Model
 
-__all__ = ["ALL", "NEAREST", "Wish", "Wishes", "number", "target_index"]
+__all__ = ["ALL", "NEAREST", "Wish", "Wishes", "class_set", "number", "target_index"]
 
 Floats = NDArray[np.float64]
 
-NEAREST = -1  # in place of a class index: the nearest other class
+NEAREST = -1  # in place of a class index: the nearest other class, or the nearest of a set
 ALL = -2  # … : every class in turn
 
 
 class Wish(NamedTuple):
-    """What is wanted of N rows: class indices (or `NEAREST`), and per row λ or a probability."""
+    """What is wanted of N rows: class indices (or `NEAREST`, of ``among`` if given), and per row λ or a probability."""
 
     targets: NDArray[np.intp]
     lam: Floats | None
     prob: Floats | None
+    among: NDArray[np.intp] | None = None
 
     def take(self, index: Any) -> "Wish":
         """That of some of the rows."""
@@ -30,14 +31,16 @@ class Wish(NamedTuple):
             self.targets[index],
             None if self.lam is None else self.lam[index],
             None if self.prob is None else self.prob[index],
+            self.among,
         )
 
 
 class Wishes:
     """What the user asked for, checked: one value for all rows, or one for each."""
 
-    def __init__(self, model: Model, target: Any, lam: Any, prob: Any) -> None:
-        self.target: int | NDArray[np.intp] = _targets(model, target)
+    def __init__(self, model: Model, target: Any, lam: Any, prob: Any, *, single: bool = False) -> None:
+        self.among = class_set(model, target, single=single)
+        self.target: int | NDArray[np.intp] = _targets(model, target) if self.among is None else NEAREST
         self.lam = None if lam is None else _numbers(lam, "lam", np.inf)
         self.prob = None if prob is None else _numbers(prob, "prob", 1.0)
         self.per_source = model.n_classes if isinstance(self.target, int) and self.target == ALL else 1
@@ -53,10 +56,10 @@ class Wishes:
         """That of rows ``a`` to ``b``."""
 
         def cut(value: Any) -> Any:
-            return None if value is None else value[a:b] if isinstance(value, np.ndarray) else np.full(b - a, value)
+            return None if value is None else value[a:b] if isinstance(value, np.ndarray) else np.broadcast_to(value, (b - a,))
 
         if self.per_source == 1:
-            return Wish(cut(self.target), cut(self.lam), cut(self.prob))
+            return Wish(cut(self.target), cut(self.lam), cut(self.prob), self.among)
         K = self.per_source
         lam, prob = (None if v is None else np.repeat(v, K) for v in (cut(self.lam), cut(self.prob)))
         return Wish(np.tile(np.arange(K), b - a), lam, prob)
@@ -86,6 +89,19 @@ def target_index(model: Model, target: Any) -> int:
     if target == "opposite" and model.n_classes != 2:
         raise InputError(f'target "opposite" needs a model with 2 classes; this one has {model.n_classes}')
     return ALL if target == "all" else NEAREST
+
+
+def class_set(model: Model, target: Any, *, single: bool) -> NDArray[np.intp] | None:
+    """The class indices of a set of labels, any of which will do; None for anything else.
+
+    A list is one label per row where there are rows, and a set where there is one source.
+    """
+    if not isinstance(target, (set, frozenset)) and not (single and isinstance(target, (list, np.ndarray)) and len(target) > 1):
+        return None
+    found = np.unique([model.class_index(label) for label in target]).astype(np.intp)
+    if not 0 < len(found) < model.n_classes:
+        raise InputError(f"target must be one or more of the {model.n_classes} classes, but not all; got {len(found)} of them")
+    return found
 
 
 def _numbers(value: Any, name: str, limit: float) -> float | Floats:

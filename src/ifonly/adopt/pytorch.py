@@ -99,7 +99,7 @@ def _affine(whole: Any, layer: Any, name: str) -> Affine | None:
             raise UnsupportedModelError(f"{where} flattens other than all but the first dimension, which is not understood")
         return None
     if kind == "Linear":
-        W = _array(layer.weight, where)
+        W = _array(layer.weight, where, None)  # as it is: of very many classes no copy is made
         c = np.zeros(len(W)) if layer.bias is None else _array(layer.bias, where)
         return Affine(W, c, np.abs(c))
     if kind == "BatchNorm1d":
@@ -133,6 +133,7 @@ def _then(first: Affine | None, second: Affine | None, name: str) -> Affine | No
         raise UnsupportedModelError(
             f"layer {name!r} takes {second.W.shape[1]} features, but what comes before it gives {first.W.shape[0]}"
         )
+    first, second = (layer._replace(W=layer.W.astype(np.float64, copy=False)) for layer in (first, second))
     return Affine(second.W @ first.W, second.W @ first.c + second.c, np.abs(second.W) @ first.sizes + second.sizes)
 
 
@@ -149,10 +150,10 @@ def _check_end(end: Any, K: int) -> None:
         raise UnsupportedModelError(f"{kind} is over dimension {end.dim}, not over the outputs of each row; use dim=1")
 
 
-def _array(tensor: Any, where: str) -> Floats:
+def _array(tensor: Any, where: str, dtype: Any = np.float64) -> Floats:
     if tensor.is_meta:
         raise UnsupportedModelError(f"{where} is on the device “meta” and has no values; load its weights first")
-    return np.asarray(plain(tensor), dtype=np.float64)
+    return np.asarray(plain(tensor), dtype=dtype)
 
 
 def _kind(layer: Any) -> str:

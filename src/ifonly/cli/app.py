@@ -11,6 +11,7 @@ from ifonly.cli.demo import demo
 from ifonly.cli.explain import explain
 from ifonly.cli.info import info
 from ifonly.cli.path import path
+from ifonly.cli.serve import serve
 
 __all__ = ["app"]
 
@@ -33,5 +34,5 @@ def ifonly_(
     """The smallest change to an input that gives the decision you want from a linear classifier, exactly and with a proof."""
 
 
-for command in (demo, explain, batch, path, info, bench):
+for command in (demo, explain, batch, path, serve, info, bench):
     app.command()(command)

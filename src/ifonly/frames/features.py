@@ -12,14 +12,14 @@ from ifonly.frames.arrow import pa, pc
 from ifonly.frames.reading import BAD_LINE, TEXT
 from ifonly.model import Model
 
-__all__ = ["Features", "names_of"]
+__all__ = ["Features", "needed"]
 
 Floats = NDArray[np.float64]
 
 MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None")  # what a CSV has where there is no number
 
 
-def names_of(model: Model) -> tuple[str, ...] | None:
+def _names_of(model: Model) -> tuple[str, ...] | None:
     """The columns that a model reads; None where its features have no names."""
     encoding = model.encoding
     if isinstance(encoding, Documents):
@@ -29,6 +29,12 @@ def names_of(model: Model) -> tuple[str, ...] | None:
     if all(name == f"x{i}" for i, name in enumerate(encoding.names)):  # a pipeline that was fitted on an array
         return None
     return tuple(column.name for column in encoding.columns)
+
+
+def needed(model: Model, keys: Sequence[str] | None) -> list[str] | None:
+    """The columns to read where there is a choice: the keys and the features; None for all of them."""
+    names = _names_of(model)
+    return None if keys is None or names is None else list(dict.fromkeys([*map(str, keys), *names]))
 
 
 class Features:
@@ -62,7 +68,7 @@ class Features:
             _check_type(name, column, schema.field(name).type, self.text)
 
     def _names(self, there: list[str], keys: Sequence[str] | None) -> list[str]:
-        names, encoding = names_of(self.model), self.model.encoding
+        names, encoding = _names_of(self.model), self.model.encoding
         if names is not None:
             return list(names)
         left = [name for name in there if name not in (keys or ())]

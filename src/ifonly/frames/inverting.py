@@ -1,7 +1,13 @@
 """`invert_batches`: a stream of rows in, a stream of answers out."""
 
+import os
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Literal
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from importlib import import_module
+from threading import Event
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,19 +20,23 @@ from ifonly.cost import Cost
 from ifonly.encoding import Column
 from ifonly.errors import InputError
 from ifonly.frames.arrow import dataset, pa
-from ifonly.frames.features import Features
+from ifonly.frames.features import Features, needed
 from ifonly.model import Model
 from ifonly.status import Status
 
-__all__ = ["Inverter", "chunk_rows_of", "chunks", "invert_batches"]
+__all__ = ["Inverter", "chunks", "in_order", "invert_batches", "threads_of"]
 
 Flags = NDArray[np.bool_]
+Given = TypeVar("Given")
+Made = TypeVar("Made")
 
 # A chunk is solved at once: its rows fill the kernel's lanes, its numbers this much memory (and a few times that on the way).
 CHUNK_BYTES = 16 * 2**20
 CHUNK_ROWS = (256, 16384)
+SLOW_ROWS = 1024  # where rows are solved one by one, milliseconds each: one can see it go on, and stop it
 
 MEASURES = ("probability", "distance", "cost", "gap")
+STATUS_NAMES = pa.array([Status(code).name for code in range(len(Status))])
 
 
 def invert_batches(
@@ -59,18 +69,19 @@ def invert_batches(
     target : label, None, "other" or "opposite"
         As for :func:`ifonly.invert`, one for all rows.
     keys : sequence of str, optional
-        The columns to hand through as they are; by default all that are no features.
+        The columns to hand through as they are; by default all that are no features. Of a data set no others are read.
     columns : {"changed", "all"}
         The answer itself is one column per feature, ``new_income`` for ``income``. "changed": it has the new value where the
         feature changes and null where it does not, and features that can never change have none. "all": the value in any case.
     prefix : str
         What these columns' names begin with.
     chunk_rows : int, optional
-        Rows that are solved at once; by default 16 384, fewer where rows are wide.
+        Rows that are solved at once; by default 16 384, fewer where rows are wide or take long.
     lam, prob, margin, cost, actions, max_changes
         As for :func:`ifonly.invert`, one for all rows.
     **options
-        ``tol``, ``gap``, ``time_limit``, ``node_limit``, ``backend`` and ``threads`` of :func:`ifonly.invert`.
+        ``tol``, ``gap``, ``time_limit``, ``node_limit`` and ``backend`` of :func:`ifonly.invert`, and
+        ``threads``: how many chunks to solve side by side, by default one per core that this process may use.
 
     Returns
     -------
@@ -94,18 +105,45 @@ def invert_batches(
     [{'id': 7, 'new_debt': 0.4, 'status': 'EXACT'}, {'id': 8, 'new_debt': 1.4, 'status': 'EXACT'}]
 
     """
-    schema, stream = _stream(batches)
+    model = as_model(model)
+    schema, stream = _stream(batches, model, keys)
     question = {"lam": lam, "prob": prob, "margin": margin, "cost": cost, "actions": actions, "max_changes": max_changes}
-    inverter = Inverter(as_model(model), schema, target, keys, columns, prefix, {**question, **options})
-    size = chunk_rows_of(inverter.model) if chunk_rows is None else chunk_rows
-    if size < 1:
-        raise InputError(f"chunk_rows must be 1 or more; got {chunk_rows}")
-    return pa.RecordBatchReader.from_batches(inverter.schema, map(inverter, chunks(stream, schema, size)))
+    threads = threads_of(options)
+    inverter = Inverter(model, schema, target, keys, columns, prefix, {**question, **options})
+    size = inverter.chunk_rows(chunk_rows)
+    return pa.RecordBatchReader.from_batches(inverter.schema, in_order(inverter, chunks(stream, schema, size), threads))
 
 
-def chunk_rows_of(model: Model) -> int:
-    """How many rows to solve at once."""
-    return int(np.clip(CHUNK_BYTES // (8 * model.n_features), *CHUNK_ROWS))
+def threads_of(options: dict[str, Any]) -> int:
+    """Take ``threads`` out of the options: chunks are solved side by side, each of them on one thread."""
+    threads = options.pop("threads", None)
+    if threads is not None and threads < 1:
+        raise InputError(f"threads must be 1 or more; got {threads}")
+    return threads or (len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
+
+
+def in_order(make: Callable[[Given], Made], items: Iterable[Given], threads: int, stop: Event | None = None) -> Iterator[Made]:
+    """``map(make, items)`` on several threads: in order, and items are taken as results are asked for, ``threads`` ahead.
+
+    ``stop`` is set when no more is wanted, for those that take long.
+    """
+    if threads == 1:
+        yield from map(make, items)
+        return
+    with ThreadPoolExecutor(threads) as pool:
+        made: deque[Future[Made]] = deque()
+        try:
+            for item in items:
+                made.append(pool.submit(make, item))
+                if len(made) > threads:
+                    yield made.popleft().result()
+            while made:
+                yield made.popleft().result()
+        finally:
+            if stop is not None:
+                stop.set()
+            for future in made:
+                future.cancel()
 
 
 def chunks(batches: Iterable[Any], schema: Any, rows: int, skip: int = 0) -> Iterator[Any]:
@@ -136,10 +174,12 @@ def _joined(parts: list[Any], schema: Any) -> Any:
     return pa.concat_tables(tables).unify_dictionaries().combine_chunks()
 
 
-def _stream(batches: Any) -> tuple[Any, Iterable[Any]]:
-    """The schema of whatever carries record batches, and the batches."""
+def _stream(batches: Any, model: Model, keys: Sequence[str] | None) -> tuple[Any, Iterable[Any]]:
+    """The schema of whatever carries record batches, and the batches; of a data set only the columns that are needed."""
     if isinstance(batches, dataset.Dataset):
-        batches = batches.scanner(batch_readahead=2, fragment_readahead=1)
+        wanted = needed(model, keys)
+        there = None if wanted is None else [name for name in wanted if name in batches.schema.names]
+        batches = batches.scanner(columns=there, batch_readahead=2, fragment_readahead=1)
     if isinstance(batches, dataset.Scanner):
         return batches.projected_schema, batches.to_batches()
     if hasattr(batches, "__arrow_c_stream__"):
@@ -187,7 +227,7 @@ class Inverter:
             raise InputError('target "all" gives several answers a row; ask for one class at a time')
         if np.ndim(target) > 0:
             raise InputError("target must be one label for all rows of a stream")
-        self.model, self.target, self.question = model, target, question
+        self.model, self.target, self.question = model, target, {**question, "threads": 1}
         self.every = columns == "all"
         self.features = Features(model, schema, keys)
         self.label, label_type = _typed(model.classes.tolist())
@@ -203,8 +243,27 @@ class Inverter:
                     f"column {key!r} is handed through as a key, and an answer's column has the same name; rename it"
                 )
         self.schema = pa.schema(fields)
+        if model.n_classes == 2:
+            with suppress(ImportError):  # with Numba, rows get the same bits however they are cut into chunks
+                import_module("ifonly.kernels.boxed")
         X, _ = self.features.read(schema.empty_table())
         invert(model, X, target, **question)  # of no rows: raises what is wrong with the question
+
+    def chunk_rows(self, given: int | None) -> int:
+        """How many rows to solve at once: as many as the user says, or as fit."""
+        if given is not None and given < 1:
+            raise InputError(f"chunk_rows must be 1 or more; got {given}")
+        most = SLOW_ROWS if self._one_by_one() else CHUNK_ROWS[1]
+        return given or int(np.clip(CHUNK_BYTES // (8 * self.model.n_features), CHUNK_ROWS[0], most))
+
+    def _one_by_one(self) -> bool:
+        """Whether there are limits for which there is no kernel: see `solvers.limited`."""
+        model, asked = self.model, self.question
+        bound = model.encoding is not None and not model.encoding.plain
+        if not bound and all(asked.get(name) is None for name in ("cost", "actions", "max_changes", "margin")):
+            return False
+        tied = getattr(asked.get("cost"), "matrix", None) is not None or bool(getattr(asked.get("actions"), "linear", ()))
+        return model.n_classes > 2 or tied or asked.get("lam") is not None
 
     def _movable(self) -> dict[int, tuple[Callable[[Any], Any], Any]]:
         """For each feature that has a column in the answer: how its values are written, and as what type."""
@@ -223,7 +282,9 @@ class Inverter:
         """The answers for a table of rows."""
         X, bad = self.features.read(table)
         N = len(table)
-        good = np.setdiff1d(np.arange(N), list(bad))
+        fit = np.ones(N, dtype=bool)
+        fit[list(bad)] = False
+        good = np.flatnonzero(fit)
         if bad:
             X = X.iloc[good] if hasattr(X, "iloc") else X[good]
         with np.errstate(all="ignore"):  # a logarithm of a negative number: its row is INVALID
@@ -236,9 +297,9 @@ class Inverter:
                 bad[int(good[i])] = self._reason(X, i)
         arrays = [table.column(key).combine_chunks() for key in self.features.keys]
         arrays += self._measures(cfs, good, status)
-        arrays.append(pa.array([Status(code).name for code in status.tolist()], pa.string()))
-        arrays.append(pa.array([bad.get(row) for row in range(N)], pa.string()))
-        arrays += self._answers(cfs, X, good, status)
+        arrays.append(STATUS_NAMES.take(pa.array(status)))
+        arrays.append(pa.array([bad.get(row) for row in range(N)] if bad else pa.nulls(N), pa.string()))
+        arrays += self._answers(cfs, good, status)
         return pa.record_batch(arrays, schema=self.schema)
 
     def _reason(self, X: Any, i: int) -> str:
@@ -256,23 +317,24 @@ class Inverter:
         if cfs is None:
             return [pa.nulls(len(status), kind) for kind in (labels, *[pa.float64()] * len(MEASURES))]
         k = cfs.rows.target
-        names = [self.label(label) for label in self.model.classes.tolist()]
-        wanted = np.full(len(status), None, dtype=object)
-        wanted[good] = np.array([*names, None], dtype=object)[np.where(cfs.status == Status.INVALID, -1, k)]
+        names = pa.array([*map(self.label, self.model.classes.tolist()), None], labels)
+        wanted = np.full(len(status), self.model.n_classes)
+        wanted[good] = np.where(cfs.status == Status.INVALID, self.model.n_classes, k)
         probability = np.full(len(k), np.nan) if self.model.hard else cfs.proba[np.arange(len(k)), k]
         measures = (probability, cfs.distance, cfs.cost, cfs.gap)
-        return [pa.array(wanted.tolist(), labels), *(_spread(v, good, status) for v in measures)]
+        return [names.take(pa.array(wanted)), *(_spread(v, good, status) for v in measures)]
 
-    def _answers(self, cfs: Counterfactuals | None, X: Any, good: NDArray[np.intp], status: NDArray[np.int8]) -> list[Any]:
+    def _answers(self, cfs: Counterfactuals | None, good: NDArray[np.intp], status: NDArray[np.int8]) -> list[Any]:
         """A column for each feature that may change."""
         if cfs is None:
             return [pa.nulls(len(status), kind) for _, kind in self.given.values()]
-        x, moved = cfs.x, cfs.delta != 0
+        before, after = (np.ascontiguousarray(rows.T) for rows in cfs.coordinates)
+        moved = before != after
         out = []
         for i, (write, kind) in self.given.items():
             column = self.features.columns[i]
-            changed = moved[:, _coordinates(i, column)].any(axis=1)
-            values = x[:, i] if column is None else x[column.name].to_numpy()
+            changed = moved[_coordinates(i, column)].any(axis=0)
+            values = after[i] if column is None else cfs.x[column.name].to_numpy()
             if kind == pa.float64() and write is _same:
                 values = np.asarray(values, dtype=np.float64)
                 out.append(_spread(values, good, status, None if self.every else changed))
@@ -290,13 +352,14 @@ def _coordinates(i: int, column: Column | None) -> NDArray[np.intp]:
 
 def _spread(values: Any, good: NDArray[np.intp], status: NDArray[np.int8], shown: Flags | None = None) -> Any:
     """Numbers of the good rows as a column over all rows, null where there is none (or nothing to show)."""
-    whole = np.zeros(len(status))
-    whole[good] = values
-    empty = status == Status.INVALID
-    empty[good] |= np.isnan(values)
+    empty = np.isnan(values)
     if shown is not None:
-        empty[good] |= ~shown
-    return pa.array(whole, mask=empty)
+        empty |= ~shown
+    if len(good) == len(status):
+        return pa.array(values, mask=empty)
+    whole, none = np.zeros(len(status)), np.ones(len(status), dtype=bool)
+    whole[good], none[good] = values, empty
+    return pa.array(whole, mask=none)
 
 
 def _same(value: Any) -> Any:

@@ -5,6 +5,8 @@ of the same number of chunks of the input, and ``_manifest.json``, which lists t
 they are parts. A part is written under another name and renamed, and only then listed; so is the manifest, and so is the file
 that they are put together to. Whatever is killed when, what is listed is whole. Chunks begin at the same rows in any run, so
 that a resumed run computes the same numbers, to the last bit, as one that was never stopped.
+
+Parts are made side by side, one per thread, from rows that one thread reads in order, and listed in order.
 """
 
 import hashlib
@@ -15,8 +17,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass
-from itertools import islice
+from itertools import count, islice
 from pathlib import Path
+from threading import Event
 from typing import Any, Literal
 
 import numpy as np
@@ -24,8 +27,8 @@ import numpy as np
 from ifonly.adopt import as_model
 from ifonly.errors import InputError
 from ifonly.frames.arrow import csv, ipc, pa, parquet
-from ifonly.frames.features import names_of
-from ifonly.frames.inverting import Inverter, chunk_rows_of, chunks
+from ifonly.frames.features import needed
+from ifonly.frames.inverting import Inverter, chunks, in_order, threads_of
 from ifonly.frames.reading import files_of, open_batches
 from ifonly.record import fingerprint
 
@@ -33,7 +36,7 @@ __all__ = ["BadRow", "Written", "write_parts"]
 
 VERSION = 1
 MANIFEST = "_manifest.json"
-PART_CHUNKS = 4  # chunks in a part, which is what a killed run loses at most; a part is a row group of the file
+PART_CHUNKS = 4  # chunks in a part; a part is a row group of the file
 SHOWN = 20  # bad rows that are kept with their reasons; all of them are in the output
 
 
@@ -107,11 +110,11 @@ def write_parts(
         ``.parquet``, ``.csv`` or ``.arrow`` for one file, which appears when it is complete; without a suffix a folder of
         Parquet parts.
     part_chunks : int
-        Chunks in a part. A killed run loses one part at most.
+        Chunks in a part. A killed run loses the parts that are being made, one per thread.
     overwrite : bool
         Whether an output that is there, or parts of another question, may be replaced.
     on_rows : callable, optional
-        Called with the number of rows done so far, those of earlier runs included.
+        Called with the number of rows that are written so far, those of earlier runs included.
 
     Returns
     -------
@@ -130,25 +133,28 @@ def write_parts(
         raise InputError(f"out must end in {', '.join(ASSEMBLE)}, or have no suffix for a folder of parts; got {str(out)!r}")
     if out.resolve() == source.resolve():
         raise InputError(f"out is the input itself: {out}")
-    names = names_of(model)
-    needed = None if keys is None or names is None else list(dict.fromkeys([*map(str, keys), *names]))
-    size = chunk_rows_of(model) if chunk_rows is None else chunk_rows
-    with open_batches(source, needed) as reader:
+    threads = threads_of(question)
+    with open_batches(source, needed(model, keys)) as reader:
         inverter = Inverter(model, reader.schema, target, keys, columns, prefix, question)
+        size = inverter.chunk_rows(chunk_rows)
         asked = {"model": fingerprint(model), "input": _input(source), "target": target, "keys": inverter.features.keys}
         asked |= {"columns": columns, "prefix": prefix, "chunk_rows": size, "part_chunks": part_chunks, **question}
         work = out.with_name(f"{out.name}.parts") if suffix else out
         manifest = Manifest.begin(work, {name: _plain(value) for name, value in asked.items()}, out, overwrite=overwrite)
         resumed = manifest.rows
+        report = on_rows or (lambda _: None)
+        report(resumed)
         if not manifest.complete:
-            report = on_rows or (lambda _: None)
-            report(resumed)
             tables = chunks(reader, reader.schema, size, skip=resumed)
-            while manifest.add(_part(inverter, tables, part_chunks, manifest.rows, report), inverter.schema):
-                pass
+            groups = iter(lambda: list(islice(tables, part_chunks)), [])
+            parts = zip(count(len(manifest.parts)), groups if resumed else _at_least_one(groups), strict=False)
+            stop = Event()
+            for part in in_order(lambda numbered: _part(work, inverter, *numbered, stop), parts, threads, stop):
+                manifest.add(part)
+                report(manifest.rows)
             manifest.finish()
     if suffix:
-        _assemble(manifest, inverter.schema, out)
+        _assemble(manifest, inverter.schema, out, threads)
     statuses: Counter[str] = Counter()
     for part in manifest.parts:
         statuses.update(part["statuses"])
@@ -156,14 +162,38 @@ def write_parts(
     return Written(out, manifest.rows, resumed, dict(sorted(statuses.items())), bad)
 
 
-def _part(inverter: Inverter, tables: Iterator[Any], size: int, done: int, report: Callable[[int], None]) -> list[Any]:
-    """The answers for the next few chunks."""
-    batches = []
-    for table in islice(tables, size):
-        batches.append(inverter(table))
-        done += len(table)
-        report(done)
-    return batches
+def _at_least_one(groups: Iterator[list[Any]]) -> Iterator[list[Any]]:
+    """The same, or nothing at all once: an input of no rows has one part of no rows, with the columns."""
+    yield next(groups, [])
+    yield from groups
+
+
+def _part(work: Path, inverter: Inverter, i: int, tables: list[Any], stop: Event) -> dict[str, Any]:
+    """Solve some chunks and write part ``i``; what the manifest says about it. Nothing, where the run stops meanwhile."""
+    batches = [inverter(table) for table in tables if not stop.is_set()]
+    if stop.is_set():
+        return {}
+    answers = pa.Table.from_batches(batches, schema=inverter.schema).combine_chunks()
+    file = work / _name(i)
+    with _replacing(file) as temporary:
+        parquet.write_table(answers, temporary, row_group_size=max(1, len(answers)), use_dictionary=_repeating(answers.schema))
+    status, reason = answers.column("status"), answers.column("reason")
+    bad = np.flatnonzero(np.asarray(reason.is_valid()))[:SHOWN].tolist()
+    return {
+        "rows": len(answers),
+        "bytes": file.stat().st_size,
+        "statuses": {entry["values"]: entry["counts"] for entry in status.value_counts().to_pylist()},
+        "bad": [(row, reason[row].as_py()) for row in bad],
+    }
+
+
+def _repeating(schema: Any) -> Any:
+    """The columns whose values are worth a dictionary: all but floating-point numbers, of which hardly two are the same."""
+    return [field.name for field in schema if not pa.types.is_floating(field.type)]
+
+
+def _name(i: int) -> str:
+    return f"part-{i:06d}.parquet"
 
 
 # ---- the manifest ----
@@ -183,14 +213,11 @@ class Manifest:
             found = cls._read(file)
             if found is not None and found.asked == asked:
                 return found
-            if not overwrite:
-                differ = (
-                    "its manifest cannot be read or its parts are not whole"
-                    if found is None
-                    else f"it differs in {_difference(found.asked, asked)}"
-                )
+            if found is None and not overwrite:
+                raise InputError(f"{work}: its manifest cannot be read or its parts are not whole; start again with overwrite")
+            if found is not None and not overwrite:
                 raise InputError(
-                    f"{work} was begun with another question or input: {differ}. "
+                    f"{work} was begun with another question or input: it differs in {_difference(found.asked, asked)}. "
                     "Go on with the same, or start again with overwrite"
                 )
         elif out.exists() and not overwrite and (out.is_file() or any(out.iterdir())):
@@ -224,28 +251,12 @@ class Manifest:
     @property
     def files(self) -> list[Path]:
         """The parts."""
-        return [self.work / f"part-{i:06d}.parquet" for i in range(len(self.parts))]
+        return [self.work / _name(i) for i in range(len(self.parts))]
 
-    def add(self, batches: list[Any], schema: Any) -> bool:
-        """Write one more part; False if there is nothing left to write (an empty input has one empty part)."""
-        if not batches and self.parts:
-            return False
-        table = pa.Table.from_batches(batches, schema=schema).combine_chunks()
-        file = self.work / f"part-{len(self.parts):06d}.parquet"
-        with _replacing(file) as temporary:
-            parquet.write_table(table, temporary, row_group_size=max(1, len(table)))
-        status, reason = table.column("status"), table.column("reason")
-        invalid = np.flatnonzero(np.asarray(reason.is_valid()))[:SHOWN].tolist()
-        self.parts.append(
-            {
-                "rows": len(table),
-                "bytes": file.stat().st_size,
-                "statuses": {entry["values"]: entry["counts"] for entry in status.value_counts().to_pylist()},
-                "bad": [(self.rows + row, reason[row].as_py()) for row in invalid],
-            }
-        )
+    def add(self, part: dict[str, Any]) -> None:
+        """List one more part; its bad rows are counted from its first."""
+        self.parts.append(part | {"bad": [(self.rows + row, reason) for row, reason in part["bad"]]})
         self._write()
-        return bool(batches)
 
     def finish(self) -> None:
         """All parts are there."""
@@ -282,16 +293,20 @@ def _difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
 # ---- one file of many parts ----
 
 
-def _assemble(manifest: Manifest, schema: Any, out: Path) -> None:
+def _assemble(manifest: Manifest, schema: Any, out: Path, threads: int) -> None:
     """Put the parts together under the name that was asked for, and remove them."""
+
+    def read(file: Path) -> Any:
+        return parquet.read_table(file, schema=schema, use_threads=False)
+
     with _replacing(out) as temporary, ASSEMBLE[out.suffix.lower()](temporary, schema) as writer:
-        for file in manifest.files:
-            writer.write_table(parquet.read_table(file, schema=schema, use_threads=False))
+        for table in in_order(read, manifest.files, threads):
+            writer.write_table(table)
     shutil.rmtree(manifest.work)
 
 
 ASSEMBLE: dict[str, Callable[[Path, Any], Any]] = {
-    ".parquet": parquet.ParquetWriter,
+    ".parquet": lambda path, schema: parquet.ParquetWriter(path, schema, use_dictionary=_repeating(schema)),
     ".csv": csv.CSVWriter,
     ".arrow": lambda path, schema: ipc.new_file(str(path), schema),
 }

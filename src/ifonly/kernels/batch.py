@@ -8,7 +8,8 @@ other, which need other coordinates.
 import os
 import sys
 from collections.abc import Callable
-from typing import NamedTuple
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,14 +20,16 @@ from ifonly.kernels.single import solve_row
 from ifonly.model import Model
 from ifonly.numerics import EPS
 from ifonly.solvers.certify import Rounding
+from ifonly.solvers.crowd import SolveCrowd, solve_crowd
 from ifonly.solvers.logistic import phi
 from ifonly.solvers.newton import MAX_ITER
 from ifonly.solvers.target import needed_logit
-from ifonly.sources import NOWHERE, Sizes
+from ifonly.sources import NOWHERE, Sizes, Sources
 from ifonly.status import Status
+from ifonly.tensors import like
 from ifonly.wish import NEAREST, Wish
 
-__all__ = ["choose_kernel", "loaded_kernel", "solve_rows"]
+__all__ = ["choose_kernel", "loaded_kernel", "read_sources", "solve_rows"]
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -38,10 +41,12 @@ LOAD_ROWS = 20_000
 
 def choose_kernel(backend: str, n_rows: int | None, threads: int | None) -> Kernel | None:
     """The kernel to use, or None for one row after the other; ``auto`` takes what is installed and worth it."""
-    if backend not in ("auto", "reference", "cpu"):
-        raise InputError(f'backend must be "auto", "reference" or "cpu"; got {backend!r}')
+    if backend not in ("auto", "reference", "cpu", "cuda"):
+        raise InputError(f'backend must be "auto", "reference", "cpu" or "cuda"; got {backend!r}')
     if threads is not None and threads < 1:
         raise InputError(f"threads must be 1 or more; got {threads}")
+    if backend == "cuda":
+        return _cuda_kernel()
     if backend == "auto" and n_rows is not None and n_rows <= FEW:
         return None
     loaded = "ifonly.kernels.cpu" in sys.modules
@@ -53,7 +58,8 @@ def choose_kernel(backend: str, n_rows: int | None, threads: int | None) -> Kern
                 raise ImportError('backend="cpu" needs Numba: pip install "ifonly[fast]"') from error
         else:
             available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-            return Kernel(cpu.solve_lam, cpu.solve_prob, cpu.root, threads or available)
+            crowd = _compiled_crowd(wanted=backend == "cpu" or not loaded)
+            return Kernel(cpu.solve_lam, cpu.solve_prob, cpu.root, threads or available, crowd)
     from ifonly.kernels import reference
 
     return Kernel(reference.solve_lam, reference.solve_prob)
@@ -64,6 +70,36 @@ def loaded_kernel(backend: str) -> Kernel | None:
     if backend == "auto" and "ifonly.kernels.cpu" not in sys.modules:
         return None
     return choose_kernel(backend, None, 1)
+
+
+def read_sources(model: Model, x: Any, backend: str) -> Sources:
+    """The rows a user brings; with the "cuda" backend a table that is on the GPU stays there."""
+    kind = like(x) if backend == "cuda" and model.encoding is None else None
+    if kind is None or not kind.device.startswith("cuda") or x.ndim != 2:
+        return Sources.read(model, x)
+    _cuda_kernel()  # says what is missing
+    from ifonly.kernels.device import DeviceSources
+
+    return DeviceSources.read(model, x)
+
+
+def _cuda_kernel() -> Kernel:
+    try:
+        from ifonly.kernels import cuda, device
+    except ImportError as error:
+        raise ImportError('backend="cuda" needs CuPy: pip install "ifonly[gpu]"') from error
+    cuda.check_device()
+
+    return Kernel(cuda.solve_lam, cuda.solve_prob, table=device.invert_table)
+
+
+def _compiled_crowd(wanted: bool) -> SolveCrowd:
+    """The kernel for very many classes; compiling it takes ten seconds, once, so it has to be wanted, or be there."""
+    if not wanted and "ifonly.kernels.crowd" not in sys.modules:
+        return solve_crowd
+    from ifonly.kernels.crowd import solve_crowd as compiled
+
+    return compiled
 
 
 def solve_rows(
@@ -81,13 +117,14 @@ def solve_rows(
     rows = Rows.empty(model, wish.targets)
     valid = np.asarray(np.isfinite(Z).all(axis=1))
     left = valid.copy()
-    if kernel is not None and start is None and not model.dependent:
+    if kernel is not None and start is None and not (model.dependent or model.crowded):
         job = _Job(model, Z, sizes, wish, kernel, tol, max_iter, rows)
         named = np.flatnonzero(valid & (wish.targets != NEAREST))
         left[named] = ~job.solve(named, wish.targets[named])
         nearest = np.flatnonzero(valid & (wish.targets == NEAREST))
         left[nearest] = ~job.solve_nearest(nearest)
-    for n in np.flatnonzero(left).tolist():
+
+    def solve(n: int) -> None:
         one = wish.take(n)
         rows.target[n], solution = solve_row(
             model,
@@ -99,8 +136,18 @@ def solve_rows(
             start=None if start is None else start[n],
             tol=tol,
             max_iter=max_iter,
+            kernel=kernel if model.crowded else None,
+            among=wish.among,
         )
         rows.put(n, solution)
+
+    alone = np.flatnonzero(left).tolist()
+    if model.crowded and kernel is not None and kernel.threads > 1:
+        with ThreadPoolExecutor(kernel.threads) as pool:
+            list(pool.map(solve, alone))
+    else:
+        for n in alone:
+            solve(n)
     return rows
 
 
@@ -134,7 +181,7 @@ class _Job(NamedTuple):
         best = np.full(len(index), np.inf)
         kept = Rows.empty(self.model, np.full(len(index), NEAREST))
         active = np.arange(len(index))
-        for candidate in range(self.model.n_classes - 1):
+        for candidate in range(self.model.n_classes):
             k = order[active, candidate]
             better = bounds[active, k] < best[active]
             active, k = active[better], k[better]
@@ -151,13 +198,17 @@ class _Job(NamedTuple):
         return done
 
     def _bounds(self, index: Indices) -> Floats:
-        """Lower bounds (rows × K) on the distance or on E, from one rival alone; infinite for the class predicted now."""
+        """Lower bounds (rows × K) on the distance or on E, from one rival alone; infinite for classes that will not do.
+
+        Those are all but ``among``, or else the one predicted now.
+        """
         model, Z = self.model, self.Z[index]
         wish = self.wish.take(index)
         now = model.best_class(Z)
         bounds = np.full((len(index), model.n_classes), np.inf)
-        for k in range(model.n_classes):
-            here = np.flatnonzero(now != k)
+        among = wish.among
+        for k in range(model.n_classes) if among is None else among.tolist():
+            here = np.flatnonzero(now != k) if among is None else np.arange(len(index))
             margins, lengths = model.margins(Z[here], k), model.rival_lengths(k)
             if wish.lam is None:
                 assert wish.prob is not None
@@ -166,9 +217,10 @@ class _Job(NamedTuple):
                     bounds[here, k] = np.where(gaps > 0, gaps / lengths, 0.0).max(axis=1)
             else:
                 j = now[here] - (now[here] > k)
+                j[now[here] == k] = 0
                 h, margin = lengths[j] ** 2 / wish.lam[here], margins[np.arange(len(here)), j]
                 q = phi(h, -margin)
-                bounds[here, k] = 0.5 * h * q * q + np.logaddexp(0.0, margin - h * q)
+                bounds[here, k] = np.where(now[here] == k, 0.0, 0.5 * h * q * q + np.logaddexp(0.0, margin - h * q))
         return bounds
 
     def group(self, index: Indices, k: int) -> NDArray[np.bool_]:

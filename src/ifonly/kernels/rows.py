@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ifonly.model import Model
 from ifonly.solvers.classproblem import Solution
+from ifonly.solvers.crowd import SolveCrowd, solve_crowd
 from ifonly.solvers.logistic import phi
 from ifonly.status import Status
 
@@ -51,12 +52,18 @@ ROWS_PER_THREAD = 512  # fewer than these are solved sooner than they are handed
 
 
 class Kernel(NamedTuple):
-    """A backend: functions for B sources with the same target (``root`` for K = 2), and on how many threads to run them."""
+    """A backend: functions for B sources with the same target (``root`` for K = 2), and on how many threads to run them.
+
+    ``crowd`` is for very many classes, one source at a time. ``table``, where there is one, goes from sources to answers by
+    itself (`kernels.device.invert_table`), or says that it does not.
+    """
 
     solve_lam: Callable[..., Solved]
     solve_prob: Callable[..., Solved]
     root: Callable[[Floats, Floats], Floats] = phi
     threads: int = 1
+    crowd: SolveCrowd = solve_crowd
+    table: Callable[..., "Rows | None"] | None = None
 
     def run(self, solve: Callable[..., Solved], gram: Floats, *per_row: Any, **options: Any) -> Solved:
         """Call one of the two, on slices of the rows if there are threads to share them."""
@@ -88,16 +95,22 @@ class Rows:
     grad_norm: Floats
     n_iter: NDArray[np.intp]
     status: NDArray[np.int8]
+    n_passes: NDArray[np.intp]
 
     @classmethod
-    def empty(cls, model: Model, targets: NDArray[np.intp], width: int | None = None) -> "Rows":
-        """Rows that are not solved yet: INVALID and NaN; ``width`` coefficients each, 0 where answers are kept as they are."""
+    def empty(cls, model: Model, targets: NDArray[np.intp], width: int | None = None, classes: int | None = None) -> "Rows":
+        """Rows that are not solved yet: INVALID and NaN.
+
+        ``width`` coefficients each, 0 where answers are kept as they are; and probabilities of so many ``classes``, 0 where
+        there are too many to keep.
+        """
         N = len(targets)
         coef = np.full((N, model.rows.shape[0] if width is None else width), np.nan)
-        proba = np.full((N, model.n_classes), np.nan)
+        proba = np.full((N, model.n_classes if classes is None else classes), np.nan)
         lam, distance, objective, grad_norm = np.full((4, N), np.nan)
         n_iter, status = np.zeros(N, dtype=np.intp), np.full(N, Status.INVALID, dtype=np.int8)
-        return cls(coef, proba, targets.copy(), lam, distance, objective, grad_norm, n_iter, status)
+        n_passes = np.full(N, 2, dtype=np.intp)
+        return cls(coef, proba, targets.copy(), lam, distance, objective, grad_norm, n_iter, status, n_passes)
 
     @classmethod
     def join(cls, parts: list["Rows"]) -> "Rows":
@@ -123,8 +136,8 @@ class Rows:
         """Row ``i``."""
         coef, proba, *numbers = (getattr(self, name)[i] for name in _OF_SOLUTION)
         lam, distance, objective, grad_norm = map(float, numbers[:4])
-        n_iter, status = map(int, numbers[4:])
-        return Solution(coef, proba, lam, distance, objective, grad_norm, n_iter, Status(status))
+        n_iter, status, n_passes = map(int, numbers[4:])
+        return Solution(coef, proba, lam, distance, objective, grad_norm, n_iter, Status(status), n_passes=n_passes)
 
 
-_OF_SOLUTION = ("coef", "proba", "lam", "distance", "objective", "grad_norm", "n_iter", "status")
+_OF_SOLUTION = ("coef", "proba", "lam", "distance", "objective", "grad_norm", "n_iter", "status", "n_passes")

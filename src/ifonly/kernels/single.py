@@ -6,6 +6,7 @@ from numpy.typing import NDArray
 from ifonly.kernels.rows import Kernel
 from ifonly.model import Model
 from ifonly.solvers.classproblem import ClassProblem, Solution
+from ifonly.solvers.crowd import solve_crowd
 from ifonly.solvers.nearest import nearest_class
 from ifonly.solvers.newton import MAX_ITER, Outcome
 from ifonly.solvers.target import reach_probability
@@ -29,17 +30,19 @@ def solve_row(
     tol: float | None = None,
     max_iter: int = MAX_ITER,
     kernel: Kernel | None = None,
+    among: NDArray[np.intp] | None = None,
 ) -> tuple[int, Solution]:
-    """Solve one row, for class index ``k`` or the nearest other; ``start``, if given, is ``rows @ x₀``.
+    """Solve one row, for class index ``k`` or the nearest (of ``among``); ``start``, if given, is ``rows @ x₀``.
 
-    With a ``kernel`` the λ form goes through that, where it can.
+    With a ``kernel`` the λ form goes through that, where it can, and both forms where there are very many classes.
     """
+    crowd = solve_crowd if kernel is None else kernel.crowd
 
     def solve(problem: ClassProblem) -> Solution:
         if prob is not None:
-            return reach_probability(problem, prob, tol=tol, max_iter=max_iter)
+            return reach_probability(problem, prob, tol=tol, max_iter=max_iter, crowd=crowd)
         assert lam is not None
-        if kernel is not None and start is None and model.n_classes > 2 and not model.dependent:
+        if kernel is not None and start is None and model.n_classes > 2 and not (model.dependent or model.crowded):
             solved = kernel.solve_lam(
                 model.rival_gram(problem.k), problem.margins[None], np.array([lam]), tol=tol, max_iter=max_iter
             )
@@ -50,8 +53,8 @@ def solve_row(
         at = None
         if start is not None:
             at = problem.margins if np.array_equal(start, z) else model.margins(start, problem.k)
-        return problem.solve(lam, start=at, tol=tol, max_iter=max_iter)
+        return problem.solve(lam, start=at, tol=tol, max_iter=max_iter, crowd=crowd)
 
     if k == NEAREST:
-        return nearest_class(model, z, sizes, solve, lam=lam, prob=prob)
+        return nearest_class(model, z, sizes, solve, lam=lam, prob=prob, among=among)
     return k, solve(ClassProblem(model, z, sizes, k))

@@ -5,11 +5,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ifonly.model import CROWDED, Model
+from ifonly.model import Model
 from ifonly.solvers.certify import Rounding
+from ifonly.solvers.crowd import Crowd, Ended, SolveCrowd, solve_crowd
 from ifonly.solvers.logistic import logistic_root
 from ifonly.solvers.newton import MAX_ITER, Iteration, Outcome, minimise, newton
-from ifonly.solvers.spaces import Basis, Crowd, Floats, Rivals, Space, rivals_softmax
+from ifonly.solvers.spaces import Basis, Floats, Rivals, Space, rivals_softmax
 from ifonly.sources import Sizes
 from ifonly.status import Status
 
@@ -29,6 +30,7 @@ class Solution:
     n_iter: int
     status: Status
     history: tuple[Iteration, ...] = ()
+    n_passes: int = 2  # over A: one for the margins, one for the answer
 
 
 class ClassProblem:
@@ -45,17 +47,32 @@ class ClassProblem:
         """The coordinates to solve in."""
         if self.model.dependent:
             return Basis(self.model.rival_map(self.k), self.margins, lam, self.size)
-        if self.model.n_classes >= CROWDED:
-            return Crowd(self.model.rows_gram, self.k, self.margins, lam, self.size)
+        if self.model.crowded:
+            return self.crowd_space(lam)
         return Rivals(self.model.rival_gram(self.k), self.margins, lam, self.size)
 
-    def solve(self, lam: float, *, start: Floats | None = None, tol: float | None = None, max_iter: int = MAX_ITER) -> Solution:
+    def crowd_space(self, lam: float) -> Crowd:
+        """The coordinates for very many rivals."""
+        return Crowd(self.model.crowd_gram(self.k), self.k, self.margins, lam, self.size)
+
+    def solve(
+        self,
+        lam: float,
+        *,
+        start: Floats | None = None,
+        tol: float | None = None,
+        max_iter: int = MAX_ITER,
+        crowd: SolveCrowd = solve_crowd,
+    ) -> Solution:
         """Minimise E for one λ.
 
-        ``start``, if given, are margins to start from; the iterates are then the paper's (plain Newton).
+        ``start``, if given, are margins to start from; the iterates are then the paper's (plain Newton). ``crowd`` is for very
+        many classes.
         """
         if self.model.n_classes == 2 and start is None:
             return self.two_classes(lam, tol)
+        if self.model.crowded and start is None:
+            return self.ended(crowd(self.crowd_space(lam), max_iter=max_iter), tol, max_iter)
         space = self.space(lam)
         if start is None:
             outcome = minimise(space, space.start(), tol=tol, max_iter=max_iter)
@@ -82,6 +99,14 @@ class ClassProblem:
         coef, proba = np.array([-q if self.k == 0 else q]), np.array([p_target, p] if self.k == 0 else [p, p_target])
         objective = 0.5 * h * q * q + max(s, 0.0) + math.log1p(e)
         return Solution(coef / lam, proba, lam, length * q / lam, objective, grad_norm, 0, status)
+
+    def ended(self, ended: Ended, tol: float | None, max_iter: int = MAX_ITER) -> Solution:
+        """Where the rounds ended; if that is not the answer, on from there with Newton's matrix whole."""
+        space, outcome, rounds = ended
+        if outcome.converged or rounds >= max_iter:
+            return self.finish(space, outcome, tol, None, rounds)
+        outcome = minimise(space, outcome.point.at, tol=tol, max_iter=max_iter - rounds)
+        return self.settle(space, outcome, tol, rounds + len(outcome.history))
 
     def settle(self, space: Space, outcome: Outcome, tol: float | None, n_iter: int | None = None) -> Solution:
         """The outcome for a given λ: on to the last digit where ‖∇E‖ met the tolerance, but not for certain."""

@@ -188,8 +188,12 @@ class Ground:
         return out
 
     def around(self, X: Floats) -> tuple[Floats, Floats, dict[int, str]]:
-        """`Limits.around`, and the rows in which more features must move than may."""
+        """`Limits.around`, and the rows in which more features must move than may, or farther than can be measured."""
         lo, hi, wrong = self.limits.around(X)
+        with np.errstate(over="ignore", invalid="ignore"):
+            far = np.isinf(np.square((np.clip(X, lo, hi) - X) * self.per_unit).sum(axis=1))
+        for n in np.flatnonzero(far).tolist():
+            wrong.setdefault(n, "the way from x into its limits is too long for float64: its square overflows")
         if self.max_changes is not None:
             must = self.limits.must_move(X, lo, hi)
             many = must[:, ~self.grouped].sum(axis=1) + sum(must[:, group].any(axis=1) for group in self.limits.groups)

@@ -7,6 +7,7 @@ the order of their bounds until the next bound is no better than the best answer
 from collections.abc import Callable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ifonly.model import Model
 from ifonly.solvers.classproblem import ClassProblem, Solution
@@ -26,10 +27,12 @@ def nearest_class(
     *,
     lam: float | None,
     prob: float | None,
+    among: NDArray[np.intp] | None = None,
 ) -> tuple[int, Solution]:
-    """The class, other than the predicted one, with the least distance (``prob``) or the least E (``lam``), and its answer."""
+    """The class with the least distance (``prob``) or the least E (``lam``), of a set or else of those not predicted now."""
     now = int(model.best_class(z))
-    problems = [ClassProblem(model, z, sizes, k) for k in range(model.n_classes) if k != now]
+    classes = [k for k in range(model.n_classes) if k != now] if among is None else among.tolist()
+    problems = [ClassProblem(model, z, sizes, k) for k in classes]
     bounds = [_least_objective(p, now, lam) if lam is not None else _least_distance(p, prob) for p in problems]
     best: tuple[float, int, Solution] | None = None
     for i in np.argsort(bounds, kind="stable"):
@@ -52,6 +55,8 @@ def _least_distance(problem: ClassProblem, prob: float | None) -> float:
 
 def _least_objective(problem: ClassProblem, now: int, lam: float) -> float:
     """E* of the two-class problem with the class that is predicted now: less mass to beat, hence no larger."""
+    if problem.k == now:
+        return 0.0
     j = int(np.searchsorted(problem.model.rivals(problem.k), now))
     h = float(problem.lengths[j]) ** 2 / lam
     q, _ = logistic_root(h, -float(problem.margins[j]))

@@ -94,13 +94,13 @@ def newton(
     size = space.size
     noise = EPS * (size + 1)
     history: list[Iteration] = []
-    point = space.evaluate(start)
+    point, factor = space.evaluate(start), None
     while True:
         # 1. Small enough?
         if tol is not None and point.grad_norm <= tol:
-            return Outcome(point, True, False, tuple(history))
+            return Outcome(point, True, False, tuple(history), factor)
         if len(history) >= max_iter:
-            return Outcome(point, False, False, tuple(history))
+            return Outcome(point, False, False, tuple(history), factor)
 
         # 2. Newton's direction.
         factor = space.factor(point)

@@ -22,7 +22,6 @@ docs/math.md derives all of it.
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,7 +32,7 @@ from ifonly.numerics import EPS
 from ifonly.solvers.logistic import logistic_root
 from ifonly.sources import Sizes
 
-__all__ = ["Basis", "Crowd", "Factor", "Point", "Rivals", "Space"]
+__all__ = ["Basis", "Factor", "Point", "Rivals", "Space"]
 
 Floats = NDArray[np.float64]
 
@@ -42,10 +41,6 @@ dpotrf, dpotrs = get_lapack_funcs(("potrf", "potrs"), dtype=np.float64)  # 3 µs
 PAIRS = 8  # coordinate steps of the start, see start_from_pairs
 MANY_RIVALS = 20  # more than these may be about as strong: `start_evenly`
 EVEN_STEPS = 12  # of its search, five are usual
-# Where there are very many rivals: of those with this share in Newton's matrix, at most so many are factorised, to precondition
-# conjugate gradients, which stop at this relative residual.
-NEGLIGIBLE, PRECONDITIONED, CG_TOL, CG_STEPS = 1e-2, 48, 1e-6, 200
-CROWD_PAIRS = 24  # coordinate steps of the start where there are very many rivals: each costs a hundredth of a Newton step
 PAIR_TOL = 1e-2  # a coordinate step that changes q by less than this share ends the start
 
 
@@ -85,7 +80,7 @@ class Rivals:
 
     def start(self) -> Floats:
         """Coordinates near the answer."""
-        return start_from_pairs(self.H.__getitem__, self.margins, self.H.dot)
+        return start_from_pairs(self.H, self.margins)
 
     def near(self, margins: Floats) -> Floats:
         """The coordinates of the point (or, where there is none, the nearest to one) with these margins."""
@@ -106,7 +101,7 @@ class Rivals:
         return min(terms, point.grad_norm + 1e-7 * terms)
 
     def evaluate(self, q: Floats, known: Floats | None = None) -> Point:
-        """E and its derivative at q; ``known``, if given, is what ``moved`` comes to, for where that is dear (`Crowd`)."""
+        """E and its derivative at q; ``known``, if given, is what ``moved`` comes to, where that is dear (`crowd.Crowd`)."""
         del known
         moved = self.H.dot(q)  # dot: less overhead than @, which shows where K is small
         p, p_target, loss = rivals_softmax(self.margins - moved)
@@ -123,7 +118,7 @@ class Rivals:
         """Coordinates from a change as in `knot`."""
         return change * self.lam
 
-    def factor(self, point: Point) -> "RivalsFactor | CrowdFactor":
+    def factor(self, point: Point) -> "RivalsFactor":
         """Newton's matrix at a point, factorised."""
         return RivalsFactor(self.H, point)
 
@@ -173,143 +168,6 @@ class RivalsFactor:
         return dq, self.point.moved - self.H @ dq
 
 
-class Crowd(Rivals):
-    """Coordinates q for very many rivals: Ḡ is never formed, and M never factorised whole.
-
-    ``Ḡv`` comes from the Gram matrix G of all classes: with y = v for the rivals and −Σv for the target, ``(Ḡv)_j = (Gy)_j −
-    (Gy)_k``. Newton's system is solved by conjugate gradients, about ten products a step. On an ImageNet head (K = 1000,
-    D = 1280) one inversion takes 12 to 19 ms, and 350 with the factor of M.
-    """
-
-    def __init__(self, G: Floats, k: int, margins: Floats, lam: float, size: float | None = None) -> None:
-        self.G, self.k, self.margins, self.lam = G, k, margins, lam
-        self.size = float(np.abs(margins).max()) if size is None else size
-        own = G[k]
-        self.diagonal = np.delete(np.diagonal(G) - 2 * own + own[k], k) / lam
-
-    def at(self, lam: float) -> "Crowd":
-        """The same problem with another λ."""
-        return Crowd(self.G, self.k, self.margins, lam, self.size)
-
-    def at_temperature(self, T: float) -> "Crowd":
-        """The same problem with ``T·ln Σ exp(s/T)`` for the loss, divided by T."""
-        return Crowd(self.G, self.k, self.margins / T, self.lam * T)
-
-    def times(self, v: Floats) -> Floats:
-        """H v."""
-        moved = self.G.dot(np.insert(v, self.k, -np.add.reduce(v)))
-        return np.delete(moved - moved[self.k], self.k) / self.lam
-
-    def row(self, j: int) -> Floats:
-        """A row of H."""
-        i = j + (j >= self.k)
-        row = self.G[i] - self.G[self.k]
-        return np.delete(row - row[self.k], self.k) / self.lam
-
-    def block(self, active: NDArray[np.intp]) -> Floats:
-        """H over some rivals."""
-        i = active + (active >= self.k)
-        own = self.G[i, self.k]
-        return (self.G[np.ix_(i, i)] - (own[:, None] + own) + self.G[self.k, self.k]) / self.lam
-
-    def start(self) -> Floats:
-        """Coordinates near the answer."""
-        return start_from_pairs(self.row, self.margins, self.times, CROWD_PAIRS)
-
-    def near(self, margins: Floats) -> Floats:
-        """The coordinates of the point with these margins."""
-        return Rivals(self.block(np.arange(len(self.margins))) * self.lam, self.margins, self.lam, self.size).near(margins)
-
-    def evaluate(self, q: Floats, known: Floats | None = None) -> Point:
-        """E and its derivative at q; ``known``, if given, is H q."""
-        moved = self.times(q) if known is None else known
-        p, p_target, loss = rivals_softmax(self.margins - moved)
-        r = p - q
-        slope = self.times(r)
-        grad_norm = math.sqrt(self.lam * max(float(r.dot(slope)), 0.0))
-        return Point(q, p, p_target, 0.5 * float(q.dot(moved)) + loss, grad_norm, r, slope, moved)
-
-    def factor(self, point: Point) -> "CrowdFactor":
-        """Newton's matrix at a point over the active rivals, factorised."""
-        return CrowdFactor(self, point)
-
-
-class CrowdFactor:
-    """``(I + S H)⁻¹`` at a point by conjugate gradients on M, preconditioned by the factor of its strongest rivals' block."""
-
-    __slots__ = ("active", "c", "chol", "diagonal", "point", "space", "v")
-
-    def __init__(self, space: Crowd, point: Point) -> None:
-        p = point.p
-        share = p * space.diagonal
-        most = min(PRECONDITIONED, len(p))
-        top = np.argpartition(share, -most)[-most:]
-        self.active = np.sort(top[share[top] > NEGLIGIBLE])
-        self.v, self.c = np.sqrt(p), 1 / (1 + math.sqrt(point.p_target))
-        self.space, self.point = space, point
-        # The block of M; the other rivals count with their diagonal alone.
-        self.diagonal = 1.0 + share
-        if self.active.size:
-            g = point.moved + point.slope  # H p
-            half = self.c * g - (0.5 * self.c**2) * float(p.dot(g))
-            few = half[self.active]
-            M = space.block(self.active) - (few[:, None] + few)
-            M *= self.v[self.active, None]
-            M *= self.v[self.active]
-            M.ravel()[:: len(few) + 1] += 1.0
-            self.chol = _cholesky(M)
-
-    def _spread(self, Hr: Floats) -> Floats:
-        """``R M⁻¹ Rᵀ H r``."""
-        p, v, c = self.point.p, self.v, self.c
-        t = self._solved(v * (Hr - c * p.dot(Hr)))
-        t *= v
-        t -= (c * np.add.reduce(t)) * p
-        return t
-
-    def _solved(self, rhs: Floats) -> Floats:
-        """M⁻¹ rhs."""
-        p, v, c = self.point.p, self.v, self.c
-        t = np.zeros_like(rhs)
-        left, d, old = rhs, None, 0.0
-        goal = CG_TOL * float(np.linalg.norm(rhs))
-        for _ in range(CG_STEPS):
-            if float(np.linalg.norm(left)) <= goal:
-                break
-            z = left / self.diagonal
-            if self.active.size:
-                z[self.active], _ = dpotrs(self.chol, left[self.active], lower=1)
-            new = float(left.dot(z))
-            d = z if d is None else z + (new / old) * d
-            old = new
-            y = v * d
-            y -= (c * np.add.reduce(y)) * p
-            y = self.space.times(y)
-            Md = d + v * (y - c * float(p.dot(y)))
-            alpha = new / float(d.dot(Md))
-            t = t + alpha * d
-            left = left - alpha * Md
-        return t
-
-    def newton(self) -> Floats:
-        """Newton's direction Δq."""
-        return self.point.residual - self._spread(self.point.slope)
-
-    def margins_along(self, direction: Floats) -> Floats:
-        """Δs along a direction."""
-        return -self.space.times(direction)
-
-    def correction(self, ds: Floats) -> Floats:
-        """What turns Newton's step into Chebyshev's."""
-        bend = second_derivative(self.point, ds)
-        return bend - self._spread(self.space.times(bend))
-
-    def tangent(self) -> tuple[Floats, Floats]:
-        """``dq/d ln λ`` and ``ds/d ln λ`` at an answer."""
-        dq = self._spread(self.point.moved)
-        return dq, self.point.moved - self.space.times(dq)
-
-
 class Basis:
     """Coordinates ξ: along an orthonormal basis of all changes there can be."""
 
@@ -331,8 +189,7 @@ class Basis:
 
     def start(self) -> Floats:
         """Coordinates near the answer."""
-        H = self.L @ self.L.T / self.lam
-        return -(self.L.T @ start_from_pairs(H.__getitem__, self.margins, H.dot)) / self.lam
+        return -(self.L.T @ start_from_pairs(self.L @ self.L.T / self.lam, self.margins)) / self.lam
 
     def near(self, margins: Floats) -> Floats:
         """The coordinates of the point (or, where there is none, the nearest to one) with these margins."""
@@ -407,7 +264,7 @@ class BasisFactor:
 
 
 Space = Rivals | Basis
-Factor = RivalsFactor | CrowdFactor | BasisFactor
+Factor = RivalsFactor | BasisFactor
 
 
 def rivals_softmax(s: Floats) -> tuple[Floats, float, float]:
@@ -437,9 +294,7 @@ def second_derivative(point: Point, ds: Floats) -> Floats:
     return a
 
 
-def start_from_pairs(
-    row: Callable[[int], Floats], margins: Floats, times: Callable[[Floats], Floats], steps: int = PAIRS
-) -> Floats:
+def start_from_pairs(H: Floats, margins: Floats) -> Floats:
     """A q close to the answer: coordinate descent on the rival that is most wrong *now*.
 
     For one rival j alone the problem is the two-class one of theorem 4.2, ``q_j = φ(H_jj, −m)``, m its margin with the
@@ -453,11 +308,11 @@ def start_from_pairs(
     """
     q = np.zeros(len(margins))
     s = margins.copy()
-    for _ in range(steps):
+    for _ in range(PAIRS):
         p, _, _ = rivals_softmax(s)
         p -= q
         j = int(np.abs(p, out=p).argmax())
-        pull = row(j)
+        pull = H[j]
         h, old = float(pull[j]), float(q[j])
         new, _ = logistic_root(h, -(float(s[j]) + h * old), rough=True)
         q[j] = new
@@ -466,7 +321,7 @@ def start_from_pairs(
             break
     if len(q) <= MANY_RIVALS:
         return q
-    even, objective = start_evenly(times(np.ones(len(q))), margins)
+    even, objective = start_evenly(H.dot(np.ones(len(q))), margins)
     moved = margins - s
     return q if 0.5 * float(q @ moved) + rivals_softmax(s)[2] <= objective else even
 

@@ -26,6 +26,7 @@ import numpy as np
 from ifonly.model import Model
 from ifonly.numerics import EPS
 from ifonly.solvers.classproblem import ClassProblem, Solution
+from ifonly.solvers.crowd import SolveCrowd, Window, solve_crowd
 from ifonly.solvers.newton import MAX_ITER, minimise
 from ifonly.solvers.spaces import Point, Space
 from ifonly.sources import NOWHERE, Sizes
@@ -69,7 +70,14 @@ def needed_logit(prob: Any, model: Model) -> Any:
     return np.log(mass) - np.log(np.maximum(1 - mass, np.minimum(prob, 0.5)))
 
 
-def reach_probability(problem: ClassProblem, prob: float, *, tol: float | None = None, max_iter: int = MAX_ITER) -> Solution:
+def reach_probability(
+    problem: ClassProblem,
+    prob: float,
+    *,
+    tol: float | None = None,
+    max_iter: int = MAX_ITER,
+    crowd: SolveCrowd = solve_crowd,
+) -> Solution:
     """The nearest x with ``p_k(x) ≥ prob``, or the best there is, with status UNREACHABLE."""
     here = problem.stay(Status.EXACT)
     goal = Goal.of(problem, prob, NOWHERE)
@@ -81,6 +89,10 @@ def reach_probability(problem: ClassProblem, prob: float, *, tol: float | None =
         return _reach_two_classes(problem, prob, tol)
 
     first = lam = _first_lam(problem, goal)
+    if problem.model.crowded:
+        ended = crowd(problem.crowd_space(lam), window=_window(problem, prob), max_iter=max_iter)
+        if ended.outcome.converged:
+            return problem.ended(ended, tol)
     space = problem.space(lam)
     at = space.start()
     low, high, met = 0.0, math.inf, None  # λ where the goal is met and where it is missed; the answer at the former
@@ -129,6 +141,15 @@ def reach_probability(problem: ClassProblem, prob: float, *, tol: float | None =
     if met is None:
         return problem.finish(space, outcome, tol, Status.MAX_ITER, n_iter)
     return problem.finish(*met, tol, None, n_iter)
+
+
+def _window(problem: ClassProblem, prob: float) -> Window:
+    """`Goal` with the rounding as a linear function of the change."""
+    logit, rounding = float(needed_logit(prob, problem.model)), problem.rounding
+    slack = float(rounding.of_estimator(problem.size, NOWHERE))
+    unit = 2 * rounding.row_norm  # the reach of a change with Σq/λ = 1, as in spaces.Rivals
+    slope = float(rounding.of_estimator(problem.size, Sizes(unit, rounding.row_norm * unit))) - slack
+    return Window(logit, slack, slope, 8 * EPS * (abs(logit) + 1))
 
 
 def _reach_two_classes(problem: ClassProblem, prob: float, tol: float | None) -> Solution:

@@ -1,0 +1,112 @@
+"""``python benchmarks/classes.py``: very many classes, on one core, against the floor and against Newton's matrix whole.
+
+The ImageNet head (K = 1000, D = 1280) is read from ../shared/data/deep, and made of random numbers of that shape where it is not
+there. Each source goes to its farthest class. Nothing is asserted; a markdown table goes to stdout.
+"""
+
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import problems
+from report import table
+from timing import Contender, blas_threads, machine, medians
+
+import ifonly
+from ifonly.api import _invert_one
+from ifonly.solvers.classproblem import ClassProblem
+from ifonly.solvers.newton import minimise
+from ifonly.solvers.path import follow
+from ifonly.solvers.spaces import Rivals
+from ifonly.sources import Sources
+
+N = 10  # problems of a call
+LAM, PROB, LAMS = 0.01, 0.9, np.geomspace(1e3, 1e-5, 100)
+ONE = {"start": None, "tol": None, "max_iter": 100, "kernel": None, "among": None}
+
+
+def head() -> tuple[str, ifonly.Model, np.ndarray]:
+    """Name, model and sources."""
+    path = problems.HERE.parents[1] / "shared" / "data" / "deep" / "imagenet-head.npz"
+    if path.exists():
+        data = np.load(path)
+        return "ImageNet head", ifonly.Model(data["A"].astype(float), data["b"].astype(float)), data["X"][:N].astype(float)
+    rng = np.random.default_rng(problems.SEED)
+    A, X = 0.06 * rng.normal(size=(1000, 1280)), np.maximum(rng.normal(size=(N, 1280)), 0.0)
+    return "a random head", ifonly.Model(A, np.zeros(1000)), X
+
+
+class Questions:
+    """The contenders' calls, all for the same sources and targets."""
+
+    def __init__(self, model: ifonly.Model, X: np.ndarray) -> None:
+        self.model, self.X, self.k = model, X, model.logits(X).argmin(axis=1)
+        self.weights = np.random.default_rng(problems.SEED).random(model.n_classes)
+
+    def each(self, call: Callable[[np.ndarray, int], Any]) -> Contender:
+        return Contender(lambda: [call(x, int(k)) for x, k in zip(self.X, self.k, strict=True)], N)
+
+    def floor(self) -> Contender:
+        """What nobody can do without: a product with A for the margins, and one for the answer."""
+        A, weights = self.model.A, self.weights
+        return self.each(lambda x, k: (A @ x, A.T @ weights))
+
+    def dense(self) -> Contender:
+        """Newton's method with all rivals at once; their Gram matrices are at hand."""
+        grams = {int(k): self.model.rival_gram(int(k)) for k in self.k}
+
+        def call(x: np.ndarray, k: int) -> np.ndarray:
+            space = Rivals(grams[k], self.model.margins(self.model.A @ x, k), LAM)
+            return x + self.model.A.T @ self.model.coefficients(minimise(space, space.start()).point.at, k) / LAM
+
+        return self.each(call)
+
+    def numpy(self, lam: float | None, prob: float | None) -> Contender:
+        return self.each(lambda x, k: _invert_one(self.model, Sources.read(self.model, x), k, lam, prob, **ONE).x)
+
+    def compiled(self, **question: Any) -> Contender:
+        return self.each(lambda x, k: ifonly.invert(self.model, x, k, backend="cpu", **question).x)
+
+    def numpy_path(self) -> Contender:
+        def call(x: np.ndarray, k: int) -> Any:
+            z, sizes = Sources.read(self.model, x).project_one()
+            return follow(ClassProblem(self.model, z, sizes, k), LAMS.tolist())
+
+        return self.each(call)
+
+    def compiled_path(self) -> Contender:
+        return self.each(lambda x, k: ifonly.path(self.model, x, k, lams=LAMS, backend="cpu"))
+
+
+def rows(ask: Questions) -> Iterator[tuple[str, dict[str, Contender]]]:
+    """Work → its contenders."""
+    floor = {"floor": ask.floor()}
+    yield (
+        f"λ = {LAM}",
+        floor | {"dense": ask.dense(), "NumPy": ask.numpy(LAM, None), "compiled": ask.compiled(lam=LAM)},
+    )
+    yield f"p ≥ {PROB}", floor | {"NumPy": ask.numpy(None, PROB), "compiled": ask.compiled(prob=PROB)}
+    yield f"a path of {len(LAMS)} λ", floor | {"NumPy": ask.numpy_path(), "compiled": ask.compiled_path()}
+
+
+def main() -> None:
+    name, model, X = head()
+    about = machine()
+    print(f"{name}, K = {model.n_classes}, D = {model.n_features}, one thread; medians of {N} problems each, in ms.")
+    print(f"{about['cpu']}; {about['blas']}; commit {about['commit']}; load before {about['load before']}; {about['date']}.\n")
+    columns = ["floor", "dense", "NumPy", "compiled"]
+    body = []
+    with blas_threads(1):
+        for work, contenders in rows(Questions(model, X)):
+            print(work, file=sys.stderr, flush=True)
+            us = medians(contenders, seconds=2.0, most=50)
+            body.append(
+                [work, *(f"{us[c] / 1e3:.3g}" if c in us else "" for c in columns), f"{us['compiled'] / us['floor']:.1f}"]
+            )
+            body[-1].append(f"{us['dense'] / us['compiled']:.0f}" if "dense" in us else "")
+    print(table(["", *columns, "compiled / floor", "dense / compiled"], body))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,138 @@
+"""``ifonly serve``: the what-if page and its JSON API, on this machine."""
+
+import os
+import re
+import sys
+import threading
+import webbrowser
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ifonly.cli.options import Keys
+from ifonly.errors import InputError
+
+__all__ = ["serve"]
+
+NEEDED = ("fastapi", "uvicorn", "orjson")
+TABLES = (".csv", ".tsv", ".parquet", ".pq", ".arrow", ".ipc", ".feather", ".gz", ".bz2", ".zst")
+NAME = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)=(.+)")
+LEAST_TOKEN = 16  # characters
+
+
+def serve(
+    files: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="[NAME=]MODEL [DATA] …", help="Model files, each perhaps followed by a file of rows to choose from."
+        ),
+    ],
+    host: Annotated[str, typer.Option("--host", help="Where to listen; by default only this machine can ask.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0 for any that is free.")] = 8000,
+    key: Keys = None,
+    image: Annotated[str | None, typer.Option("--image", metavar="HxW", help="The features are pixels, such as 28x28.")] = None,
+    token_file: Annotated[
+        Path | None, typer.Option("--token-file", help="Requests have to bring the token in this file.")
+    ] = None,
+    no_token: Annotated[
+        bool, typer.Option("--no-token", help="Other machines may ask without one (a gateway in front asks for it).")
+    ] = False,
+    allow_host: Annotated[
+        list[str] | None, typer.Option("--allow-host", metavar="NAME", help="A name the server is called by (repeatable).")
+    ] = None,
+    max_rows: Annotated[int, typer.Option("--max-rows", min=1, help="Rows in one request.")] = 1000,
+    max_body: Annotated[float, typer.Option("--max-body", min=0.001, help="Megabytes in one request.")] = 8.0,
+    timeout: Annotated[float, typer.Option("--timeout", min=0.01, help="Seconds for one request.")] = 10.0,
+    queue: Annotated[int, typer.Option("--queue", min=1, help="Requests that may wait; one more gets a 503.")] = 1000,
+    threads: Annotated[
+        int | None, typer.Option("--threads", min=1, help="For what takes long; by default one per core.")
+    ] = None,
+    log_data: Annotated[
+        bool, typer.Option("--log-data", help="Log what was asked and answered, personal data included.")
+    ] = False,
+    no_open: Annotated[bool, typer.Option("--no-open", help="Do not open the page in a browser.")] = False,
+) -> None:
+    """Serve the what-if page and the JSON API.
+
+    [bold]Examples[/bold]
+
+    ifonly serve credit.npz people.csv
+
+    ifonly serve credit=credit.npz people.parquet digits=digits.npz digits.parquet --key id --image 8x8
+
+    ifonly serve credit.npz --host 0.0.0.0 --allow-host whatif.example.org --token-file token.txt
+    """
+    if any(find_spec(name) is None for name in NEEDED):
+        raise ImportError('ifonly serve needs FastAPI, uvicorn and orjson: pip install "ifonly[serve]"')
+    from ifonly.server.run import listen, serve
+    from ifonly.server.settings import LOOPBACK, Settings
+
+    token = None if token_file is None else _token(token_file)
+    if host not in LOOPBACK and token is None and not no_token:
+        raise InputError(f"--host {host} lets other machines ask: give --token-file, or --no-token if a gateway keeps watch")
+    sources = _sources(files, key, image)
+    more = {} if threads is None else {"threads": threads}
+    settings = Settings(
+        max_rows=max_rows,
+        max_body=int(max_body * 2**20),
+        timeout=timeout,
+        queue=queue,
+        token=token,
+        hosts=LOOPBACK | {host.lower()} | {name.lower() for name in allow_host or ()},
+        log_data=log_data,
+        **more,
+    )
+    sock = listen(host, port)
+    url = f"http://{'localhost' if host in LOOPBACK else f'[{host}]' if ':' in host else host}:{sock.getsockname()[1]}/"
+
+    def started() -> None:
+        typer.echo(f"ifonly is at {url} (Ctrl-C stops it)")
+        sys.stdout.flush()
+        if not no_open and _has_display():
+            threading.Thread(target=webbrowser.open, args=(url,), daemon=True).start()
+
+    with sock:
+        serve(sources, settings, sock, started=started)
+
+
+def _sources(files: list[str], keys: list[str] | None, image: str | None) -> list[Any]:
+    """Models and their data: a file of rows belongs to the model before it."""
+    from ifonly.server.shelf import Source
+
+    found: list[dict[str, Any]] = []
+    for text in files:
+        named = NAME.fullmatch(text)
+        path = Path(text if named is None or Path(text).exists() else named[2])
+        if path.is_dir() or path.suffix.lower() in TABLES:
+            if not found or found[-1]["data"] is not None:
+                raise InputError(f"{path} is a file of rows; it goes after the model that it is for")
+            found[-1]["data"] = path
+        else:
+            name = path.stem if named is None or path == Path(text) else named[1]
+            found.append({"name": name, "path": path, "data": None})
+    names = [part["name"] for part in found]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise InputError(f"two models are called {twice[0]!r}; name them: first={found[0]['path']} second={found[1]['path']}")
+    return [Source(**part, keys=keys, image=None if image is None else _shape(image)) for part in found]
+
+
+def _shape(text: str) -> tuple[int, int]:
+    found = re.fullmatch(r"([1-9]\d{0,4})x([1-9]\d{0,4})", text.lower())
+    if found is None:
+        raise InputError(f"--image must be HEIGHTxWIDTH, such as 28x28; got {text!r}")
+    return int(found[1]), int(found[2])
+
+
+def _token(path: Path) -> str:
+    token = path.read_text(encoding="utf-8").strip()
+    if len(token) < LEAST_TOKEN or not token.isascii() or not token.isprintable() or " " in token:
+        raise InputError(f"{path} must have a token of {LEAST_TOKEN} characters or more, in one line and without spaces")
+    return token
+
+
+def _has_display() -> bool:
+    """Whether a browser could be seen."""
+    return sys.platform in ("darwin", "win32") or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))

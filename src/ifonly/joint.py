@@ -1,0 +1,192 @@
+"""Several classes together: the summed probability of a set T, ``P_T(x) = Σ_{k∈T} p_k(x)``. A local method, and it says so.
+
+    −ln P_T(x) = ln Σ_j exp z_j(x) − ln Σ_{k∈T} exp z_k(x)
+
+is a difference of convex functions, and neither E nor the set where P_T ≥ τ is convex: there can be a valley for each class of
+T. At a point x₀ the tangent of the second logarithm is a lower bound on it, so that T can be replaced by *one* class with the
+row Σ w_k a_k, w the softmax within T at x₀: an ordinary inverse problem, whose answer has a P_T at least as large as that
+class's probability. Solving it, and taking the next tangent there, lowers E (or the distance) with every step, down to a
+stationary point. It starts from the nearest point at which one of them wins alone, and from the source, and keeps the better.
+"""
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ifonly.answer import Counterfactual
+from ifonly.errors import CertificateError, InputError
+from ifonly.model import Model
+from ifonly.numerics import EPS, log_sum_exp, softmax
+from ifonly.solvers.many import Found, VastProblem, solve_many
+from ifonly.sources import Sources
+from ifonly.status import Status
+
+__all__ = ["JointCounterfactual", "invert_together"]
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.intp]
+
+MAX_TANGENTS = 200  # ten or so are usual
+SETTLED = 1e-9  # a step this much shorter than the change is the last
+VERIFY_TOL = 1e-6
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class JointCounterfactual(Counterfactual):
+    """A near input at which several classes have the wanted probability *together*: a local optimum, proved by nothing.
+
+    The fields are those of :class:`Counterfactual`. ``targets`` are the classes, ``target`` the most probable of them at ``x``,
+    ``p_together`` their summed probability, ``objective`` is ``(λ/2)·distance² − ln p_together`` and ``grad_norm`` bounds its
+    gradient. The problem is not convex, so there is no certificate: ``gap`` and ``error_bound`` are NaN and the status is LOCAL.
+    """
+
+    targets: tuple[Hashable, ...] = ()
+
+    @property
+    def p_together(self) -> float:
+        """The summed probability of ``targets`` at ``x``."""
+        return float(self.proba[[self.model.class_index(label) for label in self.targets]].sum())
+
+    @property
+    def gap(self) -> float:
+        """Not known."""
+        return float("nan")
+
+    @property
+    def error_bound(self) -> float:
+        """Not known."""
+        return float("nan")
+
+    @property
+    def bound(self) -> float:
+        """Not known."""
+        return float("nan")
+
+    @property
+    def message(self) -> str:
+        """How the solve ended, in words."""
+        if self.status is Status.UNREACHABLE:
+            return f"p = {self.prob} was not reached for {list(self.targets)} together: the best found is {self.p_together:.6g}"
+        return self.status.message
+
+    def verify(self) -> Any:
+        """Recompute the summed probability, the distance, and that no small step improves; raises :class:`CertificateError`.
+
+        What cannot be checked, because nothing claims it, is that there is no better answer elsewhere.
+        """
+        model, scaling = self.model, self.model.scaling
+        source, x = self.coordinates
+        together = np.array([model.class_index(label) for label in self.targets])
+        found = float(softmax(model.scores(x))[together].sum())
+        if self.prob is not None and self.status is Status.LOCAL and found < self.prob:
+            raise CertificateError(f"the classes have p = {found} together; the answer claims at least {self.prob}")
+        if abs(found - self.p_together) > VERIFY_TOL:
+            raise CertificateError(f"the classes have p = {found} together; the answer claims {self.p_together}")
+        source, x = (v if scaling is None else scaling(v) for v in (source, x))
+        if abs(float(np.linalg.norm(x - source)) - self.distance) > VERIFY_TOL * (1 + self.distance):
+            raise CertificateError(f"the distance is {np.linalg.norm(x - source)}; the answer claims {self.distance}")
+        norm = float(np.linalg.norm(_gradient(model, x, source, together, self.lam))) if np.isfinite(self.lam) else 0.0
+        if norm > self.grad_norm + VERIFY_TOL * (1 + model.row_norm):
+            raise CertificateError(f"‖∇E(x)‖ is {norm:.3g}; the answer claims at most {self.grad_norm:.3g}")
+        return norm
+
+    def sentence(self, *, markdown: bool = False) -> str:
+        """The answer in words."""
+        names, mark = " or ".join(map(str, self.targets)), "**" if markdown else ""
+        return (
+            f"A change of length {self.distance:.4g} makes {mark}{names}{mark} {100 * self.p_together:.3g} % probable together."
+        )
+
+    def to_json(self, path: Any = None) -> str:
+        """Not for these: a record is what can be proved again."""
+        raise InputError("an answer for several classes together has no certificate to record; save x and p_together")
+
+    def to_html(self, path: Any, **options: Any) -> Any:
+        """Not for these."""
+        raise InputError("the page is for one wanted class; ask without joint=True for the nearest at which one of them wins")
+
+    def __repr__(self) -> str:
+        return (
+            f"Counterfactual towards {list(self.targets)} together\n"
+            f"  p(together)  {self.p_together:.6g}\n"
+            f"  distance     {self.distance:.6g}   (λ = {self.lam:.4g}, {self.n_iter} tangents, ‖∇E‖ ≤ {self.grad_norm:.1e})\n"
+            f"  status       {self.status.name}: {self.message}"
+        )
+
+
+def invert_together(
+    model: Model, sources: Sources, together: Indices, starts: list[Floats], lam: float | None, prob: float | None
+) -> JointCounterfactual:
+    """The best of the stationary points found from several starts (in the user's units)."""
+    scaling = model.scaling
+    source = sources.dense(0) if scaling is None else scaling(sources.dense(0))
+    points = [source, *(x if scaling is None else scaling(x) for x in starts)]
+    answers = [_follow(model, source, together, x, lam, prob) for x in points]
+
+    def rank(answer: tuple[Found, int]) -> tuple[bool, float]:
+        found = answer[0]
+        missed = found.status is Status.UNREACHABLE
+        return missed, found.level if missed else found.objective if prob is None else float(found.change @ found.change)
+
+    found, n_tangents = min(answers, key=rank)
+    x = source + found.change
+    gradient = np.linalg.norm(_gradient(model, x, source, together, found.lam)) if np.isfinite(found.lam) else 0.0
+    made = sources.dense(0) + (found.change if scaling is None else found.change * scaling.scale)
+    proba = softmax(model.scores(made))
+    best = int(together[proba[together].argmax()])
+    status = found.status if found.status is Status.UNREACHABLE else Status.LOCAL
+    return JointCounterfactual(
+        model,
+        model.label(best),
+        prob,
+        found.lam,
+        np.zeros(0),
+        proba,
+        float(np.linalg.norm(found.change)),
+        found.objective,
+        float(gradient) + 64 * EPS * model.row_norm * (1 + model.row_norm * float(np.linalg.norm(x))),
+        n_tangents,
+        status,
+        (),
+        sources,
+        0,
+        made,
+        None,
+        sum(answer[0].n_passes for answer in answers),
+        tuple(model.label(int(k)) for k in together),
+    )
+
+
+def _follow(
+    model: Model, source: Floats, together: Indices, x: Floats, lam: float | None, prob: float | None
+) -> tuple[Found, int]:
+    """Tangent after tangent from a point, and how many; passes are those of all."""
+    rows, bias = model.weights(together), model.b[together]
+    problem, n_passes, n_tangents, found = VastProblem(model, source, int(together[0])), 0, 0, None
+    for _ in range(MAX_TANGENTS):
+        z = rows @ x + bias
+        w = softmax(z)
+        row = w @ rows
+        start = None if prob is not None else x
+        aim = problem.aim(lam, prob, start).towards(row, float(log_sum_exp(z)) - float(row @ x), together)
+        found = solve_many(model, [aim])[0]
+        n_passes, n_tangents = n_passes + found.n_passes, n_tangents + 1
+        step = source + found.change - x
+        x = source + found.change
+        if float(np.linalg.norm(step)) <= SETTLED * float(np.linalg.norm(found.change)) or found.status is Status.UNREACHABLE:
+            break
+    assert found is not None
+    return found.after(n_passes), n_tangents
+
+
+def _gradient(model: Model, x: Floats, source: Floats, together: Indices, lam: float) -> Floats:
+    """∇E of the summed probability: ``λ(x − x̄) + Aᵀ(p − w)``, w the softmax within the set."""
+    z = model.products(x) + model.b
+    pull = softmax(z)
+    outside = np.setdiff1d(np.arange(len(z)), together, assume_unique=True)
+    within = softmax(z[together])
+    pull[together] = -within * float(pull[outside].sum())  # p_k − w_k without cancellation
+    return lam * (x - source) + model.combination(pull)

@@ -1,0 +1,1 @@
+"""The what-if page and its JSON API: `ifonly serve`."""

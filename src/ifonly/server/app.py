@@ -1,0 +1,184 @@
+"""The addresses: what FastAPI knows of them, and so the OpenAPI description."""
+
+from importlib.resources import files
+from typing import Annotated, Any, Literal, get_type_hints
+
+from fastapi import FastAPI, Query, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import FileResponse, PlainTextResponse, Response
+from fastapi.routing import APIRoute
+from fastapi.staticfiles import StaticFiles
+from pydantic import TypeAdapter
+from starlette.exceptions import HTTPException
+
+import ifonly
+from ifonly.errors import IfonlyError
+from ifonly.server.guard import Guard, Lane, answer_to
+from ifonly.server.refusals import RefusedError
+from ifonly.server.replies import FORMATS
+from ifonly.server.schema import (
+    Curve,
+    DownloadQuestion,
+    Failure,
+    Health,
+    ModelList,
+    ModelOut,
+    PathQuestion,
+    Question,
+    Ready,
+    Reply,
+    RowPage,
+)
+from ifonly.server.service import Service, Visit
+from ifonly.server.wire import decode, encode, refusal_of, shown
+
+__all__ = ["create_app"]
+
+STATIC = files("ifonly.server") / "static"
+MOST_ROWS = 500  # of a page
+FAILURES = {
+    400: "The body is no JSON.",
+    401: "A token is needed.",
+    403: "From another site's page.",
+    404: "No such thing.",
+    408: "The body did not come in time.",
+    413: "Too large, or too many rows.",
+    415: "The body is not said to be JSON.",
+    421: "Not called so.",
+    422: "A value is wrong; field says which.",
+    503: "Too many requests are waiting: come back after Retry-After seconds.",
+    504: "It took too long.",
+}
+
+
+def _failures(*codes: int) -> dict[int | str, dict[str, Any]]:
+    return {code: {"model": Failure, "description": FAILURES[code]} for code in codes}
+
+
+ASKED = _failures(401, 403, 404, 421, 422, 503, 504)
+POSTED = _failures(*FAILURES)
+
+
+def create_app(service: Service) -> Guard:
+    """The server as an ASGI application."""
+    app = FastAPI(
+        title="ifonly",
+        summary="The smallest change to an input that gives the decision you want from a linear classifier, exactly.",
+        version=ifonly.__version__,
+        docs_url=None,  # they would fetch their scripts from elsewhere
+        redoc_url=None,
+    )
+    for kind in (RefusedError, IfonlyError, HTTPException, RequestValidationError):
+        app.add_exception_handler(kind, _told)
+    _add_questions(app, service)
+    _add_views(app, service)
+    app.mount("/static", StaticFiles(directory=str(STATIC)))
+    posted = [route for route in app.routes if isinstance(route, APIRoute) and "POST" in (route.methods or ())]
+    return Guard(app, {route.path: _lane(route.endpoint) for route in posted}, service)
+
+
+def _lane(endpoint: Any) -> Lane:
+    """The short way to an endpoint. FastAPI describes it; its own way from a body to a function takes longer than that."""
+    kind = TypeAdapter(get_type_hints(endpoint)["question"])
+
+    async def answer(body: bytes, scope: Any) -> Response:
+        return await endpoint(decode(kind, body), Request(scope))
+
+    return answer
+
+
+def _visit(request: Request) -> Visit:
+    return request.scope["ifonly.visit"]
+
+
+def _json(body: bytes, status: int = 200) -> Response:
+    return Response(body, status, media_type="application/json")
+
+
+async def _told(_: Request, error: Exception) -> Response:
+    """Every error in the one shape that they all have."""
+    if isinstance(error, RequestValidationError):
+        error = refusal_of(error.errors()[0], skip=1)
+    elif isinstance(error, HTTPException):
+        headers = {name.replace("-", "_"): value for name, value in (error.headers or {}).items()}
+        error = RefusedError(str(error.detail).lower(), None, error.status_code, **headers)
+    return answer_to(error)
+
+
+# ---- questions ----
+
+
+def _add_questions(app: FastAPI, service: Service) -> None:
+    @app.post("/v1/invert", response_model=Reply, responses=POSTED)
+    async def invert(question: Question, request: Request) -> Response:
+        """The smallest change of one row, or of many, that gives the wanted decision."""
+        return _json(await service.invert(question, _visit(request)))
+
+    @app.post("/v1/path", response_model=Curve, responses=POSTED)
+    async def path(question: PathQuestion, request: Request) -> Response:
+        """How the answer moves as λ falls: further from the row, and surer."""
+        return _json(await service.path(question, _visit(request)))
+
+    files_of_it = {200: {"description": "The file.", "content": {kind.partition(";")[0]: {} for kind in FORMATS.values()}}}
+
+    @app.post("/v1/download", response_class=Response, responses={**POSTED, **files_of_it})
+    async def download(
+        question: DownloadQuestion,
+        request: Request,
+        kind: Annotated[Literal["json", "html", "csv"], Query(alias="format")] = "json",
+    ) -> Response:
+        """An answer to keep: a page, the receipt that `ifonly.verify` rechecks, or a table."""
+        wanted = request.query_params.get("format", kind)
+        if wanted not in FORMATS:
+            raise RefusedError(f"format must be one of {', '.join(FORMATS)}; got {shown(wanted)}", "format")
+        text = await service.download(question, wanted, _visit(request))
+        name = {"content-disposition": f'attachment; filename="ifonly-answer.{wanted}"'}
+        return Response(text, headers=name, media_type=FORMATS[wanted])
+
+
+# ---- what there is to see ----
+
+
+def _add_views(app: FastAPI, service: Service) -> None:
+    @app.get("/", include_in_schema=False)
+    async def page() -> FileResponse:
+        return FileResponse(str(STATIC / "index.html"))
+
+    @app.get("/healthz", response_model=Health)
+    async def healthz() -> Response:
+        """Whether the process lives."""
+        return _json(encode({"status": "ok"}))
+
+    @app.get("/readyz", response_model=Ready, responses={503: {"model": Ready, "description": "Not now."}})
+    async def readyz() -> Response:
+        """Whether requests are taken; and what is wrong with the file of a model that is served as it was before."""
+        ready, state = service.ready()
+        return _json(encode(state), 200 if ready else 503)
+
+    @app.get("/metrics", response_class=PlainTextResponse, responses=_failures(401, 403, 421))
+    async def metrics() -> Response:
+        """Counters in Prometheus's text format."""
+        return Response(service.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+    @app.get("/v1/models", response_model=ModelList, responses=_failures(401, 403, 421))
+    async def models() -> Response:
+        """The models that are served."""
+        return _json(encode({"models": service.shelf.listed()}))
+
+    @app.get("/v1/model", response_model=ModelOut, responses=ASKED)
+    async def model(model: Annotated[str | None, Query(description="Which; by default the first.")] = None) -> Response:
+        """A model: classes, columns, what is usual in the data, and how much may be asked at once."""
+        return _json(service.describe(model))
+
+    @app.get("/v1/rows", response_model=RowPage, responses=ASKED)
+    async def rows(
+        request: Request,
+        model: str | None = None,
+        offset: Annotated[int, Query(ge=0, lt=2**63)] = 0,
+        limit: Annotated[int, Query(ge=0, le=MOST_ROWS)] = 50,
+        q: Annotated[str, Query(max_length=200, description="Text in any column, or a number.")] = "",
+        label: Annotated[str | None, Query(alias="class", description="Only rows that the model puts into this class.")] = None,
+        values: Annotated[bool, Query(description="Whether rows come with their values.")] = True,
+    ) -> Response:
+        """The rows of the data, a page at a time."""
+        return _json(await service.rows(model, _visit(request), offset, limit, q, label, values=values))

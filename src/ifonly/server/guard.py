@@ -1,0 +1,218 @@
+"""The door: every request passes here first, and everything that is said goes out here.
+
+Plain ASGI, because it is on the way of each request: who may ask and by which name, how large a body may be and how long it may
+take, what is counted and logged, and the headers that keep a browser from doing more than it should.
+"""
+
+import asyncio
+import hmac
+import re
+from collections.abc import Awaitable, Callable
+from time import monotonic
+from typing import Any
+from uuid import uuid4
+
+import orjson
+from starlette.responses import Response
+
+from ifonly.errors import IfonlyError
+from ifonly.server.desk import GoneError
+from ifonly.server.refusals import RefusedError, failure
+from ifonly.server.service import Service, Visit
+from ifonly.server.wire import encode
+
+__all__ = ["Guard", "Lane", "answer_to"]
+
+Lane = Callable[[bytes, Any], Awaitable[Response]]
+
+METHODS = frozenset({"GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"})
+OPEN = frozenset({"/", "/healthz", "/readyz"})  # without a token, as are the page's files
+PROBES = frozenset({"/healthz", "/readyz"})  # by any name: those who ask know only an address
+LENGTH_DIGITS = 18  # of a Content-Length
+BODIES = 16  # times the largest body: what all bodies that are being read may take together
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+HEADERS = [
+    (b"content-security-policy", POLICY.encode()),
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"permissions-policy", b"camera=(), geolocation=(), microphone=()"),
+]
+FRESH, SECRET = [(b"cache-control", b"no-cache")], [(b"cache-control", b"no-store")]
+GONE = 499  # as nginx has it in its logs: nobody waits for the answer
+REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
+
+
+class Guard:
+    """An ASGI application around another.
+
+    Parameters
+    ----------
+    app : ASGI application
+    lanes : mapping of paths to callables
+        What is posted here is answered without the application: at (784, 10) that is half of the time of a request.
+    service : Service
+
+    """
+
+    def __init__(self, app: Any, lanes: dict[str, Lane], service: Service) -> None:
+        self.app, self.lanes, self.service = app, lanes, service
+        self.settings = service.settings
+        self.paths = {route.path for route in app.routes}
+        self.token = None if self.settings.token is None else self.settings.token.encode()
+        self.reading = 0  # bytes of bodies that are being read
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        began = monotonic()
+        path, method = scope["path"], scope["method"]
+        headers: dict[bytes, bytes] = dict(scope["headers"])
+        until = began + self.settings.timeout
+        scope["ifonly.visit"] = Visit(until, lambda: _disconnected(receive))
+        given = headers.get(b"x-request-id", b"")
+        name = given if REQUEST_ID.fullmatch(given) else uuid4().hex.encode()
+        said: dict[str, Any] = {}  # for the log, where that may have it
+        status, unread = 0, b"content-length" in headers or b"transfer-encoding" in headers
+
+        async def reply(message: Any) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message["headers"] = [*message["headers"], *HEADERS, *_for(path), (b"x-request-id", name)]
+                if unread or self.service.draining:
+                    message["headers"].append((b"connection", b"close"))
+            elif self.settings.log_data:
+                said["answered"] = _readable(message.get("body", b""))
+            await send(message)
+
+        try:
+            self._admit(path, headers)
+            lane = self.lanes.get(path) if method == "POST" else None
+            if lane is None:
+                await self.app(scope, receive, reply)
+            else:
+                body = await self._body(receive, headers, until)
+                unread = False
+                if self.settings.log_data:
+                    said["asked"] = _readable(body)
+                await (await lane(body, scope))(scope, receive, reply)
+        except (GoneError, asyncio.CancelledError) as error:
+            status = status or GONE
+            if isinstance(error, asyncio.CancelledError):
+                raise
+        except Exception as error:
+            if not isinstance(error, (RefusedError, IfonlyError)):
+                self.service.journal.failed("error", error, id=name.decode(), path=self._known(path))
+            if not status:
+                await answer_to(error)(scope, receive, reply)
+        finally:
+            del scope["ifonly.visit"]  # which refers to the scope again: memory would wait for the garbage collector
+            self._noted(name, method, self._known(path), status, monotonic() - began, said)
+
+    def _noted(self, name: bytes, method: str, path: str, status: int, seconds: float, said: dict[str, Any]) -> None:
+        metrics, ms = self.service.metrics, round(1e3 * seconds, 3)
+        metrics.requests.add(method if method in METHODS else "other", path, str(status))
+        metrics.seconds.observe(seconds, path)
+        self.service.journal.write("request", id=name.decode(), method=method, path=path, status=status, ms=ms, **said)
+
+    def _known(self, path: str) -> str:
+        return path if path in self.paths else "/static" if path.startswith("/static/") else "other"
+
+    def _admit(self, path: str, headers: dict[bytes, bytes]) -> None:
+        """Whether this request may be made at all."""
+        hosts = self.settings.hosts
+        if "*" not in hosts and path not in PROBES:
+            host = _hostname(headers.get(b"host", b"").decode("latin-1"))
+            if host not in hosts:
+                raise RefusedError(f"this server is not called {host[:80]!r} (see --allow-host)", None, 421)
+        origin = headers.get(b"origin")
+        if origin is not None and origin.lower().partition(b"://")[2] != headers.get(b"host", b"").lower():
+            raise RefusedError("requests from other sites' pages are not answered", None, 403)
+        if self.token is not None and path not in OPEN and not path.startswith("/static/"):
+            kind, _, token = headers.get(b"authorization", b"").partition(b" ")
+            if not hmac.compare_digest(token.strip(), self.token) or kind.lower() != b"bearer":
+                raise RefusedError("a token is needed: Authorization: Bearer …", None, 401, WWW_Authenticate="Bearer")
+
+    async def _body(self, receive: Any, headers: dict[bytes, bytes], until: float) -> bytes:
+        """The body, if it comes in time and is not too large."""
+        kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
+        if kind != b"application/json":
+            raise RefusedError("the body must be JSON, with Content-Type: application/json", None, 415)
+        most = self.settings.max_body
+        length = headers.get(b"content-length", b"0")
+        if not length.isdigit() or len(length) > LENGTH_DIGITS or int(length) > most:
+            raise RefusedError(f"a body may have {most} bytes", None, 413)
+        parts, size, more = [], 0, True
+        try:
+            while more:
+                message = await _next(receive, until)
+                part, more = message.get("body", b""), message.get("more_body", False)
+                parts.append(part)
+                size += len(part)
+                self.reading += len(part)
+                if size > most:
+                    raise RefusedError(f"a body may have {most} bytes", None, 413)
+                if more and self.reading > BODIES * most:
+                    raise RefusedError("too many large requests at once; try again soon", None, 503, Retry_After="1")
+        finally:
+            self.reading -= size
+        return b"".join(parts)
+
+
+async def _next(receive: Any, until: float) -> Any:
+    try:
+        async with asyncio.timeout(until - monotonic()):
+            message = await receive()
+    except TimeoutError:
+        raise RefusedError("the body did not come in time", None, 408) from None
+    if message["type"] == "http.disconnect":
+        raise GoneError
+    return message
+
+
+async def _disconnected(receive: Any) -> None:
+    """Comes back when the other side is gone."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+def _for(path: str) -> list[tuple[bytes, bytes]]:
+    """Whether a browser may keep what is here: the page's files, as long as they are the same."""
+    return FRESH if path == "/" or path.startswith("/static/") else SECRET
+
+
+def _readable(body: bytes) -> Any:
+    """A body as the log shows it."""
+    try:
+        return orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return body.decode(errors="replace")
+
+
+def _hostname(host: str) -> str:
+    """A Host header without its port."""
+    if host.startswith("["):
+        return host[1:].partition("]")[0].lower()
+    return host.partition(":")[0].lower()
+
+
+def answer_to(error: Exception) -> Response:
+    """What an error says to whoever asked: never more than it should."""
+    headers: dict[str, str] = {}
+    if isinstance(error, RefusedError):
+        status, body, headers = error.status, failure(error.status, error.message, error.field), error.headers
+    elif isinstance(error, IfonlyError):
+        status, body = 422, failure(422, str(error))
+    elif isinstance(error, ArithmeticError):
+        status, body = 422, failure(422, "the numbers are too large or too small to compute with")
+    else:
+        status, body = 500, failure(500, "something went wrong here; the log says what")
+    return Response(encode(body), status, headers, "application/json")

@@ -1,0 +1,212 @@
+"""A model as it is served: with its columns, its rows to choose from, and what the page has to know of it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from importlib.util import find_spec
+from time import perf_counter
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+import ifonly
+from ifonly.answer import Counterfactuals
+from ifonly.change import plain_value
+from ifonly.encoding import Column
+from ifonly.errors import InputError
+from ifonly.frames.features import Features
+from ifonly.model import Model
+from ifonly.record import fingerprint
+from ifonly.server.columns import Columns
+from ifonly.server.data import Data, Page
+from ifonly.server.refusals import RefusedError
+from ifonly.server.search import Searches
+
+__all__ = ["FLIP", "Served", "solve_many"]
+
+SEVERAL = 32  # rows of a trial call
+REMEMBERED = 256  # rows: someone drags, and asks about the same one again and again
+BACKEND: Literal["auto", "cpu"] = "auto" if find_spec("numba") is None else "cpu"
+FLIP = 0.5  # what is asked for where nothing is, as in `ifonly.invert`
+
+
+@dataclass(eq=False)
+class Served:
+    """One model, as long as its file stays the same.
+
+    Attributes
+    ----------
+    name : str
+    model : Model
+    data : Data or None
+        Rows to choose from.
+    image : (H, W), optional
+        Where the features are the pixels of an image.
+    seconds : (float, float)
+        What a call of the kernel takes, and each row in it besides.
+
+    """
+
+    name: str
+    model: Model
+    data: Data | None = None
+    image: tuple[int, int] | None = None
+    seconds: tuple[float, float] = (0.0, 0.0)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """What tells the model from all others, as in the receipts of its answers."""
+        return fingerprint(self.model)
+
+    @cached_property
+    def features(self) -> Features | None:
+        """The model's columns of the data."""
+        return None if self.data is None else self.data.features(self.model)
+
+    @cached_property
+    def columns(self) -> Columns:
+        """The model's columns."""
+        flags = []
+        if self.data is not None and self.features is not None:
+            flags = [name for name in self.features.names if str(self.data.schema.field(name).type) == "bool"]
+        return Columns(self.model, flags)
+
+    @cached_property
+    def plain(self) -> bool:
+        """Whether its columns are numbers that may take any value, and it has probabilities: what the kernels take."""
+        encoding = self.model.encoding
+        return not self.model.hard and not self.columns.flags and (encoding is None or encoding.plain)
+
+    @property
+    def named(self) -> bool:
+        """Whether its columns have names."""
+        return self.model.encoding is not None or self.model.feature_names is not None
+
+    @cached_property
+    def class_names(self) -> list[str]:
+        """The classes as they are written."""
+        return [str(label) for label in self.model.classes.tolist()]
+
+    @cached_property
+    def labels(self) -> dict[tuple[type, Any], Any]:
+        """The classes by type and label; and by what they are written as, where no label is written so itself."""
+        found = {(str, str(label)): label for label in reversed(self.model.classes.tolist())}
+        return found | {(type(label), label): label for label in self.model.classes.tolist()}
+
+    # ---- rows of the data ----
+
+    @cached_property
+    def row(self) -> Callable[[int], tuple[list[Any], str | None]]:
+        """A row of the data, column by column, and what is wrong with it; the last ones are remembered."""
+
+        @lru_cache(REMEMBERED)
+        def read(index: int) -> tuple[list[Any], str | None]:
+            assert self.data is not None
+            assert self.features is not None
+            page = self.data.take(self.features, [index])
+            return page.values(0), page.bad.get(0)
+
+        return read
+
+    @cached_property
+    def searches(self) -> Searches | None:
+        """What was looked for in the data."""
+        return None if self.data is None or self.features is None else Searches(self.data, self.features)
+
+    def scores(self, page: Page) -> NDArray[np.float64]:
+        """The scores (N, K) of rows of the data; not finite where a row cannot be read."""
+        V = page.X if self.model.encoding is None else self.model.encoding.read(page.X, strict=False)
+        with np.errstate(invalid="ignore", over="ignore"):
+            return self.model.scores(V)
+
+    # ---- what the page has to know ----
+
+    @cached_property
+    def description(self) -> dict[str, Any]:
+        """All of it."""
+        model = self.model
+        return {
+            "name": self.name,
+            "fingerprint": self.fingerprint,
+            "version": ifonly.__version__,
+            "hard": model.hard,
+            "classes": [plain_value(label) for label in model.classes.tolist()],
+            "n_classes": model.n_classes,
+            "n_features": model.n_features,
+            "named": self.named,
+            "features": self._described(),
+            "image": None if self.image is None else list(self.image),
+            "rows": None if self.data is None else self.data.total,
+            "keys": [] if self.features is None else self.features.keys,
+        }
+
+    def _described(self) -> list[dict[str, Any]]:
+        sample = None if self.data is None or self.features is None else self.data.sample(self.features)
+        found = []
+        for i, (name, column) in enumerate(self.columns.columns.items()):
+            seen = None if sample is None else sample.X[:, i] if self.model.encoding is None else sample.X[name].to_numpy()
+            found.append({"name": name, **self._kind(name, column), **_usual(column, seen)})
+        return found
+
+    def _kind(self, name: str, column: Column | None) -> dict[str, Any]:
+        if name in self.columns.flags:
+            return {"kind": "flag", "values": None}
+        if column is None or column.kind == "number" or column.cut is not None:
+            return {"kind": "number", "values": None}
+        values = [level for level in (plain_value(level) for level in column.levels) if level is not None]
+        return {"kind": column.kind, "values": values}
+
+    def warm(self) -> None:
+        """Load, compile and compute all that the first request would have to wait for, and see how long calls take."""
+        row = [c["typical"] if c["typical"] is not None else (c["values"] or [0])[0] for c in self.description["features"]]
+        try:
+            x = self.columns.read(row, "row")
+            if not self.plain:
+                ifonly.invert(self.model, x, time_limit=1.0)
+                return
+            one, several = (min(self._timed(x, n) for _ in range(3)) for n in (1, SEVERAL))
+        except (InputError, RefusedError):  # of a model without data nothing is typical, and its columns need not take a 0
+            return
+        each = max(several - one, 0.0) / (SEVERAL - 1)
+        self.seconds = max(one - each, 0.0), each
+
+    def _timed(self, x: Any, n: int) -> float:
+        began = perf_counter()
+        for kind in ("lam", "prob"):
+            solve_many(self, [x] * n, [None] * n, kind, [FLIP] * n)
+        return (perf_counter() - began) / 2
+
+    def expected(self, n: int) -> float:
+        """Seconds that a call for n rows takes."""
+        return self.seconds[0] + n * self.seconds[1]
+
+
+def solve_many(
+    served: Served, rows: list[Any], targets: list[Any], kind: str, values: list[float], threads: int = 1
+) -> Counterfactuals:
+    """One call of the kernel for rows without limits, each with its own target and λ or probability."""
+    asked: dict[str, Any] = {kind: np.array(values)}
+    X = served.columns.table(rows)
+    found = ifonly.invert(served.model, X, targets, backend=BACKEND, threads=threads, progress=False, **asked)
+    assert isinstance(found, Counterfactuals)
+    return found
+
+
+def _usual(column: Column | None, seen: Any) -> dict[str, Any]:
+    """The range of a column in the data, whether all of it is whole numbers, and what is typical of it."""
+    unknown = {"low": None, "high": None, "whole": False, "typical": None}
+    if seen is None:
+        return unknown
+    if column is not None and column.kind != "number" and column.cut is None:
+        values, counts = np.unique([str(v) for v in seen if v is not None], return_counts=True)
+        by_name = {str(level): level for level in column.levels}
+        typical = by_name.get(str(values[counts.argmax()])) if len(values) else None
+        return {**unknown, "typical": plain_value(typical)}
+    numbers = seen.astype(np.float64)
+    numbers = numbers[np.isfinite(numbers)]
+    if not len(numbers):
+        return unknown
+    whole = bool((numbers == np.rint(numbers)).all())
+    typical = float(np.quantile(numbers, 0.5, method="lower"))
+    return {"low": float(numbers.min()), "high": float(numbers.max()), "whole": whole, "typical": typical}

@@ -1,0 +1,219 @@
+"""From the library's answers to JSON, and to the files that are handed out."""
+
+import csv
+import io
+import math
+from typing import Any
+
+import numpy as np
+
+from ifonly.answer import Counterfactual, Counterfactuals
+from ifonly.change import Change, moves
+from ifonly.numerics import softmax
+from ifonly.report import html
+from ifonly.report.numbers import packed
+from ifonly.server.models import Served
+from ifonly.server.questions import Asked
+from ifonly.server.refusals import RefusedError
+from ifonly.status import Status
+from ifonly.table import certificate_words
+from ifonly.words import pair, signed
+
+__all__ = ["FORMATS", "as_file", "as_page", "curve_point", "of_answer", "of_batch", "rows_page"]
+
+AGAIN = "The receipt can be rechecked from the model alone."
+TOP_CLASSES = 5  # of a row in a list
+NAMES = {status: status.name.lower() for status in Status}
+
+
+def of_batch(asked: Asked, answers: Counterfactuals, i: int) -> dict[str, Any]:
+    """One of the answers of a call for many rows without limits, straight from the arrays."""
+    served, status = asked.served, Status(int(answers.status[i]))
+    if status is Status.INVALID:
+        if asked.single:
+            raise RefusedError(str(answers.sources.reject(i)), "row")
+        return of_answer(asked, answers[i], i)
+    unreachable = status is Status.UNREACHABLE
+    lam = answers.lam[i]
+    return {
+        "index": None if asked.index is None else asked.index[i],
+        "status": NAMES[status],
+        "target": served.model.label(int(answers.rows.target[i])),
+        "x": packed(answers.x[i]) if asked.packed else served.columns.plain(answers.x[i], named=asked.named),
+        "delta": _delta(asked, answers.delta[i]),
+        "proba": dict(zip(served.class_names, answers.proba[i].tolist(), strict=True)),
+        "prob": None if answers.prob is None else answers.prob[i],
+        "lam": lam,
+        "distance": answers.distance[i],
+        "cost": 0.5 * answers.distance[i] ** 2,
+        "objective": answers.objective[i],
+        "gap": answers.grad_norm[i] ** 2 / (2 * lam),
+        "grad_norm": answers.grad_norm[i],
+        "n_iter": answers.n_iter[i],
+        "message": answers[i].message if unreachable else status.message,
+    }
+
+
+def of_answer(asked: Asked, cf: Counterfactual, i: int) -> dict[str, Any]:
+    """One answer."""
+    served = asked.served
+    source, x = cf.coordinates
+    delta = x - source
+    solved = bool(np.isfinite(delta).all())
+    return {
+        "index": None if asked.index is None else asked.index[0 if asked.single else i],
+        "status": NAMES[cf.status],
+        "target": cf.target,
+        "x": None if not solved else packed(cf.x) if asked.packed else served.columns.plain(cf.x, named=asked.named),
+        "delta": _delta(asked, delta) if solved else None,
+        "proba": dict(zip(served.class_names, cf.proba.tolist(), strict=True)) if solved and not served.model.hard else None,
+        "prob": cf.prob,
+        "lam": cf.lam,
+        "distance": cf.distance,
+        "cost": cf.cost,
+        "objective": cf.objective,
+        "gap": cf.gap,
+        "grad_norm": cf.grad_norm,
+        "n_iter": cf.n_iter,
+        "message": cf.message,
+    }
+
+
+def _delta(asked: Asked, delta: Any) -> Any:
+    """What changed: by name only that, else all of it."""
+    if asked.named:
+        label = asked.served.model.feature_label
+        return {label(d): float(delta[d]) for d in np.flatnonzero(delta).tolist()}
+    return packed(delta) if asked.packed else delta
+
+
+# ---- in words ----
+
+
+def as_page(asked: Asked, cf: Counterfactual, top: int | None) -> dict[str, Any]:
+    """An answer in words, for people."""
+    model = asked.served.model
+    valid = cf.status is not Status.INVALID
+    changes = moves(cf) if valid else []
+    now = softmax(model.scores(cf.coordinates[0])) if valid and not model.hard else None
+    stopped = cf.status in (Status.UNREACHABLE, Status.STOPPED)
+    return {
+        "sentence": cf.sentence(),
+        "certificate": certificate_words(cf, AGAIN),
+        "decision": _decision(cf) if valid else None,
+        "changes": [_change(change) for change in changes[:top]],
+        "n_changes": len(changes),
+        "kept": len(asked.served.columns.names) - len(changes),
+        "proba_now": None if now is None else dict(zip(asked.served.class_names, now.tolist(), strict=True)),
+        "blocking": list(cf.blocking),
+        "best": float(cf.proba[model.class_index(cf.target)]) if stopped and not model.hard else None,
+    }
+
+
+def _change(change: Change) -> dict[str, Any]:
+    before, after = pair(change.before, change.after)
+    known = not math.isnan(change.difference)
+    return {
+        "feature": change.feature,
+        "before": change.before,
+        "after": change.after,
+        "change": change.difference,
+        "before_text": before,
+        "after_text": after,
+        "change_text": signed(change.difference) if known else "",
+        "share": change.share,
+    }
+
+
+def _decision(cf: Counterfactual) -> dict[str, Any]:
+    """What is predicted before and after, and how probable the target is."""
+    model, k = cf.model, cf.model.class_index(cf.target)
+    z = [model.scores(v) for v in cf.coordinates]
+    p = [None if model.hard else float(softmax(row)[k]) for row in z]
+    before, after = (model.label(int(row.argmax())) for row in z)
+    return {"from": before, "to": after, "p_from": p[0], "p_to": p[1]}
+
+
+# ---- a path ----
+
+
+def curve_point(asked: Asked, cf: Counterfactual, *, x: bool) -> dict[str, Any]:
+    """One λ of a path."""
+    found = {
+        "lams": cf.lam,
+        "prob": float(cf.proba[cf.model.class_index(cf.target)]),
+        "distance": cf.distance,
+        "n_changed": int(cf.n_changes),
+        "status": NAMES[cf.status],
+    }
+    return {**found, "x": asked.served.columns.plain(cf.x, named=asked.named)} if x else found
+
+
+# ---- rows to choose from ----
+
+
+def rows_page(served: Served, offset: int, limit: int, text: str, label: str | None, *, values: bool) -> dict[str, Any]:
+    """A page of the data, or of the rows in it that match."""
+    data, features, searches = served.data, served.features, served.searches
+    if data is None or features is None or searches is None:
+        raise RefusedError(f"model {served.name!r} is served without data", "model", 404)
+    if text.strip() or label is not None:
+        if label is not None and label not in served.class_names:
+            known = ", ".join(served.class_names[:TOP_CLASSES]) + (", …" if len(served.class_names) > TOP_CLASSES else "")
+            raise RefusedError(f"class must be one of the model's, {known}; got {label[:40]!r}", "class")
+        wanted = None if label is None else served.class_names.index(label)
+        index, matched = searches.get(text, wanted).page(offset, limit)
+    else:
+        index, matched = list(range(min(offset, data.total), min(offset + limit, data.total))), data.total
+    if not index:
+        return {"total": data.total, "matched": matched, "offset": offset, "rows": []}
+    found = data.take(features, index)
+    predicted = served.scores(found)
+    rows = []
+    for i, row in enumerate(index):
+        own = dict(zip(served.columns.names, found.values(i), strict=True)) if values else None
+        keys = dict(zip(features.keys, found.cells(i, features.keys), strict=True))
+        rows.append(
+            {"index": row, "keys": keys, **({"values": own} if values else {}), **_seen(served, predicted[i], found.bad.get(i))}
+        )
+    return {"total": data.total, "matched": matched, "offset": offset, "rows": rows}
+
+
+def _seen(served: Served, z: Any, problem: str | None) -> dict[str, Any]:
+    """What the model makes of a row, from its scores."""
+    if problem is None and not np.isfinite(z).all():
+        problem = "a value is none that its column can have"
+    if problem is not None:
+        return {"predicted": None, "proba": None, "problem": problem}
+    p = softmax(z)
+    best = np.argsort(-p, kind="stable")[:TOP_CLASSES].tolist()
+    proba = None if served.model.hard else {served.class_names[k]: float(p[k]) for k in best}
+    return {"predicted": served.model.label(int(z.argmax())), "proba": proba, "problem": None}
+
+
+# ---- files ----
+
+
+def as_file(served: Served, cf: Counterfactual, kind: str) -> str:
+    """An answer as a page, as the receipt that ``ifonly.verify`` rechecks, or as a table."""
+    if kind == "json":
+        return cf.to_json() + "\n"
+    return html(cf, shape=served.image) if kind == "html" else _csv(cf)
+
+
+FORMATS = {"json": "application/json", "html": "text/html; charset=utf-8", "csv": "text/csv; charset=utf-8"}
+
+
+def _csv(cf: Counterfactual) -> str:
+    table = cf.table()
+    out = io.StringIO()
+    writer = csv.writer(out)
+    writer.writerow(table.columns)
+    for row in table.rows:
+        writer.writerow(["" if isinstance(v, float) and math.isnan(v) else _inert(v) for v in row])
+    return out.getvalue()
+
+
+def _inert(v: Any) -> Any:
+    """Text that no spreadsheet takes for a formula."""
+    return f"'{v}" if isinstance(v, str) and v.startswith(("=", "+", "-", "@", "\t", "\r")) else v

@@ -1,0 +1,194 @@
+"""From models to a process that listens: sockets, time-outs for those who never finish a sentence, and a quiet end."""
+
+import asyncio
+import gc
+import logging
+import socket
+from collections.abc import Callable
+from time import monotonic
+from typing import Any
+
+import uvicorn
+from uvicorn.protocols.http.auto import AutoHTTPProtocol
+
+from ifonly.errors import InputError
+from ifonly.server.app import create_app
+from ifonly.server.journal import Journal
+from ifonly.server.metrics import Metrics
+from ifonly.server.service import Service
+from ifonly.server.settings import Settings
+from ifonly.server.shelf import Shelf, Source
+
+__all__ = ["listen", "serve"]
+
+BACKLOG = 2048
+MOST_HEADERS = 64 * 2**10  # bytes
+QUIET = 0.5  # seconds after SIGTERM in which a connection may still send the request it was about to send
+TOLD = {
+    408: b"Request Timeout",
+    431: b"Request Header Fields Too Large",
+    503: b"Service Unavailable",
+}
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket that listens; port 0 is any that is free."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    found = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        found.bind((host, port))
+        found.listen(BACKLOG)
+    except OSError as error:
+        found.close()
+        raise InputError(f"cannot listen on {host}, port {port}: {error.strerror or error}") from None
+    return found
+
+
+def serve(
+    sources: list[Source],
+    settings: Settings,
+    sock: socket.socket,
+    *,
+    journal: Journal | None = None,
+    started: Callable[[], Any] = lambda: None,
+) -> None:
+    """Serve until SIGTERM or Ctrl-C; then answer what was asked, and return."""
+    journal = Journal(data=settings.log_data) if journal is None else journal
+    metrics = Metrics()
+
+    def told(name: str, error: Exception | None) -> None:
+        metrics.loads.add(name, "ok" if error is None else "failed")
+        if error is None:
+            journal.write("model loaded", model=name)
+        else:
+            journal.failed("model not loaded", error, model=name)
+
+    service = Service(Shelf(sources, told), settings, journal, metrics)
+    for name in service.shelf.models:
+        metrics.loads.add(name, "ok")
+    _through(journal)
+    config = uvicorn.Config(
+        create_app(service),
+        http=_patient(settings),
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        backlog=BACKLOG,
+        timeout_keep_alive=int(settings.idle_timeout),
+        timeout_graceful_shutdown=int(settings.timeout) + 1,
+    )
+    _Server(config, service, started).run([sock])
+    journal.write("stopped")
+
+
+class _Server(uvicorn.Server):
+    """A server that lets those finish who have begun."""
+
+    def __init__(self, config: uvicorn.Config, service: Service, started: Callable[[], Any]) -> None:
+        super().__init__(config)
+        self.service, self.on_start = service, started
+        self.watcher: asyncio.Task[None] | None = None
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        gc.collect()
+        gc.freeze()  # a few hundred thousand objects that stay: to go through them again and again takes 20 ms each time
+        self.watcher = asyncio.create_task(self.service.shelf.watch())
+        self.service.journal.write("started", models=self.service.shelf.listed())
+        self.on_start()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Close the door, answer what comes on open connections with ``Connection: close``, and go when all is quiet.
+
+        uvicorn would close idle connections at once, and with them requests that are on their way.
+        """
+        self.service.draining = True
+        self.service.journal.write("draining", connections=len(self.server_state.connections))
+        if self.watcher is not None:
+            self.watcher.cancel()
+        for server in self.servers:
+            server.close()
+        quiet, end = monotonic() + QUIET, monotonic() + self.service.settings.drain
+        while self.server_state.connections and monotonic() < end and not self.force_exit:
+            if monotonic() > quiet and not any(_busy(connection) for connection in self.server_state.connections):
+                break
+            await asyncio.sleep(0.01)
+        await super().shutdown(sockets)
+        self.service.desk.close()
+
+
+def _busy(connection: Any) -> bool:
+    """Whether a request of this connection is being answered."""
+    cycle = connection.cycle
+    return cycle is not None and not cycle.response_complete
+
+
+def _patient(settings: Settings) -> type[asyncio.Protocol]:
+    """The protocol of uvicorn with the time-outs it lacks: for headers that never end, and replies that nobody reads."""
+    base: Any = AutoHTTPProtocol
+
+    class Patient(base):
+        def connection_made(self, transport: asyncio.Transport) -> None:
+            super().connection_made(transport)
+            self.head = 0  # bytes of headers that are not complete
+            self.stalled: asyncio.TimerHandle | None = None
+            self.late: asyncio.TimerHandle | None = None
+            if len(self.connections) > settings.connections:
+                self.refuse(503)
+            else:
+                self.late = self.loop.call_later(settings.timeout, self.refuse, 408)
+
+        def data_received(self, data: bytes) -> None:
+            super().data_received(data)
+            if _busy(self):
+                self.head = 0
+                self.late = _cancelled(self.late)
+                return
+            self.head += len(data)
+            if self.head > MOST_HEADERS:
+                self.refuse(431)
+            elif self.late is None:
+                self.late = self.loop.call_later(settings.timeout, self.refuse, 408)
+
+        def pause_writing(self) -> None:
+            super().pause_writing()
+            self.stalled = self.loop.call_later(settings.timeout, self.transport.abort)
+
+        def resume_writing(self) -> None:
+            super().resume_writing()
+            self.stalled = _cancelled(self.stalled)
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            self.late, self.stalled = _cancelled(self.late), _cancelled(self.stalled)
+            super().connection_lost(exc)
+
+        def refuse(self, status: int) -> None:
+            """Say so, and hang up."""
+            if not self.transport.is_closing():
+                retry = b"retry-after: 1\r\n" if status == 503 else b""
+                self.transport.write(
+                    b"HTTP/1.1 %d %s\r\nconnection: close\r\n%scontent-length: 0\r\n\r\n" % (status, TOLD[status], retry)
+                )
+                self.transport.close()
+
+    return Patient
+
+
+def _cancelled(timer: asyncio.TimerHandle | None) -> None:
+    if timer is not None:
+        timer.cancel()
+
+
+def _through(journal: Journal) -> None:
+    """What uvicorn has to say goes into the log as well, in its form."""
+
+    class Through(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            journal.write("server", level=record.levelname.lower(), message=record.getMessage())
+
+    logger = logging.getLogger("uvicorn.error")
+    logger.handlers, logger.propagate = [Through(logging.WARNING)], False

@@ -1,0 +1,77 @@
+/* What the answer is, in short: decisions, the sentence, bars, and what it is worth. */
+
+import { $, count, make, percent, track } from "./dom.js";
+
+const BARS = 6; // classes that have a bar of their own
+const QUIET = 400; // milliseconds without a move until a screen reader is told
+
+let timer = 0;
+let order = []; // the classes with bars, settled when the question changes
+
+export function drawAnswer(answer, model, { plan, settled }) {
+  const { decision } = answer;
+  const chance = (p) => (model.hard ? "" : `${percent(p)} for ${answer.target}`);
+  $("decided-now").textContent = decision.from;
+  $("chance-now").textContent = chance(decision.p_from);
+  $("decided-then").textContent = decision.to;
+  $("chance-then").textContent = chance(decision.p_to);
+  const sentence = $("sentence");
+  sentence.setAttribute("aria-busy", "true");
+  $("told").style.minHeight = settled ? "" : `${$("told").offsetHeight}px`; // nothing below it jumps while a slider is dragged
+  sentence.textContent = said(answer, model);
+  clearTimeout(timer);
+  timer = setTimeout(() => sentence.setAttribute("aria-busy", "false"), QUIET);
+  $("verdict").textContent = verdict(answer, plan);
+  $("proof").textContent = answer.status === "unreachable" ? "What is shown is the best there is." : answer.certificate;
+  $("chances").hidden = model.hard;
+  if (!model.hard) drawBars(answer, settled);
+}
+
+/** The certificate in one short sentence; the server's own words follow it. Of several plans the first is the smallest; each of
+    the others is the smallest that leaves some of what the plans before it change as it is. */
+export function verdict({ status, n_changes }, plan) {
+  if (status === "unreachable") return "No allowed change is enough.";
+  if (status !== "exact" && status !== "converged") return "";
+  if (plan > 0) return "The smallest change of its kind; plan 1 is smaller still.";
+  return n_changes ? "No smaller change exists." : "Nothing has to change.";
+}
+
+/** The library's sentence; but what is in the way stands below it, and nobody wants to hear of a picture's pixels one by one. */
+function said({ decision, status, target, prob, n_changes, sentence }, model) {
+  if (status === "unreachable" && !model.hard) return `No allowed change makes ${target} as probable as ${percent(prob)}.`;
+  if (!model.image || !n_changes) return sentence;
+  const chance = model.hard ? "" : ` (${percent(decision.p_to)})`;
+  const change = `If only ${count(n_changes, "pixel")} of the picture were different, the decision would`;
+  if (decision.to === decision.from) return `${change} still be ${decision.to}${chance}.`;
+  return `${change} be ${decision.to}${chance} instead of ${decision.from}.`;
+}
+
+/** Few classes are all shown; of many those that matter. Their order is kept while a slider is dragged. */
+function drawBars({ proba, proba_now: now, target, decision }, settled) {
+  const names = Object.keys(proba);
+  if (settled || !order.length || order.some((name) => !(name in proba))) {
+    const first = [target, decision.from].map(String);
+    const size = (name) => Math.max(proba[name], now[name]) + (first.includes(name) ? 1 : 0);
+    order = names.sort((a, b) => size(b) - size(a)).slice(0, BARS);
+  }
+  const sum = (p) => Math.max(1 - order.reduce((total, name) => total + p[name], 0), 0);
+  const rest = names.length - order.length;
+  const rows = order.map((name) => bar(name, now[name], proba[name], name === String(target) ? "wanted" : ""));
+  if (rest > 0) rows.push(bar(rest === 1 ? "one other" : `${rest} others`, sum(now), sum(proba), "rest"));
+  $("bars").replaceChildren(...rows);
+}
+
+function bar(name, before, after, className) {
+  const fill = make("div", { className: "fill" });
+  const mark = make("div", { className: "mark" });
+  fill.style.transform = `scaleX(${after})`;
+  mark.style.left = `${100 * before}%`;
+  return make(
+    "tr",
+    { className },
+    make("th", { scope: "row", textContent: name }),
+    make("td", { className: "wide" }, track(fill, mark)),
+    make("td", { className: "number", textContent: percent(before) }),
+    make("td", { className: "number", textContent: percent(after) }),
+  );
+}

@@ -1,0 +1,363 @@
+/* The page: what a person asks for is the state, and everything on the page follows from it and the server's answer. */
+
+import { drawAnswer } from "./answer.js";
+import { download, get, Line, post, Refusal, tokensFrom } from "./ask.js";
+import { calm, complain } from "./complaints.js";
+import { $, field, put, short } from "./dom.js";
+import { Features } from "./features.js";
+import { Chart, pathQuestion } from "./path.js";
+import { Picture } from "./picture.js";
+import { Bookmarks, drawPlans } from "./plans.js";
+import { baseOf, inTheWay, labelled, question, rowNow } from "./question.js";
+import { openReceipt } from "./receipt.js";
+import { Rows, valuesOf } from "./rows.js";
+import { Slider } from "./slider.js";
+import { blank, read, remember, write } from "./state.js";
+import { themes } from "./theme.js";
+import { undoing } from "./undo.js";
+
+const SLOW = 300; // milliseconds until the page says that it is waiting
+const MOST_PLANS = 5; // side by side
+const MOST_NAMED = 6; // limits in the way
+
+const main = document.querySelector("main");
+let state = read(location.hash.slice(1));
+let model = null; // what the server says of the model
+let row = null; // what the state calls it, its index in the data (null if typed in), its values, what else the data say of it
+let reply = null; // the answers on the page …
+let asked = null; // … and the question that they are to
+let picture = null;
+let pathOf = ""; // the question whose path is drawn
+let usual = ""; // the model that is shown where none is named
+let turn = 0; // counts steps, so that what comes late is known
+
+const steps = remember((next) => go(next));
+const features = new Features((step) => change(step(pinned(state))));
+const slider = new Slider(drag, (name, value) => change({ ...state, [name]: value }));
+const chart = new Chart((prob) => change({ ...state, prob: String(prob) }));
+const rows = new Rows((index) => change(toRow(String(index))));
+const bookmarks = new Bookmarks();
+const line = new Line((body, signal) => post("v1/invert", body, signal), answered, refused);
+
+// ---- from the person to the state ----
+
+/** One step, which can be undone. */
+function change(next) {
+  steps.push(next);
+  go(next);
+}
+
+/** The slider: the first move is a step, and those that follow until it rests change that step. */
+function drag(prob, first) {
+  const next = { ...state, prob };
+  if (first) steps.push(next);
+  else steps.replace(next);
+  state = next;
+  slider.show(state, reply);
+  ask();
+  stepsShown();
+}
+
+/** With the decision that is wanted by name: "another" would turn round when a value that is typed in turns the present one. */
+const pinned = (open) => ({ ...open, target: open.target || String(reply?.answers[0].target ?? "") });
+
+/** Another row: what was typed into the last one goes, what may change stays. */
+const toRow = (index) => ({ ...state, row: index, set: blank().set, plan: "0" });
+
+/** The page for another state. Models and rows have to be fetched, and a person may be faster: the last step counts. */
+async function go(next) {
+  const mine = ++turn;
+  state = next;
+  stepsShown();
+  main.setAttribute("aria-busy", "true");
+  try {
+    if (!hasModel()) await loadModel();
+    if (hasModel() && !hasRow()) await loadRow();
+    if (mine !== turn) return;
+    show();
+    ask();
+  } catch (error) {
+    if (mine === turn) refused(error);
+  }
+}
+
+const hasModel = () => model?.name === (state.model || usual);
+const hasRow = () => hasModel() && row?.of === state.row;
+
+// ---- from the server ----
+
+async function start() {
+  $("trouble").hidden = true;
+  try {
+    const { models } = await get("v1/models");
+    usual = (models.find((m) => m.default) ?? models[0]).name;
+    $("model").replaceChildren(...models.map((m) => new Option(m.name, m.name)));
+    $("models").hidden = models.length < 2;
+  } catch (error) {
+    return refused(error);
+  }
+  await go(state);
+}
+
+async function loadModel() {
+  line.drop();
+  const found = await get("v1/model", { model: state.model || usual });
+  if (found.name !== (state.model || usual)) return; // another was chosen meanwhile
+  const named = labelled(found.features, found.image);
+  model = { ...found, features: named, labels: new Map(named.map((f) => [f.name, f.label])) };
+  row = reply = null;
+  pathOf = "";
+  chart.clear();
+  picture = model.image ? new Picture(model) : null;
+  features.load(model);
+  rows.load(model, picture);
+  $("model-name").textContent = model.name;
+  $("version").textContent = model.version;
+  const open = new Option(model.classes.length === 2 ? "the other one" : "another", "");
+  $("target").replaceChildren(open, ...model.classes.map((c) => new Option(String(c), String(c))));
+  const most = Math.min(model.limits.max_n, MOST_PLANS);
+  $("plans").replaceChildren(...Array.from({ length: most }, (_, i) => new Option(i ? String(i + 1) : "one", String(i + 1))));
+  $("picture").hidden = !picture;
+  $("row-picker").hidden = $("choose").hidden = $("type").hidden = !model.rows;
+  $("within-label").hidden = !model.features.some((f) => f.low !== null);
+  $("path").hidden = model.hard;
+}
+
+/** The row that the state names: of the data, or a typical one for a person to change. */
+async function loadRow() {
+  line.drop();
+  const of = state.row;
+  if (of === "typed" || !model.rows) {
+    const typical = (f) => f.typical ?? (f.values ? f.values[0] : 0);
+    row = { of, index: null, values: Object.fromEntries(model.features.map((f) => [f.name, typical(f)])), about: "" };
+    return;
+  }
+  const index = of === "" ? 0 : Number(of);
+  if (!(Number.isInteger(index) && index >= 0 && index < model.rows)) {
+    if (!row) await loadFirst(); // something to begin with
+    throw new Refusal(`The rows are numbered from 0 to ${model.rows - 1}.`, { field: "index" });
+  }
+  const found = await fetchRow(index);
+  if (state.row === of && hasModel()) row = { of, ...found }; // or another was chosen meanwhile
+}
+
+async function loadFirst() {
+  row = { of: "", ...(await fetchRow(0)) };
+  show();
+}
+
+async function fetchRow(index) {
+  const { rows: [found] } = await get("v1/rows", { model: model.name, offset: index, limit: 1 });
+  const about = Object.entries(found.keys).map(([name, value]) => `${name} ${field(value)}`);
+  return { index, values: valuesOf(found, model), about: about.join(", ") };
+}
+
+// ---- from the state to the page ----
+
+/** The row in words, for bookmarks and receipts. */
+function who() {
+  if (row.index === null) return "typed in";
+  const edits = Object.keys(state.set).length ? ", changed by hand" : "";
+  return `row ${row.index}${row.about ? ` (${row.about})` : ""}${edits}`;
+}
+
+function show() {
+  main.hidden = false;
+  $("model").value = model.name;
+  put($("row"), row.index ?? "");
+  $("previous").disabled = !row.index;
+  $("next").disabled = row.index === null || row.index >= model.rows - 1;
+  $("type").setAttribute("aria-pressed", row.index === null);
+  $("row-label").textContent = model.rows ? `Row, of ${model.rows}` : "Row";
+  const typed = "Values that are typical: type your own into the table.";
+  $("about").textContent = row.index === null ? typed : row.about && `In the data: ${row.about}`;
+  $("target").value = state.target;
+  put($("few"), state.changes);
+  $("plans").value = state.plans;
+  $("within").checked = state.within === "1";
+  features.show(state, row);
+  slider.load(model, state);
+  slider.show(state, reply);
+  stepsShown();
+}
+
+function stepsShown() {
+  $("undo").disabled = !steps.canUndo();
+  $("redo").disabled = !steps.canRedo();
+}
+
+// ---- questions and answers ----
+
+let patience = 0;
+
+function ask() {
+  if (!hasRow()) return; // it is on its way, and the question comes after it
+  const body = question(state, model, row);
+  clearTimeout(patience);
+  patience = setTimeout(() => document.body.classList.add("waiting"), SLOW);
+  main.setAttribute("aria-busy", "true");
+  line.ask(baseOf(body), body);
+}
+
+function answered(found, flight) {
+  if (found.model.fingerprint !== model.fingerprint) {
+    model = null; // its file was changed: all that is known of it is old
+    return go(state);
+  }
+  const { base, body } = (asked = flight);
+  for (const part of found.answers.flatMap((one) => one.changes)) part.label = model.labels.get(part.feature) ?? part.feature;
+  const settled = line.idle && !slider.dragging;
+  reply = found;
+  calm();
+  if (line.idle) rest();
+  const answer = chosen();
+  if (answer.decision === null) return refused(new Refusal(answer.message ?? answer.sentence));
+  const plan = found.answers.indexOf(answer);
+  drawAnswer(answer, model, { plan, settled });
+  drawPlans(found.answers, plan, Number(state.plans), model, (i) => change({ ...state, plan: String(i) }));
+  features.draw(answer);
+  if (settled) features.arrange();
+  picture?.draw(rowNow(state, model, row), answer.x, base);
+  slider.show(state, reply);
+  outOfReach(answer);
+  chart.mark(answer);
+  document.body.classList.remove("stale");
+  if (settled) drawPath(body, answer);
+}
+
+/** Nothing is on its way any more. */
+function rest() {
+  clearTimeout(patience);
+  document.body.classList.remove("waiting");
+  main.setAttribute("aria-busy", "false");
+}
+
+/** The plan on the page, of those that the server found. */
+const chosen = () => reply.answers[Number(state.plan)] ?? reply.answers[0];
+
+function outOfReach(answer) {
+  const box = $("reach");
+  const stuck = answer.status === "unreachable";
+  box.hidden = !stuck;
+  if (!stuck) return;
+  const held = inTheWay(answer.blocking, state, model).slice(0, MOST_NAMED).join(", ");
+  const best = answer.decision.p_to;
+  const words = `The best that can be reached is ${short(best)}.${held && ` In the way: ${held}.`}`;
+  box.querySelector("p").textContent = model.hard ? answer.message : words;
+  $("settle").hidden = model.hard || !(best > 0.01);
+  const most = String(Math.floor(1000 * best) / 1000);
+  $("settle").textContent = `Ask for ${short(Number(most))}`;
+  $("settle").onclick = () => change({ ...state, prob: most });
+}
+
+/** The path does not depend on the wanted probability: it is asked for when something else has changed. */
+async function drawPath(body, answer) {
+  if (model.hard) return;
+  const { probs, ...same } = pathQuestion(body, model, answer);
+  const key = JSON.stringify(same);
+  if (key === pathOf) return;
+  pathOf = key;
+  $("chart").setAttribute("aria-busy", "true");
+  try {
+    let found = await post("v1/path", { ...same, probs });
+    const end = found.status.indexOf("unreachable");
+    if (end >= 0 && end < probs.length - 1) {
+      // the limits end before the curve would: as many points again, up to there
+      found = await post("v1/path", pathQuestion(body, model, answer, found.prob[end]));
+    }
+    if (pathOf !== key) return; // stale
+    chart.load(found, answer, probs !== undefined);
+    chart.mark(chosen());
+  } catch (error) {
+    if (pathOf !== key) return;
+    chart.clear(`The path is not to be had: ${error.message}`);
+  }
+  $("chart").setAttribute("aria-busy", "false");
+}
+
+function refused(error) {
+  rest();
+  document.body.classList.add("stale");
+  if (!(error instanceof Refusal)) throw error;
+  const passing = error.status === 0 || error.status >= 500;
+  const again = { words: "Try again", act: () => (model && row ? go(state) : start()) };
+  const afresh = { words: "Start afresh", act: () => change(blank()) };
+  complain(error, (path) => model && features.find(path), passing ? again : model ? null : afresh);
+}
+
+// ---- controls ----
+
+$("skip").addEventListener("click", () => $("sentence").focus());
+$("model").addEventListener("change", () => change({ ...blank(), model: $("model").value }));
+$("row").addEventListener("change", () => change(toRow($("row").value.trim())));
+$("previous").addEventListener("click", () => change(toRow(String(Math.max(row.index - 1, 0)))));
+$("next").addEventListener("click", () => change(toRow(String(row.index + 1))));
+$("choose").addEventListener("click", () => rows.open());
+$("type").addEventListener("click", () => change(toRow(row.index === null ? "" : "typed")));
+$("target").addEventListener("change", () => change({ ...state, target: $("target").value, plan: "0" }));
+$("few").addEventListener("change", () => change({ ...state, changes: $("few").value.trim(), plan: "0" }));
+$("plans").addEventListener("change", () => change({ ...state, plans: $("plans").value, plan: "0" }));
+$("within").addEventListener("change", () => change({ ...state, within: $("within").checked ? "1" : "0" }));
+
+undoing(steps);
+
+$("share").addEventListener("click", async () => {
+  steps.flush();
+  try {
+    await navigator.clipboard.writeText(location.href);
+    say($("share"), "Copied");
+  } catch {
+    say($("share"), "Copy it from the address bar"); // no clipboard without a secure connection
+  }
+});
+
+/** For a moment a button says something else. */
+function say(button, words) {
+  const before = (button.dataset.before ??= button.textContent);
+  button.textContent = words;
+  setTimeout(() => {
+    button.textContent = before;
+  }, 1500);
+}
+
+$("bookmark").addEventListener("click", () => {
+  steps.flush();
+  const title = who().replace(/^./, (c) => c.toUpperCase());
+  const place = write({ ...state, row: row.index === null ? "typed" : String(row.index) });
+  const fresh = bookmarks.add(chosen(), model, title, place);
+  $("kept").textContent = fresh ? "Bookmarked, below." : "This one is bookmarked already.";
+});
+$("open-receipt").addEventListener("click", () => {
+  openReceipt({ answer: chosen(), plan: reply.answers.indexOf(chosen()), state, model, row, who: who() });
+});
+$("print").addEventListener("click", () => print());
+for (const button of document.querySelectorAll(".download")) {
+  button.addEventListener("click", async () => {
+    const { detail: _, top: __, ...body } = question(state, model, row);
+    try {
+      const name = await download(button.value, { ...body, ...(body.n ? { plan: reply.answers.indexOf(chosen()) } : {}) });
+      $("kept").textContent = `Saved as ${name}.`;
+    } catch (error) {
+      $("kept").textContent = error.message;
+    }
+  });
+}
+for (const dialog of document.querySelectorAll("dialog")) {
+  dialog.querySelector(".close")?.addEventListener("click", () => dialog.close());
+}
+
+tokensFrom((again) => {
+  const dialog = $("token-dialog");
+  $("token-trouble").hidden = !again;
+  $("token").value = "";
+  dialog.showModal();
+  return new Promise((done, fail) => {
+    dialog.onclose = () => ($("token").value ? done($("token").value) : fail(new Refusal("This server asks for a token.")));
+  });
+});
+
+themes(() => {
+  picture?.dress();
+  if (picture && reply) answered(reply, asked);
+});
+start();

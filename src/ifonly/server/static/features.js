@@ -1,0 +1,273 @@
+/* The table: one line per feature, with its value now, what it would have to be, how hard it is to change, and its limits. */
+
+import { $, count, field, make, put, track } from "./dom.js";
+import { banned, isNarrow, isNumber, isWhole, limitWords, USUAL, WORDS } from "./question.js";
+import { BY_FEATURE, withFeature, withoutFeatures } from "./state.js";
+
+const FIRST = 24; // lines of a wide model before one asks for more
+const MORE = 48;
+const LOCK = "M5 7V5a3 3 0 0 1 6 0v2h1v7H4V7zm1.5 0h3V5a1.5 1.5 0 0 0-3 0z";
+const OPEN = "M5 7V5a3 3 0 0 1 5.8-1l-1.4.5A1.5 1.5 0 0 0 6.5 5v2H12v7H4V7z";
+
+let serial = 0;
+
+export class Features {
+  #lines = new Map();
+  #shown = [];
+  #room = FIRST;
+
+  /** `change` takes a function from state to state: what the person did. */
+  constructor(change) {
+    this.change = change;
+    $("filter").addEventListener("input", () => this.arrange(true));
+    $("only").addEventListener("change", () => this.arrange(true));
+    $("more").addEventListener("click", () => {
+      this.#room += MORE;
+      this.arrange();
+    });
+    $("reset").addEventListener("click", () => change(withoutFeatures));
+  }
+
+  /** A model's features; nothing is drawn before `show` and `draw`. */
+  load(model) {
+    this.model = model;
+    this.answer = null;
+    this.#lines.clear();
+    this.#shown = [];
+    $("rows").replaceChildren();
+    $("filter").value = "";
+    $("only").checked = false;
+  }
+
+  /** The controls as the state has them. */
+  show(state, row) {
+    Object.assign(this, { state, row });
+    $("reset").hidden = !BY_FEATURE.some((map) => Object.keys(state[map]).length);
+    if (!this.#shown.length) this.arrange(true);
+    for (const line of this.#shown) line.show(state, row);
+  }
+
+  /** What changes. Lines stay where they are while a slider is dragged; `arrange` sorts them when it rests. */
+  draw(answer) {
+    this.answer = answer;
+    const changes = new Map(answer.changes.map((change) => [change.feature, change]));
+    this.changes = changes;
+    this.most = Math.max(...answer.changes.map((change) => Math.abs(change.share)), 0);
+    for (const line of this.#shown) line.draw(changes.get(line.feature.name));
+    const { n_changes: n } = answer;
+    const told = n > changes.size ? ` The ${changes.size} largest are told one by one.` : "";
+    const all = count(this.model.features.length, "feature");
+    $("others").textContent = `${n} of ${all} ${n === 1 ? "changes" : "change"}.${told}`;
+  }
+
+  /** Which lines are shown, and in which order: all as the model has them if they are few, else those that matter first. */
+  arrange(afresh = false) {
+    if (!this.state) return;
+    if (afresh) this.#room = FIRST;
+    const wide = !isNarrow(this.model);
+    const sought = $("filter").value.trim().toLowerCase();
+    const shares = new Map((this.answer?.changes ?? []).map((change) => [change.feature, Math.abs(change.share)]));
+    const touched = (name) => BY_FEATURE.some((map) => name in this.state[map]);
+    let list = this.model.features.filter((f) => f.label.toLowerCase().includes(sought));
+    if ($("only").checked) list = list.filter((f) => shares.has(f.name));
+    if (wide) {
+      const rank = (f) => (touched(f.name) ? 2 : 0) + (shares.get(f.name) ?? 0);
+      list = list.map((f) => [rank(f), f]).sort((a, b) => b[0] - a[0]).map(([, f]) => f);
+    }
+    const left = wide ? Math.max(list.length - this.#room, 0) : 0;
+    $("more").hidden = !left;
+    $("more").textContent = `Show ${Math.min(left, MORE)} more of ${list.length}`;
+    this.#put(list.slice(0, list.length - left));
+  }
+
+  #put(list) {
+    const lines = list.map((feature) => {
+      if (!this.#lines.has(feature.name)) this.#lines.set(feature.name, new Line(this, feature));
+      return this.#lines.get(feature.name);
+    });
+    if (lines.length === this.#shown.length && lines.every((line, i) => line === this.#shown[i])) return;
+    const focus = document.activeElement;
+    $("rows").replaceChildren(...lines.flatMap((line) => [line.row, line.drawer]));
+    if (focus?.isConnected && focus !== document.activeElement) focus.focus();
+    this.#shown = lines;
+    if (!lines.length) $("rows").append(make("tr", {}, make("td", { colSpan: 7, className: "note", textContent: "None." })));
+    for (const line of lines) {
+      line.show(this.state, this.row);
+      line.draw(this.changes?.get(line.feature.name));
+    }
+  }
+
+  /** The control that a server's complaint is about: "edits.duration", "actions.bounds.duration.1" and their like. */
+  find(path) {
+    const [, kind, rest] = /^(row|edits|cost\.\w+|actions\.\w+)\.(.+)$/s.exec(path) ?? [];
+    const feature = this.model.features.find((f) => f.name === rest || `${f.name}.0` === rest || `${f.name}.1` === rest);
+    if (!feature) return null;
+    const shown = this.#shown.map((line) => line.feature);
+    if (!shown.includes(feature)) this.#put([feature, ...shown]);
+    return this.#lines.get(feature.name).find(kind, rest.endsWith(".1"));
+  }
+}
+
+/** One feature. */
+class Line {
+  constructor(table, feature) {
+    Object.assign(this, { table, feature });
+    const { name, label } = feature;
+    const id = `f${serial++}`;
+    const text = (className) => make("td", { role: "cell", className });
+    this.now = isNumber(feature)
+      ? make("input", { id, inputMode: "decimal", autocomplete: "off", className: "now" })
+      : make("select", { id, className: "now" }, ...feature.values.map((v) => new Option(String(v), String(v))));
+    this.now.setAttribute("aria-label", `${label} now`);
+    this.was = make("button", { type: "button", className: "was", hidden: true });
+    this.after = text(isNumber(feature) ? "after number" : "after");
+    this.difference = text("difference number");
+    this.fill = make("div", { className: "fill" });
+    this.share = make("span", { className: "visually-hidden" });
+    this.hard = make("select", { "aria-label": `To change ${label} is` }, ...WORDS.map((word) => new Option(word, word)));
+    this.lock = make("button", { type: "button", className: "lock", "aria-label": `Lock ${label}` }, icon());
+    const closed = { "aria-expanded": "false", "aria-controls": `${id}-more` };
+    this.limits = make("button", { type: "button", className: "limits", ...closed });
+    this.row = make(
+      "tr",
+      { role: "row" },
+      make("th", { role: "rowheader", scope: "row", textContent: label }),
+      make("td", { role: "cell", className: "is" }, this.now, this.was),
+      this.after,
+      this.difference,
+      make("td", { role: "cell", className: "effort" }, track(this.fill), this.share),
+      make("td", { role: "cell", className: "ease" }, this.hard, this.lock),
+      make("td", { role: "cell", className: "bounds" }, ...(feature.kind === "flag" ? [] : [this.limits])),
+    );
+    this.cell = make("td", { role: "cell", colSpan: 7 });
+    this.drawer = make("tr", { role: "row", id: `${id}-more`, className: "drawer", hidden: true }, this.cell);
+
+    const put = (map, value) => table.change((s) => withFeature(s, map, name, value));
+    this.put = put;
+    this.now.addEventListener("change", () => put("set", this.now.value === this.own ? "" : this.now.value));
+    this.was.addEventListener("click", () => {
+      put("set", "");
+      this.now.focus();
+    });
+    this.hard.addEventListener("change", () => put("hard", this.hard.value === USUAL ? "" : this.hard.value));
+    this.lock.addEventListener("click", () => put("hard", this.locked ? "" : "impossible"));
+    this.limits.addEventListener("click", () => this.open(this.drawer.hidden));
+  }
+
+  get locked() {
+    return this.table.state.hard[this.feature.name] === "impossible";
+  }
+
+  open(wide = true) {
+    if (wide && !this.fields) this.#furnish();
+    this.drawer.hidden = !wide;
+    this.limits.setAttribute("aria-expanded", wide);
+    if (wide) this.show(this.table.state, this.table.row);
+  }
+
+  /** The fields for limits, made when they are first wanted. */
+  #furnish() {
+    const { feature, put } = this;
+    const { label } = feature;
+    const fields = {};
+    const beside = (box, words) => make("label", { className: "check" }, box, make("span", { textContent: words }));
+    const under = (words, input) => make("label", {}, make("span", { textContent: words }), input);
+    const end = (map, words) => {
+      const seen = feature[map] === null ? "no limit" : `seen: ${field(feature[map])}`;
+      fields[map] = isNumber(feature)
+        ? make("input", { inputMode: "decimal", autocomplete: "off", size: 8, placeholder: seen })
+        : make("select", {}, new Option("any", ""), ...feature.values.map((v) => new Option(String(v), String(v))));
+      fields[map].setAttribute("aria-label", `${label} ${words}`);
+      fields[map].addEventListener("change", () => put(map, fields[map].value));
+      return under(words, fields[map]);
+    };
+    const parts = [];
+    if (feature.kind === "category") {
+      fields.ban = feature.values.map((v) => {
+        const box = make("input", { type: "checkbox", value: String(v) });
+        box.addEventListener("change", () => put("ban", fields.ban.filter((b) => !b.checked).map((b) => b.value).join("\n")));
+        return box;
+      });
+      const boxes = fields.ban.map((box) => beside(box, box.value));
+      parts.push(make("fieldset", {}, make("legend", { textContent: `${label} may become` }), ...boxes));
+    } else {
+      parts.push(end("low", "at least"), end("high", "at most"));
+      const ways = [new Option("up or down", ""), new Option("only up", "up"), new Option("only down", "down")];
+      fields.only = make("select", { "aria-label": `${label} may go` }, ...ways);
+      fields.only.addEventListener("change", () => put("only", fields.only.value));
+      parts.push(under("may go", fields.only));
+      if (isNumber(feature)) {
+        fields.whole = make("input", { type: "checkbox" });
+        fields.whole.addEventListener("change", () => {
+          const said = fields.whole.checked ? "1" : "0";
+          const usual = isWhole(withoutFeatures(this.table.state), this.table.model, feature) ? "1" : "0";
+          put("whole", said === usual ? "" : said);
+        });
+        parts.push(beside(fields.whole, "whole numbers only"));
+      }
+    }
+    this.cell.append(make("div", { className: "fields", role: "group", "aria-label": `Limits of ${label}` }, ...parts));
+    this.fields = fields;
+  }
+
+  show(state, row) {
+    const { feature } = this;
+    const { name, label } = feature;
+    this.own = field(row.values[name]);
+    const edited = name in state.set;
+    const value = edited ? state.set[name] : this.own;
+    put(this.now, value);
+    if (feature.values && this.now.selectedIndex < 0) {
+      this.now.append(new Option(value || "missing", value, true, true)); // none that the model knows
+    }
+    this.row.classList.toggle("edited", edited);
+    this.was.hidden = !edited;
+    this.was.textContent = `was ${this.own}`;
+    this.was.setAttribute("aria-label", `${label}: back to ${this.own}`);
+    this.hard.value = state.hard[name] ?? USUAL;
+    this.lock.setAttribute("aria-pressed", this.locked);
+    this.lock.querySelector("path").setAttribute("d", this.locked ? LOCK : OPEN);
+    this.row.classList.toggle("locked", this.locked);
+    const words = limitWords(state, this.table.model, feature);
+    this.limits.textContent = this.limits.title = words || "none";
+    this.limits.setAttribute("aria-label", `Limits of ${label}: ${words || "none"}`);
+    if (!this.fields) return;
+    for (const map of ["low", "high", "only"]) if (this.fields[map]) put(this.fields[map], state[map][name] ?? "");
+    if (this.fields.whole) this.fields.whole.checked = isWhole(state, this.table.model, feature);
+    const out = banned(state, feature);
+    for (const box of this.fields.ban ?? []) {
+      box.checked = !out.has(box.value);
+      box.disabled = box.value === value; // the present value is always allowed
+    }
+  }
+
+  /** What changes of this feature, or nothing. */
+  draw(change) {
+    this.row.classList.toggle("same", !change);
+    this.after.textContent = change ? change.after_text : "same";
+    this.difference.textContent = change?.change_text ?? "";
+    const part = change ? Math.abs(change.share) / (this.table.most || 1) : 0; // the largest fills the track
+    this.fill.style.transform = `scaleX(${part})`;
+    this.share.textContent = change ? `${Math.round(100 * change.share)} per cent` : "none";
+  }
+
+  /** The control for a kind of question; `upper` is the larger end of a range. */
+  find(kind, upper) {
+    const part = kind.replace(/^actions\./, "");
+    if (part === "row" || part === "edits") return this.now;
+    if (part === "frozen" || part.startsWith("cost")) return this.hard;
+    this.open();
+    const { low, high, only, whole, ban } = this.fields;
+    const end = upper || low?.value === "" ? high : low;
+    return { bounds: end, increase: only, decrease: only, integer: whole, allow: ban?.[0] }[part] ?? this.limits;
+  }
+}
+
+function icon() {
+  const space = "http://www.w3.org/2000/svg";
+  const svg = document.createElementNS(space, "svg");
+  svg.setAttribute("viewBox", "0 0 16 16");
+  svg.setAttribute("aria-hidden", "true");
+  svg.append(document.createElementNS(space, "path"));
+  return svg;
+}

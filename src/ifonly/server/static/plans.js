@@ -1,0 +1,103 @@
+/* Several plans side by side, and bookmarks to compare. */
+
+import { $, count, make, number, percent } from "./dom.js";
+
+const NAMED = 6; // changes on a card
+const COMPARED = 20; // features in the table of bookmarks
+const STORE = "ifonly.bookmarks";
+const MOST = 12; // bookmarks
+
+/** Cards, one a plan; `pick` takes the number of the one that was chosen. */
+export function drawPlans(answers, chosen, wanted, model, pick) {
+  $("options").hidden = wanted < 2;
+  if (wanted < 2) return;
+  const box = $("cards");
+  const made = [...box.children];
+  answers.forEach((answer, i) => {
+    const card = made[i] ?? box.appendChild(newCard(i, pick));
+    card.querySelector("input").checked = i === chosen;
+    card.querySelector(".figures").textContent = figures(answer, model);
+    const item = (c) => make("li", {}, `${c.label} `, make("span", { textContent: moved(c) }));
+    const items = answer.changes.slice(0, NAMED).map(item);
+    const rest = answer.n_changes - items.length;
+    if (rest > 0) items.push(make("li", { className: "note", textContent: `and ${rest} more` }));
+    card.querySelector("ul").replaceChildren(...items);
+  });
+  for (const extra of made.slice(answers.length)) extra.remove();
+  const only = answers.length === 1 ? "There is only this one" : `There are only these ${answers.length}`;
+  $("fewer").textContent = answers.length < wanted ? `${only}: no other set of features will do.` : "";
+}
+
+function newCard(i, pick) {
+  const radio = make("input", { type: "radio", name: "plan" });
+  radio.addEventListener("change", () => pick(i));
+  const title = make("span", { className: "title" }, radio, ` Plan ${i + 1}${i === 0 ? ", the smallest" : ""}`);
+  return make("label", { className: "card" }, title, make("ul"), make("span", { className: "figures" }));
+}
+
+const moved = (change) => `${change.before_text} → ${change.after_text}`;
+
+function figures(answer, model) {
+  const parts = [`size ${number(answer.distance, 3)}`, count(answer.n_changes, "change")];
+  return (model.hard ? parts : [percent(answer.decision.p_to), ...parts]).join(" · ");
+}
+
+// ---- bookmarks ----
+
+const stored = () => {
+  try {
+    return JSON.parse(sessionStorage.getItem(STORE)) ?? [];
+  } catch {
+    return []; // not ours, or damaged
+  }
+};
+
+export class Bookmarks {
+  #marks = stored();
+
+  constructor() {
+    this.draw();
+  }
+
+  /** Keep an answer; `address` brings it back. Returns whether it was new. */
+  add(answer, model, who, address) {
+    if (this.#marks.some((mark) => mark.address === address)) return false;
+    const facts = [
+      ["Model", model.name],
+      ["Decision", String(answer.decision.to)],
+      ["Probability", model.hard ? "–" : percent(answer.decision.p_to)],
+      ["Size of the change", number(answer.distance, 3)],
+      ["Changes", String(answer.n_changes)],
+    ];
+    const changes = answer.changes.slice(0, COMPARED).map((c) => [c.label, moved(c)]);
+    this.#save([...this.#marks, { address, who, facts, changes }].slice(-MOST));
+    return true;
+  }
+
+  #save(marks) {
+    this.#marks = marks;
+    sessionStorage.setItem(STORE, JSON.stringify(marks));
+    this.draw();
+  }
+
+  /** A column for each, a line for each fact and each feature that changes in one of them. */
+  draw() {
+    const marks = this.#marks;
+    $("marks").hidden = !marks.length;
+    const names = (key) => [...new Set(marks.flatMap((mark) => mark[key].map(([name]) => name)))];
+    const line = (key) => (name) => {
+      const cells = marks.map((mark) => make("td", { textContent: mark[key].find(([other]) => other === name)?.[1] ?? "·" }));
+      return make("tr", {}, make("th", { scope: "row", textContent: name }), ...cells);
+    };
+    const heads = marks.map((mark, i) => {
+      const remove = make("button", { type: "button", textContent: "Remove", "aria-label": `Remove bookmark ${i + 1}` });
+      remove.addEventListener("click", () => {
+        this.#save(this.#marks.filter((other) => other !== mark));
+        ($("compare").querySelector("button") ?? $("bookmark")).focus();
+      });
+      return make("th", { scope: "col" }, make("a", { href: `#${mark.address}`, textContent: mark.who }), remove);
+    });
+    const lines = [...names("facts").map(line("facts")), ...names("changes").slice(0, COMPARED).map(line("changes"))];
+    $("compare").replaceChildren(make("thead", {}, make("tr", {}, make("td"), ...heads)), make("tbody", {}, ...lines));
+  }
+}

@@ -1,0 +1,85 @@
+/* The slider for the wanted probability, and the field beside it for an exact one. For a model with scores only: the field. */
+
+import { $, put, short } from "./dom.js";
+
+const [LEAST, MOST] = [0.5, 0.99]; // ends, unless what is wanted is beyond
+const PAUSE = 800; // milliseconds after a key until the next one is a new step
+
+/** Without the noise of binary fractions: 0.833, not 0.8329999999999999. */
+const tidy = (v) => Number(v.toPrecision(12));
+
+export class Slider {
+  dragging = false;
+  #timer = 0;
+
+  /** `move` takes a probability while it is dragged, and whether that is the first move; `set` one that was typed, or a lead. */
+  constructor(move, set) {
+    this.move = move;
+    const range = $("wanted");
+    range.addEventListener("input", () => this.#to(Math.round(1000 * Number(range.value)) / 1000));
+    range.addEventListener("change", () => this.#rest());
+    range.addEventListener("keydown", (event) => {
+      const whole = { ArrowRight: 1, ArrowUp: 1, ArrowLeft: -1, ArrowDown: -1, PageUp: 5, PageDown: -5 }[event.key];
+      if (!whole || event.altKey || event.ctrlKey || event.metaKey) return; // Home and End are the browser's
+      event.preventDefault();
+      const part = event.shiftKey ? 1000 : 100; // with Shift by tenths
+      const here = Number(range.value) * part;
+      const near = Math.abs(here - Math.round(here)) < 1e-6 ? Math.round(here) : whole > 0 ? Math.floor(here) : Math.ceil(here);
+      this.#to(Math.min(Math.max((near + whole) / part, range.min), range.max));
+      clearTimeout(this.#timer);
+      this.#timer = setTimeout(() => this.#rest(), PAUSE);
+    });
+    $("exact").addEventListener("change", () => {
+      const text = $("exact").value.trim().replace("%", "");
+      const real = text !== "" && Number.isFinite(Number(text));
+      set(this.name, real && !this.hard ? String(tidy(Number(text) / 100)) : text);
+    });
+  }
+
+  get name() {
+    return this.hard ? "margin" : "prob";
+  }
+
+  #to(value) {
+    const first = !this.dragging;
+    this.dragging = true;
+    this.move(String(value), first);
+  }
+
+  /** The drag is over: the answer on the page is the one that stays. */
+  #rest() {
+    clearTimeout(this.#timer);
+    if (!this.dragging) return;
+    this.dragging = false;
+    this.move(this.value, false);
+  }
+
+  load(model, state) {
+    this.hard = model.hard;
+    $("wanted").hidden = $("ends").hidden = $("unit").hidden = model.hard;
+    $("wanted-label").htmlFor = model.hard ? "exact" : "wanted";
+    $("exact").ariaLabel = model.hard ? null : "Wanted probability in per cent";
+    const wanted = Number(state.prob);
+    const least = wanted > 0 && wanted < LEAST ? Math.floor(100 * wanted) / 100 : LEAST;
+    const most = wanted > MOST && wanted < 1 ? wanted : MOST;
+    Object.assign($("wanted"), { min: least, max: most });
+    $("least").textContent = short(least);
+    $("most").textContent = short(most);
+  }
+
+  /** The state's number; the target is the answer's, where the person left it open. */
+  show(state, reply) {
+    this.value = state[this.name];
+    const target = state.target || reply?.answers[0].target;
+    const label = this.hard ? "Wanted lead over every other class" : `Wanted probability of ${target ?? "another decision"}`;
+    $("wanted-label").textContent = label;
+    const value = Number(this.value);
+    if (this.hard) put($("exact"), this.value);
+    else {
+      const real = this.value !== "" && Number.isFinite(value);
+      put($("exact"), real ? String(tidy(Math.round(1e5 * value) / 1e3)) : this.value);
+      if (real) $("wanted").value = value;
+      $("wanted").setAttribute("aria-valuetext", `${short(value)} ${target ?? ""}`);
+    }
+  }
+}

@@ -1,0 +1,81 @@
+"""JSON in and out: bodies to typed questions, with a word about what is wrong with them; answers to bytes."""
+
+from typing import Any, TypeVar
+
+import orjson
+from pydantic import BaseModel, TypeAdapter, ValidationError
+
+from ifonly.server.refusals import RefusedError
+
+__all__ = ["decode", "encode", "refusal_of", "shown"]
+
+Body = TypeVar("Body", bound=BaseModel)
+
+SHOWN = 40  # characters of a wrong value
+
+
+def decode(kind: TypeAdapter[Body], body: bytes) -> Body:
+    """A body as what it should be, or a `RefusedError` that names the first field that is wrong."""
+    try:
+        return kind.validate_json(body)
+    except ValidationError as error:
+        raise refusal_of(error.errors(include_url=False)[0]) from None
+
+
+def encode(value: Any) -> bytes:
+    """JSON; arrays as they are, everything in it is finite."""
+    return orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS)
+
+
+def refusal_of(error: Any, skip: int = 0) -> RefusedError:
+    """What pydantic found, in our words; ``skip`` is how much of the place is not the sender's."""
+    field = ".".join(str(part) for part in error["loc"][skip:])
+    kind, context = error["type"], error.get("ctx", {})
+    if kind == "json_invalid":
+        return RefusedError(f"the body is no JSON: {context.get('error', error['msg'])}", None, 400)
+    name = field or "the body"
+    wrong = _WORDS.get(kind)
+    if wrong is None:
+        return RefusedError(f"{name}: {error['msg'][:1].lower()}{error['msg'][1:]}", field or None)
+    came = "" if kind in ("missing", "extra_forbidden", "too_long", "too_short") else f"; got {shown(error['input'])}"
+    return RefusedError(f"{name} {wrong.format(**context)}{came}", field or None, 400 if kind == "finite_number" else 422)
+
+
+_WORDS = {
+    "missing": "is missing",
+    "extra_forbidden": "is not known",
+    "int_type": "must be a whole number",
+    "int_from_float": "must be a whole number",
+    "int_parsing": "must be a whole number",
+    "int_parsing_size": "must be a whole number of fewer digits",
+    "float_type": "must be a number",
+    "float_parsing": "must be a number",
+    "finite_number": "must be a finite number",
+    "bool_type": "must be true or false",
+    "bool_parsing": "must be true or false",
+    "string_type": "must be text",
+    "list_type": "must be a list",
+    "dict_type": "must be an object",
+    "model_type": "must be an object",
+    "model_attributes_type": "must be an object",
+    "tuple_type": "must be a list",
+    "literal_error": "must be {expected}",
+    "greater_than": "must be > {gt}",
+    "greater_than_equal": "must be ≥ {ge}",
+    "less_than": "must be < {lt}",
+    "less_than_equal": "must be ≤ {le}",
+    "too_long": "may have at most {max_length} entries; it has {actual_length}",
+    "too_short": "must have at least {min_length} entries; it has {actual_length}",
+}
+
+
+def shown(v: Any) -> str:
+    """What came, in few words; never much of it."""
+    if v is None or isinstance(v, bool):
+        return {None: "null", True: "true", False: "false"}[v]
+    if isinstance(v, (list, dict)):
+        return "a list" if isinstance(v, list) else "an object"
+    if isinstance(v, int) and v.bit_length() > 64:
+        return "a number of very many digits"
+    text = repr(v[: SHOWN + 1] if isinstance(v, str) else v)
+    return text if len(text) <= SHOWN + 2 else f"{text[:SHOWN]}…"

@@ -1,0 +1,157 @@
+"""One pass over A, for any number of points: the sums over all classes that `many` lives on.
+
+A is read in blocks that stay in the cache, as whatever it is, and summed in float64; both products with a block, ``A x`` and
+``Aᵀw``, are made while it is there. Sums are relative to the largest logit so far, so that nothing overflows.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import reduce
+from operator import add
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ifonly.model import Model
+
+__all__ = ["Aim", "Ask", "Seen", "Sums", "look", "sum_up"]
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.intp]
+
+# The strongest rivals, which are taken one by one: from one pass at most so many, those with this share of the rivals'
+# probability. On an ImageNet head 32 take two passes more than 64, and 256 one less.
+MOST, SHARE = 64, 1e-3
+LEAST = -1e300  # stands for −∞ in differences
+FEW_POINTS, SHARED_SIZE = 16, 2_000_000  # up to so many points, and from this size of A on, threads share the classes
+
+
+@dataclass(frozen=True, slots=True)
+class Aim:
+    """What is wanted of one source, in the classifier's space: a row to win, which rivals are none, and λ or a level for L.
+
+    ``level`` is called with ‖x − x̄‖ and gives the L to end at or below, and how far below is near enough.
+    """
+
+    source: Floats
+    row: Floats
+    bias: float
+    outside: Indices  # classes that are no rivals: the target, or those that are wanted together
+    lam: float | None
+    level: Callable[[float], tuple[float, float]] | None
+    tol: float | None = None
+    start: Floats | None = None
+
+    def towards(self, row: Floats, bias: float, outside: Indices) -> "Aim":
+        """The same for another row."""
+        return replace(self, row=row, bias=bias, outside=outside)
+
+
+@dataclass(slots=True)
+class Seen:
+    """What a pass over A says of a point."""
+
+    level: float  # L
+    mean: Floats  # ā
+    strong: Indices  # the rivals with the largest w
+    covariance: Floats | None  # Σ w_j a_j a_jᵀ − ā āᵀ, where it was asked for
+    logits: Floats | None  # of all classes, where there was one point
+
+    def without(self, k: int, row: Floats, bias: float, x: Floats) -> "Seen | None":
+        """What is left of a sum over all classes without class ``k``; None where nearly all of it is that class."""
+        end = float(row @ x) + bias
+        w = math.exp(min(end - self.level, 0.0))
+        if w > 0.5:
+            return None
+        strong = self.strong[self.strong != k]
+        return Seen(self.level + math.log1p(-w) - end, (self.mean - w * row) / (1 - w), strong, None, self.logits)
+
+
+@dataclass(slots=True)
+class Ask:
+    """A point that a pass is wanted for."""
+
+    x: Floats
+    aim: Aim
+    share: float = SHARE
+    wide: bool = False  # take the rivals with the largest logits as strong, however small their share
+    covariance: bool = False
+
+
+@dataclass(slots=True)
+class Sums:
+    """Sums over some of the classes, for N points, relative to e^top."""
+
+    top: Floats  # (N,) the largest logit of a rival
+    mass: Floats  # (N,) Σ e^{z − top}
+    mean: Floats  # (N, D) Σ e^{z − top} a_j
+    second: dict[int, Floats]  # Σ e^{z − top} a_j a_jᵀ for the points that asked for it
+
+    def relative_to(self, top: Floats) -> "Sums":
+        """The same, relative to these."""
+        scale = np.exp(np.minimum(np.maximum(self.top, LEAST) - top, 0.0))
+        second = {n: scale[n] * sums for n, sums in self.second.items()}
+        return Sums(top, scale * self.mass, scale[:, None] * self.mean, second)
+
+    def __add__(self, other: "Sums") -> "Sums":
+        top = np.maximum(self.top, other.top)
+        a, b = self.relative_to(top), other.relative_to(top)
+        return Sums(top, a.mass + b.mass, a.mean + b.mean, {n: a.second[n] + b.second[n] for n in a.second})
+
+
+SumUp = Callable[[Model, Sequence[Ask], Floats, int, int], Sums]
+
+
+def sum_up(model: Model, asks: Sequence[Ask], logits: Floats, first: int, last: int) -> Sums:
+    """The sums over classes ``first`` to ``last``, whose logits are written into their places."""
+    X = np.stack([ask.x for ask in asks])
+    outside = sorted((int(k), n) for n, ask in enumerate(asks) for k in ask.aim.outside if first <= k < last)
+    found: Sums | None = None
+    for rows, block in model.blocks(first, last):
+        z = X @ block.T
+        z += model.b[rows]
+        logits[:, rows] = z
+        while outside and outside[0][0] < rows.stop:
+            k, n = outside.pop(0)
+            z[n, k - rows.start] = -np.inf
+        top = z.max(axis=1) if found is None else np.maximum(found.top, z.max(axis=1))
+        z -= np.maximum(top, LEAST)[:, None]
+        e = np.exp(z, out=z)
+        second = {n: (block.T * e[n]) @ block for n, ask in enumerate(asks) if ask.covariance}
+        here = Sums(top, e.sum(axis=1), e @ block, second)
+        found = here if found is None else found + here
+    assert found is not None
+    return found
+
+
+def look(model: Model, asks: Sequence[Ask], threads: int = 1, sum_up: SumUp = sum_up) -> list[Seen]:
+    """One pass over A, for any number of points."""
+    if not asks:
+        return []
+    K = model.n_classes
+    logits = np.empty((len(asks), K))
+    if threads == 1 or len(asks) > FEW_POINTS or model.A.size < SHARED_SIZE:  # matrix products have threads of their own
+        sums = sum_up(model, asks, logits, 0, K)
+    else:
+        edges = np.linspace(0, K, threads + 1).astype(int)
+        with ThreadPoolExecutor(threads) as pool:
+            parts = pool.map(lambda a, b: sum_up(model, asks, logits, int(a), int(b)), edges[:-1], edges[1:])
+            sums = reduce(add, parts)
+    seen = [_seen(ask, n, sums, logits[n]) for n, ask in enumerate(asks)]
+    if len(asks) == 1:  # of many they would take more memory than all else
+        seen[0].logits = logits[0]
+    return seen
+
+
+def _seen(ask: Ask, n: int, sums: Sums, logits: Floats) -> Seen:
+    """What the sums say of one point."""
+    top, mass, aim = float(sums.top[n]), float(sums.mass[n]), ask.aim
+    mean = sums.mean[n] / mass
+    strong = np.arange(len(logits)) if ask.wide else np.flatnonzero(logits >= top + math.log(ask.share * mass))
+    strong = np.setdiff1d(strong, aim.outside, assume_unique=True)
+    if len(strong) > MOST:
+        strong = strong[np.argpartition(logits[strong], -MOST)[-MOST:]]
+    covariance = sums.second[n] / mass - np.outer(mean, mean) if ask.covariance else None
+    return Seen(top + math.log(mass) - (float(aim.row @ ask.x) + aim.bias), mean, strong, covariance, None)
