@@ -4,12 +4,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 
-.PHONY: demo test lint format bench bench-compare paper paper-full docs clean browser
+.PHONY: demo test test-gpu lint format bench bench-compare bench-serve bench-gpu paper paper-full docs clean browser java
 
 demo: $(VENV)/.demo
 	$(BIN)/python -m ifonly.demo
 
-test: $(VENV)/.test browser
+test: $(VENV)/.test browser java
 	$(BIN)/python -m pytest
 
 # Chromium for the tests of the page, from Debian's packages where that is possible; elsewhere these tests say why they skip.
@@ -17,6 +17,12 @@ browser:
 	@command -v chromium >/dev/null || [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null \
 		|| { apt-get update -q && apt-get install -y -q --no-install-recommends chromium; } \
 		|| echo "no Chromium: the tests of the page will be skipped"
+
+# Java for the tests of Spark, likewise.
+java:
+	@command -v java >/dev/null || [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null \
+		|| { apt-get update -q && apt-get install -y -q --no-install-recommends openjdk-17-jre-headless; } \
+		|| echo "no Java: the tests of Spark will be skipped"
 
 lint: $(VENV)/.lint
 	$(BIN)/ruff format --check .

@@ -1,7 +1,8 @@
 """``python benchmarks/classes.py``: very many classes, on one core, against the floor and against Newton's matrix whole.
 
-The ImageNet head (K = 1000, D = 1280) is read from ../shared/data/deep, and made of random numbers of that shape where it is not
-there. Each source goes to its farthest class. Nothing is asserted; a markdown table goes to stdout.
+The ImageNet head (K = 1000, D = 1280) is read from ../shared/data/deep, and made of random numbers of that shape where that is
+not there. Each source goes to its farthest class. Nothing is asserted; a markdown table goes to stdout, with the rounds that
+were taken and ρ, the share of the error that a round leaves before steps are combined (docs/math.md).
 """
 
 import sys
@@ -16,6 +17,7 @@ from timing import Contender, blas_threads, machine, medians
 import ifonly
 from ifonly.api import _invert_one
 from ifonly.solvers.classproblem import ClassProblem
+from ifonly.solvers.crowd import FEW
 from ifonly.solvers.newton import minimise
 from ifonly.solvers.path import follow
 from ifonly.solvers.spaces import Rivals
@@ -23,6 +25,7 @@ from ifonly.sources import Sources
 
 N = 10  # problems of a call
 LAM, PROB, LAMS = 0.01, 0.9, np.geomspace(1e3, 1e-5, 100)
+POWER_STEPS = 20  # to two digits
 ONE = {"start": None, "tol": None, "max_iter": 100, "kernel": None, "among": None}
 
 
@@ -90,22 +93,39 @@ def rows(ask: Questions) -> Iterator[tuple[str, dict[str, Contender]]]:
     yield f"a path of {len(LAMS)} λ", floor | {"NumPy": ask.numpy_path(), "compiled": ask.compiled_path()}
 
 
+def contraction(model: ifonly.Model, x: np.ndarray, k: int) -> float:
+    """ρ at the answer: the largest eigenvalue of (I + ŜH)⁻¹ S_R H, with S = Ŝ + S_R and S_R the covariance within the rest."""
+    cf = ifonly.invert(model, x, k, lam=LAM)
+    p, H = np.delete(cf.proba, k), model.rival_gram(k) / LAM
+    rest = np.where(p < np.sort(p)[-FEW], p, 0.0)
+    within = rest[:, None] * H - np.outer(rest, rest @ H) / rest.sum()
+    others = np.eye(len(p)) + (p[:, None] * H - np.outer(p, p @ H)) - within
+    v = np.ones(len(p))
+    for _ in range(POWER_STEPS):
+        v = np.linalg.solve(others, within @ (v / np.linalg.norm(v)))
+    return float(np.linalg.norm(v))
+
+
 def main() -> None:
     name, model, X = head()
     about = machine()
     print(f"{name}, K = {model.n_classes}, D = {model.n_features}, one thread; medians of {N} problems each, in ms.")
     print(f"{about['cpu']}; {about['blas']}; commit {about['commit']}; load before {about['load before']}; {about['date']}.\n")
+    ask = Questions(model, X)
     columns = ["floor", "dense", "NumPy", "compiled"]
     body = []
     with blas_threads(1):
-        for work, contenders in rows(Questions(model, X)):
+        for work, contenders in rows(ask):
             print(work, file=sys.stderr, flush=True)
             us = medians(contenders, seconds=2.0, most=50)
             body.append(
                 [work, *(f"{us[c] / 1e3:.3g}" if c in us else "" for c in columns), f"{us['compiled'] / us['floor']:.1f}"]
             )
             body[-1].append(f"{us['dense'] / us['compiled']:.0f}" if "dense" in us else "")
+        n_iter = [ifonly.invert(model, x, int(k), lam=LAM).n_iter for x, k in zip(X, ask.k, strict=True)]
+        rho = contraction(model, X[0], int(ask.k[0]))
     print(table(["", *columns, "compiled / floor", "dense / compiled"], body))
+    print(f"\nRounds at λ = {LAM}: {np.mean(n_iter):.1f}, at most {max(n_iter)}. ρ = {rho:.2g} with {FEW} rivals one by one.")
 
 
 if __name__ == "__main__":

@@ -48,6 +48,15 @@ def paper_problems(mnist):
     return problems
 
 
+@pytest.fixture(scope="module")
+def browser():
+    """Headless Chromium, or a visible skip."""
+    from browser import chromium
+
+    with chromium() as found:
+        yield found
+
+
 @pytest.fixture(scope="session")
 def address(tmp_path_factory):
     """Where a running server has its what-if page."""

@@ -100,6 +100,9 @@ def test_the_small_problem_touches_e_from_below(rng, monkeypatch):
         t = size * rng.normal(size=40)
         assert below(at + t) <= E(at + t) + 1e-13
         assert below(at + t) == pytest.approx(E(at + t), abs=100 * size**2 + 1e-13)  # no difference of first order
+    t, mass = 1e-4 * rng.normal(size=40), here.p[few.others].sum()
+    spread = (rows - mean) @ t  # what is missing at second order is the covariance within the rest, times its mass
+    assert E(at + t) - below(at + t) == pytest.approx(0.5 * mass * rest.w @ spread**2, rel=1e-2)
     q = rng.random(len(few.index) + 1)
     assert small.evaluate(q).objective == pytest.approx(below(q @ np.vstack([rows[few.index], mean]) / lam), rel=1e-12)
 

@@ -19,7 +19,7 @@ import pytest
 
 import ifonly
 from ifonly import Actions, Cost, InputError, Model, frames
-from ifonly.frames import inverting, reading
+from ifonly.frames import inverting, parts, reading
 
 NAMES = ["age", "loans", "income"]
 CHUNKING = 1e-12  # between chunks of different sizes: matrix products round differently
@@ -653,6 +653,16 @@ def test_no_rows_in_no_rows_out(model, people, tmp_path, name):
     source = write(people.slice(0, 0), tmp_path / "people.parquet")
     assert frames.write_parts(model, source, tmp_path / name, "approved").rows == 0
     assert READ[name](tmp_path / name).num_rows == 0
+
+
+def test_no_rows_and_a_run_that_was_stopped_at_the_end(model, people, tmp_path, monkeypatch):
+    source = write(people.slice(0, 0), tmp_path / "people.parquet")
+    monkeypatch.setattr(parts.Manifest, "finish", lambda self: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        frames.write_parts(model, source, tmp_path / "out", "approved")
+    monkeypatch.undo()
+    frames.write_parts(model, source, tmp_path / "out", "approved")
+    assert [path.name for path in (tmp_path / "out").glob("part*")] == ["part-000000.parquet"]
 
 
 def test_the_manifest_says_what_was_asked(model, source, tmp_path):

@@ -13,6 +13,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from serving import make_credit, make_pixels, make_toy, serving, toy_model
+from sklearn.compose import ColumnTransformer
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder
 
 import ifonly
 from ifonly import Actions, Cost
@@ -196,6 +200,26 @@ def test_many_rows_with_limits_and_categories(server, bank, applicants):
         assert found["x"]["purpose"] == cf.x["purpose"]
     named = server.invert(rows=[by_row(applicants, 805)], **question).json()["answers"]
     assert named[0]["cost"] == pytest.approx(many[0]["cost"], rel=1e-9)
+
+
+def test_a_column_of_yes_and_no_stays_one(tmp_path):
+    frame = pd.DataFrame({"insured": [True, False] * 20, "job": list("abba") * 10, "age": np.arange(40.0)})
+    decision = np.where(frame["age"] + 8 * frame["insured"] > 25, "yes", "no")
+    columns = ColumnTransformer([("one-hot", OneHotEncoder(), ["job"])], remainder="passthrough")
+    model = ifonly.as_model(make_pipeline(columns, LogisticRegression()).fit(frame, decision))
+    model.save(tmp_path / "flags.npz")
+    frame.to_parquet(tmp_path / "flags.parquet")
+    with serving(tmp_path, tmp_path / "flags.npz", tmp_path / "flags.parquet") as server:
+        kinds = {column["name"]: column["kind"] for column in server.client.get("/v1/model").json()["features"]}
+        assert kinds == {"insured": "flag", "job": "category", "age": "number"}
+        row = {"insured": False, "job": "b", "age": 20.0}
+        found = server.answer(row={**row, "insured": 0}, target="yes", prob=0.7)
+        by_index = server.answer(index=19, edits={"job": "b"}, target="yes", prob=0.7)
+        assert server.refused(row={**row, "insured": 0.5})[:2] == (422, "row.insured")
+    cf = ifonly.invert(ifonly.load(tmp_path / "flags.npz"), row, "yes", prob=0.7)
+    assert found["x"] == dict(cf.x)
+    assert found["x"]["insured"] in (False, True)
+    assert by_index["x"]["insured"] in (False, True)
 
 
 def test_edits_are_put_into_the_row_first(server, bank, applicants):

@@ -251,6 +251,18 @@ def test_pages_of_other_sites_may_not_ask(server):
     assert not [name for name in asked.headers if name.startswith("access-control")]
 
 
+def test_pages_behind_a_gateway_may_ask_by_its_name(tmp_path):
+    with serving(tmp_path, *make_toy(tmp_path), "--allow-host", "whatif.example.org") as server:
+        for host, origin, status in (
+            ("whatif.example.org", "https://whatif.example.org", 200),
+            (f"localhost:{server.port}", "https://whatif.example.org", 200),
+            ("whatif.example.org", "https://evil.example", 403),
+            (f"localhost:{server.port}", "http://localhost:1", 403),
+        ):
+            reply = server.client.post("/v1/invert", json={"row": ROW}, headers={"host": host, "origin": origin})
+            assert reply.status_code == status
+
+
 @pytest.mark.parametrize(
     "headers",
     [

@@ -147,6 +147,15 @@ def read(page):
     return page.evaluate(READ)
 
 
+def until(page, holds, seconds=10):
+    """Wait for what happens outside of the page."""
+    for _ in range(50 * seconds):
+        if holds():
+            return
+        page.wait_for_timeout(20)
+    raise AssertionError(f"still not after {seconds} s")
+
+
 def type_in(page, label, text):
     field = page.get_by_label(label, exact=True)
     field.fill(text)
@@ -158,6 +167,34 @@ def limits_of(page, name):
     button = page.get_by_role("button", name=f"Limits of {name}:")
     if button.get_attribute("aria-expanded") == "false":
         button.click()
+
+
+def uncheck_value(page):
+    limits_of(page, "account")
+    page.get_by_role("group", name="account may become").get_by_label("no account").uncheck()
+
+
+def set_limit(label, text):
+    def act(page):
+        limits_of(page, label.split()[0])
+        type_in(page, label, text)
+
+    return act
+
+
+def drag(page, parts, pause=0):
+    """The slider by its thumb, as a pointer does it."""
+    box = page.locator("#wanted").bounding_box()
+    wanted = float(page.locator("#wanted").input_value())
+    least, most = (float(page.get_attribute("#wanted", name)) for name in ("min", "max"))
+    inner = box["width"] - 16
+    y = box["y"] + box["height"] / 2
+    page.mouse.move(box["x"] + 8 + inner * (wanted - least) / (most - least), y)
+    page.mouse.down()
+    for part in parts:
+        page.mouse.move(box["x"] + 8 + inner * part, y)
+        page.wait_for_timeout(pause)
+    page.mouse.up()
 
 
 def as_percent(p):

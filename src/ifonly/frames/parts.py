@@ -147,7 +147,7 @@ def write_parts(
         if not manifest.complete:
             tables = chunks(reader, reader.schema, size, skip=resumed)
             groups = iter(lambda: list(islice(tables, part_chunks)), [])
-            parts = zip(count(len(manifest.parts)), groups if resumed else _at_least_one(groups), strict=False)
+            parts = zip(count(len(manifest.parts)), groups if manifest.parts else _at_least_one(groups), strict=False)
             stop = Event()
             for part in in_order(lambda numbered: _part(work, inverter, *numbered, stop), parts, threads, stop):
                 manifest.add(part)

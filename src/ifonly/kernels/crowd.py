@@ -583,9 +583,9 @@ def _rounds(G, k, margins, size, lam, window, few, share, max_iter, warm, state)
 
         # 5. Nothing left to gain?
         before, rate = rate, max(delta / last, LEAST_RATE)
-        if length == 1.0 and delta <= max(noise, _CLOSE):
-            if delta * max(rate, before) <= least or (delta <= noise and rate > SLOW):
-                return lam, pt, loss, turn + 1, True
+        nothing = delta * max(rate, before) <= least or (delta <= noise and rate > SLOW)
+        if length == 1.0 and delta <= max(noise, _CLOSE) and nothing:
+            return lam, pt, loss, turn + 1, True
         last = delta
     return lam, pt, loss, max_iter, False
 
@@ -595,21 +595,18 @@ def solve_crowd(
 ) -> Ended:
     """`solvers.crowd.solve_crowd`, compiled."""
     k, K = space.k, len(space.G)
-    state = np.zeros((3, K))
+    margins, state = np.empty(K), np.zeros((3, K))
+    margins[:k], margins[k], margins[k + 1 :] = space.margins[:k], -math.inf, space.margins[k:]
     if start is not None:
         state[0] = np.insert(start, k, 0.0)
-    margins, aim, limits = np.insert(space.margins, k, -math.inf), np.array(window or ()), (crowd.FEW, crowd.SHARE)
-    n = min(max_iter, MAX_ROUNDS)
-    lam, p_target, loss, rounds, done = _rounds(
-        _read_only(space.G), k, margins, space.size, space.lam, aim, *limits, n, start is not None, state
-    )
-    d, u, p = state
+    numbers = space.size, space.lam, np.array(window or ()), crowd.FEW, crowd.SHARE, min(max_iter, MAX_ROUNDS)
+    lam, p_target, loss, rounds, done = _rounds(_read_only(space.G), k, margins, *numbers, start is not None, state)
     if window is not None:
-        done = done and window.holds(logit(p, p_target), float(d.sum()))
+        done = done and window.holds(logit(state[2], p_target), float(state[0].sum()))
     if not done and max_iter >= MAX_ROUNDS:
         return crowd.solve_crowd(space, start, window=window, max_iter=max_iter)
     space = space.at(lam)
-    return Ended(space, Outcome(space.end(d, u, p, p_target, loss), done, done, ()), rounds)
+    return Ended(space, Outcome(space.end(state, p_target, loss), done, done, ()), rounds)
 
 
 def _read_only(G: Floats) -> Floats:

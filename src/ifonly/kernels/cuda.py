@@ -34,7 +34,7 @@ cp: Any = import_module("cupy")  # so that types are checked where it is not ins
 
 __all__ = ["answer", "check_device", "fits", "move", "project", "solve_lam", "solve_prob"]
 
-PASS_THREADS, TILE = 256, 8  # threads of a block of passes.cu, rows of a tile
+PASS_THREADS, TILE = 288, 8  # threads of a block of passes.cu, rows of a tile
 LEAST_FEATURES = 128  # with fewer, tiles are too small to be worth a copy engine
 TYPES = {"f4": "float", "f8": "double"}
 

@@ -40,6 +40,7 @@ TEAMS = ((20, 1), (32, 16), (64, 32), (MOST_CLASSES, 128))
 THREADS = 128  # of a block of newton.cu, where teams are smaller
 BLOCKS = 2
 
+UNROLLED = 12  # classes up to which all loops of newton.cu are unrolled; for 16, compiling would take half a minute
 ROOT_STEPS = 2  # Newton steps on the two-class equation inside the start, which need not be exact
 MAX_BACKTRACKS = 40
 
@@ -93,7 +94,7 @@ def slices(D: int, K: int, itemsize: int, processors: int) -> Slices:
     A block takes so much shared memory that one of newton.cu fits beside it: one waits for memory while the other computes.
     """
     R, team = rows_of(K), team_of(K)
-    sums = 8 * 8 * 8 * 2 * (-(-R // 8) * 8 + 2) + 128  # of the warps, and barriers
+    sums = 8 * 8 * 8 * 2 * (-(-R // 16) * 16 + 2) + 128  # of the warps, and barriers
     beside = shared_bytes(K, team) * (1 if team == 1 else THREADS // min(team, THREADS))
 
     def cut(number: int) -> Slices:
@@ -124,6 +125,7 @@ def newton_options(K: int, *, goal: bool, team: int | None = None) -> tuple[str,
         "LONGEST_STEP": LONGEST_STEP,
         "FAR": FAR,
         "PAIRS": pairs(K),
+        "UNROLLED": UNROLLED,
         "ROOT_STEPS": ROOT_STEPS,
         "MAX_BACKTRACKS": MAX_BACKTRACKS,
         "MANY_RIVALS": MANY_RIVALS,

@@ -2,8 +2,8 @@
  *
  * The mathematics is that of solvers/spaces.py (`Rivals`), the loops are those of kernels/cpu.py; docs/math.md derives both.
  * What differs is who does the work: a row belongs to a team of TEAM threads. With TEAM = 1 everything that is known of a row
- * lives in the registers of one thread and all loops are unrolled; a larger team keeps it in shared memory, and its thread r
- * has the rivals r, r + TEAM, ….
+ * is one thread's own, and up to UNROLLED classes all loops are unrolled so that it lives in registers; a larger team keeps it
+ * in shared memory, and its thread r has the rivals r, r + TEAM, ….
  *
  * Compiled once per number of classes, by kernels/cuda.py, which defines
  *     CLASSES, TEAM    K and the threads per row
@@ -27,10 +27,12 @@ constexpr int N = K - 1;             // rivals of the target
 constexpr int ROWS = K == 2 ? 1 : K; // rows that a change is made of: A itself, or a₂ − a₁
 constexpr int GRAM = N * N | 1;      // from one target's Ḡ to the next: odd, so that threads with different targets read different banks
 
-#if defined(__CUDACC__) && TEAM == 1
+#ifndef __CUDACC__
+#define UNROLL
+#elif CLASSES <= UNROLLED
 #define UNROLL _Pragma("unroll")
 #else
-#define UNROLL
+#define UNROLL _Pragma("unroll 2")
 #endif
 
 // ---- a team ----
@@ -157,7 +159,7 @@ struct Vectors { // what is known of a row, one number per rival: registers of a
     double pad[PAD]; // so that the teams of a warp meet different banks
 };
 
-#if defined(__CUDACC__) && TEAM == 1
+#if defined(__CUDACC__) && CLASSES <= UNROLLED
 using Gram = const volatile double *; // Ḡ (N, N); else all of it is taken into registers before the loop, and spilled
 #else
 using Gram = const double *;

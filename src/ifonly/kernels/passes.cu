@@ -3,12 +3,13 @@
  * Both are to move memory as fast as a copy does; all else follows from that. A block keeps a slice of A, WIDTH features of all
  * its rows, in shared memory for good. The sources stream past it, eight rows of that slice at a time: the copy engine brings
  * them into a slot, some slots ahead, in pieces of some kilobytes, a group of warps shares the slot's features among its warps
- * while the other group has the next slot, and in `move` the copy engine takes the result away. (Threads that read and write rows
- * themselves, 64 or 128 bytes of each at a time, reached four fifths of a copy's speed.)
+ * while the other group has the next slot, and in `move` the copy engine takes the result away. One more warp does nothing but
+ * tell the copy engine what to do. (Threads that read and write rows themselves, 64 or 128 bytes of each at a time, reached four
+ * fifths of a copy's speed.)
  *
- * In m8n8k4, thread 4g + c holds row g, column c of the left factor and row g, columns 2c and 2c + 1 of the result. Since the
- * order of a sum is free, both passes let that thread have features 2c and 2c + 1 of row g: in `project` they are columns of the
- * left factor in two products, in `move` they are the result, which starts as x and becomes x + Σ coef·a.
+ * In both passes thread 4g + c has features 2c and 2c + 1 of row g. In `project` they are, since the order of a sum is free, its
+ * two numbers of the right factor in the product m16n8k8 of 16 classes by 8 features with 8 features by 8 rows. In `move` they
+ * are its two numbers of the result in the product m8n8k4, which starts as x and becomes x + Σ coef·a.
  *
  * Compiled by kernels/cuda.py, which defines
  *     ROWS              rows that a change is made of: K, or 1 for K = 2
@@ -19,7 +20,8 @@
 #define DEVICE __device__ __forceinline__
 
 constexpr int WARPS = 4, GROUPS = 2, TILE = 8;              // warps that share a tile, groups of them per block, rows of a tile
-constexpr int WIDE = (ROWS + 7) / 8, DEEP = (ROWS + 3) / 4; // tiles of eight classes, steps of four
+constexpr int THREADS = 32 * (WARPS * GROUPS + 1);
+constexpr int WIDE = (ROWS + 15) / 16, DEEP = (ROWS + 3) / 4; // tiles of 16 classes, steps of four
 constexpr int NUMBERS = ROWS + 2;                           // per row and slice, of `project`: Σax, Σx², Σ|x|·size
 
 /** At least n, and r more than a multiple of m: rows so far apart meet different banks. */
@@ -30,12 +32,12 @@ constexpr int PROJECT_PITCH = apart(WIDTH, 8, 16);           // of A's rows, rea
 constexpr int MOVE_PITCH = apart(WIDTH, 4, 16);              // … or 8
 constexpr int PROJECT_KEPT = (ROWS + 1) * PROJECT_PITCH, MOVE_KEPT = apart(ROWS * MOVE_PITCH, 0, 16);
 
-// This thread's group, its warp in it, its row and its pair of features in a product, and whether it speaks for the group.
+// This thread's group (the last is the warp for the copy engine), its warp in it, its row and its pair of features in a product.
 #define GROUP int(threadIdx.x / (32 * WARPS))
 #define WARP int(threadIdx.x / 32 % WARPS)
 #define ROW int(threadIdx.x % 32 / 4)
 #define PAIR int(threadIdx.x % 4)
-#define LEADER (threadIdx.x % (32 * WARPS) == 0)
+#define LANE int(threadIdx.x % 32)
 
 DEVICE void meet() { asm volatile("bar.sync %0, %1;" ::"r"(GROUP + 1), "n"(32 * WARPS) : "memory"); } // the group
 
@@ -44,8 +46,16 @@ DEVICE unsigned address(const void *shared) { return __cvta_generic_to_shared(sh
 /** Between what threads and what the copy engine do to shared memory. */
 DEVICE void fence() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
+/** c += a b, m8n8k4. */
 DEVICE void multiply(double &c0, double &c1, double a, double b) {
     asm("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0, %1}, {%2}, {%3}, {%0, %1};" : "+d"(c0), "+d"(c1) : "d"(a), "d"(b));
+}
+
+/** c += a b, m16n8k8. */
+DEVICE void multiply(double (&c)[4], double2 low, double2 high, double2 b) {
+    asm("mma.sync.aligned.m16n8k8.row.col.f64.f64.f64.f64 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+        : "+d"(c[0]), "+d"(c[1]), "+d"(c[2]), "+d"(c[3])
+        : "d"(low.x), "d"(high.x), "d"(low.y), "d"(high.y), "d"(b.x), "d"(b.y));
 }
 
 /** Who does what: a block has one slice of the features, and every so manieth tile of eight rows. */
@@ -62,51 +72,83 @@ struct Share {
     }
 };
 
-/** Slots in shared memory that the copy engine fills with tiles of the sources; called by one thread, but for `wait`. */
+/** Slots in shared memory that the copy engine fills with tiles of the sources, and the barriers that say how far they are. */
 struct Slots {
     SOURCE *memory;
-    unsigned long long *full; // barriers, one per slot
+    unsigned long long *full, *done; // of each slot: the copy engine has filled it, the group has done with it
     const SOURCE *X;
     long long stride, B;
     Share share;
 
     DEVICE SOURCE *slot(int n) const { return memory + n % SLOTS * TILE * PITCH; }
+    DEVICE long long first(int n) const { return (share.tile + n * share.stride) * TILE; } // row of the block's n-th tile
+    DEVICE int rows(int n) const { return int(max(min(B - first(n), (long long)TILE), 0LL)); }
 
     DEVICE void prepare() const {
-        for (int i = 0; i < SLOTS; i++) asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(address(full + i)) : "memory");
+        if (threadIdx.x == 0)
+            for (int i = 0; i < SLOTS; i++) {
+                asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(address(full + i)) : "memory");
+                asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(address(done + i)), "n"(WARPS) : "memory");
+            }
         fence();
+        __syncthreads();
     }
 
-    DEVICE long long first(int n) const { return (share.tile + n * share.stride) * TILE; } // row of the block's n-th tile
+    static DEVICE void wait(unsigned long long *barriers, int n) { // for the n-th tile
+        asm volatile("{\n.reg .pred there;\n"
+                     "again: mbarrier.try_wait.parity.shared::cta.b64 there, [%0], %1;\n"
+                     "@!there bra again;\n}" ::"r"(address(barriers + n % SLOTS)),
+                     "r"(n / SLOTS & 1)
+                     : "memory");
+    }
 
+    /** This warp has done with the tile. */
+    DEVICE void release(int n) const {
+        __syncwarp();
+        if (LANE == 0) asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(address(done + n % SLOTS)) : "memory");
+    }
+
+    /** Begin to fill a slot; called by a warp, each of its threads has a row. */
     DEVICE void fetch(int n) const {
-        const int rows = int(min(B - first(n), (long long)TILE)), bytes = share.width * sizeof(SOURCE);
-        if (rows <= 0) return;
+        const int bytes = share.width * sizeof(SOURCE);
         const unsigned barrier = address(full + n % SLOTS);
-        asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(rows * bytes) : "memory");
-        for (int i = 0; i < rows; i++)
+        if (LANE == 0 && rows(n))
+            asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(rows(n) * bytes) : "memory");
+        __syncwarp();
+        if (LANE < rows(n))
             asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
-                             address(slot(n) + i * PITCH)),
-                         "l"(X + (first(n) + i) * stride + share.from), "r"(bytes), "r"(barrier)
+                             address(slot(n) + LANE * PITCH)),
+                         "l"(X + (first(n) + LANE) * stride + share.from), "r"(bytes), "r"(barrier)
                          : "memory");
     }
 
-    DEVICE void wait(int n) const {
-        asm volatile("{\n.reg .pred arrived;\n"
-                     "again: mbarrier.try_wait.parity.shared::cta.b64 arrived, [%0], %1;\n"
-                     "@!arrived bra again;\n}" ::"r"(address(full + n % SLOTS)),
-                     "r"(n / SLOTS & 1)
-                     : "memory");
+    /** Begin to empty a slot, which holds answers; called likewise. */
+    DEVICE void store(int n, ANSWER *out, long long out_stride) const {
+        if (LANE < rows(n))
+            asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(
+                             out + (first(n) + LANE) * out_stride + share.from),
+                         "r"(address(slot(n) + LANE * PITCH)), "r"(int(share.width * sizeof(ANSWER)))
+                         : "memory");
+        asm volatile("cp.async.bulk.commit_group;" ::: "memory");
     }
 
     /** This thread's pair of features in step s of eight. */
     DEVICE SOURCE *pair(int n, int s) const { return slot(n) + ROW * PITCH + 8 * s + 2 * PAIR; }
 };
 
+struct alignas(2 * sizeof(SOURCE)) Two {
+    SOURCE x, y;
+};
+
+DEVICE double2 both(const SOURCE *pair) {
+    const Two two = *reinterpret_cast<const Two *>(pair);
+    return {double(two.x), double(two.y)};
+}
+
 /** The block's slice of A, or of any rows of D features, 0 beyond its end. */
 template <int HELD, int APART> DEVICE void keep(double *to, const double *A, int D, const Share &share) {
 #pragma unroll 8
-    for (int i = threadIdx.x; i < HELD * APART; i += 32 * WARPS * GROUPS) {
+    for (int i = threadIdx.x; i < HELD * APART; i += THREADS) {
         const int d = i % APART;
         to[i] = d < share.width ? A[(long long)(i / APART) * D + share.from + d] : 0.0;
     }
@@ -115,79 +157,93 @@ template <int HELD, int APART> DEVICE void keep(double *to, const double *A, int
 extern __shared__ __align__(128) double memory[];
 
 /** Parts of Z = X Aᵀ, ‖x‖² and Σ_d |x_d| max_j|a_jd|, (slices, B, NUMBERS): the first pass, `Sources.project`. */
-extern "C" __global__ void __launch_bounds__(32 * WARPS * GROUPS, 2)
+extern "C" __global__ void __launch_bounds__(THREADS, 1)
     project(long long B, const SOURCE *X, long long stride, int D, const double *A, const double *sizes, int slices,
             double *parts) {
-    __shared__ unsigned long long full[SLOTS];
-    __shared__ double sums[GROUPS][2][WARPS][TILE][8 * WIDE + 2]; // of each warp, for its group's tile and the one before
+    __shared__ unsigned long long full[SLOTS], done[SLOTS];
+    __shared__ double sums[GROUPS][2][WARPS][TILE][16 * WIDE + 2]; // of each warp, for its group's tile and the one before
     const Share share(D, slices);
     double *a = memory, *size = a + ROWS * PROJECT_PITCH;
-    const Slots slots{reinterpret_cast<SOURCE *>(memory + PROJECT_KEPT), full, X, stride, B, share};
+    const Slots slots{reinterpret_cast<SOURCE *>(memory + PROJECT_KEPT), full, done, X, stride, B, share};
     keep<ROWS, PROJECT_PITCH>(a, A, D, share);
     keep<1, PROJECT_PITCH>(size, sizes, D, share);
-    for (int i = threadIdx.x; i < SLOTS * TILE * PITCH; i += blockDim.x) slots.memory[i] = 0; // beyond a slice's end they stay so
-    fence();
-    if (threadIdx.x == 0) slots.prepare();
-    __syncthreads();
-    if (threadIdx.x == 0)
-        for (int n = 0; n < SLOTS; n++) slots.fetch(n);
+    for (int i = threadIdx.x; i < SLOTS * TILE * PITCH; i += THREADS) slots.memory[i] = 0; // beyond a slice's end they stay so
+    slots.prepare();
 
-    for (int n = GROUP; slots.first(n) < B; n += GROUPS) {
+    if (GROUP == GROUPS) {
+        for (int n = 0; slots.rows(n); n++) {
+            if (n >= SLOTS) slots.wait(done, n - SLOTS);
+            slots.fetch(n);
+        }
+        return;
+    }
+    for (int n = GROUP; slots.rows(n); n += GROUPS) {
         double z[WIDE][4] = {}, square = 0.0, term = 0.0;
-        slots.wait(n);
+        slots.wait(full, n);
 #pragma unroll 4
         for (int s = WARP; s < (share.width + 7) / 8; s += WARPS) {
-            const SOURCE *pair = slots.pair(n, s);
-            const double x0 = pair[0], x1 = pair[1];
-            const double2 most = *reinterpret_cast<double2 *>(size + 8 * s + 2 * PAIR);
+            const double2 x = both(slots.pair(n, s)), most = *reinterpret_cast<double2 *>(size + 8 * s + 2 * PAIR);
 #pragma unroll
             for (int t = 0; t < WIDE; t++) { // of classes that there are not, any numbers do: nobody reads them
-                const double *at = a + min(8 * t + ROW, ROWS - 1) * PROJECT_PITCH + 8 * s + 2 * PAIR;
-                const double2 w = *reinterpret_cast<const double2 *>(at);
-                multiply(z[t][0], z[t][1], x0, w.x);
-                multiply(z[t][2], z[t][3], x1, w.y);
+                double2 w[2];
+#pragma unroll
+                for (int half = 0; half < 2; half++) {
+                    const int j = min(16 * t + 8 * half + ROW, ROWS - 1);
+                    w[half] = *reinterpret_cast<double2 *>(a + j * PROJECT_PITCH + 8 * s + 2 * PAIR);
+                }
+                multiply(z[t], w[0], w[1], x);
             }
-            square += x0 * x0 + x1 * x1;
-            term += fabs(x0) * most.x + fabs(x1) * most.y;
+            square += x.x * x.x + x.y * x.y;
+            term += fabs(x.x) * most.x + fabs(x.y) * most.y;
         }
+        slots.release(n);
         for (int other = 1; other < 4; other *= 2) {
             square += __shfl_xor_sync(~0u, square, other);
             term += __shfl_xor_sync(~0u, term, other);
         }
         auto &each = sums[GROUP][n / GROUPS % 2];
-        double *own = each[WARP][ROW];
+        double(*own)[16 * WIDE + 2] = each[WARP];
 #pragma unroll
         for (int t = 0; t < WIDE; t++)
 #pragma unroll
-            for (int i = 0; i < 2; i++) own[8 * t + 2 * PAIR + i] = z[t][i] + z[t][i + 2];
-        if (PAIR == 0) own[8 * WIDE] = square, own[8 * WIDE + 1] = term;
+            for (int i = 0; i < 4; i++) own[2 * PAIR + i % 2][16 * t + i / 2 * 8 + ROW] = z[t][i]; // here ROW is a class
+        if (PAIR == 0) own[ROW][16 * WIDE] = square, own[ROW][16 * WIDE + 1] = term;
         meet();
-        if (LEADER) slots.fetch(n + SLOTS);
-        for (int i = threadIdx.x % (32 * WARPS); i < TILE * NUMBERS; i += 32 * WARPS) {
+        for (int i = threadIdx.x % (32 * WARPS); i < slots.rows(n) * NUMBERS; i += 32 * WARPS) {
             const int row = i / NUMBERS, j = i % NUMBERS;
             double total = 0.0;
-            for (int w = 0; w < WARPS; w++) total += each[w][row][j < ROWS ? j : 8 * WIDE + j - ROWS];
-            const long long b = slots.first(n) + row;
-            if (b < B) parts[(blockIdx.x % slices * B + b) * NUMBERS + j] = total;
+            for (int w = 0; w < WARPS; w++) total += each[w][row][j < ROWS ? j : 16 * WIDE + j - ROWS];
+            parts[(blockIdx.x % slices * B + slots.first(n) + row) * NUMBERS + j] = total;
         }
     }
 }
 
 /** out = X + coef A: the second and last pass, `Sources.move`. */
-extern "C" __global__ void __launch_bounds__(32 * WARPS * GROUPS, 2)
+extern "C" __global__ void __launch_bounds__(THREADS, 1)
     move(long long B, const SOURCE *X, long long stride, int D, const double *A, const double *coef, int slices, ANSWER *out,
          long long out_stride) {
     constexpr bool IN_PLACE = sizeof(SOURCE) == sizeof(ANSWER); // else threads write the result themselves
-    __shared__ unsigned long long full[SLOTS];
+    __shared__ unsigned long long full[SLOTS], done[SLOTS];
     const Share share(D, slices);
     double *a = memory;
-    const Slots slots{reinterpret_cast<SOURCE *>(memory + MOVE_KEPT), full, X, stride, B, share};
+    const Slots slots{reinterpret_cast<SOURCE *>(memory + MOVE_KEPT), full, done, X, stride, B, share};
     keep<ROWS, MOVE_PITCH>(a, A, D, share);
-    if (threadIdx.x == 0) slots.prepare();
-    __syncthreads();
-    if (threadIdx.x == 0)
-        for (int n = 0; n < SLOTS - GROUPS; n++) slots.fetch(n);
+    slots.prepare();
 
+    if (GROUP == GROUPS) {
+        for (int n = 0; n < SLOTS - 1; n++) slots.fetch(n);
+        for (int n = 0; slots.rows(n); n++) {
+            slots.wait(done, n);
+            if (IN_PLACE) {
+                slots.store(n, out, out_stride);
+                asm volatile("cp.async.bulk.wait_group.read 1;" ::: "memory"); // the tile before is out of its slot …
+                __syncwarp();
+            }
+            slots.fetch(n + SLOTS - 1); // … which is the next to be filled
+        }
+        asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+        return;
+    }
     double y[DEEP], next[DEEP]; // coefficients of this tile's rows and of the next one's
     auto ahead = [&](int n) {
         const long long b = slots.first(n) + ROW;
@@ -195,41 +251,26 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS * GROUPS, 2)
         for (int t = 0; t < DEEP; t++) next[t] = 4 * t + PAIR < ROWS && b < B ? coef[b * ROWS + 4 * t + PAIR] : 0.0;
     };
     ahead(GROUP);
-    for (int n = GROUP; slots.first(n) < B; n += GROUPS) {
+    for (int n = GROUP; slots.rows(n); n += GROUPS) {
 #pragma unroll
         for (int t = 0; t < DEEP; t++) y[t] = next[t];
         ahead(n + GROUPS);
-        slots.wait(n);
-        const long long b = slots.first(n) + ROW;
+        slots.wait(full, n);
 #pragma unroll 4
         for (int s = WARP; s < (share.width + 7) / 8; s += WARPS) {
             SOURCE *pair = slots.pair(n, s);
-            double x0 = pair[0], x1 = pair[1];
+            double2 x = both(pair);
 #pragma unroll
-            for (int t = 0; t < DEEP; t++) multiply(x0, x1, y[t], a[min(4 * t + PAIR, ROWS - 1) * MOVE_PITCH + 8 * s + ROW]);
+            for (int t = 0; t < DEEP; t++) multiply(x.x, x.y, y[t], a[min(4 * t + PAIR, ROWS - 1) * MOVE_PITCH + 8 * s + ROW]);
             const int d = 8 * s + 2 * PAIR;
-            if (IN_PLACE) pair[0] = x0, pair[1] = x1;
-            else if (b < B && d < share.width) { // of an even number
-                ANSWER *to = out + b * out_stride + share.from + d;
-                to[0] = x0;
-                to[1] = x1;
+            if (IN_PLACE) *reinterpret_cast<Two *>(pair) = {SOURCE(x.x), SOURCE(x.y)};
+            else if (ROW < slots.rows(n) && d < share.width) { // of an even number
+                ANSWER *to = out + (slots.first(n) + ROW) * out_stride + share.from + d;
+                to[0] = x.x;
+                to[1] = x.y;
             }
         }
-        fence();
-        meet();
-        if (LEADER) {
-            if (IN_PLACE) {
-                const int rows = int(min(B - slots.first(n), (long long)TILE)), bytes = share.width * sizeof(ANSWER);
-                for (int i = 0; i < rows; i++)
-                    asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(
-                                     out + (slots.first(n) + i) * out_stride + share.from),
-                                 "r"(address(slots.slot(n) + i * PITCH)), "r"(bytes)
-                                 : "memory");
-                asm volatile("cp.async.bulk.commit_group;" ::: "memory");
-                asm volatile("cp.async.bulk.wait_group.read 1;" ::: "memory"); // the group's tile before is out of its slot …
-            }
-            slots.fetch(n + SLOTS - GROUPS); // … which is the next to be filled
-        }
+        fence(); // before the copy engine takes what was written
+        slots.release(n);
     }
-    if (LEADER) asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
 }

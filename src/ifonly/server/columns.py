@@ -4,6 +4,7 @@ import math
 from base64 import b64decode
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -37,7 +38,7 @@ class Columns:
 
     """
 
-    def __init__(self, model: Model, flags: Sequence[str] = ()) -> None:
+    def __init__(self, model: Model, flags: Sequence[bool] = ()) -> None:
         if isinstance(model.encoding, Documents):
             raise InputError("a model of documents reads text, not columns, and cannot be served")
         self.model = model
@@ -48,7 +49,8 @@ class Columns:
         else:
             self.columns = {column.name: column for column in self.encoding.columns}
             self.names = tuple(self.columns)
-        self.flags = frozenset(flags) if self.encoding is not None else frozenset()
+        encoded = self.encoding is not None  # as in the library, which takes plain numbers as they are
+        self.flags = frozenset(compress(self.names, flags)) if encoded else frozenset()
 
     # ---- rows that come ----
 

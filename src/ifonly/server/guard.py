@@ -19,6 +19,7 @@ from ifonly.errors import IfonlyError
 from ifonly.server.desk import GoneError
 from ifonly.server.refusals import RefusedError, failure
 from ifonly.server.service import Service, Visit
+from ifonly.server.settings import LOOPBACK
 from ifonly.server.wire import encode
 
 __all__ = ["Guard", "Lane", "answer_to"]
@@ -134,12 +135,17 @@ class Guard:
             if host not in hosts:
                 raise RefusedError(f"this server is not called {host[:80]!r} (see --allow-host)", None, 421)
         origin = headers.get(b"origin")
-        if origin is not None and origin.lower().partition(b"://")[2] != headers.get(b"host", b"").lower():
+        if origin is not None and not self._own(origin.lower(), headers.get(b"host", b"").lower()):
             raise RefusedError("requests from other sites' pages are not answered", None, 403)
         if self.token is not None and path not in OPEN and not path.startswith("/static/"):
             kind, _, token = headers.get(b"authorization", b"").partition(b" ")
             if not hmac.compare_digest(token.strip(), self.token) or kind.lower() != b"bearer":
                 raise RefusedError("a token is needed: Authorization: Bearer …", None, 401, WWW_Authenticate="Bearer")
+
+    def _own(self, origin: bytes, host: bytes) -> bool:
+        """Whether a page is this server's: by the name it was called by, or by one that a gateway in front has."""
+        place = origin.partition(b"://")[2]
+        return place == host or _hostname(place.decode("latin-1")) in self.settings.hosts - LOOPBACK
 
     async def _body(self, receive: Any, headers: dict[bytes, bytes], until: float) -> bytes:
         """The body, if it comes in time and is not too large."""

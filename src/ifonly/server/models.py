@@ -4,7 +4,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from importlib.util import find_spec
-from time import perf_counter
 from typing import Any, Literal
 
 import numpy as np
@@ -25,13 +24,13 @@ from ifonly.server.search import Searches
 
 __all__ = ["FLIP", "Served", "solve_many"]
 
-SEVERAL = 32  # rows of a trial call
+WARM = 1.0  # seconds that a trial search may take
 REMEMBERED = 256  # rows: someone drags, and asks about the same one again and again
 BACKEND: Literal["auto", "cpu"] = "auto" if find_spec("numba") is None else "cpu"
 FLIP = 0.5  # what is asked for where nothing is, as in `ifonly.invert`
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class Served:
     """One model, as long as its file stays the same.
 
@@ -43,8 +42,6 @@ class Served:
         Rows to choose from.
     image : (H, W), optional
         Where the features are the pixels of an image.
-    seconds : (float, float)
-        What a call of the kernel takes, and each row in it besides.
 
     """
 
@@ -52,7 +49,6 @@ class Served:
     model: Model
     data: Data | None = None
     image: tuple[int, int] | None = None
-    seconds: tuple[float, float] = (0.0, 0.0)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -67,10 +63,10 @@ class Served:
     @cached_property
     def columns(self) -> Columns:
         """The model's columns."""
-        flags = []
-        if self.data is not None and self.features is not None:
-            flags = [name for name in self.features.names if str(self.data.schema.field(name).type) == "bool"]
-        return Columns(self.model, flags)
+        if self.data is None or self.features is None:
+            return Columns(self.model)
+        kinds = [str(self.data.schema.field(name).type) for name in self.features.names]
+        return Columns(self.model, [kind == "bool" for kind in kinds])
 
     @cached_property
     def plain(self) -> bool:
@@ -158,28 +154,16 @@ class Served:
         return {"kind": column.kind, "values": values}
 
     def warm(self) -> None:
-        """Load, compile and compute all that the first request would have to wait for, and see how long calls take."""
+        """Load, compile and compute all that the first request would have to wait for."""
         row = [c["typical"] if c["typical"] is not None else (c["values"] or [0])[0] for c in self.description["features"]]
         try:
             x = self.columns.read(row, "row")
-            if not self.plain:
-                ifonly.invert(self.model, x, time_limit=1.0)
-                return
-            one, several = (min(self._timed(x, n) for _ in range(3)) for n in (1, SEVERAL))
+            ifonly.invert(self.model, x, time_limit=WARM)
+            if self.plain:
+                for kind in ("lam", "prob"):
+                    solve_many(self, [x], [None], kind, [FLIP])
         except (InputError, RefusedError):  # of a model without data nothing is typical, and its columns need not take a 0
             return
-        each = max(several - one, 0.0) / (SEVERAL - 1)
-        self.seconds = max(one - each, 0.0), each
-
-    def _timed(self, x: Any, n: int) -> float:
-        began = perf_counter()
-        for kind in ("lam", "prob"):
-            solve_many(self, [x] * n, [None] * n, kind, [FLIP] * n)
-        return (perf_counter() - began) / 2
-
-    def expected(self, n: int) -> float:
-        """Seconds that a call for n rows takes."""
-        return self.seconds[0] + n * self.seconds[1]
 
 
 def solve_many(

@@ -5,6 +5,7 @@ import gc
 import logging
 import socket
 from collections.abc import Callable
+from dataclasses import replace
 from time import monotonic
 from typing import Any
 
@@ -19,9 +20,15 @@ from ifonly.server.service import Service
 from ifonly.server.settings import Settings
 from ifonly.server.shelf import Shelf, Source
 
+try:
+    import resource
+except ImportError:  # Windows
+    resource = None
+
 __all__ = ["listen", "serve"]
 
 BACKLOG = 2048
+OTHER_FILES = 64  # that a process has open besides its connections
 MOST_HEADERS = 64 * 2**10  # bytes
 QUIET = 0.5  # seconds after SIGTERM in which a connection may still send the request it was about to send
 TOLD = {
@@ -68,6 +75,7 @@ def serve(
     for name in service.shelf.models:
         metrics.loads.add(name, "ok")
     _through(journal)
+    settings = replace(settings, connections=_room_for(settings.connections))
     config = uvicorn.Config(
         create_app(service),
         http=_patient(settings),
@@ -82,7 +90,6 @@ def serve(
         timeout_graceful_shutdown=int(settings.timeout) + 1,
     )
     _Server(config, service, started).run([sock])
-    journal.write("stopped")
 
 
 class _Server(uvicorn.Server):
@@ -119,6 +126,7 @@ class _Server(uvicorn.Server):
             await asyncio.sleep(0.01)
         await super().shutdown(sockets)
         self.service.desk.close()
+        self.service.journal.write("stopped")
 
 
 def _busy(connection: Any) -> bool:
@@ -176,6 +184,18 @@ def _patient(settings: Settings) -> type[asyncio.Protocol]:
                 self.transport.close()
 
     return Patient
+
+
+def _room_for(connections: int) -> int:
+    """How many connections the system allows, having asked for so many: one more should get a 503, not silence."""
+    if resource is None:
+        return connections
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = connections + OTHER_FILES
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    return connections if soft == resource.RLIM_INFINITY else min(connections, soft - OTHER_FILES)
 
 
 def _cancelled(timer: asyncio.TimerHandle | None) -> None:

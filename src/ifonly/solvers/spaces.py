@@ -101,7 +101,7 @@ class Rivals:
         return min(terms, point.grad_norm + 1e-7 * terms)
 
     def evaluate(self, q: Floats, known: Floats | None = None) -> Point:
-        """E and its derivative at q; ``known``, if given, is what ``moved`` comes to, where that is dear (`crowd.Crowd`)."""
+        """E and its derivative at q; ``known``, if given, is what ``moved`` comes to, for `crowd.Crowd`."""
         del known
         moved = self.H.dot(q)  # dot: less overhead than @, which shows where K is small
         p, p_target, loss = rivals_softmax(self.margins - moved)

@@ -36,7 +36,7 @@ export function isWhole(state, model, feature) {
 const parsed = (text) => (text.trim() !== "" && Number.isFinite(Number(text)) ? Number(text) : text);
 
 /** A value as the model has it: one of its categories, or a number. */
-export function valueOf(feature, text) {
+function valueOf(feature, text) {
   return feature.values ? (feature.values.find((v) => String(v) === text) ?? text) : parsed(text);
 }
 
