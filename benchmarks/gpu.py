@@ -110,11 +110,11 @@ def dense(title: str, case: Any, N: int, lam: float, *, host: bool) -> None:
     lines.append(("ifonly.invert with prob=0.9 and one target, by the clock", prob))
     if host:
         here, into = cp.asnumpy(X), np.empty(X.shape)
-        moved = by_clock(lambda: X.set(here), 3) + by_clock(lambda: X.get(out=into), 3)
+        moved = by_clock(lambda: X.set(here), 2) + by_clock(lambda: X.get(out=into), 2)
         lines.append(("the matrix to the device and back, by the clock", moved))
-        through = by_clock(lambda: ifonly.invert(model, here, targets, lam=lam, backend="cuda", out=into), 3)
+        through = by_clock(lambda: ifonly.invert(model, here, targets, lam=lam, backend="cuda", out=into), 2)
         lines.append(("ifonly.invert from host to host, by the clock", through))
-        kept = by_clock(lambda: ifonly.invert(model, here, targets, lam=lam, backend="cuda"), 3)
+        kept = by_clock(lambda: ifonly.invert(model, here, targets, lam=lam, backend="cuda"), 2)
         lines.append(("ifonly.invert from host, coefficients back, by the clock", kept))
     table(f"{title}: {N:,} × ({X.shape[1]}, {model.n_classes}), λ = {lam}, farthest class", lines, copy, N)
 
@@ -151,9 +151,8 @@ def class_space(title: str, case: Any, N: int, lam: float) -> None:
     floor = 1e3 * flops / peak
     print(f"\n{title}: {N:,} rows of coefficients, K = {n + 1}, λ = {lam}, {team_of(n + 1)} threads a row")
     print(f"  Newton                 {ms:9.2f} ms {1e-3 * N / ms:9.2f} M rows/s, {steps:.2f} iterations")
-    print(
-        f"  floor                  {floor:9.2f} ms, {flops:.2g} operations at the {1e-12 * peak:.0f} Tflop/s of cuBLAS: {ms / floor:.0f} ×"
-    )
+    cost = f"{flops:.2g} operations at cuBLAS's {1e-12 * peak:.0f} Tflop/s"
+    print(f"  floor                  {floor:9.2f} ms {ms / floor:9.1f} × ({cost})")
 
 
 def main() -> None:

@@ -73,7 +73,7 @@ def by_row(applicants, i):
 @pytest.mark.parametrize("asked", [{"prob": 0.9}, {"lam": 0.05}, {}])
 def test_one_row_is_answered_as_the_library_does(server, pixels, asked):
     model, X = pixels
-    found = server.answer(model="pixels", row=X[3].tolist(), target=7, **asked)
+    found = server.answer(model="pixels", row=X[3].tolist(), target=7, delta=True, **asked)
     expected, cf = library(model, X[3], 7, **asked)
     assert {name: found[name] for name in ("status", "target")} == {"status": "exact", "target": 7}
     np.testing.assert_allclose(found["x"], cf.x, rtol=SAME, atol=SAME)
@@ -90,6 +90,13 @@ def test_a_row_by_name_has_an_answer_by_name(server):
     assert list(found["x"]) == ["income", "loans", "age"]
     np.testing.assert_allclose(list(found["x"].values()), cf.x, rtol=SAME)
     np.testing.assert_allclose([found["delta"][name] for name in found["x"]], cf.delta, rtol=1e-9)
+
+
+def test_without_names_the_change_comes_on_request(server, pixels):
+    _, X = pixels
+    for question in ({"row": X[3].tolist()}, {"index": 3}, {"index": 3, "max_changes": 64}):
+        assert server.answer(model="pixels", target=7, **question)["delta"] is None
+        assert len(server.answer(model="pixels", target=7, delta=True, **question)["delta"]) == 64
 
 
 def test_no_target_is_the_nearest_other(server, pixels):
@@ -168,8 +175,8 @@ def test_numbers_in_base64_are_the_same_numbers(server, pixels):
     def unpacked(text):
         return np.frombuffer(base64.b64decode(text), dtype="<f8")
 
-    plain = server.answer(model="pixels", row=X[1].tolist(), target=4, prob=0.8)
-    found = server.answer(model="pixels", row=packed(X[1]), target=4, prob=0.8, pack=True)
+    plain = server.answer(model="pixels", row=X[1].tolist(), target=4, prob=0.8, delta=True)
+    found = server.answer(model="pixels", row=packed(X[1]), target=4, prob=0.8, pack=True, delta=True)
     assert unpacked(found["x"]).tolist() == plain["x"]
     assert unpacked(found["delta"]).tolist() == plain["delta"]
     many = server.invert(model="pixels", rows=packed(X[:7]), target=4, prob=0.8, pack=True).json()["answers"]
@@ -421,7 +428,7 @@ WRONG = [
     ({"row": ROW, "actions": {"bounds": {"age": [1]}}}, 422, "actions.bounds.age", "a pair"),
     ({"row": ROW, "actions": {"bounds": {"age": [40, None]}, "frozen": ["age"]}}, 422, "actions.bounds.age", "frozen at 31"),
     ({"row": ROW, "actions": {"step": {"age": 0}}}, 422, "actions.step.age", "must be a number > 0"),
-    ({"row": ROW, "actions": {"linear": [[{"ag": 1}, "<=", 2]]}}, 422, "actions.linear.0", "unknown feature 'ag'"),
+    ({"row": ROW, "actions": {"linear": [[{"ag": 1}, "<=", 2]]}}, 422, "actions.linear.0.0.ag", "unknown feature 'ag'"),
     ({"row": ROW, "actions": {"linear": [[{"age": 1}, "<", 2]]}}, 422, "actions.linear.0.1", "must be"),
     ({"row": ROW, "actions": {"allow": {"age": [1]}}}, 422, "actions.allow.age", "no category"),
     ({"row": ROW, "actions": {"freeze": []}}, 422, "actions.freeze", "is not known"),

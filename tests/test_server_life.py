@@ -198,6 +198,18 @@ def test_a_reply_that_nobody_reads_is_not_kept(tmp_path):
         assert server.answer(row=[0.5] * 64)["status"] == "exact"
 
 
+def test_a_plain_question_does_not_wait_for_long_searches(tmp_path, hard_search):
+    with serving(tmp_path, hard_search, "--timeout", "4", "--threads", "2") as server:
+        with ThreadPoolExecutor(4) as pool:
+            jobs = [pool.submit(httpx.post, f"{server.url}v1/invert", json=slow_question(), timeout=30) for _ in range(4)]
+            time.sleep(0.5)
+            began = time.monotonic()
+            assert server.answer(row=[0.5] * 40, target="yes")["status"] == "exact"
+            waited = time.monotonic() - began
+            assert not all(job.done() for job in jobs)
+        assert waited < 1
+
+
 def test_work_that_nobody_waits_for_is_not_begun(tmp_path, hard_search):
     with serving(tmp_path, hard_search, "--timeout", "3", "--threads", "1") as server:
         first = threading.Thread(target=lambda: server.client.post("/v1/invert", json=slow_question()))

@@ -123,7 +123,7 @@ def test_a_body_in_pieces_is_as_good_as_any(server):
 def test_a_body_that_does_not_come_is_not_waited_for(server):
     began = time.monotonic()
     status, error = parsed(server.raw(post(b'{"row":', length=1000)))
-    assert (status, error["message"]) == (408, "the body did not come in time")
+    assert (status, error["message"]) == (408, "request timeout")
     assert 1.5 < time.monotonic() - began < 6
 
 
@@ -174,11 +174,11 @@ def test_connections_that_never_finish_a_sentence_keep_nobody_out(tmp_path):
                 sock.close()
 
 
-def test_a_silent_connection_is_hung_up_on(server):
+def test_a_silent_connection_is_hung_up_on_without_a_word(server):
     with server.connect() as sock:
         began = time.monotonic()
-        assert everything(sock).startswith(b"HTTP/1.1 408")
-        assert time.monotonic() - began < 20
+        assert everything(sock) == b""
+        assert 1 < time.monotonic() - began < 10
 
 
 def test_headers_without_end_are_cut_off(server):

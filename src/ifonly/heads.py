@@ -34,6 +34,7 @@ Indices = NDArray[np.intp]
 # Rows solved in step: each holds its logits and some hundred rows of A, all of them together this share of A's bytes at most.
 EXTRA_SHARE, ROWS_HELD, MOST_ROWS, LEAST_ROWS = 0.25, 100, 256, 8
 LOAD_SIZE = 20_000_000  # numbers in A from which loading the compiled pass (a second, once) pays: it takes half of NumPy's time
+CHUNKS = 16  # times as many are read at once: one that is solved makes room for the next
 BOUNDING = 8  # strong classes that bound how far every other is, in the search for the nearest
 
 
@@ -71,7 +72,7 @@ def invert_vast(
     if made.shape != (N * per, model.n_features):
         raise InputError(f"out must have shape ({N * per}, {model.n_features}); got {made.shape}")
     rows = Rows.empty(model, wish.targets, 0, 0)
-    size = job.chunk()
+    size = CHUNKS * job.at_once
     with Progress(N, progress) as bar:
         for a in range(0, N * per, size):
             places = np.arange(a, min(a + size, N * per))
@@ -86,7 +87,7 @@ def invert_vast(
                 made[place] = job.made(X[place // per - of[0]], found.change)
                 rows.target[place] = k
                 rows.put(int(place), found.solution(proba=False))
-            bar.advance(len(np.unique(of)))
+            bar.advance(int(places[-1] + 1) // per - a // per)
     return Counterfactuals(model, sources, rows, wish.prob, per, made=made)
 
 
@@ -102,13 +103,9 @@ def path_vast(model: Model, sources: Sources, k: int, lams: Floats, *, backend: 
     problem = VastProblem(model, source[0], k, tol=tol, threads=job.threads)
     rows = Rows.empty(model, np.full(len(lams), k), 0, 0)
     made = np.empty((len(lams), model.n_features))
-    size = job.chunk()
-    for a in range(0, len(lams), size):
-        part = lams[a : a + size]
-        wish = Wish(np.full(len(part), k), part, None)
-        for i, (_, found) in enumerate(job.solve(source, wish, [0] * len(part)), start=a):
-            made[i] = job.made(x, found.change)
-            rows.put(i, found.solution(proba=False))
+    for i, (_, found) in enumerate(job.solve(source, Wish(np.full(len(lams), k), lams, None), [0] * len(lams))):
+        made[i] = job.made(x, found.change)
+        rows.put(i, found.solution(proba=False))
     return Path(model, sources, rows, None, problem, made=made)
 
 
@@ -117,11 +114,8 @@ class _Job:
 
     def __init__(self, model: Model, tol: float | None, threads: int, starts: Floats | None, sum_up: SumUp) -> None:
         self.model, self.tol, self.threads, self.starts, self.sum_up = model, tol, threads, starts, sum_up
-
-    def chunk(self) -> int:
-        """How many rows to solve in step."""
-        per_row = 8 * (self.model.n_features * ROWS_HELD + 2 * self.model.n_classes)
-        return int(np.clip(EXTRA_SHARE * self.model.A.nbytes / per_row, LEAST_ROWS, MOST_ROWS))
+        per_row = 8 * (model.n_features * ROWS_HELD + 2 * model.n_classes)
+        self.at_once = int(np.clip(EXTRA_SHARE * model.A.nbytes / per_row, LEAST_ROWS, MOST_ROWS))
 
     def scaled(self, X: Floats) -> Floats:
         """Sources in the classifier's units."""
@@ -150,7 +144,8 @@ class _Job:
                 seen = first[each[i]].without(k, aim.row, aim.bias, x)
                 if seen is not None:
                     known[place] = seen
-        for i, found in zip(named, solve_many(self.model, aims, known, self.threads, self.sum_up), strict=True):
+        solved = solve_many(self.model, aims, known, self.threads, self.sum_up, self.at_once)
+        for i, found in zip(named, solved, strict=True):
             answers[i] = int(wish.targets[i]), found
         return [answer for answer in answers if answer is not None]
 

@@ -1,8 +1,8 @@
 """From sources to rows: everything around a kernel, the same for all of them.
 
 Rows are grouped by target (a group shares one Ḡ), given to the kernel, and come back with their certificate. What a kernel
-does not do goes through the single-source solvers, one by one: rows it gave up, and models whose rivals depend on each
-other, which need other coordinates.
+does not do goes through the single-source solvers, one by one: rows it gave up, models whose rivals depend on each other,
+which need other coordinates, and those with very many.
 """
 
 import os
@@ -117,6 +117,8 @@ def solve_rows(
     rows = Rows.empty(model, wish.targets)
     valid = np.asarray(np.isfinite(Z).all(axis=1))
     left = valid.copy()
+    if kernel is None and model.crowded:
+        kernel = loaded_kernel("auto")
     if kernel is not None and start is None and not (model.dependent or model.crowded):
         job = _Job(model, Z, sizes, wish, kernel, tol, max_iter, rows)
         named = np.flatnonzero(valid & (wish.targets != NEAREST))

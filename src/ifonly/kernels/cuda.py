@@ -15,17 +15,18 @@ from typing import Any
 import numpy as np
 
 from ifonly.errors import InputError
-from ifonly.kernels import cudasource, reference
+from ifonly.kernels import reference
 from ifonly.kernels.cudasource import (
     MOST_CLASSES,
     MOST_ROWS,
     Slices,
+    block_bytes,
     code,
     newton_options,
     passes_options,
-    shared_bytes,
     slices,
     team_of,
+    threads_of,
 )
 from ifonly.kernels.rows import Goals, Solved
 from ifonly.solvers.newton import MAX_ITER
@@ -95,7 +96,7 @@ def project(X: Any, A: Any, sizes: Any) -> Any:
     launch, cut = _passes("project", len(A), X, X)
     parts = cp.empty((cut.number, len(X), len(A) + 2))
     launch(len(X), X, *_shape(X), A, sizes, np.int32(cut.number), parts)
-    return parts
+    return parts if cut.number <= 2 else cp.sum(parts, axis=0, keepdims=True)
 
 
 def answer(
@@ -145,9 +146,9 @@ def _kernel(file: str, name: str, options: tuple[str, ...], device: int) -> Any:
 
 def _newton(name: str, K: int, goal: bool) -> Any:
     team = team_of(K)
-    kernel = _kernel("newton", name, newton_options(K, goal=goal, team=team), cp.cuda.Device().id)
-    threads = max(cudasource.THREADS, team)
-    shared = shared_bytes(K, team) * (1 if team == 1 else threads // team)
+    options = (*newton_options(K, goal=goal, team=team), f"-D{name.upper()}")
+    kernel = _kernel("newton", name, options, cp.cuda.Device().id)
+    threads, shared = threads_of(team), block_bytes(K, team)
     kernel.max_dynamic_shared_size_bytes = shared
 
     def launch(B: int, *arguments: Any) -> None:

@@ -17,11 +17,11 @@ __all__ = [
     "MOST_CLASSES",
     "MOST_ROWS",
     "Slices",
+    "block_bytes",
     "code",
     "gram_pitch",
     "newton_options",
     "passes_options",
-    "shared_bytes",
     "slices",
     "team_of",
 ]
@@ -29,18 +29,18 @@ __all__ = [
 MOST_CLASSES = 128  # of newton.cu: Newton's matrix has to fit into the shared memory of a block
 MOST_ROWS = 32  # of passes.cu: the results of 32 rows of x have to fit into the registers of a warp
 
-# Slots of passes.cu: two are worked on while others come and go; more than the most are of no use.
-LEAST_SLOTS, MOST_SLOTS = 5, 8
+# Slots of passes.cu, an even number: two are worked on while others come and go; more than the most are of no use.
+LEAST_SLOTS, MOST_SLOTS = 6, 8
 # A multiprocessor of Hopper has 228 kB, of which every block costs 1.
 SHARED_BYTES, PER_BLOCK = 228 * 1024, 1024
 
 # Threads per row, for up to so many classes.
-TEAMS = ((20, 1), (32, 16), (64, 32), (MOST_CLASSES, 128))
+TEAMS = ((16, 1), (24, 8), (32, 16), (64, 32), (MOST_CLASSES, 128))
 
-THREADS = 128  # of a block of newton.cu, where teams are smaller
-BLOCKS = 2
+ALONE, TOGETHER = 128, 64  # threads of a block of newton.cu, of single threads and of small teams
+BLOCKS = 2  # of them that have to fit on a multiprocessor: each thread can then have all 255 registers that there are
 
-UNROLLED = 12  # classes up to which all loops of newton.cu are unrolled; for 16, compiling would take half a minute
+UNROLLED = 16  # classes up to which all loops of newton.cu are unrolled; for 16, compiling would take half a minute
 ROOT_STEPS = 2  # Newton steps on the two-class equation inside the start, which need not be exact
 MAX_BACKTRACKS = 40
 
@@ -53,6 +53,11 @@ def code(name: str) -> str:
 def team_of(K: int) -> int:
     """How many threads share a row."""
     return next(team for most, team in TEAMS if most >= K)
+
+
+def threads_of(team: int) -> int:
+    """How many threads a block of newton.cu has."""
+    return ALONE if team == 1 else max(TOGETHER, team)
 
 
 def rows_of(K: int) -> int:
@@ -70,13 +75,13 @@ def gram_pitch(K: int) -> int:
     return (K - 1) ** 2 | 1
 
 
-def shared_bytes(K: int, team: int) -> int:
-    """The size of newton.cu's ``Vectors``, of which each team has one; single threads share the table of Ḡ."""
+def block_bytes(K: int, team: int) -> int:
+    """Shared memory of a block of newton.cu: single threads share the table of Ḡ, each team has its ``Vectors``."""
     n = K - 1
     if team == 1:
         return 8 * K * gram_pitch(K)
     used = 15 * n + n * (n + 1) // 2
-    return 8 * (used + (team - used) % 16 + 1)
+    return threads_of(team) // team * 8 * (used + (team - used) % 16 + 1)
 
 
 class Slices(NamedTuple):
@@ -95,13 +100,13 @@ def slices(D: int, K: int, itemsize: int, processors: int) -> Slices:
     """
     R, team = rows_of(K), team_of(K)
     sums = 8 * 8 * 8 * 2 * (-(-R // 16) * 16 + 2) + 128  # of the warps, and barriers
-    beside = shared_bytes(K, team) * (1 if team == 1 else THREADS // min(team, THREADS))
+    beside = block_bytes(K, team)
 
     def cut(number: int) -> Slices:
         width = -(-D // (8 * number)) * 8
         slot = 8 * _apart(width, 8, 128 // itemsize) * itemsize
         kept = 8 * max((R + 1) * _apart(width, 8, 16), _apart(R * _apart(width, 4, 16), 0, 16))
-        slots = min((SHARED_BYTES - 2 * PER_BLOCK - sums - beside - kept) // slot, MOST_SLOTS)
+        slots = min((SHARED_BYTES - 2 * PER_BLOCK - sums - beside - kept) // slot, MOST_SLOTS) // 2 * 2
         return Slices(-(-D // width), width, slots, kept + slots * slot)
 
     fewest = next(number for number in count(1) if cut(number).slots >= LEAST_SLOTS)
@@ -133,9 +138,8 @@ def newton_options(K: int, *, goal: bool, team: int | None = None) -> tuple[str,
         "PAIR_TOL": PAIR_TOL,
         "TINY_SQUARE": TINY_SQUARE,
     }
-    return _options(
-        CLASSES=K, TEAM=team or team_of(K), GOAL=int(goal), THREADS=max(THREADS, team or team_of(K)), BLOCKS=BLOCKS, **method
-    )
+    team = team or team_of(K)
+    return _options(CLASSES=K, TEAM=team, GOAL=int(goal), THREADS=threads_of(team), BLOCKS=BLOCKS, **method)
 
 
 def passes_options(R: int, source: str, answer: str, cut: Slices) -> tuple[str, ...]:

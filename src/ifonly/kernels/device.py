@@ -6,6 +6,7 @@ Sources on the host go through pinned buffers, two of them: one is copied while 
 """
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -29,7 +30,8 @@ cp = cuda.cp
 
 __all__ = ["DeviceSources", "invert_table"]
 
-CHUNKS, LEAST_CHUNK = 4, 16384  # pieces in which a table is worked on; with fewer rows than that the overlap gains nothing
+CHUNKS, LEAST_CHUNK = 2, 16384  # pieces in which a table is worked on; with fewer rows than that the overlap gains nothing
+COPIERS = 4  # threads that copy to and from the pinned buffers
 BUFFER_BYTES = 64 * 2**20  # of a pinned buffer: long enough to copy at full speed, short enough that the first wait is short
 LEFT = -1  # newton.cu's status of a row that goes to the single-source solver
 
@@ -366,7 +368,7 @@ class Buffer:
     def begin(self, X: np.ndarray, a: int, b: int) -> None:
         """Copy rows ``a`` to ``b`` and set the device to work on them."""
         self.first, self.rows = a, b - a
-        self.pinned[: b - a] = X[a:b]
+        _copy(X[a:b], self.pinned[: b - a])
         with self.stream:
             self.X = cp.empty(self.pinned[: b - a].shape, dtype=self.pinned.dtype)
             self.X.set(self.pinned[: b - a], stream=self.stream)
@@ -393,8 +395,15 @@ class Buffer:
             rows.copy(slice(a, b), found)
         self.stream.synchronize()
         if self.made is not None:
-            out[a:b] = self.made[: b - a]
+            _copy(self.made[: b - a], out[a:b])
         self.first = -1
+
+
+def _copy(values: np.ndarray, to: np.ndarray) -> None:
+    """``to[...] = values``, on some threads: one alone does not fill the bus to the device."""
+    pieces = np.array_split(np.arange(len(to)), COPIERS)
+    with ThreadPoolExecutor(COPIERS) as pool:
+        list(pool.map(lambda rows: np.copyto(to[rows[0] : rows[-1] + 1], values[rows[0] : rows[-1] + 1]), filter(len, pieces)))
 
 
 def _pinned(shape: tuple[int, int], dtype: np.dtype) -> np.ndarray:

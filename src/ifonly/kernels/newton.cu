@@ -8,6 +8,7 @@
  * Compiled once per number of classes, by kernels/cuda.py, which defines
  *     CLASSES, TEAM    K and the threads per row
  *     GOAL             whether a probability is asked for (1), or λ is given (0)
+ *     SOLVE or ANSWER  which of the two entries is wanted: with all loops unrolled, each takes seconds to compile
  * and the constants of the method (EPS, ARMIJO, …), so that each stands in one place, with its reason.
  *
  * The row solver is plain C++. A test compiles it for the host (TEAM = 1) and compares it with the other kernels there.
@@ -31,8 +32,10 @@ constexpr int GRAM = N * N | 1;      // from one target's Ḡ to the next: odd, 
 #define UNROLL
 #elif CLASSES <= UNROLLED
 #define UNROLL _Pragma("unroll")
+#elif TEAM == 1
+#define UNROLL _Pragma("unroll 1")
 #else
-#define UNROLL _Pragma("unroll 2")
+#define UNROLL _Pragma("unroll 4")
 #endif
 
 // ---- a team ----
@@ -181,6 +184,14 @@ struct Solver {
 
     DEVICE Solver(Vectors &vectors, Gram gram) : x(vectors), G(gram), lam(1.0), il(1.0) {}
 
+    DEVICE double gram(int i, int j) const {
+#if defined(__CUDACC__) && TEAM > 1
+        return __ldg(G + i * N + j); // never written: such reads need not wait for writes to shared memory
+#else
+        return G[i * N + j];
+#endif
+    }
+
     static DEVICE int at(int i, int j) { return j * N - j * (j + 1) / 2 + i; } // of M_ij, i ≥ j
 
     DEVICE void set_lam(double value) {
@@ -190,10 +201,10 @@ struct Solver {
 
     /** out = H a, H = Ḡ/λ; symmetric, and read so that neighbouring threads read neighbours. */
     DEVICE void times(const double *a, double *out) const {
-#if TEAM == 1
-        ALL(i) out[i] = G[i * N + i] * a[i];
-        ALL(i) ALL(j) if (j < i) { // every entry is read once
-            const double g = G[i * N + j];
+#if CLASSES <= UNROLLED
+        ALL(i) out[i] = gram(i, i) * a[i];
+        ALL(i) ALL(j) if (j < i) { // all of it is in registers, and every entry of Ḡ is read once
+            const double g = gram(i, j);
             out[i] += g * a[j];
             out[j] += g * a[i];
         }
@@ -201,7 +212,7 @@ struct Solver {
 #else
         EACH(i) {
             double total = 0.0;
-            ALL(j) total += G[j * N + i] * a[j];
+            ALL(j) total += gram(j, i) * a[j];
             out[i] = total * il;
         }
         sync();
@@ -248,7 +259,7 @@ struct Solver {
             x.u[i] = c * (x.moved[i] + x.slope[i]) - 0.5 * c * c * pg;
         }
         sync();
-        ALL(j) EACH(i) if (i >= j) x.M[at(i, j)] = x.v[i] * x.v[j] * (G[j * N + i] * il - x.u[i] - x.u[j]) + (i == j);
+        ALL(j) EACH(i) if (i >= j) x.M[at(i, j)] = x.v[i] * x.v[j] * (gram(j, i) * il - x.u[i] - x.u[j]) + (i == j);
         ALL(j) {
             sync();
             const double inverse = inverse_of(fmax(x.M[at(j, j)], 1.0));
@@ -427,12 +438,12 @@ struct Solver {
                 old = q[j];
                 margin = s[j];
             }
-            const float h = fminf(fmaxf(float(G[j * N + j]) * scale, 1e-30f), 1e30f);
+            const float h = fminf(fmaxf(float(gram(j, j)) * scale, 1e-30f), 1e30f);
             const float now = root(h, margin + h * old), change = (now - old) * scale;
             sync();
             EACH(i) {
                 q[i] = i == j ? now : q[i];
-                s[i] -= change * float(G[j * N + i]);
+                s[i] -= change * float(gram(j, i));
             }
             sync();
         }
@@ -483,7 +494,7 @@ struct Solver {
         const double top = goal.logit - goal.slack;
         double farthest = -1.0, own = 0.0, gap = 0.0;
         ALL(i) {
-            const double square = G[i * N + i], ahead = fmax(x.s[i] - top, 0.0);
+            const double square = gram(i, i), ahead = fmax(x.s[i] - top, 0.0);
             if (square > 0.0 && ahead / sqrt(square) > farthest) farthest = ahead / sqrt(square), own = square, gap = ahead;
         }
         return own / (1.0 + exp(-top)) / fmax(gap, 0.1);
@@ -698,16 +709,20 @@ DEVICE const double *staged(const double *G, int length) {
 #define OWN_VECTORS Vectors &x = reinterpret_cast<Vectors *>(memory)[threadIdx.x / TEAM];
 #endif
 
+#ifdef SOLVE
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) solve(SOLVE_ARGUMENTS) {
     G = staged(G, N * N);
     OWN_ROW
     SOLVE_ROW;
 }
+#endif
 
+#ifdef ANSWER
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) answer(ANSWER_ARGUMENTS) {
     grams = staged(grams, K * GRAM);
     OWN_ROW
     ANSWER_ROW;
 }
+#endif
 
 #endif

@@ -14,12 +14,13 @@
  * Compiled by kernels/cuda.py, which defines
  *     ROWS              rows that a change is made of: K, or 1 for K = 2
  *     SOURCE, ANSWER    types of a source's and of an answer's numbers
- *     WIDTH, SLOTS      features of a slice, a multiple of 8; slots of eight rows
+ *     WIDTH, SLOTS      features of a slice, a multiple of 8; slots of eight rows, a multiple of GROUPS
  */
 
 #define DEVICE __device__ __forceinline__
 
 constexpr int WARPS = 4, GROUPS = 2, TILE = 8;              // warps that share a tile, groups of them per block, rows of a tile
+static_assert(SLOTS % GROUPS == 0, "a barrier tells a phase from the one after it, so a slot must always be the same group's");
 constexpr int THREADS = 32 * (WARPS * GROUPS + 1);
 constexpr int WIDE = (ROWS + 15) / 16, DEEP = (ROWS + 3) / 4; // tiles of 16 classes, steps of four
 constexpr int NUMBERS = ROWS + 2;                           // per row and slice, of `project`: Σax, Σx², Σ|x|·size

@@ -1,15 +1,17 @@
 """Requests for one row each, gathered into one call of the kernel for many.
 
 A call is made as soon as one row waits; what comes while a thread is busy with it is the next batch. Nobody waits for a batch
-to fill, and the busier the server is, the larger the batches are. `make bench-serve` prints what that is worth. Short calls on
-the event loop itself were tried: a lone request was answered a tenth of a millisecond sooner, but 50 clients got a quarter less
-done, because batches were smaller.
+to fill, and the busier the server is, the larger the batches are. A call takes the rows of one target, since the kernel goes
+target by target anyway: with 50 clients and ten targets, a row is then one of five or six in the same kernel call, not one of
+two. `make bench-serve` prints what all this is worth. Calls on the event loop itself were tried: a lone request was answered a
+tenth of a millisecond sooner, but busy servers did less, because batches were smaller.
 """
 
 import asyncio
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from time import monotonic
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ifonly.answer import Counterfactuals
 from ifonly.server.desk import Desk
@@ -21,7 +23,7 @@ __all__ = ["Gatherer"]
 
 MOST = 256  # rows of one call
 
-Key = tuple[Served, str]
+Key = tuple[Served, str, Any]
 Found = tuple[Counterfactuals, int]
 
 
@@ -29,8 +31,8 @@ class _One(NamedTuple):
     """A row that waits to be solved."""
 
     asked: Asked
+    kind: str
     value: float
-    until: float
     done: "asyncio.Future[Found]"
 
 
@@ -40,55 +42,57 @@ class Gatherer:
     Parameters
     ----------
     desk : Desk
-        Where requests are counted, and whose threads make the calls.
+        Where requests are counted.
+    threads : int
+        Calls that are made at once. Their threads are their own: no row waits here for somebody's long search.
     observe : callable
         Is told how many rows a call had.
 
     """
 
-    def __init__(self, desk: Desk, observe: Callable[[int], None]) -> None:
-        self.desk, self.observe = desk, observe
-        self.waiting: dict[Key, list[_One]] = {}
-        self.busy: set[Key] = set()
+    def __init__(self, desk: Desk, threads: int, observe: Callable[[int], None]) -> None:
+        self.desk, self.threads, self.observe = desk, threads, observe
+        self.pool = ThreadPoolExecutor(threads, thread_name_prefix="ifonly-rows")
+        self.waiting: dict[Key, list[_One]] = {}  # who has waited longest comes first
+        self.calls = 0  # that are being made
 
     async def solve(self, until: float, asked: Asked, kind: str, value: float) -> Found:
         """The answers of a batch, and which of them is this row's; ``kind`` is "lam" or "prob"."""
         loop = asyncio.get_running_loop()
-        one = _One(asked, value, until, loop.create_future())
-        key = (asked.served, kind)
+        one = _One(asked, kind, value, loop.create_future())
         self.desk.enter()
-        too_late = loop.call_later(
-            until - monotonic(), _tell, one, RefusedError("the time for this request is over", None, 504)
-        )
+        over = loop.call_later(until - monotonic(), _tell, one, RefusedError("the time for this request is over", None, 504))
         try:
-            if key in self.waiting:
-                self.waiting[key].append(one)
-            else:
-                self.waiting[key] = [one]
-                if key not in self.busy:
-                    loop.call_soon(self._call, key)
+            if not self.waiting:
+                loop.call_soon(self._call)
+            self.waiting.setdefault((asked.served, kind, asked.target), []).append(one)
             return await one.done
         finally:
-            too_late.cancel()
+            over.cancel()
             self.desk.leave()
 
-    def _call(self, key: Key) -> None:
-        """Give all that wait to a thread."""
-        ones = self.waiting.pop(key)
-        if len(ones) > MOST:
-            ones, self.waiting[key] = ones[:MOST], ones[MOST:]
-        self.busy.add(key)
+    def _call(self) -> None:
+        """Give rows to threads, as long as there are some that wait and threads that do not."""
         loop = asyncio.get_running_loop()
-        job = self.desk.pool.submit(_solved, key, ones)
-        job.add_done_callback(lambda _: loop.call_soon_threadsafe(self._back, key, ones, job.result()))
+        while self.waiting and self.calls < self.threads:
+            key = next(iter(self.waiting))
+            ones = self.waiting.pop(key)
+            if len(ones) > MOST:
+                ones, self.waiting[key] = ones[:MOST], ones[MOST:]
+            self.calls += 1
+            job = self.pool.submit(_solved, ones)
+            job.add_done_callback(lambda job, ones=ones: loop.call_soon_threadsafe(self._back, ones, job.result()))
 
-    def _back(self, key: Key, ones: list[_One], found: list[Found | Exception]) -> None:
-        self.busy.discard(key)
-        if key in self.waiting:
-            self._call(key)
+    def _back(self, ones: list[_One], found: list[Found | Exception]) -> None:
+        self.calls -= 1
+        self._call()
         self.observe(len(ones))
         for one, result in zip(ones, found, strict=True):
             _tell(one, result)
+
+    def close(self) -> None:
+        """No more work."""
+        self.pool.shutdown(wait=False, cancel_futures=True)
 
 
 def _tell(one: _One, result: Found | Exception) -> None:
@@ -101,12 +105,12 @@ def _tell(one: _One, result: Found | Exception) -> None:
         one.done.set_result(result)
 
 
-def _solved(key: Key, ones: list[_One]) -> list[Found | Exception]:
+def _solved(ones: list[_One]) -> list[Found | Exception]:
     """One call for all of them; where that fails, one for each, so that nobody pays for a neighbour's numbers."""
-    served, kind = key
-    rows, targets, values = zip(*((one.asked.rows[0], one.asked.target, one.value) for one in ones), strict=True)
+    asked, kind = ones[0].asked, ones[0].kind
     try:
-        answers = solve_many(served, list(rows), list(targets), kind, list(values))
+        rows, values = [one.asked.rows[0] for one in ones], [one.value for one in ones]
+        answers = solve_many(asked.served, rows, [asked.target] * len(ones), kind, values)
     except Exception as error:
-        return [error] if len(ones) == 1 else [found for one in ones for found in _solved(key, [one])]
+        return [error] if len(ones) == 1 else [found for one in ones for found in _solved([one])]
     return [(answers, i) for i in range(len(ones))]

@@ -8,9 +8,9 @@ import asyncio
 import hmac
 import re
 from collections.abc import Awaitable, Callable
+from random import getrandbits
 from time import monotonic
 from typing import Any
-from uuid import uuid4
 
 import orjson
 from starlette.responses import Response
@@ -79,7 +79,7 @@ class Guard:
         until = began + self.settings.timeout
         scope["ifonly.visit"] = Visit(until, lambda: _disconnected(receive))
         given = headers.get(b"x-request-id", b"")
-        name = given if REQUEST_ID.fullmatch(given) else uuid4().hex.encode()
+        name = given if REQUEST_ID.fullmatch(given) else b"%016x" % getrandbits(64)
         said: dict[str, Any] = {}  # for the log, where that may have it
         status, unread = 0, b"content-length" in headers or b"transfer-encoding" in headers
 
@@ -100,7 +100,7 @@ class Guard:
             if lane is None:
                 await self.app(scope, receive, reply)
             else:
-                body = await self._body(receive, headers, until)
+                body = await self._body(receive, headers)
                 unread = False
                 if self.settings.log_data:
                     said["asked"] = _readable(body)
@@ -147,8 +147,8 @@ class Guard:
         place = origin.partition(b"://")[2]
         return place == host or _hostname(place.decode("latin-1")) in self.settings.hosts - LOOPBACK
 
-    async def _body(self, receive: Any, headers: dict[bytes, bytes], until: float) -> bytes:
-        """The body, if it comes in time and is not too large."""
+    async def _body(self, receive: Any, headers: dict[bytes, bytes]) -> bytes:
+        """The body, if it is not too large; that it comes in time is looked after where bytes come in (`run`)."""
         kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
         if kind != b"application/json":
             raise RefusedError("the body must be JSON, with Content-Type: application/json", None, 415)
@@ -159,7 +159,9 @@ class Guard:
         parts, size, more = [], 0, True
         try:
             while more:
-                message = await _next(receive, until)
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    raise GoneError
                 part, more = message.get("body", b""), message.get("more_body", False)
                 parts.append(part)
                 size += len(part)
@@ -171,17 +173,6 @@ class Guard:
         finally:
             self.reading -= size
         return b"".join(parts)
-
-
-async def _next(receive: Any, until: float) -> Any:
-    try:
-        async with asyncio.timeout(until - monotonic()):
-            message = await receive()
-    except TimeoutError:
-        raise RefusedError("the body did not come in time", None, 408) from None
-    if message["type"] == "http.disconnect":
-        raise GoneError
-    return message
 
 
 async def _disconnected(receive: Any) -> None:

@@ -2,8 +2,9 @@
 
 import sys
 import traceback
+from contextlib import suppress
 from datetime import UTC, datetime
-from typing import Any, TextIO
+from typing import Any, BinaryIO
 
 from ifonly.server.wire import encode
 
@@ -15,21 +16,22 @@ class Journal:
 
     Parameters
     ----------
-    stream : text stream
+    stream : binary stream
         Where to; by default stderr.
     data : bool
         Whether messages, questions and answers may stand in it, which can hold what applicants said.
 
     """
 
-    def __init__(self, stream: TextIO | None = None, *, data: bool = False) -> None:
-        self.stream, self.data = sys.stderr if stream is None else stream, data
+    def __init__(self, stream: BinaryIO | None = None, *, data: bool = False) -> None:
+        self.stream, self.data = sys.stderr.buffer if stream is None else stream, data
 
     def write(self, event: str, **fields: Any) -> None:
         """One line."""
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
-        self.stream.write(encode({"time": now, "event": event, **fields}).decode() + "\n")
-        self.stream.flush()
+        with suppress(OSError):  # that nobody reads the log any more is no reason not to answer
+            self.stream.write(encode({"time": now, "event": event, **fields}) + b"\n")
+            self.stream.flush()
 
     def failed(self, event: str, error: BaseException, **fields: Any) -> None:
         """An error that nobody expected: its type and where it came from; its words only if data may be written."""

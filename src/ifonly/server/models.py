@@ -80,6 +80,17 @@ class Served:
         return self.model.encoding is not None or self.model.feature_names is not None
 
     @cached_property
+    def known(self) -> frozenset[str | int]:
+        """What features are called: the model's own, and the user's columns."""
+        own = range(self.model.n_features) if self.model.feature_names is None else self.model.feature_names
+        return frozenset((*own, *(() if self.model.encoding is None else self.model.encoding.names)))
+
+    @cached_property
+    def classes(self) -> list[Any]:
+        """The classes themselves."""
+        return self.model.classes.tolist()
+
+    @cached_property
     def class_names(self) -> list[str]:
         """The classes as they are written."""
         return [str(label) for label in self.model.classes.tolist()]

@@ -30,8 +30,8 @@ class Asked:
         Sources, as the library takes them one by one.
     index : list of int, optional
         Which rows of the data they are.
-    single, named, packed : bool
-        Whether one was asked for; whether values go by name, or as base64.
+    single, named, packed, delta : bool
+        Whether one was asked for; whether values go by name, or as base64; whether the change is told without names too.
     target : label, "other" or None
     cost, actions, max_changes
         None where nothing was said.
@@ -48,6 +48,7 @@ class Asked:
     actions: Actions | None = None
     max_changes: int | None = None
     packed: bool = False
+    delta: bool = False
 
     @property
     def free(self) -> bool:
@@ -69,7 +70,7 @@ def plain_row(served: Served, question: Question) -> Asked | None:
         return None
     row = served.columns.read(question.row, "row")
     named, target = isinstance(question.row, Mapping), read_target(served, question.target)
-    return Asked(served, [row], None, True, named, target, packed=_packed(served, question, named))
+    return Asked(served, [row], None, True, named, target, **_form(served, question, named))
 
 
 def read_question(served: Served, question: Question | DownloadQuestion | PathQuestion, max_rows: int) -> Asked:
@@ -109,12 +110,15 @@ def read_question(served: Served, question: Question | DownloadQuestion | PathQu
         actions["frozen"] = [*actions.get("frozen", ()), *frozen]
     limits = Actions(**actions) if actions else None
     target = read_target(served, question.target)
-    packed = _packed(served, question, named)
-    return Asked(served, rows, index, not many, named, target, cost, limits, question.max_changes, packed)
+    form = _form(served, question, named)
+    return Asked(served, rows, index, not many, named, target, cost, limits, question.max_changes, **form)
 
 
-def _packed(served: Served, question: Any, named: bool) -> bool:
-    return getattr(question, "pack", False) and served.model.encoding is None and not named
+def _form(served: Served, question: Question | DownloadQuestion | PathQuestion, named: bool) -> dict[str, bool]:
+    """How the numbers of an answer are written."""
+    if not isinstance(question, Question):
+        return {}
+    return {"packed": question.pack and served.model.encoding is None and not named, "delta": question.delta}
 
 
 def _of_data(served: Served, index: int, field: str, edits: Mapping[str, Any]) -> Any:
@@ -162,36 +166,50 @@ def _actions(served: Served, actions: ActionsIn | None, row: Any) -> tuple[dict[
     for name in ("frozen", "increase", "decrease", "integer"):
         features = getattr(actions, name)
         if features:
-            known = [_feature(served, feature, f"actions.{name}") for feature in features]
-            _try({str(given): [feature] for given, feature in zip(features, known, strict=True)}, served, name)
-            found[name] = known
+            found[name] = list(dict.fromkeys(_feature(served, feature, f"actions.{name}") for feature in features))
+            _try(served, name, found[name], {str(feature): [feature] for feature in found[name]})
     if actions.bounds:
         found["bounds"] = _bounds(served, actions.bounds)
     if actions.step:
-        sizes = {key: _finite(size, f"actions.step.{key}") for key, size in actions.step.items()}
-        found["step"] = {_feature(served, key, "actions.step"): size for key, size in sizes.items()}
-        _try({str(key): {key: size} for key, size in found["step"].items()}, served, "step")
+        place = "actions.step"
+        found["step"] = {_feature(served, key, place): _finite(v, f"{place}.{key}") for key, v in actions.step.items()}
+        _try(served, "step", found["step"], {str(key): {key: size} for key, size in found["step"].items()})
     for name, rules in (("one_of", actions.one_of), ("linear", actions.linear)):
         if rules:
             found[name] = [_rule(served, rule, f"actions.{name}.{i}") for i, rule in enumerate(rules)]
-            _try({str(i): [rule] for i, rule in enumerate(found[name])}, served, name)
+            _try(served, name, found[name], {str(i): [rule] for i, rule in enumerate(found[name])})
     return found, _ruled_out(served, actions.allow, row) if actions.allow else []
 
 
-def _try(parts: Mapping[str, Any], served: Served, name: str) -> None:
-    """Each part of a limit by itself, so that an error names it."""
-    for key, part in parts.items():
+def _try(served: Served, name: str, whole: Any, parts: Mapping[str, Any]) -> None:
+    """Whether the library takes a limit; where it does not, which part of it is to blame."""
+
+    def attempt(limit: Any, field: str) -> None:
         try:
-            Actions(**{name: part}).resolve(served.model)
+            Actions(**{name: limit}).resolve(served.model)
         except InputError as error:
-            raise RefusedError(str(error), f"actions.{name}.{key}") from None
+            raise RefusedError(str(error), field) from None
+
+    try:
+        attempt(whole, f"actions.{name}")
+    except RefusedError:
+        for key, part in parts.items():
+            attempt(part, f"actions.{name}.{key}")
+        raise
 
 
 def _feature(served: Served, key: Any, field: str) -> Any:
     """A feature as the library knows it: its number, where the model has no names."""
-    if isinstance(key, bool) or not isinstance(key, (str, int)) or (isinstance(key, int) and not 0 <= key < 2**31):
+    if isinstance(key, bool) or not isinstance(key, (str, int)) or (isinstance(key, int) and key.bit_length() > 31):
         raise RefusedError(f"a feature is a name or a number; got {shown(key)}", field)
-    return int(key) if isinstance(key, str) and not served.named and key.isdecimal() and len(key) < 10 else key
+    if isinstance(key, str) and not served.named and key.isdecimal() and len(key) < 10:
+        key = int(key)
+    if key not in served.known:
+        try:
+            served.model.feature_index(key)
+        except InputError as error:
+            raise RefusedError(str(error), f"{field}.{key}") from None
+    return key
 
 
 def _finite(v: Any, field: str) -> float:
@@ -207,14 +225,13 @@ def _finite(v: Any, field: str) -> float:
 def _bounds(served: Served, bounds: Any) -> Any:
     if isinstance(bounds, list):
         pair = _pair(bounds, "actions.bounds")
-        _try({"": pair}, served, "bounds")
+        _try(served, "bounds", pair, {})
         return pair
     if not isinstance(bounds, Mapping):
         raise RefusedError(f"bounds must be an object, or one pair for all; got {shown(bounds)}", "actions.bounds")
-    found = {
-        _feature(served, key, f"actions.bounds.{key}"): _pair(pair, f"actions.bounds.{key}") for key, pair in bounds.items()
-    }
-    _try({str(key): {key: pair} for key, pair in found.items()}, served, "bounds")
+    place = "actions.bounds"
+    found = {_feature(served, key, place): _pair(pair, f"{place}.{key}") for key, pair in bounds.items()}
+    _try(served, "bounds", found, {str(key): {key: pair} for key, pair in found.items()})
     return found
 
 
@@ -228,12 +245,9 @@ def _pair(pair: Any, field: str) -> tuple[Any, Any]:
 def _rule(served: Served, rule: Any, field: str) -> Any:
     if isinstance(rule, list):
         return [_feature(served, feature, field) for feature in rule]
-    weights, sense, rest = rule
-    return (
-        {_feature(served, key, field): _finite(v, f"{field}.0.{key}") for key, v in weights.items()},
-        sense,
-        _finite(rest, field),
-    )
+    given, sense, rest = rule
+    weights = {_feature(served, key, f"{field}.0"): _finite(v, f"{field}.0.{key}") for key, v in given.items()}
+    return weights, sense, _finite(rest, f"{field}.2")
 
 
 def _ruled_out(served: Served, allow: Mapping[str, Any], row: Any) -> list[str]:
@@ -287,14 +301,10 @@ def _cost(served: Served, cost: CostIn) -> tuple[Cost | None, list[Any]]:
 def _difficulty(served: Served, words: Mapping[str, Any]) -> tuple[dict[Any, float], list[Any]]:
     factors, impossible = {}, []
     for name, word in words.items():
-        field = f"cost.difficulty.{name}"
-        feature = _feature(served, name, field)
+        feature = _feature(served, name, "cost.difficulty")
         if not isinstance(word, str) or (word not in DIFFICULTY and word != "impossible"):
-            raise RefusedError(f"difficulty is one of {', '.join(DIFFICULTY)} and impossible; got {shown(word)}", field)
-        try:
-            Actions(frozen=[feature]).resolve(served.model)
-        except InputError as error:
-            raise RefusedError(str(error), field) from None
+            told = f"difficulty is one of {', '.join(DIFFICULTY)} and impossible; got {shown(word)}"
+            raise RefusedError(told, f"cost.difficulty.{name}")
         if word == "impossible":
             impossible.append(feature)
         elif word != "medium":
@@ -303,16 +313,17 @@ def _difficulty(served: Served, words: Mapping[str, Any]) -> tuple[dict[Any, flo
 
 
 def _by_feature(served: Served, values: Any, field: str, attempt: Callable[[Any], Any]) -> dict[Any, float]:
-    """Numbers per feature, each tried by itself, so that the error names it."""
+    """Numbers per feature; where the library does not take them, with the one that is to blame."""
     if not isinstance(values, Mapping):
         raise RefusedError(f"{field} must be an object of numbers by feature; got {shown(values)}", field)
-    found = {}
-    for name, value in values.items():
-        place = f"{field}.{name}"
-        feature = _feature(served, name, place)
-        try:
-            attempt({feature: _finite(value, place)})
-        except InputError as error:
-            raise RefusedError(str(error), place) from None
-        found[feature] = value
+    found = {_feature(served, name, field): _finite(value, f"{field}.{name}") for name, value in values.items()}
+    try:
+        attempt(found)
+    except InputError:
+        for feature, value in found.items():
+            try:
+                attempt({feature: value})
+            except InputError as error:
+                raise RefusedError(str(error), f"{field}.{feature}") from None
+        raise
     return found

@@ -38,7 +38,7 @@ def of_batch(asked: Asked, answers: Counterfactuals, i: int) -> dict[str, Any]:
     return {
         "index": None if asked.index is None else asked.index[i],
         "status": NAMES[status],
-        "target": served.model.label(int(answers.rows.target[i])),
+        "target": served.classes[answers.rows.target[i]],
         "x": packed(answers.x[i]) if asked.packed else served.columns.plain(answers.x[i], named=asked.named),
         "delta": _delta(asked, answers.delta[i]),
         "proba": dict(zip(served.class_names, answers.proba[i].tolist(), strict=True)),
@@ -80,11 +80,11 @@ def of_answer(asked: Asked, cf: Counterfactual, i: int) -> dict[str, Any]:
 
 
 def _delta(asked: Asked, delta: Any) -> Any:
-    """What changed: by name only that, else all of it."""
+    """What changed: by name only that, else all of it, on request (it doubles a reply, and is a subtraction away)."""
     if asked.named:
         label = asked.served.model.feature_label
         return {label(d): float(delta[d]) for d in np.flatnonzero(delta).tolist()}
-    return packed(delta) if asked.packed else delta
+    return None if not asked.delta else packed(delta) if asked.packed else delta
 
 
 # ---- in words ----

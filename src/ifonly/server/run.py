@@ -16,9 +16,11 @@ from ifonly.errors import InputError
 from ifonly.server.app import create_app
 from ifonly.server.journal import Journal
 from ifonly.server.metrics import Metrics
+from ifonly.server.refusals import failure
 from ifonly.server.service import Service
 from ifonly.server.settings import Settings
 from ifonly.server.shelf import Shelf, Source
+from ifonly.server.wire import encode
 
 try:
     import resource
@@ -28,14 +30,11 @@ except ImportError:  # Windows
 __all__ = ["listen", "serve"]
 
 BACKLOG = 2048
+GARBAGE = 20_000  # objects between two looks for garbage in circles, of which requests leave none
 OTHER_FILES = 64  # that a process has open besides its connections
 MOST_HEADERS = 64 * 2**10  # bytes
 QUIET = 0.5  # seconds after SIGTERM in which a connection may still send the request it was about to send
-TOLD = {
-    408: b"Request Timeout",
-    431: b"Request Header Fields Too Large",
-    503: b"Service Unavailable",
-}
+TOLD = {408: "Request Timeout", 431: "Request Header Fields Too Large", 503: "Service Unavailable"}
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -104,6 +103,7 @@ class _Server(uvicorn.Server):
         await super().startup(sockets)
         gc.collect()
         gc.freeze()  # a few hundred thousand objects that stay: to go through them again and again takes 20 ms each time
+        gc.set_threshold(GARBAGE)
         self.watcher = asyncio.create_task(self.service.shelf.watch())
         self.service.journal.write("started", models=self.service.shelf.listed())
         self.on_start()
@@ -125,7 +125,7 @@ class _Server(uvicorn.Server):
                 break
             await asyncio.sleep(0.01)
         await super().shutdown(sockets)
-        self.service.desk.close()
+        self.service.close()
         self.service.journal.write("stopped")
 
 
@@ -136,7 +136,7 @@ def _busy(connection: Any) -> bool:
 
 
 def _patient(settings: Settings) -> type[asyncio.Protocol]:
-    """The protocol of uvicorn with the time-outs it lacks: for headers that never end, and replies that nobody reads."""
+    """The protocol of uvicorn with the time-outs it lacks: for questions that never end, and replies that nobody reads."""
     base: Any = AutoHTTPProtocol
 
     class Patient(base):
@@ -154,12 +154,14 @@ def _patient(settings: Settings) -> type[asyncio.Protocol]:
             super().data_received(data)
             if _busy(self):
                 self.head = 0
-                self.late = _cancelled(self.late)
-                return
-            self.head += len(data)
-            if self.head > MOST_HEADERS:
-                self.refuse(431)
-            elif self.late is None:
+                if not self.cycle.more_body:  # all of the request is here
+                    self.late = _cancelled(self.late)
+                    return
+            else:
+                self.head += len(data)
+                if self.head > MOST_HEADERS:
+                    self.refuse(431)
+            if self.late is None:
                 self.late = self.loop.call_later(settings.timeout, self.refuse, 408)
 
         def pause_writing(self) -> None:
@@ -175,15 +177,20 @@ def _patient(settings: Settings) -> type[asyncio.Protocol]:
             super().connection_lost(exc)
 
         def refuse(self, status: int) -> None:
-            """Say so, and hang up."""
-            if not self.transport.is_closing():
-                retry = b"retry-after: 1\r\n" if status == 503 else b""
-                self.transport.write(
-                    b"HTTP/1.1 %d %s\r\nconnection: close\r\n%scontent-length: 0\r\n\r\n" % (status, TOLD[status], retry)
-                )
-                self.transport.close()
+            """Say so, and hang up; without a word on a connection that has not said one."""
+            if not self.transport.is_closing() and (self.head or self.cycle is not None or status != 408):
+                self.transport.write(_refusal(status))
+            self.transport.close()
 
     return Patient
+
+
+def _refusal(status: int) -> bytes:
+    """A whole reply, for those who have not asked a whole question."""
+    body = encode(failure(status, TOLD[status].lower()))
+    head = [f"HTTP/1.1 {status} {TOLD[status]}", "content-type: application/json", f"content-length: {len(body)}"]
+    more = ["retry-after: 1"] if status == 503 else []
+    return "\r\n".join([*head, *more, "connection: close", "", ""]).encode() + body
 
 
 def _room_for(connections: int) -> int:

@@ -150,6 +150,9 @@ class Question(_Wanted):
         None, min_length=1, description="Instead of index: many."
     )
     detail: Literal["answer", "page"] = Field("answer", description="page: with sentence, certificate in words and changes.")
+    delta: bool = Field(
+        False, description="delta also where rows come without names: x minus the row. By name it always comes."
+    )
     pack: bool = Field(False, description="x and delta in base64, where columns are numbers and rows come without names.")
     top: Annotated[int, Field(ge=0, le=MAX_CHANGES)] | None = Field(None, description="page: at most so many changes in words.")
 

@@ -30,6 +30,7 @@ LAMS = np.geomspace(1e3, 1e-5, 60)  # of a path, where none are given: as many a
 SHARE = 0.8  # of the time left that a search may take: the rest is for telling what it found
 ONE_WAY = "give one of lam, prob and margin"
 CHUNK = 32  # rows between two looks at the clock
+SEARCHES = 8  # that one more plan may take: without each of the features that the last one moved most
 LEAST = 1e-3  # seconds: a search that has begun gets so much
 
 
@@ -43,6 +44,11 @@ class Visit(NamedTuple):
         """Seconds that a search may still take."""
         return max(SHARE * (self.until - monotonic()), LEAST)
 
+    def check(self, rows: int) -> None:
+        """Whether there is time for one more row."""
+        if monotonic() > self.until:
+            raise RefusedError(f"the time for this request is over, after {rows} rows", None, 504)
+
 
 class Service:
     """Models, the desk where work is done, and what is counted."""
@@ -50,10 +56,17 @@ class Service:
     def __init__(self, shelf: Shelf, settings: Settings, journal: Journal, metrics: Metrics) -> None:
         self.shelf, self.settings, self.journal, self.metrics = shelf, settings, journal, metrics
         self.desk = Desk(settings.threads, settings.queue)
-        self.gatherer = Gatherer(self.desk, metrics.batches.observe)
+        self.gatherer = Gatherer(
+            self.desk, max(1, settings.threads - 1), metrics.batches.observe
+        )  # the event loop has a core too
         self.draining = False
         metrics.gauge("ifonly_queue_depth", "Requests that wait or are solved.", lambda: {(): self.desk.waiting})
         metrics.gauge("ifonly_queue_limit", "How many may.", lambda: {(): settings.queue})
+
+    def close(self) -> None:
+        """No more work."""
+        self.desk.close()
+        self.gatherer.close()
 
     # ---- one answer, or many ----
 
@@ -79,10 +92,11 @@ class Service:
             n = len(asked.rows)
             table = solve_many(served, asked.rows, [asked.target] * n, kind, [value] * n, self.settings.threads)
             return [replies.of_batch(asked, table, i) for i in range(n)]
-        answers = self._solved(asked, question, visit)
-        found = [replies.of_answer(asked, cf, i) for i, cf in enumerate(answers)]
-        if question.detail == "page":
-            found = [{**one, **replies.as_page(asked, cf, question.top)} for one, cf in zip(found, answers, strict=True)]
+        found = []
+        for i, cf in enumerate(self._solved(asked, question, visit)):
+            visit.check(i)
+            words = replies.as_page(asked, cf, question.top) if question.detail == "page" else {}
+            found.append({**replies.of_answer(asked, cf, i), **words})
         return found
 
     def _solved(self, asked: Asked, question: Question | DownloadQuestion, visit: Visit) -> list[Counterfactual]:
@@ -92,7 +106,8 @@ class Service:
             raise RefusedError("n is for one row", "n")
         with _named_limits(question):
             if question.n is not None:
-                plans = ifonly.invert(model, asked.rows[0], asked.target, n=question.n, time_limit=visit.left(), **options)
+                each = visit.left() / (1 + SEARCHES * (question.n - 1))
+                plans = ifonly.invert(model, asked.rows[0], asked.target, n=question.n, time_limit=each, **options)
                 assert isinstance(plans, Counterfactuals)
                 return list(plans)
             if asked.single:
@@ -106,8 +121,7 @@ class Service:
         served, n = asked.served, len(asked.rows)
         answers: list[Counterfactual] = []
         for a in range(0, n, CHUNK):
-            if monotonic() > visit.until:
-                raise RefusedError(f"the time for this request is over, after {a} of {n} rows", None, 504)
+            visit.check(a)
             table = served.columns.table(asked.rows[a : a + CHUNK])
             each = visit.left() / (n - a)
             found = ifonly.invert(served.model, table, asked.target, time_limit=each, threads=self.settings.threads, **options)

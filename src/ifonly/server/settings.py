@@ -37,7 +37,7 @@ class Settings:
     connections : int
         That are open at once.
     idle_timeout : float
-        Seconds that a connection may be quiet between two requests.
+        Seconds that a connection may be quiet between two requests: longer than gateways wait, so that these hang up first.
     drain : float
         Seconds that connections get to send their last request after SIGTERM.
 
@@ -52,5 +52,5 @@ class Settings:
     hosts: frozenset[str] = LOOPBACK
     log_data: bool = False
     connections: int = 4096
-    idle_timeout: float = 30.0
+    idle_timeout: float = 75.0
     drain: float = 5.0

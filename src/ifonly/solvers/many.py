@@ -124,13 +124,23 @@ def solve_many(
     first: dict[int, Seen] | None = None,
     threads: int = 1,
     sum_up: SumUp = sum_up,
+    at_once: int = 256,
 ) -> list[Found]:
-    """The answers for several sources and targets, a pass over A at a time; ``first`` is what is known of sources already."""
-    running = {i: _reach(model, aim) if aim.lam is None else _minimise(model, aim, aim.lam) for i, aim in enumerate(aims)}
-    asked = {i: next(one) for i, one in running.items()}
+    """The answers for several sources and targets, a pass over A at a time; ``first`` is what is known of sources already.
+
+    So many run ``at_once``: one that is done makes room for the next.
+    """
+    running: dict[int, Asking] = {}
+    asked: dict[int, Ask] = {}
     found: dict[int, Found] = {}
     known = dict(first or {})
-    while asked:
+    waiting = list(range(len(aims)))[::-1]
+    while asked or waiting:
+        while waiting and len(asked) < at_once:
+            i = waiting.pop()
+            lam = aims[i].lam
+            running[i] = _reach(model, aims[i]) if lam is None else _minimise(model, aims[i], lam)
+            asked[i] = next(running[i])
         new = [i for i in asked if i not in known]
         known |= dict(zip(new, look(model, [asked[i] for i in new], threads, sum_up), strict=True))
         for i in list(asked):
@@ -138,7 +148,7 @@ def solve_many(
                 asked[i] = running[i].send(known.pop(i))
             except StopIteration as end:
                 found[i] = end.value
-                del asked[i]
+                del asked[i], running[i]
     return [found[i] for i in range(len(aims))]
 
 
