@@ -19,10 +19,9 @@ from ifonly.errors import InputError
 from ifonly.kernels import Rows
 from ifonly.model import Model
 from ifonly.progress import Progress
-from ifonly.solvers.logistic import phi
 from ifonly.solvers.many import FIRST_SHARE, Found, VastProblem, solve_many
+from ifonly.solvers.nearest import BOUNDING, bounds_by_few
 from ifonly.solvers.passes import Aim, Ask, Seen, SumUp, look, sum_up
-from ifonly.solvers.target import needed_logit
 from ifonly.sources import Sources
 from ifonly.wish import NEAREST, Wish, Wishes
 
@@ -35,7 +34,6 @@ Indices = NDArray[np.intp]
 EXTRA_SHARE, ROWS_HELD, MOST_ROWS, LEAST_ROWS = 0.25, 100, 256, 8
 LOAD_SIZE = 20_000_000  # numbers in A from which loading the compiled pass (a second, once) pays: it takes half of NumPy's time
 CHUNKS = 16  # times as many are read at once: one that is solved makes room for the next
-BOUNDING = 8  # strong classes that bound how far every other is, in the search for the nearest
 
 
 def invert_vast(
@@ -182,20 +180,10 @@ class _Job:
         now = int(z.argmax())
         strong = np.unique([now, *first.strong[np.argsort(-z[first.strong], kind="stable")][: BOUNDING - 1]])
         rows = model.weights(strong)
-        squares = np.concatenate(
-            [np.sum(block**2, axis=1)[:, None] - 2 * block @ rows.T for _, block in model.blocks()]
-        ) + np.sum(rows**2, axis=1)
-        lengths = np.sqrt(np.maximum(squares, 0.0)) * (1 + 1e-7) + 1e-7 * model.row_norm  # rounded up: these are bounds
-        margins = z[strong] - z[:, None]
-        if wish.lam is None:
-            assert wish.prob is not None
-            bounds = np.maximum(margins - float(needed_logit(float(wish.prob[0]), model)), 0.0) / lengths
-        else:
-            h = lengths**2 / float(wish.lam[0])
-            q = phi(h.ravel(), -margins.ravel()).reshape(h.shape)
-            bounds = 0.5 * h * q * q + np.logaddexp(0.0, margins - h * q)
-        bounds[strong, np.arange(len(strong))] = 0.0  # no class is its own rival
-        bounds = bounds.max(axis=1)
+        own = [np.sum(block**2, axis=1)[:, None] - 2 * block @ rows.T for _, block in model.blocks()]
+        squares = np.concatenate(own) + np.sum(rows**2, axis=1)
+        lam, prob = (None if v is None else float(v[0]) for v in (wish.lam, wish.prob))
+        bounds = bounds_by_few(model, z, strong, squares, lam=lam, prob=prob)
         if wish.among is None:
             bounds[now] = math.inf
             return bounds

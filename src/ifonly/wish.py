@@ -122,10 +122,21 @@ def _targets(model: Model, target: Any) -> int | NDArray[np.intp]:
     if not isinstance(target, (Sequence, np.ndarray)) or isinstance(target, (str, tuple)):
         return target_index(model, target)
     if isinstance(target, np.ndarray) and target.ndim == 1 and target.dtype != object:
-        labels, inverse = np.unique(target, return_inverse=True)
+        labels, inverse = _distinct(target)
     else:
         labels, inverse = target, np.arange(len(target))
     indices = np.array([target_index(model, label) for label in labels], dtype=np.intp)[inverse]
     if (indices == ALL).any():
         raise InputError('target "all" is for all rows; it cannot be one label among others')
     return indices
+
+
+def _distinct(labels: np.ndarray) -> tuple[np.ndarray, NDArray[np.intp]]:
+    """`numpy.unique` with its inverse; integers of a small range are counted, not sorted."""
+    if labels.dtype.kind == "i" and labels.size and int(labels.max()) - int(labels.min()) <= labels.size:
+        place = labels.astype(np.intp) - int(labels.min())
+        there = np.flatnonzero(np.bincount(place))
+        at = np.zeros(there[-1] + 1, dtype=np.intp)
+        at[there] = np.arange(len(there))
+        return there + int(labels.min()), at[place]
+    return np.unique(labels, return_inverse=True)

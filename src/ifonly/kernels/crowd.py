@@ -8,7 +8,6 @@ changes a constant that it imports has to touch it.
 """
 
 import math
-import weakref
 
 import numpy as np
 from numba import njit
@@ -41,9 +40,6 @@ __all__ = ["solve_crowd"]
 
 Floats = NDArray[np.float64]
 
-# A product in single precision is off by some 1e-6 of its terms, and takes half the time. So it is the change of w since the last
-# product in double precision that is multiplied, in single precision as long as that is good to this share of the last step.
-SINGLE, GOOD = 1e-6, 1e-2
 REUSE = 1e-2  # a step that changed no margin by more leaves Newton's matrix as it was, but for as much
 BISECTIONS = 60  # to find the strongest
 MAX_STEPS = 30  # Newton steps on one small problem
@@ -91,7 +87,10 @@ def _largest(x):
 
 @njit(**_SUMS)
 def _product(G, k, v, out):
-    """``out = Ḡv``, for v with 0 for the target, all in one precision; reads the lower half of G, four rows at a time."""
+    """``out = Ḡv``, for v with 0 for the target; reads the lower half of G, four rows at a time.
+
+    Tried and dropped: products in single precision. They take half the time, but more rounds.
+    """
     K = len(v)
     total = 0.0
     for j in range(K):
@@ -102,7 +101,7 @@ def _product(G, k, v, out):
     for i in range(0, even, 4):
         x0, x1, x2, x3 = v[i], v[i + 1], v[i + 2], v[i + 3]
         g0, g1, g2, g3 = G[i], G[i + 1], G[i + 2], G[i + 3]
-        y0 = y1 = y2 = y3 = x0 - x0  # zeros of G's own type
+        y0, y1, y2, y3 = 0.0, 0.0, 0.0, 0.0
         for j in range(i):
             y0 += g0[j] * v[j]
             y1 += g1[j] * v[j]
@@ -478,16 +477,6 @@ def _choose(G, k, margins, u, p, strong, few, index, rest, gram, s):
 
 
 @njit(**_SUMS)
-def _difference(x, y, out):
-    """``out = x − y``, and the sum of its sizes."""
-    total = 0.0
-    for j in range(len(x)):
-        out[j] = x[j] - y[j]
-        total += abs(x[j] - y[j])
-    return total
-
-
-@njit(**_SUMS)
 def _strongest(p, rest):
     top = 0.0
     for j in range(len(p)):
@@ -513,7 +502,7 @@ def _weigh(margins, u, rest, w):
 
 
 @njit(cache=True, nogil=True, **_OPTIONS)
-def _rounds(G, G32, k, margins, size, lam, window, few, share, max_iter, warm, state):
+def _rounds(G, k, margins, size, lam, window, few, share, max_iter, warm, state):
     """`solvers.crowd.solve_crowd`; ``state`` holds d, which is the start if ``warm``, and takes u = Ḡd and p.
 
     Gives λ, p_k, −ln p_k, the number of rounds, and whether they settled.
@@ -522,15 +511,8 @@ def _rounds(G, G32, k, margins, size, lam, window, few, share, max_iter, warm, s
     K = len(d)
     most = min(max(few, int(1 / share) + 1), K - 2) + 1
     gram, M, vec, num = np.empty((most, most)), np.empty((most, most)), np.empty((_VECTORS, most)), np.empty(_NUMBERS)
-    index, rest, work, diff, other = (
-        np.empty(most, np.int64),
-        np.empty(K),
-        np.zeros((9, K)),
-        np.empty(K, np.float32),
-        np.empty(K, np.float32),
-    )
+    index, rest, work = np.empty(most, np.int64), np.empty(K), np.zeros((7, K))
     w, pull, t, tu, d_new, u_new, p_new = work[0], work[1], work[2], work[3], work[4], work[5], work[6]
-    w_old, pull_old = work[7], work[8]
     D, U = np.zeros((DEPTH + 1, K)), np.zeros((DEPTH + 1, K))  # the last steps, and a place for the new one
     longest = 0.0
     for j in range(K):
@@ -538,7 +520,7 @@ def _rounds(G, G32, k, margins, size, lam, window, few, share, max_iter, warm, s
     if warm:
         _product(G, k, d, u)
     mass, pt, loss = _softmax(margins, u, p)
-    last, rate, off = math.inf, 0.0, 0.0  # off: how far u may be from Ḡd
+    last, rate = math.inf, 0.0
     n = _choose(G, k, margins, u, p, share * mass, few, index, rest, gram, t)
     if not warm:  # 0. The few alone: nearer than the source, if E falls
         num[_LAM] = lam
@@ -561,17 +543,8 @@ def _rounds(G, G32, k, margins, size, lam, window, few, share, max_iter, warm, s
         outdated = _strongest(p, rest) > share * mass
         if outdated:
             n = _choose(G, k, margins, u, p, share * mass, few, index, rest, gram, t)
-        margin, part = _weigh(margins, u, rest, w), _dot(d, rest)
-        error = SINGLE * longest * abs(part) * _difference(w, w_old, diff)
-        if error <= GOOD * last:
-            _product(G32, k, diff, other)
-            for j in range(K):
-                pull[j] = pull_old[j] + other[j]
-        else:
-            error = 0.0
-            _product(G, k, w, pull)
-            for j in range(K):
-                w_old[j], pull_old[j] = w[j], pull[j]
+        margin = _weigh(margins, u, rest, w)
+        _product(G, k, w, pull)
 
         # 2. The small problem's solution, as a step.
         square = _dot(d, u)
@@ -583,7 +556,7 @@ def _rounds(G, G32, k, margins, size, lam, window, few, share, max_iter, warm, s
             gram[a, n] = gram[n, a] = pull[index[a]]
             vec[_SBAR, a], vec[_Q, a] = margins[index[a]], lam * d[index[a]]
         gram[n, n] = _dot(w, pull)
-        vec[_SBAR, n], vec[_Q, n] = margin + _dot(w, u), lam * part
+        vec[_SBAR, n], vec[_Q, n] = margin + _dot(w, u), lam * _dot(d, rest)
         _solve_small(gram, vec, num, M, n + 1, window, outdated or last > REUSE, 0.5 * lam * square + loss)
         lam = num[_LAM]
         for a in range(n + 1):
@@ -608,10 +581,7 @@ def _rounds(G, G32, k, margins, size, lam, window, few, share, max_iter, warm, s
             for j in range(K):
                 d_new[j], u_new[j] = d[j] + length * t[j], u[j] + length * tu[j]
             new_mass, new_pt, new_loss = _softmax(margins, u_new, p_new)
-            if (
-                0.5 * lam * _dot(d_new, u_new) + new_loss
-                <= E + ROUNDINGS * EPS * (abs(E) + (size + reach) * mass) + (off + error) * mass
-            ):
+            if 0.5 * lam * _dot(d_new, u_new) + new_loss <= E + ROUNDINGS * EPS * (abs(E) + (size + reach) * mass):
                 break
         else:
             return lam, pt, loss, turn, False
@@ -627,7 +597,7 @@ def _rounds(G, G32, k, margins, size, lam, window, few, share, max_iter, warm, s
         nothing = delta * max(rate, before) <= least or (delta <= noise and rate > SLOW)
         if length == 1.0 and delta <= max(noise, _CLOSE) and nothing:
             return lam, pt, loss, turn + 1, True
-        last, off = delta, max(error, 0.1 * off)
+        last = delta
     return lam, pt, loss, max_iter, False
 
 
@@ -641,7 +611,7 @@ def solve_crowd(
     if start is not None:
         state[0] = np.insert(start, k, 0.0)
     numbers = space.size, space.lam, np.array(window or ()), crowd.FEW, crowd.SHARE, min(max_iter, MAX_ROUNDS)
-    lam, p_target, loss, rounds, done = _rounds(*_both(space.G), k, margins, *numbers, start is not None, state)
+    lam, p_target, loss, rounds, done = _rounds(_read_only(space.G), k, margins, *numbers, start is not None, state)
     if window is not None:
         done = done and window.holds(logit(state[2], p_target), float(state[0].sum()))
     if not done and max_iter >= MAX_ROUNDS:
@@ -650,18 +620,8 @@ def solve_crowd(
     return Ended(space, Outcome(space.end(state, p_target, loss), done, done, ()), rounds)
 
 
-_SINGLE: dict[int, tuple[weakref.ref[Floats], NDArray[np.float32]]] = {}
-
-
-def _both(G: Floats) -> tuple[Floats, NDArray[np.float32]]:
-    """G in both precisions; the second is made once, and kept as long as G lives.
-
-    Read-only, as a model keeps it: to Numba that is a type of its own, and one is enough to compile for.
-    """
-    double, key = np.ascontiguousarray(G).view(), id(G)
-    if key not in _SINGLE:
-        with np.errstate(over="ignore"):  # an infinite product makes no E fall, and then the original takes over
-            _SINGLE[key] = weakref.ref(G, lambda _: _SINGLE.pop(key, None)), G.astype(np.float32)
-    single = _SINGLE[key][1]
-    double.flags.writeable = single.flags.writeable = False
-    return double, single
+def _read_only(G: Floats) -> Floats:
+    """G as a model keeps it: to Numba that is a type of its own, and one is enough to compile for."""
+    G = np.ascontiguousarray(G).view()
+    G.flags.writeable = False
+    return G

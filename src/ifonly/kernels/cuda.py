@@ -3,9 +3,8 @@
 `newton.cu` has the Newton problems, `passes.cu` the two passes over the sources around them. CuPy compiles both at first use,
 once per number of classes and kind of number, and keeps the result on disk. `kernels.device` puts them together.
 
-A row belongs to one thread up to K = 12, whose registers hold all that is known of it; to a small team of threads up to
-K = 32, to a warp up to 64, to a block up to 128, with all that is known of it in shared memory. Beyond, the array program of
-`kernels.reference` runs on the device.
+A row belongs to one thread up to K = 16; to a small team of threads up to 32, to a warp up to 64, to a block up to 128, with
+all that is known of it in shared memory. Beyond, the array program of `kernels.reference` runs on the device.
 """
 
 from functools import cache
@@ -62,7 +61,7 @@ def solve_lam(gram: Any, margins: Any, lam: Any, *, tol: float | None = None, ma
     if margins.shape[1] >= MOST_CLASSES:
         arrays = cp.asarray(gram), cp.asarray(margins), cp.asarray(lam)
         return _like(margins, reference.solve_lam(*arrays, tol=tol, max_iter=max_iter))
-    return _solve(gram, margins, cp.asarray(lam, dtype=np.float64), None, tol or 0.0, max_iter)
+    return _solve(gram, margins, cp.ascontiguousarray(cp.asarray(lam, dtype=np.float64)), None, tol or 0.0, max_iter)
 
 
 def solve_prob(gram: Any, margins: Any, goals: Goals, *, max_iter: int = MAX_ITER) -> Solved:
@@ -96,7 +95,7 @@ def project(X: Any, A: Any, sizes: Any) -> Any:
     launch, cut = _passes("project", len(A), X, X)
     parts = cp.empty((cut.number, len(X), len(A) + 2))
     launch(len(X), X, *_shape(X), A, sizes, np.int32(cut.number), parts)
-    return parts if cut.number <= 2 else cp.sum(parts, axis=0, keepdims=True)
+    return parts if cut.number <= 2 else cp.sum(parts, axis=0, keepdims=True)  # many are summed sooner here than row by row
 
 
 def answer(

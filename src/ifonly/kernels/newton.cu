@@ -1,9 +1,9 @@
 /* Class-space Newton for many rows on a GPU.
  *
  * The mathematics is that of solvers/spaces.py (`Rivals`), the loops are those of kernels/cpu.py; docs/math.md derives both.
- * What differs is who does the work: a row belongs to a team of TEAM threads. With TEAM = 1 everything that is known of a row
- * is one thread's own, and up to UNROLLED classes all loops are unrolled so that it lives in registers; a larger team keeps it
- * in shared memory, and its thread r has the rivals r, r + TEAM, ….
+ * What differs is who does the work: a row belongs to a team of TEAM threads. With TEAM = 1 all loops are unrolled, and what is
+ * known of a row lives in the registers of its thread, as far as they go; a larger team keeps it in shared memory, and its
+ * thread r has the rivals r, r + TEAM, ….
  *
  * Compiled once per number of classes, by kernels/cuda.py, which defines
  *     CLASSES, TEAM    K and the threads per row
@@ -11,7 +11,8 @@
  *     SOLVE or ANSWER  which of the two entries is wanted: with all loops unrolled, each takes seconds to compile
  * and the constants of the method (EPS, ARMIJO, …), so that each stands in one place, with its reason.
  *
- * The row solver is plain C++. A test compiles it for the host (TEAM = 1) and compares it with the other kernels there.
+ * The row solver is plain C++. A test compiles it for the host (TEAM = 1) and compares it with the other kernels there. All of it
+ * is one file because it is compiled as one.
  */
 
 #ifdef __CUDACC__
@@ -26,14 +27,12 @@ using namespace std;
 constexpr int K = CLASSES;
 constexpr int N = K - 1;             // rivals of the target
 constexpr int ROWS = K == 2 ? 1 : K; // rows that a change is made of: A itself, or a₂ − a₁
-constexpr int GRAM = N * N | 1;      // from one target's Ḡ to the next: odd, so that threads with different targets read different banks
+constexpr int GRAM = N * N | 1;      // from one target's Ḡ to the next; odd, so that threads with different targets meet other banks
 
 #ifndef __CUDACC__
 #define UNROLL
-#elif CLASSES <= UNROLLED
-#define UNROLL _Pragma("unroll")
 #elif TEAM == 1
-#define UNROLL _Pragma("unroll 1")
+#define UNROLL _Pragma("unroll")
 #else
 #define UNROLL _Pragma("unroll 4")
 #endif
@@ -158,11 +157,11 @@ constexpr int PAD = (TEAM % 16 + 16 - (15 * N + N * (N + 1) / 2) % 16) % 16 + 1;
 struct Vectors { // what is known of a row, one number per rival: registers of a thread, or shared memory of a team
     double s[N], q[N], moved[N], p[N], r[N], slope[N], old[N], direction[N], v[N], u[N], w[N], t[N], inverse[N];
     double M[N * (N + 1) / 2]; // lower triangle, column after column
-    float start_q[N], start_s[N], start_e[2 * N];
+    float start_q[N], start_s[N], start_e[N], spare[N];
     double pad[PAD]; // so that the teams of a warp meet different banks
 };
 
-#if defined(__CUDACC__) && CLASSES <= UNROLLED
+#if defined(__CUDACC__) && TEAM == 1
 using Gram = const volatile double *; // Ḡ (N, N); else all of it is taken into registers before the loop, and spilled
 #else
 using Gram = const double *;
@@ -201,7 +200,7 @@ struct Solver {
 
     /** out = H a, H = Ḡ/λ; symmetric, and read so that neighbouring threads read neighbours. */
     DEVICE void times(const double *a, double *out) const {
-#if CLASSES <= UNROLLED
+#if TEAM == 1
         ALL(i) out[i] = gram(i, i) * a[i];
         ALL(i) ALL(j) if (j < i) { // all of it is in registers, and every entry of Ḡ is read once
             const double g = gram(i, j);
@@ -589,7 +588,8 @@ DEVICE void answer_row(Vectors &x, long long b, const Model &model, const Questi
     const double own = K == 2 ? 0.0 : sources(b, k) + model.b[k];
     EACH(i) {
         const int j = i + (i >= k);
-        x.s[i] = K == 2 ? (k == 0 ? 1.0 : -1.0) * (sources(b, 0) + (model.b[1] - model.b[0])) : sources(b, j) + model.b[j] - own;
+        if (K > 2) x.s[i] = sources(b, j) + model.b[j] - own;
+        else x.s[i] = (k == 0 ? 1.0 : -1.0) * (sources(b, 0) + (model.b[1] - model.b[0]));
     }
     EACH(i) {
         check += x.s[i] - x.s[i];

@@ -4,12 +4,12 @@
  * its rows, in shared memory for good. The sources stream past it, eight rows of that slice at a time: the copy engine brings
  * them into a slot, some slots ahead, in pieces of some kilobytes, a group of warps shares the slot's features among its warps
  * while the other group has the next slot, and in `move` the copy engine takes the result away. One more warp does nothing but
- * tell the copy engine what to do. (Threads that read and write rows themselves, 64 or 128 bytes of each at a time, reached four
- * fifths of a copy's speed.)
+ * tell the copy engine what to do. (Threads that read and write rows themselves, 64 or 128 bytes of each at a time, reached
+ * four fifths of a copy's speed.)
  *
- * In both passes thread 4g + c has features 2c and 2c + 1 of row g. In `project` they are, since the order of a sum is free, its
- * two numbers of the right factor in the product m16n8k8 of 16 classes by 8 features with 8 features by 8 rows. In `move` they
- * are its two numbers of the result in the product m8n8k4, which starts as x and becomes x + Σ coef·a.
+ * In both passes thread 4g + c has features 2c and 2c + 1 of row g. In `project` they are, since the order of a sum is free,
+ * its two numbers of the right factor in the product m16n8k8 of 16 classes by 8 features with 8 features by 8 rows. In `move`
+ * they are its two numbers of the result in the product m8n8k4, which starts as x and becomes x + Σ coef·a.
  *
  * Compiled by kernels/cuda.py, which defines
  *     ROWS              rows that a change is made of: K, or 1 for K = 2
@@ -33,7 +33,7 @@ constexpr int PROJECT_PITCH = apart(WIDTH, 8, 16);           // of A's rows, rea
 constexpr int MOVE_PITCH = apart(WIDTH, 4, 16);              // … or 8
 constexpr int PROJECT_KEPT = (ROWS + 1) * PROJECT_PITCH, MOVE_KEPT = apart(ROWS * MOVE_PITCH, 0, 16);
 
-// This thread's group (the last is the warp for the copy engine), its warp in it, its row and its pair of features in a product.
+// This thread's group (the last is the warp for the copy engine), its warp in it, its row and pair of features in a product.
 #define GROUP int(threadIdx.x / (32 * WARPS))
 #define WARP int(threadIdx.x / 32 % WARPS)
 #define ROW int(threadIdx.x % 32 / 4)
@@ -49,7 +49,9 @@ DEVICE void fence() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"
 
 /** c += a b, m8n8k4. */
 DEVICE void multiply(double &c0, double &c1, double a, double b) {
-    asm("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0, %1}, {%2}, {%3}, {%0, %1};" : "+d"(c0), "+d"(c1) : "d"(a), "d"(b));
+    asm("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0, %1}, {%2}, {%3}, {%0, %1};"
+        : "+d"(c0), "+d"(c1)
+        : "d"(a), "d"(b));
 }
 
 /** c += a b, m16n8k8. */
@@ -114,7 +116,8 @@ struct Slots {
         const int bytes = share.width * sizeof(SOURCE);
         const unsigned barrier = address(full + n % SLOTS);
         if (LANE == 0 && rows(n))
-            asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(rows(n) * bytes) : "memory");
+            asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(rows(n) * bytes)
+                         : "memory");
         __syncwarp();
         if (LANE < rows(n))
             asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(

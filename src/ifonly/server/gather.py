@@ -2,9 +2,9 @@
 
 A call is made as soon as one row waits; what comes while a thread is busy with it is the next batch. Nobody waits for a batch
 to fill, and the busier the server is, the larger the batches are. A call takes the rows of one target, since the kernel goes
-target by target anyway: with 50 clients and ten targets, a row is then one of five or six in the same kernel call, not one of
-two. `make bench-serve` prints what all this is worth. Calls on the event loop itself were tried: a lone request was answered a
-tenth of a millisecond sooner, but busy servers did less, because batches were smaller.
+target by target anyway: with 50 clients and ten targets, a row is then one of seven or eight in a kernel call, not one of two.
+`make bench-serve` prints what all this is worth. Calls on the event loop itself were tried: a lone request was answered a tenth
+of a millisecond sooner, but a busy server did less.
 """
 
 import asyncio
@@ -85,10 +85,10 @@ class Gatherer:
 
     def _back(self, ones: list[_One], found: list[Found | Exception]) -> None:
         self.calls -= 1
-        self._call()
         self.observe(len(ones))
         for one, result in zip(ones, found, strict=True):
             _tell(one, result)
+        asyncio.get_running_loop().call_soon(self._call)  # after the requests that have come meanwhile
 
     def close(self) -> None:
         """No more work."""

@@ -70,7 +70,8 @@ def plain_row(served: Served, question: Question) -> Asked | None:
         return None
     row = served.columns.read(question.row, "row")
     named, target = isinstance(question.row, Mapping), read_target(served, question.target)
-    return Asked(served, [row], None, True, named, target, **_form(served, question, named))
+    packed, delta = _form(served, question, named)
+    return Asked(served, [row], None, True, named, target, packed=packed, delta=delta)
 
 
 def read_question(served: Served, question: Question | DownloadQuestion | PathQuestion, max_rows: int) -> Asked:
@@ -111,14 +112,14 @@ def read_question(served: Served, question: Question | DownloadQuestion | PathQu
     limits = Actions(**actions) if actions else None
     target = read_target(served, question.target)
     form = _form(served, question, named)
-    return Asked(served, rows, index, not many, named, target, cost, limits, question.max_changes, **form)
+    return Asked(served, rows, index, not many, named, target, cost, limits, question.max_changes, *form)
 
 
-def _form(served: Served, question: Question | DownloadQuestion | PathQuestion, named: bool) -> dict[str, bool]:
-    """How the numbers of an answer are written."""
+def _form(served: Served, question: Question | DownloadQuestion | PathQuestion, named: bool) -> tuple[bool, bool]:
+    """Whether the numbers of an answer are written as base64, and whether those of the change are."""
     if not isinstance(question, Question):
-        return {}
-    return {"packed": question.pack and served.model.encoding is None and not named, "delta": question.delta}
+        return False, False
+    return question.pack and served.model.encoding is None and not named, question.delta
 
 
 def _of_data(served: Served, index: int, field: str, edits: Mapping[str, Any]) -> Any:

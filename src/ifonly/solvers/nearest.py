@@ -11,12 +11,15 @@ from numpy.typing import NDArray
 
 from ifonly.model import Model
 from ifonly.solvers.classproblem import ClassProblem, Solution
-from ifonly.solvers.logistic import logistic_root
+from ifonly.solvers.logistic import logistic_root, phi
 from ifonly.solvers.spaces import Floats
-from ifonly.solvers.target import Goal
+from ifonly.solvers.target import Goal, needed_logit
 from ifonly.sources import NOWHERE, Sizes
 
-__all__ = ["nearest_class"]
+__all__ = ["BOUNDING", "bounds_by_few", "nearest_class"]
+
+BOUNDING = 8  # strong rivals that bound how far every other class is, where there are very many
+LOOSE = 1e-7  # by as much may a length be off that was had by subtraction
 
 
 def nearest_class(
@@ -31,21 +34,49 @@ def nearest_class(
 ) -> tuple[int, Solution]:
     """The class with the least distance (``prob``) or the least E (``lam``), of a set or else of those not predicted now."""
     now = int(model.best_class(z))
-    classes = [k for k in range(model.n_classes) if k != now] if among is None else among.tolist()
-    problems = [ClassProblem(model, z, sizes, k) for k in classes]
-    bounds = [_least_objective(p, now, lam) if lam is not None else _least_distance(p, prob) for p in problems]
+    classes = np.delete(np.arange(model.n_classes), now) if among is None else among
+    if model.crowded:
+        logits = z + model.b
+        strong = np.argpartition(logits, -BOUNDING)[-BOUNDING:]
+        G = model.rows_gram
+        squares = np.diagonal(G)[:, None] - 2 * G[:, strong] + np.diagonal(G)[strong]
+        bounds = bounds_by_few(model, logits, strong, squares, lam=lam, prob=prob)[classes].tolist()
+    else:
+        problems = (ClassProblem(model, z, sizes, k) for k in classes.tolist())
+        bounds = [_least_objective(p, now, lam) if lam is not None else _least_distance(p, prob) for p in problems]
     best: tuple[float, int, Solution] | None = None
-    for i in np.argsort(bounds, kind="stable"):
+    for i in np.argsort(bounds, kind="stable").tolist():
         if best is not None and bounds[i] >= best[0]:
             break
-        solution = solve(problems[i])
+        problem = ClassProblem(model, z, sizes, int(classes[i]))
+        solution = solve(problem)
         value = solution.objective if lam is not None else solution.distance
         if not solution.status.ok:
             value = np.inf  # a class that cannot be reached is nearest only if none can
         if best is None or value < best[0]:
-            best = value, problems[i].k, solution
+            best = value, problem.k, solution
     assert best is not None
     return best[1], best[2]
+
+
+def bounds_by_few(
+    model: Model, logits: Floats, strong: NDArray[np.intp], squares: Floats, *, lam: float | None, prob: float | None
+) -> Floats:
+    """Lower bounds on the distance (``prob``) or on E (``lam``) for all K classes, from a few strong rivals, each alone.
+
+    ``squares`` (K, n) are the squared distances of all rows from those of the strong ones.
+    """
+    lengths = np.sqrt(np.maximum(squares, 0.0)) * (1 + LOOSE) + LOOSE * model.row_norm  # rounded up, for lower bounds
+    margins = logits[strong] - logits[:, None]
+    if lam is None:
+        assert prob is not None
+        bounds = np.maximum(margins - float(needed_logit(prob, model)), 0.0) / np.maximum(lengths, 1e-300)
+    else:
+        h = np.maximum(lengths**2 / lam, 1e-300)
+        q = phi(h.ravel(), -margins.ravel()).reshape(h.shape)
+        bounds = 0.5 * h * q * q + np.logaddexp(0.0, margins - h * q)
+    bounds[strong, np.arange(len(strong))] = 0.0  # no class is its own rival
+    return bounds.max(axis=1)
 
 
 def _least_distance(problem: ClassProblem, prob: float | None) -> float:
