@@ -40,7 +40,7 @@ class JointCounterfactual(Counterfactual):
 
     The fields are those of :class:`Counterfactual`. ``targets`` are the classes, ``target`` the most probable of them at ``x``,
     ``p_together`` their summed probability, ``objective`` is ``(λ/2)·distance² − ln p_together`` and ``grad_norm`` bounds its
-    """A near input at which several classes have the wanted probability *together*: a local optimum, with nothing proved.
+    gradient. The problem is not convex, so there is no certificate: ``gap`` and ``error_bound`` are NaN, the status LOCAL.
     """
 
     targets: tuple[Hashable, ...] = ()
