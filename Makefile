@@ -24,6 +24,11 @@ java:
 		|| { apt-get update -q && apt-get install -y -q --no-install-recommends openjdk-17-jre-headless; } \
 		|| echo "no Java: the tests of Spark will be skipped"
 
+# On a machine with an NVIDIA GPU; elsewhere every test says why it is skipped.
+test-gpu: $(VENV)/.test
+	$(PIP) --editable '.[gpu]'
+	$(BIN)/python -m pytest tests/test_cuda.py tests/test_kernels.py
+
 lint: $(VENV)/.lint
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -35,6 +40,13 @@ format: $(VENV)/.lint
 
 bench: $(VENV)/.test
 	$(BIN)/python benchmarks/run.py
+
+bench-serve: $(VENV)/.test
+	$(BIN)/python benchmarks/serve.py
+
+bench-gpu: $(VENV)/.test
+	$(PIP) --editable '.[gpu]'
+	$(BIN)/python benchmarks/gpu.py
 
 A ?= benchmarks/results/reference.json
 B ?= benchmarks/results/latest.json

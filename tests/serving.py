@@ -92,12 +92,13 @@ def post(body, *headers, path="/v1/invert", length=None):
 
 
 @contextmanager
-def serving(folder, *arguments):
-    """``ifonly serve`` with these arguments."""
+def serving(folder, *arguments, code=None):
+    """``ifonly serve`` with these arguments; ``code`` for a command that is not what it should be."""
     log = Path(folder) / "server.log"
+    program = ["-m", "ifonly"] if code is None else ["-c", code]
     with log.open("w") as errors:
         process = subprocess.Popen(
-            [sys.executable, "-m", "ifonly", "serve", *map(str, arguments), "--port", "0", "--no-open"],
+            [sys.executable, *program, "serve", *map(str, arguments), "--port", "0", "--no-open"],
             stdout=subprocess.PIPE,
             stderr=errors,
             text=True,

@@ -7,10 +7,14 @@ import json
 import re
 import shutil
 import subprocess
+from datetime import date
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from serving import make_credit, make_pixels, make_toy, serving, toy_model
 from sklearn.compose import ColumnTransformer
@@ -375,6 +379,27 @@ def test_rows_are_searched_by_text_number_and_class(server, bank, applicants):
     assert search(**{"class": "refused"}) == np.flatnonzero(refused).tolist()
     assert search(**{"class": "refused", "q": "used car"}) == np.flatnonzero(has_car & refused).tolist()
     assert search(q="no such thing") == []
+
+
+def test_keys_of_any_type_are_shown(tmp_path):
+    toy_model().save(tmp_path / "toy.npz")
+    keys = {
+        "born": pa.array([date(1990, 5, 1), None]),
+        "sum": pa.array([Decimal("1.50"), Decimal("2.00")]),
+        "raw": pa.array([b"ab", b""]),
+        "tags": pa.array([["a", "b"], []]),
+        "big": pa.array([2**63, 1], pa.uint64()),
+        "part": pa.array([float("nan"), float("inf")]),
+    }
+    numbers = {name: pa.array([0.5, 1.5]) for name in ("income", "loans", "age")}
+    pq.write_table(pa.table({**keys, **numbers}), tmp_path / "toy.parquet")
+    with serving(tmp_path, tmp_path / "toy.npz", tmp_path / "toy.parquet") as server:
+        rows = server.client.get("/v1/rows").json()["rows"]
+        assert rows[0]["keys"] == {
+            "born": "1990-05-01", "sum": "1.50", "raw": "b'ab'", "tags": "['a', 'b']", "big": 2**63, "part": None,
+        }  # fmt: skip
+        assert rows[1]["keys"]["born"] is None
+        assert [row["index"] for row in server.client.get("/v1/rows?q=1990").json()["rows"]] == [0]
 
 
 def test_rows_that_cannot_be_read_say_why(server):

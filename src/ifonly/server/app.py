@@ -68,7 +68,7 @@ def create_app(service: Service) -> Guard:
         docs_url=None,  # they would fetch their scripts from elsewhere
         redoc_url=None,
     )
-    for kind in (RefusedError, IfonlyError, HTTPException, RequestValidationError):
+    for kind in (RefusedError, IfonlyError, HTTPException, RequestValidationError, Exception):
         app.add_exception_handler(kind, _told)
     _add_questions(app, service)
     _add_views(app, service)

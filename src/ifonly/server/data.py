@@ -59,8 +59,9 @@ class Page:
         return [cell if value is None else value for value, cell in zip(found, there, strict=True)]
 
     def cells(self, i: int, names: Sequence[str]) -> list[Any]:
-        """What stands in some of its columns."""
-        return [plain_value(self.table.column(name)[i].as_py()) for name in names]
+        """What stands in some of its columns; dates and the like as text."""
+        found = (plain_value(self.table.column(name)[i].as_py()) for name in names)
+        return [cell if cell is None or isinstance(cell, (str, int, float)) else str(cell) for cell in found]
 
 
 class Data:

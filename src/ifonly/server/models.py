@@ -93,13 +93,13 @@ class Served:
     @cached_property
     def class_names(self) -> list[str]:
         """The classes as they are written."""
-        return [str(label) for label in self.model.classes.tolist()]
+        return [str(label) for label in self.classes]
 
     @cached_property
     def labels(self) -> dict[tuple[type, Any], Any]:
         """The classes by type and label; and by what they are written as, where no label is written so itself."""
-        found = {(str, str(label)): label for label in reversed(self.model.classes.tolist())}
-        return found | {(type(label), label): label for label in self.model.classes.tolist()}
+        found = {(str, str(label)): label for label in reversed(self.classes)}
+        return found | {(type(label), label): label for label in self.classes}
 
     # ---- rows of the data ----
 
@@ -138,7 +138,7 @@ class Served:
             "fingerprint": self.fingerprint,
             "version": ifonly.__version__,
             "hard": model.hard,
-            "classes": [plain_value(label) for label in model.classes.tolist()],
+            "classes": self.classes,
             "n_classes": model.n_classes,
             "n_features": model.n_features,
             "named": self.named,

@@ -151,8 +151,7 @@ def read_target(served: Served, target: Any) -> Any:
             return found
         if target == "other":
             return "other"
-    names = [str(label) for label in served.model.classes.tolist()]
-    known = ", ".join(names[:LISTED]) + (", …" if len(names) > LISTED else "")
+    known = ", ".join(served.class_names[:LISTED]) + (", …" if len(served.class_names) > LISTED else "")
     raise RefusedError(f"target must be one of the model's classes, {known}; got {shown(target)}", "target")
 
 

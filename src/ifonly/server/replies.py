@@ -40,7 +40,7 @@ def of_batch(asked: Asked, answers: Counterfactuals, i: int) -> dict[str, Any]:
         "status": NAMES[status],
         "target": served.classes[answers.rows.target[i]],
         "x": packed(answers.x[i]) if asked.packed else served.columns.plain(answers.x[i], named=asked.named),
-        "delta": _delta(asked, answers.delta[i]),
+        "delta": _delta(asked, answers.delta[i]) if asked.named or asked.delta else None,
         "proba": dict(zip(served.class_names, answers.proba[i].tolist(), strict=True)),
         "prob": None if answers.prob is None else answers.prob[i],
         "lam": lam,
@@ -65,7 +65,7 @@ def of_answer(asked: Asked, cf: Counterfactual, i: int) -> dict[str, Any]:
         "status": NAMES[cf.status],
         "target": cf.target,
         "x": None if not solved else packed(cf.x) if asked.packed else served.columns.plain(cf.x, named=asked.named),
-        "delta": _delta(asked, delta) if solved else None,
+        "delta": _delta(asked, delta) if solved and (asked.named or asked.delta) else None,
         "proba": dict(zip(served.class_names, cf.proba.tolist(), strict=True)) if solved and not served.model.hard else None,
         "prob": cf.prob,
         "lam": cf.lam,
@@ -80,11 +80,11 @@ def of_answer(asked: Asked, cf: Counterfactual, i: int) -> dict[str, Any]:
 
 
 def _delta(asked: Asked, delta: Any) -> Any:
-    """What changed: by name only that, else all of it, on request (it doubles a reply, and is a subtraction away)."""
+    """What changed: by name only that, else all of it (on request: it doubles a reply, and is a subtraction away)."""
     if asked.named:
         label = asked.served.model.feature_label
         return {label(d): float(delta[d]) for d in np.flatnonzero(delta).tolist()}
-    return None if not asked.delta else packed(delta) if asked.packed else delta
+    return packed(delta) if asked.packed else delta
 
 
 # ---- in words ----

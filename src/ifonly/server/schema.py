@@ -290,11 +290,11 @@ class FeatureOut(BaseModel):
 
     name: str
     kind: Literal["number", "flag", "ordinal", "category"]
-    values: list[Cell] | None
-    low: float | None
+    values: list[Cell] | None = Field(description="Of a category or an ordinal.")
+    low: float | None = Field(description="In the data, or in 4096 rows spread evenly over them; so are the next three.")
     high: float | None
-    whole: bool
-    typical: Cell
+    whole: bool = Field(description="Whether all are whole numbers.")
+    typical: Cell = Field(description="The median, or the most frequent value.")
 
 
 class Limits(BaseModel):

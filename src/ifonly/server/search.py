@@ -44,7 +44,7 @@ class Search:
         self.data, self.features, self.text, self.label = data, features, text, label
         columns = zip(features.names, features.columns, strict=True)
         self.tests = {name: _equals if c is None or c.kind == "number" or c.cut is not None else _has for name, c in columns}
-        self.tests |= dict.fromkeys(features.keys, _has)
+        self.tests |= dict.fromkeys((key for key in features.keys if _is_word(data.schema.field(key).type)), _has)
         self.found: list[int] = []
         self.batch = 0  # the next to look at
         self._lock = threading.Lock()
@@ -79,6 +79,11 @@ class Search:
 
 
 # ---- which cells match ----
+
+
+def _is_word(kind: Any) -> bool:
+    """Whether values of a type can be written as text: not lists and the like, nor bytes."""
+    return not pa.types.is_nested(kind) and not pa.types.is_binary(kind) and not pa.types.is_large_binary(kind)
 
 
 def _has(cells: Any, text: str) -> NDArray[np.bool_]:
