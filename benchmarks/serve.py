@@ -23,6 +23,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 import ifonly
+from ifonly.server.gather import TARGETS
 
 K, D = 10, 784
 CLIENTS, MANY, ROWS = 50, 200, 50
@@ -145,9 +146,9 @@ def main() -> None:
                 line(name, *_times(found), _told(found))
                 if clients == CLIENTS:
                     batch = max(2, round(found["batch"]))
-                    same = library(batch, asked.seconds / 4, targets=1)
+                    same = library(batch, asked.seconds / 4, targets=TARGETS)
                     share = f"the server does {found['a_second'] / same['a_second']:.0%} of it"
-                    line(f"library, the same calls: {batch} rows of one target", *_times(same), share)
+                    line(f"library, the same calls: {batch} rows of {TARGETS} targets", *_times(same), share)
         same = library(ROWS, asked.seconds / 4, targets=1)
         line(f"library, {ROWS} rows of one target a call", *_times(same))
         for packed in (False, True):

@@ -218,7 +218,7 @@ def test_help_and_version(run):
     code, out, _ = run("--help")
     assert code == 0
     commands = re.findall(r"^│ (\w+) ", out, re.MULTILINE)
-    assert commands == ["demo", "explain", "batch", "path", "info", "bench"]
+    assert commands == ["demo", "explain", "batch", "path", "serve", "info", "bench"]
     assert "--install-completion" in out
     assert run("--version")[:2] == (0, f"ifonly {ifonly.__version__}")
 

@@ -51,6 +51,8 @@ HEAVY = (
         "torch",
         "pyspark",
         "fastapi",
+        "uvicorn",
+        "orjson",
         "matplotlib",
         "sklearn",
         "pandas",

@@ -1,10 +1,10 @@
 """Requests for one row each, gathered into one call of the kernel for many.
 
 A call is made as soon as one row waits; what comes while a thread is busy with it is the next batch. Nobody waits for a batch
-to fill, and the busier the server is, the larger the batches are. A call takes the rows of one target, since the kernel goes
-target by target anyway: with 50 clients and ten targets, a row is then one of seven or eight in a kernel call, not one of two.
-`make bench-serve` prints what all this is worth. Calls on the event loop itself were tried: a lone request was answered a tenth
-of a millisecond sooner, but a busy server did less.
+to fill, and the busier the server is, the larger the batches are. The kernel goes target by target, and each costs as much as
+some 40 rows: a call therefore takes all rows of the few targets that have waited longest, and leaves the others to gather more.
+With 50 clients and ten targets, three targets a call did most, and had the shortest tail (1, 3, 5 and 10 were tried); so were
+calls on the event loop itself: a lone request was answered a tenth of a millisecond sooner, but a busy server did less.
 """
 
 import asyncio
@@ -22,6 +22,7 @@ from ifonly.server.refusals import RefusedError
 __all__ = ["Gatherer"]
 
 MOST = 256  # rows of one call
+TARGETS = 3  # of one call, see above
 
 Key = tuple[Served, str, Any]
 Found = tuple[Counterfactuals, int]
@@ -53,7 +54,7 @@ class Gatherer:
     def __init__(self, desk: Desk, threads: int, observe: Callable[[int], None]) -> None:
         self.desk, self.threads, self.observe = desk, threads, observe
         self.pool = ThreadPoolExecutor(threads, thread_name_prefix="ifonly-rows")
-        self.waiting: dict[Key, list[_One]] = {}  # who has waited longest comes first
+        self.waiting: dict[Key, list[_One]] = {}  # by target: the one that has waited longest comes first
         self.calls = 0  # that are being made
 
     async def solve(self, until: float, asked: Asked, kind: str, value: float) -> Found:
@@ -65,7 +66,7 @@ class Gatherer:
         try:
             if not self.waiting:
                 loop.call_soon(self._call)
-            self.waiting.setdefault((asked.served, kind, asked.target), []).append(one)
+            self.waiting.setdefault(_key(one), []).append(one)
             return await one.done
         finally:
             over.cancel()
@@ -75,10 +76,12 @@ class Gatherer:
         """Give rows to threads, as long as there are some that wait and threads that do not."""
         loop = asyncio.get_running_loop()
         while self.waiting and self.calls < self.threads:
-            key = next(iter(self.waiting))
-            ones = self.waiting.pop(key)
-            if len(ones) > MOST:
-                ones, self.waiting[key] = ones[:MOST], ones[MOST:]
+            first = next(iter(self.waiting))
+            keys = [key for key in self.waiting if key[:2] == first[:2]][:TARGETS]
+            ones = [one for key in keys for one in self.waiting.pop(key)]
+            for one in ones[MOST:]:
+                self.waiting.setdefault(_key(one), []).append(one)
+            del ones[MOST:]
             self.calls += 1
             job = self.pool.submit(_solved, ones)
             job.add_done_callback(lambda job, ones=ones: loop.call_soon_threadsafe(self._back, ones, job.result()))
@@ -93,6 +96,10 @@ class Gatherer:
     def close(self) -> None:
         """No more work."""
         self.pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _key(one: _One) -> Key:
+    return one.asked.served, one.kind, one.asked.target
 
 
 def _tell(one: _One, result: Found | Exception) -> None:
@@ -110,7 +117,7 @@ def _solved(ones: list[_One]) -> list[Found | Exception]:
     asked, kind = ones[0].asked, ones[0].kind
     try:
         rows, values = [one.asked.rows[0] for one in ones], [one.value for one in ones]
-        answers = solve_many(asked.served, rows, [asked.target] * len(ones), kind, values)
+        answers = solve_many(asked.served, rows, [one.asked.target for one in ones], kind, values)
     except Exception as error:
         return [error] if len(ones) == 1 else [found for one in ones for found in _solved([one])]
     return [(answers, i) for i in range(len(ones))]
