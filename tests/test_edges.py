@@ -681,3 +681,28 @@ def test_a_source_in_the_millions_of_a_pipeline_is_solved(rng, form):
     estimator = make_pipeline(StandardScaler(), LogisticRegression()).fit(rows, labels)
     for cf in invert(estimator, rows[:20], "opposite", **{form: 0.7}):
         sound(cf)
+
+
+@pytest.mark.parametrize("lam", [1e-310, 1e-101, 1.1e100, 1e305])
+def test_lam_beyond_all_measure_is_refused(lam):
+    model = Model(np.eye(3), np.zeros(3))
+    for value in (lam, [1.0, lam]):
+        with pytest.raises(InputError, match="lam must be from 1e-100 to 1e\\+100"):
+            invert(model, np.eye(3)[0] if value is lam else np.eye(3)[:2], 1, lam=value)
+
+
+@pytest.mark.parametrize("size", [1e20, 1e60, 1e99])
+def test_source_that_rounds_to_anything_is_out_of_reach(size, rng):
+    model = Model(rng.normal(size=(4, 6)), rng.normal(size=4))
+    cf = invert(model, size * rng.normal(size=6), 1, prob=0.6)
+    assert cf.status in (Status.UNREACHABLE, Status.EXACT)
+    assert np.isfinite(cf.x).all()
+
+
+@pytest.mark.parametrize("size", [1e101, 1e200, 1e300])
+def test_source_whose_square_overflows_is_refused(size, rng):
+    model = Model(rng.normal(size=(4, 6)), rng.normal(size=4))
+    X = np.stack([rng.normal(size=6), np.full(6, size)])
+    with pytest.raises(InputError, match="so large"):
+        invert(model, X[1], 1, lam=0.1)
+    assert invert(model, X, 1, lam=0.1).status.tolist() == [Status.EXACT, Status.INVALID]

@@ -18,11 +18,12 @@ from ifonly.answer import Counterfactual, Counterfactuals, Path
 from ifonly.errors import InputError
 from ifonly.kernels import Rows
 from ifonly.model import Model
+from ifonly.numerics import norms
 from ifonly.progress import Progress
 from ifonly.solvers.many import FIRST_SHARE, Found, VastProblem, solve_many
 from ifonly.solvers.nearest import BOUNDING, bounds_by_few
 from ifonly.solvers.passes import Aim, Ask, Seen, SumUp, look, sum_up
-from ifonly.sources import Sources
+from ifonly.sources import LARGEST, Sources
 from ifonly.wish import NEAREST, Wish, Wishes
 
 __all__ = ["invert_vast", "path_vast"]
@@ -52,10 +53,8 @@ def invert_vast(
     sources = x if isinstance(x, Sources) else Sources.joined(model, [Sources.read(model, table) for table in x])
     N, per = len(sources), wishes.per_source
     wishes.check(N)
-    if sources.single:
-        row = sources.dense(0)
-        if not np.isfinite(row).all():
-            raise sources.reject(0)
+    if sources.single and not norms(sources.table())[0] <= LARGEST:
+        raise sources.reject(0)
     starts = None if start is None or isinstance(start, str) else _starts(model, start, N)
     job = _Job(model, tol, _threads(threads), starts, _summing(model, backend))
     single = sources.single and per == 1 and out is None
@@ -77,7 +76,7 @@ def invert_vast(
             of = places // per
             X = sources.part(int(of[0]), int(of[-1]) + 1).table()
             each = of - of[0]
-            finite = np.asarray(np.isfinite(X).all(axis=1))
+            finite = norms(X) <= LARGEST
             good = finite[each]
             for place, (k, found) in zip(
                 places[good], job.solve(job.scaled(X), wish.take(places[good]), each[good].tolist(), of[good]), strict=True
@@ -92,7 +91,7 @@ def invert_vast(
 def path_vast(model: Model, sources: Sources, k: int, lams: Floats, *, backend: str, tol: float | None) -> Path:
     """`ifonly.path` where there are very many classes: all λ side by side, so that they share the passes."""
     x = sources.dense(0)
-    if not np.isfinite(x).all():
+    if not norms(x[None])[0] <= LARGEST:
         raise sources.reject(0)
     job = _Job(model, tol, _threads(None), None, _summing(model, backend))
     source = job.scaled(x[None])

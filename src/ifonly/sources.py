@@ -16,7 +16,7 @@ from ifonly.numerics import TINY_SQUARE, norms
 from ifonly.tabular import like_frame, stacked
 from ifonly.tensors import Like, like, plain
 
-__all__ = ["NOWHERE", "Sizes", "Sources"]
+__all__ = ["LARGEST", "NOWHERE", "Sizes", "Sources"]
 
 Floats = NDArray[np.float64]
 
@@ -35,6 +35,8 @@ class Sizes(NamedTuple):
 # ‖a‖·‖x‖ bounds a logit's terms well enough, unless it is this many times the logits themselves: then features come in units so
 # different that a large x meets a small weight, and the terms are summed.
 LOOSE = 1e4
+
+LARGEST = 1e100  # of ‖x̄‖: beyond, squares overflow
 
 NOWHERE = Sizes(0.0, 0.0)
 
@@ -221,6 +223,7 @@ class Sources:
             loose = terms > LOOSE * (1 + np.abs(Z).max(axis=1, initial=0.0))
             if loose.any():
                 terms[loose] = np.asarray(abs(X[loose]) @ model.column_sizes).ravel()
+            Z[lengths > LARGEST] = np.inf
         return Z, Sizes(lengths + 2 * model.offset_norm, terms + 2 * model.offset_size)
 
     def project_one(self) -> tuple[Floats, Sizes]:
@@ -241,7 +244,7 @@ class Sources:
                 if terms > LOOSE * (1 + float(np.abs(z).max())):
                     terms = float(np.abs(row) @ model.column_sizes)
             sizes = Sizes(norm + 2 * model.offset_norm, terms + 2 * model.offset_size)
-        if not np.isfinite(z).all():
+        if not np.isfinite(z).all() or sizes.norm > LARGEST:
             raise self.reject(0)
         return z, sizes
 

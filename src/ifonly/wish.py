@@ -15,6 +15,7 @@ Floats = NDArray[np.float64]
 
 NEAREST = -1  # in place of a class index: the nearest other class, or the nearest of a set
 ALL = -2  # … : every class in turn
+EXTREME_LAM = 1e100
 
 
 class Wish(NamedTuple):
@@ -74,6 +75,8 @@ def number(value: Any, name: str, limit: float) -> float:
     if not 0 < found < limit:
         expected = "a number > 0" if limit == np.inf else "strictly between 0 and 1"
         raise InputError(f"{name} must be {expected}; got {found}")
+    if name == "lam" and not 1 / EXTREME_LAM <= found <= EXTREME_LAM:
+        raise InputError(f"lam must be from {1 / EXTREME_LAM:g} to {EXTREME_LAM:g}: beyond, squares overflow; got {found}")
     return found
 
 
@@ -111,6 +114,8 @@ def _numbers(value: Any, name: str, limit: float) -> float | Floats:
         raise InputError(f"{name} must be one number, or one per row; got an array of shape {np.shape(value)}")
     values = np.asarray(value, dtype=np.float64)
     bad = ~((values > 0) & (values < limit))
+    if name == "lam":
+        bad |= ~((values >= 1 / EXTREME_LAM) & (values <= EXTREME_LAM))
     if bad.any():
         number(values[bad][0], name, limit)
     return values

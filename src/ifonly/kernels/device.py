@@ -5,6 +5,7 @@ problems compute, so they run beside each other as far as they can: on one strea
 problems of the chunk before. Sources on the host go through two pinned buffers: one is copied while the other is worked on.
 """
 
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields
@@ -197,9 +198,7 @@ class DeviceSources(Sources):
         assert isinstance(self.like, Like)
         if self.like.library == "cupy":
             return values
-        import torch
-
-        return torch.from_dlpack(values.astype(self.like.dtype, copy=False))
+        return sys.modules["torch"].from_dlpack(values.astype(self.like.dtype, copy=False))
 
     def move(self, coef: np.ndarray, out: Any) -> None:
         """All rows after the changes ``coef @ rows`` into ``out``, on the device or the host."""

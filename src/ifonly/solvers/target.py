@@ -89,6 +89,8 @@ def reach_probability(
         return _reach_two_classes(problem, prob, tol)
 
     first = lam = _first_lam(problem, goal)
+    if not sys.float_info.min < first < math.inf:  # x̄ is so large that its rounding is more than any probability allows
+        return replace(here, status=Status.UNREACHABLE)
     if problem.model.crowded:
         ended = crowd(problem.crowd_space(lam), window=_window(problem, prob), max_iter=max_iter)
         if ended.outcome.converged:
