@@ -350,8 +350,10 @@ def _reach(model: Model, aim: Aim) -> Asking:
         step = -(here.gradient + (q - few.p) @ few.rows) / lam
         if not np.isfinite(step).all() or inner < 0:  # out of reach even with few rivals: they are a relaxation
             found = yield from _minimise(model, replace(aim, start=here.x), max(lam, 1e-12))
-            status = Status.UNREACHABLE if found.level > top else found.status
-            return _more(found, status, n_iter, n_passes)
+            if found.level > top:
+                return _more(found, Status.UNREACHABLE, n_iter, n_passes)
+            x, n_passes = aim.source + found.change, n_passes + found.n_passes
+            break
         n_iter += inner
         # 2. All rivals there.
         x = last.next(x, step)
