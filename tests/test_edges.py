@@ -706,3 +706,9 @@ def test_source_whose_square_overflows_is_refused(size, rng):
     with pytest.raises(InputError, match="so large"):
         invert(model, X[1], 1, lam=0.1)
     assert invert(model, X, 1, lam=0.1).status.tolist() == [Status.EXACT, Status.INVALID]
+
+
+def test_out_of_the_wrong_shape_with_limits(rng):
+    model = Model(rng.normal(size=(3, 4)), rng.normal(size=3))
+    with pytest.raises(InputError, match=r"out must have shape \(5, 4\); got \(5, 3\)"):
+        invert(model, rng.normal(size=(5, 4)), 1, max_changes=2, out=np.empty((5, 3)))

@@ -157,6 +157,8 @@ def invert_within(
     N, K, D = len(sources), wishes.per_source, model.n_features
     wishes.check(N)
     wish = wishes.rows(0, N)
+    if out is not None and out.shape != (N * K, D):
+        raise InputError(f"out must have shape ({N * K}, {D}); got {out.shape}")
     made = np.empty((N * K, D)) if out is None else out
     rows = Rows.empty(model, wish.targets, 0)
     within = Withins(ground, N * K)
