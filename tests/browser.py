@@ -1,12 +1,14 @@
 """Headless Chromium for tests: where it is, and visits to pages that must be quiet and must not reach anything but files."""
 
 import os
+import re
 import shutil
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")  # Debian's, Ubuntu's, the vendor's
@@ -76,3 +78,22 @@ def visit(browser, file, *, size=(1200, 900), **options):
     context.close()
     assert found.noise == []
     assert found.requests == [file.as_uri()]
+
+
+def contrast(page, selector):
+    """The ratio of luminances of an element's text and what is behind it."""
+    colours = page.evaluate(
+        """(selector) => {
+             const element = document.querySelector(selector);
+             let behind = element;
+             const clear = "rgba(0, 0, 0, 0)";
+             while (behind.parentElement && getComputedStyle(behind).backgroundColor === clear) behind = behind.parentElement;
+             return [getComputedStyle(element).color, getComputedStyle(behind).backgroundColor];
+           }""",
+        selector,
+    )
+    lights = []
+    for colour in colours:
+        v = np.array([float(n) for n in re.findall(r"[\d.]+", colour)[:3]]) / 255
+        lights.append(float(np.where(v <= 0.04045, v / 12.92, ((v + 0.055) / 1.055) ** 2.4) @ [0.2126, 0.7152, 0.0722]))
+    return (max(lights) + 0.05) / (min(lights) + 0.05)

@@ -1,5 +1,6 @@
 """Very many classes: passes over A, against 50 digits, against the solvers for few classes, and where it is hard."""
 
+import dataclasses
 import math
 import tracemalloc
 from types import SimpleNamespace
@@ -13,7 +14,7 @@ from scipy.optimize import minimize
 import ifonly
 from ifonly import InputError, Model, Status
 from ifonly import model as model_module
-from ifonly.numerics import softmax
+from ifonly.numerics import EPS, softmax
 from ifonly.solvers import many, passes
 
 
@@ -160,7 +161,7 @@ def test_probability_is_reached_to_the_last_bit(synthetic, prob):
     assert (cfs.status == Status.EXACT).all()
     assert (p >= prob).all()
     below = cfs.distance < 1e-300  # those that are there already
-    assert (p[~below] <= prob + 1e-8 * (1 - prob) + 1e-9).all()
+    assert (p[~below] <= prob + 1e-8 * (1 - prob) + 2 * 6008 * EPS).all()  # a softmax of K terms rounds by as much
 
 
 # ---- where it is hard ----
@@ -510,6 +511,6 @@ def test_together_refuses_what_it_cannot_do(synthetic):
     for method in (joint.to_json, lambda: joint.to_html("page.html")):
         with pytest.raises(InputError):
             method()
-    worse = type(joint)(**{**joint.__dict__, "made": joint.made + 1.0, "proba": joint.proba} | {"targets": joint.targets})
+    worse = dataclasses.replace(joint, made=joint.made + 1.0)
     with pytest.raises(ifonly.CertificateError):
         worse.verify()

@@ -141,7 +141,7 @@ cf.verify(), cf.x, repr(cf), ifonly.path(model, [2.0, 0.0], 1).x
 
 LAYERS = [
     {"errors", "numerics", "status", "progress", "tensors", "words"},
-    {"formats", "bends", "tabular"},
+    {"cores", "formats", "bends", "tabular"},
     {"encoding"},
     {"model"},
     {"adopt", "sources", "problem", "wish", "cost", "actions"},

@@ -7,7 +7,7 @@ from functools import cache
 import numpy as np
 import pandas as pd
 import pytest
-from browser import chromium, visit
+from browser import contrast, visit
 from sklearn.compose import ColumnTransformer
 from sklearn.datasets import load_breast_cancer, load_digits, load_wine
 from sklearn.linear_model import LogisticRegression
@@ -197,12 +197,6 @@ def check(said, cf):
             assert [before, after] == [as_percent(now[label]), as_percent(then[label])]
     assert said["then"] == str(model.predict(cf.x).item())
     assert as_percent(cf.proba[k]) in said["sentence"]
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with chromium() as found:
-        yield found
 
 
 # ---- the numbers on the page are the library's ----
@@ -501,20 +495,6 @@ def test_it_fits_every_window_and_is_legible(browser, tmp_path, case, size, sche
         assert not seen.page.evaluate(table)
         for selector in ("#sentence", ".note", "#proof", "#rows td.number", "thead th", "footer", "#decisions .then strong"):
             assert contrast(seen.page, selector) >= 4.5  # WCAG 2.2, level AA
-
-
-def contrast(page, selector):
-    """The ratio of luminances of an element's text and the page."""
-    colours = page.evaluate(
-        """(selector) => [document.querySelector(selector), document.documentElement].map(
-             (element, i) => getComputedStyle(element)[i ? "backgroundColor" : "color"])""",
-        selector,
-    )
-    lights = []
-    for colour in colours:
-        v = np.array([float(n) for n in re.findall(r"[\d.]+", colour)[:3]]) / 255
-        lights.append(float(np.where(v <= 0.04045, v / 12.92, ((v + 0.055) / 1.055) ** 2.4) @ [0.2126, 0.7152, 0.0722]))
-    return (max(lights) + 0.05) / (min(lights) + 0.05)
 
 
 def test_light_and_dark_can_be_chosen(browser, tmp_path):

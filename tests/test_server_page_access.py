@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from browser import SCREENSHOTS
+from browser import SCREENSHOTS, contrast
 from whatif import (
     DESKTOP,
     NASTY,
@@ -13,7 +13,6 @@ from whatif import (
     SMALL,
     answer,
     check_soon,
-    contrast,
     limits_of,
     read,
     settle,

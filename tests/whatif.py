@@ -278,22 +278,3 @@ def check_soon(page, cf):
     )
     page.wait_for_timeout(50)
     check(read(page), cf)
-
-
-def contrast(page, selector):
-    """The ratio of luminances of an element's text and what is behind it."""
-    colours = page.evaluate(
-        """(selector) => {
-             const element = document.querySelector(selector);
-             let behind = element;
-             const clear = "rgba(0, 0, 0, 0)";
-             while (behind.parentElement && getComputedStyle(behind).backgroundColor === clear) behind = behind.parentElement;
-             return [getComputedStyle(element).color, getComputedStyle(behind).backgroundColor];
-           }""",
-        selector,
-    )
-    lights = []
-    for colour in colours:
-        v = np.array([float(n) for n in re.findall(r"[\d.]+", colour)[:3]]) / 255
-        lights.append(float(np.where(v <= 0.04045, v / 12.92, ((v + 0.055) / 1.055) ** 2.4) @ [0.2126, 0.7152, 0.0722]))
-    return (max(lights) + 0.05) / (min(lights) + 0.05)

@@ -367,8 +367,7 @@ class _Answers:
         """``x`` as an array, whatever the sources were."""
         if self.made is not None:
             return self.made[: len(self)]
-        change = self.coef @ self.model.rows
-        return self._source + (change if self.model.scaling is None else change * self.model.scaling.scale)
+        return self._source + self.model.to_user(self.coef @ self.model.rows)
 
     @cached_property
     def delta(self) -> Any:
@@ -566,7 +565,7 @@ class Path(_Answers):
             assert isinstance(self.problem, LimitedProblem)
             return Counterfactual.planned(found, self.problem.ground, self.sources, self.problem.k, prob=prob)
         if isinstance(found, Found):
-            made = self._source + (found.change if self.model.scaling is None else found.change * self.model.scaling.scale)
+            made = self._source + self.model.to_user(found.change)
             return Counterfactual.of(found.solution(), self.model, self.sources, self.problem.k, prob=prob, made=made)
         return Counterfactual.of(found, self.model, self.sources, self.problem.k, prob=prob)
 

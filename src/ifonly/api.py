@@ -226,10 +226,7 @@ def _invert_diverse(
     k = target_index(ground.model, target)
     if not sources.single or k == ALL:
         raise InputError("n is for one source and one target; call invert for each")
-    lam, prob = (
-        None if v is None else number(v, name, limit) for v, name, limit in ((lam, "lam", np.inf), (prob, "prob", 1.0))
-    )
-    return diverse(ground, sources, k, n, lam, prob, budget, tol)
+    return diverse(ground, sources, k, n, *_one_question(lam, prob), budget, tol)
 
 
 def _invert_together(model: Model, x: Any, target: Any, lam: Any, prob: Any) -> Counterfactual:
@@ -238,12 +235,15 @@ def _invert_together(model: Model, x: Any, target: Any, lam: Any, prob: Any) -> 
     together = class_set(model, target, single=True)
     if not sources.single or together is None:
         raise InputError("joint=True is for one source and a set of two or more classes")
-    lam, prob = (
-        None if v is None else number(v, name, limit) for v, name, limit in ((lam, "lam", np.inf), (prob, "prob", 1.0))
-    )
+    lam, prob = _one_question(lam, prob)
     alone = invert(model, x, target, lam=lam, prob=prob)
     assert isinstance(alone, Counterfactual)
     return invert_together(model, sources, together, [alone.coordinates[1]], lam, prob)
+
+
+def _one_question(lam: Any, prob: Any) -> tuple[float | None, float | None]:
+    """λ or a probability for one source, checked."""
+    return None if lam is None else number(lam, "lam", np.inf), None if prob is None else number(prob, "prob", 1.0)
 
 
 def _check_classes(model: Model) -> None:

@@ -186,8 +186,7 @@ class Claim:
     def _free(self) -> Certificate:
         if np.isinf(self.lam) and (self.x != self.source).any():
             raise CertificateError("the answer claims to be the source itself, but x differs from it")
-        scaling = self.model.scaling
-        source, x = (v if scaling is None else scaling(v) for v in (self.source, self.x))
+        source, x = self.model.to_classifier(self.source), self.model.to_classifier(self.x)
         problem = Problem(self.model, source, self.target, self.lam if np.isfinite(self.lam) else 1.0)
         found = problem.certificate(x)
         p = float(found.proba[problem.k])

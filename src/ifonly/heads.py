@@ -6,7 +6,6 @@ are not.
 """
 
 import math
-import os
 import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -15,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ifonly.answer import Counterfactual, Counterfactuals, Path
+from ifonly.cores import available
 from ifonly.errors import InputError
 from ifonly.kernels import Rows
 from ifonly.model import Model
@@ -23,7 +23,7 @@ from ifonly.progress import Progress
 from ifonly.solvers.many import FIRST_SHARE, Found, VastProblem, solve_many
 from ifonly.solvers.nearest import BOUNDING, bounds_by_few
 from ifonly.solvers.passes import Aim, Ask, Seen, SumUp, look, sum_up
-from ifonly.sources import LARGEST, Sources
+from ifonly.sources import LARGEST, Sources, check_out
 from ifonly.wish import NEAREST, Wish, Wishes
 
 __all__ = ["invert_vast", "path_vast"]
@@ -56,18 +56,17 @@ def invert_vast(
     if sources.single and not norms(sources.table())[0] <= LARGEST:
         raise sources.reject(0)
     starts = None if start is None or isinstance(start, str) else _starts(model, start, N)
-    job = _Job(model, tol, _threads(threads), starts, _summing(model, backend))
+    job = _Job(model, tol, available(threads), starts, _summing(model, backend))
     single = sources.single and per == 1 and out is None
     if single:
         wish = wishes.rows(0, 1)
-        (k, found), *_ = job.solve(job.scaled(sources.table()), wish, [0])
-        made = job.made(sources.dense(0), found.change)
+        (k, found), *_ = job.solve(model.to_classifier(sources.table()), wish, [0])
+        made = sources.dense(0) + model.to_user(found.change)
         prob = None if wish.prob is None else float(wish.prob[0])
         return Counterfactual.of(found.solution(), model, sources, k, prob=prob, made=made)
     wish = wishes.rows(0, N)
+    check_out(out, N * per, model.n_features)
     made = np.full((N * per, model.n_features), np.nan) if out is None else out
-    if made.shape != (N * per, model.n_features):
-        raise InputError(f"out must have shape ({N * per}, {model.n_features}); got {made.shape}")
     rows = Rows.empty(model, wish.targets, 0, 0)
     size = CHUNKS * job.at_once
     with Progress(N, progress) as bar:
@@ -79,9 +78,11 @@ def invert_vast(
             finite = norms(X) <= LARGEST
             good = finite[each]
             for place, (k, found) in zip(
-                places[good], job.solve(job.scaled(X), wish.take(places[good]), each[good].tolist(), of[good]), strict=True
+                places[good],
+                job.solve(model.to_classifier(X), wish.take(places[good]), each[good].tolist(), of[good]),
+                strict=True,
             ):
-                made[place] = job.made(X[place // per - of[0]], found.change)
+                made[place] = X[place // per - of[0]] + model.to_user(found.change)
                 rows.target[place] = k
                 rows.put(int(place), found.solution(proba=False))
             bar.advance(int(places[-1] + 1) // per - a // per)
@@ -93,15 +94,15 @@ def path_vast(model: Model, sources: Sources, k: int, lams: Floats, *, backend: 
     x = sources.dense(0)
     if not norms(x[None])[0] <= LARGEST:
         raise sources.reject(0)
-    job = _Job(model, tol, _threads(None), None, _summing(model, backend))
-    source = job.scaled(x[None])
+    job = _Job(model, tol, available(), None, _summing(model, backend))
+    source = model.to_classifier(x[None])
     if k == NEAREST:
         (k, _), *_ = job.solve(source, Wish(np.array([NEAREST]), None, np.array([0.5])), [0])
     problem = VastProblem(model, source[0], k, tol=tol, threads=job.threads)
     rows = Rows.empty(model, np.full(len(lams), k), 0, 0)
     made = np.empty((len(lams), model.n_features))
     for i, (_, found) in enumerate(job.solve(source, Wish(np.full(len(lams), k), lams, None), [0] * len(lams))):
-        made[i] = job.made(x, found.change)
+        made[i] = x + model.to_user(found.change)
         rows.put(i, found.solution(proba=False))
     return Path(model, sources, rows, None, problem, made=made)
 
@@ -114,19 +115,10 @@ class _Job:
         per_row = 8 * (model.n_features * ROWS_HELD + 2 * model.n_classes)
         self.at_once = int(np.clip(EXTRA_SHARE * model.A.nbytes / per_row, LEAST_ROWS, MOST_ROWS))
 
-    def scaled(self, X: Floats) -> Floats:
-        """Sources in the classifier's units."""
-        return X if self.model.scaling is None else self.model.scaling(X)
-
-    def made(self, x: Floats, change: Floats) -> Floats:
-        """A source after a change, in the user's units."""
-        return x + (change if self.model.scaling is None else change * self.model.scaling.scale)
-
     def solve(self, X: Floats, wish: Wish, each: Sequence[int], of: Any = None) -> list[tuple[int, Found]]:
         """The answers for wishes, each for one of the sources ``X`` (``of``: their places among all)."""
-        first = (
-            {n: self._first(X[n]) for n in set(each)} if len(set(each)) < len(each) or (wish.targets == NEAREST).any() else {}
-        )
+        shared = len(set(each)) < len(each) or bool((wish.targets == NEAREST).any())
+        first = {n: self._first(X[n]) for n in set(each)} if shared else {}
         answers: list[tuple[int, Found] | None] = [None] * len(each)
         for i in np.flatnonzero(wish.targets == NEAREST).tolist():
             answers[i] = self._nearest(X[each[i]], wish.take([i]), first[each[i]])
@@ -197,7 +189,7 @@ def _starts(model: Model, start: Any, N: int) -> Floats:
         raise InputError(f"start must be one point or {N}, one per row; got {len(points)}")
     if not np.isfinite(points).all():
         raise InputError("start must be finite")
-    return points if model.scaling is None else model.scaling(points)
+    return model.to_classifier(points)
 
 
 def _summing(model: Model, backend: str) -> SumUp:
@@ -214,10 +206,3 @@ def _summing(model: Model, backend: str) -> SumUp:
         else:
             return sum_up_compiled
     return sum_up
-
-
-def _threads(threads: int | None) -> int:
-    if threads is not None and threads < 1:
-        raise InputError(f"threads must be 1 or more; got {threads}")
-    available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return threads or available

@@ -10,7 +10,7 @@ stationary point. It starts from the nearest point at which one of them wins alo
 """
 
 from collections.abc import Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -77,15 +77,14 @@ class JointCounterfactual(Counterfactual):
 
         What cannot be checked, because nothing claims it, is that there is no better answer elsewhere.
         """
-        model, scaling = self.model, self.model.scaling
-        source, x = self.coordinates
+        model, (source, x) = self.model, self.coordinates
         together = np.array([model.class_index(label) for label in self.targets])
         found = float(softmax(model.scores(x))[together].sum())
         if self.prob is not None and self.status is Status.LOCAL and found < self.prob:
             raise CertificateError(f"the classes have p = {found} together; the answer claims at least {self.prob}")
         if abs(found - self.p_together) > VERIFY_TOL:
             raise CertificateError(f"the classes have p = {found} together; the answer claims {self.p_together}")
-        source, x = (v if scaling is None else scaling(v) for v in (source, x))
+        source, x = model.to_classifier(source), model.to_classifier(x)
         if abs(float(np.linalg.norm(x - source)) - self.distance) > VERIFY_TOL * (1 + self.distance):
             raise CertificateError(f"the distance is {np.linalg.norm(x - source)}; the answer claims {self.distance}")
         norm = float(np.linalg.norm(_gradient(model, x, source, together, self.lam))) if np.isfinite(self.lam) else 0.0
@@ -121,10 +120,8 @@ def invert_together(
     model: Model, sources: Sources, together: Indices, starts: list[Floats], lam: float | None, prob: float | None
 ) -> JointCounterfactual:
     """The best of the stationary points found from several starts (in the user's units)."""
-    scaling = model.scaling
-    source = sources.dense(0) if scaling is None else scaling(sources.dense(0))
-    points = [source, *(x if scaling is None else scaling(x) for x in starts)]
-    answers = [_follow(model, source, together, x, lam, prob) for x in points]
+    source = model.to_classifier(sources.dense(0))
+    answers = [_follow(model, source, together, x, lam, prob) for x in (source, *map(model.to_classifier, starts))]
 
     def rank(answer: tuple[Found, int]) -> tuple[bool, float]:
         found = answer[0]
@@ -134,7 +131,7 @@ def invert_together(
     found, n_tangents = min(answers, key=rank)
     x = source + found.change
     gradient = np.linalg.norm(_gradient(model, x, source, together, found.lam)) if np.isfinite(found.lam) else 0.0
-    made = sources.dense(0) + (found.change if scaling is None else found.change * scaling.scale)
+    made = sources.dense(0) + model.to_user(found.change)
     proba = softmax(model.scores(made))
     best = int(together[proba[together].argmax()])
     status = found.status if found.status is Status.UNREACHABLE else Status.LOCAL
@@ -170,8 +167,8 @@ def _follow(
         z = rows @ x + bias
         w = softmax(z)
         row = w @ rows
-        start = None if prob is not None else x
-        aim = problem.aim(lam, prob, start).towards(row, float(log_sum_exp(z)) - float(row @ x), together)
+        aim = problem.aim(lam, prob, None if prob is not None else x)
+        aim = replace(aim, row=row, bias=float(log_sum_exp(z)) - float(row @ x), outside=together)
         found = solve_many(model, [aim])[0]
         n_passes, n_tangents = n_passes + found.n_passes, n_tangents + 1
         step = source + found.change - x
@@ -179,7 +176,7 @@ def _follow(
         if float(np.linalg.norm(step)) <= SETTLED * float(np.linalg.norm(found.change)) or found.status is Status.UNREACHABLE:
             break
     assert found is not None
-    return found.after(n_passes), n_tangents
+    return replace(found, n_passes=n_passes), n_tangents
 
 
 def _gradient(model: Model, x: Floats, source: Floats, together: Indices, lam: float) -> Floats:

@@ -247,7 +247,15 @@ class Model:
         if not hasattr(X, "tocsr"):
             X = np.asarray(plain(X), dtype=np.float64)
         self.check_width(X)
+        return self.to_classifier(X)
+
+    def to_classifier(self, X: Any) -> Any:
+        """Points in the user's units, in those that the classifier sees."""
         return X if self.scaling is None else self.scaling(X)
+
+    def to_user(self, change: Floats) -> Floats:
+        """A change in the classifier's units, in the user's."""
+        return change if self.scaling is None else change * self.scaling.scale
 
     def check_width(self, X: Any) -> None:
         """Whether rows can be this model's: as wide as ``A``, and dense where its scaler shifts them."""

@@ -2,7 +2,6 @@
 
 import heapq
 import math
-import os
 import pickle
 import sys
 from collections.abc import Iterator
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 from ifonly.actions import Actions
 from ifonly.answer import Counterfactual, Counterfactuals, Path
 from ifonly.claim import Within, Withins
+from ifonly.cores import available
 from ifonly.cost import Cost
 from ifonly.errors import InputError
 from ifonly.kernels import Rows
@@ -25,7 +25,7 @@ from ifonly.progress import Progress
 from ifonly.solvers import limited
 from ifonly.solvers.ground import Budget, Ground, LimitedProblem, Plan
 from ifonly.solvers.target import needed_logit
-from ifonly.sources import Sources
+from ifonly.sources import Sources, check_out
 from ifonly.status import Status
 from ifonly.wish import NEAREST, Wish, Wishes
 
@@ -157,8 +157,7 @@ def invert_within(
     N, K, D = len(sources), wishes.per_source, model.n_features
     wishes.check(N)
     wish = wishes.rows(0, N)
-    if out is not None and out.shape != (N * K, D):
-        raise InputError(f"out must have shape ({N * K}, {D}); got {out.shape}")
+    check_out(out, N * K, D)
     made = np.empty((N * K, D)) if out is None else out
     rows = Rows.empty(model, wish.targets, 0)
     within = Withins(ground, N * K)
@@ -247,7 +246,7 @@ def _reach_boxed(
         return None
     margin = np.full(len(X), -(ground.margin or 0.0))
     logits, probs = (margin, margin) if prob is None else (needed_logit(prob, ground.model), prob)
-    x, ended, numbers = boxed.reach(ground, X, targets, logits, probs, threads or _available())
+    x, ended, numbers = boxed.reach(ground, X, targets, logits, probs, available(threads))
     done = (ended == boxed.REACHED) | (ended == boxed.UNREACHABLE)
     at, found = place[done], dict(zip(boxed.COLUMNS, numbers[done].T, strict=True))
     made[at] = x[done]
@@ -261,11 +260,6 @@ def _reach_boxed(
     if within.w is not None:
         within.w[at] = found["w"]
     return ended == boxed.LEFT
-
-
-def _available() -> int:
-    """How many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _reach_rows(
@@ -315,7 +309,7 @@ def _reach_rows(
         need = margins[todo] - logit[todo] + 1.5 * ground.rounding(X[todo], x[todo], np.abs(margins[todo]))
         per_row = {name: getattr(items, name)[todo] for name in ("anchor", "at_rest", "og", "oc", "moves")}
         t, choice, numbers = compiled.reach(
-            need, items._replace(**per_row), t_lo[todo], t_hi[todo], cap, budget.gap, most, threads or _available()
+            need, items._replace(**per_row), t_lo[todo], t_hi[todo], cap, budget.gap, most, available(threads)
         )
         cost, w, nodes, bound, ended = numbers.T
         x[todo] = ground.placed(X[todo], t, choice, items.first, lo[todo], hi[todo])

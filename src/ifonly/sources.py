@@ -16,7 +16,7 @@ from ifonly.numerics import TINY_SQUARE, norms
 from ifonly.tabular import like_frame, stacked
 from ifonly.tensors import Like, like, plain
 
-__all__ = ["LARGEST", "NOWHERE", "Sizes", "Sources"]
+__all__ = ["LARGEST", "NOWHERE", "Sizes", "Sources", "check_out"]
 
 Floats = NDArray[np.float64]
 
@@ -260,6 +260,17 @@ class Sources:
             names = self.model.feature_names
             return InputError(f"{where} must be finite; feature {names[d] if names else d} is {row[d]}")
         return InputError(f"{where} is so large that its logits overflow; the largest entry is {np.abs(row).max():.3g}")
+
+
+def check_out(out: np.ndarray | None, rows: int, D: int, *, least: bool = False) -> None:
+    """Whether answers fit into what the user gave for them, if anything: so many rows, or at ``least`` so many."""
+    if out is None:
+        return
+    if out.ndim != 2 or out.shape[1] != D or (out.shape[0] < rows if least else out.shape[0] != rows):
+        raise InputError(f"out must have shape ({rows}, {D}); got {out.shape}")
+    writeable = getattr(out.flags, "writeable", True)  # CuPy's always are
+    if not writeable or out.dtype.kind != "f":
+        raise InputError(f"out must be a writeable array of floats; got {out.dtype}, writeable={writeable}")
 
 
 def _numbers(X: Any) -> np.ndarray:

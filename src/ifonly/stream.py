@@ -11,7 +11,7 @@ from ifonly.errors import InputError
 from ifonly.kernels import Kernel, Rows, choose_kernel, solve_rows
 from ifonly.model import Model
 from ifonly.progress import Progress
-from ifonly.sources import Sources
+from ifonly.sources import Sources, check_out
 from ifonly.wish import Wishes
 
 __all__ = ["Starts", "invert_many"]
@@ -43,7 +43,7 @@ def invert_many(
     if isinstance(x, Sources):
         wishes.check(len(x))
         out = x.room(out, len(x) * K)
-        _check_out(out, len(x) * K, model.n_features)
+        check_out(out, len(x) * K, model.n_features)
     starts = Starts(model, start, total)
     whole: Rows | None = None
     parts: list[Rows] = []
@@ -56,7 +56,7 @@ def invert_many(
             for piece in _chunks(table, kernel):
                 a, b = done, done + len(piece)
                 into = None if out is None else out[a * K : b * K]
-                _check_out(out, b * K, model.n_features, least=True)
+                check_out(out, b * K, model.n_features, least=True)
                 rows = None
                 if kernel is not None and kernel.table is not None and K == 1 and start is None:
                     rows = kernel.table(piece, wishes.rows(a, b), into, tol=tol, max_iter=max_iter)
@@ -117,13 +117,3 @@ class Starts:
         if self.points is None:
             return Z if self.at_source else None
         return np.broadcast_to(self.points, Z.shape) if len(self.points) == 1 else self.points[a:b]
-
-
-def _check_out(out: np.ndarray | None, rows: int, D: int, *, least: bool = False) -> None:
-    if out is None:
-        return
-    if out.ndim != 2 or out.shape[1] != D or (out.shape[0] < rows if least else out.shape[0] != rows):
-        raise InputError(f"out must have shape ({rows}, {D}); got {out.shape}")
-    writeable = getattr(out.flags, "writeable", True)  # CuPy's always are
-    if not writeable or out.dtype.kind != "f":
-        raise InputError(f"out must be a writeable array of floats; got {out.dtype}, writeable={writeable}")

@@ -1,6 +1,5 @@
 """`invert_batches`: a stream of rows in, a stream of answers out."""
 
-import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -16,6 +15,7 @@ from ifonly.actions import Actions
 from ifonly.adopt import as_model
 from ifonly.answer import Counterfactuals
 from ifonly.api import invert
+from ifonly.cores import available
 from ifonly.cost import Cost
 from ifonly.encoding import Column
 from ifonly.errors import InputError
@@ -116,10 +116,7 @@ def invert_batches(
 
 def threads_of(options: dict[str, Any]) -> int:
     """Take ``threads`` out of the options: chunks are solved side by side, each of them on one thread."""
-    threads = options.pop("threads", None)
-    if threads is not None and threads < 1:
-        raise InputError(f"threads must be 1 or more; got {threads}")
-    return threads or (len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
+    return available(options.pop("threads", None))
 
 
 def in_order(make: Callable[[Given], Made], items: Iterable[Given], threads: int, stop: Event | None = None) -> Iterator[Made]:

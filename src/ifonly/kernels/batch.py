@@ -5,7 +5,6 @@ does not do goes through the single-source solvers, one by one: rows it gave up,
 which need other coordinates, and those with very many.
 """
 
-import os
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -14,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ifonly.cores import available
 from ifonly.errors import InputError
 from ifonly.kernels.rows import Goals, Kernel, Rows, Solved
 from ifonly.kernels.single import solve_row
@@ -57,9 +57,8 @@ def choose_kernel(backend: str, n_rows: int | None, threads: int | None) -> Kern
             if backend == "cpu":
                 raise ImportError('backend="cpu" needs Numba: pip install "ifonly[fast]"') from error
         else:
-            available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
             crowd = _compiled_crowd(wanted=backend == "cpu" or not loaded)
-            return Kernel(cpu.solve_lam, cpu.solve_prob, cpu.root, threads or available, crowd)
+            return Kernel(cpu.solve_lam, cpu.solve_prob, cpu.root, available(threads), crowd)
     from ifonly.kernels import reference
 
     return Kernel(reference.solve_lam, reference.solve_prob)

@@ -1,15 +1,12 @@
 """How much a server takes, and from whom."""
 
-import os
 from dataclasses import dataclass, field
+
+from ifonly.cores import available
 
 __all__ = ["LOOPBACK", "Settings"]
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @dataclass(frozen=True)
@@ -47,7 +44,7 @@ class Settings:
     max_body: int = 8 * 2**20
     timeout: float = 10.0
     queue: int = 1000
-    threads: int = field(default_factory=_cores)
+    threads: int = field(default_factory=available)
     token: str | None = None
     hosts: frozenset[str] = LOOPBACK
     log_data: bool = False

@@ -46,10 +46,8 @@ FIRST_STEPS = 2  # Newton steps for the few alone, from their pairwise start
 TRUST = 0.3  # a step that changes a margin by more is taken as it is: E is no parabola along it
 DEPTH = 2  # earlier steps to combine a step with: 8.1 rounds; with one, enough in exact arithmetic, 8.4, with none 11.2
 MAX_ROUNDS = 60
-LEAST_RATE, SLOW = (
-    0.02,
-    0.5,
-)  # a round is never trusted to leave less of a step than the one, nor to be of use from the other on
+LEAST_RATE = 0.02  # of a step: a round is never trusted to leave less
+SLOW = 0.5  # … and one that leaves more is of no use
 MAX_HALVINGS = 40
 MAX_MOVES, SURE = 30, 0.3  # of ln λ on a small problem, until one is shorter than this: from there on Newton is sure
 ROUGH = 0.1  # how well a small problem is solved before λ moves

@@ -9,8 +9,8 @@ L, ā and the strongest rivals W, and with them everything of first order,
 For the step let all rivals outside W stand together as *one*: its row is their mean with weights w, its margin the tangent of
 the logarithm of their sum. That is a problem with |W| + 1 rivals, exact to first order at x and below the full one everywhere
 (log-sum-exp is convex), and Newton's method solves it in a millisecond. Its answer is the next x. What it neglects is the
-covariance of the other rivals' rows, times their mass: on an ImageNet head a twentieth of the Hessian with |W| = 64, so each
-pass gives one to two digits, and Anderson's acceleration (the combination of the last steps with the least residual) two.
+covariance of the other rivals' rows, times their mass: on an ImageNet head 0.07 of the Hessian with |W| = 64, so each pass
+gives one digit or more, and Anderson's acceleration (the combination of the last steps with the least residual) two.
 
 Where the neglected covariance is no trifle (thousands of equal rivals) E may rise: then the step is taken with a proximal term
 σ as large as the curvature that was met. Where that is slow, or D is small, Newton's method in D dimensions takes over, whose
@@ -35,7 +35,7 @@ from ifonly.solvers.classproblem import Solution
 from ifonly.solvers.newton import ROUNDINGS, minimise
 from ifonly.solvers.passes import MOST, Aim, Ask, Seen, SumUp, look, sum_up
 from ifonly.solvers.spaces import Rivals
-from ifonly.solvers.target import needed_logit
+from ifonly.solvers.target import LEAST_LAM, LONGEST_STEP, NEAR, ROUGH, needed_logit
 from ifonly.sources import Sizes
 from ifonly.status import Status
 
@@ -47,16 +47,12 @@ Indices = NDArray[np.intp]
 FIRST_SHARE = 1e-5  # of the rivals taken one by one at first: about all that there is room for
 DEPTH = 5  # steps that Anderson's acceleration combines; 8 saves nothing
 NEARLY = 1e-12  # … and what keeps nearly parallel ones apart
-ROUGH = 1e-3  # how far the few-class problem is solved: the step of its last iteration, third order from there
-NEAR = 1e-2  # … in the search for λ, until L is this near to the one that is wanted
 SMALL_D = 64  # up to here the Hessian in D dimensions costs less than a round
 # A round that leaves more than this share of ‖∇E‖ is slow: the next takes more rivals one by one. After so many slow ones in a
 # row on to D dimensions, unless the Hessian takes more multiplications than this (some ten seconds).
 SLOW, SLOW_ROUNDS, HESSIAN_WORK = 0.3, 8, 4e11
 SHORTER = 0.3 ** np.arange(25)  # steps tried in D dimensions
 MAX_ROUNDS = 60  # eight or nine are usual
-LONGEST_STEP = math.log(1e4)  # in ln λ, where the search for it has no slope to go by
-LEAST_LAM = 1e-60  # relative to the first guess: what is not reached by then is reached nowhere
 MAX_SEARCH = 100  # steps of the search for λ in the problem with few rivals; five are usual
 MAX_LAMS, STRIDE = 100, 30.0  # … in the full one, where its rounds do not settle, and how far apart until one is on either side
 
@@ -75,10 +71,6 @@ class Found:
     n_passes: int
     status: Status
     logits: Floats | None
-
-    def after(self, n_passes: int) -> "Found":
-        """The same, with the passes of all that went before."""
-        return replace(self, n_passes=n_passes)
 
     def solution(self, *, proba: bool = True) -> Solution:
         """The answer as other solvers give it, but without coefficients, and if need be without the K probabilities."""

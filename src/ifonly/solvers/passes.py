@@ -7,7 +7,7 @@ A is read in blocks that stay in the cache, as whatever it is, and summed in flo
 import math
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import reduce
 from operator import add
 
@@ -43,10 +43,6 @@ class Aim:
     level: Callable[[float], tuple[float, float]] | None
     tol: float | None = None
     start: Floats | None = None
-
-    def towards(self, row: Floats, bias: float, outside: Indices) -> "Aim":
-        """The same for another row."""
-        return replace(self, row=row, bias=bias, outside=outside)
 
 
 @dataclass(slots=True)
