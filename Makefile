@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constr
 .PHONY: demo test test-gpu lint format bench bench-compare bench-serve bench-gpu paper paper-full docs clean browser java
 
 demo: $(VENV)/.demo
-	$(BIN)/python -m ifonly.demo
+	$(BIN)/ifonly demo
 
 test: $(VENV)/.test browser java
 	$(BIN)/python -m pytest
@@ -72,7 +72,7 @@ $(VENV)/.made:
 
 # One stamp per set of packages, so that the second call installs nothing.
 $(VENV)/.demo: $(VENV)/.made pyproject.toml constraints.txt
-	$(PIP) --editable '.[sklearn,frames]'
+	$(PIP) --editable '.[sklearn,cli]'
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.made pyproject.toml constraints.txt

@@ -16,12 +16,12 @@ from timing import Contender, blas_threads, machine, medians
 
 import ifonly
 from ifonly.api import _invert_one
-from ifonly.solvers.classproblem import ClassProblem
-from ifonly.solvers.crowd import FEW
-from ifonly.solvers.newton import minimise
-from ifonly.solvers.path import follow
-from ifonly.solvers.spaces import Rivals
-from ifonly.sources import Sources
+from ifonly.engines.class_space import ClassProblem
+from ifonly.engines.coordinates import Rivals
+from ifonly.engines.few_and_rest import FEW
+from ifonly.engines.follow import follow
+from ifonly.engines.newton import minimise
+from ifonly.rows.sources import Sources
 
 N = 10  # problems of a call
 LAM, PROB, LAMS = 0.01, 0.9, np.geomspace(1e3, 1e-5, 100)

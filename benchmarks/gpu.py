@@ -17,11 +17,11 @@ import numpy as np
 from problems import load, synthetic
 
 import ifonly
-from ifonly.kernels import cuda
-from ifonly.kernels.cudasource import team_of
-from ifonly.kernels.device import Answers, Board, DeviceSources, Job, invert_table
-from ifonly.status import Status
-from ifonly.wish import Wish
+from ifonly.native import cuda
+from ifonly.native.cuda_source import team_of
+from ifonly.native.device import Answers, Board, DeviceSources, Job, invert_table
+from ifonly.problem.question import Wish
+from ifonly.problem.status import Status
 
 REPEATS = 15
 GRADIENT = 1e-8  # what every row has to reach

@@ -25,9 +25,9 @@ from timing import Contender, blas_threads, cores, machine, medians
 import ifonly
 from ifonly.api import _invert_one
 from ifonly.baselines import feature_newton
-from ifonly.kernels import choose_kernel
-from ifonly.sources import Sources
-from ifonly.stream import _chunks
+from ifonly.engines.stream import _chunks
+from ifonly.native import choose_kernel
+from ifonly.rows.sources import Sources
 
 BACKENDS = ("auto", "reference", "cpu")
 ONE = 10  # problems in a row of "one source"

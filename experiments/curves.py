@@ -19,7 +19,7 @@ from experiments.problems import Problem
 from experiments.store import Row
 from ifonly.api import _invert_one
 from ifonly.baselines import Run
-from ifonly.sources import Sources
+from ifonly.rows.sources import Sources
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

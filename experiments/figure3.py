@@ -10,8 +10,8 @@ from experiments.contest import OURS, solve
 from experiments.datasets import SOFTMAX, Dataset, load
 from experiments.problems import Problem, problems
 from experiments.store import Row
-from ifonly.solvers.classproblem import ClassProblem
-from ifonly.sources import Sources
+from ifonly.engines.class_space import ClassProblem
+from ifonly.rows.sources import Sources
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 import ifonly
-from ifonly import credit
+from ifonly.cli import credit
 
 TOY = ["income", "loans", "age"]  # as in the examples of the OpenAPI description
 

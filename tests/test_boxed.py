@@ -10,7 +10,7 @@ import pytest
 
 from ifonly import Actions, Cost, Model, Scaling, Status, invert
 
-boxed = pytest.importorskip("ifonly.kernels.boxed", reason="needs Numba")
+boxed = pytest.importorskip("ifonly.native.intervals", reason="needs Numba")
 
 DIGITS = 50
 SAME = 1e-9  # relative, between two solvers that stop at the same rounding
@@ -195,8 +195,8 @@ def test_threads_give_the_same_bits(rng, threads, monkeypatch):
 def test_without_numba_rows_are_solved_one_by_one(rng, monkeypatch):
     model, X, actions = problem(rng, N=20)
     fast = invert(model, X, 1, prob=0.8, actions=actions)
-    monkeypatch.setitem(sys.modules, "ifonly.kernels.boxed", None)
-    monkeypatch.setitem(sys.modules, "ifonly.kernels.limited", None)
+    monkeypatch.setitem(sys.modules, "ifonly.native.intervals", None)
+    monkeypatch.setitem(sys.modules, "ifonly.native.one_multiplier", None)
     slow = invert(model, X, 1, prob=0.8, actions=actions)
     assert (slow.status == fast.status).all()
     np.testing.assert_allclose(slow.x, fast.x, rtol=SAME, atol=SAME)

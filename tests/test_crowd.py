@@ -12,11 +12,11 @@ from scipy.special import logsumexp
 
 import ifonly
 import ifonly.model
-from ifonly.kernels import crowd as compiled
-from ifonly.solvers import crowd
-from ifonly.solvers.crowd import Crowd, Few, Place, Window
-from ifonly.solvers.newton import minimise
-from ifonly.solvers.spaces import Rivals
+from ifonly.engines import few_and_rest as crowd
+from ifonly.engines.coordinates import Rivals
+from ifonly.engines.few_and_rest import Crowd, Few, Place, Window
+from ifonly.engines.newton import minimise
+from ifonly.native import few_and_rest as compiled
 
 SAME = 1e-12  # of x, relative to its largest entry (or 1): what two methods may differ by
 SOLVERS = {"numpy": crowd.solve_crowd, "compiled": compiled.solve_crowd}
@@ -48,7 +48,7 @@ def tiny(monkeypatch):
 def backend(request, monkeypatch):
     """Both languages through the front door: "auto" takes the compiled one only where it is loaded."""
     if request.param == "auto":
-        monkeypatch.delitem(sys.modules, "ifonly.kernels.crowd")
+        monkeypatch.delitem(sys.modules, "ifonly.native.few_and_rest")
     return request.param
 
 

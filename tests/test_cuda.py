@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 
 import ifonly
-from ifonly.kernels import reference
-from ifonly.kernels.batch import solve_rows
-from ifonly.kernels.cudasource import LEAST_SLOTS, SHARED_BYTES, code, gram_pitch, newton_options, rows_of, slices
-from ifonly.kernels.rows import Goals, Kernel
-from ifonly.solvers.certify import Rounding
-from ifonly.solvers.target import needed_logit
-from ifonly.sources import Sources
-from ifonly.status import Status
-from ifonly.wish import Wish
+from ifonly.engines.probability import needed_logit
+from ifonly.engines.rounding import Rounding
+from ifonly.native import reference
+from ifonly.native.batch import solve_rows
+from ifonly.native.cuda_source import LEAST_SLOTS, SHARED_BYTES, code, gram_pitch, newton_options, rows_of, slices
+from ifonly.native.rows import Goals, Kernel
+from ifonly.problem.question import Wish
+from ifonly.problem.status import Status
+from ifonly.rows.sources import Sources
 
 SAME_Q = 1e-12  # two ways to the same q, both exact to some roundings times the condition of the rivals
 SAME_X = 1e-11
@@ -204,7 +204,7 @@ def cp():
 @pytest.mark.parametrize("K", [3, 10, 13, 20, 21, 32, 33, 51, 64, 65, 100, 128, 130])
 @pytest.mark.parametrize("form", ["lam", "prob"])
 def test_the_seam_at_every_size_of_team(cp, K, form, rng):
-    from ifonly.kernels import cuda
+    from ifonly.native import cuda
 
     model, _, _ = make(rng, K, 200, 0)
     gram, B = model.rival_gram(1), 150
@@ -228,7 +228,7 @@ def test_the_seam_at_every_size_of_team(cp, K, form, rng):
 @pytest.mark.parametrize(("D", "K"), [(784, 10), (128, 3), (130, 4), (784, 2), (1000, 32), (2048, 16), (8200, 20)])
 def test_passes(cp, D, K, dtype, rng):
     """Both passes against plain products, with rows that are not a multiple of a tile, and poisoned results."""
-    from ifonly.kernels import cuda
+    from ifonly.native import cuda
 
     X = cp.asarray(rng.normal(size=(1003, D)).astype(dtype))
     A, sizes = cp.asarray(rng.normal(size=(rows_of(K), D))), cp.asarray(rng.uniform(size=D))
@@ -330,7 +330,7 @@ def test_rows_that_the_kernel_leaves(cp, rng):
 
 
 def test_many_rows_through_the_pinned_buffers(cp, monkeypatch, rng):
-    from ifonly.kernels import device
+    from ifonly.native import device
 
     monkeypatch.setattr(device, "BUFFER_BYTES", 8 * 256 * 100)  # a hundred rows each
     for kind in (np.float64, np.float32, np.int64):

@@ -8,7 +8,7 @@ import pytest
 from scipy import sparse
 
 import ifonly
-from ifonly.status import Status
+from ifonly.problem.status import Status
 
 BACKENDS = ["reference", "cpu", "cuda"]
 

@@ -20,7 +20,7 @@ import pandas as pd
 import pytest
 
 from ifonly import Actions, Cost, Model, UnsupportedModelError, as_model, invert, path
-from ifonly.adopt.boosted import from_json
+from ifonly.model.readers.boosted import from_json
 
 EXACT = {"rtol": 0, "atol": 1e-12}
 SINGLE = {"rtol": 0, "atol": 1e-6}
@@ -50,7 +50,7 @@ def test_reading_one_library_loads_no_other():
     code = """
 import sys
 import ifonly
-from ifonly.adopt import as_model
+from ifonly.model.readers import as_model
 try:
     as_model(object())
 except ifonly.UnsupportedModelError:

@@ -16,7 +16,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 from ifonly import InputError, Model, Scaling, UnsupportedModelError, as_model, invert, load
-from ifonly.formats import CONTAINERS, VERSION
+from ifonly.model.formats import CONTAINERS, VERSION
 
 X, Y = load_iris(return_X_y=True)
 SUFFIXES = sorted(CONTAINERS)

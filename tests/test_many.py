@@ -14,8 +14,9 @@ from scipy.optimize import minimize
 import ifonly
 from ifonly import InputError, Model, Status
 from ifonly import model as model_module
-from ifonly.numerics import EPS, softmax
-from ifonly.solvers import many, passes
+from ifonly.engines import passes
+from ifonly.engines import very_many as many
+from ifonly.model.numerics import EPS, softmax
 
 
 @pytest.fixture
@@ -259,7 +260,7 @@ def test_search_where_the_rounds_do_not_settle(synthetic, monkeypatch):
 
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
 def test_compiled_pass_is_the_same(kind, rng):
-    from ifonly.kernels.sums import sum_up_compiled
+    from ifonly.native.sums import sum_up_compiled
 
     A, x = (rng.standard_normal((3000, 50)) * 0.5).astype(kind), 4 * rng.standard_normal(50)
     model = Model(A, rng.standard_normal(3000))

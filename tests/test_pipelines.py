@@ -38,9 +38,9 @@ from tables import adult, german, made
 
 import ifonly
 from ifonly import Actions, Cost, InputError, Status, UnsupportedModelError, as_model, invert
-from ifonly.adopt.features import UNDERSTOOD
-from ifonly.adopt.fold import CONTAINERS
-from ifonly.adopt.steps import STEPS as STEPS_OF
+from ifonly.model.readers.features import UNDERSTOOD
+from ifonly.model.readers.fold import CONTAINERS
+from ifonly.model.readers.steps import STEPS as STEPS_OF
 
 SAME = 1e-12  # between the model's probabilities and the estimator's own
 MADE, LABEL = made()

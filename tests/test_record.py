@@ -13,7 +13,7 @@ from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardSc
 
 import ifonly
 from ifonly import Actions, CertificateError, Cost, InputError, Model, Scaling, invert, verify
-from ifonly.record import claim_of, fingerprint, to_dict
+from ifonly.answers.record import claim_of, fingerprint, to_dict
 
 RNG = np.random.default_rng(11)
 A = RNG.normal(size=(3, 5))
@@ -75,7 +75,7 @@ def mixed():
 
 def signed(data):
     """The record with its digest made to fit: what somebody does who wants to deceive."""
-    from ifonly.record import _digest
+    from ifonly.answers.record import _digest
 
     rest = {key: value for key, value in data.items() if key != "digest"}
     return {**rest, "digest": _digest(rest)}

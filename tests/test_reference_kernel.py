@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 import ifonly
-from ifonly.kernels.reference import array_namespace, solve_lam, solve_prob
-from ifonly.kernels.rows import Goals, Solved
-from ifonly.numerics import EPS
-from ifonly.solvers.classproblem import ClassProblem
-from ifonly.solvers.target import Goal, reach_probability
-from ifonly.sources import NOWHERE, Sizes, Sources
-from ifonly.status import Status
+from ifonly.engines.class_space import ClassProblem
+from ifonly.engines.probability import Goal, reach_probability
+from ifonly.model.numerics import EPS
+from ifonly.native.reference import array_namespace, solve_lam, solve_prob
+from ifonly.native.rows import Goals, Solved
+from ifonly.problem.status import Status
+from ifonly.rows.sources import NOWHERE, Sizes, Sources
 
 P_TOL = 1e-9  # relative, of q and p; a q_j may besides be off by a rounding of the largest
 X_TOL = 1e-12  # of the change, relative to 1 + ‖x‖

@@ -16,7 +16,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import ifonly
 from ifonly import Actions, Cost, InputError, Model, Status, invert, path
-from ifonly.report import html
+from ifonly.show.page import html
 
 LARGEST = 2_000_000  # bytes
 PROBS = [0.5, 0.501, 0.613, 0.75, 0.8, 0.937, 0.989, 0.99]

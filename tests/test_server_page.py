@@ -29,7 +29,8 @@ from whatif import (
 )
 
 import ifonly
-from ifonly import Actions, Cost, credit
+from ifonly import Actions, Cost
+from ifonly.cli import credit
 
 # ---- every control, and the numbers are the library's ----
 

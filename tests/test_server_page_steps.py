@@ -21,7 +21,7 @@ from whatif import (
 )
 
 import ifonly
-from ifonly import credit
+from ifonly.cli import credit
 
 # ---- steps: undo, back, links, tabs ----
 

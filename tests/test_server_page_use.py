@@ -27,7 +27,7 @@ from whatif import (
 
 import ifonly
 from ifonly import Actions
-from ifonly.record import fingerprint
+from ifonly.answers.record import fingerprint
 
 TOKEN = "open-sesame-open-sesame"
 

@@ -14,9 +14,9 @@ from scipy.optimize import approx_fprime
 
 import ifonly
 from ifonly.baselines import feature_newton
-from ifonly.solvers.newton import newton
-from ifonly.solvers.path import carry_on
-from ifonly.solvers.spaces import Basis, Rivals
+from ifonly.engines.coordinates import Basis, Rivals
+from ifonly.engines.follow import carry_on
+from ifonly.engines.newton import newton
 
 FEW_ULPS = 4 * np.finfo(float).eps
 

@@ -13,8 +13,8 @@ from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardSc
 
 import ifonly
 from ifonly import Actions, Cost, Model, Scaling, Status, invert
-from ifonly.sentence import rounded
-from ifonly.words import MINUS, number, pair, percent, share, signed, value
+from ifonly.show.sentence import rounded
+from ifonly.show.words import MINUS, number, pair, percent, share, signed, value
 
 NAMES = ["duration", "savings", "jobs"]
 CREDIT = Model.binary([-0.08, 0.002, 0.5], 0.3, ["refused", "approved"], NAMES)

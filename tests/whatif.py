@@ -12,7 +12,8 @@ from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 
 import ifonly
-from ifonly import Actions, Model, credit
+from ifonly import Actions, Model
+from ifonly.cli import credit
 
 DESKTOP, PHONE, SMALL = (1280, 900), (390, 844), (360, 640)
 ROW = 1  # a refused applicant, with which most tests begin

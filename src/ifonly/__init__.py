@@ -8,18 +8,18 @@
 
 from typing import TYPE_CHECKING, Any
 
-from ifonly.actions import Actions
-from ifonly.adopt import as_model
-from ifonly.answer import Counterfactual, Counterfactuals, Path
+from ifonly.answers.answer import Counterfactual, Counterfactuals, Path
+from ifonly.answers.verify import verify
 from ifonly.api import invert, path
-from ifonly.cost import Cost
-from ifonly.errors import CertificateError, IfonlyError, InputError, UnsupportedModelError
+from ifonly.engines.closed_form import phi
 from ifonly.model import Model, Scaling
+from ifonly.model.errors import CertificateError, IfonlyError, InputError, UnsupportedModelError
+from ifonly.model.readers import as_model
+from ifonly.model.store import load
 from ifonly.problem import Certificate, Problem
-from ifonly.recheck import verify
-from ifonly.solvers.logistic import phi
-from ifonly.status import Status
-from ifonly.store import load
+from ifonly.problem.actions import Actions
+from ifonly.problem.cost import Cost
+from ifonly.problem.status import Status
 
 __all__ = [
     "Actions",
@@ -48,13 +48,18 @@ __all__ = [
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from ifonly.explainer import CounterfactualExplainer
+    from ifonly.cli import credit as credit
+    from ifonly.frames.explainer import CounterfactualExplainer
 
 
 def __getattr__(name: str) -> Any:
-    """What needs scikit-learn is loaded when it is asked for."""
-    if name != "CounterfactualExplainer":
-        raise AttributeError(f"module 'ifonly' has no attribute {name!r}")
-    from ifonly.explainer import CounterfactualExplainer
+    """What needs scikit-learn or pandas is loaded when it is asked for."""
+    if name == "CounterfactualExplainer":
+        from ifonly.frames.explainer import CounterfactualExplainer
 
-    return CounterfactualExplainer
+        return CounterfactualExplainer
+    if name == "credit":
+        from ifonly.cli import credit
+
+        return credit
+    raise AttributeError(f"module 'ifonly' has no attribute {name!r}")

@@ -6,26 +6,26 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ifonly.actions import Actions
-from ifonly.adopt import as_model
-from ifonly.answer import Counterfactual, Counterfactuals, Path
-from ifonly.cost import Cost
-from ifonly.encoding import Encoding
-from ifonly.errors import InputError
-from ifonly.heads import invert_vast, path_vast
+from ifonly.answers.answer import Counterfactual, Counterfactuals, Path
+from ifonly.engines.class_space import ClassProblem
+from ifonly.engines.follow import follow
+from ifonly.engines.heads import invert_vast, path_vast
+from ifonly.engines.limited_problem import MAX_NODES, REL_GAP, Budget, Ground
+from ifonly.engines.newton import MAX_ITER
+from ifonly.engines.recourse import diverse, ground_for, invert_within, measured, path_within, seconds
+from ifonly.engines.stream import Starts, invert_many
 from ifonly.joint import invert_together
-from ifonly.kernels import Kernel, Rows, choose_kernel, loaded_kernel, read_sources, solve_row, solve_rows
 from ifonly.model import GRAM_CLASSES, Model
-from ifonly.recourse import diverse, ground_for, invert_within, measured, path_within, seconds
-from ifonly.solvers.classproblem import ClassProblem
-from ifonly.solvers.ground import MAX_NODES, REL_GAP, Budget, Ground
-from ifonly.solvers.newton import MAX_ITER
-from ifonly.solvers.path import follow
-from ifonly.sources import Sizes, Sources
-from ifonly.status import Status
-from ifonly.stream import Starts, invert_many
-from ifonly.tabular import stacked
-from ifonly.wish import ALL, NEAREST, Wish, Wishes, class_set, number, target_index
+from ifonly.model.columns import Encoding
+from ifonly.model.errors import InputError
+from ifonly.model.readers import as_model
+from ifonly.native import Kernel, Rows, choose_kernel, loaded_kernel, read_sources, solve_row, solve_rows
+from ifonly.problem.actions import Actions
+from ifonly.problem.cost import Cost
+from ifonly.problem.question import ALL, NEAREST, Wish, Wishes, class_set, number, target_index
+from ifonly.problem.status import Status
+from ifonly.rows.sources import Sizes, Sources
+from ifonly.rows.tables import stacked
 
 __all__ = ["invert", "path"]
 

@@ -16,13 +16,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ifonly.answer import Counterfactual
-from ifonly.errors import CertificateError, InputError
+from ifonly.answers.answer import Counterfactual
+from ifonly.engines.very_many import Found, VastProblem, solve_many
 from ifonly.model import Model
-from ifonly.numerics import EPS, log_sum_exp, softmax
-from ifonly.solvers.many import Found, VastProblem, solve_many
-from ifonly.sources import Sources
-from ifonly.status import Status
+from ifonly.model.errors import CertificateError, InputError
+from ifonly.model.numerics import EPS, log_sum_exp, softmax
+from ifonly.problem.status import Status
+from ifonly.rows.sources import Sources
 
 __all__ = ["JointCounterfactual", "invert_together"]
 

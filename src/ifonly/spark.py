@@ -13,10 +13,10 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal
 
 import ifonly
-from ifonly.actions import Actions
-from ifonly.cost import Cost
-from ifonly.errors import InputError
 from ifonly.frames.inverting import Inverter, chunks
+from ifonly.model.errors import InputError
+from ifonly.problem.actions import Actions
+from ifonly.problem.cost import Cost
 
 try:
     from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema

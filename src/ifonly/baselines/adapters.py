@@ -14,8 +14,8 @@ from numpy.typing import ArrayLike
 
 from ifonly.baselines.objective import Floats, Objective, Point
 from ifonly.baselines.protocol import MAX_ITER, TOL, Run
-from ifonly.errors import InputError
 from ifonly.model import Model
+from ifonly.model.errors import InputError
 
 __all__ = ["clarabel", "scipy_minimize"]
 

@@ -16,8 +16,8 @@ from scipy.linalg import get_blas_funcs
 from ifonly.baselines.linesearch import Backtracking, LineSearch
 from ifonly.baselines.objective import Floats, Objective, Point
 from ifonly.baselines.protocol import MAX_ITER, TOL, Limits, Run, descend
-from ifonly.errors import InputError
 from ifonly.model import Model
+from ifonly.model.errors import InputError
 
 __all__ = ["DenseDirection", "bfgs"]
 

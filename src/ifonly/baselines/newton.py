@@ -17,7 +17,7 @@ No matrix is inverted: M (K×K, its condition number within theorem 3.3's bound 
 right-hand sides. ĀĀᵀ is given, as in the paper's set-up. A direction takes one product with A, for Bu, and one with Aᵀ; the
 paper counts three. With the gradient and the line search an iteration makes four passes over A, where the paper has five and
 one more for each further trial. (Āu is also a difference of margins, and Ād and ‖∇E‖ follow from ĀĀᵀ as well. Who goes on like
-this ends with no product with A in the loop, which is the method of `ifonly.solvers.newton` and no longer the paper's.)
+this ends with no product with A in the loop, which is the method of `ifonly.engines.newton` and no longer the paper's.)
 """
 
 import numpy as np

@@ -22,8 +22,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import get_blas_funcs
 
-from ifonly.errors import InputError
 from ifonly.model import Model
+from ifonly.model.errors import InputError
 from ifonly.problem import Problem
 
 __all__ = ["Floats", "Line", "Objective", "Point", "daxpy"]

@@ -29,7 +29,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 def _guarded(arguments: list[str], debug: bool) -> int:
     """The exit code of a command; what goes wrong is one line on stderr."""
-    from ifonly.errors import IfonlyError
+    from ifonly.model.errors import IfonlyError
 
     try:
         return _run(arguments)

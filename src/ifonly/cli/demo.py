@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from ifonly.answer import Counterfactual
+from ifonly.answers.answer import Counterfactual
 from ifonly.api import invert
 from ifonly.cli.options import Json
 
@@ -22,16 +22,16 @@ def demo(
 
     ifonly demo --html page.html
     """
-    import ifonly.credit
-    import ifonly.demo
+    import ifonly.cli.credit
+    import ifonly.cli.walkthrough
 
     if not as_json:
-        ifonly.demo.main(str(html))
+        ifonly.cli.walkthrough.main(str(html))
         return
-    frame = ifonly.credit.applicants()
-    bank = ifonly.credit.pipeline(frame.iloc[:800])
+    frame = ifonly.cli.credit.applicants()
+    bank = ifonly.cli.credit.pipeline(frame.iloc[:800])
     others = frame.iloc[800:].drop(columns="decision")
     applicant = others[bank.predict(others) == "refused"].iloc[0]
-    cf = invert(bank, applicant, "approved", prob=0.6, actions=ifonly.credit.actions())
+    cf = invert(bank, applicant, "approved", prob=0.6, actions=ifonly.cli.credit.actions())
     assert isinstance(cf, Counterfactual)
     typer.echo(cf.to_json())

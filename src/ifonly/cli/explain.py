@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 import ifonly
-from ifonly.answer import Counterfactual
+from ifonly.answers.answer import Counterfactual
 from ifonly.cli.options import (
     L1,
     Bounds,
@@ -33,8 +33,8 @@ from ifonly.cli.options import (
     open_model,
     target_from,
 )
-from ifonly.status import Status
-from ifonly.table import certificate_words, decisions
+from ifonly.problem.status import Status
+from ifonly.show.table import certificate_words, decisions
 
 __all__ = ["explain", "show"]
 

@@ -11,10 +11,10 @@ import typer
 from rich.console import Console
 
 import ifonly
-from ifonly.actions import Actions
-from ifonly.cost import Cost
-from ifonly.errors import InputError
 from ifonly.model import Model
+from ifonly.model.errors import InputError
+from ifonly.problem.actions import Actions
+from ifonly.problem.cost import Cost
 
 __all__ = [
     "L1",

@@ -32,8 +32,8 @@ from ifonly.cli.options import (
     open_model,
     target_from,
 )
-from ifonly.errors import InputError
-from ifonly.status import Status
+from ifonly.model.errors import InputError
+from ifonly.problem.status import Status
 
 __all__ = ["path"]
 

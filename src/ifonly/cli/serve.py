@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from ifonly.cli.options import Keys
-from ifonly.errors import InputError
+from ifonly.model.errors import InputError
 
 __all__ = ["serve"]
 

@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ifonly.encoding import Column, Documents, Encoding
-from ifonly.errors import InputError
 from ifonly.frames.arrow import pa, pc
 from ifonly.frames.reading import BAD_LINE, TEXT
 from ifonly.model import Model
+from ifonly.model.columns import Column, Documents, Encoding
+from ifonly.model.errors import InputError
 
 __all__ = ["Features", "needed"]
 

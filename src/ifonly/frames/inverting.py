@@ -11,18 +11,18 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ifonly.actions import Actions
-from ifonly.adopt import as_model
-from ifonly.answer import Counterfactuals
+from ifonly.answers.answer import Counterfactuals
 from ifonly.api import invert
-from ifonly.cores import available
-from ifonly.cost import Cost
-from ifonly.encoding import Column
-from ifonly.errors import InputError
+from ifonly.engines.threads import available
 from ifonly.frames.arrow import dataset, pa
 from ifonly.frames.features import Features, needed
 from ifonly.model import Model
-from ifonly.status import Status
+from ifonly.model.columns import Column
+from ifonly.model.errors import InputError
+from ifonly.model.readers import as_model
+from ifonly.problem.actions import Actions
+from ifonly.problem.cost import Cost
+from ifonly.problem.status import Status
 
 __all__ = ["Inverter", "chunks", "in_order", "invert_batches", "threads_of"]
 
@@ -242,7 +242,7 @@ class Inverter:
         self.schema = pa.schema(fields)
         if model.n_classes == 2:
             with suppress(ImportError):  # with Numba, rows get the same bits however they are cut into chunks
-                import_module("ifonly.kernels.boxed")
+                import_module("ifonly.native.intervals")
         X, _ = self.features.read(schema.empty_table())
         invert(model, X, target, **question)  # of no rows: raises what is wrong with the question
 

@@ -24,13 +24,13 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ifonly.adopt import as_model
-from ifonly.errors import InputError
+from ifonly.answers.record import fingerprint
 from ifonly.frames.arrow import csv, ipc, pa, parquet
 from ifonly.frames.features import needed
 from ifonly.frames.inverting import Inverter, chunks, in_order, threads_of
 from ifonly.frames.reading import files_of, open_batches
-from ifonly.record import fingerprint
+from ifonly.model.errors import InputError
+from ifonly.model.readers import as_model
 
 __all__ = ["BadRow", "Written", "write_parts"]
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from ifonly.errors import InputError
 from ifonly.frames.arrow import csv, ipc, pa, parquet
+from ifonly.model.errors import InputError
 
 __all__ = ["BAD_LINE", "TEXT", "count_rows", "files_of", "open_batches"]
 

@@ -12,7 +12,7 @@ from pydantic import TypeAdapter
 from starlette.exceptions import HTTPException
 
 import ifonly
-from ifonly.errors import IfonlyError
+from ifonly.model.errors import IfonlyError
 from ifonly.server.guard import Guard, Lane, answer_to
 from ifonly.server.refusals import RefusedError
 from ifonly.server.replies import FORMATS

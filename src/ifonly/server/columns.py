@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ifonly.change import plain_value
-from ifonly.encoding import Column, Documents, Encoding, Table
-from ifonly.errors import InputError
+from ifonly.answers.change import plain_value
 from ifonly.model import Model
+from ifonly.model.columns import Column, Documents, Encoding, Table
+from ifonly.model.errors import InputError
 from ifonly.server.refusals import RefusedError
 from ifonly.server.wire import shown
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ifonly.change import plain_value
+from ifonly.answers.change import plain_value
 from ifonly.frames.arrow import ipc, pa
 from ifonly.frames.features import Features
 from ifonly.frames.reading import open_batches

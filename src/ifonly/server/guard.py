@@ -15,7 +15,7 @@ from typing import Any
 import orjson
 from starlette.responses import Response
 
-from ifonly.errors import IfonlyError
+from ifonly.model.errors import IfonlyError
 from ifonly.server.desk import GoneError
 from ifonly.server.refusals import RefusedError, failure
 from ifonly.server.service import Service, Visit

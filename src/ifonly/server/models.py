@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 import ifonly
-from ifonly.answer import Counterfactuals
-from ifonly.change import plain_value
-from ifonly.encoding import Column
-from ifonly.errors import InputError
+from ifonly.answers.answer import Counterfactuals
+from ifonly.answers.change import plain_value
+from ifonly.answers.record import fingerprint
 from ifonly.frames.features import Features
 from ifonly.model import Model
-from ifonly.record import fingerprint
+from ifonly.model.columns import Column
+from ifonly.model.errors import InputError
 from ifonly.server.columns import Columns
 from ifonly.server.data import Data, Page
 from ifonly.server.refusals import RefusedError

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ifonly.actions import Actions
-from ifonly.cost import Cost
-from ifonly.errors import InputError
+from ifonly.model.errors import InputError
+from ifonly.problem.actions import Actions
+from ifonly.problem.cost import Cost
 from ifonly.server.models import Served
 from ifonly.server.refusals import RefusedError
 from ifonly.server.schema import DIFFICULTY, ActionsIn, CostIn, DownloadQuestion, PathQuestion, Question

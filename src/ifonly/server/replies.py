@@ -7,17 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from ifonly.answer import Counterfactual, Counterfactuals
-from ifonly.change import Change, moves
-from ifonly.numerics import softmax
-from ifonly.report import html
-from ifonly.report.numbers import packed
+from ifonly.answers.answer import Counterfactual, Counterfactuals
+from ifonly.answers.change import Change, moves
+from ifonly.model.numerics import softmax
+from ifonly.problem.status import Status
 from ifonly.server.models import Served
 from ifonly.server.questions import Asked
 from ifonly.server.refusals import RefusedError
-from ifonly.status import Status
-from ifonly.table import certificate_words
-from ifonly.words import pair, signed
+from ifonly.show.page import html
+from ifonly.show.page.numbers import packed
+from ifonly.show.table import certificate_words
+from ifonly.show.words import pair, signed
 
 __all__ = ["FORMATS", "as_file", "as_page", "curve_point", "of_answer", "of_batch", "rows_page"]
 

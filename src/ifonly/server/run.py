@@ -12,7 +12,7 @@ from typing import Any
 import uvicorn
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
-from ifonly.errors import InputError
+from ifonly.model.errors import InputError
 from ifonly.server.app import create_app
 from ifonly.server.journal import Journal
 from ifonly.server.metrics import Metrics

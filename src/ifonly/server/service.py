@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import ifonly
-from ifonly.answer import Counterfactual, Counterfactuals
-from ifonly.errors import InputError
-from ifonly.numerics import softmax
+from ifonly.answers.answer import Counterfactual, Counterfactuals
+from ifonly.model.errors import InputError
+from ifonly.model.numerics import softmax
 from ifonly.server import replies
 from ifonly.server.desk import Desk
 from ifonly.server.gather import Gatherer

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from ifonly.cores import available
+from ifonly.engines.threads import available
 
 __all__ = ["LOOPBACK", "Settings"]
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import ifonly
-from ifonly.errors import InputError
+from ifonly.model.errors import InputError
 from ifonly.server.data import Data
 from ifonly.server.models import Served
 from ifonly.server.refusals import RefusedError

@@ -1,0 +1,1 @@
+"""What the user gets: one counterfactual, many, or a path of them, and records of them."""

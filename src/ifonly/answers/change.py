@@ -1,0 +1,185 @@
+"""What changed between a source and its answer, column by column of the user's, and what each change costs.
+
+The cost is ``½Σt_d² + Σμ_d|t_d|`` with t in units of cost, so that a feature's share is ``(½t_d² + μ_d|t_d|)/cost``. Where a
+matrix Q ties features together, ``½(x − x̄)ᵀQ(x − x̄)`` is shared out as ``½δ_d(Qδ)_d``, which can be negative.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ifonly.answers.claim import Within
+from ifonly.model import Model
+from ifonly.model.columns import Column, Encoding, Table
+
+__all__ = ["Change", "Measure", "Part", "moves", "plain_value"]
+
+Floats = NDArray[np.float64]
+
+
+class Change(NamedTuple):
+    """One of the user's columns that changed.
+
+    Attributes
+    ----------
+    feature : str
+        Its name, or its number where it has none.
+    before, after : object
+        Its values, in the user's units; None is a missing value.
+    difference : float
+        ``after − before``; NaN for what is no number.
+    units : float
+        The change in units of cost, with its sign; of a category, the length of the switch.
+    cost, share : float
+        What it costs, and the share of the whole cost.
+    part : Part
+        Which features of the model's it is.
+
+    """
+
+    feature: str
+    before: Any
+    after: Any
+    difference: float
+    units: float
+    cost: float
+    share: float
+    part: "Part"
+
+
+@dataclass(frozen=True)
+class Part:
+    """Features of the model's that the user sees as one: a number, or the values of a category."""
+
+    name: str
+    features: NDArray[np.intp]
+    kind: str = "number"  # or "ordinal", "category"
+    column: Column | None = None  # the user's, where the model has an encoding
+    values: tuple[str, ...] = ()  # of a group of one-hot columns that are the user's own
+
+
+@dataclass(frozen=True)
+class Measure:
+    """What changes cost: per unit, sparsity, perhaps a matrix; and which features belong together."""
+
+    model: Model
+    per_unit: Floats
+    mu: Floats
+    matrix: Floats | None
+    groups: tuple[NDArray[np.intp], ...]
+
+    @classmethod
+    def of(cls, model: Model, within: Within | None) -> "Measure":
+        """That of an answer."""
+        if within is None:
+            D = model.n_features
+            unit = np.ones(D) if model.scaling is None else 1 / np.abs(model.scaling.scale)
+            return cls(model, unit, np.zeros(D), None, ())
+        ground = within.ground
+        matrix = None if ground.cost.matrix is None else np.asarray(ground.cost.matrix)
+        return cls(model, ground.per_unit, ground.mu, matrix, ground.limits.groups)
+
+    def units(self, delta: Floats) -> Floats:
+        """Changes (…, D) in units of cost."""
+        return delta * self.per_unit
+
+    def prices(self, delta: Floats) -> Floats:
+        """What changes (…, D) cost, feature by feature."""
+        t = self.units(delta)
+        square = t * t if self.matrix is None else delta * (delta @ self.matrix)
+        return 0.5 * square + self.mu * np.abs(t)
+
+    def parts(self, names: Sequence[Any] | None) -> list[Part]:
+        """What the user calls the features; ``names`` for a model that has none."""
+        model = self.model
+        if isinstance(model.encoding, Encoding):
+            return [Part(c.name, c.coordinates, c.kind, c) for c in model.encoding.columns]
+        labels = [str(name) for name in (model.feature_names or names or range(model.n_features))]
+        single = np.ones(model.n_features, dtype=bool)
+        parts = []
+        for group in self.groups:
+            single[group] = False
+            name, values = _group_names([labels[d] for d in group])
+            parts.append(Part(name, group, "category", None, values))
+        return parts + [Part(labels[d], np.array([d])) for d in np.flatnonzero(single).tolist()]
+
+
+def moves(answer: Any, *, models_names: bool = False) -> list[Change]:
+    """What changed in one answer, the largest share of the cost first.
+
+    The columns of a frame have its names, also where the model has none; ``models_names`` numbers them then.
+    """
+    source, x = answer.coordinates
+    delta = x - source
+    if not np.isfinite(delta).all():
+        return []
+    measure = Measure.of(answer.model, answer.within)
+    units, prices = measure.units(delta), measure.prices(delta)
+    total = float(prices.sum())
+    parts = [part for part in measure.parts(None if models_names else answer.sources.columns) if delta[part.features].any()]
+    own = _own(answer) if parts else None
+    found = []
+    for part in parts:
+        before, after = _values(part, source, x, own)
+        price = float(prices[part.features].sum())
+        t = units[part.features]
+        size = float(np.linalg.norm(t)) if part.kind == "category" else float(t[0]) * _direction(part)
+        difference = after - _seen(part, before) if part.kind == "number" else float("nan")
+        found.append(
+            Change(part.name, before, after, float(difference), size, price, price / total if total > 0 else 0.0, part)
+        )
+    return sorted(found, key=lambda change: -abs(change.cost))
+
+
+def _own(answer: Any) -> tuple[Table, Table] | None:
+    """The user's own rows before and after, where the model has an encoding of them."""
+    encoding = answer.model.encoding
+    if not isinstance(encoding, Encoding):
+        return None
+    return Table.of(answer.source, encoding.names), Table.of(answer.x, encoding.names)
+
+
+def _values(part: Part, source: Floats, x: Floats, own: tuple[Table, Table] | None) -> tuple[Any, Any]:
+    if part.column is not None:
+        assert own is not None
+        before, after = (plain_value(table.column(part.column.place)[0]) for table in own)
+        whole = isinstance(before, int) and isinstance(after, float) and after.is_integer()
+        return before, int(after) if whole else after
+    if part.kind == "category":
+        return part.values[int(source[part.features].argmax())], part.values[int(x[part.features].argmax())]
+    d = part.features[0]
+    return float(source[d]), float(x[d])
+
+
+def plain_value(value: Any) -> Any:
+    """A value of a table as Python's own; None for all kinds of missing."""
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return None
+    value = value.item() if isinstance(value, np.generic) else value
+    return None if isinstance(value, float) and np.isnan(value) else value
+
+
+def _seen(part: Part, before: Any) -> float:
+    """A number as the classifier sees it: what a missing one counts as."""
+    if part.column is not None and part.column.fill is not None and (before is None or before == part.column.missing):
+        return float(part.column.fill)
+    return float(before)
+
+
+def _direction(part: Part) -> float:
+    """Whether the feature rises with the user's number."""
+    return 1.0 if part.column is None or part.column.rising else -1.0
+
+
+def _group_names(labels: list[str]) -> tuple[str, tuple[str, ...]]:
+    """A name for a group of one-hot columns, and names for its values: ``job=a``, ``job=b`` are job, and a and b."""
+    stem = labels[0]
+    while not all(label.startswith(stem) for label in labels):
+        stem = stem[:-1]
+    cut = max((stem.rfind(mark) + len(mark) for mark in ("=", "_", ": ", ".", " ") if mark in stem), default=0)
+    if cut < 2:
+        return "one of " + ", ".join(labels), tuple(labels)
+    return stem[:cut].rstrip("=_:. "), tuple(label[cut:] for label in labels)

@@ -1,0 +1,373 @@
+"""An answer as JSON that a third party can check: `to_json` writes it, `ifonly.verify` recomputes every claim of it.
+
+The format, version 1, is one object:
+
+``format``, ``version``, ``library``
+    "ifonly answer", 1, and the version of ifonly that wrote it.
+``model``
+    ``fingerprint`` (see `fingerprint`), ``n_classes``, ``n_features``.
+``features``
+    The names of the columns of ``A``, or null; where the model has an encoding, its coordinates.
+``source``, ``x``
+    D numbers each, in the user's units.
+``target``, ``asked``
+    The wanted class, and ``{"prob": τ}``, ``{"lam": λ}`` or ``{"margin": m}``.
+``cost``
+    Null for the Euclidean distance where the classifier sees the features; else ``per_unit`` (D numbers: what one of the
+    user's units of each feature costs), ``l1`` (D numbers, or 0) and ``matrix`` (D×D in place of ``per_unit``, or null).
+``limits``
+    Null, or what may change, by feature name (or number): ``frozen``, ``bounds``, ``increase``, ``decrease``, ``step``,
+    ``one_of``, ``linear`` as in :class:`ifonly.Actions`, ``max_changes``, and ``uneven``: numbers that the model's pipeline
+    bends, with the step that they have in the user's units (0 for the quantiles of a transformer).
+``changes``
+    What changed, as ``[column, from, to]`` in the user's own columns, the largest share of the cost first.
+``result``
+    ``status``, ``proba`` (K numbers), ``lam`` (of the certificate; infinite where the source is the answer), ``distance``,
+    ``cost``, ``objective``, ``n_iter``, ``n_nodes``.
+``certificate``
+    ``grad_norm``, ``gap``, ``error_bound``, ``bound`` (a lower bound on what was minimised), ``multipliers`` (of the linear
+    limits; none where whole numbers, categories or few changes took a search), ``best_bound`` (an upper bound on the
+    probability that can be reached).
+``digest``
+    SHA-256 of all of the above, as JSON with sorted keys and no spaces.
+
+Numbers are decimal and give back every bit; "inf" and "nan" stand for what JSON has no number for. The digest finds accidents.
+What was changed on purpose, digest and all, is found by recomputing, except where nothing is claimed about the optimum: which
+version wrote it, how many iterations and nodes it took, the λ of a search, which of the statuses EXACT, CONVERGED and MAX_ITER
+a certificate that holds goes by, and limits and costs that are in nobody's way.
+"""
+
+import hashlib
+import json
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ifonly.answers.answer import Counterfactual
+from ifonly.answers.change import moves
+from ifonly.answers.claim import Claim, Within
+from ifonly.engines.recourse import ground_for, measured
+from ifonly.model import Model
+from ifonly.model.columns import Encoding
+from ifonly.model.errors import CertificateError, InputError
+from ifonly.problem.actions import Actions, Limits, Uneven
+from ifonly.problem.cost import Cost
+from ifonly.problem.status import Status
+
+__all__ = ["claim_of", "fingerprint", "number_of", "read", "to_dict", "to_json"]
+
+Floats = NDArray[np.float64]
+
+FORMAT, VERSION = "ifonly answer", 1
+
+
+# ---- writing ----
+
+
+def to_json(cf: Counterfactual, path: str | os.PathLike[str] | None = None) -> str:
+    """An answer as JSON, and into a file if a path is given."""
+    text = json.dumps(to_dict(cf), ensure_ascii=False, allow_nan=False)
+    if path is not None:
+        Path(path).write_text(text + "\n", encoding="utf-8")
+    return text
+
+
+def to_dict(cf: Counterfactual) -> dict[str, Any]:
+    """An answer as plain data, ready for JSON."""
+    claim, within = cf.claim, cf.within
+    own = cf.model if cf.model.origin is None else cf.model.origin[0]
+    record: dict[str, Any] = {
+        "format": FORMAT,
+        "version": VERSION,
+        "library": _library(),
+        "model": {"fingerprint": fingerprint(own), "n_classes": own.n_classes, "n_features": own.n_features},
+        "features": None if own.feature_names is None else list(own.feature_names),
+        "source": _numbers(claim.source),
+        "x": _numbers(claim.x),
+        "target": _label(cf.target),
+        "asked": _asked(cf),
+        "cost": _cost_to(cf),
+        "limits": None if within is None else _limits_to(within.ground.limits, within.ground.max_changes),
+        "changes": [[c.feature, _value(c.before), _value(c.after)] for c in moves(cf, models_names=True)],
+        "result": {
+            "status": cf.status.name,
+            "proba": _numbers(claim.proba),
+            "lam": _number(cf.lam),
+            "distance": _number(cf.distance),
+            "cost": _number(cf.cost),
+            "objective": _number(cf.objective),
+            "n_iter": cf.n_iter,
+            "n_nodes": 0 if within is None else within.n_nodes,
+        },
+        "certificate": {
+            "grad_norm": _number(cf.grad_norm),
+            "gap": _number(cf.gap),
+            "error_bound": _number(cf.error_bound),
+            "bound": _number(_bound(cf)),
+            "multipliers": [] if within is None or within.ground.discrete else _numbers(within.nu),
+            "best_bound": 1.0 if within is None else _number(within.best_bound),
+        },
+    }
+    return {**record, "digest": _digest(record)}
+
+
+def _library() -> str:
+    return str(import_module("ifonly").__version__)
+
+
+def fingerprint(model: Model) -> str:
+    r"""What tells a model from all others: SHA-256 of its weights, labels, names, scaling and encoding.
+
+    The hash is over, in this order: a JSON object with sorted keys and no spaces, of ``classes`` (their representations in
+    Python), ``feature_names``, ``hard`` and ``encoding`` (as :meth:`ifonly.Model.save` writes it; of documents, the words);
+    then for each of ``A``, ``b`` and, where the model has a scaling, ``shift`` and ``scale``: a line with its name and shape
+    (``\nA (3, 4)\n``) and its numbers as little-endian float64, row by row. −0.0 counts as 0.0.
+    """
+    encoding = model.encoding
+    columns = encoding.to_dict() if isinstance(encoding, Encoding) else None if encoding is None else list(encoding.names)
+    header = {
+        "classes": [repr(label) for label in model.classes.tolist()],
+        "feature_names": None if model.feature_names is None else list(model.feature_names),
+        "hard": model.hard,
+        "encoding": columns,
+    }
+    found = hashlib.sha256(_canonical(header))
+    arrays = {"A": model.A, "b": model.b}
+    if model.scaling is not None:
+        arrays |= {"shift": model.scaling.shift, "scale": model.scaling.scale}
+    for name, array in arrays.items():
+        found.update(f"\n{name} {array.shape}\n".encode())
+        for part in (block for _, block in model.blocks()) if name == "A" else (array,):
+            found.update(np.ascontiguousarray(part + 0.0, dtype="<f8").tobytes())
+    return f"sha256:{found.hexdigest()}"
+
+
+def _asked(cf: Counterfactual) -> dict[str, Any]:
+    if cf.within is not None and cf.within.ground.margin is not None:
+        return {"margin": cf.within.ground.margin}
+    return {"lam": _number(cf.lam)} if cf.prob is None else {"prob": cf.prob}
+
+
+def _bound(cf: Counterfactual) -> float:
+    return cf.bound if cf.status.ok or cf.within is not None else math.nan
+
+
+def _cost_to(cf: Counterfactual) -> dict[str, Any] | None:
+    if cf.within is None:
+        return None if cf.model.origin is None else {"per_unit": _numbers(cf.model.origin[1]), "l1": 0, "matrix": None}
+    ground = cf.within.ground
+    matrix = None if ground.cost.matrix is None else [_numbers(row) for row in np.asarray(ground.cost.matrix)]
+    per_unit = None if matrix is not None else _numbers(ground.per_unit)
+    return {"per_unit": per_unit, "l1": _numbers(ground.mu) if ground.mu.any() else 0, "matrix": matrix}
+
+
+def _limits_to(limits: Limits, max_changes: int | None) -> dict[str, Any]:
+    label, D = limits.model.feature_label, limits.model.n_features
+    bounded = np.flatnonzero(np.isfinite(limits.lo) | np.isfinite(limits.hi)).tolist()
+    return {
+        **{name: [label(d) for d in np.flatnonzero(getattr(limits, name)).tolist()] for name in _FLAGS},
+        "bounds": {label(d): [_end(limits.lo[d]), _end(limits.hi[d])] for d in bounded},
+        "step": {label(d): float(limits.step[d]) for d in range(D) if limits.step[d]},
+        "uneven": {label(part.feature): float(part.step) for part in limits.uneven},
+        "one_of": [[label(int(d)) for d in group] for group in limits.groups],
+        "linear": [
+            [{label(d): float(row[d]) for d in np.flatnonzero(row).tolist()}, "==" if equal else "<=", float(rest)]
+            for row, rest, equal in zip(limits.C, limits.rest, limits.equal, strict=True)
+        ],
+        "max_changes": None if max_changes is None else int(max_changes),
+    }
+
+
+_FLAGS = ("frozen", "increase", "decrease")
+
+
+# ---- reading ----
+
+
+def read(record: Any) -> dict[str, Any]:
+    """A record from JSON text, a file or a mapping, as it was written."""
+    if isinstance(record, Mapping):
+        data = dict(record)
+    else:
+        text = record
+        if isinstance(record, os.PathLike) or (isinstance(record, str) and not record.lstrip().startswith("{")):
+            text = Path(record).read_text(encoding="utf-8")
+        try:
+            data = json.loads(text)
+        except (TypeError, ValueError) as error:
+            raise InputError(f"the record is no JSON ({error})") from None
+    _check_header(data)
+    return data
+
+
+_KEYS = {"format", "version", "library", "model", "features", "source", "x", "target", "asked", "cost", "limits"}
+_KEYS |= {"changes", "result", "certificate", "digest"}
+
+
+def _check_header(data: dict[str, Any]) -> None:
+    if data.get("format") != FORMAT:
+        raise InputError(f"this is no record of an answer: its format is {data.get('format')!r}, expected {FORMAT!r}")
+    version = data.get("version")
+    if not isinstance(version, int) or isinstance(version, bool) or version < 1:
+        raise InputError(f"the record's version must be a whole number from 1; got {version!r}")
+    if version > VERSION:
+        raise InputError(
+            f"the record's version is {version}, and this ifonly reads up to {VERSION}: pip install --upgrade ifonly"
+        )
+    if set(data) != _KEYS:
+        raise InputError(f"the record is damaged: it has too few or too many of {sorted(_KEYS ^ set(data))}")
+    if data["digest"] != _digest({key: value for key, value in data.items() if key != "digest"}):
+        raise InputError("the record is damaged: its content is not what was written (the digest differs)")
+
+
+def claim_of(data: dict[str, Any], own: Model) -> Claim:
+    """The answer that a record describes, on its model."""
+    source, x = (_vector(data[name], name, own.n_features) for name in ("source", "x"))
+    target = _target(data["target"], own)
+    asked, result, certificate = data["asked"], data["result"], data["certificate"]
+    prob, margin = asked.get("prob"), asked.get("margin")
+    if len(asked) != 1 or not set(asked) <= {"prob", "lam", "margin"} or (prob is not None and not 0 < prob < 1):
+        raise InputError(f"what was asked for is one of prob, lam and margin; got {asked}")
+    model, within = own, None
+    if data["limits"] is not None:
+        actions = Recorded(limits=data["limits"])
+        ground = ground_for(own, _cost_from(data["cost"], own), actions, data["limits"]["max_changes"], margin)
+        nu = _vector(certificate["multipliers"], "multipliers", None)
+        numbers = number_of(result["cost"]), number_of(certificate["bound"]), number_of(certificate["gap"])
+        within = Within(ground, *numbers, int(result["n_nodes"]), nu, number_of(certificate["best_bound"]))
+    elif data["cost"] is not None:
+        model = measured(own, _cost_from(data["cost"], own))
+    return Claim(
+        model,
+        source,
+        x,
+        target,
+        prob,
+        number_of(result["lam"]),
+        _vector(result["proba"], "proba", own.n_classes),
+        number_of(result["distance"]),
+        number_of(result["objective"]),
+        number_of(certificate["grad_norm"]),
+        Status[result["status"]],
+        within,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Recorded(Actions):
+    """Limits as a record has them: by the names of the model's own features, nothing left to be worked out."""
+
+    limits: Any = None
+
+    def resolve(self, model: Model) -> Limits:
+        """As arrays, and no looser than the model's own columns are."""
+        data = self.limits
+        expected = {*_FLAGS, "bounds", "step", "uneven", "one_of", "linear", "max_changes"}
+        if set(data) != expected:
+            raise InputError(f"the record is damaged: its limits have too few or too many of {sorted(expected ^ set(data))}")
+        D = model.n_features
+        place = {model.feature_label(d): d for d in range(D)}
+        lo, hi, step = np.full(D, -np.inf), np.full(D, np.inf), np.zeros(D)
+        flags = np.zeros((len(_FLAGS), D), dtype=bool)
+        for row, name in zip(flags, _FLAGS, strict=True):
+            row[[place[feature] for feature in data[name]]] = True
+        for feature, (low, high) in data["bounds"].items():
+            lo[place[feature]] = -np.inf if low is None else float(low)
+            hi[place[feature]] = np.inf if high is None else float(high)
+        for feature, size in data["step"].items():
+            step[place[feature]] = float(size)
+        groups = tuple(np.array([place[feature] for feature in group], dtype=np.intp) for group in data["one_of"])
+        C, rest, equal = np.zeros((len(data["linear"]), D)), [], []
+        for row, (weights, sense, value) in zip(C, data["linear"], strict=True):
+            for feature, weight in weights.items():
+                row[place[feature]] = float(weight)
+            rest.append(float(value))
+            equal.append({"==": True, "<=": False}[sense])
+        frozen, increase, decrease = flags
+        rules = C, np.array(rest), np.array(equal, dtype=bool)
+        columns = {column.first: column for column in getattr(model.encoding, "columns", ())}
+        uneven = tuple(Uneven(place[name], columns[place[name]], float(size)) for name, size in data["uneven"].items())
+        found = Limits(model, lo, hi, frozen, increase, decrease, step, groups, *rules, uneven)
+        _check_own_columns(found, Actions().resolve(model))
+        return found
+
+
+def _check_own_columns(found: Limits, own: Limits) -> None:
+    groups = {tuple(group.tolist()) for group in found.groups}
+    held = (found.lo >= own.lo).all() and (found.hi <= own.hi).all() and (~own.decrease | found.decrease | found.frozen).all()
+    held &= {part.feature for part in own.uneven} <= {part.feature for part in found.uneven} | set(np.flatnonzero(found.frozen))
+    if not held or not {tuple(group.tolist()) for group in own.groups} <= groups or (found.step < own.step).any():
+        raise CertificateError("the record's limits are looser than those of the model's own columns")
+
+
+def _cost_from(data: Any, model: Model) -> Cost:
+    l1 = 0.0 if data["l1"] == 0 else _vector(data["l1"], "l1", model.n_features)
+    if data["matrix"] is not None:
+        if data["per_unit"] is not None:
+            raise InputError("the record is damaged: its cost has a matrix, and per_unit besides")
+        return Cost(l1=l1, matrix=np.array(data["matrix"], dtype=np.float64))
+    return Cost(scale=_vector(data["per_unit"], "per_unit", model.n_features), l1=l1)
+
+
+# ---- JSON ----
+
+
+def _canonical(data: Any) -> bytes:
+    return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
+
+
+def _digest(record: Mapping[str, Any]) -> str:
+    return hashlib.sha256(_canonical(record)).hexdigest()
+
+
+def _number(v: Any) -> Any:
+    v = float(v)
+    return v if math.isfinite(v) else "nan" if math.isnan(v) else "inf" if v > 0 else "-inf"
+
+
+def _numbers(values: Any) -> list[Any]:
+    values = np.asarray(values, dtype=np.float64)
+    return values.tolist() if np.isfinite(values).all() else [_number(v) for v in values]
+
+
+def _end(v: float) -> float | None:
+    return float(v) if np.isfinite(v) else None
+
+
+def number_of(v: Any) -> float:
+    """A number of a record."""
+    if isinstance(v, bool) or not (isinstance(v, (int, float)) or v in ("inf", "-inf", "nan")):
+        raise InputError(f"the record is damaged: {v!r} is no number")
+    return float(v)
+
+
+def _vector(values: Any, name: str, size: int | None) -> Floats:
+    found = np.array([number_of(v) for v in values], dtype=np.float64)
+    if size is not None and found.shape != (size,):
+        raise InputError(f"the record is damaged: {name} must have {size} numbers; got {found.size}")
+    return found
+
+
+def _value(v: Any) -> Any:
+    """A value of a table: as it is where JSON has it, in words otherwise."""
+    if isinstance(v, float):
+        return _number(v)
+    return v if v is None or isinstance(v, (str, int, bool)) else str(v)
+
+
+def _label(label: Any) -> Any:
+    return label if isinstance(label, (str, int, float, bool)) else repr(label)
+
+
+def _target(stored: Any, model: Model) -> Any:
+    for label in model.classes.tolist():
+        if type(_label(label)) is type(stored) and _label(label) == stored:
+            return label
+    raise InputError(f"the record's target {stored!r} is no class of the model's")

@@ -1,0 +1,101 @@
+"""The main job in a terminal: ``python -m ifonly.cli.walkthrough``. Needs scikit-learn and pandas, no network."""
+
+import importlib.util
+import io
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+from typing import Any
+
+import ifonly
+from ifonly.answers.answer import Counterfactual
+from ifonly.cli import credit
+
+__all__ = ["main"]
+
+REPEATS = 50  # calls of which the median time is shown
+PAGE = "ifonly-demo.html"
+
+
+def main(page: str = PAGE) -> None:
+    """Train the credit example, and explain one refused applicant in the terminal and on a page."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(encoding="utf-8")  # arrows and dashes, also where the terminal's default lacks them
+    if any(importlib.util.find_spec(name) is None for name in ("sklearn", "pandas")):
+        raise SystemExit('the demo needs scikit-learn and pandas: pip install "ifonly[sklearn,frames]"')
+    print(f"ifonly {ifonly.__version__}: the smallest change to an input that gives the decision you want, with a proof\n")
+
+    frame = credit.applicants()
+    train, held_out = frame.iloc[:800], frame.iloc[800:]
+    bank = credit.pipeline(train)
+    refused = held_out[bank.predict(held_out) == "refused"].drop(columns="decision")
+    print(f"A bank's model: logistic regression on 7 numbers and 13 categories, fitted to {len(train)} applicants.")
+    print(f"It refuses {len(refused)} of {len(held_out)} others. One of them:\n")
+
+    actions = credit.actions()
+    applicant = refused.iloc[[3]]
+    cf = _one(ifonly.invert(bank, applicant, "approved", prob=0.6, actions=actions))
+    _indented(applicant.iloc[0].to_dict())
+    print("\nWhat may not change: age, status, history and the like. Months, amounts and rates are whole numbers.\n")
+    print(f"  {cf.sentence()}\n")
+    print(_shifted(str(cf.table())))
+    print(f"\n  Proof: {_proof(cf)}")
+    print(f"  Checked: the bank's own predict says {bank.predict(cf.x)[0]!r}, p = {bank.predict_proba(cf.x)[0, 0]:.4f}.")
+    _times(bank, applicant, actions)
+
+    cfs = ifonly.invert(bank, refused, "approved", prob=0.6, actions=actions)
+    assert isinstance(cfs, ifonly.Counterfactuals)
+    print(f"\nAll {len(refused)} who were refused, in one call:\n")
+    print(_shifted(str(cfs.summary())))
+
+    cf.to_html(page)
+    print(f"\nA page with a slider for the wanted probability: {Path(page).resolve()}")
+
+
+def _one(answer: Any) -> Counterfactual:
+    assert isinstance(answer, ifonly.Counterfactuals | Counterfactual)
+    return answer if isinstance(answer, Counterfactual) else answer[0]
+
+
+def _indented(row: dict[str, Any]) -> None:
+    cells = [f"{name} {value}" for name, value in row.items()]
+    lines, line = [], ""
+    for cell in cells:
+        if len(line) + len(cell) > 96:
+            lines.append(line.rstrip(" ·"))
+            line = ""
+        line += f"{cell} · "
+    print("\n".join(f"  {text}" for text in [*lines, line.rstrip(" ·")]))
+
+
+def _shifted(text: str) -> str:
+    return "\n".join(f"  {line}" for line in text.splitlines())
+
+
+def _proof(cf: Counterfactual) -> str:
+    cf.verify()
+    assert cf.within is not None
+    return (
+        f"no plan costs less than {cf.within.bound:.6g}, and this one costs {cf.cost:.6g} ({cf.within.n_nodes} nodes searched)."
+    )
+
+
+def _times(bank: Any, applicant: Any, actions: ifonly.Actions) -> None:
+    ours = _median(lambda: ifonly.invert(bank, applicant, "approved", prob=0.6, actions=actions))
+    theirs = _median(lambda: bank.predict_proba(applicant))
+    print(f"  Time: {1e3 * ours:.1f} ms; the pipeline's own predict_proba takes {1e3 * theirs:.1f} ms.")
+
+
+def _median(call: Callable[[], Any]) -> float:
+    times = []
+    for _ in range(REPEATS):
+        start = perf_counter()
+        call()
+        times.append(perf_counter() - start)
+    return median(times)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,135 @@
+"""Newton's method for one inverse problem, in either set of coordinates of `spaces`.
+
+    1. r ← the residual at the point; stop if ‖∇E‖ ≤ tol
+    2. d ← Newton's direction (theorem 3.6, in class space), and the third-order correction from the same factor
+    3. accept the corrected full step if E falls, else backtrack along d, full step first (section 3.3)
+    4. stop if the step was so short that the next would be lost in rounding
+
+The measure of a step is ``δ = max|Δs|``, the largest change of a margin: the third derivative of ln Σ exp along a direction
+is at most the range of the margins' changes (≤ 2δ) times the second, so a Newton step leaves an error of about δ of its own
+length and a third-order one δ², whatever λ, D or the scale of A.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ifonly.engines.coordinates import Factor, Floats, Point, Space
+from ifonly.model.numerics import EPS
+
+__all__ = ["Iteration", "Outcome", "minimise", "newton"]
+
+MAX_ITER = 100  # five or so are usual; starts chosen by the user may need more
+BACKTRACK = 0.8  # the paper's ρ
+LEAST_STEP = 1e-60  # where a margin of 1e3 rests on features in units of 1e8, the first step can be 1e-20
+ARMIJO = 1e-4  # of order 3: this much decrease makes the convergence theorem hold; order 2 is the paper's, with plain decrease
+
+# A step that moved no margin by more than this is the last: what it leaves is of the order of δ² (order 2) or δ³ (order 3).
+CLOSE = {2: 1e-8, 3: 1e-5}
+ROUNDINGS = 8  # … and so is one that moved none by more than this many roundings of the margins themselves
+
+PATIENCE = 40  # iterations after which Newton is taken to zigzag
+HOT, COOLING, ROUGH = 10.0, 10.0, 1e-2  # margins at the first temperature; how fast it falls; how well each is solved
+
+
+@dataclass(frozen=True, slots=True)
+class Iteration:
+    """One step of the method, for those who want to watch it: E and ‖∇E‖ before it, its length, the trials it took."""
+
+    objective: float
+    grad_norm: float
+    step: float
+    trials: int
+
+
+@dataclass(slots=True)
+class Outcome:
+    """Where the method ended."""
+
+    point: Point
+    converged: bool  # to what was asked for
+    precise: bool  # … and no further digit can be had
+    history: tuple[Iteration, ...]
+    factor: Factor | None = None  # Newton's matrix just before the last step: all but at the point
+
+
+def minimise(
+    space: Space, start: Floats, *, tol: float | None = None, max_iter: int = MAX_ITER, close: float | None = None
+) -> Outcome:
+    """`newton` of third order, with a detour for the problems on which it zigzags.
+
+    Where margins are in the thousands, the loss is a maximum of planes but for a hair, and Newton's steps bounce between
+    them. Then the answer is followed down a temperature T: the loss T·ln Σ exp(s/T) has the corners rounded off.
+    """
+    outcome = newton(space, start, tol=tol, max_iter=min(max_iter, PATIENCE), close=close)
+    if outcome.converged or max_iter <= PATIENCE:
+        return outcome
+    at, history = start, outcome.history
+    temperature = space.size / HOT
+    while temperature > 1:
+        cooled = newton(space.at_temperature(temperature), at, max_iter=PATIENCE, close=ROUGH)
+        at, history = cooled.point.at, history + cooled.history
+        temperature /= COOLING
+    last = newton(space, at, tol=tol, max_iter=max_iter, close=close)
+    return Outcome(last.point, last.converged, last.precise, history + last.history, last.factor)
+
+
+def newton(
+    space: Space,
+    start: Floats,
+    *,
+    tol: float | None = None,
+    order: int = 3,
+    max_iter: int = MAX_ITER,
+    close: float | None = None,
+) -> Outcome:
+    """Minimise E, to ``‖∇E‖ ≤ tol`` or, with ``tol=None``, until no further digit can be had.
+
+    ``order=2`` is the paper's method, iterate for iterate; 3 adds the correction. ``close`` replaces `CLOSE`, for callers
+    that need only a rough answer.
+    """
+    if close is None:
+        close = CLOSE[order] if tol is None else 0.0
+    armijo = ARMIJO if order == 3 else 0.0
+    size = space.size
+    noise = EPS * (size + 1)
+    history: list[Iteration] = []
+    point, factor = space.evaluate(start), None
+    while True:
+        # 1. Small enough?
+        if tol is not None and point.grad_norm <= tol:
+            return Outcome(point, True, False, tuple(history), factor)
+        if len(history) >= max_iter:
+            return Outcome(point, False, False, tuple(history), factor)
+
+        # 2. Newton's direction.
+        factor = space.factor(point)
+        direction = factor.newton()
+        ds = factor.margins_along(direction)
+        delta = max(-float(ds[ds.argmin()]), float(ds[ds.argmax()]))
+        decrease = float(point.slope.dot(direction))
+        slack = ROUNDINGS * EPS * (abs(point.objective) + size * float(np.add.reduce(point.p)))
+
+        # 3. The step.
+        new, step, trials = None, 1.0, 0
+        if order == 3 and delta > CLOSE[2]:  # below, the correction is nothing
+            trials = 1
+            trial = space.evaluate(point.at + (direction + factor.correction(ds)))
+            if trial.objective <= point.objective - armijo * decrease + slack:
+                new = trial
+        while new is None:
+            trials += 1
+            trial = space.evaluate(point.at + step * direction, point.moved - step * ds)
+            if trial.objective <= point.objective - armijo * step * decrease + slack:
+                new = trial
+            elif step < LEAST_STEP:
+                return Outcome(point, False, False, tuple(history))
+            else:
+                step *= BACKTRACK if trials < 30 or order == 2 else 0.1
+        history.append(Iteration(point.objective, point.grad_norm, step, trials))
+        point = new
+
+        # 4. Nothing left to gain?
+        least = ROUNDINGS * noise
+        if step == 1.0 and delta <= max(least, close):
+            return Outcome(point, True, delta <= max(least, CLOSE[order]), tuple(history), factor)

@@ -1,0 +1,487 @@
+"""Very many classes: passes over A, and between them a problem with few.
+
+Of 50 000 classes all but tens have no probability worth a digit. Let L = ln Σ exp(z_j − z_k) over the rivals of the target k,
+w their softmax among themselves, Q = 1 − p_k = 1/(1 + e^{−L}) and ā = Σ w_j a_j. One pass over A at a point x (`passes`) gives
+L, ā and the strongest rivals W, and with them everything of first order,
+
+    E = (λ/2)‖x − x̄‖² + ln(1 + e^L),        ∇E = λ(x − x̄) + Q(ā − a_k).
+
+For the step let all rivals outside W stand together as *one*: its row is their mean with weights w, its margin the tangent of
+the logarithm of their sum. That is a problem with |W| + 1 rivals, exact to first order at x and below the full one everywhere
+(log-sum-exp is convex), and Newton's method solves it in a millisecond. Its answer is the next x. What it neglects is the
+covariance of the other rivals' rows, times their mass: on an ImageNet head 0.07 of the Hessian with |W| = 64, so each pass
+gives one digit or more, and Anderson's acceleration (the combination of the last steps with the least residual) two.
+
+Where the neglected covariance is no trifle (thousands of equal rivals) E may rise: then the step is taken with a proximal term
+σ as large as the curvature that was met. Where that is slow, or D is small, Newton's method in D dimensions takes over, whose
+Hessian a pass can sum as well. Nothing here is of size K×K.
+
+The algorithm is written for one source, as a generator: it yields points and is sent what a pass says of them. `solve_many`
+runs any number of these in step, so that all share the passes, as matrix products.
+"""
+
+import math
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ifonly.engines.class_space import Solution
+from ifonly.engines.coordinates import Rivals
+from ifonly.engines.newton import ROUNDINGS, minimise
+from ifonly.engines.passes import MOST, Aim, Ask, Seen, SumUp, look, sum_up
+from ifonly.engines.probability import LEAST_LAM, LONGEST_STEP, NEAR, ROUGH, needed_logit
+from ifonly.engines.rounding import Rounding
+from ifonly.model import Model
+from ifonly.model.numerics import EPS, softmax, summation_error
+from ifonly.problem.status import Status
+from ifonly.rows.sources import Sizes
+
+__all__ = ["Found", "VastProblem", "solve_many"]
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.intp]
+
+FIRST_SHARE = 1e-5  # of the rivals taken one by one at first: about all that there is room for
+DEPTH = 5  # steps that Anderson's acceleration combines; 8 saves nothing
+NEARLY = 1e-12  # … and what keeps nearly parallel ones apart
+SMALL_D = 64  # up to here the Hessian in D dimensions costs less than a round
+# A round that leaves more than this share of ‖∇E‖ is slow: the next takes more rivals one by one. After so many slow ones in a
+# row on to D dimensions, unless the Hessian takes more multiplications than this (some ten seconds).
+SLOW, SLOW_ROUNDS, HESSIAN_WORK = 0.3, 8, 4e11
+SHORTER = 0.3 ** np.arange(25)  # steps tried in D dimensions
+MAX_ROUNDS = 60  # eight or nine are usual
+MAX_SEARCH = 100  # steps of the search for λ in the problem with few rivals; five are usual
+MAX_LAMS, STRIDE = 100, 30.0  # … in the full one, where its rounds do not settle, and how far apart until one is on either side
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """An answer: the change of x, in the classifier's space, and what the passes said of it."""
+
+    change: Floats
+    lam: float
+    level: float
+    mass: float  # 1 − p_k
+    objective: float
+    grad_norm: float
+    n_iter: int
+    n_passes: int
+    status: Status
+    logits: Floats | None
+
+    def solution(self, *, proba: bool = True) -> Solution:
+        """The answer as other solvers give it, but without coefficients, and if need be without the K probabilities."""
+        numbers = self.lam, float(np.linalg.norm(self.change)), self.objective, self.grad_norm
+        p = softmax(self.logits) if proba and self.logits is not None else np.zeros(0)
+        return Solution(np.zeros(0), p, *numbers, self.n_iter, self.status, n_passes=self.n_passes)
+
+
+Asking = Generator[Ask, Seen, Found]
+
+
+class VastProblem:
+    """One source, in the classifier's space, and one class of a model with very many: the aims, and the answers to them."""
+
+    def __init__(self, model: Model, source: Floats, k: int, *, tol: float | None = None, threads: int = 1) -> None:
+        self.model, self.source, self.k, self.tol, self.threads = model, source, k, tol, threads
+        norm = float(np.linalg.norm(source))
+        terms = min(model.row_norm * norm, float(np.abs(source) @ model.column_sizes))
+        sizes = Sizes(norm + 2 * model.offset_norm, terms + 2 * model.offset_size)
+        # x is no sum over the classes here, so that their number does not matter to how it rounds.
+        self.rounding = Rounding(summation_error(model.n_features + MOST), model.row_norm, MOST, sizes, model.coarse)
+        self.size = sizes.terms + float(np.abs(model.b).max())
+
+    def aim(self, lam: float | None, prob: float | None, start: Floats | None = None) -> Aim:
+        """What is wanted: the least E for λ, or the nearest x with this probability."""
+
+        def level(distance: float) -> tuple[float, float]:
+            rounding = self.rounding.of_estimator(self.size, Sizes(distance, self.model.row_norm * distance))
+            return logit - rounding, rounding + 8 * EPS * (abs(logit) + 1)
+
+        logit = 0.0 if prob is None else float(needed_logit(prob, self.model))
+        row, bias, outside = self.model.weights(self.k), float(self.model.b[self.k]), np.array([self.k])
+        return Aim(self.source, row, bias, outside, lam, None if prob is None else level, self.tol, start)
+
+    def solve(self, lam: float | None = None, prob: float | None = None) -> Found:
+        """The answer for one λ, or one probability."""
+        return solve_many(self.model, [self.aim(lam, prob)], threads=self.threads)[0]
+
+
+def solve_many(
+    model: Model,
+    aims: Sequence[Aim],
+    first: dict[int, Seen] | None = None,
+    threads: int = 1,
+    sum_up: SumUp = sum_up,
+    at_once: int = 256,
+) -> list[Found]:
+    """The answers for several sources and targets, a pass over A at a time; ``first`` is what is known of sources already.
+
+    So many run ``at_once``: one that is done makes room for the next.
+    """
+    running: dict[int, Asking] = {}
+    asked: dict[int, Ask] = {}
+    found: dict[int, Found] = {}
+    known = dict(first or {})
+    waiting = list(range(len(aims)))[::-1]
+    while asked or waiting:
+        while waiting and len(asked) < at_once:
+            i = waiting.pop()
+            lam = aims[i].lam
+            running[i] = _reach(model, aims[i]) if lam is None else _minimise(model, aims[i], lam)
+            asked[i] = next(running[i])
+        new = [i for i in asked if i not in known]
+        known |= dict(zip(new, look(model, [asked[i] for i in new], threads, sum_up), strict=True))
+        for i in list(asked):
+            try:
+                asked[i] = running[i].send(known.pop(i))
+            except StopIteration as end:
+                found[i] = end.value
+                del asked[i], running[i]
+    return [found[i] for i in range(len(aims))]
+
+
+# ---- one source ----
+
+
+class _Few(NamedTuple):
+    """The problem with few rivals at a point: those in W, one by one, and one for all the others."""
+
+    rows: Floats  # of the rivals less the target's
+    gram: Floats
+    margins: Floats  # at the point
+    p: Floats  # at the point
+
+
+class _Work:
+    """The strongest rivals so far, W: their rows less the target's and the Gram matrix of these, which only grow."""
+
+    def __init__(self, model: Model, aim: Aim) -> None:
+        self.model, self.aim = model, aim
+        self.which: Indices = np.zeros(0, dtype=np.intp)
+        self.rows, self.gram = np.empty((MOST + 1, model.n_features)), np.empty((MOST + 1, MOST + 1))  # one for all the others
+
+    def add(self, seen: Seen) -> None:
+        """Take in the rivals that have become strong."""
+        new = np.setdiff1d(seen.strong, self.which, assume_unique=True)
+        if not len(new):
+            return
+        n, m = len(self.which), len(self.which) + len(new)
+        if m >= len(self.rows):
+            rows, gram = self.rows, self.gram
+            self.rows, self.gram = np.empty((2 * m, rows.shape[1])), np.empty((2 * m, 2 * m))
+            self.rows[:n], self.gram[:n, :n] = rows[:n], gram[:n, :n]
+        self.rows[n:m] = self.model.weights(new)
+        self.rows[n:m] -= self.aim.row
+        self.gram[n:m, :m] = self.rows[n:m] @ self.rows[:m].T
+        self.gram[:n, n:m] = self.gram[n:m, :n].T
+        self.which = np.concatenate([self.which, new])
+
+    def at(self, x: Floats, seen: Seen) -> _Few:
+        """The problem with few rivals, of first order at x; it is overwritten by the next."""
+        aim, n = self.aim, len(self.which)
+        rows = self.rows[:n]
+        margins = rows @ x + (self.model.b[self.which] - aim.bias)
+        w = np.exp(np.minimum(margins - seen.level, 0.0))
+        rest = max(1.0 - float(w.sum()), 0.0)
+        if rest > n * EPS:
+            other = (seen.mean - aim.row - w @ rows) / rest
+            self.rows[n] = other
+            rows = self.rows[: n + 1]
+            self.gram[n, : n + 1] = self.gram[: n + 1, n] = rows @ other
+            margins, w = np.append(margins, math.log(rest) + seen.level), np.append(w, rest)
+        return _Few(rows, self.gram[: len(w), : len(w)], margins, _logistic(seen.level) * w)
+
+
+@dataclass(slots=True)
+class _Last:
+    """The last points and the steps from them, for Anderson's acceleration."""
+
+    points: list[Floats] = field(default_factory=list)
+    steps: list[Floats] = field(default_factory=list)
+
+    def next(self, x: Floats, step: Floats) -> Floats:
+        """The next point: of all combinations of the last, the one whose own step would be least, and that step."""
+        self.points, self.steps = [*self.points[-DEPTH:], x], [*self.steps[-DEPTH:], step]
+        if len(self.points) < 3:  # the first step is none of the tail
+            return x + step
+        moved, changed = np.diff(self.points, axis=0), np.diff(self.steps, axis=0)
+        lengths = np.linalg.norm(changed, axis=1)
+        if not lengths.all():
+            return x + step
+        unit = changed / lengths[:, None]
+        weights = np.linalg.solve(unit @ unit.T + NEARLY * np.eye(len(unit)), unit @ step) / lengths
+        return x + step - weights @ (moved + changed)
+
+    def forget(self) -> None:
+        """Start again."""
+        self.points, self.steps = [], []
+
+
+@dataclass(slots=True)
+class _State:
+    """A point with E and ∇E."""
+
+    x: Floats
+    change: Floats
+    seen: Seen
+    mass: float
+    objective: float
+    gradient: Floats
+    grad_norm: float
+
+    @classmethod
+    def of(cls, aim: Aim, x: Floats, seen: Seen, lam: float) -> "_State":
+        change, mass = x - aim.source, _logistic(seen.level)
+        gradient = lam * change + mass * (seen.mean - aim.row)
+        objective = 0.5 * lam * float(change @ change) + _softplus(seen.level)
+        return cls(x, change, seen, mass, objective, gradient, float(np.linalg.norm(gradient)))
+
+
+def _minimise(model: Model, aim: Aim, lam: float) -> Asking:
+    """The least E for one λ."""
+    x = aim.source if aim.start is None else aim.start
+    here = best = _State.of(aim, x, (yield Ask(x, aim, FIRST_SHARE)), lam)
+    work, last, sigma = _Work(model, aim), _Last(), 0.0
+    n_passes, n_iter, slow, in_full = 1, 0, 0, False
+    for n_round in range(MAX_ROUNDS):
+        floor = _noise(model, aim, here, lam)
+        if here.grad_norm <= max(floor, 0.5 * (aim.tol or 0.0)):
+            break
+        # 1. The step, from the problem with few rivals or in D dimensions, and the points to try: E must fall.
+        if in_full:
+            if here.seen.covariance is None:
+                here.seen = yield Ask(here.x, aim, covariance=True)
+                n_passes += 1
+            step = _newton_step(here, aim, lam)
+            trials = [here.x + scale * step for scale in SHORTER]
+        else:
+            work.add(here.seen)
+            step, inner = _few_step(work.at(here.x, here.seen), here, lam, sigma, first=n_round == 0)
+            n_iter += inner
+            plain, accelerated = here.x + step, last.next(here.x, step)
+            trials = [plain] if np.array_equal(accelerated, plain) else [accelerated, plain]
+        # 2. All rivals there.
+        slack = 64 * EPS * (abs(here.objective) + here.mass * (1 + abs(here.seen.level)))
+        there = here
+        for n_trial, point in enumerate(trials):
+            if n_trial:
+                last.forget()
+            there = _State.of(aim, point, (yield Ask(point, aim, wide=slow > 0, covariance=in_full)), lam)
+            n_passes += 1
+            if there.objective <= here.objective + slack:
+                break
+        # 3. Go there, or hold back by as much curvature as was met and neglected.
+        if there.objective <= here.objective + slack:
+            slow = slow + 1 if there.grad_norm > SLOW * here.grad_norm else 0
+            falling = there.grad_norm < 0.5 * best.grad_norm
+            here, best, sigma = there, min(there, best, key=lambda state: state.grad_norm), 0.25 * sigma
+            if not falling and best.grad_norm <= 8 * floor:
+                break
+        elif in_full:
+            break
+        else:
+            last.forget()
+            rise = there.objective - here.objective - float(here.gradient @ (there.x - here.x))
+            sigma = max(4 * sigma, 2 * rise / max(float(step @ step), 1e-300))
+            slow += 1
+        if not in_full and _in_full(model, slow):
+            in_full, slow = True, 0
+    return _finished(model, aim, best, lam, n_iter, n_passes)
+
+
+def _in_full(model: Model, slow: int) -> bool:
+    """Whether to go on in D dimensions."""
+    K, D = model.A.shape
+    return D <= SMALL_D or (slow >= SLOW_ROUNDS and K * D**2 <= HESSIAN_WORK)
+
+
+def _few_step(few: _Few, here: _State, lam: float, sigma: float, *, first: bool) -> tuple[Floats, int]:
+    """The step to the optimum of the problem with few rivals (plus σ/2 times its square), and Newton's iterations."""
+    lam = lam + sigma
+    space = Rivals(few.gram, few.margins + (few.gram @ few.p - few.rows @ here.gradient) / lam, lam)
+    outcome = minimise(space, space.start() if first else few.p, close=ROUGH)
+    # In terms of the difference from the point, so that rounding does not add up: at the end both terms vanish.
+    return -(here.gradient + (outcome.point.at - few.p) @ few.rows) / lam, len(outcome.history)
+
+
+def _newton_step(here: _State, aim: Aim, lam: float) -> Floats:
+    """Newton's step in D dimensions: ∇²E = λI + Q(C + (1 − Q)ddᵀ), C the rivals' covariance and d = ā − a_k."""
+    assert here.seen.covariance is not None
+    d = here.seen.mean - aim.row
+    H = here.mass * (here.seen.covariance + (1 - here.mass) * np.outer(d, d))
+    H.ravel()[:: len(d) + 1] += lam
+    return -np.asarray(np.linalg.solve(H, here.gradient), dtype=np.float64)
+
+
+# ---- the probability form ----
+
+
+def _reach(model: Model, aim: Aim) -> Asking:
+    """The nearest x at which L is as low as is wanted."""
+    assert aim.level is not None
+    x = aim.source
+    seen = yield Ask(x, aim, FIRST_SHARE)
+    n_passes, n_iter = 1, 0
+    if seen.level <= aim.level(0.0)[0]:
+        stay = _State.of(aim, x, seen, 0.0)
+        return Found(stay.change, math.inf, seen.level, stay.mass, stay.objective, 0.0, 0, 1, Status.EXACT, seen.logits)
+    work, last, lam, extra = _Work(model, aim), _Last(), None, 0.0
+    best: tuple[_State, float] | None = None
+    least, stalled = math.inf, 0
+    for _ in range(MAX_ROUNDS):
+        # 1. The problem with few rivals: its λ, and its answer.
+        work.add(seen)
+        few = work.at(x, seen)
+        top, width = aim.level(float(np.linalg.norm(x - aim.source)))
+        q, lam, inner = _reach_few(few, few.margins - few.rows @ (x - aim.source), top - 0.5 * width - extra, lam)
+        here = _State.of(aim, x, seen, lam)
+        step = -(here.gradient + (q - few.p) @ few.rows) / lam
+        if not np.isfinite(step).all() or inner < 0:  # out of reach even with few rivals: they are a relaxation
+            found = yield from _minimise(model, replace(aim, start=here.x), max(lam, 1e-12))
+            if found.level > top:
+                return _more(found, Status.UNREACHABLE, n_iter, n_passes)
+            x, n_passes = aim.source + found.change, n_passes + found.n_passes
+            break
+        n_iter += inner
+        # 2. All rivals there.
+        x = last.next(x, step)
+        seen = yield Ask(x, aim, wide=stalled > 0)
+        n_passes += 1
+        there = _State.of(aim, x, seen, lam)
+        top, width = aim.level(float(np.linalg.norm(there.change)))
+        reached = seen.level <= top
+        # 3. Done?
+        floor = _noise(model, aim, there, lam)
+        falling = there.grad_norm < 0.5 * least
+        least, stalled = min(least, there.grad_norm), 0 if falling else stalled + 1
+        if reached and seen.level >= top - 2 * width and (best is None or there.grad_norm < best[0].grad_norm):
+            best = there, lam
+        if there.grad_norm <= floor or (stalled >= 1 and there.grad_norm <= 100 * floor):
+            if best is not None:
+                return _finished(model, aim, *best, n_iter, n_passes)
+            extra = max(2 * extra, seen.level - top + width)  # there, but for a hair
+            last.forget()
+        elif stalled >= SLOW_ROUNDS:
+            break
+    found = yield from _search(model, aim, x, lam or 1.0)
+    return _more(found, found.status, n_iter, n_passes)
+
+
+def _reach_few(few: _Few, margins: Floats, level: float, lam: float | None) -> tuple[Floats, float, int]:
+    """The problem with few rivals where its L is ``level``: q, λ, and Newton's iterations (−1: there is no such λ).
+
+    ``margins`` are those at the source.
+    """
+    if lam is None:  # the two-class problem with the rival that is hardest to beat
+        lengths = np.sqrt(np.maximum(np.diagonal(few.gram), 0.0))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            far = np.where(lengths > 0, np.maximum(margins - level, 0.0) / lengths, 0.0)
+        j = int(far.argmax())
+        lam = _logistic(level) * float(lengths[j]) ** 2 / max(float(margins[j]) - level, 0.1)
+        if not 0.0 < lam < math.inf:
+            return few.p, 1.0, -1
+    first, low, high = lam, 0.0, math.inf
+    space = Rivals(few.gram, margins, lam)
+    at, n_iter = space.start(), 0
+    for _ in range(MAX_SEARCH):
+        outcome = minimise(space, at, close=ROUGH)
+        n_iter += len(outcome.history)
+        point = outcome.point
+        mass = float(point.p.sum())
+        miss = math.log(mass) - math.log(point.p_target) - level if mass > 0.0 and point.p_target > 0.0 else -math.inf
+        if abs(miss) < NEAR and not outcome.precise:
+            outcome = minimise(space, point.at)
+            n_iter += len(outcome.history)
+            point = outcome.point
+            mass = float(point.p.sum())
+            miss = math.log(mass) - math.log(point.p_target) - level
+        if abs(miss) <= 1e-13 * (1 + abs(level)) or (high < math.inf and high - low <= 4 * EPS * high):
+            return point.at, lam, n_iter
+        low, high = (max(low, lam), high) if miss <= 0.0 else (low, min(high, lam))
+        if lam < LEAST_LAM * first:
+            return point.at, lam, -1
+        factor = outcome.factor or space.factor(point)
+        tangent, ds = factor.tangent()
+        rate = float(point.p @ ds) / mass if mass > 0.0 else 0.0
+        step = -miss / rate if rate > 0.0 else math.copysign(LONGEST_STEP, -miss)
+        new = lam * math.exp(min(max(step, -LONGEST_STEP), LONGEST_STEP))
+        if not low < new < high:
+            new = math.sqrt(low) * math.sqrt(high) if low > 0.0 else high * math.exp(-LONGEST_STEP)
+        change, slope = space.knot(point, tangent)
+        log_step = math.log(new / lam)
+        lam, space = new, space.at(new)
+        at = space.from_knot(change + log_step * slope)
+    return at, lam, n_iter
+
+
+def _search(model: Model, aim: Aim, x: Floats, lam: float) -> Asking:
+    """Where the rounds do not settle: λ by bisection and the secant, each solved in full. L rises with λ."""
+    assert aim.level is not None
+    low, high, met, found = 0.0, math.inf, None, None
+    first, n_iter, n_passes = lam, 0, 0
+    for _ in range(MAX_LAMS):
+        found = yield from _minimise(model, replace(aim, start=x), lam)
+        n_iter, n_passes = n_iter + found.n_iter, n_passes + found.n_passes
+        x = aim.source + found.change
+        top, width = aim.level(float(np.linalg.norm(found.change)))
+        if found.level <= top:
+            low, met = lam, found
+            if found.level >= top - 2 * width or (high < math.inf and high - low <= 4 * EPS * high):
+                break
+        else:
+            high = lam
+            if lam < LEAST_LAM * first:
+                break
+        if low > 0.0 and high < math.inf:
+            lam = math.sqrt(low) * math.sqrt(high)
+            if not low < lam < high:
+                break
+        else:
+            lam = lam * STRIDE if high == math.inf else lam / STRIDE
+    last = found if met is None else met
+    assert last is not None
+    status = Status.UNREACHABLE if met is None else last.status
+    return _more(last, status, n_iter - last.n_iter, n_passes - last.n_passes)
+
+
+# ---- what an answer is worth ----
+
+
+def _noise(model: Model, aim: Aim, here: _State, lam: float) -> float:
+    """About how small ‖∇E‖ can be made: what rounding x and the logits leaves of it."""
+    size = float(np.linalg.norm(here.x)) + float(np.linalg.norm(aim.source))
+    terms = model.row_norm * size / math.sqrt(model.n_features)
+    return ROUNDINGS * EPS * (here.mass * model.row_norm * (1 + terms) + lam * size)
+
+
+def _finished(model: Model, aim: Aim, here: _State, lam: float, n_iter: int, n_passes: int) -> Found:
+    """The answer with its certificate: ‖∇E‖ at the rounded x, with all that rounding can have added or taken away."""
+    K, D = model.A.shape
+    norm = float(np.linalg.norm(here.x)) + float(np.linalg.norm(here.change)) + 2 * model.offset_norm
+    terms = model.row_norm * norm + 2 * model.offset_size
+    margins = 4 * summation_error(D + 64) * terms + 8 * EPS * (abs(here.seen.level) + 1)
+    rounding = 2 * model.row_norm * here.mass * (2 * margins + summation_error(K)) + 4 * EPS * lam * norm
+    grad_norm = here.grad_norm + rounding
+    if aim.tol is not None and grad_norm <= aim.tol:
+        status = Status.CONVERGED
+    else:
+        status = Status.EXACT if here.grad_norm <= rounding else Status.MAX_ITER
+    numbers = here.seen.level, here.mass, here.objective, grad_norm
+    return Found(here.change, lam, *numbers, n_iter, n_passes, status, here.seen.logits)
+
+
+def _more(found: Found, status: Status, n_iter: int, n_passes: int) -> Found:
+    """An answer with the iterations and passes that went before it."""
+    return replace(found, status=status, n_iter=found.n_iter + n_iter, n_passes=found.n_passes + n_passes)
+
+
+def _logistic(level: float) -> float:
+    return 1 / (1 + math.exp(-level)) if level > -700 else math.exp(level)
+
+
+def _softplus(level: float) -> float:
+    return level + math.log1p(math.exp(-level)) if level > 0 else math.log1p(math.exp(level))

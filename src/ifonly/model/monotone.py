@@ -1,0 +1,320 @@
+"""Elementwise monotone maps of one number, with their inverses: what pipelines bend a column with.
+
+Each is a value: it can be compared, pickled, and written as plain data (`bend_to`, `bend_from`). The formulas are those of
+scikit-learn and SciPy, so that the coordinate computed here is the one that the user's pipeline computes.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from functools import cache, cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ifonly.model.errors import InputError
+
+__all__ = ["FUNCTIONS", "Affine", "Bend", "BoxCox", "Function", "Quantiles", "YeoJohnson", "bend_from", "bend_to"]
+
+Floats = NDArray[np.float64]
+
+TINY = float(np.nextafter(0.0, 1.0))
+NEAR_END = 1e-7  # scikit-learn's BOUNDS_THRESHOLD: this near to the first or last quantile is that quantile
+EPSILON = float(np.spacing(1.0))  # λ this near to 0 (or 2) is the limit
+FARTHEST = 1e18  # numbers that are bent stay within it: beyond, the map and its inverse overflow
+
+
+def _special() -> Any:
+    """SciPy's special functions, which only some maps need and which take a while to load."""
+    from scipy import special
+
+    return special
+
+
+@cache
+def _normal_ends() -> tuple[float, float]:
+    """Where scikit-learn clips the normal distribution's quantiles."""
+    last = NEAR_END - np.spacing(1)
+    return float(_special().ndtri(last)), float(_special().ndtri(1 - last))
+
+
+@dataclass(frozen=True)
+class Bend(ABC):
+    """An increasing or decreasing map. Subclasses say how it and its inverse are computed.
+
+    ``least`` and ``most`` are where it is defined, ``rough`` is the size of constants inside that round.
+    """
+
+    kind: ClassVar[str] = ""
+
+    @property
+    def name(self) -> str:
+        """What it is called in messages."""
+        return type(self).__name__
+
+    @property
+    def least(self) -> float:
+        """The least number it takes."""
+        return -np.inf
+
+    @property
+    def most(self) -> float:
+        """The largest number it takes."""
+        return np.inf
+
+    @property
+    def rising(self) -> bool:
+        """Whether it increases."""
+        return True
+
+    @property
+    def rough(self) -> float:
+        """How large constants are that are added inside, in units of the result."""
+        return 0.0
+
+    @property
+    def knots(self) -> tuple[float, ...]:
+        """Of a map with jumps, the numbers that it was made from."""
+        return ()
+
+    @property
+    def jumps(self) -> bool:
+        """Whether there are numbers between two of its values that it never takes."""
+        return False
+
+    @abstractmethod
+    def forward(self, v: Floats) -> Floats:
+        """The map."""
+
+    @abstractmethod
+    def inverse(self, v: Floats) -> Floats:
+        """Its inverse, to rounding."""
+
+
+@dataclass(frozen=True)
+class Affine(Bend):
+    """``(v − zero)·weight + shift``: a scaler between two other maps."""
+
+    weight: float
+    shift: float
+    zero: float = 0.0
+
+    @property
+    def rising(self) -> bool:
+        """Whether it increases."""
+        return self.weight > 0
+
+    @property
+    def rough(self) -> float:
+        """The shifts."""
+        return abs(self.shift) + abs(self.zero * self.weight)
+
+    def forward(self, v: Floats) -> Floats:
+        """The map."""
+        return (v - self.zero) * self.weight + self.shift
+
+    def inverse(self, v: Floats) -> Floats:
+        """Its inverse."""
+        return (v - self.shift) / self.weight + self.zero
+
+
+# NumPy's functions that increase: inverse, least and most of what they take and give finite numbers of.
+FUNCTIONS: dict[str, tuple[Callable[[Any], Any], float, float]] = {
+    "log1p": (np.expm1, float(np.nextafter(-1.0, 0.0)), np.inf),
+    "log": (np.exp, TINY, np.inf),
+    "log2": (np.exp2, TINY, np.inf),
+    "log10": (lambda v: 10.0**v, TINY, np.inf),
+    "exp": (np.log, -700.0, 700.0),
+    "exp2": (np.log2, -1000.0, 1000.0),
+    "expm1": (np.log1p, -36.0, 700.0),
+    "sqrt": (np.square, 0.0, np.inf),
+    "cbrt": (lambda v: v**3, -np.inf, np.inf),
+    "arcsinh": (np.sinh, -np.inf, np.inf),
+    "sinh": (np.arcsinh, -700.0, 700.0),
+    "arctan": (np.tan, -np.inf, np.inf),
+    "tanh": (np.arctanh, -18.0, 18.0),
+}
+
+
+@dataclass(frozen=True)
+class Function(Bend):
+    """One of `FUNCTIONS`."""
+
+    function: str
+
+    @property
+    def name(self) -> str:
+        """What it is called in messages."""
+        return f"np.{self.function}"
+
+    @property
+    def least(self) -> float:
+        """The least number it takes."""
+        return FUNCTIONS[self.function][1]
+
+    @property
+    def most(self) -> float:
+        """The largest number it takes."""
+        return FUNCTIONS[self.function][2]
+
+    def forward(self, v: Floats) -> Floats:
+        """The map."""
+        with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+            return getattr(np, self.function)(v)
+
+    def inverse(self, v: Floats) -> Floats:
+        """Its inverse."""
+        with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+            return FUNCTIONS[self.function][0](v)
+
+
+@dataclass(frozen=True)
+class _Power(Bend):
+    """A power transform, standardised: ``(power(v) − mean) / scale``."""
+
+    lam: float
+    mean: float
+    scale: float
+
+    @property
+    def name(self) -> str:
+        """What it is called in messages."""
+        return "PowerTransformer"
+
+    @property
+    def rough(self) -> float:
+        """The mean, standardised."""
+        return abs(self.mean / self.scale)
+
+    def forward(self, v: Floats) -> Floats:
+        """The map."""
+        with np.errstate(invalid="ignore", over="ignore"):
+            return (self._power(v) - self.mean) / self.scale
+
+    def inverse(self, v: Floats) -> Floats:
+        """Its inverse; the last number that it gives for what lies beyond its range."""
+        with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+            found = self._root(v * self.scale + self.mean)
+        found = np.where(np.isnan(found) & ~np.isnan(v), np.where(v > 0, np.inf, -np.inf), found)
+        return np.clip(found, max(self.least, -FARTHEST), FARTHEST)
+
+    @abstractmethod
+    def _power(self, v: Floats) -> Floats: ...
+
+    @abstractmethod
+    def _root(self, v: Floats) -> Floats: ...
+
+
+@dataclass(frozen=True)
+class BoxCox(_Power):
+    """``(v^λ − 1)/λ``, or ``ln v`` for λ = 0."""
+
+    @property
+    def least(self) -> float:
+        """Positive numbers only."""
+        return TINY
+
+    def _power(self, v: Floats) -> Floats:
+        return _special().boxcox(v, self.lam)
+
+    def _root(self, v: Floats) -> Floats:
+        return _special().inv_boxcox(v, self.lam)
+
+
+@dataclass(frozen=True)
+class YeoJohnson(_Power):
+    """``((v + 1)^λ − 1)/λ`` for v ≥ 0, ``−((1 − v)^(2 − λ) − 1)/(2 − λ)`` for v < 0, with logarithms in the limits."""
+
+    def _power(self, v: Floats) -> Floats:
+        up, down = np.log1p(np.maximum(v, 0.0)), np.log1p(-np.minimum(v, 0.0))
+        lam, rest = self.lam, 2 - self.lam
+        above = up if abs(lam) < EPSILON else np.expm1(lam * up) / lam
+        below = down if abs(rest) <= EPSILON else np.expm1(rest * down) / rest
+        return np.where(np.isnan(v), np.nan, np.where(v >= 0, above, -below))
+
+    def _root(self, v: Floats) -> Floats:
+        lam, rest = self.lam, 2 - self.lam
+        above, below = np.maximum(v, 0.0), -np.minimum(v, 0.0)
+        up = np.expm1(above) if abs(lam) < EPSILON else np.expm1(np.log1p(lam * above) / lam)
+        down = np.expm1(below) if abs(rest) <= EPSILON else np.expm1(np.log1p(rest * below) / rest)
+        return np.where(np.isnan(v), np.nan, np.where(v >= 0, up, -down))
+
+
+@dataclass(frozen=True)
+class Quantiles(Bend):
+    """Linear between quantiles of the training data, and to the normal distribution from there if ``normal``.
+
+    Where quantiles repeat (many equal values) it jumps: numbers just below go to the first of their references, the number
+    itself to the middle, numbers just above to the last.
+    """
+
+    quantiles: tuple[float, ...]
+    references: tuple[float, ...]
+    normal: bool
+
+    @property
+    def knots(self) -> tuple[float, ...]:
+        """The quantiles."""
+        return self.quantiles
+
+    @property
+    def name(self) -> str:
+        """What it is called in messages."""
+        return "QuantileTransformer"
+
+    @property
+    def least(self) -> float:
+        """The first quantile: below, the map is constant."""
+        return self.knots[0]
+
+    @property
+    def most(self) -> float:
+        """The last quantile."""
+        return self.knots[-1]
+
+    @property
+    def jumps(self) -> bool:
+        """Whether quantiles repeat."""
+        return len(set(self.knots)) < len(self.knots)
+
+    @cached_property
+    def _arrays(self) -> tuple[Floats, Floats, Floats, Floats]:
+        q, r = np.array(self.knots), np.array(self.references)
+        return q, r, -q[::-1], -r[::-1]
+
+    def forward(self, v: Floats) -> Floats:
+        """The map."""
+        q, r, back_q, back_r = self._arrays
+        v = np.asarray(v, dtype=np.float64)
+        near = NEAR_END if self.normal else 0.0
+        low, high = (v - near < q[0], v + near > q[-1]) if self.normal else (v == q[0], v == q[-1])
+        u = 0.5 * (np.interp(v, q, r) - np.interp(-v, back_q, back_r))
+        u = np.where(low, 0.0, np.where(high, 1.0, u))
+        if self.normal:
+            u = np.clip(_special().ndtri(u), *_normal_ends())
+        return np.where(np.isnan(v), np.nan, u)
+
+    def inverse(self, v: Floats) -> Floats:
+        """Its inverse."""
+        q, r, _, _ = self._arrays
+        u = _special().ndtr(v) if self.normal else np.asarray(v, dtype=np.float64)
+        near = NEAR_END if self.normal else 0.0
+        return np.where(u - near < 0.0, q[0], np.where(u + near > 1.0, q[-1], np.interp(u, r, q)))
+
+
+_KINDS: dict[str, type[Bend]] = {cls.__name__: cls for cls in (Affine, Function, BoxCox, YeoJohnson, Quantiles)}
+
+
+def bend_to(bend: Bend) -> dict[str, Any]:
+    """A map as plain data."""
+    return {"kind": type(bend).__name__, **asdict(bend)}
+
+
+def bend_from(data: dict[str, Any]) -> Bend:
+    """A map from what `bend_to` gave."""
+    values = {key: tuple(value) if isinstance(value, list) else value for key, value in data.items() if key != "kind"}
+    try:
+        return _KINDS[data["kind"]](**values)
+    except (KeyError, TypeError) as error:
+        raise InputError(f"it is damaged, or of a later version: a map of {sorted(data)} is not understood ({error})") from None

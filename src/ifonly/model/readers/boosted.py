@@ -1,0 +1,93 @@
+"""xgboost with ``booster="gblinear"``: a linear model, boosted.
+
+    margin_k(x) = bias_k + base_k + Σ_d weight_dk x_d
+
+All of it is in the model's own JSON, in single precision. ``base_score`` is a probability for ``binary:logistic``, so what is
+added is its logit; for several classes it is one number for all of them, which no softmax sees, or one for each (since 3.1).
+xgboost 3.1 and 3.2 write one for each and then add the first to all: so where they differ the library itself is asked.
+"""
+
+import json
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ifonly.model import Model
+from ifonly.model.errors import InputError, UnsupportedModelError
+
+__all__ = ["from_json", "margins_at_zero", "read"]
+
+FLOAT32 = float(np.finfo(np.float32).eps)  # what xgboost computes in
+
+Floats = NDArray[np.float64]
+
+TWO_CLASSES = ("binary:logistic",)
+MANY_CLASSES = ("multi:softprob", "multi:softmax")
+AGREE = 1e-4  # margins of the library, in single precision, against ours; base scores that matter differ by more
+
+
+def read(estimator: Any) -> Model:
+    """An ``XGBClassifier`` or ``Booster`` that is linear."""
+    kind = type(estimator).__name__
+    if kind not in ("XGBClassifier", "Booster") or not type(estimator).__module__.startswith("xgboost."):
+        raise UnsupportedModelError(
+            f'{kind} is not understood. Expected an XGBClassifier(booster="gblinear"), or a Booster of that kind'
+        )
+    booster = estimator
+    if kind == "XGBClassifier":
+        if not estimator.__sklearn_is_fitted__():
+            raise UnsupportedModelError("XGBClassifier is not fitted; call fit first")
+        booster = estimator.get_booster()
+    return from_json(json.loads(bytes(booster.save_raw("json"))), lambda: margins_at_zero(booster))
+
+
+def margins_at_zero(booster: Any) -> Floats:
+    """What xgboost itself makes of x = 0: the biases and the base scores."""
+    zero = np.zeros((1, booster.num_features()), dtype=np.float32)
+    data = sys.modules["xgboost"].DMatrix(zero, feature_names=booster.feature_names, feature_types=booster.feature_types)
+    return np.ravel(booster.predict(data, output_margin=True)).astype(np.float64)
+
+
+def from_json(document: dict[str, Any], ask: Callable[[], Floats]) -> Model:
+    """From what ``Booster.save_model("….json")`` writes.
+
+    ``ask`` gives `margins_at_zero`, and is called only where the file alone does not say what xgboost makes of its base scores.
+    """
+    try:
+        learner = document["learner"]
+        booster, objective = learner["gradient_booster"]["name"], learner["objective"]["name"]
+        if booster != "gblinear":
+            raise UnsupportedModelError(
+                f'the booster is "{booster}": trees are not linear. Expected XGBClassifier(booster="gblinear")'
+            )
+        if objective not in TWO_CLASSES + MANY_CLASSES:
+            raise UnsupportedModelError(
+                f"the objective is {objective}, which has no softmax. Expected {', '.join(TWO_CLASSES + MANY_CLASSES)}"
+            )
+        sizes = learner["learner_model_param"]
+        D, K = int(sizes["num_feature"]), max(1, int(sizes["num_class"]))
+        weights = _single(learner["gradient_booster"]["model"]["weights"]).reshape(D + 1, K)
+        base = _single(np.atleast_1d(json.loads(sizes["base_score"])))
+        names = learner.get("feature_names") or None
+    except (KeyError, TypeError, ValueError) as error:
+        if isinstance(error, UnsupportedModelError):
+            raise
+        raise InputError(f"this is not a model of xgboost's as it is understood here, or it is damaged ({error})") from None
+    bias = weights[-1]
+    if objective in TWO_CLASSES:
+        w0 = bias[0] + np.log(base[0]) - np.log1p(-base[0])
+        return Model.binary(weights[:-1, 0], float(w0), feature_names=names, precision=FLOAT32)
+    if len(base) == K and (base != base[0]).any():
+        found = ask() - bias
+        base = next((b for b in (base, base[:1]) if np.abs(found - b).max() < AGREE * (1 + np.abs(bias).max())), None)
+        if base is None:
+            raise UnsupportedModelError("xgboost's own margins at x = 0 are neither bias + base_score nor bias + base_score[0]")
+    return Model(weights[:-1].T, bias + base, feature_names=names, precision=FLOAT32)
+
+
+def _single(values: Any) -> Floats:
+    """Numbers of single precision, which the JSON has in decimal."""
+    return np.asarray(values, dtype=np.float32).astype(np.float64)

@@ -1,0 +1,58 @@
+"""A model file of LIBLINEAR's (the text that ``train`` and ``save_model`` write).
+
+Its two-class logistic solvers give ``p(label₁) = 1/(1 + exp(−w·x))``, with ``label₁`` the first label in the file, and with
+``x`` followed by the constant ``bias`` where that is not negative. Several classes are one logistic regression each, whose
+probabilities LIBLINEAR divides by their sum: no softmax. The solvers of support vector machines have scores and no
+probabilities: their model is ``hard``, and predicts the class with the largest score, as LIBLINEAR does.
+"""
+
+from typing import NoReturn
+
+import numpy as np
+
+from ifonly.model import Model
+from ifonly.model.errors import InputError, UnsupportedModelError
+
+__all__ = ["MAGIC", "read"]
+
+MAGIC = b"solver_type "  # how every model file begins
+
+LOGISTIC = ("L2R_LR", "L1R_LR", "L2R_LR_DUAL")  # -s 0, 6, 7
+SCORES = ("L2R_L2LOSS_SVC_DUAL", "L2R_L2LOSS_SVC", "L2R_L1LOSS_SVC_DUAL", "MCSVM_CS", "L1R_L2LOSS_SVC")  # -s 1, 2, 3, 4, 5
+
+
+def read(data: bytes) -> Model:
+    """The text of a model file."""
+    head, found, rest = data.partition(b"\nw\n")
+    if not found:
+        _damaged("it has no line “w”, after which the weights come")
+    try:
+        lines = dict(line.split(" ", 1) for line in head.decode("ascii").splitlines())
+        solver, K, D, bias = lines["solver_type"], int(lines["nr_class"]), int(lines["nr_feature"]), float(lines["bias"])
+        labels = [int(label) for label in lines.get("label", "").split()]
+        weights = np.array(rest.split(), dtype=np.float64)
+    except (KeyError, ValueError) as error:
+        _damaged(str(error))
+    if solver not in LOGISTIC + SCORES:
+        raise UnsupportedModelError(f"the solver {solver} makes no classifier; expected {', '.join(LOGISTIC + SCORES)}")
+    if K < 2 or len(labels) != K:
+        _damaged(f"it has {K} classes and {len(labels)} labels")
+    if solver in LOGISTIC and K > 2:
+        raise UnsupportedModelError(
+            f"LIBLINEAR's {solver} with {K} classes is one-vs-rest, {K} logistic regressions whose probabilities are divided "
+            "by their sum: that is not a softmax. Fit a multinomial one, such as scikit-learn's LogisticRegression"
+        )
+    n_rows = 1 if K == 2 and solver != "MCSVM_CS" else K
+    n_lines = D + (bias >= 0)
+    if D < 1 or weights.size != n_lines * n_rows:
+        _damaged(f"it has {weights.size} weights; expected {n_lines} × {n_rows}")
+    W = weights.reshape(n_lines, n_rows).T
+    b = W[:, D] * bias if bias >= 0 else np.zeros(n_rows)
+    A, hard = W[:, :D], solver in SCORES
+    if n_rows == 1:
+        return Model.binary(-A[0], -float(b[0]), labels, hard=hard)  # towards the second label
+    return Model(A, b, labels, hard=hard)
+
+
+def _damaged(why: str) -> NoReturn:
+    raise InputError(f"it is damaged, or no model file of LIBLINEAR's ({why})")

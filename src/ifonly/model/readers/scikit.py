@@ -1,0 +1,339 @@
+"""scikit-learn: classifiers that are a linear softmax or a logistic regression, alone or at the end of a pipeline.
+
+`_CLASSIFIERS` says of each where its weights are. A pipeline of scalers becomes a `Scaling`; any other is folded step by
+step (`fold`) and leaves an `Encoding`. What has scores but no probabilities (``LinearSVC`` and the like) becomes a
+*hard* model, for `invert(..., margin=)`.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ifonly.model import Model, Scaling
+from ifonly.model.columns import Encoding
+from ifonly.model.errors import UnsupportedModelError
+from ifonly.model.readers import text
+from ifonly.model.readers.features import Features, kind_of
+from ifonly.model.readers.fold import fold
+from ifonly.model.readers.steps import SCALERS, cut
+from ifonly.model.readers.weights import Weights
+
+__all__ = ["fingerprint", "read"]
+
+Floats = NDArray[np.float64]
+Affine = tuple[Floats, Floats, Floats]  # shift, scale of (x − shift) / scale, and Scaling's rough
+
+
+def read(estimator: Any) -> Model:
+    """A classifier or a pipeline of scikit-learn's."""
+    steps, last = _unwrapped(estimator)
+    kind = kind_of(last)
+    if kind not in _CLASSIFIERS:
+        own = "is not understood: it is not scikit-learn's own, and may do more than its weights say"
+        raise UnsupportedModelError(f"{kind} {_REASONS.get(kind, own if '.' in kind else 'is not understood')}. {_EXPECTED}")
+    if not hasattr(last, "classes_"):
+        raise UnsupportedModelError(f"{kind} is not fitted; call fit first")
+    weights = _CLASSIFIERS[kind](last)
+    named = next((step for _, step in [*steps, ("", last)] if hasattr(step, "feature_names_in_")), None)
+    names = None if named is None else [str(name) for name in named.feature_names_in_]
+    if steps and kind_of(steps[0][1]) in _VECTORIZERS:
+        return text.read(steps, weights, last)
+    looked_up = kind == "CategoricalNB" or (kind == "BernoulliNB" and last.binarize is not None)
+    if not looked_up and all(kind_of(step) in SCALERS for _, step in steps):
+        scaling = None
+        for name, step in steps:
+            scaling = _then(scaling, _scaler(step, f"step {name!r} of the pipeline"))
+        return weights.model(names, scaling=None if scaling is None else Scaling(*scaling))
+    return _folded(steps, last, weights, names)
+
+
+def fingerprint(estimator: Any) -> Any:
+    """All that was fitted, as a value to compare; None for what is read as quickly as compared."""
+    steps, _ = _unwrapped(estimator)
+    return None if all(kind_of(step) in SCALERS for _, step in steps) else _mark(estimator)
+
+
+LONG = 1000  # a dict with more items than this (the vocabulary of a vectorizer) is not looked into: it is replaced, not changed
+
+
+def _mark(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return (value.shape, tuple(value.ravel().tolist()) if value.dtype == object else hash(value.tobytes()))
+    if isinstance(value, (str, int, float, bool, type(None))):
+        return value
+    if isinstance(value, (list, tuple)):
+        return tuple(map(_mark, value))
+    if isinstance(value, dict):
+        return (id(value), len(value)) if len(value) > LONG else tuple((str(k), _mark(v)) for k, v in value.items())
+    if hasattr(value, "get_params"):
+        return (kind_of(value), _mark(vars(value)))
+    return _mark(value.data) if hasattr(value, "tocsr") else id(value)
+
+
+def _unwrapped(estimator: Any) -> tuple[list[tuple[str, Any]], Any]:
+    """The steps before the classifier, without those that do nothing, and the classifier."""
+    steps: list[tuple[str, Any]] = []
+    while True:
+        kind = kind_of(estimator)
+        if kind == "Pipeline":
+            *before, (_, estimator) = estimator.steps
+            steps += [(name, step) for name, step in before if not (step is None or isinstance(step, str))]
+        elif kind in _SEARCHES:
+            if not hasattr(estimator, "best_estimator_"):
+                raise UnsupportedModelError(f"{kind} is not fitted, or with refit=False; call fit first, with refit=True")
+            estimator = estimator.best_estimator_
+        elif kind == "FrozenEstimator":
+            estimator = estimator.estimator
+        else:
+            return steps, estimator
+
+
+_SEARCHES = ("GridSearchCV", "RandomizedSearchCV", "HalvingGridSearchCV", "HalvingRandomSearchCV")
+
+
+def _folded(steps: list[tuple[str, Any]], last: Any, weights: Weights, names: list[str] | None) -> Model:
+    """A model over the coordinates that the user's columns become."""
+    first = steps[0][1] if steps else last
+    if not hasattr(first, "n_features_in_"):
+        raise UnsupportedModelError(f"step {steps[0][0]!r} of the pipeline is not fitted; call fit first")
+    n = int(first.n_features_in_)
+    features = Features.untouched(names or [f"x{i}" for i in range(n)])
+    for name, step in steps:
+        features = fold(step, features, f"step {name!r} of the pipeline")
+    if kind_of(last) == "CategoricalNB":
+        features, weights = _looked_up(last, features, weights)
+    elif kind_of(last) == "BernoulliNB" and last.binarize is not None:
+        features = cut(features, float(last.binarize), "the classifier (BernoulliNB)")
+    features = features.numbers("the classifier")
+    if weights.coef.shape[1] != len(features):
+        raise UnsupportedModelError(f"the steps give {len(features)} features, the classifier takes {weights.coef.shape[1]}")
+    W, S, zero, offset, rough = features.affine()
+    encoding, order = features.columns.encoding(np.asarray(abs(W).sum(axis=0)).ravel() > 0)
+    if not encoding.columns:
+        raise UnsupportedModelError("no column reaches the classifier: all are dropped, or constant after the steps")
+    W, S, shift = W[:, order], S[:, order], zero[order]
+    unit = _units({int(i): u for i, u in features.unit.items()}, order, W, encoding)
+    A, b = (weights.coef @ W) * unit, weights.intercept + weights.coef @ offset
+    sizes = (np.abs(weights.coef) @ S).max(axis=0) * unit
+    # Rounding of what is added on the way, as if it all were in the coordinate that counts most.
+    place = int(sizes.argmax())
+    extra = float((np.abs(weights.coef) @ (rough + np.abs(offset)) + np.abs(weights.intercept)).max())
+    rounds = np.abs(shift)
+    if sizes[place] > 0:
+        rounds[place] += extra * unit[place] / sizes[place]
+    encoding = replace(encoding, sizes=tuple(sizes.tolist()))
+    read = weights._replace(coef=A, intercept=b)
+    return read.model(encoding.labels, scaling=Scaling(shift, unit, rounds), encoding=encoding)
+
+
+def _units(before: dict[int, float], order: NDArray[np.intp], W: Any, encoding: Encoding) -> Floats:
+    """A unit of each coordinate, as the classifier sees it; ``before`` features are mixed, where they are."""
+    norms = np.sqrt(np.asarray((W * W).sum(axis=0))).ravel()
+    with np.errstate(divide="ignore"):
+        unit = np.where(norms > 0, 1 / norms, np.nan)
+    mixed = np.array([before.get(int(i), np.nan) for i in order])
+    unit = np.where(np.isnan(mixed), unit, mixed)
+    columns = W.tocsc()
+    for column in encoding.columns:
+        at = column.coordinates
+        if column.kind == "category":
+            block = columns[:, at].toarray()
+            if np.isnan(mixed[at]).all() and ((block != 0).sum(axis=1) > 1).any():
+                # Codes, not one-hot: every switch costs as much as the average one.
+                pairs = np.square(block[:, :, None] - block[:, None, :]).sum(axis=0)
+                unit[at] = 1 / np.sqrt(max(0.5 * pairs.sum() / (len(at) * (len(at) - 1)), np.finfo(float).tiny))
+            known = unit[at][~np.isnan(unit[at])]  # a category that was dropped counts as much as its siblings
+            unit[at] = np.where(np.isnan(unit[at]), np.median(known) if known.size else 1.0, unit[at])
+    return np.where(np.isnan(unit), 1.0, unit)
+
+
+def _looked_up(last: Any, features: Features, weights: Weights) -> tuple[Features, Weights]:
+    """Categorical naive Bayes: each feature is a category, whose values' log-probabilities are the weights."""
+    rows: list[dict[int, float]] = []
+    blocks = [np.asarray(block, dtype=np.float64) for block in last.feature_log_prob_]
+    for j, block in enumerate(blocks):
+        place, levels = features.raw[j], tuple(range(block.shape[1]))
+        fill, missing = features.fill[j]
+        alone = features.alone(j)
+        if place < 0:
+            if alone is None or alone.kind != "ordinal" or features.rows[j] != {alone.first: 1.0} or features.offset[j] != 0:
+                raise UnsupportedModelError(
+                    f"the classifier (CategoricalNB) takes categories as whole numbers, and its column {j} is not one of them; "
+                    "put an OrdinalEncoder before it, or nothing"
+                )
+            place, levels, fill, missing = alone.place, alone.levels[: block.shape[1]], alone.fill, alone.missing
+        where = "the classifier (CategoricalNB)"
+        column = features.columns.make(place, "category", where, levels=levels, fill=fill, missing=missing)
+        rows += [{i: 1.0} for i in column.coordinates.tolist()]
+        blocks[j] = block[:, : len(levels)]
+    zeros = [0.0] * len(rows)
+    return Features.made(features, rows, zeros, zeros), weights._replace(coef=np.concatenate(blocks, axis=1))
+
+
+def _linear(estimator: Any) -> Weights:
+    """``coef_`` and ``intercept_``, with a softmax over rows, or a logistic function of one."""
+    coef = _dense(estimator.coef_)
+    coef = coef[None] if coef.ndim == 1 else coef
+    intercept = np.broadcast_to(np.asarray(estimator.intercept_, dtype=np.float64), len(coef))
+    return Weights(coef.astype(np.float64), intercept, estimator.classes_)
+
+
+def _logistic(estimator: Any) -> Weights:
+    weights = _linear(estimator)
+    kind, K = kind_of(estimator), len(weights.classes)
+    multi_class = getattr(estimator, "multi_class", "auto")  # before scikit-learn 1.8
+    if len(weights.coef) == 1 and multi_class == "multinomial":
+        raise UnsupportedModelError(
+            f'{kind} was fitted with multi_class="multinomial" on two classes, which scikit-learn '
+            "evaluates at twice the logit; fit it with the default"
+        )
+    if len(weights.coef) > 1 and (multi_class == "ovr" or getattr(estimator, "solver", "") == "liblinear"):
+        raise UnsupportedModelError(
+            f"{kind} was fitted one-vs-rest on {K} classes: its normalised probabilities are "
+            "not a softmax. Fit it with a multinomial solver such as lbfgs"
+        )
+    return weights
+
+
+def _sgd(estimator: Any) -> Weights:
+    weights = _linear(estimator)
+    if estimator.loss != "log_loss":
+        return _hard(estimator)
+    if len(weights.coef) > 1:
+        raise UnsupportedModelError(
+            f"SGDClassifier was fitted one-vs-rest on {len(weights.classes)} classes: its probabilities are not a softmax. "
+            "Use LogisticRegression, or margin= with a hinge loss"
+        )
+    return weights
+
+
+def _hard(estimator: Any) -> Weights:
+    return _linear(estimator)._replace(hard=True)
+
+
+def _bayes(estimator: Any) -> Weights:
+    """Multinomial naive Bayes is linear in the counts."""
+    return Weights(np.asarray(estimator.feature_log_prob_), np.asarray(estimator.class_log_prior_), estimator.classes_)
+
+
+def _complement(estimator: Any) -> Weights:
+    """Complement naive Bayes is linear in the counts, and knows no prior."""
+    log_prob = np.asarray(estimator.feature_log_prob_)
+    return Weights(log_prob, np.zeros(len(log_prob)), estimator.classes_)
+
+
+def _bernoulli(estimator: Any) -> Weights:
+    """Σ x ln p + (1 − x) ln(1 − p), affine in x."""
+    present = np.asarray(estimator.feature_log_prob_)
+    absent = np.log(1 - np.exp(present))  # as scikit-learn has it: log1p would be more exact, and differ
+    return Weights(present - absent, np.asarray(estimator.class_log_prior_) + absent.sum(axis=1), estimator.classes_)
+
+
+def _categorical(estimator: Any) -> Weights:
+    return Weights(np.zeros((len(estimator.classes_), 1)), np.asarray(estimator.class_log_prior_), estimator.classes_)
+
+
+def _network(estimator: Any) -> Weights:
+    if len(estimator.coefs_) != 1:
+        raise UnsupportedModelError(
+            f"MLPClassifier has {len(estimator.coefs_) - 1} hidden layers: it is not linear. Its last layer is: "
+            "Model(mlp.coefs_[-1].T, mlp.intercepts_[-1], mlp.classes_)"
+        )
+    if estimator.out_activation_ not in ("softmax", "logistic") or (
+        estimator.out_activation_ == "logistic" and len(estimator.classes_) > 2
+    ):
+        raise UnsupportedModelError("MLPClassifier with several labels at once is not a softmax")
+    return Weights(np.asarray(estimator.coefs_[0]).T, np.asarray(estimator.intercepts_[0]), estimator.classes_)
+
+
+def _one_vs_rest(estimator: Any) -> Weights:
+    if len(estimator.estimators_) != 1 or len(estimator.classes_) != 2 or estimator.multilabel_:
+        raise UnsupportedModelError(
+            f"{kind_of(estimator)} on {len(estimator.classes_)} classes: its normalised probabilities are not a softmax. "
+            "Use a multinomial LogisticRegression"
+        )
+    inner = estimator.estimators_[0]
+    kind = kind_of(inner)
+    if kind not in _CLASSIFIERS or kind in ("CategoricalNB", "BernoulliNB", "MultinomialNB"):
+        raise UnsupportedModelError(f"{kind_of(estimator)} of {kind} is not understood; give it a LogisticRegression")
+    return _CLASSIFIERS[kind](inner)._replace(classes=estimator.classes_)
+
+
+_CLASSIFIERS: dict[str, Callable[[Any], Weights]] = {
+    "LogisticRegression": _logistic,
+    "LogisticRegressionCV": _logistic,
+    "SGDClassifier": _sgd,
+    "LinearDiscriminantAnalysis": _linear,
+    "MultinomialNB": _bayes,
+    "ComplementNB": _complement,
+    "BernoulliNB": _bernoulli,
+    "CategoricalNB": _categorical,
+    "MLPClassifier": _network,
+    "OneVsRestClassifier": _one_vs_rest,
+    "LinearSVC": _hard,
+    "Perceptron": _hard,
+    "PassiveAggressiveClassifier": _hard,
+    "RidgeClassifier": _hard,
+    "RidgeClassifierCV": _hard,
+}
+
+_VECTORIZERS = ("CountVectorizer", "TfidfVectorizer", "HashingVectorizer")
+
+_EXPECTED = (
+    "Expected a Model, a fitted scikit-learn LogisticRegression, LogisticRegressionCV or another linear classifier "
+    f"({', '.join(k for k in _CLASSIFIERS if 'Logistic' not in k)}), or a Pipeline that ends in one; "
+    "for any other linear softmax give its weights: Model(A, b)"
+)
+
+_REASONS = {
+    "CalibratedClassifierCV": "bends the scores of what it calibrates, so that its probabilities are not a softmax; "
+    "give the classifier inside, or a LogisticRegression, which needs no calibration",
+    "GaussianNB": "is quadratic in the features; use LinearDiscriminantAnalysis",
+    "QuadraticDiscriminantAnalysis": "is quadratic in the features; use LinearDiscriminantAnalysis",
+    "SVC": "is a kernel machine; use LinearSVC",
+    "NuSVC": "is a kernel machine; use LinearSVC",
+    "KNeighborsClassifier": "is not linear",
+    "RandomForestClassifier": "is made of trees, not linear",
+    "DecisionTreeClassifier": "is a tree, not linear",
+    "GradientBoostingClassifier": "is made of trees, not linear",
+    "HistGradientBoostingClassifier": "is made of trees, not linear",
+    "ExtraTreesClassifier": "is made of trees, not linear",
+    "VotingClassifier": "averages probabilities, which is not a softmax; give one of its classifiers",
+    "StackingClassifier": "feeds classifiers into another, which is not linear; give one of its classifiers",
+    "BaggingClassifier": "averages probabilities, which is not a softmax; give one of its classifiers",
+    "AdaBoostClassifier": "averages classifiers, which is not a softmax of a linear function",
+    "GaussianProcessClassifier": "is a kernel machine, not linear",
+    "MLPRegressor": "is no classifier",
+    "OneVsOneClassifier": "counts votes, and has no probabilities",
+    "OutputCodeClassifier": "compares codes, and has no probabilities",
+    "TunedThresholdClassifierCV": "decides at a threshold of its own; give what is inside, and the threshold as prob",
+    "FixedThresholdClassifier": "decides at a threshold of its own; give what is inside, and the threshold as prob",
+}
+
+
+def _scaler(step: Any, where: str) -> Affine:
+    """(shift, scale) of a fitted scaler."""
+    if not hasattr(step, "n_features_in_"):
+        raise UnsupportedModelError(f"{where} ({type(step).__name__}) is not fitted; call fit first")
+    if getattr(step, "clip", False):
+        raise UnsupportedModelError(f"{where} ({type(step).__name__}) clips its output, which is not affine; use clip=False")
+    shift, scale = SCALERS[kind_of(step)](step)
+    D = step.n_features_in_
+    shift = np.zeros(D) if shift is None else np.asarray(shift, dtype=np.float64)
+    scale = np.ones(D) if scale is None else np.asarray(scale, dtype=np.float64)
+    return shift, scale, np.abs(shift)
+
+
+def _then(first: Affine | None, second: Affine) -> Affine:
+    """Two scalers, one after the other."""
+    if first is None:
+        return second
+    (shift, scale, rough), (shift2, scale2, rough2) = first, second
+    return shift + scale * shift2, scale * scale2, rough + np.abs(scale) * rough2
+
+
+def _dense(coef: Any) -> Floats:
+    return np.asarray(coef.toarray() if hasattr(coef, "toarray") else coef)

@@ -1,0 +1,338 @@
+"""What each step of scikit-learn's does to features.
+
+A step either keeps them affine (scalers, PCA), makes coordinates of columns that nothing has touched yet (encoders, imputers),
+or bends a coordinate (``log1p``, power and quantile transforms).
+"""
+
+import math
+import sys
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ifonly.model.columns import NAN
+from ifonly.model.monotone import FUNCTIONS, Affine, Bend, BoxCox, Function, Quantiles, YeoJohnson
+from ifonly.model.readers.features import Features, refuse
+from ifonly.rows.tables import is_missing
+
+__all__ = ["SCALERS", "STEPS", "cut"]
+
+Floats = NDArray[np.float64]
+
+# ---- affine steps ----
+
+# Shift and scale of (x − shift) / scale; None for none.
+SCALERS: dict[str, Callable[[Any], tuple[Any, Any]]] = {
+    "StandardScaler": lambda s: (s.mean_ if s.with_mean else None, s.scale_ if s.with_std else None),
+    "MinMaxScaler": lambda s: (-s.min_ / s.scale_, 1 / s.scale_),  # X·scale_ + min_
+    "MaxAbsScaler": lambda s: (None, s.scale_),
+    "RobustScaler": lambda s: (s.center_ if s.with_centering else None, s.scale_ if s.with_scaling else None),
+}
+
+
+def _scaler(of: Callable[[Any], tuple[Any, Any]]) -> Callable[[Any, Features, str], Features]:
+    def folded(step: Any, features: Features, where: str) -> Features:
+        if getattr(step, "clip", False):
+            refuse(where, "clips its output, which is not affine; use clip=False")
+        shift, scale = of(step)
+        J = len(features)
+        shift = np.zeros(J) if shift is None else np.asarray(shift, dtype=np.float64)
+        scale = np.ones(J) if scale is None else np.asarray(scale, dtype=np.float64)
+        return features.scaled(scale, shift, where)
+
+    return folded
+
+
+def _pca(step: Any, features: Features, where: str) -> Features:
+    matrix = np.asarray(step.components_, dtype=np.float64)
+    if step.whiten:
+        spread = np.sqrt(np.asarray(step.explained_variance_, dtype=np.float64))
+        matrix = matrix / np.maximum(spread, np.finfo(step.explained_variance_.dtype).eps)[:, None]
+    centred = features.scaled(np.ones(len(features)), np.asarray(step.mean_, dtype=np.float64), where)
+    return centred.mixed(matrix, where)
+
+
+def _projection(step: Any, features: Features, where: str) -> Features:
+    matrix = step.components_
+    return features.mixed(np.asarray(matrix.toarray() if hasattr(matrix, "toarray") else matrix, dtype=np.float64), where)
+
+
+# ---- steps that look at untouched columns ----
+
+
+def _untouched(features: Features, where: str) -> None:
+    for place in features.raw:
+        if place < 0:
+            refuse(where, "takes the output of another step as categories; put it first, on the columns themselves")
+
+
+def _imputer(step: Any, features: Features, where: str) -> Features:
+    out = features.take(range(len(features)))
+    if step.add_indicator and len(step.indicator_.features_):
+        refuse(where, "adds indicators of what was missing, which no change of a value can follow; use add_indicator=False")
+    missing = None if is_missing(step.missing_values) else _plain(step.missing_values)
+    kept = []
+    for j, statistic in enumerate(step.statistics_.tolist()):
+        value = _plain(statistic)
+        if is_missing(value):  # always missing: scikit-learn drops such a column
+            continue
+        kept.append(j)
+        if features.raw[j] >= 0:
+            known, gap = out.fill[j]
+            if known is None:
+                out.fill[j] = value, missing
+            elif not _same(gap, missing):
+                refuse(where, f"fills in column {j} for {missing!r}, another step for {gap!r}: only one value can be missing")
+        elif missing is not None:
+            refuse(where, f"replaces {missing!r} in the output of another step; put it first, on the columns themselves")
+        else:
+            _fill_later(out, j, float(value), where)
+    return out.take(kept)
+
+
+def _same(a: Any, b: Any) -> bool:
+    return (is_missing(a) and is_missing(b)) or a == b
+
+
+def _fill_later(features: Features, j: int, value: float, where: str) -> None:
+    """A missing number that other steps have passed on: what it would have been, before them, to give this value."""
+    column = features.alone(j)
+    if column is None or column.kind != "number" or column.fill is not None:
+        return  # no number is missing here: an encoder gave it, another imputer filled it, or mixing had refused it
+    ((i, weight),) = features.rows[j].items()
+    found = np.array([(value - features.offset[j]) / weight + features.zero[j].get(i, 0.0)])
+    for bend in reversed(column.bends):
+        found = bend.inverse(found)
+    more = {"fill": float(found[0]), "bends": column.bends}
+    filled = features.columns.make(column.place, "number", where, **more)
+    features.rows[j], features.sizes[j] = {filled.first: weight}, {filled.first: features.sizes[j][i]}
+    features.zero[j] = {filled.first: features.zero[j][i]} if i in features.zero[j] else {}
+
+
+def _coded(step: Any, features: Features, where: str, unknown: Callable[[int, int, Floats], Floats] | None) -> Features:
+    """One coordinate per category; what becomes of each is asked of the encoder itself.
+
+    ``unknown`` says what an unknown value of a column adds to the features (given the column, their number, and the features
+    of the first category of each column); None if there must be none.
+    """
+    _untouched(features, where)
+    levels = [list(categories) for categories in step.categories_]
+    base = [column[0] for column in levels]
+
+    def encoded(values: list[list[Any]]) -> Floats:
+        table = np.empty((len(values), len(levels)), dtype=object)
+        for i, row in enumerate(values):
+            table[i] = row
+        return _ask(step, table)
+
+    start = encoded([base])[0]
+    J = len(start)
+    rows: list[dict[int, float]] = [{} for _ in range(J)]
+    for j, values in enumerate(levels):
+        fill, missing = features.fill[j]
+        column = features.columns.make(
+            features.raw[j],
+            "category",
+            where,
+            levels=tuple(_plain(v) for v in values),
+            unknown=unknown is not None,
+            fill=fill,
+            missing=missing,
+        )
+        changed = encoded([[*base[:j], value, *base[j + 1 :]] for value in values]) - start
+        if unknown is not None:
+            changed = np.vstack([changed, unknown(j, J, start)])
+        # The features that belong to this column are 0 but for it: all of their value, not only what changes, is its own.
+        own = np.flatnonzero((changed != 0).any(axis=0))
+        for i, change in enumerate(changed):
+            for f in own[(start[own] + change[own]) != 0]:
+                rows[f][column.first + i] = float(start[f] + change[f])
+    touched = np.array([bool(row) for row in rows])
+    offset = np.where(touched, 0.0, start)  # a constant: a column with one category
+    return Features.made(features, rows, offset.tolist(), [0.0] * J)
+
+
+def _one_hot(step: Any, features: Features, where: str) -> Features:
+    if step.handle_unknown == "warn":
+        refuse(where, 'warns about unknown categories; use handle_unknown="ignore" or "error"')
+    return _coded(step, features, where, None if step.handle_unknown == "error" else lambda *a: _unknown_one_hot(step, *a))
+
+
+def _unknown_one_hot(step: Any, j: int, J: int, start: Floats) -> Floats:
+    """Nothing is 1, or what stands for infrequent categories."""
+    sizes = [len(c) for c in step.categories_]
+    infrequent = getattr(step, "infrequent_categories_", None) or [None] * len(sizes)
+    dropped = step.drop_idx_ if step.drop_idx_ is not None else [None] * len(sizes)
+    rare = [0 if found is None else len(found) - 1 for found in infrequent]  # share one feature
+    widths = [n - r - (d is not None) for n, r, d in zip(sizes, rare, dropped, strict=True)]
+    a = int(sum(widths[:j]))
+    block = np.zeros(J)
+    b = a + int(widths[j])
+    found, d = infrequent[j], dropped[j]
+    gone = found is not None and d is not None and any(_same(step.categories_[j][d], v) for v in found)
+    if step.handle_unknown == "infrequent_if_exist" and found is not None and not gone:
+        block[b - 1] = 1.0
+    change = np.zeros(J)
+    change[a:b] = block[a:b] - start[a:b]
+    return change
+
+
+def _ordinal(step: Any, features: Features, where: str) -> Features:
+    """The place in the list where that is the code, else categories with codes: missing, unknown and infrequent ones."""
+    _untouched(features, where)
+    infrequent = getattr(step, "infrequent_categories_", None)
+    odd = step.handle_unknown != "error" or any(is_missing(v) for c in step.categories_ for v in c)
+    if odd or (infrequent is not None and any(found is not None for found in infrequent)):
+        codes = [step.unknown_value, *(step.encoded_missing_value for c in step.categories_ for v in c if is_missing(v))]
+        if any(isinstance(code, float) and math.isnan(code) for code in codes):
+            refuse(where, "encodes unknown or missing categories as NaN; use numbers, such as −1, or OneHotEncoder")
+
+        def unknown(j: int, J: int, start: Floats) -> Floats:
+            return np.where(np.arange(J) == j, step.unknown_value - start, 0.0)
+
+        return _coded(step, features, where, unknown if step.handle_unknown != "error" else None)
+    out = features.take(range(len(features)))
+    for j, values in enumerate(step.categories_):
+        levels = tuple(_plain(v) for v in values)
+        fill, missing = features.fill[j]
+        column = features.columns.make(features.raw[j], "ordinal", where, levels=levels, fill=fill, missing=missing)
+        out.raw[j], out.fill[j] = -1, (None, None)
+        out.rows[j], out.sizes[j] = {column.first: 1.0}, {column.first: 1.0}
+    return out
+
+
+def _target(step: Any, features: Features, where: str) -> Features:
+    """A number per category (and class, where there are more than two), and the target's mean for unknown ones."""
+    means = np.ravel(np.asarray(step.target_mean_, dtype=np.float64))
+    n = len(step.categories_)
+
+    def unknown(j: int, J: int, start: Floats) -> Floats:
+        change = np.zeros(J)
+        own = np.arange(J) // (J // n) == j
+        change[own] = means - start[own]
+        return change
+
+    return _coded(step, features, where, unknown)
+
+
+def _ask(step: Any, table: NDArray[np.object_]) -> Floats:
+    """What an encoder makes of a table of values that it knows."""
+    names, pandas = getattr(step, "feature_names_in_", None), sys.modules.get("pandas")
+    data: Any = table
+    if names is not None and pandas is not None:  # columns of their own types, as they were when it was fitted
+        types = [np.asarray(categories).dtype for categories in step.categories_]
+        data = pandas.DataFrame({i: pandas.Series(table[:, i], dtype=kind) for i, kind in enumerate(types)})
+        data.columns = list(names)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # that an array has no names
+        found = step.transform(data)
+    return np.asarray(found.toarray() if hasattr(found, "toarray") else found, dtype=np.float64)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, (float, np.floating)) and math.isnan(value):
+        return NAN
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _binarizer(step: Any, features: Features, where: str) -> Features:
+    return cut(features, float(step.threshold), where)
+
+
+def cut(features: Features, threshold: float, where: str) -> Features:
+    """Whether each feature is above a threshold: of a column of numbers, or of a function of one category."""
+    out = features.take(range(len(features)))
+    for j, place in enumerate(features.raw):
+        if place >= 0:
+            fill, missing = features.fill[j]
+            levels = (0.0, 1.0) if 0 <= threshold < 1 else (threshold, float(np.nextafter(threshold, np.inf)))
+            column = features.columns.make(place, "category", where, levels=levels, cut=threshold, fill=fill, missing=missing)
+            out.raw[j], out.fill[j] = -1, (None, None)
+            row = {column.first + 1: 1.0}
+        else:
+            alone = features.alone(j)
+            if features.rows[j] and (alone is None or alone.kind == "number"):
+                refuse(where, f"looks whether its column {j} is above {threshold:g}, which is a mixture or a scaled number")
+            at = [] if alone is None else alone.coordinates.tolist()
+            row = {i: 1.0 for i in at if features.rows[j].get(i, 0.0) + features.offset[j] > threshold}
+            out.offset[j] = 0.0 if at else float(features.offset[j] > threshold)
+        out.rows[j], out.sizes[j], out.rough[j] = row, dict(row), 0.0
+    return out
+
+
+# ---- steps that bend one coordinate ----
+
+
+def _bent(features: Features, bends: Sequence[Bend], where: str) -> Features:
+    """Each feature through a monotone map of its own."""
+    out = features.take(range(len(features)))
+    for j, bend in enumerate(bends):
+        place, (fill, missing), chain = features.raw[j], features.fill[j], ()
+        if place < 0:
+            column = out.alone(j)
+            if column is None or column.kind != "number" or len(out.rows[j]) != 1:
+                what = "a mixture of columns" if column is None else f"made of the {column.kind} {column.name!r}"
+                refuse(where, f"bends its column {j}, which is {what}; only a single number of the user's can be bent")
+            ((i, weight),) = out.rows[j].items()
+            between = Affine(weight, out.offset[j], out.zero[j].get(i, 0.0))
+            place, fill, missing, chain = column.place, column.fill, column.missing, column.bends
+            chain = chain if between == Affine(1.0, 0.0) else (*chain, between)
+        made = out.columns.make(place, "number", where, fill=fill, missing=missing, bends=(*chain, bend))
+        out.raw[j], out.fill[j], out.offset[j], out.rough[j] = -1, (None, None), 0.0, bend.rough
+        out.rows[j], out.sizes[j], out.zero[j] = {made.first: 1.0}, {made.first: 1.0}, {}
+    return out
+
+
+def _power(step: Any, features: Features, where: str) -> Features:
+    """The power transform of each column, with the scaler that comes with it."""
+    lambdas = np.asarray(step.lambdas_, dtype=np.float64)
+    mean, scale = np.zeros_like(lambdas), np.ones_like(lambdas)
+    if step.standardize:
+        scaler = vars(step)["_scaler"]
+        mean, scale = np.asarray(scaler.mean_, dtype=np.float64), np.asarray(scaler.scale_, dtype=np.float64)
+    kind = BoxCox if step.method == "box-cox" else YeoJohnson
+    return _bent(features, [kind(*map(float, part)) for part in zip(lambdas, mean, scale, strict=True)], where)
+
+
+def _quantile(step: Any, features: Features, where: str) -> Features:
+    references, normal = tuple(np.asarray(step.references_).tolist()), step.output_distribution == "normal"
+    columns = np.asarray(step.quantiles_, dtype=np.float64).T
+    for j, knots in enumerate(columns):
+        if not knots[0] < knots[-1]:
+            refuse(where, f"maps its column {j}, of which all values were equal, to a step; leave it out")
+    return _bent(features, [Quantiles(tuple(knots.tolist()), references, normal) for knots in columns], where)
+
+
+def _function(step: Any, features: Features, where: str) -> Features:
+    if step.func is None:
+        return features
+    name = getattr(step.func, "__name__", str(step.func))
+    if step.kw_args:
+        refuse(where, f"applies {name!r} with {step.kw_args}; leave kw_args out")
+    if step.func is np.negative:
+        return features.scaled(np.full(len(features), -1.0), np.zeros(len(features)), where)
+    if step.func is not getattr(np, name, None) or name not in FUNCTIONS:
+        known = ", ".join(f"np.{function}" for function in FUNCTIONS)
+        refuse(where, f"applies {name!r}, of which nothing is known; use None, np.negative, {known}")
+    return _bent(features, [Function(name)] * len(features), where)
+
+
+STEPS: dict[str, Callable[[Any, Features, str], Features]] = {
+    **{name: _scaler(of) for name, of in SCALERS.items()},
+    "PCA": _pca,
+    "IncrementalPCA": _pca,
+    "TruncatedSVD": _projection,
+    "GaussianRandomProjection": _projection,
+    "SparseRandomProjection": _projection,
+    "SimpleImputer": _imputer,
+    "OneHotEncoder": _one_hot,
+    "OrdinalEncoder": _ordinal,
+    "TargetEncoder": _target,
+    "Binarizer": _binarizer,
+    "PowerTransformer": _power,
+    "QuantileTransformer": _quantile,
+    "FunctionTransformer": _function,
+}

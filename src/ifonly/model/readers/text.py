@@ -1,0 +1,67 @@
+"""Text: a vectorizer of scikit-learn's, perhaps more steps, and a classifier over the words.
+
+What makes weights of a document (counting, tf-idf, normalisation) is not affine, so it belongs to how documents are *read*: the
+features are the words with the weights that the last such step gives them, and answers are weights, not documents. What comes
+after (selections, truncated SVD, scalers) is folded into the classifier.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from ifonly.model import Model, Scaling
+from ifonly.model.columns import Documents
+from ifonly.model.errors import UnsupportedModelError
+from ifonly.model.readers.features import Features, kind_of, refuse
+from ifonly.model.readers.fold import fold
+from ifonly.model.readers.steps import cut
+from ifonly.model.readers.weights import Weights
+
+__all__ = ["read"]
+
+REWEIGHTS = ("TfidfTransformer", "Normalizer", "Binarizer")  # not affine, but each word keeps its place
+
+
+def read(steps: list[tuple[str, Any]], weights: Weights, last: Any) -> Model:
+    """A pipeline that begins with a vectorizer."""
+    (name, vectorizer), rest = steps[0], list(steps[1:])
+    where = f"step {name!r} of the pipeline ({kind_of(vectorizer)})"
+    if kind_of(vectorizer) == "HashingVectorizer":
+        refuse(where, "gives hashes, not words, and several words the same; use CountVectorizer or TfidfVectorizer")
+    if not hasattr(vectorizer, "vocabulary_"):
+        refuse(where, "is not fitted; call fit first")
+    if kind_of(last) == "CategoricalNB":
+        raise UnsupportedModelError("CategoricalNB after a vectorizer is not understood: words have weights, not categories")
+    words = [str(word) for word in vectorizer.get_feature_names_out()]
+    transforms = [vectorizer.transform]
+    while rest and kind_of(rest[0][1]) in REWEIGHTS:
+        transforms.append(rest.pop(0)[1].transform)
+    threshold = float(last.binarize) if kind_of(last) == "BernoulliNB" and last.binarize is not None else None
+    features = Features.untouched(words)
+    for other, step in rest:
+        if kind_of(step) in REWEIGHTS:
+            refuse(f"step {other!r} of the pipeline ({kind_of(step)})", "reweights words after other steps; put it before them")
+        features = fold(step, features, f"step {other!r} of the pipeline")
+    if threshold is not None and any(place < 0 for place in features.raw):
+        cut(features, threshold, "the classifier (BernoulliNB)")
+    features = features.numbers("the classifier")
+    for column in features.columns.read.values():
+        if column.kind != "number" or column.bends or column.fill is not None:
+            raise UnsupportedModelError(
+                f"the steps after the vectorizer do more than an affine map of the word {column.name!r}; leave them out"
+            )
+    W, S, zero, offset, rough = features.affine()
+    if weights.coef.shape[1] != len(features):
+        raise UnsupportedModelError(f"the steps give {len(features)} features, the classifier takes {weights.coef.shape[1]}")
+    place = np.array([column.place for column in features.columns.owner], dtype=np.intp)  # of each coordinate, its word
+    A, sizes = np.zeros((len(weights.coef), len(words))), np.zeros(len(words))
+    A[:, place] = weights.coef @ W
+    sizes[place] = (np.abs(weights.coef) @ S).max(axis=0)
+    b = weights.intercept + weights.coef @ offset - (weights.coef @ W) @ zero
+    extra = float((np.abs(weights.coef) @ (rough + np.abs(offset)) + np.abs(weights.intercept)).max())
+    rounds, top = np.zeros(len(words)), int(sizes.argmax())
+    if sizes[top] > 0:
+        rounds[top] = extra / sizes[top]
+    encoding = Documents(tuple(words), tuple(transforms), cut=threshold, sizes=tuple(sizes.tolist()))
+    scaling = Scaling(np.zeros(len(words)), np.ones(len(words)), rounds)
+    return weights._replace(coef=A, intercept=b).model(words, scaling=scaling, encoding=encoding)

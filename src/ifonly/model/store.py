@@ -1,0 +1,230 @@
+"""`load`: a model from a file, whoever wrote it; what runs code when it is opened only on request."""
+
+import io
+import json
+import os
+import pickle
+import zipfile
+from collections.abc import Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ifonly.model import Model, Scaling
+from ifonly.model.columns import Encoding
+from ifonly.model.errors import IfonlyError, InputError
+from ifonly.model.formats import CONTAINERS, labels_from, unpack
+from ifonly.model.readers import as_model, boosted, graph, liblinear
+
+__all__ = ["load"]
+
+PICKLES = (".pkl", ".pickle", ".joblib")
+WEIGHTS = (("A", "b"), ("weight", "bias"), ("coef_", "intercept_"))  # ours, PyTorch's, scikit-learn's
+CLASSES = ("classes", "classes_")
+NAMES = ("feature_names", "feature_names_in_")
+UNDERSTOOD = (
+    ".npz, .safetensors and .json (what Model.save writes, or weights as A and b, weight and bias, or coef_ and intercept_), "
+    ".json and .ubj of xgboost, a model file of LIBLINEAR, .onnx, .skops, and with trust=True .pkl, .pickle and .joblib"
+)
+ELSEWHERE = {
+    (".pt", ".pth", ".bin", ".ckpt"): "load the module with torch and pass it to as_model, or save its weights as .safetensors",
+    (".keras", ".h5"): "load it with keras and pass its last layer to as_model",
+}
+
+
+def load(path: str | os.PathLike[str], *, trust: bool = False) -> Model:
+    """A model from a file: one that :meth:`Model.save` wrote, or another library's.
+
+    Parameters
+    ----------
+    path : path
+        By its suffix:
+
+        * ``.npz``, ``.safetensors``, ``.json``: what :meth:`Model.save` writes, to the last bit; or weights alone, named ``A``
+          and ``b``, ``weight`` and ``bias``, or ``coef_`` and ``intercept_`` (one row is a logistic regression, the biases may
+          be missing), with ``classes`` and ``feature_names`` if you like;
+        * ``.json``, ``.ubj``: a model that xgboost saved, of ``booster="gblinear"``;
+        * ``.onnx``: a graph with a ``LinearClassifier``, perhaps after a ``Scaler``;
+        * ``.skops``: a scikit-learn estimator that :func:`as_model` understands, of types that skops trusts;
+        * ``.pkl``, ``.pickle``, ``.joblib``: whatever :func:`as_model` understands, with ``trust=True`` only;
+        * any suffix: a model file of LIBLINEAR, with two classes and a logistic solver (or with scores only).
+    trust : bool
+        Whether the file may run code. Opening a pickle runs whatever its author put there, before anything can be checked, so
+        pickles are not opened without this. For ``.skops`` it allows types that skops does not know.
+
+    Returns
+    -------
+    Model
+
+    Raises
+    ------
+    InputError
+        If the file is damaged, of a later version, of an unknown kind, or not opened without ``trust``.
+    UnsupportedModelError
+        If what is in it is not a linear softmax.
+
+    Examples
+    --------
+    >>> import ifonly, tempfile
+    >>> model = ifonly.Model([[1.0, 0.0], [0.0, 1.0]], [0.0, 0.5], classes=["no", "yes"])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     model.save(f"{folder}/model.json")
+    ...     ifonly.load(f"{folder}/model.json") == model
+    True
+
+    """
+    path = Path(path)
+    suffix = path.suffix.lower()
+    if suffix in PICKLES and not trust:
+        raise InputError(
+            f"{path} is a pickle, and opening a pickle runs whatever code its author put into it. If you know where it comes "
+            "from: load(path, trust=True). Better: save models with Model.save, or estimators with skops"
+        )
+    data = path.read_bytes()
+    if suffix in CONTAINERS:
+        entries, header = unpack(path, data)
+    else:
+        entries, header = {}, None
+    try:
+        if header is not None:
+            return _own(entries, header)
+        if "learner" in entries:
+            return boosted.from_json(entries, lambda: boosted.margins_at_zero(_booster(data)))
+        return _weights(entries) if suffix in CONTAINERS else _others(suffix, data, trust)
+    except IfonlyError as error:
+        raise type(error)(f"{path}: {error}") from None
+
+
+# ---- ours, and bare weights ----
+
+
+def _own(entries: dict[str, Any], header: dict[str, Any]) -> Model:
+    """What `Model.save` wrote."""
+    try:
+        extra = dict(header["extra"])
+        labels, names, hard = header["classes"], header["feature_names"], bool(header["hard"])
+        A, b = entries.pop("A"), entries.pop("b")
+        parts = [entries.pop(name) for name in ("shift", "scale", "rough")] if "shift" in entries else None
+    except (KeyError, TypeError, ValueError) as error:
+        raise InputError(f"it is damaged: {error} is missing or wrong") from None
+    encoding = _encoding(extra.pop("encoding", None))
+    unknown = [*extra, *entries]
+    if unknown:
+        raise InputError(f"it has {unknown[0]!r}, which this version of ifonly does not know: pip install --upgrade ifonly")
+    scaling = None if parts is None else Scaling(*(np.asarray(part, dtype=np.float64) for part in parts))
+    if scaling is not None and not all(part.shape == np.shape(A)[1:] for part in (scaling.shift, scaling.scale)):
+        raise InputError(f"it is damaged: A has shape {np.shape(A)}, its scaling {scaling.shift.shape}")
+    return Model(A, b, labels_from(labels), names, scaling=scaling, encoding=encoding, hard=hard)
+
+
+def _encoding(stored: Any) -> Any:
+    if stored is None:
+        return None
+    from_dict = getattr(Encoding, "from_dict", None)
+    if from_dict is None:
+        raise InputError("its columns are not all plain numbers, which this version of ifonly cannot read back")
+    return from_dict(stored)
+
+
+def _weights(entries: Mapping[str, Any]) -> Model:
+    """Bare weights, by any of the names that they go by."""
+    left = dict(entries)
+    classes = next((left.pop(name) for name in CLASSES if name in left), None)
+    names = next((left.pop(name) for name in NAMES if name in left), None)
+    pair = next((pair for pair in WEIGHTS if pair[0] in left), None) or _prefixed(left)
+    if pair is None:
+        wanted = ", ".join(" and ".join(pair) for pair in WEIGHTS)
+        raise InputError(f"it has no weights by a name that is understood ({wanted}); it has {sorted(left)[:10]}")
+    A = np.atleast_2d(_array(left.pop(pair[0]), pair[0]))
+    b = np.atleast_1d(_array(left.pop(pair[1]), pair[1])) if pair[1] in left else np.zeros(len(A))
+    if left:
+        raise InputError(f"beside {pair[0]} and {pair[1]} it has {sorted(left)[0]!r}, which may change what they mean")
+    labels = classes if classes is None or isinstance(classes, list) else np.asarray(classes)
+    features = None if names is None else [str(name) for name in names]
+    if len(A) == 1 and len(b) == 1:
+        return Model.binary(A[0], float(b[0]), labels, features)
+    return Model(A, b, labels, features)
+
+
+def _prefixed(entries: Mapping[str, Any]) -> tuple[str, str] | None:
+    """The names of a PyTorch module's only layer: ``head.weight`` and ``head.bias``."""
+    weights = [name for name in entries if name.endswith(".weight")]
+    return (weights[0], f"{weights[0].removesuffix('weight')}bias") if len(weights) == 1 else None
+
+
+def _array(values: Any, name: str) -> NDArray[np.floating]:
+    array = np.asarray(values)
+    if array.dtype.kind not in "fiu":
+        raise InputError(f"{name} must be an array of numbers; got {array.dtype}")
+    return array if array.dtype.kind == "f" else array.astype(np.float64)
+
+
+# ---- other libraries ----
+
+
+def _others(suffix: str, data: bytes, trust: bool) -> Model:
+    """What other libraries wrote, in formats of their own."""
+    if data.startswith(liblinear.MAGIC):
+        return liblinear.read(data)
+    match suffix:
+        case ".onnx":
+            return _from_onnx(data)
+        case ".skops":
+            return as_model(_from_skops(data, trust))
+        case ".ubj":
+            return as_model(_booster(data))
+        case ".pkl" | ".pickle" | ".joblib":
+            return as_model(_from_pickle(data, suffix, trust))
+    hint = next((f" For this one: {how}." for suffixes, how in ELSEWHERE.items() if suffix in suffixes), "")
+    raise InputError(f"the file is of no kind that is understood.{hint} Understood are {UNDERSTOOD}")
+
+
+def _from_onnx(data: bytes) -> Model:
+    onnx = _library("onnx", ".onnx")
+    try:
+        return graph.read(onnx, onnx.load_model_from_string(data).graph)
+    except import_module("google.protobuf.message").DecodeError as error:
+        raise InputError(f"it is damaged, or no ONNX file ({error})") from None
+
+
+def _from_skops(data: bytes, trust: bool) -> Any:
+    skops = _library("skops.io", ".skops")
+    try:
+        unknown = skops.get_untrusted_types(data=data)
+        if unknown and not trust:
+            raise InputError(
+                f"it has types that skops does not trust: {', '.join(unknown[:5])}. If you know where the file comes from: "
+                "load(path, trust=True)"
+            )
+        return skops.loads(data, trusted=unknown)
+    except (zipfile.BadZipFile, KeyError, json.JSONDecodeError) as error:
+        raise InputError(f"it is damaged, or no skops file ({error})") from None
+
+
+def _from_pickle(data: bytes, suffix: str, trust: bool) -> Any:
+    assert trust, "a pickle is not opened without trust"
+    try:
+        return _library("joblib", suffix).load(io.BytesIO(data)) if suffix == ".joblib" else pickle.loads(data)
+    except (pickle.UnpicklingError, EOFError, zipfile.BadZipFile) as error:
+        raise InputError(f"it is damaged, or no pickle ({error})") from None
+
+
+def _booster(data: bytes) -> Any:
+    xgboost = _library("xgboost", "this file", "xgboost-cpu")
+    booster = xgboost.Booster()
+    try:
+        booster.load_model(bytearray(data))
+    except xgboost.core.XGBoostError as error:
+        raise InputError(f"it is damaged, or no model of xgboost's ({str(error).strip().splitlines()[-1]})") from None
+    return booster
+
+
+def _library(name: str, what: str, package: str | None = None) -> Any:
+    try:
+        return import_module(name)
+    except ImportError as error:
+        package = package or name.split(".", maxsplit=1)[0]
+        raise ImportError(f"reading {what} needs {package}: pip install {package}") from error

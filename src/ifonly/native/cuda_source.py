@@ -1,0 +1,154 @@
+"""The CUDA sources with their options: how rows are shared out among threads, and the constants of the method.
+
+Nothing here needs a GPU: a test compiles the row solver for the host with these very options.
+"""
+
+from importlib.resources import files
+from itertools import count
+from typing import NamedTuple
+
+from ifonly.engines.coordinates import EVEN_STEPS, MANY_RIVALS, PAIR_TOL
+from ifonly.engines.newton import ARMIJO, CLOSE, ROUNDINGS
+from ifonly.engines.probability import LONGEST_STEP
+from ifonly.model.numerics import EPS, TINY_SQUARE
+from ifonly.native.reference import FAR, SURE, TRUST
+
+__all__ = [
+    "MOST_CLASSES",
+    "MOST_ROWS",
+    "Slices",
+    "block_bytes",
+    "code",
+    "gram_pitch",
+    "newton_options",
+    "passes_options",
+    "slices",
+    "team_of",
+]
+
+MOST_CLASSES = 128  # of newton.cu: Newton's matrix has to fit into the shared memory of a block
+MOST_ROWS = 32  # of passes.cu: the more rows A has, the narrower the slice that fits into the shared memory of a block
+
+# Slots of passes.cu, an even number: two are worked on while others come and go; more than the most are of no use.
+LEAST_SLOTS, MOST_SLOTS = 6, 8
+# A multiprocessor of Hopper has 228 kB, of which every block costs 1.
+SHARED_BYTES, PER_BLOCK = 228 * 1024, 1024
+
+# Threads per row, for up to so many classes. Measured on an H200, ms per 100 000 rows: K = 16 one thread 1.1, eight 2.0; K = 20
+# one 2.9 (but its unrolled loops take more than a minute to compile), eight 4.0, 16 7.6; K = 32 eight 18, 16 12, 32 16.
+TEAMS = ((16, 1), (24, 8), (32, 16), (64, 32), (MOST_CLASSES, 128))
+
+ALONE, TOGETHER = 128, 64  # threads of a block of newton.cu, of single threads and of small teams
+BLOCKS = 2  # of them that have to fit on a multiprocessor: each thread can then have all 255 registers that there are
+
+ROOT_STEPS = 2  # Newton steps on the two-class equation inside the start, which need not be exact
+MAX_BACKTRACKS = 40
+
+
+def code(name: str) -> str:
+    """The text of ``newton.cu`` or ``passes.cu``."""
+    return (files("ifonly.native") / f"{name}.cu").read_text(encoding="utf-8")
+
+
+def team_of(K: int) -> int:
+    """How many threads share a row."""
+    return next(team for most, team in TEAMS if most >= K)
+
+
+def threads_of(team: int) -> int:
+    """How many threads a block of newton.cu has."""
+    return ALONE if team == 1 else max(TOGETHER, team)
+
+
+def rows_of(K: int) -> int:
+    """R, the rows that a change is made of: A's own, or for K = 2 their difference."""
+    return 1 if K == 2 else K
+
+
+def pairs(K: int) -> int:
+    """Coordinate steps of the start, in single precision.
+
+    Mean and largest number of iterations, and ms for a million rows of MNIST (K = 10), after 2n, 3n and 4n of them: 3.06, 12,
+    1.44; 2.82, 5, 1.32; 2.47, 4, 1.34. A warp takes as long as the slowest of its rows.
+    """
+    return 3 * (K - 1)
+
+
+def gram_pitch(K: int) -> int:
+    """From one target's Ḡ to the next in newton.cu's table of them."""
+    return (K - 1) ** 2 | 1
+
+
+def block_bytes(K: int, team: int) -> int:
+    """Shared memory of a block of newton.cu: single threads share the table of Ḡ, each team has its ``Vectors``."""
+    n = K - 1
+    if team == 1:
+        return 8 * K * gram_pitch(K)
+    used = 15 * n + n * (n + 1) // 2
+    return threads_of(team) // team * 8 * (used + (team - used) % 16 + 1)
+
+
+class Slices(NamedTuple):
+    """How ``passes.cu`` cuts up the features: a block keeps one slice of A, and sources stream past it."""
+
+    number: int
+    width: int  # features, a multiple of 8
+    slots: int  # of eight rows each
+    shared: int  # bytes
+
+
+def slices(D: int, K: int, itemsize: int, processors: int) -> Slices:
+    """As few slices as leave room for enough slots, and so many that they can be shared out evenly among the processors.
+
+    A block takes so much shared memory that one of newton.cu fits beside it: one waits for memory while the other computes.
+    """
+    R, team = rows_of(K), team_of(K)
+    sums = 8 * 8 * 8 * 2 * (-(-R // 16) * 16 + 2) + 128  # of the warps, and barriers
+    beside = block_bytes(K, team)
+
+    def cut(number: int) -> Slices:
+        width = -(-D // (8 * number)) * 8
+        slot = 8 * _apart(width, 8, 128 // itemsize) * itemsize
+        kept = 8 * max((R + 1) * _apart(width, 8, 16), _apart(R * _apart(width, 4, 16), 0, 16))
+        slots = min((SHARED_BYTES - 2 * PER_BLOCK - sums - beside - kept) // slot, MOST_SLOTS) // 2 * 2
+        return Slices(-(-D // width), width, slots, kept + slots * slot)
+
+    fewest = next(number for number in count(1) if cut(number).slots >= LEAST_SLOTS)
+    return max(map(cut, range(fewest, 2 * fewest)), key=lambda cut: (processors // cut.number * cut.number, -cut.number))
+
+
+def _apart(n: int, r: int, m: int) -> int:
+    """passes.cu's ``apart``."""
+    return n + (r - n) % m
+
+
+def newton_options(K: int, *, goal: bool, team: int | None = None) -> tuple[str, ...]:
+    """How ``newton.cu`` is compiled for K classes; ``goal`` for the probability form."""
+    method = {
+        "EPS": EPS,
+        "ARMIJO": ARMIJO,
+        "ROUNDINGS": ROUNDINGS,
+        "CLOSE": CLOSE[3],
+        "TRUST": TRUST,
+        "SURE": SURE,
+        "LONGEST_STEP": LONGEST_STEP,
+        "FAR": FAR,
+        "PAIRS": pairs(K),
+        "ROOT_STEPS": ROOT_STEPS,
+        "MAX_BACKTRACKS": MAX_BACKTRACKS,
+        "MANY_RIVALS": MANY_RIVALS,
+        "EVEN_STEPS": EVEN_STEPS,
+        "PAIR_TOL": PAIR_TOL,
+        "TINY_SQUARE": TINY_SQUARE,
+    }
+    team = team or team_of(K)
+    return _options(CLASSES=K, TEAM=team, GOAL=int(goal), THREADS=threads_of(team), BLOCKS=BLOCKS, **method)
+
+
+def passes_options(R: int, source: str, answer: str, cut: Slices) -> tuple[str, ...]:
+    """How ``passes.cu`` is compiled for R rows of A and these C types of numbers."""
+    return _options(ROWS=R, SOURCE=source, ANSWER=answer, WIDTH=cut.width, SLOTS=cut.slots)
+
+
+def _options(**defines: float | str) -> tuple[str, ...]:
+    return ("-std=c++17", *(f"-D{name}={value}" for name, value in defines.items()))

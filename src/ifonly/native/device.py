@@ -1,0 +1,424 @@
+"""Tables of sources on a GPU: from rows to answers without leaving it.
+
+Two passes over the sources with the Newton problems between them, chunk by chunk. The passes wait for memory and the Newton
+problems compute, so they run beside each other as far as they can: on one stream the passes, on the other the Newton
+problems of the chunk before. Sources on the host go through two pinned buffers: one is copied while the other is worked on.
+"""
+
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, fields
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ifonly.engines.probability import needed_logit
+from ifonly.engines.rounding import Rounding
+from ifonly.model import Model
+from ifonly.model.errors import InputError
+from ifonly.model.numerics import norms
+from ifonly.native import cuda
+from ifonly.native.cuda_source import MOST_CLASSES, gram_pitch, rows_of
+from ifonly.native.rows import Rows
+from ifonly.native.single import solve_row
+from ifonly.problem.question import Wish
+from ifonly.rows.sources import Sizes, Sources
+from ifonly.rows.tensors import Like, like
+
+cp = cuda.cp
+
+__all__ = ["DeviceSources", "invert_table"]
+
+# Pieces in which a table is worked on. On an H200 a million rows of 784 features take 6.53 ms in one, 6.28 in two, three or
+# four; 200 000 of 8192 features 13.13, 13.08 and 13.35 in one, two and three.
+CHUNKS, LEAST_CHUNK = 2, 16384
+COPIERS = 4  # threads that copy to and from the pinned buffers
+BUFFER_BYTES = 64 * 2**20  # of a pinned buffer: long enough to copy at full speed, short enough that the first wait is short
+LEFT = -1  # newton.cu's status of a row that goes to the single-source solver
+
+
+class Board(NamedTuple):
+    """A model's arrays, on the device."""
+
+    A: Any  # (R, D) its rows
+    sizes: Any  # (D,) column_sizes
+    biases: Any  # (K,)
+    grams: Any  # (K, pitch) Ḡ of every target
+    lengths: Any  # (K, K − 1) ‖ā_j‖ of every target
+    rounding: tuple[float, float, float]  # γ, the longest row, how coarsely the estimator rounds
+    shift: Any  # of the scaling, or None
+    scale: Any
+
+    @classmethod
+    def of(cls, model: Model) -> "Board":
+        """Made once per model and device, and kept with the model."""
+        key = f"cuda:{cp.cuda.Device().id}"
+        found = model.memo.get(key)
+        if found is None:
+            K, scaling = model.n_classes, model.scaling
+            grams, lengths = np.zeros((K, gram_pitch(K))), np.empty((K, K - 1))
+            for k in range(K):
+                grams[k, : (K - 1) ** 2], lengths[k] = model.rival_gram(k).ravel(), model.rival_lengths(k)
+            rounding = Rounding.of(model, Sizes(0.0, 0.0))
+            found = model.memo[key] = cls(
+                *(cp.asarray(a) for a in (model.rows, model.column_sizes, model.b, grams, lengths)),
+                rounding=(rounding.gamma, rounding.row_norm, rounding.coarse),
+                shift=None if scaling is None else cp.asarray(scaling.shift),
+                scale=None if scaling is None else cp.asarray(scaling.scale),
+            )
+        return found
+
+    def project(self, model: Model, X: Any) -> Any:
+        """What is known of the sources in class space, for `cuda.answer`."""
+        if self.scale is None and cuda.fits(X, len(self.A)):
+            return cuda.project(X, self.A, self.sizes)
+        V = X.astype(np.float64, copy=False) if self.scale is None else (X - self.shift) / self.scale
+        lengths, terms = cp.sqrt(cp.sum(V * V, axis=1)) + 2 * model.offset_norm, abs(V) @ self.sizes + 2 * model.offset_size
+        return cp.concatenate([V @ self.A.T, (lengths * lengths)[:, None], terms[:, None]], axis=1)[None]
+
+    def move(self, X: Any, coef: Any, out: Any) -> None:
+        """The sources after the changes ``coef @ rows``, in the user's units, into ``out``."""
+        if self.scale is None and cuda.fits(X, len(self.A)) and cuda.fits(out, len(self.A)):
+            return cuda.move(X, self.A, coef, out)
+        change = coef @ self.A
+        if self.scale is not None:
+            change *= self.scale
+        change += X
+        out[...] = change
+        return None
+
+
+class Answers(NamedTuple):
+    """`Rows` on the device."""
+
+    coef: Any
+    proba: Any
+    target: Any
+    numbers: Any  # (N, 4): lam, distance, objective, grad_norm
+    n_iter: Any
+    status: Any
+
+    @classmethod
+    def empty(cls, K: int, targets: Any) -> "Answers":
+        """Room for them."""
+        N = len(targets)
+        n_iter, status = cp.empty(N, dtype=np.int32), cp.empty(N, dtype=np.int8)
+        return cls(cp.empty((N, rows_of(K))), cp.empty((N, K)), targets, cp.empty((N, 4)), n_iter, status)
+
+    def part(self, s: slice) -> "Answers":
+        """Some of them."""
+        return Answers(*(a[s] for a in self))
+
+    def field(self, name: str) -> np.ndarray:
+        """One field of `Rows`, on the host."""
+        if name == "n_passes":
+            return np.full(len(self.status), 2, dtype=np.intp)
+        column = {"lam": 0, "distance": 1, "objective": 2, "grad_norm": 3}.get(name)
+        values = cp.asnumpy(getattr(self, name) if column is None else self.numbers[:, column])
+        return values.astype(np.intp) if name in ("target", "n_iter") else values
+
+    def set(self, index: Any, rows: Rows) -> None:
+        """Set some rows from others, which are on the host."""
+        numbers = np.stack([rows.lam, rows.distance, rows.objective, rows.grad_norm], axis=1)
+        given = rows.coef, rows.proba, rows.target, numbers, rows.n_iter, rows.status
+        for array, values in zip(self, given, strict=True):
+            array[index] = cp.asarray(values).astype(array.dtype)
+
+
+class DeviceRows(Rows):
+    """`Rows` that lie on the device; each field comes to the host when it is first read."""
+
+    def __init__(self, answers: Answers) -> None:
+        object.__setattr__(self, "answers", answers)
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in (field.name for field in fields(Rows)):
+            raise AttributeError(name)
+        value = self.answers.field(name)
+        object.__setattr__(self, name, value)
+        return value
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Rows, tuple(getattr(self, field.name) for field in fields(Rows))
+
+    def __len__(self) -> int:
+        return len(self.answers.status)
+
+
+@dataclass(frozen=True)
+class DeviceSources(Sources):
+    """`Sources` whose ``rows`` are an array of CuPy, or a tensor of PyTorch seen as one."""
+
+    @classmethod
+    def read(cls, model: Model, X: Any) -> "DeviceSources":
+        """Check; nothing is copied, except numbers that are neither float32 nor float64."""
+        kind = like(X)
+        if _is_torch(X):
+            X = X.detach()
+            X = cp.from_dlpack(X if X.dtype.itemsize >= 4 and X.is_floating_point() else X.double())
+        if X.dtype.kind not in "fiub":
+            raise InputError(f"x must be real numbers; got {type(X).__name__} of {X.dtype}")
+        if X.ndim != 2:
+            raise InputError(f"x must be one row (D,) or a table of rows (N, D); got an array of shape {X.shape}")
+        if X.dtype not in (np.float32, np.float64):
+            X = X.astype(np.float64)
+        model.check_width(X)
+        rows = X if X.strides[1] == X.itemsize else cp.ascontiguousarray(X)
+        return cls(model, rows, False, None, model.feature_names, kind)
+
+    def repeated(self, times: int) -> "DeviceSources":
+        """Every row so many times in a row."""
+        return self if times == 1 else DeviceSources(self.model, cp.repeat(self.rows, times, axis=0), False)
+
+    def room(self, out: Any, rows: int) -> Any:
+        """Where so many answers go: they are made on the device, and at once."""
+        if out is None:
+            with self.rows.device:
+                return cp.empty((rows, self.model.n_features))
+        return cp.from_dlpack(out) if _is_torch(out) else out
+
+    def part(self, a: int, b: int) -> "DeviceSources":
+        """Rows ``a`` to ``b``."""
+        return DeviceSources(self.model, self.rows[a:b], False)
+
+    def dense(self, n: int) -> np.ndarray:
+        """Row ``n``, on the host."""
+        return cp.asnumpy(self.rows[n]).astype(np.float64, copy=False)
+
+    def table(self) -> Any:
+        """All rows, on the device."""
+        return self.rows.astype(np.float64, copy=False)
+
+    def given(self, values: Any, rows: Any = None) -> Any:
+        """Values as the kind of array that the sources came as, on their device."""
+        del rows
+        values = cp.asarray(values)
+        assert isinstance(self.like, Like)
+        if self.like.library == "cupy":
+            return values
+        return sys.modules["torch"].from_dlpack(values.astype(self.like.dtype, copy=False))
+
+    def move(self, coef: np.ndarray, out: Any) -> None:
+        """All rows after the changes ``coef @ rows`` into ``out``, on the device or the host."""
+        with self.rows.device:
+            made = out if isinstance(out, cp.ndarray) else cp.empty(self.rows.shape)
+            Board.of(self.model).move(self.rows, cp.asarray(coef), made)
+        if made is not out:
+            out[...] = cp.asnumpy(made)
+
+    def project(self) -> tuple[np.ndarray, Sizes]:
+        """``Z = X rowsᵀ`` and how large the sources are, both on the host."""
+        with self.rows.device:
+            return _on_host(self.model, self.rows, Board.of(self.model).project(self.model, self.rows))
+
+
+def _is_torch(array: Any) -> bool:
+    kind = like(array)
+    return kind is not None and kind.library == "torch"
+
+
+def _on_host(model: Model, X: Any, parts: Any) -> tuple[np.ndarray, Sizes]:
+    known = cp.asnumpy(parts.sum(axis=0))
+    R = known.shape[1] - 2
+    with np.errstate(invalid="ignore"):
+        lengths = np.sqrt(known[:, R])
+    odd = np.flatnonzero(~np.isfinite(lengths) & np.isfinite(known[:, :R]).all(axis=1))
+    if len(odd) and model.scaling is None:  # squares that overflowed
+        lengths[odd] = norms(cp.asnumpy(X[odd]).astype(np.float64))
+    return known[:, :R], Sizes(lengths, known[:, R + 1])
+
+
+# ---- a whole table ----
+
+
+def _upload(values: Any, dtype: Any) -> Any:
+    """One value per row, on the device; the same for all is made there."""
+    if isinstance(values, cp.ndarray):
+        return values.astype(dtype, copy=False)
+    if len(values) and values.strides == (0,):
+        return cp.full(len(values), values[0], dtype=dtype)
+    return cp.asarray(values.astype(dtype, copy=False))
+
+
+class Job(NamedTuple):
+    """What is wanted of the rows of a table."""
+
+    model: Model
+    wish: Wish
+    tol: float | None
+    max_iter: int
+
+    def upload(self, s: slice) -> tuple[Any, Any]:
+        """Class indices, and λ or the logits to reach, of some rows, on the device."""
+        wish = self.wish.take(s)
+        wanted = _upload(wish.lam if wish.prob is None else wish.prob, np.float64)
+        return _upload(wish.targets, np.int32), wanted if wish.prob is None else needed_logit(wanted, self.model)
+
+    def solve(self, board: Board, parts: Any, wanted: Any, answers: Answers) -> None:
+        """The Newton problems."""
+        goal = self.wish.prob is not None
+        model = board.biases, board.grams, board.lengths, board.rounding
+        numbers = answers.coef, answers.proba, answers.numbers, answers.n_iter, answers.status
+        cuda.answer(*model, answers.target, wanted, goal, self.tol, self.max_iter, parts, *numbers)
+
+    def settle(self, board: Board, X: Any, answers: Answers, out: Any, first: int = 0) -> None:
+        """Rows that the kernel left, one by one on the host; the first of the rows is the table's ``first``."""
+        left = cp.flatnonzero(answers.status == LEFT)
+        if not len(left):
+            return
+        Z, sizes = _on_host(self.model, X[left], board.project(self.model, X[left]))
+        wish = self.wish.take(first + cp.asnumpy(left))
+        rows = Rows.empty(self.model, wish.targets)
+        for n in range(len(left)):
+            form = {name: None if v is None else float(v[n]) for name, v in (("lam", wish.lam), ("prob", wish.prob))}
+            stopping = {"tol": self.tol, "max_iter": self.max_iter}
+            _, solution = solve_row(self.model, Z[n], sizes.take(n), int(wish.targets[n]), **form, **stopping)
+            rows.put(n, solution)
+        answers.set(left, rows)
+        if out is not None:
+            made = cp.empty((len(left), X.shape[1]), dtype=out.dtype)
+            board.move(X[left], cp.asarray(rows.coef), made)
+            out[left] = made
+
+
+def invert_table(sources: Sources, wish: Wish, out: Any, *, tol: float | None, max_iter: int) -> Rows | None:
+    """Answers for a table of sources, on the host or the device; None where it takes the way of all other backends.
+
+    That is: where a class is still to be chosen, where rivals depend on each other, and for sparse sources.
+    """
+    model = sources.model
+    usual = model.dependent or model.crowded or model.n_classes > MOST_CLASSES
+    if usual or hasattr(sources.rows, "tocsr") or (wish.targets < 0).any():
+        return None
+    job = Job(model, wish, tol, max_iter)
+    if not isinstance(sources, DeviceSources):
+        return _invert_through(job, sources.rows, out)
+    with sources.rows.device:
+        return _invert_there(job, sources.rows, out)
+
+
+def _invert_there(job: Job, X: Any, out: Any) -> Rows:
+    """Sources on the device: the passes on one stream, the Newton problems on another, a chunk behind."""
+    board = Board.of(job.model)
+    targets, wanted = job.upload(slice(None))
+    answers = Answers.empty(job.model.n_classes, targets)
+    here, passes, newton = cp.cuda.get_current_stream(), *_lanes(cp.cuda.Device().id)
+    made = out if out is None or isinstance(out, cp.ndarray) else cp.empty(X.shape)
+    chunks = list(_cut(len(X), min(CHUNKS, max(len(X) // LEAST_CHUNK, 1))))
+    known: list[Any] = [None] * len(chunks)
+    solved: list[Any] = [None] * len(chunks)
+    passes.wait_event(here.record())
+    newton.wait_event(passes.record())
+    for i in range(len(chunks) + 1):
+        if i < len(chunks):
+            s = chunks[i]
+            with passes:
+                known[i] = board.project(job.model, X[s])
+            newton.wait_event(passes.record())
+            with newton:
+                job.solve(board, known[i], wanted[s], answers.part(s))
+            solved[i] = newton.record()
+        if i > 0:
+            s = chunks[i - 1]
+            passes.wait_event(solved[i - 1])
+            if made is not None:
+                with passes:
+                    board.move(X[s], answers.coef[s], made[s])
+            known[i - 1] = None  # only now: what it held may be taken for the next chunk on that stream
+    here.wait_event(passes.record())
+    job.settle(board, X, answers, made)
+    if out is not None and made is not out:
+        out[...] = cp.asnumpy(made)
+    return DeviceRows(answers)
+
+
+def _cut(N: int, number: int) -> Iterator[slice]:
+    """N rows in so many pieces."""
+    return (slice(int(a), int(b)) for a, b in pairwise(np.linspace(0, N, number + 1).astype(int)))
+
+
+_streams: dict[int, tuple[Any, Any]] = {}
+
+
+def _lanes(device: int) -> tuple[Any, Any]:
+    """Two streams: the one for the passes goes first where both could."""
+    if device not in _streams:
+        _streams[device] = cp.cuda.Stream(non_blocking=True, priority=-1), cp.cuda.Stream(non_blocking=True)
+    return _streams[device]
+
+
+def _invert_through(job: Job, X: np.ndarray, out: Any) -> Rows:
+    """Sources on the host: through two pinned buffers, each with a stream of its own."""
+    dtype = X.dtype if X.dtype in (np.float32, np.float64) else np.dtype(np.float64)
+    made_dtype = None if out is None else np.dtype(np.float32 if out.dtype == np.float32 else np.float64)
+    size = max(BUFFER_BYTES // (8 * X.shape[1]), 1)
+    rows = Rows.empty(job.model, job.wish.targets)
+    if not len(X):
+        return rows
+    buffers = [Buffer(job, min(size, len(X)), X.shape[1], dtype, made_dtype) for _ in range(2 if len(X) > size else 1)]
+    for i, a in enumerate(range(0, len(X), size)):
+        buffer = buffers[i % 2]
+        buffer.finish(rows, out)
+        buffer.begin(X, a, min(a + size, len(X)))
+    for buffer in sorted(buffers, key=lambda buffer: buffer.first):
+        buffer.finish(rows, out)
+    return rows
+
+
+class Buffer:
+    """A chunk on its way through the device."""
+
+    def __init__(self, job: Job, size: int, D: int, dtype: np.dtype, made_dtype: np.dtype | None) -> None:
+        self.job, self.board, self.first = job, Board.of(job.model), -1
+        self.stream = cp.cuda.Stream(non_blocking=True)
+        self.pinned = _pinned((size, D), dtype)
+        self.made = None if made_dtype is None else _pinned((size, D), made_dtype)
+        self.stream.wait_event(cp.cuda.get_current_stream().record())
+
+    def begin(self, X: np.ndarray, a: int, b: int) -> None:
+        """Copy rows ``a`` to ``b`` and set the device to work on them."""
+        self.first, self.rows = a, b - a
+        _copy(X[a:b], self.pinned[: b - a])
+        with self.stream:
+            self.X = cp.empty(self.pinned[: b - a].shape, dtype=self.pinned.dtype)
+            self.X.set(self.pinned[: b - a], stream=self.stream)
+            targets, wanted = self.job.upload(slice(a, b))
+            self.answers = Answers.empty(self.job.model.n_classes, targets)
+            self.job.solve(self.board, self.board.project(self.job.model, self.X), wanted, self.answers)
+            if self.made is not None:
+                self.out = cp.empty(self.X.shape, dtype=self.made.dtype)
+                self.board.move(self.X, self.answers.coef, self.out)
+                self.out.get(stream=self.stream, out=self.made[: b - a], blocking=False)
+
+    def finish(self, rows: Rows, out: Any) -> None:
+        """Wait for the device, and take over what it found."""
+        if self.first < 0:
+            return
+        a, b = self.first, self.first + self.rows
+        made = None if self.made is None else self.out
+        with self.stream:
+            if (self.answers.status == LEFT).any():
+                self.job.settle(self.board, self.X, self.answers, made, a)
+                if self.made is not None:
+                    self.out.get(out=self.made[: b - a])
+            found = DeviceRows(self.answers)
+            rows.copy(slice(a, b), found)
+        self.stream.synchronize()
+        if self.made is not None:
+            _copy(self.made[: b - a], out[a:b])
+        self.first = -1
+
+
+def _copy(values: np.ndarray, to: np.ndarray) -> None:
+    """``to[...] = values``, on some threads: one alone does not fill the bus to the device."""
+    with ThreadPoolExecutor(COPIERS) as pool:
+        list(pool.map(lambda s: np.copyto(to[s], values[s]), _cut(len(to), COPIERS)))
+
+
+def _pinned(shape: tuple[int, int], dtype: np.dtype) -> np.ndarray:
+    """An array in memory that the device reads and writes without the processor's help."""
+    count = shape[0] * shape[1]
+    memory = cp.cuda.alloc_pinned_memory(count * dtype.itemsize)
+    return np.frombuffer(memory, dtype, count).reshape(shape)

@@ -1,0 +1,1 @@
+"""The rows that a user brings, and answers as rows of the same kind."""

@@ -1,0 +1,292 @@
+"""The rows a user brings: dense, sparse, a tensor, or a pandas row or frame, one or many."""
+
+import math
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ifonly.model import Model
+from ifonly.model.columns import Encoding, Table
+from ifonly.model.errors import InputError
+from ifonly.model.numerics import TINY_SQUARE, norms
+from ifonly.rows.tables import like_frame, stacked
+from ifonly.rows.tensors import Like, like, plain
+
+__all__ = ["LARGEST", "NOWHERE", "Sizes", "Sources", "check_out"]
+
+Floats = NDArray[np.float64]
+
+
+class Sizes(NamedTuple):
+    """How large sources are, for what rounding can do to them: bounds on ‖x̄‖ and on ``Σ_d |a_jd x̄_d|`` for every class."""
+
+    norm: Any
+    terms: Any
+
+    def take(self, index: Any) -> "Sizes":
+        """Those of some of the rows."""
+        return Sizes(self.norm[index], self.terms[index])
+
+
+# ‖a‖·‖x‖ bounds a logit's terms well enough, unless it is this many times the logits themselves: then features come in units so
+# different that a large x meets a small weight, and the terms are summed.
+LOOSE = 1e4
+
+LARGEST = 1e100  # of ‖x̄‖: beyond, squares overflow
+
+NOWHERE = Sizes(0.0, 0.0)
+
+
+@dataclass(frozen=True)
+class Sources:
+    """N rows of D features in the user's units.
+
+    Attributes
+    ----------
+    model : Model
+        The classifier they are for.
+    rows : ndarray of shape (N, D), or CSR
+        The rows, as the user gave them.
+    single : bool
+        Whether the user gave one row rather than a table of rows.
+    index, columns : sequence or None
+        A frame's row labels, and the features' names (the model's, or else the frame's).
+    like : Like or None
+        What kind of tensor the rows came as, and answers are given as.
+    own : object
+        The user's own table, where the model has an encoding: ``rows`` are then its coordinates.
+    frame : object
+        The user's own frame, or row of one, where the model has no encoding: answers are given as such.
+
+    """
+
+    model: Model
+    rows: Any
+    single: bool
+    index: Sequence[Any] | None = None
+    columns: Sequence[Any] | None = None
+    like: Like | None = None
+    own: Any = None
+    frame: Any = None
+
+    @classmethod
+    def read(cls, model: Model, X: Any) -> "Sources":
+        """Check; a frame's columns are put into the model's order by name. Arrays are referred to, not copied."""
+        if model.encoding is not None:
+            single = model.encoding.single(X)
+            rows = model.encoding.read(X, strict=single)  # in a table, a row that cannot be read is INVALID
+            model.check_width(rows)
+            index = X.index if hasattr(X, "columns") and hasattr(X, "index") else None
+            return cls(model, rows, single, index, model.feature_names, own=X)
+        index = columns = frame = None
+        kind = like(X)
+        if _is_sparse(X):
+            rows, single = X.tocsr(), X.ndim == 1
+            if single:
+                rows = rows.reshape(1, -1)
+        else:
+            if hasattr(X, "to_numpy"):
+                columns = getattr(X, "columns", getattr(X, "index", None))
+                frame, columns = (None, None) if columns is None else (X, list(columns))
+                index = getattr(X, "index", None) if hasattr(X, "columns") else None
+                X = model.aligned(X)
+            rows = _numbers(plain(X))
+            if rows.ndim not in (1, 2):
+                raise InputError(f"x must be one row (D,) or a table of rows (N, D); got an array of shape {rows.shape}")
+            single = rows.ndim == 1
+            rows = rows[None] if single else rows
+        model.check_width(rows)
+        names = model.feature_names or columns
+        return cls(model, rows, single, index, names, kind, frame=frame)
+
+    def __len__(self) -> int:
+        return self.rows.shape[0]
+
+    @classmethod
+    def forgotten(cls, model: Model) -> "Sources":
+        """Sources that went by in a stream and were not kept."""
+        return cls(model, None, False)
+
+    @classmethod
+    def joined(cls, model: Model, tables: list["Sources"]) -> "Sources":
+        """Several tables as one."""
+        if not tables:
+            return cls(model, np.empty((0, model.n_features)), False)
+        kind = tables[0].like
+        own, frame = (stacked([getattr(table, name) for table in tables]) for name in ("own", "frame"))
+        if any(_is_sparse(table.rows) for table in tables):
+            return cls(model, sys.modules["scipy.sparse"].vstack([table.rows for table in tables]).tocsr(), False)
+        rows, index = np.concatenate([table.rows for table in tables]), getattr(own if frame is None else frame, "index", None)
+        return cls(model, rows, False, index, tables[0].columns, like=kind, own=own, frame=frame)
+
+    def repeated(self, times: int) -> "Sources":
+        """Every row so many times in a row."""
+        if times == 1:
+            return self
+        return Sources(self.model, self.rows[np.repeat(np.arange(len(self)), times)], False)
+
+    def room(self, out: Any, rows: int) -> Any:
+        """Where so many answers go: ``out``, if there is one."""
+        del rows
+        return out
+
+    def part(self, a: int, b: int) -> "Sources":
+        """Rows ``a`` to ``b``."""
+        return Sources(self.model, self.rows[a:b], False)
+
+    def dense(self, n: int) -> Floats:
+        """Row ``n`` in the user's units, dense."""
+        self._check_kept()
+        row = self.rows[[n]].toarray()[0] if _is_sparse(self.rows) else self.rows[n]
+        return row.astype(np.float64, copy=False)
+
+    def table(self) -> Floats:
+        """All rows in the user's units, dense."""
+        self._check_kept()
+        return (self.rows.toarray() if _is_sparse(self.rows) else self.rows).astype(np.float64, copy=False)
+
+    def given(self, values: np.ndarray, rows: Any = None) -> Any:
+        """Values for the user: the kind of tensor that the rows came as, the user's own table, or the array that they are.
+
+        ``rows`` are the sources that the values belong to: a number for one, by default all.
+        """
+        if self.frame is not None:
+            return self._framed(values, rows)
+        if self.own is None or not isinstance(self.model.encoding, Encoding):
+            return values if self.like is None else self.like(values)
+        table = Table.of(self.own, self.model.encoding.names)
+        if table.row is not None:  # one row, and perhaps several answers for it
+            many = values.ndim > 1
+            values = values if many else values[None]
+            before = np.repeat(self.rows, len(values), axis=0)
+            return self.model.encoding.write(table.repeated(len(values)) if many else table, values, before)
+        if values.ndim == 1:
+            rows, values = [rows or 0], values[None]
+        if rows is None:
+            return self.model.encoding.write(table, values, self.rows)
+        return self.model.encoding.write(table.take(rows), values, self.rows[rows])
+
+    def _framed(self, values: np.ndarray, rows: Any) -> Any:
+        """Values as the frame, or the row, that the user gave, whose columns may be in another order."""
+        assert self.columns is not None
+        names = tuple(str(name) for name in self.columns)
+        if self.single:
+            return like_frame(self.frame, names, values if values.ndim > 1 else values[None], many=values.ndim > 1)
+        if values.ndim == 1:
+            rows, values = [rows or 0], values[None]
+        elif rows is None and len(values) != len(self):
+            rows = np.repeat(np.arange(len(self)), len(values) // len(self))
+        return like_frame(self.frame, names, values, rows)
+
+    def moved(self, n: int, coef: Floats) -> Floats:
+        """Row ``n`` after the change ``rowsᵀ coef``, in the user's units: the second and last pass over ``A``."""
+        rows = self.model.rows
+        change = coef[0] * rows[0] if len(rows) == 1 else rows.T @ coef
+        if self.model.scaling is not None:
+            change *= self.model.scaling.scale
+        change += self.dense(n)
+        return change
+
+    def move(self, coef: Floats, out: np.ndarray) -> None:
+        """All rows after the changes ``coef @ rows``, in the user's units, into ``out``."""
+        rows, scaling = self.model.rows, self.model.scaling
+        direct = out.dtype == np.float64 and out.flags.c_contiguous
+        change = np.matmul(coef, rows, out=out if direct else None)
+        if scaling is not None:
+            change *= scaling.scale
+        change += self.rows.toarray() if _is_sparse(self.rows) else self.rows
+        if not direct:
+            out[...] = change
+
+    def project(self) -> tuple[Floats, Sizes]:
+        """``Z = X rowsᵀ`` (N×R) and how large the sources are, in the classifier's units.
+
+        This is the first of the two passes over ``A``. It also finds every NaN and infinity in X, at no further cost:
+        they make the row of Z they belong to NaN or infinite.
+        """
+        model = self.model
+        with np.errstate(invalid="ignore", over="ignore"):
+            X = self.rows.astype(np.float64, copy=False)
+            if model.scaling is not None:
+                X = model.scaling(X)
+            if _is_sparse(X):
+                Z = X @ model.columns
+                lengths = np.sqrt(np.asarray(X.multiply(X).sum(axis=1))).ravel()
+            else:
+                Z = X @ model.rows.T
+                lengths = norms(X)
+            terms = model.row_norm * lengths
+            loose = terms > LOOSE * (1 + np.abs(Z).max(axis=1, initial=0.0))
+            if loose.any():
+                terms[loose] = np.asarray(abs(X[loose]) @ model.column_sizes).ravel()
+            Z[lengths > LARGEST] = np.inf
+        return Z, Sizes(lengths + 2 * model.offset_norm, terms + 2 * model.offset_size)
+
+    def project_one(self) -> tuple[Floats, Sizes]:
+        """`project` for one source, as ``z`` (R) and two numbers; raises if it is not finite."""
+        model = self.model
+        if _is_sparse(self.rows):
+            Z, sizes = self.project()
+            z, sizes = Z[0], Sizes(float(sizes.norm[0]), float(sizes.terms[0]))
+        else:
+            row = self.rows[0].astype(np.float64, copy=False)
+            with np.errstate(invalid="ignore", over="ignore"):
+                if model.scaling is not None:
+                    row = model.scaling(row)
+                z = np.array([model.rows[0] @ row]) if len(model.rows) == 1 else model.rows @ row
+                square = float(row @ row)
+                norm = math.sqrt(square) if TINY_SQUARE < square < math.inf else float(norms(row[None])[0])
+                terms = model.row_norm * norm
+                if terms > LOOSE * (1 + float(np.abs(z).max())):
+                    terms = float(np.abs(row) @ model.column_sizes)
+            sizes = Sizes(norm + 2 * model.offset_norm, terms + 2 * model.offset_size)
+        if not np.isfinite(z).all() or sizes.norm > LARGEST:
+            raise self.reject(0)
+        return z, sizes
+
+    def _check_kept(self) -> None:
+        if self.rows is None:
+            raise InputError("the sources came as a stream and were not kept; read the answers from out, or pass an array")
+
+    def reject(self, n: int) -> InputError:
+        """The error to raise for row ``n``, whose logits are not finite."""
+        where = "x" if self.single else f"row {n} of x"
+        row = self.dense(n)
+        for d in np.flatnonzero(~np.isfinite(row))[:1]:
+            names = self.model.feature_names
+            return InputError(f"{where} must be finite; feature {names[d] if names else d} is {row[d]}")
+        return InputError(f"{where} is so large that its logits overflow; the largest entry is {np.abs(row).max():.3g}")
+
+
+def check_out(out: np.ndarray | None, rows: int, D: int, *, least: bool = False) -> None:
+    """Whether answers fit into what the user gave for them, if anything: so many rows, or at ``least`` so many."""
+    if out is None:
+        return
+    if out.ndim != 2 or out.shape[1] != D or (out.shape[0] < rows if least else out.shape[0] != rows):
+        raise InputError(f"out must have shape ({rows}, {D}); got {out.shape}")
+    writeable = getattr(out.flags, "writeable", True)  # CuPy's always are
+    if not writeable or out.dtype.kind != "f":
+        raise InputError(f"out must be a writeable array of floats; got {out.dtype}, writeable={writeable}")
+
+
+def _numbers(X: Any) -> np.ndarray:
+    """An array of real numbers of whatever kind they come in."""
+    try:
+        rows = np.asarray(X)
+        kind = rows.dtype.kind
+        if kind in "OU":  # objects may all be numbers; of strings this names the first that is none
+            rows = rows.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"x must be numbers; got {type(X).__name__} ({error})") from None
+    if kind not in "fiubO":
+        raise InputError(f"x must be real numbers; got {type(X).__name__} of {'strings' if kind == 'U' else rows.dtype}")
+    return rows
+
+
+def _is_sparse(X: Any) -> bool:
+    module = sys.modules.get("scipy.sparse")  # not loaded: nobody can have made a sparse array
+    return module is not None and module.issparse(X)

@@ -1,0 +1,1 @@
+"""Answers for people: tables, sentences, pictures and pages."""

@@ -1,0 +1,194 @@
+"""All that a page shows, as plain data, and how to ask for more of it."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ifonly.answers.answer import Counterfactual, Path
+from ifonly.answers.change import Measure, Part
+from ifonly.api import invert, path
+from ifonly.model import Model
+from ifonly.model.errors import InputError
+from ifonly.model.numerics import softmax
+from ifonly.problem.status import Status
+from ifonly.show.page.numbers import packed
+
+__all__ = ["MOST", "MOST_FEATURES", "Scene", "scene_of"]
+
+Floats = NDArray[np.float64]
+
+FIRST = 0.8  # the probability that the page of a path opens with
+LEAST, MOST = 0.5, 0.99  # ends of the slider, unless the answer is beyond
+MOST_CLASSES = 100  # with a matrix in the page: a frame then costs a few milliseconds, and the matrix 100 kB
+MOST_FEATURES = 200  # in the table
+MOST_BARS = 6
+SECONDS = 5.0  # for one answer within limits: fifty are needed
+
+
+@dataclass(frozen=True)
+class Scene:
+    """What is asked, and the answer that the page opens with.
+
+    Attributes
+    ----------
+    cf : Counterfactual
+        That answer.
+    at : callable
+        The answer for another probability.
+    shape : tuple or None
+        Of an image.
+    ink : bool
+        Whether high values of its pixels are dark.
+
+    """
+
+    cf: Counterfactual
+    at: Callable[[float], Counterfactual]
+    shape: tuple[int, ...] | None
+    ink: bool
+
+    @property
+    def k(self) -> int:
+        """The wanted class's index."""
+        return self.cf.model.class_index(self.cf.target)
+
+    @property
+    def source(self) -> Floats:
+        """x̄, in float64."""
+        return self.cf.coordinates[0]
+
+    @property
+    def wanted(self) -> float:
+        """The probability that the page opens with."""
+        prob = self.cf.prob
+        return float(self.cf.proba[self.k]) if prob is None or self.cf.status is Status.UNREACHABLE else float(prob)
+
+    @property
+    def least(self) -> float:
+        """Where the slider begins: at one half, or a whole per cent that is no more than what is wanted."""
+        wanted = self.wanted
+        return LEAST if wanted >= LEAST else min(max(math.floor(100 * wanted) / 100, 0.01), wanted)
+
+    @property
+    def hard(self) -> bool:
+        """Whether it is about scores, not probabilities."""
+        return self.cf.model.hard or (self.cf.within is not None and self.cf.within.ground.margin is not None)
+
+    @property
+    def live(self) -> bool:
+        """Whether the page can solve for itself."""
+        return self.cf.within is None and self.cf.model.n_classes <= MOST_CLASSES and self.cf.status is not Status.UNREACHABLE
+
+    @property
+    def parts(self) -> list[Part]:
+        """What the user calls the features."""
+        return Measure.of(self.cf.model, self.cf.within).parts(self.cf.sources.columns)
+
+    def name(self, part: Part) -> str:
+        """What a reader calls a feature: of a picture, where it is."""
+        if self.shape is not None:
+            row, column, *channel = (int(i) for i in np.unravel_index(int(part.features[0]), self.shape))
+            return f"row {row + 1}, column {column + 1}" + "".join(f", {('red', 'green', 'blue')[c]}" for c in channel)
+        return f"feature {part.name}" if part.name.isdigit() else part.name
+
+    def bars(self) -> list[int]:
+        """The classes shown, the most probable first: all of them if they are few, the wanted and the present one always."""
+        now = self.now()
+        order = np.argsort(-np.maximum(now, self.cf.proba), kind="stable").tolist()
+        if len(order) <= MOST_BARS:
+            return order
+        first = {self.k, int(now.argmax())}
+        return sorted(first | set([j for j in order if j not in first][: MOST_BARS - len(first)]), key=order.index)
+
+    def now(self) -> Floats:
+        """The probabilities at the source."""
+        return softmax(self.cf.model.scores(self.source))
+
+    def kept(self) -> list[str]:
+        """What may not change, by name."""
+        if self.cf.within is None:
+            return []
+        frozen = self.cf.within.ground.limits.frozen
+        return [self.name(part) for part in self.parts if frozen[part.features].all()]
+
+    def common(self) -> dict[str, Any]:
+        """What all pages have."""
+        model, now = self.cf.model, self.now()
+        return {
+            "target": str(self.cf.target),
+            "decided": str(model.label(int(now.argmax()))),
+            "already": int(now.argmax()) == self.k,
+            "wanted": self.wanted,
+            "kept": self.kept(),
+            "total": len(self.parts),
+        }
+
+    def image(self, top: float, **moves: str) -> dict[str, Any] | None:
+        """What pictures need; float32 is more than a screen can show."""
+        if self.shape is None:
+            return None
+        fixed = {"shape": list(self.shape), "range": self._range(), "ink": self.ink, "top": top or 1.0}
+        return {**fixed, "source": packed(self.source, "<f4"), **moves}
+
+    def _range(self) -> list[float]:
+        """The values of a pixel between which shades differ."""
+        source, within = self.source, self.cf.within
+        low, high = min(0.0, float(source.min())), float(source.max())
+        high = 1.0 if low == 0.0 and 0.0 <= high <= 1.0 else high
+        if within is not None:
+            limits = within.ground.limits
+            low = float(limits.lo.min()) if np.isfinite(limits.lo).all() else low
+            high = float(limits.hi.max()) if np.isfinite(limits.hi).all() else high
+        return [low, high if high > low else low + 1.0]
+
+
+def scene_of(answer: Counterfactual | Path, shape: Sequence[int] | None, ink: bool | None) -> Scene:
+    """What to show of an answer or a path.
+
+    Parameters
+    ----------
+    answer : Counterfactual or Path
+    shape : (H, W) or (H, W, 3), optional
+        Where the features are the pixels of an image: its shape.
+    ink : bool, optional
+        Whether high values are dark, as ink on paper; by default in images with one channel.
+
+    """
+    model = answer.model
+    size = None if shape is None else tuple(int(n) for n in shape)
+    if size is not None and (len(size) not in (2, 3) or (len(size) == 3 and size[2] != 3)):
+        raise InputError(f"shape must be (height, width) or (height, width, 3); got {tuple(shape or ())}")
+    if size is not None and math.prod(size) != model.n_features:
+        raise InputError(f"shape must have {model.n_features} pixels in all, as the model has features; got {size}")
+    if size is not None and model.encoding is not None:
+        raise InputError("shape is for models whose features are pixels; this one reads columns of other kinds")
+    if isinstance(answer, Counterfactual) and not np.isfinite(answer.proba).all():
+        raise InputError(f"there is no answer to show: {answer.message}")
+    at = _asking(answer)
+    if isinstance(answer, Path):
+        answer = at(FIRST)
+    return Scene(answer, at, size, (size is not None and len(size) == 2) if ink is None else bool(ink))
+
+
+def _asking(answer: Counterfactual | Path) -> Callable[[float], Counterfactual]:
+    """The same question with another probability."""
+    if isinstance(answer, Path) and answer.within is None:
+        return answer.at_prob
+    cf = answer[0] if isinstance(answer, Path) else answer
+    model, row = cf.model, cf.sources.dense(cf.row)
+    if cf.within is None:
+        if model.encoding is not None:  # of columns that are plain numbers: their coordinates will do
+            model = Model(model.A, model.b, model.classes, model.feature_names, scaling=model.scaling)
+        return path(model, row, cf.target, lams=[1.0]).at_prob
+    ground, source = cf.within.ground, row if model.encoding is None else cf.source
+    limits = {"cost": ground.cost, "actions": ground.actions, "max_changes": ground.max_changes, "time_limit": SECONDS}
+
+    def ask(prob: float) -> Counterfactual:
+        found = invert(cf.model, source, cf.target, prob=prob, **limits)
+        return found if isinstance(found, Counterfactual) else found[0]
+
+    return ask

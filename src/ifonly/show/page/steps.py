@@ -1,0 +1,163 @@
+"""Within limits: the library's own answers for every whole per cent, which the slider steps through.
+
+So it is with limits, with costs that are no mere scale, with categories, and where there are too many classes for a K×K matrix
+in a page.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ifonly.answers.answer import Counterfactual
+from ifonly.answers.change import Change, moves
+from ifonly.answers.claim import Within
+from ifonly.problem.status import Status
+from ifonly.show.page.numbers import decimals, listed, packed, power
+from ifonly.show.page.scene import MOST, MOST_FEATURES, Scene
+from ifonly.show.words import percent, value
+
+__all__ = ["step_data"]
+
+MOST_PIXELS = 4000  # of a picture for every per cent; of larger ones, one for every five
+SIZE_DIGITS = 4  # of a bar's length
+
+
+def step_data(scene: Scene) -> dict[str, Any]:
+    """The page's data."""
+    cf, bars = scene.cf, scene.bars()
+    answers, beyond = _answers(scene)
+    start = next(i for i, (_, answer) in enumerate(answers) if answer is cf)
+    changes = [{_key(change): change for change in moves(answer)} for _, answer in answers]
+    features = _features(changes, start)[:MOST_FEATURES]
+    described = {key: _described(scene, key, changes, start) for key in features}
+    top = max((abs(change.units) for found in changes for change in found.values()), default=1.0)
+    xs = [answer.coordinates[1] for _, answer in answers]
+    furthest = max(float(np.abs(x - scene.source).max()) for x in xs)
+    return {
+        "mode": "steps",
+        **scene.common(),
+        "k": bars.index(scene.k),
+        "classes": [str(cf.model.label(j)) for j in bars],
+        "bars": [] if scene.hard else list(range(len(bars))),
+        "rest": cf.model.n_classes - len(bars),
+        "now": _chances(scene.now(), bars),
+        "beyond": beyond,
+        "start": start,
+        "features": list(described.values()),
+        "size": top or 1.0,
+        "image": None if scene.shape is None else scene.image(furthest, frames=packed(xs, "<f4")),
+        "steps": [
+            {
+                "wanted": wanted,
+                "p": _chances(answer.proba, bars),
+                "decided": _decided(answer, scene.k),
+                "changes": [
+                    [n, _shown(described[key], found[key].after), float(f"{abs(found[key].units):.{SIZE_DIGITS}g}")]
+                    for n, key in enumerate(features)
+                    if key in found
+                ],
+                "unseen": sum(key not in described for key in found),
+                "proof": proof(answer),
+            }
+            for (wanted, answer), found in zip(answers, changes, strict=True)
+        ],
+    }
+
+
+def _answers(scene: Scene) -> tuple[list[tuple[float, Counterfactual]], str]:
+    """(wanted probability, answer), by probability, with the page's own among them; and what is out of reach, in words."""
+    found, beyond = [(scene.wanted, scene.cf)], ""
+    if scene.hard:
+        return found, beyond
+    every = 1 if scene.shape is None or math.prod(scene.shape) <= MOST_PIXELS else 5
+    percents = np.arange(math.ceil(100 * scene.least - 1e-9), round(100 * MOST) + 1, every) / 100
+    for tau in percents.tolist():
+        if tau == scene.wanted:
+            continue
+        answer = scene.at(tau)
+        if not np.isfinite(answer.proba).all():  # the search was stopped before it found anything
+            break
+        if answer.status is Status.UNREACHABLE:
+            beyond = f"No more than {percent(float(answer.proba[scene.k]))} can be reached{_because(answer)}."
+            break
+        found.append((tau, answer))
+    return sorted(found, key=lambda pair: pair[0]), beyond
+
+
+def _key(change: Change) -> int:
+    return int(change.part.features[0])
+
+
+def _features(changes: list[dict[int, Change]], start: int) -> list[int]:
+    """The features that change somewhere, first those that do at the start, the largest change first."""
+    largest: dict[int, float] = {}
+    for found in changes:
+        for key, change in found.items():
+            largest[key] = max(largest.get(key, 0.0), abs(change.units))
+    here = {key: abs(change.units) for key, change in changes[start].items()}
+    return sorted(largest, key=lambda key: (-here.get(key, 0.0), -largest[key]))
+
+
+def _described(scene: Scene, key: int, changes: list[dict[int, Change]], start: int) -> dict[str, Any]:
+    """A feature's name, what it is now, and how its numbers are written; without decimals they are words."""
+    found = [other[key] for other in changes if key in other]
+    here = changes[start].get(key, found[0])
+    name, before = scene.name(here.part), here.before
+    numbers = [change.after for change in found]
+    if any(isinstance(v, bool) or not isinstance(v, (int, float)) for v in (before, *numbers)):
+        return {"name": name, "from": value(before)}
+    return {"name": name, "from": float(before), "decimals": decimals(float(before), float(here.after), map(float, numbers))}
+
+
+def _shown(feature: dict[str, Any], after: Any) -> float | str:
+    return float(after) if "decimals" in feature else value(after)
+
+
+def _chances(p: NDArray[np.float64], bars: list[int]) -> list[float]:
+    """The probabilities of the classes shown, and of all others together."""
+    return [*listed(p[bars]), float(np.delete(p, bars).sum())]
+
+
+def _decided(cf: Counterfactual, k: int) -> str:
+    """What the estimator says of the answer: from one half on, what was asked for is promised, also where two are equal."""
+    promised = cf.status.ok and cf.prob is not None and cf.prob >= 0.5
+    return str(cf.model.label(k if promised else int(cf.proba.argmax())))
+
+
+def _because(cf: Counterfactual) -> str:
+    """The limits in the way."""
+    return f", because of the limits: {', '.join(cf.blocking[:3])}" if cf.blocking else ""
+
+
+def _has_limits(within: Within) -> bool:
+    """Whether anything is not allowed: a cost alone rules nothing out."""
+    limits, most = within.ground.limits, within.ground.max_changes
+    flags = (
+        limits.frozen | limits.increase | limits.decrease | (limits.step > 0) | np.isfinite(limits.lo) | np.isfinite(limits.hi)
+    )
+    return bool(flags.any() or len(limits.C) or most is not None)
+
+
+def proof(cf: Counterfactual) -> str:
+    """The certificate of an answer, in plain words."""
+    if cf.status is Status.UNREACHABLE:
+        wanted = "This" if cf.prob is None else f"A probability of {percent(cf.prob)}"
+        best = float(cf.proba[cf.model.class_index(cf.target)])
+        return f"{wanted} is out of reach: the best is {percent(best)}{_because(cf)}."
+    if cf.within is None:
+        return (
+            f"No smaller change exists. Proved to {power(cf.error_bound)}: the exact optimum is no further than that from this "
+            f"answer, whose change measures {cf.distance:.4g} where the classifier sees the features."
+        )
+    by_cost = cf.prob is not None or cf.within.ground.margin is not None
+    what, total, better = ("cost", cf.cost, "cheaper change") if by_cost else ("objective", cf.objective, "better trade-off")
+    where = " within the limits" if _has_limits(cf.within) else ""
+    if cf.status is Status.STOPPED:
+        return (
+            f"The search was stopped before it was finished: the {what} is {total:.4g}, and no change{where} can be better by "
+            f"more than {cf.gap:.2g}."
+        )
+    room = f"room for no more than {power(cf.gap)}" if cf.gap > 0 else "no room"
+    return f"No {better} exists{where}: the {what} is {total:.4g}, and the proof leaves {room} below it."

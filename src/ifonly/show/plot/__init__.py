@@ -1,0 +1,47 @@
+"""Pictures of answers: objects that hold their data and draw them with ``plot(ax=None)``; matplotlib is imported then."""
+
+from typing import Any
+
+from ifonly.answers.answer import Counterfactual, Counterfactuals, Path
+from ifonly.model.errors import InputError
+from ifonly.show.plot.convergence import Convergence
+from ifonly.show.plot.heatmap import HeatMap
+from ifonly.show.plot.images import Images, Strip
+from ifonly.show.plot.paths import Curve, Trajectories
+from ifonly.show.plot.waterfall import Waterfall
+
+__all__ = [
+    "Convergence",
+    "Curve",
+    "HeatMap",
+    "Images",
+    "Strip",
+    "Trajectories",
+    "Waterfall",
+    "of_many",
+    "of_one",
+    "of_path",
+]
+
+
+def of_one(cf: Counterfactual, kind: str, **options: Any) -> Waterfall | Images | Convergence:
+    """A picture of one answer."""
+    kinds: dict[str, Any] = {"changes": Waterfall.of, "image": Images.of, "convergence": Convergence.of}
+    return _chosen(kinds, kind)(cf, **options)
+
+
+def of_many(cfs: Counterfactuals, kind: str, **options: Any) -> HeatMap:
+    """A picture of many answers."""
+    return _chosen({"heat map": HeatMap.of}, kind)(cfs, **options)
+
+
+def of_path(path: Path, kind: str, **options: Any) -> Curve | Trajectories | Strip:
+    """A picture of a path."""
+    kinds: dict[str, Any] = {"curve": Curve.of, "features": Trajectories.of, "strip": Strip.of}
+    return _chosen(kinds, kind)(path, **options)
+
+
+def _chosen(kinds: dict[str, Any], kind: str) -> Any:
+    if kind not in kinds:
+        raise InputError(f"the kinds of pictures are {', '.join(map(repr, kinds))}; got {kind!r}")
+    return kinds[kind]

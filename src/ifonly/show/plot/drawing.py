@@ -1,0 +1,92 @@
+"""What all pictures share: colours, sizes, axes.
+
+Colours are Okabe and Ito's, and differences are shown in PuOr: readers who cannot tell red from green can tell these apart.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ifonly.answers.change import Measure
+
+__all__ = [
+    "BLUE",
+    "DIVERGING",
+    "FAINT",
+    "FALLS",
+    "FONT",
+    "GREY",
+    "LINES",
+    "LONGEST",
+    "ORANGE",
+    "RISES",
+    "SHOWN",
+    "axes",
+    "by_part",
+    "cut",
+    "plain",
+    "side_by_side",
+]
+
+Floats = NDArray[np.float64]
+
+BLUE, ORANGE, GREEN, SKY, PINK, YELLOW = "#0072B2", "#D55E00", "#009E73", "#56B4E9", "#CC79A7", "#E69F00"
+LINES = (BLUE, ORANGE, GREEN, PINK, YELLOW, SKY, "#000000", "#7F7F7F")
+FALLS, RISES = "#B35806", "#542788"  # the ends of PuOr
+GREY, FAINT = "#555555", "#BBBBBB"
+DIVERGING = "PuOr"
+FONT = 10.0
+LONGEST = 26  # characters of a feature's name
+SHOWN = 8  # features in a waterfall or among trajectories
+
+
+def axes(ax: Any, width: float, height: float) -> Any:
+    """The axes to draw on: those given, or those of a new figure of this size in inches."""
+    if ax is None:
+        try:
+            import matplotlib.pyplot as plt
+        except ImportError as error:
+            raise ImportError('pictures need matplotlib: pip install "ifonly[plot]"') from error
+        _, ax = plt.subplots(figsize=(width, height), layout="constrained")
+    ax.tick_params(labelsize=FONT - 1)
+    ax.xaxis.label.set_fontsize(FONT)
+    ax.yaxis.label.set_fontsize(FONT)
+    return ax
+
+
+def side_by_side(ax: Any, n: int) -> list[Any]:
+    """Axes side by side within others."""
+    ax.set_axis_off()
+    gap = 0.02
+    width = (1 - (n - 1) * gap) / n
+    panels = [ax.inset_axes((i * (width + gap), 0.0, width, 1.0)) for i in range(n)]
+    for panel in panels:
+        panel.set_anchor("N")
+    return panels
+
+
+def plain(ax: Any, *, left: bool = True) -> Any:
+    """The axes, without a frame."""
+    ax.spines["top"].set_visible(False)
+    ax.spines["right"].set_visible(False)
+    ax.spines["left"].set_visible(left)
+    return ax
+
+
+def cut(text: str, most: int) -> str:
+    """A text of at most so many characters."""
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def by_part(answers: Any, delta: Floats) -> tuple[list[str], Floats]:
+    """Changes (n, D) in units of cost, by what the user sees as one feature."""
+    within = None if answers.within is None else next((w for w in answers.within if w is not None), None)
+    measure = Measure.of(answers.model, within)
+    t = measure.units(delta)
+    parts = measure.parts(answers.sources.columns)
+    columns = [
+        np.linalg.norm(t[:, part.features], axis=1) if part.kind == "category" else t[:, part.features[0]] for part in parts
+    ]
+    signs = [1.0 if part.column is None or part.column.rising else -1.0 for part in parts]
+    return [part.name for part in parts], np.stack(columns, axis=1) * signs

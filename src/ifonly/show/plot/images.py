@@ -1,0 +1,131 @@
+"""Answers as images: one beside its source, and a strip of them along a path."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ifonly.answers.answer import Counterfactual, Path
+from ifonly.model.errors import InputError
+from ifonly.model.numerics import softmax
+from ifonly.show.plot.drawing import DIVERGING, FAINT, FALLS, FONT, RISES, axes, side_by_side
+from ifonly.show.words import percent
+
+__all__ = ["Images", "Strip"]
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Images:
+    """Source, difference and answer as images.
+
+    Attributes
+    ----------
+    source, difference, answer : ndarray of ``shape``
+    titles : tuple of three str
+
+    """
+
+    source: Floats
+    difference: Floats
+    answer: Floats
+    titles: tuple[str, str, str]
+
+    @classmethod
+    def of(cls, cf: Counterfactual, shape: Sequence[int] | None = None) -> "Images":
+        """Those of an answer whose features are pixels, row by row, of an image of this shape: (28, 28), or (32, 32, 3)."""
+        source, x = (_image(v, shape) for v in cf.coordinates)
+        if not np.isfinite(x).all():
+            raise InputError(f"there is no answer to draw: {cf.message}")
+        k = cf.model.class_index(cf.target)
+        z = cf.model.scores(np.stack(cf.coordinates))
+        labels = [cf.model.label(int(row.argmax())) for row in z]
+        p = [float(softmax(row)[row.argmax()]) for row in z]
+        before, after = (f"{label}" if cf.model.hard else f"{label} ({percent(v)})" for label, v in zip(labels, p, strict=True))
+        towards = f"towards {cf.model.label(k)}" if labels[1] != cf.model.label(k) else "difference"
+        return cls(source, x - source, x, (before, towards, after))
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw them side by side; returns the axes that hold the three."""
+        ax = axes(ax, 6.0, 6.0 / 3 * self.source.shape[0] / self.source.shape[1] + 0.3)
+        images = (self.source, self.difference, self.answer)
+        panels = side_by_side(ax, 3)
+        for i, (panel, image, title) in enumerate(zip(panels, images, self.titles, strict=True)):
+            _show(panel, image, difference=i == 1, like=self.source)
+            panel.set_title(title, fontsize=FONT)
+        for at, text, colour in ((0.27, "more", RISES), (0.73, "less", FALLS)):
+            panels[1].text(
+                at, -0.02, text, transform=panels[1].transAxes, ha="center", va="top", color=colour, fontsize=FONT - 1
+            )
+        return ax
+
+
+@dataclass(frozen=True)
+class Strip:
+    """Answers along a path as images, from the source to the most certain.
+
+    Attributes
+    ----------
+    images : ndarray of shape (n, *shape)
+        The first is the source.
+    proba, lam : ndarray of shape (n,)
+        The target's probability in each, and λ (infinite for the source).
+    target : label
+
+    """
+
+    images: Floats
+    proba: Floats
+    lam: Floats
+    target: Any
+
+    @classmethod
+    def of(cls, path: Path, shape: Sequence[int] | None = None, n: int = 7) -> "Strip":
+        """The source and ``n − 1`` answers of a path, spread evenly over the probabilities that it passes."""
+        source, x = path.coordinates
+        k = path.model.class_index(path.target)
+        p, start = path.proba[:, k], float(softmax(path.model.scores(source))[k])
+        levels = np.linspace(start, float(p.max()), n)[1:]
+        chosen = [int(np.abs(p - level).argmin()) for level in levels]
+        images = np.stack([_image(v, shape) for v in [source, *x[chosen]]])
+        return cls(images, np.array([start, *p[chosen]]), np.array([np.inf, *path.lam[chosen]]), path.target)
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw them in a row; returns the axes that hold them."""
+        n = len(self.images)
+        ax = axes(ax, 6.4, 6.4 / n * self.images.shape[1] / self.images.shape[2] + 0.42)
+        for panel, image, p in zip(side_by_side(ax, n), self.images, self.proba, strict=True):
+            _show(panel, image, difference=False, like=self.images[0])
+            panel.set_xlabel(percent(float(p)), fontsize=FONT - 1, labelpad=3)
+        ax.set_title(f"p({self.target}) along the path", loc="left", fontsize=FONT)
+        return ax
+
+
+def _image(v: Floats, shape: Sequence[int] | None) -> Floats:
+    if shape is None:
+        side = round(v.size**0.5)
+        shape = (side, side)
+    size = int(np.prod(shape))
+    if size != v.size or len(shape) not in (2, 3):
+        raise InputError(f"shape must be that of an image of {v.size} pixels, such as (28, 28); got {tuple(shape)}")
+    return v.reshape(tuple(shape))
+
+
+def _show(panel: Any, image: Floats, *, difference: bool, like: Floats) -> None:
+    if difference:
+        top = float(np.abs(image).max()) or 1.0
+        shown = image if image.ndim == 2 else image.mean(axis=2)
+        panel.imshow(shown, cmap=DIVERGING, vmin=-top, vmax=top, interpolation="nearest")
+    else:
+        low, high = float(like.min()), float(like.max())
+        if image.ndim == 2:
+            panel.imshow(image, cmap="gray_r", vmin=low, vmax=high, interpolation="nearest")
+        else:
+            panel.imshow(np.clip((image - low) / (high - low or 1.0), 0.0, 1.0), interpolation="nearest")
+    panel.set_xticks([])
+    panel.set_yticks([])
+    for side in panel.spines.values():
+        side.set_color(FAINT)

@@ -1,0 +1,137 @@
+"""A path: probability and distance against λ, and how the features move."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ifonly.answers.answer import Path
+from ifonly.show.plot.drawing import BLUE, FAINT, FONT, GREY, LINES, LONGEST, ORANGE, SHOWN, axes, by_part, cut, plain
+
+__all__ = ["Curve", "Trajectories"]
+
+Floats = NDArray[np.float64]
+
+LABEL_GAP = 0.062  # of the height, between the labels of two lines
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Probability and distance against λ.
+
+    Attributes
+    ----------
+    lam, proba, distance : ndarray of shape (n,)
+    target : label
+
+    """
+
+    lam: Floats
+    proba: Floats
+    distance: Floats
+    target: Any
+
+    @classmethod
+    def of(cls, path: Path) -> "Curve":
+        """That of a path."""
+        order = np.argsort(path.lam)
+        p = path.proba[:, path.model.class_index(path.target)]
+        return cls(path.lam[order], p[order], path.distance[order], path.target)
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw it; returns the axes of the probability."""
+        ax = axes(ax, 6.0, 3.2)
+        ax.plot(self.lam, self.proba, color=BLUE, linewidth=2.2)
+        ax.set_xscale("log")
+        ax.set_xlim(self.lam.min(), self.lam.max())
+        ax.set_ylim(0, 1.02)
+        ax.set_yticks([0, 0.5, 1], ["0", "50 %", "100 %"])
+        ax.axhline(0.5, color=FAINT, linewidth=0.8, zorder=0)
+        ax.set_xlabel("λ (the larger, the closer to the source)")
+        ax.set_ylabel(f"p({self.target})", color=BLUE)
+        ax.tick_params(axis="y", colors=BLUE)
+        ax.minorticks_off()
+        other = ax.twinx()
+        other.plot(self.lam, self.distance, color=ORANGE, linewidth=2.2, linestyle=(0, (4, 1.5)))
+        other.set_ylim(0, 1.02 * float(self.distance.max()))
+        other.set_ylabel("distance (dashed)", color=ORANGE)
+        other.tick_params(axis="y", colors=ORANGE, labelsize=FONT - 1)
+        for axis in (ax, other):
+            axis.spines["top"].set_visible(False)
+        return ax
+
+
+@dataclass(frozen=True)
+class Trajectories:
+    """How the features move along a path, in units of cost.
+
+    Attributes
+    ----------
+    lam, proba : ndarray of shape (n,)
+    names : tuple of str
+        The features that move most, at the end of the path.
+    units : ndarray of shape (n, len(names))
+        Their changes, in units of cost.
+    others : int
+        How many more features move.
+
+    """
+
+    lam: Floats
+    proba: Floats
+    names: tuple[str, ...]
+    units: Floats
+    others: int
+    target: Any
+
+    @classmethod
+    def of(cls, path: Path, features: int = SHOWN) -> "Trajectories":
+        """Those of the features of a path that move most."""
+        order = np.argsort(path.lam)
+        source, x = path.coordinates
+        names, units = by_part(path, x[order] - source)
+        moved = np.flatnonzero(np.abs(units).max(axis=0) > 0)
+        chosen = moved[np.argsort(-np.abs(units[:, moved]).max(axis=0), kind="stable")][:features]
+        p = path.proba[order, path.model.class_index(path.target)]
+        shown = tuple(names[j] for j in chosen)
+        return cls(path.lam[order], p, shown, units[:, chosen], len(moved) - len(chosen), path.target)
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw them; returns the axes."""
+        ax = axes(ax, 6.4, 3.6)
+        for j, name in enumerate(self.names):
+            ax.plot(self.lam, self.units[:, j], color=LINES[j % len(LINES)], linewidth=1.8, label=name)
+        ax.set_xscale("log")
+        ax.set_xlim(self.lam.max(), self.lam.min())
+        ax.minorticks_off()
+        ax.axhline(0.0, color=GREY, linewidth=0.8, zorder=0)
+        even = np.flatnonzero(self.proba >= 0.5)
+        if 0 < len(even) < len(self.lam):
+            at = float(self.lam[even[-1]])
+            ax.axvline(at, color=GREY, linewidth=0.8, linestyle=(0, (3, 3)), zorder=0)
+            ax.text(at, 1.01, f"p({self.target}) = 50 %", transform=ax.get_xaxis_transform(), ha="center", fontsize=FONT - 1)
+        low, high = (float(v) for v in (self.units.min(), self.units.max()))
+        room = 0.05 * (high - low or 1.0)
+        ax.set_ylim(low - room, high + room)
+        ends = self.units[0]
+        for j, y in zip(np.argsort(ends), _apart(np.sort(ends), low, high), strict=True):
+            text = cut(self.names[j], LONGEST)
+            colour = LINES[j % len(LINES)]
+            ax.annotate(text, (1.02, y), xycoords=("axes fraction", "data"), va="center", color=colour, fontsize=FONT - 1)
+        ax.set_xlabel("λ (the larger, the closer to the source)")
+        ax.set_ylabel("change, in units of cost")
+        return plain(ax)
+
+
+def _apart(y: Floats, low: float, high: float) -> Floats:
+    """Heights in rising order, moved so that no two labels touch."""
+    gap = LABEL_GAP * (high - low or 1.0)
+    out = y.astype(float)
+    for _ in range(100):
+        for i in range(len(out) - 1):
+            short = gap - (out[i + 1] - out[i])
+            if short > 1e-12:
+                out[i] -= short / 2
+                out[i + 1] += short / 2
+    return out

@@ -1,0 +1,107 @@
+"""What changed: a waterfall of log-odds."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ifonly.answers.answer import Counterfactual
+from ifonly.answers.change import Change, moves
+from ifonly.model.errors import InputError
+from ifonly.model.numerics import log_sum_exp, softmax
+from ifonly.show.plot.drawing import FAINT, FALLS, FONT, GREY, LONGEST, RISES, SHOWN, axes, cut, plain
+from ifonly.show.words import pair, percent, signed
+
+__all__ = ["Waterfall"]
+
+Floats = NDArray[np.float64]
+
+STEPS, NODES = 64, 8  # of the integral along the straight line from the source to the answer
+BEHIND = {"facecolor": "white", "edgecolor": "none", "pad": 0.6}  # of a text that may cross a line
+
+
+@dataclass(frozen=True)
+class Waterfall:
+    """How the log-odds of the target come from the source's to the answer's, feature by feature.
+
+    With two classes the log-odds are linear, and a feature's step is its weight times its change. With more they are not, and a
+    step is its part of the integral of the gradient along the straight line from the source to the answer; they add up exactly.
+
+    Attributes
+    ----------
+    target : label
+    start, end : float
+        Log-odds of the target at the source and at the answer.
+    names : tuple of str
+        The features, with what changed, the largest step first; the last may be all others together.
+    steps : tuple of float
+        What each adds.
+
+    """
+
+    target: Any
+    start: float
+    end: float
+    names: tuple[str, ...]
+    steps: tuple[float, ...]
+
+    @classmethod
+    def of(cls, cf: Counterfactual, features: int = SHOWN) -> "Waterfall":
+        """That of an answer; so many ``features`` one by one, the others together."""
+        source, x = cf.coordinates
+        if not np.isfinite(x).all():
+            raise InputError(f"there is no answer to draw: {cf.message}")
+        model = cf.model
+        k = model.class_index(cf.target)
+        z = model.scores(np.stack([source, x]))
+        start, end = (float(row[k] - log_sum_exp(np.delete(row, k))) for row in z)
+        slope = model.A if model.scaling is None else model.A / model.scaling.scale
+        weights = _mean_rivals(np.delete(z - z[:, [k]], k, axis=1))
+        steps = (x - source) * (slope[k] - weights @ np.delete(slope, k, axis=0))
+        found = [(change, float(steps[change.part.features].sum())) for change in moves(cf)]
+        found.sort(key=lambda item: -abs(item[1]))
+        few = found if len(found) <= features + 1 else found[:features]
+        names, sizes = [_named(change) for change, _ in few], [step for _, step in few]
+        if len(found) > len(few):
+            names.append(f"{len(found) - len(few)} others")
+            sizes.append(sum(step for _, step in found[len(few) :]))
+        return cls(cf.target, start, end, tuple(names), tuple(sizes))
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw it; returns the axes."""
+        ax = axes(ax, 6.4, 1.35 + 0.32 * len(self.steps))
+        edges = self.start + np.concatenate([[0.0], np.cumsum(self.steps)])
+        y = np.arange(len(self.steps))
+        colours = [RISES if step > 0 else FALLS for step in self.steps]
+        ax.barh(y, self.steps, left=edges[:-1], color=colours, height=0.62)
+        for i in range(len(self.steps) - 1):
+            ax.plot([edges[i + 1]] * 2, [i - 0.31, i + 1.31], color=FAINT, linewidth=0.8, zorder=0)
+        low, high = float(edges.min()), float(edges.max())
+        room = 0.14 * (high - low or 1.0)
+        for i, step in enumerate(self.steps):
+            right = max(edges[i], edges[i + 1])
+            look: dict[str, Any] = {"va": "center", "fontsize": FONT - 1, "color": colours[i], "bbox": BEHIND}
+            ax.text(right + 0.12 * room, i, signed(step, 3), **look)
+        ax.set_xlim(min(low, 0.0) - 0.35 * room, max(high, 0.0) + 1.9 * room)
+        ax.set_ylim(len(self.steps) - 0.45, -0.55)
+        ax.axvline(0.0, color=GREY, linewidth=0.8, linestyle=(0, (3, 3)), zorder=0)
+        ax.set_yticks(y, [cut(name, LONGEST + 16) for name in self.names])
+        ax.tick_params(axis="y", length=0)
+        ax.set_xlabel(f"log-odds of {self.target} (0 is 50 %)")
+        first, last = (percent(1 / (1 + np.exp(-v))) for v in (self.start, self.end))
+        ax.set_title(f"p({self.target}): {first} → {last}", loc="left", fontsize=FONT + 1)
+        return plain(ax, left=False)
+
+
+def _mean_rivals(ends: Floats) -> Floats:
+    """The rivals' shares of the odds, averaged along the line between two sets of margins (2, K−1)."""
+    nodes, weights = np.polynomial.legendre.leggauss(NODES)
+    t = ((np.arange(STEPS)[:, None] + 0.5 * (nodes + 1)) / STEPS).ravel()
+    shares = softmax(ends[0] + t[:, None] * (ends[1] - ends[0]))
+    return np.tile(weights, STEPS) @ shares / (2 * STEPS)
+
+
+def _named(change: Change) -> str:
+    before, after = pair(change.before, change.after)
+    return f"{cut(change.feature, LONGEST)}  {cut(before, 12)} → {cut(after, 12)}"

@@ -1,0 +1,126 @@
+"""What a population's answers have in common: which features move, how often, how far, and what that is of the cost."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from html import escape
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ifonly.answers.answer import Counterfactuals
+from ifonly.answers.change import Measure, Part, plain_value
+from ifonly.model.columns import Encoding
+from ifonly.model.columns import Table as Own
+from ifonly.problem.status import Status
+from ifonly.show.table import Table
+from ifonly.show.words import share, signed
+
+__all__ = ["Summary", "html_of", "of_answers"]
+
+Floats = NDArray[np.float64]
+
+SWITCHES = 3  # of a category, that are printed
+COLUMNS = ("feature", "moves", "lower quartile", "median", "upper quartile", "share")
+
+
+@dataclass(frozen=True, repr=False)
+class Summary(Table):
+    """A table with a row for each feature that moves, and what does not fit into it.
+
+    Columns: the feature; the share of rows in which it moves; quartiles and median of its change in the user's units, where it
+    moves (NaN for categories); its share of the cost of all changes.
+
+    Attributes
+    ----------
+    n_rows : int
+        How many answers there are.
+    statuses : dict of Status to int
+        How they ended.
+    switches : dict of str to dict
+        For each category, how often which value became which: ``{"job": {("none", "skilled"): 12}}``.
+
+    """
+
+    n_rows: int = 0
+    statuses: Mapping[Status, int] = field(default_factory=dict)
+    switches: Mapping[str, Mapping[tuple[Any, Any], int]] = field(default_factory=dict)
+
+
+def of_answers(cfs: Counterfactuals) -> Summary:
+    """The summary of many answers."""
+    statuses = {Status(int(code)): int(n) for code, n in zip(*np.unique(cfs.status, return_counts=True), strict=True)}
+    source, x = cfs.coordinates
+    solved = np.asarray(np.isfinite(x).all(axis=1) & np.isfinite(source).all(axis=1))
+    delta = np.where(solved[:, None], x - source, 0.0)
+    within = next((w for w in cfs.within if w is not None), None) if cfs.within is not None else None
+    measure = Measure.of(cfs.model, within)
+    prices = measure.prices(delta).sum(axis=0)
+    total = float(prices.sum())
+    own = _own(cfs)
+    rows, switches = [], {}
+    for part in measure.parts(cfs.sources.columns):
+        moved = np.flatnonzero((delta[:, part.features] != 0).any(axis=1))
+        if not len(moved):
+            continue
+        quartiles = [float("nan")] * 3
+        if part.kind == "number":
+            quartiles = np.percentile(_differences(part, delta, moved, own), [25, 50, 75]).tolist()
+        else:
+            counts = Counter(_switches(part, source, x, moved, own))
+            switches[part.name] = dict(counts.most_common())
+        of_cost = float(prices[part.features].sum()) / total if total > 0 else 0.0
+        rows.append((part.name, len(moved) / max(int(solved.sum()), 1), *quartiles, of_cost))
+    rows.sort(key=lambda row: -abs(row[-1]))
+    texts = tuple((row[0], share(row[1]), *(_quartile(v) for v in row[2:5]), share(row[5])) for row in rows)
+    notes = (_counted(statuses, len(cfs)), *(_switched(name, found) for name, found in switches.items()))
+    return Summary(COLUMNS, tuple(rows), texts, notes=notes, n_rows=len(cfs), statuses=statuses, switches=switches)
+
+
+def html_of(cfs: Counterfactuals) -> str:
+    """For notebooks: the summary, or how they ended where nothing moved or the sources are gone."""
+    if cfs.sources.rows is None:
+        return f"<p>{escape(repr(cfs))}</p>"
+    return of_answers(cfs).to_html()
+
+
+def _own(cfs: Counterfactuals) -> tuple[Own, Own] | None:
+    encoding = cfs.model.encoding
+    if not isinstance(encoding, Encoding):
+        return None
+    return Own.of(cfs.source, encoding.names), Own.of(cfs.x, encoding.names)
+
+
+def _differences(part: Part, delta: Floats, moved: NDArray[np.intp], own: tuple[Own, Own] | None) -> Floats:
+    if own is None or part.column is None:
+        return delta[moved, part.features[0]]
+    column = part.column
+    before, after = (table.numbers(column.place, column.name)[moved] for table in own)
+    if column.fill is not None:
+        gone = np.isnan(before) if column.missing is None else before == column.missing
+        before = np.where(gone, float(column.fill), before)
+    return after - before
+
+
+def _switches(part: Part, source: Floats, x: Floats, moved: NDArray[np.intp], own: tuple[Own, Own] | None) -> list[Any]:
+    """(from, to) of each row that moved."""
+    if own is None or part.column is None:
+        places = [v[np.ix_(moved, part.features)].argmax(axis=1).tolist() for v in (source, x)]
+        return [(part.values[a], part.values[b]) for a, b in zip(*places, strict=True)]
+    before, after = (np.asarray(table.column(part.column.place), dtype=object)[moved] for table in own)
+    return [(plain_value(a), plain_value(b)) for a, b in zip(before, after, strict=True)]
+
+
+def _quartile(v: float) -> str:
+    return "" if np.isnan(v) else signed(v)
+
+
+def _counted(statuses: Mapping[Status, int], n: int) -> str:
+    return f"{n} rows: " + ", ".join(f"{count} {status.name}" for status, count in statuses.items())
+
+
+def _switched(name: str, found: Mapping[tuple[Any, Any], int]) -> str:
+    first = list(found.items())[:SWITCHES]
+    more = f", … and {len(found) - SWITCHES} more" if len(found) > SWITCHES else ""
+    return f"{name}: " + ", ".join(f"{a} → {b} {count}×" for (a, b), count in first) + more

@@ -1,0 +1,202 @@
+"""Tables of answers, for terminals, notebooks and `rich`; and an answer as a few lines of HTML."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+from ifonly.answers.answer import Counterfactual
+from ifonly.answers.change import Change, moves
+from ifonly.model.numerics import softmax
+from ifonly.problem.status import Status
+from ifonly.show.words import number, pair, percent, share, signed
+
+__all__ = ["Table", "certificate_words", "decisions", "html_of", "of_changes"]
+
+WIDTH = 80  # columns of a terminal
+ROWS = 12  # that are printed; the others are counted
+LEAST_NAME = 8  # columns that a name keeps, whatever the numbers take
+
+
+@dataclass(frozen=True)
+class Table:
+    """A small table: its data, and how it is printed.
+
+    ``str(table)`` is for terminals (at most 80 columns), notebooks show HTML, and `rich` prints it in colour.
+
+    Attributes
+    ----------
+    columns : tuple of str
+        Headings; the first column is text, the others numbers.
+    rows : tuple of tuples
+        The data.
+    texts : tuple of tuples of str
+        The data as they are printed.
+    shown : int
+        How many rows are printed; the others are counted.
+    notes : tuple of str
+        Lines under the table.
+
+    """
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Any, ...], ...]
+    texts: tuple[tuple[str, ...], ...]
+    shown: int = ROWS
+    notes: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        return iter(self.rows)
+
+    def __getitem__(self, i: int) -> tuple[Any, ...]:
+        return self.rows[i]
+
+    @property
+    def more(self) -> int:
+        """How many rows are not printed."""
+        return max(len(self.rows) - self.shown, 0)
+
+    def to_frame(self) -> Any:
+        """All rows as a pandas frame."""
+        try:
+            import pandas as pd
+        except ImportError as error:
+            raise ImportError("to_frame() needs pandas: pip install pandas") from error
+        return pd.DataFrame(list(self.rows), columns=list(self.columns))
+
+    def __str__(self) -> str:
+        shown = [self.columns, *self.texts[: self.shown]]
+        widths = _fitted([max(len(row[i]) for row in shown) for i in range(len(self.columns))])
+        lines = [_line(row, widths) for row in shown]
+        lines.insert(1, "─" * len(lines[0]))
+        if self.more:
+            lines.append(f"… and {self.more} more")
+        return "\n".join([*(line.rstrip() for line in lines), *(part for note in self.notes for part in _wrapped(note))])
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def to_html(self) -> str:
+        """The rows that are printed, as an HTML table."""
+        left, right = 'style="text-align:left"', 'style="text-align:right"'
+
+        def cells(row: Sequence[str], tag: str) -> str:
+            return "".join(f"<{tag} {left if i == 0 else right}>{escape(text)}</{tag}>" for i, text in enumerate(row))
+
+        body = "".join(f"<tr>{cells(row, 'td')}</tr>" for row in self.texts[: self.shown])
+        if self.more:
+            body += f'<tr><td colspan="{len(self.columns)}" {left}>… and {self.more} more</td></tr>'
+        notes = "".join(f"<p>{escape(note)}</p>" for note in self.notes)
+        return f"<table><thead><tr>{cells(self.columns, 'th')}</tr></thead><tbody>{body}</tbody></table>{notes}"
+
+    def _repr_html_(self) -> str:
+        return self.to_html()
+
+    def __rich__(self) -> Any:
+        from rich.console import Group
+        from rich.table import Table as Rich
+        from rich.text import Text
+
+        found = Rich(box=None, pad_edge=False, header_style="bold")
+        for i, name in enumerate(self.columns):
+            found.add_column(name, justify="left" if i == 0 else "right", overflow="ellipsis", no_wrap=True)
+        for row in self.texts[: self.shown]:
+            found.add_row(*(Text(text) for text in row))  # Text: names may have [brackets], which rich takes for markup
+        rest = [f"… and {self.more} more"] if self.more else []
+        return Group(found, *(Text(line, style="dim") for line in [*rest, *self.notes]))
+
+
+def of_changes(cf: Counterfactual, rows: int | None = None) -> Table:
+    """What changed in one answer: from, to, difference in the user's units and in units of cost, share of the cost."""
+    found = moves(cf)
+    data = tuple((c.feature, c.before, c.after, c.difference, c.units, c.share) for c in found)
+    texts = tuple(_changed(change) for change in found)
+    notes = () if found else (_nothing(cf),)
+    return Table(("feature", "from", "to", "change", "cost units", "share"), data, texts, ROWS if rows is None else rows, notes)
+
+
+def _changed(change: Change) -> tuple[str, ...]:
+    difference = "" if change.difference != change.difference else signed(change.difference)
+    units = number(change.units, 3) if change.part.kind == "category" else signed(change.units, 3)
+    return change.feature, *pair(change.before, change.after), difference, units, share(change.share)
+
+
+def _nothing(cf: Counterfactual) -> str:
+    if not cf.status.ok:
+        return cf.message
+    return "nothing has to change"
+
+
+# ---- an answer in HTML ----
+
+
+def html_of(cf: Counterfactual) -> str:
+    """Decision before and after, what changed, and what is known for certain."""
+    head = f"<p><b>{escape(decisions(cf))}</b></p>"
+    proof = f"<p>{escape(certificate_words(cf))}</p>"
+    if not cf.changes():
+        return f"<div>{head}{proof}</div>" if cf.status.ok else f"<div><p><b>{escape(cf.message)}</b></p></div>"
+    return f"<div>{head}{of_changes(cf).to_html()}{proof}</div>"
+
+
+def decisions(cf: Counterfactual) -> str:
+    """The decision before and after: ``refused → approved, p(approved) 12 % → 80 %``."""
+    model, (source, x) = cf.model, cf.coordinates
+    if cf.status is Status.INVALID:
+        return f"towards {cf.target}: no answer"
+    k = model.class_index(cf.target)
+    z = [model.scores(v) for v in (source, x)]
+    before, after = (str(model.label(int(row.argmax()))) for row in z)
+    moved = f"{before} → {after}" if before != after else f"{before}, as before"
+    if model.hard:
+        return moved
+    p = [float(softmax(row)[k]) for row in z]
+    return f"{moved}, p({cf.target}) {percent(p[0])} → {percent(p[1])}"
+
+
+def certificate_words(
+    cf: Counterfactual, again: str = "cf.verify() recomputes this from the model and the source alone."
+) -> str:
+    """The certificate in plain words; ``again`` says how to recheck a proof."""
+    if cf.status is Status.INVALID or cf.cost == float("inf"):
+        return cf.message
+    if cf.status is Status.UNREACHABLE:
+        return f"{cf.message}."
+    if not cf.distance:
+        return "Nothing has to change: the source is as wanted, and nothing is nearer to it than itself."
+    asked = cf.prob is None and (cf.within is None or cf.within.ground.margin is None)
+    least, total = ("objective", cf.objective) if asked else ("cost", cf.cost)
+    if cf.within is not None and cf.within.ground.discrete:
+        if cf.status is Status.STOPPED:
+            return f"The search was stopped: the {least} is {number(total)}, the least is not below {number(cf.bound)}."
+        return f"Of all allowed changes none has a lower {least} than {number(total)}; {cf.within.n_nodes} nodes were searched."
+    short = max(total - cf.bound, 0.0)
+    return f"Proved: no allowed change has a {least} lower than this one's, {number(total)}, by more than {short:.0e}. {again}"
+
+
+# ---- in a terminal ----
+
+
+def _fitted(widths: list[int]) -> list[int]:
+    """Widths that fit into a terminal: the first column gives way, then the widest of the others."""
+    room = WIDTH - 2 * (len(widths) - 1)
+    widths = list(widths)
+    widths[0] = max(min(widths[0], room - sum(widths[1:])), LEAST_NAME)
+    while sum(widths) > room:
+        i = max(range(1, len(widths)), key=widths.__getitem__)
+        widths[i] -= 1
+    return widths
+
+
+def _line(row: Sequence[str], widths: Sequence[int]) -> str:
+    cut = [text if len(text) <= width else text[: width - 1] + "…" for text, width in zip(row, widths, strict=True)]
+    return "  ".join([f"{cut[0]:<{widths[0]}}", *(f"{text:>{width}}" for text, width in zip(cut[1:], widths[1:], strict=True))])
+
+
+def _wrapped(note: str) -> list[str]:
+    from textwrap import wrap
+
+    return wrap(note, WIDTH, subsequent_indent="  ")
