@@ -1,0 +1,95 @@
+"""What an answer has to keep to, whatever the source: the cost, the limits, how few things may move, a margin.
+
+The cost of a change Δ = x − x̄ in the user's units is ``½‖t‖² + Σ_d μ_d|c_d Δ_d|`` with t_d = c_d Δ_d, or with ``½ΔᵀQΔ`` for the
+first term where a matrix Q ties features together (and c_d = √Q_dd).
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ifonly.model import Model
+from ifonly.model.errors import InputError
+from ifonly.problem.actions import Actions, Limits
+from ifonly.problem.cost import Cost
+
+__all__ = ["Conditions"]
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Conditions:
+    """A model, a cost and limits, checked against each other.
+
+    Attributes
+    ----------
+    model : Model
+    cost : Cost
+    actions : Actions
+    max_changes : int or None
+    margin : float or None
+        Where answers are judged by scores: how far the target's has to be ahead.
+
+    """
+
+    model: Model
+    cost: Cost = Cost()  # noqa: RUF009  a frozen value
+    actions: Actions = Actions()  # noqa: RUF009
+    max_changes: int | None = None
+    margin: float | None = None
+
+    def __post_init__(self) -> None:
+        matrix, D = self.cost.matrix, self.model.n_features
+        if matrix is not None and np.shape(matrix) != (D, D):
+            raise InputError(f"matrix must be {D}×{D}, as the model has features; got {np.shape(matrix)}")
+        _ = self.limits, self.mu, self.per_unit  # what is wrong with them is said now
+
+    @cached_property
+    def limits(self) -> Limits:
+        """What may change, as arrays."""
+        return self.actions.resolve(self.model)
+
+    @cached_property
+    def mu(self) -> Floats:
+        """μ of each feature."""
+        return self.cost.sparsity(self.model)
+
+    @cached_property
+    def per_unit(self) -> Floats:
+        """c: what one of the user's units of each feature costs."""
+        return self.cost.per_unit(self.model) if self.matrix is None else np.sqrt(np.diag(self.matrix))
+
+    @property
+    def matrix(self) -> Floats | None:
+        """Q, where features are tied together."""
+        return None if self.cost.matrix is None else np.asarray(self.cost.matrix, dtype=np.float64)
+
+    @property
+    def separable(self) -> bool:
+        """Whether features are tied together by nothing but the classifier."""
+        return self.matrix is None and not len(self.limits.C)
+
+    @property
+    def discrete(self) -> bool:
+        """Whether the answer takes a search: whole numbers, categories, few changes, numbers at uneven distances."""
+        return self.branched or bool(self.limits.uneven)
+
+    @property
+    def branched(self) -> bool:
+        """Whether it takes one for more than numbers at uneven distances."""
+        return self.limits.discrete or self.max_changes is not None
+
+    @cached_property
+    def grouped(self) -> NDArray[np.bool_]:
+        """The features that belong to a group of one-hot columns."""
+        out = np.zeros(self.model.n_features, dtype=bool)
+        for group in self.limits.groups:
+            out[group] = True
+        return out
+
+    def n_changes(self, moved: NDArray[np.bool_]) -> int:
+        """How many changes that is; a group of one-hot columns is one."""
+        return int(moved[~self.grouped].sum()) + sum(bool(moved[group].any()) for group in self.limits.groups)

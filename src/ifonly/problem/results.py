@@ -1,0 +1,208 @@
+"""The one table of results: what every engine gives back, and what every answer is a view of.
+
+A `Result` is a row of it, a `Results` the whole. Columns that a kind of problem has no use for are None.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ifonly.problem.conditions import Conditions
+from ifonly.problem.status import Status
+
+__all__ = ["Iteration", "Result", "Results"]
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.intp]
+
+
+@dataclass(frozen=True, slots=True)
+class Iteration:
+    """One step of the method, for those who want to watch it: E and ‖∇E‖ before it, its length, the trials it took."""
+
+    objective: float
+    grad_norm: float
+    step: float
+    trials: int
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One answer.
+
+    Attributes
+    ----------
+    target : int
+        The class's index.
+    status : Status
+    lam, distance, objective, grad_norm : float
+        λ, ‖x − x̄‖ in units of cost, E, and an upper bound on ‖∇E‖.
+    proba : ndarray of shape (K,), or empty where there are too many classes to keep them
+    coef : ndarray of shape (R,) or None
+        ``x = x̄ + rowsᵀ coef``, where x is left to be made.
+    x : ndarray of shape (D,) or None
+        In the user's units, where it is not.
+    n_iter, n_passes, n_nodes : int
+        Newton iterations, passes over ``A``, nodes of a search.
+    cost, bound, gap : float or None
+        Where a cost or limits were given: the cost; a lower bound on what was minimised (the objective with λ, else the cost);
+        and how far above it the answer is.
+    ceiling : float
+        Where the goal is out of reach: an upper bound on the probability that can be reached.
+    multipliers : ndarray or None
+        Of the linear limits (and of margins, where those were asked for).
+    history : tuple of Iteration
+    conditions : Conditions or None
+        Those of this answer, where they differ from those of the others (each of several plans has its own).
+
+    """
+
+    target: int
+    status: Status
+    lam: float
+    distance: float
+    objective: float
+    grad_norm: float
+    proba: Floats
+    coef: Floats | None = None
+    x: Floats | None = None
+    n_iter: int = 0
+    n_passes: int = 2
+    n_nodes: int = 0
+    cost: float | None = None
+    bound: float | None = None
+    gap: float | None = None
+    ceiling: float = 1.0
+    multipliers: Floats | None = None
+    history: tuple[Iteration, ...] = ()
+    conditions: Conditions | None = None
+
+
+@dataclass(frozen=True)
+class Results:
+    """N answers: the fields of `Result`, each with a leading axis of N."""
+
+    target: Indices
+    status: NDArray[np.int8]
+    lam: Floats
+    distance: Floats
+    objective: Floats
+    grad_norm: Floats
+    proba: Floats  # (N, K), or (N, 0)
+    coef: Floats | None = None
+    x: Any = None  # (N, D); may be an array on a GPU
+    n_iter: Any = 0
+    n_passes: Any = 2
+    n_nodes: Any = 0
+    cost: Floats | None = None
+    bound: Floats | None = None
+    gap: Floats | None = None
+    ceiling: Any = 1.0
+    multipliers: list[Floats | None] | None = None
+    history: list[tuple[Iteration, ...]] | None = None
+    conditions: list[Conditions | None] | None = None
+
+    @classmethod
+    def empty(
+        cls, targets: Indices, *, classes: int, coef: int | None = None, x: Any = None, limited: bool = False
+    ) -> "Results":
+        """Rows that are not solved yet: INVALID and NaN.
+
+        With probabilities of so many ``classes``; ``coef`` coefficients each, or answers written into ``x``; and the columns of
+        ``limited`` problems if those are.
+        """
+        N = len(targets)
+        lam, distance, objective, grad_norm = np.full((4, N), np.nan)
+        more: dict[str, Any] = {}
+        if limited:
+            cost, bound, gap = np.full((3, N), np.nan)
+            more = {"cost": cost, "bound": bound, "gap": gap, "ceiling": np.ones(N), "n_nodes": np.zeros(N, dtype=np.intp)}
+            more["multipliers"] = [None] * N
+        return cls(
+            targets.copy(),
+            np.full(N, Status.INVALID, dtype=np.int8),
+            lam,
+            distance,
+            objective,
+            grad_norm,
+            np.full((N, classes), np.nan),
+            None if coef is None else np.full((N, coef), np.nan),
+            x,
+            np.zeros(N, dtype=np.intp),
+            np.full(N, 2, dtype=np.intp),
+            **more,
+        )
+
+    @classmethod
+    def of(cls, rows: Sequence[Result]) -> "Results":
+        """Answers that were found one by one, at least one."""
+        columns = {field.name: [getattr(row, field.name) for row in rows] for field in fields(Result)}
+        lists = ("multipliers", "history", "conditions")
+        made: dict[str, Any] = {
+            name: values for name, values in columns.items() if name in lists and any(v is not None for v in values)
+        }
+        for name, values in columns.items():
+            if name not in lists and values[0] is not None:
+                made[name] = np.array(values)
+        return cls(**{**made, "status": made["status"].astype(np.int8), "target": made["target"].astype(np.intp)})
+
+    @classmethod
+    def join(cls, parts: Sequence["Results"]) -> "Results":
+        """Several tables as one."""
+        if len(parts) == 1:
+            return parts[0]
+
+        def joined(values: list[Any]) -> Any:
+            if isinstance(values[0], np.ndarray):
+                return np.concatenate(values)
+            return [v for value in values for v in value] if isinstance(values[0], list) else values[0]
+
+        return cls(**{field.name: joined([getattr(part, field.name) for part in parts]) for field in fields(cls)})
+
+    def __len__(self) -> int:
+        return len(self.lam)
+
+    def __getitem__(self, i: int) -> Result:
+        def cell(value: Any) -> Any:
+            if isinstance(value, (list, tuple)):
+                return value[i]
+            if not hasattr(value, "ndim"):
+                return value
+            found = value[i]
+            return found.item() if value.ndim == 1 else found
+
+        values = {field.name: cell(getattr(self, field.name)) for field in fields(self)}
+        history = values["history"] or ()
+        return Result(**{**values, "status": Status(values["status"]), "history": history})
+
+    def take(self, index: Any) -> "Results":
+        """Some of the rows: a slice, a mask or numbers."""
+        places = np.arange(len(self))[index]
+
+        def some(value: Any) -> Any:
+            if isinstance(value, list):
+                return [value[i] for i in places.tolist()]
+            return value[index] if hasattr(value, "ndim") else value
+
+        return Results(**{field.name: some(getattr(self, field.name)) for field in fields(self)})
+
+    def put(self, i: int, row: Result) -> None:
+        """Set a row."""
+        for field in fields(self):
+            column, value = getattr(self, field.name), getattr(row, field.name)
+            if isinstance(column, (list, np.ndarray)) and value is not None:
+                column[i] = value
+
+    def copy(self, to: Any, other: "Results", which: Any = slice(None)) -> None:
+        """Set rows from those of another table with the same columns of numbers."""
+        for field in fields(self):
+            column = getattr(self, field.name)
+            if isinstance(column, np.ndarray):
+                column[to] = getattr(other, field.name)[which]
+
+    def with_x(self, x: Any) -> "Results":
+        """The same with the answers themselves."""
+        return replace(self, x=x)
