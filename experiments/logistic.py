@@ -15,7 +15,7 @@ from experiments.contest import BATCH, OURS, TIMES, Batch, in_turn, invert, judg
 from experiments.datasets import BINARY, Dataset, load
 from experiments.problems import Problem, problems
 from experiments.store import Row
-from ifonly.engines.closed_form import logistic_root
+from ifonly.engines.phi import logistic_root
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

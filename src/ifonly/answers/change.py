@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ifonly.answers.claim import Within
 from ifonly.model import Model
 from ifonly.model.columns import Column, Encoding, Table
+from ifonly.problem.conditions import Conditions
 
 __all__ = ["Change", "Measure", "Part", "moves", "plain_value"]
 
@@ -72,15 +72,13 @@ class Measure:
     groups: tuple[NDArray[np.intp], ...]
 
     @classmethod
-    def of(cls, model: Model, within: Within | None) -> "Measure":
-        """That of an answer."""
-        if within is None:
+    def of(cls, model: Model, conditions: Conditions | None) -> "Measure":
+        """That of an answer with these conditions."""
+        if conditions is None:
             D = model.n_features
             unit = np.ones(D) if model.scaling is None else 1 / np.abs(model.scaling.scale)
             return cls(model, unit, np.zeros(D), None, ())
-        ground = within.ground
-        matrix = None if ground.cost.matrix is None else np.asarray(ground.cost.matrix)
-        return cls(model, ground.per_unit, ground.mu, matrix, ground.limits.groups)
+        return cls(model, conditions.per_unit, conditions.mu, conditions.matrix, conditions.limits.groups)
 
     def units(self, delta: Floats) -> Floats:
         """Changes (…, D) in units of cost."""
@@ -116,7 +114,7 @@ def moves(answer: Any, *, models_names: bool = False) -> list[Change]:
     delta = x - source
     if not np.isfinite(delta).all():
         return []
-    measure = Measure.of(answer.model, answer.within)
+    measure = Measure.of(answer.model, answer.conditions)
     units, prices = measure.units(delta), measure.prices(delta)
     total = float(prices.sum())
     parts = [part for part in measure.parts(None if models_names else answer.sources.columns) if delta[part.features].any()]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ifonly.answers.answer import Counterfactual, Counterfactuals
+from ifonly.answers import Counterfactual, Counterfactuals
 from ifonly.answers.change import Change, moves
 from ifonly.model.numerics import softmax
 from ifonly.problem.status import Status
@@ -38,7 +38,7 @@ def of_batch(asked: Asked, answers: Counterfactuals, i: int) -> dict[str, Any]:
     return {
         "index": None if asked.index is None else asked.index[i],
         "status": NAMES[status],
-        "target": served.classes[answers.rows.target[i]],
+        "target": served.classes[answers.results.target[i]],
         "x": packed(answers.x[i]) if asked.packed else served.columns.plain(answers.x[i], named=asked.named),
         "delta": _delta(asked, answers.delta[i]) if asked.named or asked.delta else None,
         "proba": dict(zip(served.class_names, answers.proba[i].tolist(), strict=True)),

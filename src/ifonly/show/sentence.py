@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ifonly.answers.answer import Counterfactual
+from ifonly.answers import Counterfactual
 from ifonly.answers.change import Change, moves
 from ifonly.model.numerics import softmax
 from ifonly.problem.status import Status
@@ -138,7 +138,7 @@ def bound_word(cf: Counterfactual, change: Change) -> str:
     if (sign * slope > 0).any() or not (sign * slope < 0).any():
         return ""
     if cf.within is not None:
-        limits = cf.within.ground.limits
+        limits = cf.within.conditions.limits
         lo, hi, _ = limits.around(source[None])
         if x[d] >= hi[0, d] if sign > 0 else x[d] <= lo[0, d]:
             return ""
@@ -189,7 +189,7 @@ def _printed(cf: Counterfactual, change: Change, digits: int) -> float:
     shown = rounded(after, digits, up=bound == "at least")
     if cf.within is None or (change.part.column is not None and change.part.column.bends):
         return shown
-    lo, hi, _ = cf.within.ground.limits.around(cf.coordinates[0][None])
+    lo, hi, _ = cf.within.conditions.limits.around(cf.coordinates[0][None])
     d = int(change.part.features[0])
     return min(max(shown, float(lo[0, d])), float(hi[0, d]))
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ifonly.answers.answer import Counterfactuals
+from ifonly.answers import Counterfactuals
 from ifonly.answers.change import Measure, Part, plain_value
 from ifonly.model.columns import Encoding
 from ifonly.model.columns import Table as Own
@@ -54,8 +54,7 @@ def of_answers(cfs: Counterfactuals) -> Summary:
     source, x = cfs.coordinates
     solved = np.asarray(np.isfinite(x).all(axis=1) & np.isfinite(source).all(axis=1))
     delta = np.where(solved[:, None], x - source, 0.0)
-    within = next((w for w in cfs.within if w is not None), None) if cfs.within is not None else None
-    measure = Measure.of(cfs.model, within)
+    measure = Measure.of(cfs.model, cfs.conditions)
     prices = measure.prices(delta).sum(axis=0)
     total = float(prices.sum())
     own = _own(cfs)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
-from ifonly.answers.answer import Counterfactual
+from ifonly.answers import Counterfactual
 from ifonly.answers.change import Change, moves
 from ifonly.model.numerics import softmax
 from ifonly.problem.status import Status
@@ -167,9 +167,9 @@ def certificate_words(
         return f"{cf.message}."
     if not cf.distance:
         return "Nothing has to change: the source is as wanted, and nothing is nearer to it than itself."
-    asked = cf.prob is None and (cf.within is None or cf.within.ground.margin is None)
+    asked = cf.prob is None and (cf.within is None or cf.within.conditions.margin is None)
     least, total = ("objective", cf.objective) if asked else ("cost", cf.cost)
-    if cf.within is not None and cf.within.ground.discrete:
+    if cf.within is not None and cf.within.conditions.discrete:
         if cf.status is Status.STOPPED:
             return f"The search was stopped: the {least} is {number(total)}, the least is not below {number(cf.bound)}."
         return f"Of all allowed changes none has a lower {least} than {number(total)}; {cf.within.n_nodes} nodes were searched."

@@ -11,7 +11,7 @@ from importlib.resources import files
 from pathlib import Path as FilePath
 
 import ifonly
-from ifonly.answers.answer import Counterfactual, Path
+from ifonly.answers import Counterfactual, Path
 from ifonly.show.page.live import live_data
 from ifonly.show.page.scene import scene_of
 from ifonly.show.page.steps import step_data

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ifonly.answers.answer import Counterfactual
+from ifonly.answers import Counterfactual
 from ifonly.problem.status import Status
 from ifonly.show.page.numbers import decimals, listed, packed
 from ifonly.show.page.scene import MOST, MOST_FEATURES, Scene

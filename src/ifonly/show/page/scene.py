@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ifonly.answers.answer import Counterfactual, Path
+from ifonly.answers import Counterfactual, Path
 from ifonly.answers.change import Measure, Part
 from ifonly.api import invert, path
 from ifonly.model import Model
@@ -76,7 +76,7 @@ class Scene:
     @property
     def hard(self) -> bool:
         """Whether it is about scores, not probabilities."""
-        return self.cf.model.hard or (self.cf.within is not None and self.cf.within.ground.margin is not None)
+        return self.cf.model.hard or (self.cf.within is not None and self.cf.within.conditions.margin is not None)
 
     @property
     def live(self) -> bool:
@@ -86,7 +86,7 @@ class Scene:
     @property
     def parts(self) -> list[Part]:
         """What the user calls the features."""
-        return Measure.of(self.cf.model, self.cf.within).parts(self.cf.sources.columns)
+        return Measure.of(self.cf.model, self.cf.conditions).parts(self.cf.sources.columns)
 
     def name(self, part: Part) -> str:
         """What a reader calls a feature: of a picture, where it is."""
@@ -112,7 +112,7 @@ class Scene:
         """What may not change, by name."""
         if self.cf.within is None:
             return []
-        frozen = self.cf.within.ground.limits.frozen
+        frozen = self.cf.within.conditions.limits.frozen
         return [self.name(part) for part in self.parts if frozen[part.features].all()]
 
     def common(self) -> dict[str, Any]:
@@ -140,7 +140,7 @@ class Scene:
         low, high = min(0.0, float(source.min())), float(source.max())
         high = 1.0 if low == 0.0 and 0.0 <= high <= 1.0 else high
         if within is not None:
-            limits = within.ground.limits
+            limits = within.conditions.limits
             low = float(limits.lo.min()) if np.isfinite(limits.lo).all() else low
             high = float(limits.hi.max()) if np.isfinite(limits.hi).all() else high
         return [low, high if high > low else low + 1.0]
@@ -176,7 +176,7 @@ def scene_of(answer: Counterfactual | Path, shape: Sequence[int] | None, ink: bo
 
 def _asking(answer: Counterfactual | Path) -> Callable[[float], Counterfactual]:
     """The same question with another probability."""
-    if isinstance(answer, Path) and answer.within is None:
+    if isinstance(answer, Path) and answer.conditions is None:
         return answer.at_prob
     cf = answer[0] if isinstance(answer, Path) else answer
     model, row = cf.model, cf.sources.dense(cf.row)
@@ -184,7 +184,7 @@ def _asking(answer: Counterfactual | Path) -> Callable[[float], Counterfactual]:
         if model.encoding is not None:  # of columns that are plain numbers: their coordinates will do
             model = Model(model.A, model.b, model.classes, model.feature_names, scaling=model.scaling)
         return path(model, row, cf.target, lams=[1.0]).at_prob
-    ground, source = cf.within.ground, row if model.encoding is None else cf.source
+    ground, source = cf.within.conditions, row if model.encoding is None else cf.source
     limits = {"cost": ground.cost, "actions": ground.actions, "max_changes": ground.max_changes, "time_limit": SECONDS}
 
     def ask(prob: float) -> Counterfactual:

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ifonly.answers.answer import Counterfactual
+from ifonly.answers import Counterfactual
 from ifonly.answers.change import Change, moves
-from ifonly.answers.claim import Within
+from ifonly.answers.within import Within
 from ifonly.problem.status import Status
 from ifonly.show.page.numbers import decimals, listed, packed, power
 from ifonly.show.page.scene import MOST, MOST_FEATURES, Scene
@@ -133,7 +133,7 @@ def _because(cf: Counterfactual) -> str:
 
 def _has_limits(within: Within) -> bool:
     """Whether anything is not allowed: a cost alone rules nothing out."""
-    limits, most = within.ground.limits, within.ground.max_changes
+    limits, most = within.conditions.limits, within.conditions.max_changes
     flags = (
         limits.frozen | limits.increase | limits.decrease | (limits.step > 0) | np.isfinite(limits.lo) | np.isfinite(limits.hi)
     )
@@ -151,7 +151,7 @@ def proof(cf: Counterfactual) -> str:
             f"No smaller change exists. Proved to {power(cf.error_bound)}: the exact optimum is no further than that from this "
             f"answer, whose change measures {cf.distance:.4g} where the classifier sees the features."
         )
-    by_cost = cf.prob is not None or cf.within.ground.margin is not None
+    by_cost = cf.prob is not None or cf.within.conditions.margin is not None
     what, total, better = ("cost", cf.cost, "cheaper change") if by_cost else ("objective", cf.objective, "better trade-off")
     where = " within the limits" if _has_limits(cf.within) else ""
     if cf.status is Status.STOPPED:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ifonly.answers.answer import Counterfactual, Counterfactuals, Path
+from ifonly.answers import Counterfactual, Counterfactuals, Path
 from ifonly.model.errors import InputError
 from ifonly.show.plot.convergence import Convergence
 from ifonly.show.plot.heatmap import HeatMap

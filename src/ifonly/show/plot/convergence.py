@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ifonly.answers.answer import Counterfactual
+from ifonly.answers import Counterfactual
 from ifonly.model.errors import InputError
 from ifonly.show.plot.drawing import BLUE, FONT, GREY, ORANGE, axes, plain
 

@@ -81,8 +81,7 @@ def cut(text: str, most: int) -> str:
 
 def by_part(answers: Any, delta: Floats) -> tuple[list[str], Floats]:
     """Changes (n, D) in units of cost, by what the user sees as one feature."""
-    within = None if answers.within is None else next((w for w in answers.within if w is not None), None)
-    measure = Measure.of(answers.model, within)
+    measure = Measure.of(answers.model, answers.conditions)
     t = measure.units(delta)
     parts = measure.parts(answers.sources.columns)
     columns = [

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ifonly.answers.answer import Counterfactuals
+from ifonly.answers import Counterfactuals
 from ifonly.model.errors import InputError
 from ifonly.show.plot.drawing import DIVERGING, FONT, LONGEST, axes, by_part, cut
 
@@ -51,7 +51,7 @@ class HeatMap:
         if not len(solved):
             raise InputError("there is no answer to draw: no row was solved")
         names, units = by_part(cfs, (x - source)[solved])
-        target = cfs.rows.target[solved]
+        target = cfs.results.target[solved]
         size = np.square(units).sum(axis=0)
         chosen = np.argsort(-size, kind="stable")[: min(features, int((size > 0).sum()) or 1)]
         kinds, counts = np.unique(target, return_counts=True)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ifonly.answers.answer import Counterfactual, Path
+from ifonly.answers import Counterfactual, Path
 from ifonly.model.errors import InputError
 from ifonly.model.numerics import softmax
 from ifonly.show.plot.drawing import DIVERGING, FAINT, FALLS, FONT, RISES, axes, side_by_side

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ifonly.answers.answer import Path
+from ifonly.answers import Path
 from ifonly.show.plot.drawing import BLUE, FAINT, FONT, GREY, LINES, LONGEST, ORANGE, SHOWN, axes, by_part, cut, plain
 
 __all__ = ["Curve", "Trajectories"]
