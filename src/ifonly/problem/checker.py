@@ -16,7 +16,7 @@ as given: with another λ, or other limits, the same x may answer another questi
 """
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,7 +36,7 @@ __all__ = ["Checked", "check"]
 Floats = NDArray[np.float64]
 
 SAME = 1e-10  # relative: the same number, computed in another order
-SETTLED = 1e-6  # ln p_k − ln τ of an answer called exact, beyond rounding: it takes a smaller λ, not a smaller step
+SETTLED = 1e-6  # relative: probabilities that are the same to whoever asked, where a proof needs no more digits
 TINY = 1e-300  # probabilities below have lost their digits
 MANY = 10**7  # numbers in A: more are not copied to look for a ceiling
 REACHED = (Status.EXACT, Status.CONVERGED, Status.STOPPED)  # statuses that claim to have met the goal
@@ -151,7 +151,7 @@ def check(
     _check_numbers(case, facts)
     if case.discrete:
         return _searched(case, facts)
-    found = _certificate(case)
+    found = _certificate(case, facts)
     if result.status is Status.UNREACHABLE:
         return _out_of_reach(case, facts, found)
     _check_gradient(case, found)
@@ -290,14 +290,16 @@ def _same(name: str, claimed: float, found: float, allowed: float) -> None:
 # ---- the optimum ----
 
 
-def _certificate(case: _Case) -> Certificate:
+def _certificate(case: _Case, facts: _Facts) -> Certificate:
     """What x is worth in the continuous problem."""
-    lam = case.result.lam
-    if case.conditions is None:
-        source, x = case.model.to_classifier(case.source), case.model.to_classifier(case.x)
-        return Problem(case.model, source, case.model.label(case.k), lam if math.isfinite(lam) else 1.0).certificate(x)
-    problem = LimitedProblem(case.conditions, case.source, case.k)
-    return problem.certificate(case.x, case.weights, case.result.multipliers)
+    objective, _ = _objective(case, facts)
+    if case.conditions is not None:
+        problem = LimitedProblem(case.conditions, case.source, case.k)
+        return replace(problem.certificate(case.x, case.weights, case.result.multipliers), objective=objective)
+    if math.isinf(case.result.lam):  # the source itself, which costs nothing
+        return Certificate(objective, facts.proba, 0.0, 0.0, facts.logit_error, 0.0, 0.0, 0.0)
+    source, x = case.model.to_classifier(case.source), case.model.to_classifier(case.x)
+    return Problem(case.model, source, case.model.label(case.k), case.result.lam).certificate(x)
 
 
 def _check_gradient(case: _Case, found: Certificate) -> None:
@@ -331,11 +333,22 @@ def _check_bound(case: _Case, facts: _Facts, bound: float) -> None:
     if result.bound is not None and not result.bound <= bound + SAME * (1 + abs(facts.cost) + abs(objective)):
         raise CertificateError(f"the lower bound that can be proved is {bound!r}; the answer claims {result.bound!r}")
     if case.conditions is None and case.prob is not None and result.status is Status.EXACT and math.isfinite(result.lam):
-        allowed = SETTLED + 4 * case.model.coarse * facts.logit_error
-        above = excess(facts.proba, facts.loss, case.k, case.prob, 0.0)
-        if above > allowed:
-            p = float(facts.proba[case.k])
-            raise CertificateError(f"p(target) is {p!r}, so far above the {case.prob!r} asked for that nearer inputs reach it")
+        _check_near(case, facts, case.prob)
+
+
+def _check_near(case: _Case, facts: _Facts, prob: float) -> None:
+    """Whether a free answer called exact is no farther above τ than rounding can take it: free answers claim no bound.
+
+    The change is made of rows of A, Σ_j(q_j/λ)(a_j − a_k), whose common part cancels in it but not in its rounding.
+    """
+    model, rivals = case.model, float(np.delete(facts.proba, case.k).sum())
+    K, D = model.A.shape
+    norm = float(np.linalg.norm(model.to_classifier(case.x)) + np.linalg.norm(model.to_classifier(case.source)))
+    size = model.row_norm * (norm + model.offset_norm + 2 * model.row_norm * rivals / case.result.lam)
+    allowed = SETTLED + 8 * model.coarse * summation_error(D + K) * size
+    if excess(facts.proba, facts.loss, case.k, prob, 0.0) > allowed:
+        p = float(facts.proba[case.k])
+        raise CertificateError(f"p(target) is {p!r}, so far above the {prob!r} that was asked for that nearer inputs reach it")
 
 
 def _searched(case: _Case, facts: _Facts) -> Checked:
@@ -362,7 +375,7 @@ def _out_of_reach(case: _Case, facts: _Facts, found: Certificate) -> Checked:
     ceiling, unproved = _ceiling(case, facts), []
     if ceiling >= case.prob:
         unproved.append(f"that no input reaches {case.prob!r} is not proved here: p(target) is at most {ceiling!r}")
-    elif claimed < ceiling * (1 - SAME):
+    elif claimed < ceiling * (1 - SETTLED):
         unproved.append(f"that p(target) is at most {claimed!r} is not proved here: it is at most {ceiling!r}")
     if ceiling < 1 and (case.conditions is None or np.isinf(LimitedProblem(case.conditions, case.source, case.k).box).any()):
         unproved.append(f"the ceiling is proved for changes of up to {FAR:g} units of cost of each feature")
@@ -370,9 +383,13 @@ def _out_of_reach(case: _Case, facts: _Facts, found: Certificate) -> Checked:
 
 
 def _ceiling(case: _Case, facts: _Facts) -> float:
+    """The least upper bound on p_k that the probabilities at x and the multipliers of the answer prove."""
     conditions = case.conditions
     if conditions is None:
         if case.model.encoding is not None or case.model.A.size > MANY:
             return 1.0
         conditions = Conditions(case.model)
-    return LimitedProblem(conditions, case.source, case.k).ceiling(facts.proba, case.result.multipliers)
+    problem = LimitedProblem(conditions, case.source, case.k)
+    lo, hi = problem.box
+    between = (case.x > lo) & (case.x < hi)
+    return min(problem.ceiling(facts.proba, case.result.multipliers, still) for still in (None, between))

@@ -236,22 +236,23 @@ class LimitedProblem:
         doubt += delta + (K + 64) * EPS if weights.loss else 0.0
         return math.fsum(terms) - (norm + rounding) ** 2 / (2 * weights.lam) - doubt
 
-    def ceiling(self, q: Floats, nu: Floats | None = None) -> float:
+    def ceiling(self, q: Floats, nu: Floats | None = None, still: NDArray[np.bool_] | None = None) -> float:
         """An upper bound on p_k within the limits, from any probabilities of the K classes and any multipliers.
 
-        Where a feature has no bound on the side to which u pulls it, q and ν are first changed a little, so that u is 0 there.
-        What rounding leaves of u counts for changes of up to `FAR` units of cost.
+        Where a feature has no bound on the side to which u pulls it, q and ν are first changed a little, so that u is 0 there,
+        and at features that are said to be ``still`` too: the best point is between their bounds. What rounding leaves of u
+        counts for changes of up to `FAR` units of cost.
         """
         n, (R, _, equal), (lo, hi) = len(self.rivals), self.rows, self.box
         W, far = np.concatenate([self.slopes[0], R]), FAR / self.conditions.per_unit
         y = np.append(q[self.rivals] / q.sum(), self.multipliers(nu))
-        pinned = np.zeros(len(lo), dtype=bool)
+        pinned, wanted = np.zeros(len(lo), dtype=bool), np.zeros(len(lo), dtype=bool) if still is None else still
         for _ in range(len(lo)):
             u = y @ W
-            endless = (((u > 0) & np.isinf(lo)) | ((u < 0) & np.isinf(hi))) & ~pinned
-            if not endless.any():
+            more = (wanted | ((u > 0) & np.isinf(lo)) | ((u < 0) & np.isinf(hi))) & ~pinned
+            if not more.any():
                 break
-            pinned |= endless
+            pinned |= more
             columns = W[:, pinned] * far[pinned]
             y = y * (1 + np.linalg.lstsq((y[:, None] * columns).T, -(y @ columns), rcond=None)[0])
             y[n:] = np.where(equal, y[n:], np.maximum(y[n:], 0.0))
