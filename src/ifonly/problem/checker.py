@@ -17,6 +17,7 @@ as given: with another λ, or other limits, the same x may answer another questi
 
 import math
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -86,6 +87,11 @@ class _Case:
     def discrete(self) -> bool:
         return self.conditions is not None and self.conditions.discrete
 
+    @cached_property
+    def problem(self) -> LimitedProblem:
+        """The problem with its limits; a free one has none but its model's own."""
+        return LimitedProblem(self.conditions or Conditions(self.model), self.source, self.k)
+
     @property
     def weights(self) -> Weights:
         """What E is. λ is infinite where the goal is in nobody's way: then only the cost is minimised."""
@@ -144,6 +150,10 @@ def check(
     """
     if conditions is not None and conditions.model is not model and conditions.model != model:
         raise InputError("the conditions are for another model")
+    if source.shape != (model.n_features,) or x.shape != source.shape:
+        raise InputError(
+            f"source and x must have {model.n_features} features; got arrays of shape {source.shape} and {x.shape}"
+        )
     case = _Case(model, conditions, source, x, prob, result)
     _check_status(case)
     facts = _free_facts(case) if conditions is None else _limited_facts(case)
@@ -182,13 +192,15 @@ def _free_facts(case: _Case) -> _Facts:
 def _limited_facts(case: _Case) -> _Facts:
     """Of a problem with a cost or limits, and whether x keeps them."""
     assert case.conditions is not None
-    problem = LimitedProblem(case.conditions, case.source, case.k)
+    problem, c = case.problem, case.conditions.per_unit
     broken = problem.broken(case.x)
     if broken is not None:
         raise CertificateError(broken)
     distance, cost = problem.cost_of(case.x)
-    c = case.conditions.per_unit
-    return _facts(case, distance, cost, float(c @ (np.abs(case.x) + np.abs(case.source))), float(case.conditions.mu.max()))
+    norm = float(c @ (np.abs(case.x) + np.abs(case.source)))
+    if distance > 0:  # a matrix can make a small square of large terms
+        norm += len(c) * problem.square_size(case.x - case.source) / distance
+    return _facts(case, distance, cost, norm, float(case.conditions.mu.max()))
 
 
 def _facts(case: _Case, distance: float, cost: float, norm: float, mu: float) -> _Facts:
@@ -220,8 +232,10 @@ def _objective(case: _Case, facts: _Facts) -> tuple[float, float]:
 
 
 def _check_status(case: _Case) -> None:
-    """Statuses that no answer to this question can have."""
-    status = case.result.status
+    """Statuses that no answer to this question can have, and classes that there are not."""
+    status, K = case.result.status, case.model.n_classes
+    if not 0 <= case.k < K or len(case.result.proba) not in (0, K):
+        raise CertificateError(f"the model has {K} classes; the answer is for number {case.k}, with {len(case.result.proba)}")
     if status is Status.INVALID:
         raise CertificateError("there is no answer to verify: the source is not a finite input")
     if not np.isfinite(case.x).all():
@@ -240,8 +254,7 @@ def _check_goal(case: _Case, facts: _Facts) -> None:
     """Whether x reaches what was asked for if the answer says so, and does not if the answer says that nothing does."""
     status, p = case.result.status, float(facts.proba[case.k])
     if case.margin is not None:
-        z = case.model.scores(case.x)
-        ahead = float(z[case.k] - np.delete(z, case.k).max())
+        ahead = case.problem.lead(case.x)
         if status in REACHED and ahead < case.margin:
             raise CertificateError(
                 f"the target's score is ahead by {ahead!r}, less than the {case.margin!r} that was asked for"
@@ -294,8 +307,7 @@ def _certificate(case: _Case, facts: _Facts) -> Certificate:
     """What x is worth in the continuous problem."""
     objective, _ = _objective(case, facts)
     if case.conditions is not None:
-        problem = LimitedProblem(case.conditions, case.source, case.k)
-        return replace(problem.certificate(case.x, case.weights, case.result.multipliers), objective=objective)
+        return replace(case.problem.certificate(case.x, case.weights, case.result.multipliers), objective=objective)
     if math.isinf(case.result.lam):  # the source itself, which costs nothing
         return Certificate(objective, facts.proba, 0.0, 0.0, facts.logit_error, 0.0, 0.0, 0.0)
     source, x = case.model.to_classifier(case.source), case.model.to_classifier(case.x)
@@ -370,26 +382,22 @@ def _out_of_reach(case: _Case, facts: _Facts, found: Certificate) -> Checked:
     if case.margin is not None:
         return _checked(found, unproved=("that no input within the limits has the margin is not proved here",))
     assert case.prob is not None
-    if claimed < p * (1 - SAME - facts.logit_error):
+    if not claimed >= p * (1 - SAME - facts.logit_error):
         raise CertificateError(f"p(target) is {p!r}; the answer claims that nothing is above {claimed!r}")
     ceiling, unproved = _ceiling(case, facts), []
     if ceiling >= case.prob:
         unproved.append(f"that no input reaches {case.prob!r} is not proved here: p(target) is at most {ceiling!r}")
     elif claimed < ceiling * (1 - SETTLED):
         unproved.append(f"that p(target) is at most {claimed!r} is not proved here: it is at most {ceiling!r}")
-    if ceiling < 1 and (case.conditions is None or np.isinf(LimitedProblem(case.conditions, case.source, case.k).box).any()):
+    if ceiling < 1 and (case.conditions is None or np.isinf(case.problem.box).any()):
         unproved.append(f"the ceiling is proved for changes of up to {FAR:g} units of cost of each feature")
     return _checked(found, ceiling=ceiling, unproved=tuple(unproved))
 
 
 def _ceiling(case: _Case, facts: _Facts) -> float:
     """The least upper bound on p_k that the probabilities at x and the multipliers of the answer prove."""
-    conditions = case.conditions
-    if conditions is None:
-        if case.model.encoding is not None or case.model.A.size > MANY:
-            return 1.0
-        conditions = Conditions(case.model)
-    problem = LimitedProblem(conditions, case.source, case.k)
-    lo, hi = problem.box
+    if case.conditions is None and (case.model.encoding is not None or case.model.A.size > MANY):
+        return 1.0
+    lo, hi = case.problem.box
     between = (case.x > lo) & (case.x < hi)
-    return min(problem.ceiling(facts.proba, case.result.multipliers, still) for still in (None, between))
+    return min(case.problem.ceiling(facts.proba, case.result.multipliers, still) for still in (None, between))
