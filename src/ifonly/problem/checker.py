@@ -16,7 +16,8 @@ as given: with another λ, or other limits, the same x may answer another questi
 """
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,7 +37,7 @@ __all__ = ["Checked", "check"]
 Floats = NDArray[np.float64]
 
 SAME = 1e-10  # relative: the same number, computed in another order
-SETTLED = 1e-6  # ln p_k − ln τ of an answer called exact, beyond rounding: it takes a smaller λ, not a smaller step
+SETTLED = 1e-6  # relative: probabilities that are the same to whoever asked, where a proof needs no more digits
 TINY = 1e-300  # probabilities below have lost their digits
 MANY = 10**7  # numbers in A: more are not copied to look for a ceiling
 REACHED = (Status.EXACT, Status.CONVERGED, Status.STOPPED)  # statuses that claim to have met the goal
@@ -85,6 +86,11 @@ class _Case:
     @property
     def discrete(self) -> bool:
         return self.conditions is not None and self.conditions.discrete
+
+    @cached_property
+    def problem(self) -> LimitedProblem:
+        """The problem with its limits; a free one has none but its model's own."""
+        return LimitedProblem(self.conditions or Conditions(self.model), self.source, self.k)
 
     @property
     def weights(self) -> Weights:
@@ -144,6 +150,10 @@ def check(
     """
     if conditions is not None and conditions.model is not model and conditions.model != model:
         raise InputError("the conditions are for another model")
+    if source.shape != (model.n_features,) or x.shape != source.shape:
+        raise InputError(
+            f"source and x must have {model.n_features} features; got arrays of shape {source.shape} and {x.shape}"
+        )
     case = _Case(model, conditions, source, x, prob, result)
     _check_status(case)
     facts = _free_facts(case) if conditions is None else _limited_facts(case)
@@ -151,7 +161,7 @@ def check(
     _check_numbers(case, facts)
     if case.discrete:
         return _searched(case, facts)
-    found = _certificate(case)
+    found = _certificate(case, facts)
     if result.status is Status.UNREACHABLE:
         return _out_of_reach(case, facts, found)
     _check_gradient(case, found)
@@ -182,13 +192,15 @@ def _free_facts(case: _Case) -> _Facts:
 def _limited_facts(case: _Case) -> _Facts:
     """Of a problem with a cost or limits, and whether x keeps them."""
     assert case.conditions is not None
-    problem = LimitedProblem(case.conditions, case.source, case.k)
+    problem, c = case.problem, case.conditions.per_unit
     broken = problem.broken(case.x)
     if broken is not None:
         raise CertificateError(broken)
     distance, cost = problem.cost_of(case.x)
-    c = case.conditions.per_unit
-    return _facts(case, distance, cost, float(c @ (np.abs(case.x) + np.abs(case.source))), float(case.conditions.mu.max()))
+    norm = float(c @ (np.abs(case.x) + np.abs(case.source)))
+    if distance > 0:  # a matrix can make a small square of large terms
+        norm += len(c) * problem.square_size(case.x - case.source) / distance
+    return _facts(case, distance, cost, norm, float(case.conditions.mu.max()))
 
 
 def _facts(case: _Case, distance: float, cost: float, norm: float, mu: float) -> _Facts:
@@ -220,8 +232,10 @@ def _objective(case: _Case, facts: _Facts) -> tuple[float, float]:
 
 
 def _check_status(case: _Case) -> None:
-    """Statuses that no answer to this question can have."""
-    status = case.result.status
+    """Statuses that no answer to this question can have, and classes that there are not."""
+    status, K = case.result.status, case.model.n_classes
+    if not 0 <= case.k < K or len(case.result.proba) not in (0, K):
+        raise CertificateError(f"the model has {K} classes; the answer is for number {case.k}, with {len(case.result.proba)}")
     if status is Status.INVALID:
         raise CertificateError("there is no answer to verify: the source is not a finite input")
     if not np.isfinite(case.x).all():
@@ -240,8 +254,7 @@ def _check_goal(case: _Case, facts: _Facts) -> None:
     """Whether x reaches what was asked for if the answer says so, and does not if the answer says that nothing does."""
     status, p = case.result.status, float(facts.proba[case.k])
     if case.margin is not None:
-        z = case.model.scores(case.x)
-        ahead = float(z[case.k] - np.delete(z, case.k).max())
+        ahead = case.problem.lead(case.x)
         if status in REACHED and ahead < case.margin:
             raise CertificateError(
                 f"the target's score is ahead by {ahead!r}, less than the {case.margin!r} that was asked for"
@@ -290,14 +303,15 @@ def _same(name: str, claimed: float, found: float, allowed: float) -> None:
 # ---- the optimum ----
 
 
-def _certificate(case: _Case) -> Certificate:
+def _certificate(case: _Case, facts: _Facts) -> Certificate:
     """What x is worth in the continuous problem."""
-    lam = case.result.lam
-    if case.conditions is None:
-        source, x = case.model.to_classifier(case.source), case.model.to_classifier(case.x)
-        return Problem(case.model, source, case.model.label(case.k), lam if math.isfinite(lam) else 1.0).certificate(x)
-    problem = LimitedProblem(case.conditions, case.source, case.k)
-    return problem.certificate(case.x, case.weights, case.result.multipliers)
+    objective, _ = _objective(case, facts)
+    if case.conditions is not None:
+        return replace(case.problem.certificate(case.x, case.weights, case.result.multipliers), objective=objective)
+    if math.isinf(case.result.lam):  # the source itself, which costs nothing
+        return Certificate(objective, facts.proba, 0.0, 0.0, facts.logit_error, 0.0, 0.0, 0.0)
+    source, x = case.model.to_classifier(case.source), case.model.to_classifier(case.x)
+    return Problem(case.model, source, case.model.label(case.k), case.result.lam).certificate(x)
 
 
 def _check_gradient(case: _Case, found: Certificate) -> None:
@@ -331,11 +345,22 @@ def _check_bound(case: _Case, facts: _Facts, bound: float) -> None:
     if not math.isnan(result.bound) and not result.bound <= bound + SAME * (1 + abs(facts.cost) + abs(objective)):
         raise CertificateError(f"the lower bound that can be proved is {bound!r}; the answer claims {result.bound!r}")
     if case.conditions is None and case.prob is not None and result.status is Status.EXACT and math.isfinite(result.lam):
-        allowed = SETTLED + 4 * case.model.coarse * facts.logit_error
-        above = excess(facts.proba, facts.loss, case.k, case.prob, 0.0)
-        if above > allowed:
-            p = float(facts.proba[case.k])
-            raise CertificateError(f"p(target) is {p!r}, so far above the {case.prob!r} asked for that nearer inputs reach it")
+        _check_near(case, facts, case.prob)
+
+
+def _check_near(case: _Case, facts: _Facts, prob: float) -> None:
+    """Whether a free answer called exact is no farther above τ than rounding can take it: free answers claim no bound.
+
+    The change is made of rows of A, Σ_j(q_j/λ)(a_j − a_k), whose common part cancels in it but not in its rounding.
+    """
+    model, rivals = case.model, float(np.delete(facts.proba, case.k).sum())
+    K, D = model.A.shape
+    norm = float(np.linalg.norm(model.to_classifier(case.x)) + np.linalg.norm(model.to_classifier(case.source)))
+    size = model.row_norm * (norm + model.offset_norm + 2 * model.row_norm * rivals / case.result.lam)
+    allowed = SETTLED + 8 * model.coarse * summation_error(D + K) * size
+    if excess(facts.proba, facts.loss, case.k, prob, 0.0) > allowed:
+        p = float(facts.proba[case.k])
+        raise CertificateError(f"p(target) is {p!r}, so far above the {prob!r} that was asked for that nearer inputs reach it")
 
 
 def _searched(case: _Case, facts: _Facts) -> Checked:
@@ -357,22 +382,22 @@ def _out_of_reach(case: _Case, facts: _Facts, found: Certificate) -> Checked:
     if case.margin is not None:
         return _checked(found, unproved=("that no input within the limits has the margin is not proved here",))
     assert case.prob is not None
-    if claimed < p * (1 - SAME - facts.logit_error):
+    if not claimed >= p * (1 - SAME - facts.logit_error):
         raise CertificateError(f"p(target) is {p!r}; the answer claims that nothing is above {claimed!r}")
     ceiling, unproved = _ceiling(case, facts), []
     if ceiling >= case.prob:
         unproved.append(f"that no input reaches {case.prob!r} is not proved here: p(target) is at most {ceiling!r}")
-    elif claimed < ceiling * (1 - SAME):
+    elif claimed < ceiling * (1 - SETTLED):
         unproved.append(f"that p(target) is at most {claimed!r} is not proved here: it is at most {ceiling!r}")
-    if ceiling < 1 and (case.conditions is None or np.isinf(LimitedProblem(case.conditions, case.source, case.k).box).any()):
+    if ceiling < 1 and (case.conditions is None or np.isinf(case.problem.box).any()):
         unproved.append(f"the ceiling is proved for changes of up to {FAR:g} units of cost of each feature")
     return _checked(found, ceiling=ceiling, unproved=tuple(unproved))
 
 
 def _ceiling(case: _Case, facts: _Facts) -> float:
-    conditions = case.conditions
-    if conditions is None:
-        if case.model.encoding is not None or case.model.A.size > MANY:
-            return 1.0
-        conditions = Conditions(case.model)
-    return LimitedProblem(conditions, case.source, case.k).ceiling(facts.proba, case.result.multipliers)
+    """The least upper bound on p_k that the probabilities at x and the multipliers of the answer prove."""
+    if case.conditions is None and (case.model.encoding is not None or case.model.A.size > MANY):
+        return 1.0
+    lo, hi = case.problem.box
+    between = (case.x > lo) & (case.x < hi)
+    return min(case.problem.ceiling(facts.proba, case.result.multipliers, still) for still in (None, between))

@@ -49,6 +49,7 @@ computed here differ from those of exact arithmetic on the same floats by at mos
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -134,7 +135,7 @@ class LimitedProblem:
         groups = np.array([1.0 - x[group].sum() for group in limits.groups])
         groups_size = np.array([1.0 + np.abs(x[group]).sum() for group in limits.groups])
         gamma = summation_error(D)
-        error = [gamma * rules_size, np.full(len(s), self.logit_error(x)), gamma * groups_size]
+        error = [gamma * rules_size, self.logit_error(x) + EPS * np.abs(s), gamma * groups_size]
         return np.concatenate([rules, s, groups]), np.concatenate(error)
 
     def multipliers(self, given: Floats | None) -> Floats:
@@ -174,6 +175,11 @@ class LimitedProblem:
         """Σμc|Δ|."""
         return float(self.conditions.mu @ np.abs(self.conditions.per_unit * change))
 
+    def square_size(self, change: Floats) -> float:
+        """|Δ|ᵀ|Q||Δ|: the size of what ‖Δ‖²_Q is summed from."""
+        Q, size = self.conditions.matrix, np.abs(change)
+        return float(np.square(self.conditions.per_unit * size).sum()) if Q is None else float(size @ np.abs(Q) @ size)
+
     def objective(self, x: Floats, weights: Weights) -> float:
         """E(x)."""
         distance, _ = self.cost_of(x)
@@ -206,6 +212,7 @@ class LimitedProblem:
         multipliers, delta = self.multipliers(nu), self.logit_error(x)
         norm, rounding = self._subgradient(x, q, multipliers, weights, 2 * delta + (len(q) + 8) * EPS)
         left, error = self.left(x)
+        error = error + summation_error(len(left)) * np.abs(left)
         slack = max(float(multipliers @ left + np.abs(multipliers) @ error), 0.0)
         gap = (norm + rounding) ** 2 / (2 * weights.lam) + slack
         return Certificate(
@@ -231,27 +238,28 @@ class LimitedProblem:
         terms = [0.5 * weights.lam * distance**2, weights.l1 * self._sparse(change), *(-multipliers * left)]
         if weights.loss:
             terms += [*(q[self.rivals] * self.margins(x)), entropy(q)]
-        size = float(np.abs(terms).sum()) + 0.5 * weights.lam * self._square_size(change)
+        size = float(np.abs(terms).sum()) + 0.5 * weights.lam * self.square_size(change)
         doubt = 2 * summation_error(D + K + len(terms)) * size + float(np.abs(multipliers) @ error)
         doubt += delta + (K + 64) * EPS if weights.loss else 0.0
         return math.fsum(terms) - (norm + rounding) ** 2 / (2 * weights.lam) - doubt
 
-    def ceiling(self, q: Floats, nu: Floats | None = None) -> float:
+    def ceiling(self, q: Floats, nu: Floats | None = None, still: NDArray[np.bool_] | None = None) -> float:
         """An upper bound on p_k within the limits, from any probabilities of the K classes and any multipliers.
 
-        Where a feature has no bound on the side to which u pulls it, q and ν are first changed a little, so that u is 0 there.
-        What rounding leaves of u counts for changes of up to `FAR` units of cost.
+        Where a feature has no bound on the side to which u pulls it, q and ν are first changed a little, so that u is 0 there,
+        and at features that are said to be ``still`` too: the best point is between their bounds. What rounding leaves of u
+        counts for changes of up to `FAR` units of cost.
         """
-        n, (R, _, equal), (lo, hi) = len(self.rivals), self.rows, self.box
-        W, far = np.concatenate([self.slopes[0], R]), FAR / self.conditions.per_unit
+        n, (R, R_size, equal), (S, S_size), (lo, hi) = len(self.rivals), self.rows, self.slopes, self.box
+        W, W_size, far = np.concatenate([S, R]), np.concatenate([S_size, R_size]), FAR / self.conditions.per_unit
         y = np.append(q[self.rivals] / q.sum(), self.multipliers(nu))
-        pinned = np.zeros(len(lo), dtype=bool)
+        pinned, wanted = np.zeros(len(lo), dtype=bool), np.zeros(len(lo), dtype=bool) if still is None else still
         for _ in range(len(lo)):
             u = y @ W
-            endless = (((u > 0) & np.isinf(lo)) | ((u < 0) & np.isinf(hi))) & ~pinned
-            if not endless.any():
+            more = (wanted | ((u > 0) & np.isinf(lo)) | ((u < 0) & np.isinf(hi))) & ~pinned
+            if not more.any():
                 break
-            pinned |= endless
+            pinned |= more
             columns = W[:, pinned] * far[pinned]
             y = y * (1 + np.linalg.lstsq((y[:, None] * columns).T, -(y @ columns), rcond=None)[0])
             y[n:] = np.where(equal, y[n:], np.maximum(y[n:], 0.0))
@@ -263,9 +271,10 @@ class LimitedProblem:
         left, error = self.left(self.source)
         full = np.append(y[:n], max(1.0 - float(y[:n].sum()), 0.0))
         terms = [*(y[:n] * self.margins(self.source)), entropy(full), *(-y[n:] * left), *(u * corner)]
-        size = float(np.abs(terms).sum() + (np.abs(y) @ np.abs(W)) @ np.abs(corner))
+        size = float(np.abs(terms).sum() + (np.abs(y) @ W_size) @ np.abs(corner))
         doubt = 2 * summation_error(len(terms)) * size + float(np.abs(y[n:]) @ error) + self.logit_error(self.source)
-        return min(1.0, math.exp(-max(math.fsum(terms) - doubt - (len(full) + 64) * EPS, 0.0)))
+        loss = math.fsum(terms) - doubt - (len(full) + 64) * EPS
+        return min(1.0, math.exp(-max(loss, 0.0)))
 
     def _subgradient(self, x: Floats, q: Floats, nu: Floats, weights: Weights, of_q: float) -> tuple[float, float]:
         """‖ξ‖ in the norm of Q⁻¹ over the features that can move, and its rounding; ``of_q`` is the relative error of q."""
@@ -311,13 +320,8 @@ class LimitedProblem:
                 break
         return x
 
-    def _square_size(self, change: Floats) -> float:
-        """|Δ|ᵀ|Q||Δ|: the size of what ‖Δ‖²_Q is summed from."""
-        Q, size = self.conditions.matrix, np.abs(change)
-        return float(np.square(self.conditions.per_unit * size).sum()) if Q is None else float(size @ np.abs(Q) @ size)
 
-
-def _shortest(P: Floats, least: Floats, most: Floats) -> Floats:
+def _shortest(P: NDArray[np.floating[Any]], least: Floats, most: Floats) -> Floats:
     """A ξ within its ranges with a small ξᵀPξ, by coordinate descent from the ξ_d nearest to 0."""
     xi = np.clip(0.0, least, most)
     for _ in range(SWEEPS):
