@@ -16,7 +16,6 @@ from ifonly.engines.recourse import diverse, ground_for, invert_within, measured
 from ifonly.engines.stream import Starts, invert_many
 from ifonly.joint import invert_together
 from ifonly.model import GRAM_CLASSES, Model
-from ifonly.model.columns import Encoding
 from ifonly.model.errors import InputError
 from ifonly.model.readers import as_model
 from ifonly.native import Kernel, Rows, choose_kernel, loaded_kernel, read_sources, solve_row, solve_rows
@@ -155,7 +154,7 @@ def invert(
     if start is not None and lam is None:
         raise InputError("start goes with lam; with prob the search finds its own starts")
     _check_stopping(tol, max_iter)
-    bound = model.encoding is not None and not model.encoding.plain  # its own columns have limits: categories, ranges
+    bound = not model.encoding.plain  # its own columns have limits: categories, ranges
     if joint:
         if bound or any(v is not None for v in (actions, max_changes, n, margin, tol, start, out)):
             raise InputError("joint=True takes lam or prob and a plain cost; no limits, n, margin, tol, start or out")
@@ -164,7 +163,7 @@ def invert(
         tables = list(x)
         joined = stacked(tables)
         x = iter(tables) if joined is None else joined
-    flags = model.encoding.flags(x) if isinstance(model.encoding, Encoding) else []
+    flags = model.encoding.flags(x)
     if flags:
         actions = (actions if actions is not None else Actions()).with_flags(model, flags)
     if bound or any(v is not None for v in (cost, actions, max_changes, n, margin)):
@@ -336,8 +335,8 @@ def path(
         raise InputError(f"lams must be one or more numbers > 0; got {lams}") from None
     if not (values.size and np.isfinite(values).all() and (values > 0).all()):
         raise InputError(f"lams must be one or more numbers > 0; got {lams}")
-    bound = model.encoding is not None and not model.encoding.plain
-    flags = model.encoding.flags(x) if isinstance(model.encoding, Encoding) else []
+    bound = not model.encoding.plain
+    flags = model.encoding.flags(x)
     if flags:
         actions = (actions if actions is not None else Actions()).with_flags(model, flags)
     if isinstance(cost, Cost) and actions is None and max_changes is None and cost.plain and not bound:

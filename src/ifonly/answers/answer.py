@@ -21,7 +21,6 @@ from ifonly.engines.newton import Iteration
 from ifonly.engines.probability import reach_probability
 from ifonly.engines.very_many import Found, VastProblem
 from ifonly.model import Model
-from ifonly.model.columns import Documents
 from ifonly.model.errors import InputError
 from ifonly.model.numerics import softmax
 from ifonly.native import Rows
@@ -294,11 +293,10 @@ class Counterfactual:
         if self.sources.frame is not None:
             return self.x if hasattr(self.x, "columns") else self.x.to_frame().T
         found = self.x if self.sources.own is not None else None
-        if found is None or isinstance(self.model.encoding, Documents):
+        if found is None or not self.model.encoding.columns:
             return _frame(self._x[None], self.sources, None)
         if hasattr(found, "columns"):
             return found
-        assert self.model.encoding is not None
         if hasattr(found, "to_frame"):  # a pandas row, whose numbers are objects beside strings
             return found.to_frame().T.infer_objects()
         row = list(found.values()) if isinstance(found, dict) else list(found)

@@ -222,10 +222,9 @@ def _solve_chunk(
 
 
 def _is_boxed(ground: Ground) -> bool:
-    """Whether there is nothing but intervals: no grids, categories or bent numbers, any number of which may move."""
-    columns = getattr(ground.model.encoding, "columns", ())
-    bent = any(column.bends or column.missing is not None for column in columns)
-    return not (bent or ground.discrete or ground.limits.groups)
+    """Whether there is nothing but intervals: no grids, categories or mapped numbers, any number of which may move."""
+    mapped = any(column.maps or column.missing is not None for column in ground.model.encoding.columns)
+    return not (mapped or ground.discrete or ground.limits.groups)
 
 
 def _reach_boxed(
@@ -466,7 +465,7 @@ def diverse(
 
 def _named(model: Model, features: frozenset[int]) -> list[Any]:
     """Features as `Actions` takes them: by name where numbers are those of the user's columns."""
-    return [d if model.encoding is None else model.feature_label(d) for d in sorted(features)]
+    return [d if model.encoding.identity else model.feature_label(d) for d in sorted(features)]
 
 
 def _again(ground: Ground, actions: Actions) -> Ground:

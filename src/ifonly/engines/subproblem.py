@@ -24,8 +24,8 @@ LEAST_FEATURES = 200  # below, nothing is saved
 def can_narrow(problem: LimitedProblem) -> bool:
     """Whether it is worth it, and everything that stays can be left out."""
     ground = problem.ground
-    bent = any(column.bends for column in getattr(problem.model.encoding, "columns", ()))
-    return problem.model.n_features >= LEAST_FEATURES and ground.separable and not bent and not isinstance(problem, Narrow)
+    mapped = any(column.maps for column in problem.model.encoding.columns)
+    return problem.model.n_features >= LEAST_FEATURES and ground.separable and not mapped and not isinstance(problem, Narrow)
 
 
 class Narrow(LimitedProblem):

@@ -1,28 +1,40 @@
-"""Elementwise monotone maps of one number, with their inverses: what pipelines bend a column with.
+"""Elementwise monotone maps of one number, with their inverses: what pipelines do to a column of numbers.
 
-Each is a value: it can be compared, pickled, and written as plain data (`bend_to`, `bend_from`). The formulas are those of
+Each is a value: it can be compared, pickled, and written as plain data (`to_dict`, `from_dict`). The formulas are those of
 scikit-learn and SciPy, so that the coordinate computed here is the one that the user's pipeline computes.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache, cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ifonly.model.errors import InputError
 
-__all__ = ["FUNCTIONS", "Affine", "Bend", "BoxCox", "Function", "Quantiles", "YeoJohnson", "bend_from", "bend_to"]
+__all__ = [
+    "FARTHEST",
+    "FUNCTIONS",
+    "Affine",
+    "BoxCox",
+    "Function",
+    "Monotone",
+    "Quantiles",
+    "YeoJohnson",
+    "backward",
+    "from_dict",
+    "to_dict",
+]
 
 Floats = NDArray[np.float64]
 
 TINY = float(np.nextafter(0.0, 1.0))
 NEAR_END = 1e-7  # scikit-learn's BOUNDS_THRESHOLD: this near to the first or last quantile is that quantile
 EPSILON = float(np.spacing(1.0))  # λ this near to 0 (or 2) is the limit
-FARTHEST = 1e18  # numbers that are bent stay within it: beyond, the map and its inverse overflow
+FARTHEST = 1e18  # numbers that are mapped stay within it: beyond, the map and its inverse overflow
 
 
 def _special() -> Any:
@@ -40,28 +52,28 @@ def _normal_ends() -> tuple[float, float]:
 
 
 @dataclass(frozen=True)
-class Bend(ABC):
-    """An increasing or decreasing map. Subclasses say how it and its inverse are computed.
-
-    ``least`` and ``most`` are where it is defined, ``rough`` is the size of constants inside that round.
-    """
-
-    kind: ClassVar[str] = ""
+class Monotone(ABC):
+    """An increasing or decreasing map. Subclasses say how it and its inverse are computed, and what is special about it."""
 
     @property
     def name(self) -> str:
-        """What it is called in messages."""
+        """What it is called in messages: scikit-learn's transformer, or the function."""
         return type(self).__name__
 
     @property
+    def domain(self) -> tuple[float, float]:
+        """The least and the largest number that it takes."""
+        return -np.inf, np.inf
+
+    @property
     def least(self) -> float:
-        """The least number it takes."""
-        return -np.inf
+        """The least number that it takes."""
+        return self.domain[0]
 
     @property
     def most(self) -> float:
-        """The largest number it takes."""
-        return np.inf
+        """The largest number that it takes."""
+        return self.domain[1]
 
     @property
     def rising(self) -> bool:
@@ -70,30 +82,45 @@ class Bend(ABC):
 
     @property
     def rough(self) -> float:
-        """How large constants are that are added inside, in units of the result."""
+        """How large constants are that are added inside, in units of the result: they round."""
         return 0.0
 
     @property
     def knots(self) -> tuple[float, ...]:
-        """Of a map with jumps, the numbers that it was made from."""
+        """Of a map that is linear between given numbers: those numbers."""
         return ()
 
     @property
     def jumps(self) -> bool:
-        """Whether there are numbers between two of its values that it never takes."""
-        return False
+        """Whether there are numbers between two of its values that it never takes: where knots repeat."""
+        return len(set(self.knots)) < len(self.knots)
 
-    @abstractmethod
     def forward(self, v: Floats) -> Floats:
-        """The map."""
+        """The map; NaN for what it does not take."""
+        with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+            return self._forward(v)
+
+    def inverse(self, v: Floats) -> Floats:
+        """Its inverse, to rounding; the ends of its domain for what lies beyond its range."""
+        with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+            return self._inverse(v)
 
     @abstractmethod
-    def inverse(self, v: Floats) -> Floats:
-        """Its inverse, to rounding."""
+    def _forward(self, v: Floats) -> Floats: ...
+
+    @abstractmethod
+    def _inverse(self, v: Floats) -> Floats: ...
+
+
+def backward(maps: Sequence[Monotone], v: Floats) -> Floats:
+    """The inverse of several maps, one after the other."""
+    for step in reversed(maps):
+        v = step.inverse(v)
+    return v
 
 
 @dataclass(frozen=True)
-class Affine(Bend):
+class Affine(Monotone):
     """``(v − zero)·weight + shift``: a scaler between two other maps."""
 
     weight: float
@@ -110,12 +137,10 @@ class Affine(Bend):
         """The shifts."""
         return abs(self.shift) + abs(self.zero * self.weight)
 
-    def forward(self, v: Floats) -> Floats:
-        """The map."""
+    def _forward(self, v: Floats) -> Floats:
         return (v - self.zero) * self.weight + self.shift
 
-    def inverse(self, v: Floats) -> Floats:
-        """Its inverse."""
+    def _inverse(self, v: Floats) -> Floats:
         return (v - self.shift) / self.weight + self.zero
 
 
@@ -138,39 +163,30 @@ FUNCTIONS: dict[str, tuple[Callable[[Any], Any], float, float]] = {
 
 
 @dataclass(frozen=True)
-class Function(Bend):
+class Function(Monotone):
     """One of `FUNCTIONS`."""
 
     function: str
 
     @property
     def name(self) -> str:
-        """What it is called in messages."""
+        """Such as ``np.log1p``."""
         return f"np.{self.function}"
 
     @property
-    def least(self) -> float:
-        """The least number it takes."""
-        return FUNCTIONS[self.function][1]
+    def domain(self) -> tuple[float, float]:
+        """The least and the largest number that it takes and gives a finite one for."""
+        return FUNCTIONS[self.function][1:]
 
-    @property
-    def most(self) -> float:
-        """The largest number it takes."""
-        return FUNCTIONS[self.function][2]
+    def _forward(self, v: Floats) -> Floats:
+        return getattr(np, self.function)(v)
 
-    def forward(self, v: Floats) -> Floats:
-        """The map."""
-        with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-            return getattr(np, self.function)(v)
-
-    def inverse(self, v: Floats) -> Floats:
-        """Its inverse."""
-        with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-            return FUNCTIONS[self.function][0](v)
+    def _inverse(self, v: Floats) -> Floats:
+        return FUNCTIONS[self.function][0](v)
 
 
 @dataclass(frozen=True)
-class _Power(Bend):
+class _Power(Monotone):
     """A power transform, standardised: ``(power(v) − mean) / scale``."""
 
     lam: float
@@ -179,7 +195,7 @@ class _Power(Bend):
 
     @property
     def name(self) -> str:
-        """What it is called in messages."""
+        """The transformer that it comes from."""
         return "PowerTransformer"
 
     @property
@@ -187,15 +203,11 @@ class _Power(Bend):
         """The mean, standardised."""
         return abs(self.mean / self.scale)
 
-    def forward(self, v: Floats) -> Floats:
-        """The map."""
-        with np.errstate(invalid="ignore", over="ignore"):
-            return (self._power(v) - self.mean) / self.scale
+    def _forward(self, v: Floats) -> Floats:
+        return (self._power(v) - self.mean) / self.scale
 
-    def inverse(self, v: Floats) -> Floats:
-        """Its inverse; the last number that it gives for what lies beyond its range."""
-        with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-            found = self._root(v * self.scale + self.mean)
+    def _inverse(self, v: Floats) -> Floats:
+        found = self._root(v * self.scale + self.mean)
         found = np.where(np.isnan(found) & ~np.isnan(v), np.where(v > 0, np.inf, -np.inf), found)
         return np.clip(found, max(self.least, -FARTHEST), FARTHEST)
 
@@ -211,9 +223,9 @@ class BoxCox(_Power):
     """``(v^λ − 1)/λ``, or ``ln v`` for λ = 0."""
 
     @property
-    def least(self) -> float:
+    def domain(self) -> tuple[float, float]:
         """Positive numbers only."""
-        return TINY
+        return TINY, np.inf
 
     def _power(self, v: Floats) -> Floats:
         return _special().boxcox(v, self.lam)
@@ -242,7 +254,7 @@ class YeoJohnson(_Power):
 
 
 @dataclass(frozen=True)
-class Quantiles(Bend):
+class Quantiles(Monotone):
     """Linear between quantiles of the training data, and to the normal distribution from there if ``normal``.
 
     Where quantiles repeat (many equal values) it jumps: numbers just below go to the first of their references, the number
@@ -254,65 +266,52 @@ class Quantiles(Bend):
     normal: bool
 
     @property
+    def name(self) -> str:
+        """The transformer that it comes from."""
+        return "QuantileTransformer"
+
+    @property
     def knots(self) -> tuple[float, ...]:
         """The quantiles."""
         return self.quantiles
 
     @property
-    def name(self) -> str:
-        """What it is called in messages."""
-        return "QuantileTransformer"
-
-    @property
-    def least(self) -> float:
-        """The first quantile: below, the map is constant."""
-        return self.knots[0]
-
-    @property
-    def most(self) -> float:
-        """The last quantile."""
-        return self.knots[-1]
-
-    @property
-    def jumps(self) -> bool:
-        """Whether quantiles repeat."""
-        return len(set(self.knots)) < len(self.knots)
+    def domain(self) -> tuple[float, float]:
+        """The first and the last quantile: beyond, the map is constant."""
+        return self.knots[0], self.knots[-1]
 
     @cached_property
     def _arrays(self) -> tuple[Floats, Floats, Floats, Floats]:
         q, r = np.array(self.knots), np.array(self.references)
         return q, r, -q[::-1], -r[::-1]
 
-    def forward(self, v: Floats) -> Floats:
-        """The map."""
+    def _forward(self, v: Floats) -> Floats:
         q, r, back_q, back_r = self._arrays
         v = np.asarray(v, dtype=np.float64)
-        near = NEAR_END if self.normal else 0.0
-        low, high = (v - near < q[0], v + near > q[-1]) if self.normal else (v == q[0], v == q[-1])
+        low, high = (v - NEAR_END < q[0], v + NEAR_END > q[-1]) if self.normal else (v == q[0], v == q[-1])
         u = 0.5 * (np.interp(v, q, r) - np.interp(-v, back_q, back_r))
         u = np.where(low, 0.0, np.where(high, 1.0, u))
         if self.normal:
             u = np.clip(_special().ndtri(u), *_normal_ends())
         return np.where(np.isnan(v), np.nan, u)
 
-    def inverse(self, v: Floats) -> Floats:
-        """Its inverse."""
+    def _inverse(self, v: Floats) -> Floats:
         q, r, _, _ = self._arrays
         u = _special().ndtr(v) if self.normal else np.asarray(v, dtype=np.float64)
         near = NEAR_END if self.normal else 0.0
         return np.where(u - near < 0.0, q[0], np.where(u + near > 1.0, q[-1], np.interp(u, r, q)))
 
 
-_KINDS: dict[str, type[Bend]] = {cls.__name__: cls for cls in (Affine, Function, BoxCox, YeoJohnson, Quantiles)}
+_KINDS: dict[str, type[Monotone]] = {cls.__name__: cls for cls in (Affine, Function, BoxCox, YeoJohnson, Quantiles)}
 
 
-def bend_to(bend: Bend) -> dict[str, Any]:
+def to_dict(step: Monotone) -> dict[str, Any]:
     """A map as plain data."""
-    return {"kind": type(bend).__name__, **asdict(bend)}
+    return {"kind": type(step).__name__, **asdict(step)}
 
 
-def bend_from(data: dict[str, Any]) -> Bend:
-    """A map from what `bend_to` gave."""
+def from_dict(data: dict[str, Any]) -> Monotone:
+    """A map from what `to_dict` gave."""
     values = {key: tuple(value) if isinstance(value, list) else value for key, value in data.items() if key != "kind"}
     try:
         return _KINDS[data["kind"]](**values)

@@ -73,7 +73,7 @@ def loaded_kernel(backend: str) -> Kernel | None:
 
 def read_sources(model: Model, x: Any, backend: str) -> Sources:
     """The rows a user brings; with the "cuda" backend a table that is on the GPU stays there."""
-    kind = like(x) if backend == "cuda" and model.encoding is None else None
+    kind = like(x) if backend == "cuda" and model.encoding.identity else None
     if kind is None or not kind.device.startswith("cuda") or x.ndim != 2:
         return Sources.read(model, x)
     _cuda_kernel()  # says what is missing

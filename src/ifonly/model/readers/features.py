@@ -106,9 +106,9 @@ class Columns:
 def _way(column: Column) -> str:
     """How a column is read, in words."""
     if column.kind == "number":
-        bent = " and ".join(bend.name for bend in column.bends if not isinstance(bend, Affine))
+        through = " and ".join(step.name for step in column.maps if not isinstance(step, Affine))
         filled = f" with {column.fill!r} for what is missing" if column.fill is not None else ""
-        return (f"through {bent}" if bent else "as a number") + filled
+        return (f"through {through}" if through else "as a number") + filled
     return f"as {'an' if column.kind == 'ordinal' else 'a'} {column.kind} of {len(column.levels)} values"
 
 

@@ -1,7 +1,7 @@
 """What each step of scikit-learn's does to features.
 
 A step either keeps them affine (scalers, PCA), makes coordinates of columns that nothing has touched yet (encoders, imputers),
-or bends a coordinate (``log1p``, power and quantile transforms).
+or maps a single number (``log1p``, power and quantile transforms).
 """
 
 import math
@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ifonly.model.columns import NAN
-from ifonly.model.monotone import FUNCTIONS, Affine, Bend, BoxCox, Function, Quantiles, YeoJohnson
+from ifonly.model.column import NAN
+from ifonly.model.monotone import FUNCTIONS, Affine, BoxCox, Function, Monotone, Quantiles, YeoJohnson, backward
 from ifonly.model.readers.features import Features, refuse
-from ifonly.rows.tables import is_missing
+from ifonly.model.tables import is_missing
 
 __all__ = ["SCALERS", "STEPS", "cut"]
 
@@ -103,11 +103,8 @@ def _fill_later(features: Features, j: int, value: float, where: str) -> None:
     if column is None or column.kind != "number" or column.fill is not None:
         return  # no number is missing here: an encoder gave it, another imputer filled it, or mixing had refused it
     ((i, weight),) = features.rows[j].items()
-    found = np.array([(value - features.offset[j]) / weight + features.zero[j].get(i, 0.0)])
-    for bend in reversed(column.bends):
-        found = bend.inverse(found)
-    more = {"fill": float(found[0]), "bends": column.bends}
-    filled = features.columns.make(column.place, "number", where, **more)
+    found = backward(column.maps, np.array([(value - features.offset[j]) / weight + features.zero[j].get(i, 0.0)]))
+    filled = features.columns.make(column.place, "number", where, fill=float(found[0]), maps=column.maps)
     features.rows[j], features.sizes[j] = {filled.first: weight}, {filled.first: features.sizes[j][i]}
     features.zero[j] = {filled.first: features.zero[j][i]} if i in features.zero[j] else {}
 
@@ -263,13 +260,13 @@ def cut(features: Features, threshold: float, where: str) -> Features:
     return out
 
 
-# ---- steps that bend one coordinate ----
+# ---- steps that map single numbers ----
 
 
-def _bent(features: Features, bends: Sequence[Bend], where: str) -> Features:
+def _mapped(features: Features, maps: Sequence[Monotone], where: str) -> Features:
     """Each feature through a monotone map of its own."""
     out = features.take(range(len(features)))
-    for j, bend in enumerate(bends):
+    for j, step in enumerate(maps):
         place, (fill, missing), chain = features.raw[j], features.fill[j], ()
         if place < 0:
             column = out.alone(j)
@@ -278,10 +275,10 @@ def _bent(features: Features, bends: Sequence[Bend], where: str) -> Features:
                 refuse(where, f"bends its column {j}, which is {what}; only a single number of the user's can be bent")
             ((i, weight),) = out.rows[j].items()
             between = Affine(weight, out.offset[j], out.zero[j].get(i, 0.0))
-            place, fill, missing, chain = column.place, column.fill, column.missing, column.bends
+            place, fill, missing, chain = column.place, column.fill, column.missing, column.maps
             chain = chain if between == Affine(1.0, 0.0) else (*chain, between)
-        made = out.columns.make(place, "number", where, fill=fill, missing=missing, bends=(*chain, bend))
-        out.raw[j], out.fill[j], out.offset[j], out.rough[j] = -1, (None, None), 0.0, bend.rough
+        made = out.columns.make(place, "number", where, fill=fill, missing=missing, maps=(*chain, step))
+        out.raw[j], out.fill[j], out.offset[j], out.rough[j] = -1, (None, None), 0.0, step.rough
         out.rows[j], out.sizes[j], out.zero[j] = {made.first: 1.0}, {made.first: 1.0}, {}
     return out
 
@@ -294,7 +291,7 @@ def _power(step: Any, features: Features, where: str) -> Features:
         scaler = vars(step)["_scaler"]
         mean, scale = np.asarray(scaler.mean_, dtype=np.float64), np.asarray(scaler.scale_, dtype=np.float64)
     kind = BoxCox if step.method == "box-cox" else YeoJohnson
-    return _bent(features, [kind(*map(float, part)) for part in zip(lambdas, mean, scale, strict=True)], where)
+    return _mapped(features, [kind(*map(float, part)) for part in zip(lambdas, mean, scale, strict=True)], where)
 
 
 def _quantile(step: Any, features: Features, where: str) -> Features:
@@ -303,7 +300,7 @@ def _quantile(step: Any, features: Features, where: str) -> Features:
     for j, knots in enumerate(columns):
         if not knots[0] < knots[-1]:
             refuse(where, f"maps its column {j}, of which all values were equal, to a step; leave it out")
-    return _bent(features, [Quantiles(tuple(knots.tolist()), references, normal) for knots in columns], where)
+    return _mapped(features, [Quantiles(tuple(knots.tolist()), references, normal) for knots in columns], where)
 
 
 def _function(step: Any, features: Features, where: str) -> Features:
@@ -317,7 +314,7 @@ def _function(step: Any, features: Features, where: str) -> Features:
     if step.func is not getattr(np, name, None) or name not in FUNCTIONS:
         known = ", ".join(f"np.{function}" for function in FUNCTIONS)
         refuse(where, f"applies {name!r}, of which nothing is known; use None, np.negative, {known}")
-    return _bent(features, [Function(name)] * len(features), where)
+    return _mapped(features, [Function(name)] * len(features), where)
 
 
 STEPS: dict[str, Callable[[Any, Features, str], Features]] = {

@@ -46,7 +46,7 @@ def read(steps: list[tuple[str, Any]], weights: Weights, last: Any) -> Model:
         cut(features, threshold, "the classifier (BernoulliNB)")
     features = features.numbers("the classifier")
     for column in features.columns.read.values():
-        if column.kind != "number" or column.bends or column.fill is not None:
+        if column.kind != "number" or column.maps or column.fill is not None:
             raise UnsupportedModelError(
                 f"the steps after the vectorizer do more than an affine map of the word {column.name!r}; leave them out"
             )
