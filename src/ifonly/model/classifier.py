@@ -13,11 +13,11 @@ become numbers in `columns`; each model has one of each.
 """
 
 import os
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Generic, TypeVar, overload
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -33,6 +33,7 @@ from ifonly.model.tensors import plain
 __all__ = ["Model", "Scaling"]
 
 Floats = NDArray[np.float64]
+Lazy = cached_property
 
 
 @dataclass(frozen=True)
@@ -67,29 +68,6 @@ class Scaling:
 
     def __hash__(self) -> int:
         return hash(self.scale.tobytes())
-
-
-T = TypeVar("T")
-
-
-class _Part(Generic[T]):
-    """An attribute of a model that one of its parts works out; the model remembers it."""
-
-    def __init__(self, find: "Callable[[Model], T]") -> None:
-        self.find = find
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self.name = name
-
-    @overload
-    def __get__(self, model: None, owner: type) -> "_Part[T]": ...
-    @overload
-    def __get__(self, model: "Model", owner: type) -> T: ...
-    def __get__(self, model: "Model | None", owner: type) -> "_Part[T] | T":
-        if model is None:
-            return self
-        found = model.__dict__[self.name] = self.find(model)
-        return found
 
 
 class Model:
@@ -341,38 +319,34 @@ class Model:
         """Products of its weights: the basis of all changes, Gram matrices, rivals."""
         return Products(self.A, self.b, self.sizes)
 
-    # Short ways to them.
-    row_norm = _Part(lambda model: model.sizes.row_norm)
-    column_sizes = _Part(lambda model: model.sizes.column_sizes)
-    offset_size = _Part(lambda model: model.sizes.offset_size)
-    offset_norm = _Part(lambda model: model.sizes.offset_norm)
-    coarse = _Part(lambda model: model.sizes.coarse)
-    gram = _Part(lambda model: model.derived.gram)
-    basis = _Part(lambda model: model.derived.basis)
-    basis_gram = _Part(lambda model: model.derived.basis_gram)
-    dependent = _Part(lambda model: model.derived.dependent)
-    shares_gram = _Part(lambda model: model.derived.shares_gram)
-    only_passes = _Part(lambda model: model.derived.only_passes)
-    times = _Part(lambda model: model.derived.times)
-    combination = _Part(lambda model: model.derived.combination)
-    blocks = _Part(lambda model: model.derived.blocks)
-    weights = _Part(lambda model: model.derived.weights)
-    rivals = _Part(lambda model: model.derived.rivals)
-    margins = _Part(lambda model: model.derived.margins)
-    best_class = _Part(lambda model: model.derived.best_class)
-    coefficients = _Part(lambda model: model.derived.coefficients)
-    rival_gram = _Part(lambda model: model.derived.rival_gram)
-    rival_map = _Part(lambda model: model.derived.rival_map)
-    rival_lengths = _Part(lambda model: model.derived.rival_lengths)
-    shared_gram = _Part(lambda model: model.derived.shared_gram)
-    # By names that they had before.
-    rows = _Part(lambda model: model.derived.basis)
-    rows_gram = _Part(lambda model: model.derived.basis_gram)
-    crowded = _Part(lambda model: model.derived.shares_gram)
-    crowd_gram = _Part(lambda model: model.derived.shared_gram)
-    vast = _Part(lambda model: model.derived.only_passes)
-    kept = _Part(lambda model: model.derived.borrowed)
-    products = _Part(lambda model: model.derived.times)
+    # The same by names of the model's own, for the solvers.
+    row_norm: Lazy[float] = cached_property(lambda model: model.sizes.row_norm)
+    column_sizes: Lazy[Floats] = cached_property(lambda model: model.sizes.column_sizes)
+    offset_size: Lazy[float] = cached_property(lambda model: model.sizes.offset_size)
+    offset_norm: Lazy[float] = cached_property(lambda model: model.sizes.offset_norm)
+    coarse: Lazy[float] = cached_property(lambda model: model.sizes.coarse)
+    basis: Lazy[Floats] = cached_property(lambda model: model.derived.basis)
+    gram: Lazy[Floats] = cached_property(lambda model: model.derived.gram)
+    dependent: Lazy[bool] = cached_property(lambda model: model.derived.dependent)
+    times: Lazy[Callable[[Floats], Floats]] = cached_property(lambda model: model.derived.times)
+    combination: Lazy[Callable[[Floats], Floats]] = cached_property(lambda model: model.derived.combination)
+    blocks: Lazy[Callable[..., Iterator[tuple[slice, Floats]]]] = cached_property(lambda model: model.derived.blocks)
+    weights: Lazy[Callable[[Any], Floats]] = cached_property(lambda model: model.derived.weights)
+    rivals: Lazy[Callable[[int], NDArray[np.intp]]] = cached_property(lambda model: model.derived.rivals)
+    margins: Lazy[Callable[[Floats, int], Floats]] = cached_property(lambda model: model.derived.margins)
+    best_class: Lazy[Callable[[Floats], NDArray[np.intp]]] = cached_property(lambda model: model.derived.best_class)
+    coefficients: Lazy[Callable[[Floats, int], Floats]] = cached_property(lambda model: model.derived.coefficients)
+    rival_gram: Lazy[Callable[[int], Floats]] = cached_property(lambda model: model.derived.rival_gram)
+    rival_map: Lazy[Callable[[int], Floats]] = cached_property(lambda model: model.derived.rival_map)
+    rival_lengths: Lazy[Callable[[int], Floats]] = cached_property(lambda model: model.derived.rival_lengths)
+    # And by names that say less than those of `Products`.
+    rows: Lazy[Floats] = cached_property(lambda model: model.derived.basis)
+    rows_gram: Lazy[Floats] = cached_property(lambda model: model.derived.basis_gram)
+    products: Lazy[Callable[[Floats], Floats]] = cached_property(lambda model: model.derived.times)
+    crowd_gram: Lazy[Callable[[int], Floats]] = cached_property(lambda model: model.derived.shared_gram)
+    crowded: Lazy[bool] = cached_property(lambda model: model.derived.shares_gram)
+    vast: Lazy[bool] = cached_property(lambda model: model.derived.only_passes)
+    kept: Lazy[bool] = cached_property(lambda model: model.derived.borrowed)
 
     # ---- a value like any other ----
 

@@ -6,7 +6,7 @@ scikit-learn and SciPy, so that the coordinate computed here is the one that the
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from functools import cache, cached_property
 from typing import Any
 
@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from ifonly.model.errors import InputError
 
 __all__ = [
-    "FARTHEST",
     "FUNCTIONS",
     "Affine",
     "BoxCox",
@@ -53,47 +52,32 @@ def _normal_ends() -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class Monotone(ABC):
-    """An increasing or decreasing map. Subclasses say how it and its inverse are computed, and what is special about it."""
+    """An increasing or decreasing map. Subclasses say how it and its inverse are computed, and what else is true of it.
 
-    @property
-    def name(self) -> str:
-        """What it is called in messages: scikit-learn's transformer, or the function."""
-        return type(self).__name__
+    Attributes
+    ----------
+    name : str
+        What it is called in messages.
+    least, most : float
+        The numbers that it takes.
+    rising : bool
+        Whether it increases.
+    rough : float
+        How large constants are that are added inside, in units of the result: they round.
+    knots : tuple of float
+        Of a map that is linear between given numbers: those numbers.
+    jumps : bool
+        Whether there are numbers between two of its values that it never takes: where knots repeat.
 
-    @property
-    def domain(self) -> tuple[float, float]:
-        """The least and the largest number that it takes."""
-        return -np.inf, np.inf
+    """
 
-    @property
-    def least(self) -> float:
-        """The least number that it takes."""
-        return self.domain[0]
-
-    @property
-    def most(self) -> float:
-        """The largest number that it takes."""
-        return self.domain[1]
-
-    @property
-    def rising(self) -> bool:
-        """Whether it increases."""
-        return True
-
-    @property
-    def rough(self) -> float:
-        """How large constants are that are added inside, in units of the result: they round."""
-        return 0.0
-
-    @property
-    def knots(self) -> tuple[float, ...]:
-        """Of a map that is linear between given numbers: those numbers."""
-        return ()
-
-    @property
-    def jumps(self) -> bool:
-        """Whether there are numbers between two of its values that it never takes: where knots repeat."""
-        return len(set(self.knots)) < len(self.knots)
+    # Without annotations: they are no fields, and no part of what is compared and written to files.
+    name = ""
+    least, most = -np.inf, np.inf
+    rising = True
+    rough = 0.0
+    knots = tuple[float, ...]()
+    jumps = False
 
     def forward(self, v: Floats) -> Floats:
         """The map; NaN for what it does not take."""
@@ -127,15 +111,8 @@ class Affine(Monotone):
     shift: float
     zero: float = 0.0
 
-    @property
-    def rising(self) -> bool:
-        """Whether it increases."""
-        return self.weight > 0
-
-    @property
-    def rough(self) -> float:
-        """The shifts."""
-        return abs(self.shift) + abs(self.zero * self.weight)
+    def __post_init__(self) -> None:
+        vars(self).update(name="Affine", rising=self.weight > 0, rough=abs(self.shift) + abs(self.zero * self.weight))
 
     def _forward(self, v: Floats) -> Floats:
         return (v - self.zero) * self.weight + self.shift
@@ -168,15 +145,9 @@ class Function(Monotone):
 
     function: str
 
-    @property
-    def name(self) -> str:
-        """Such as ``np.log1p``."""
-        return f"np.{self.function}"
-
-    @property
-    def domain(self) -> tuple[float, float]:
-        """The least and the largest number that it takes and gives a finite one for."""
-        return FUNCTIONS[self.function][1:]
+    def __post_init__(self) -> None:
+        _, least, most = FUNCTIONS[self.function]
+        vars(self).update(name=f"np.{self.function}", least=least, most=most)
 
     def _forward(self, v: Floats) -> Floats:
         return getattr(np, self.function)(v)
@@ -192,16 +163,10 @@ class _Power(Monotone):
     lam: float
     mean: float
     scale: float
+    name = "PowerTransformer"
 
-    @property
-    def name(self) -> str:
-        """The transformer that it comes from."""
-        return "PowerTransformer"
-
-    @property
-    def rough(self) -> float:
-        """The mean, standardised."""
-        return abs(self.mean / self.scale)
+    def __post_init__(self) -> None:
+        vars(self).update(rough=abs(self.mean / self.scale))
 
     def _forward(self, v: Floats) -> Floats:
         return (self._power(v) - self.mean) / self.scale
@@ -222,10 +187,7 @@ class _Power(Monotone):
 class BoxCox(_Power):
     """``(v^λ − 1)/λ``, or ``ln v`` for λ = 0."""
 
-    @property
-    def domain(self) -> tuple[float, float]:
-        """Positive numbers only."""
-        return TINY, np.inf
+    least = TINY
 
     def _power(self, v: Floats) -> Floats:
         return _special().boxcox(v, self.lam)
@@ -264,25 +226,15 @@ class Quantiles(Monotone):
     quantiles: tuple[float, ...]
     references: tuple[float, ...]
     normal: bool
+    name = "QuantileTransformer"
 
-    @property
-    def name(self) -> str:
-        """The transformer that it comes from."""
-        return "QuantileTransformer"
-
-    @property
-    def knots(self) -> tuple[float, ...]:
-        """The quantiles."""
-        return self.quantiles
-
-    @property
-    def domain(self) -> tuple[float, float]:
-        """The first and the last quantile: beyond, the map is constant."""
-        return self.knots[0], self.knots[-1]
+    def __post_init__(self) -> None:
+        q = self.quantiles
+        vars(self).update(knots=q, least=q[0], most=q[-1], jumps=len(set(q)) < len(q))
 
     @cached_property
     def _arrays(self) -> tuple[Floats, Floats, Floats, Floats]:
-        q, r = np.array(self.knots), np.array(self.references)
+        q, r = np.array(self.quantiles), np.array(self.references)
         return q, r, -q[::-1], -r[::-1]
 
     def _forward(self, v: Floats) -> Floats:
@@ -307,7 +259,7 @@ _KINDS: dict[str, type[Monotone]] = {cls.__name__: cls for cls in (Affine, Funct
 
 def to_dict(step: Monotone) -> dict[str, Any]:
     """A map as plain data."""
-    return {"kind": type(step).__name__, **asdict(step)}
+    return {"kind": type(step).__name__, **{part.name: getattr(step, part.name) for part in fields(step)}}
 
 
 def from_dict(data: dict[str, Any]) -> Monotone:
@@ -315,5 +267,5 @@ def from_dict(data: dict[str, Any]) -> Monotone:
     values = {key: tuple(value) if isinstance(value, list) else value for key, value in data.items() if key != "kind"}
     try:
         return _KINDS[data["kind"]](**values)
-    except (KeyError, TypeError) as error:
+    except (LookupError, TypeError) as error:
         raise InputError(f"it is damaged, or of a later version: a map of {sorted(data)} is not understood ({error})") from None
