@@ -42,7 +42,7 @@ def read(steps: list[tuple[str, Any]], weights: Weights, last: Any) -> Model:
         if kind_of(step) in REWEIGHTS:
             refuse(f"step {other!r} of the pipeline ({kind_of(step)})", "reweights words after other steps; put it before them")
         features = fold(step, features, f"step {other!r} of the pipeline")
-    if threshold is not None and any(place < 0 for place in features.raw):
+    if threshold is not None and any(part.place < 0 for part in features.parts):
         cut(features, threshold, "the classifier (BernoulliNB)")
     features = features.numbers("the classifier")
     for column in features.columns.read.values():
