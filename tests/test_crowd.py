@@ -39,7 +39,7 @@ def head():
 @pytest.fixture
 def tiny(monkeypatch):
     """Three classes are a crowd and two or three rivals the few: they come and go all the time."""
-    monkeypatch.setattr(ifonly.model, "CROWDED", 3)
+    monkeypatch.setattr("ifonly.model.products.SHARED_GRAM", 3)
     monkeypatch.setattr(crowd, "FEW", 2)
     monkeypatch.setattr(crowd, "SHARE", 0.3)
 

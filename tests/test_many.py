@@ -13,16 +13,16 @@ from scipy.optimize import minimize
 
 import ifonly
 from ifonly import InputError, Model, Status
-from ifonly import model as model_module
 from ifonly.engines import passes
 from ifonly.engines import very_many as many
+from ifonly.model import products as model_module
 from ifonly.model.numerics import EPS, softmax
 
 
 @pytest.fixture
 def forced(monkeypatch):
     """Every model with three classes or more goes through passes, with two rivals at a time one by one."""
-    monkeypatch.setattr(model_module, "CROWDED", 3)
+    monkeypatch.setattr(model_module, "SHARED_GRAM", 3)
     monkeypatch.setattr(model_module, "GRAM_CLASSES", 2)
     monkeypatch.setattr(passes, "MOST", 2)
     monkeypatch.setattr(many, "SMALL_D", 0)  # and never in D dimensions, unless it is slow
@@ -86,10 +86,10 @@ def test_rivals_leave_and_return(forced, rng):
 def test_imagenet_head_as_the_dense_solver(imagenet, monkeypatch, lam):
     A, b, X = imagenet
     far = (X @ A.T + b).argmin(axis=1)
-    monkeypatch.setattr(model_module, "CROWDED", 10**9)
+    monkeypatch.setattr(model_module, "SHARED_GRAM", 10**9)
     dense = Model(A, b)
     answers = [ifonly.invert(dense, X[i], int(far[i]), lam=lam) for i in (0, 401)]
-    monkeypatch.setattr(model_module, "CROWDED", 400)
+    monkeypatch.setattr(model_module, "SHARED_GRAM", 400)
     monkeypatch.setattr(model_module, "GRAM_CLASSES", 500)
     vast = Model(A, b)
     assert vast.vast

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ifonly.model import Model
-from ifonly.model.columns import Column, Encoding, Table
+from ifonly.model.columns import Column, Table
 from ifonly.problem.conditions import Conditions
 
 __all__ = ["Change", "Measure", "Part", "moves", "plain_value"]
@@ -93,7 +93,7 @@ class Measure:
     def parts(self, names: Sequence[Any] | None) -> list[Part]:
         """What the user calls the features; ``names`` for a model that has none."""
         model = self.model
-        if isinstance(model.encoding, Encoding):
+        if model.encoding.columns:
             return [Part(c.name, c.coordinates, c.kind, c) for c in model.encoding.columns]
         labels = [str(name) for name in (model.feature_names or names or range(model.n_features))]
         single = np.ones(model.n_features, dtype=bool)
@@ -135,7 +135,7 @@ def moves(answer: Any, *, models_names: bool = False) -> list[Change]:
 def _own(answer: Any) -> tuple[Table, Table] | None:
     """The user's own rows before and after, where the model has an encoding of them."""
     encoding = answer.model.encoding
-    if not isinstance(encoding, Encoding):
+    if not encoding.columns:
         return None
     return Table.of(answer.source, encoding.names), Table.of(answer.x, encoding.names)
 

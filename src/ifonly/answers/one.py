@@ -18,7 +18,6 @@ from ifonly.answers.change import moves
 from ifonly.answers.tables import frame_of
 from ifonly.answers.within import Within, blocking
 from ifonly.model import Model
-from ifonly.model.columns import Documents
 from ifonly.model.numerics import softmax
 from ifonly.problem.checker import Checked, check
 from ifonly.problem.conditions import Conditions
@@ -316,7 +315,7 @@ class Counterfactual:
             return self.x if hasattr(self.x, "columns") else self.x.to_frame().T
         found = self.x if self.sources.own is not None else None
         encoding = self.model.encoding
-        if found is None or encoding is None or isinstance(encoding, Documents):
+        if found is None or not encoding.columns:
             return frame_of(self._x[None], self.sources.columns)
         if hasattr(found, "columns"):
             return found

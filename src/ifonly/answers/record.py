@@ -52,7 +52,6 @@ from numpy.typing import NDArray
 from ifonly.answers.change import moves
 from ifonly.answers.one import Counterfactual
 from ifonly.model import Model
-from ifonly.model.columns import Encoding
 from ifonly.model.errors import CertificateError, InputError
 from ifonly.problem.actions import Actions, Limits, Uneven
 from ifonly.problem.conditions import Conditions
@@ -138,13 +137,11 @@ def fingerprint(model: Model) -> str:
     then for each of ``A``, ``b`` and, where the model has a scaling, ``shift`` and ``scale``: a line with its name and shape
     (``\nA (3, 4)\n``) and its numbers as little-endian float64, row by row. −0.0 counts as 0.0.
     """
-    encoding = model.encoding
-    columns = encoding.to_dict() if isinstance(encoding, Encoding) else None if encoding is None else list(encoding.names)
     header = {
         "classes": [repr(label) for label in model.classes.tolist()],
         "feature_names": None if model.feature_names is None else list(model.feature_names),
         "hard": model.hard,
-        "encoding": columns,
+        "encoding": model.encoding.described(),
     }
     found = hashlib.sha256(_canonical(header))
     arrays = {"A": model.A, "b": model.b}
@@ -296,7 +293,7 @@ class Recorded(Actions):
             equal.append({"==": True, "<=": False}[sense])
         frozen, increase, decrease = flags
         rules = C, np.array(rest), np.array(equal, dtype=bool)
-        columns = {column.first: column for column in getattr(model.encoding, "columns", ())}
+        columns = {column.first: column for column in model.encoding.columns}
         uneven = tuple(Uneven(place[name], columns[place[name]], float(size)) for name, size in data["uneven"].items())
         found = Limits(model, lo, hi, frozen, increase, decrease, step, groups, *rules, uneven)
         _check_own_columns(found, Actions().resolve(model))

@@ -36,12 +36,11 @@ def info(model: ModelFile, trust_pickle: Trust = False, as_json: Json = False) -
 
 def summary(model: Model) -> dict[str, Any]:
     """A model as plain values."""
-    encoding: Any = model.encoding
-    if encoding is None or not hasattr(encoding, "columns"):
+    if not model.encoding.columns:
         columns = [{"name": name, "kind": "number"} for name in model.feature_names or ()]
     else:
         columns = [
-            {"name": c.name, "kind": c.kind, **({"levels": list(c.levels)} if c.levels else {})} for c in encoding.columns
+            {"name": c.name, "kind": c.kind, **({"levels": list(c.levels)} if c.levels else {})} for c in model.encoding.columns
         ]
     return {
         "n_classes": model.n_classes,

@@ -125,7 +125,7 @@ def actions_from(
 
 def _feature(model: Model, name: str) -> Any:
     """A feature's name; its number where the model has no names."""
-    return int(name) if model.feature_names is None and model.encoding is None and name.isdecimal() else name
+    return int(name) if model.feature_names is None and model.encoding.identity and name.isdecimal() else name
 
 
 def _bound(model: Model, text: str) -> tuple[Any, tuple[Any, Any]]:

@@ -11,7 +11,6 @@ from ifonly.engines.limited import LimitedEngine
 from ifonly.engines.plans import several
 from ifonly.engines.progress import Progress
 from ifonly.engines.protocol import Engine, Rows
-from ifonly.model.columns import Encoding
 from ifonly.model.errors import InputError
 from ifonly.problem.question import ALL, FLIP, NEAREST, Aim, Asked
 from ifonly.problem.results import Result, Results
@@ -79,8 +78,7 @@ def follow(asked: Asked, x: Any, lams: Floats) -> Answered:
 
 def _flags(asked: Asked, x: Any) -> list[str]:
     """The columns of the user's table that are yes or no by their type."""
-    encoding = asked.model.encoding
-    return encoding.flags(x) if isinstance(encoding, Encoding) and not isinstance(x, Sources) else []
+    return [] if isinstance(x, Sources) or hasattr(x, "__next__") else asked.model.encoding.flags(x)
 
 
 def _gathered(asked: Asked, x: Iterator[Any]) -> tuple[Asked, Any]:

@@ -133,7 +133,7 @@ class FreeEngine(Engine):
     def read(self, asked: Asked, x: Any) -> Sources:
         """The rows that a user brings; with the "cuda" backend a table that is on the GPU stays there."""
         model = asked.model
-        kind = like(x) if asked.question.backend == "cuda" and model.encoding is None else None
+        kind = like(x) if asked.question.backend == "cuda" and model.encoding.identity else None
         if kind is None or not kind.device.startswith("cuda") or x.ndim != 2:
             return Sources.read(model, x)
         device_loop()  # says what is missing

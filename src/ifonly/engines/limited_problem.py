@@ -24,7 +24,6 @@ from ifonly.engines.row_loops import compiled_is_installed
 from ifonly.engines.semismooth import Point, Target, Terms
 from ifonly.engines.windows import needed_logit
 from ifonly.model import Model
-from ifonly.model.columns import Encoding
 from ifonly.model.errors import InputError
 from ifonly.model.numerics import EPS, summation_error
 from ifonly.problem.actions import Limits
@@ -175,9 +174,8 @@ class CostSpace:
         return items, t_lo[:, single], t_hi[:, single]
 
     def settled(self, X: Floats, x: Floats) -> Floats:
-        """Answers as the user's own pipeline will see them, where that bends numbers: written, and read again."""
-        encoding = self.model.encoding
-        return encoding.settled(X, x, [part.feature for part in self.limits.uneven]) if isinstance(encoding, Encoding) else x
+        """Answers as the user's own pipeline will see them, where that maps numbers: written, and read again."""
+        return self.model.encoding.settled(X, x, [part.feature for part in self.limits.uneven])
 
     def spread(self, X: Floats, t: Floats, choice: Any, first: Any) -> Floats:
         """The changes (N, D) in the user's units from what `scalar` found: t of single features and the options of groups."""

@@ -55,10 +55,9 @@ def solve(asked: Asked, X: Floats, aims: Aims, results: Results) -> Flags:
 
 
 def _only_intervals(space: CostSpace) -> bool:
-    """Whether there is nothing but intervals: no grids, categories or bent numbers, any number of which may move."""
-    columns = getattr(space.model.encoding, "columns", ())
-    bent = any(column.bends or column.missing is not None for column in columns)
-    return not (bent or space.conditions.discrete or space.limits.groups)
+    """Whether there is nothing but intervals: no grids, categories or mapped numbers, any number of which may move."""
+    mapped = any(column.maps or column.missing is not None for column in space.model.encoding.columns)
+    return not (mapped or space.conditions.discrete or space.limits.groups)
 
 
 def _intervals(asked: Asked, space: CostSpace, X: Floats, targets: Indices, aims: Aims, results: Results) -> Flags:

@@ -72,7 +72,7 @@ def several(engine: LimitedEngine, asked: Asked, sources: Sources) -> Results:
 
 def _named(model: Model, features: frozenset[int]) -> list[Any]:
     """Features as `Actions` takes them: by name where numbers are those of the user's columns."""
-    return [d if model.encoding is None else model.feature_label(d) for d in sorted(features)]
+    return [d if model.encoding.identity else model.feature_label(d) for d in sorted(features)]
 
 
 def _main_features(space: CostSpace, source: Floats, result: Result) -> list[frozenset[int]]:

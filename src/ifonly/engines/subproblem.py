@@ -26,8 +26,8 @@ LEAST_FEATURES = 200  # below, nothing is saved
 def can_narrow(problem: LimitedProblem) -> bool:
     """Whether it is worth it, and everything that stays can be left out."""
     space = problem.space
-    bent = any(column.bends for column in getattr(problem.model.encoding, "columns", ()))
-    return problem.model.n_features >= LEAST_FEATURES and space.separable and not bent and not isinstance(problem, Narrow)
+    mapped = any(column.maps for column in problem.model.encoding.columns)
+    return problem.model.n_features >= LEAST_FEATURES and space.separable and not mapped and not isinstance(problem, Narrow)
 
 
 class Narrow(LimitedProblem):

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from ifonly.frames.arrow import pa, pc
 from ifonly.frames.reading import BAD_LINE, TEXT
 from ifonly.model import Model
-from ifonly.model.columns import Column, Documents, Encoding
+from ifonly.model.columns import Column
 from ifonly.model.errors import InputError
 
 __all__ = ["Features", "needed"]
@@ -22,9 +22,9 @@ MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None")  # what a CSV 
 def _names_of(model: Model) -> tuple[str, ...] | None:
     """The columns that a model reads; None where its features have no names."""
     encoding = model.encoding
-    if isinstance(encoding, Documents):
+    if encoding.text:
         raise InputError("a model of documents reads text, not columns; use ifonly.invert")
-    if encoding is None:
+    if encoding.identity:
         return model.feature_names
     if all(name == f"x{i}" for i, name in enumerate(encoding.names)):  # a pipeline that was fitted on an array
         return None
@@ -62,8 +62,7 @@ class Features:
                 what = "missing" if name not in there else "there more than once"
                 role = "feature" if name in self.names else "key"
                 raise InputError(f"column {name!r} (a {role}) is {what}; the columns are {', '.join(there[:20])}")
-        encoding: Any = model.encoding
-        self.columns: list[Column | None] = [None] * len(self.names) if encoding is None else list(encoding.columns)
+        self.columns: list[Column | None] = list(model.encoding.columns) or [None] * len(self.names)
         for name, column in zip(self.names, self.columns, strict=True):
             _check_type(name, column, schema.field(name).type, self.text)
 
@@ -72,13 +71,13 @@ class Features:
         if names is not None:
             return list(names)
         left = [name for name in there if name not in (keys or ())]
-        count = self.model.n_features if encoding is None else len(encoding.names)
+        count = self.model.n_features if encoding.identity else len(encoding.names)
         if len(left) != count:
             raise InputError(
                 f"the model's {count} features have no names, so all columns but the keys are taken for them; "
                 f"there are {len(left)}: {', '.join(left[:20])}"
             )
-        return left if not isinstance(encoding, Encoding) else [left[column.place] for column in encoding.columns]
+        return left if encoding.identity else [left[column.place] for column in encoding.columns]
 
     def read(self, table: Any) -> tuple[Any, dict[int, str]]:
         """What the model takes (an array, or a frame where it has an encoding), and the rows that are no good."""
@@ -93,7 +92,7 @@ class Features:
                 values.append(_numbers(cells, name, bad, needed=column is None or column.fill is None))
             else:
                 values.append(_levels(cells, column, self.text))
-        if self.model.encoding is None:
+        if self.model.encoding.identity:
             return np.column_stack(values), bad
         return self._frame(values, len(table)), bad
 
@@ -101,7 +100,7 @@ class Features:
         """A pandas frame with the columns the model was fitted on; those it never looks at are empty."""
         import pandas as pd
 
-        encoding: Any = self.model.encoding
+        encoding = self.model.encoding
         found = {column.name: v for column, v in zip(encoding.columns, values, strict=True)}
         unseen = np.full(n_rows, None, dtype=object)
         return pd.DataFrame({name: pd.Series(v, dtype=v.dtype) for name in encoding.names for v in [found.get(name, unseen)]})

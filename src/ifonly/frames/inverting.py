@@ -256,7 +256,7 @@ class Inverter:
     def _one_by_one(self) -> bool:
         """Whether there are limits for which there is no kernel: see `solvers.limited`."""
         model, asked = self.model, self.question
-        bound = model.encoding is not None and not model.encoding.plain
+        bound = not model.encoding.plain
         if not bound and all(asked.get(name) is None for name in ("cost", "actions", "max_changes", "margin")):
             return False
         tied = getattr(asked.get("cost"), "matrix", None) is not None or bool(getattr(asked.get("actions"), "linear", ()))

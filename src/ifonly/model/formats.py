@@ -35,7 +35,7 @@ import numpy as np
 
 from ifonly.model.errors import InputError
 
-__all__ = ["CONTAINERS", "HEADER", "VERSION", "check_header", "labels_from", "labels_to", "pack", "unpack"]
+__all__ = ["CONTAINERS", "HEADER", "VERSION", "check_header", "labels_from", "labels_to", "pack", "typed", "unpack", "untyped"]
 
 VERSION = 1
 HEADER = "ifonly"
@@ -110,7 +110,7 @@ def _digest(arrays: Arrays, header: dict[str, Any]) -> str:
 def labels_to(labels: np.ndarray) -> dict[str, Any]:
     """Class labels, with their type, as JSON."""
     if labels.dtype == object:
-        return {"dtype": "object", "values": [_typed(label) for label in labels.tolist()]}
+        return {"dtype": "object", "values": [typed(label, "the class") for label in labels.tolist()]}
     if labels.dtype.kind == "U":
         return {"dtype": "str", "values": labels.tolist()}
     stored = labels.dtype.newbyteorder("<").str
@@ -127,7 +127,7 @@ def labels_from(stored: Any) -> np.ndarray:
         values = stored["values"]
         if stored["dtype"] == "object":
             labels = np.empty(len(values), dtype=object)
-            labels[:] = [_untyped(value) for value in values]
+            labels[:] = [untyped(value) for value in values]
             return labels
         if stored["dtype"] not in (*NUMBERS, "str"):
             raise ValueError(f"their type is {stored['dtype']!r}")
@@ -139,25 +139,27 @@ def labels_from(stored: Any) -> np.ndarray:
     return labels.astype(labels.dtype.newbyteorder("="), copy=False)
 
 
-def _typed(label: Any) -> list[Any]:
-    """One label of any type as [type, value]."""
-    label = label.item() if isinstance(label, np.generic) else label
-    if isinstance(label, tuple):
-        return ["tuple", [_typed(part) for part in label]]
-    if label is None:
+def typed(value: Any, what: str) -> list[Any]:
+    """One value of a cell or a label, of any type, as [type, value]; ``what`` it is, for the message."""
+    value = value.item() if isinstance(value, np.generic) else value
+    if isinstance(value, tuple):
+        return ["tuple", [typed(part, what) for part in value]]
+    if value is None:
         return ["none", None]
-    if type(label).__name__ in LABELS and type(label) is LABELS[type(label).__name__]:
-        return [type(label).__name__, label]
+    kind = type(value).__name__
+    if type(value) is LABELS.get(kind):
+        return [kind, value]
     raise InputError(
-        f"the class {label!r} cannot be saved; expected strings, integers, floats, booleans, None, or tuples of those; "
-        f"got a {type(label).__name__}"
+        f"{what} {value!r} cannot be saved; expected strings, integers, floats, booleans, None, or tuples of those; "
+        f"got a {kind}"
     )
 
 
-def _untyped(stored: Any) -> Any:
+def untyped(stored: Any) -> Any:
+    """`typed`, back."""
     kind, value = stored
     if kind == "tuple":
-        return tuple(_untyped(part) for part in value)
+        return tuple(untyped(part) for part in value)
     if kind == "none":
         return None
     if type(value) is not LABELS[kind]:

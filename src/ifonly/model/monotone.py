@@ -1,28 +1,39 @@
-"""Elementwise monotone maps of one number, with their inverses: what pipelines bend a column with.
+"""Elementwise monotone maps of one number, with their inverses: what pipelines do to a column of numbers.
 
-Each is a value: it can be compared, pickled, and written as plain data (`bend_to`, `bend_from`). The formulas are those of
+Each is a value: it can be compared, pickled, and written as plain data (`to_dict`, `from_dict`). The formulas are those of
 scikit-learn and SciPy, so that the coordinate computed here is the one that the user's pipeline computes.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
 from functools import cache, cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ifonly.model.errors import InputError
 
-__all__ = ["FUNCTIONS", "Affine", "Bend", "BoxCox", "Function", "Quantiles", "YeoJohnson", "bend_from", "bend_to"]
+__all__ = [
+    "FUNCTIONS",
+    "Affine",
+    "BoxCox",
+    "Function",
+    "Monotone",
+    "Quantiles",
+    "YeoJohnson",
+    "backward",
+    "from_dict",
+    "to_dict",
+]
 
 Floats = NDArray[np.float64]
 
 TINY = float(np.nextafter(0.0, 1.0))
 NEAR_END = 1e-7  # scikit-learn's BOUNDS_THRESHOLD: this near to the first or last quantile is that quantile
 EPSILON = float(np.spacing(1.0))  # λ this near to 0 (or 2) is the limit
-FARTHEST = 1e18  # numbers that are bent stay within it: beyond, the map and its inverse overflow
+FARTHEST = 1e18  # numbers that are mapped stay within it: beyond, the map and its inverse overflow
 
 
 def _special() -> Any:
@@ -40,82 +51,73 @@ def _normal_ends() -> tuple[float, float]:
 
 
 @dataclass(frozen=True)
-class Bend(ABC):
-    """An increasing or decreasing map. Subclasses say how it and its inverse are computed.
+class Monotone(ABC):
+    """An increasing or decreasing map. Subclasses say how it and its inverse are computed, and what else is true of it.
 
-    ``least`` and ``most`` are where it is defined, ``rough`` is the size of constants inside that round.
+    Attributes
+    ----------
+    name : str
+        What it is called in messages.
+    least, most : float
+        The numbers that it takes.
+    rising : bool
+        Whether it increases.
+    rough : float
+        How large constants are that are added inside, in units of the result: they round.
+    knots : tuple of float
+        Of a map that is linear between given numbers: those numbers.
+    jumps : bool
+        Whether there are numbers between two of its values that it never takes: where knots repeat.
+
     """
 
-    kind: ClassVar[str] = ""
+    # Without annotations: they are no fields, and no part of what is compared and written to files.
+    name = ""
+    least, most = -np.inf, np.inf
+    rising = True
+    rough = 0.0
+    knots = tuple[float, ...]()
+    jumps = False
 
-    @property
-    def name(self) -> str:
-        """What it is called in messages."""
-        return type(self).__name__
-
-    @property
-    def least(self) -> float:
-        """The least number it takes."""
-        return -np.inf
-
-    @property
-    def most(self) -> float:
-        """The largest number it takes."""
-        return np.inf
-
-    @property
-    def rising(self) -> bool:
-        """Whether it increases."""
-        return True
-
-    @property
-    def rough(self) -> float:
-        """How large constants are that are added inside, in units of the result."""
-        return 0.0
-
-    @property
-    def knots(self) -> tuple[float, ...]:
-        """Of a map with jumps, the numbers that it was made from."""
-        return ()
-
-    @property
-    def jumps(self) -> bool:
-        """Whether there are numbers between two of its values that it never takes."""
-        return False
-
-    @abstractmethod
     def forward(self, v: Floats) -> Floats:
-        """The map."""
+        """The map; NaN for what it does not take."""
+        with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+            return self._forward(v)
+
+    def inverse(self, v: Floats) -> Floats:
+        """Its inverse, to rounding; the ends of its domain for what lies beyond its range."""
+        with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+            return self._inverse(v)
 
     @abstractmethod
-    def inverse(self, v: Floats) -> Floats:
-        """Its inverse, to rounding."""
+    def _forward(self, v: Floats) -> Floats: ...
+
+    @abstractmethod
+    def _inverse(self, v: Floats) -> Floats: ...
+
+
+def backward(maps: Sequence[Monotone], v: Floats) -> Floats:
+    """The inverse of several maps, one after the other."""
+    for step in reversed(maps):
+        v = step.inverse(v)
+    return v
 
 
 @dataclass(frozen=True)
-class Affine(Bend):
+class Affine(Monotone):
     """``(v − zero)·weight + shift``: a scaler between two other maps."""
 
     weight: float
     shift: float
     zero: float = 0.0
 
-    @property
-    def rising(self) -> bool:
-        """Whether it increases."""
-        return self.weight > 0
+    def __post_init__(self) -> None:
+        vars(self).update(name="Affine", rising=self.weight > 0, rough=abs(self.shift) + abs(self.zero * self.weight))
 
-    @property
-    def rough(self) -> float:
-        """The shifts."""
-        return abs(self.shift) + abs(self.zero * self.weight)
-
-    def forward(self, v: Floats) -> Floats:
-        """The map."""
+    def _forward(self, v: Floats) -> Floats:
         return (v - self.zero) * self.weight + self.shift
 
-    def inverse(self, v: Floats) -> Floats:
-        """Its inverse."""
+    def _inverse(self, v: Floats) -> Floats:
         return (v - self.shift) / self.weight + self.zero
 
 
@@ -138,64 +140,39 @@ FUNCTIONS: dict[str, tuple[Callable[[Any], Any], float, float]] = {
 
 
 @dataclass(frozen=True)
-class Function(Bend):
+class Function(Monotone):
     """One of `FUNCTIONS`."""
 
     function: str
 
-    @property
-    def name(self) -> str:
-        """What it is called in messages."""
-        return f"np.{self.function}"
+    def __post_init__(self) -> None:
+        _, least, most = FUNCTIONS[self.function]
+        vars(self).update(name=f"np.{self.function}", least=least, most=most)
 
-    @property
-    def least(self) -> float:
-        """The least number it takes."""
-        return FUNCTIONS[self.function][1]
+    def _forward(self, v: Floats) -> Floats:
+        return getattr(np, self.function)(v)
 
-    @property
-    def most(self) -> float:
-        """The largest number it takes."""
-        return FUNCTIONS[self.function][2]
-
-    def forward(self, v: Floats) -> Floats:
-        """The map."""
-        with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-            return getattr(np, self.function)(v)
-
-    def inverse(self, v: Floats) -> Floats:
-        """Its inverse."""
-        with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-            return FUNCTIONS[self.function][0](v)
+    def _inverse(self, v: Floats) -> Floats:
+        return FUNCTIONS[self.function][0](v)
 
 
 @dataclass(frozen=True)
-class _Power(Bend):
+class _Power(Monotone):
     """A power transform, standardised: ``(power(v) − mean) / scale``."""
 
     lam: float
     mean: float
     scale: float
+    name = "PowerTransformer"
 
-    @property
-    def name(self) -> str:
-        """What it is called in messages."""
-        return "PowerTransformer"
+    def __post_init__(self) -> None:
+        vars(self).update(rough=abs(self.mean / self.scale))
 
-    @property
-    def rough(self) -> float:
-        """The mean, standardised."""
-        return abs(self.mean / self.scale)
+    def _forward(self, v: Floats) -> Floats:
+        return (self._power(v) - self.mean) / self.scale
 
-    def forward(self, v: Floats) -> Floats:
-        """The map."""
-        with np.errstate(invalid="ignore", over="ignore"):
-            return (self._power(v) - self.mean) / self.scale
-
-    def inverse(self, v: Floats) -> Floats:
-        """Its inverse; the last number that it gives for what lies beyond its range."""
-        with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-            found = self._root(v * self.scale + self.mean)
+    def _inverse(self, v: Floats) -> Floats:
+        found = self._root(v * self.scale + self.mean)
         found = np.where(np.isnan(found) & ~np.isnan(v), np.where(v > 0, np.inf, -np.inf), found)
         return np.clip(found, max(self.least, -FARTHEST), FARTHEST)
 
@@ -210,10 +187,7 @@ class _Power(Bend):
 class BoxCox(_Power):
     """``(v^λ − 1)/λ``, or ``ln v`` for λ = 0."""
 
-    @property
-    def least(self) -> float:
-        """Positive numbers only."""
-        return TINY
+    least = TINY
 
     def _power(self, v: Floats) -> Floats:
         return _special().boxcox(v, self.lam)
@@ -242,7 +216,7 @@ class YeoJohnson(_Power):
 
 
 @dataclass(frozen=True)
-class Quantiles(Bend):
+class Quantiles(Monotone):
     """Linear between quantiles of the training data, and to the normal distribution from there if ``normal``.
 
     Where quantiles repeat (many equal values) it jumps: numbers just below go to the first of their references, the number
@@ -252,69 +226,46 @@ class Quantiles(Bend):
     quantiles: tuple[float, ...]
     references: tuple[float, ...]
     normal: bool
+    name = "QuantileTransformer"
 
-    @property
-    def knots(self) -> tuple[float, ...]:
-        """The quantiles."""
-        return self.quantiles
-
-    @property
-    def name(self) -> str:
-        """What it is called in messages."""
-        return "QuantileTransformer"
-
-    @property
-    def least(self) -> float:
-        """The first quantile: below, the map is constant."""
-        return self.knots[0]
-
-    @property
-    def most(self) -> float:
-        """The last quantile."""
-        return self.knots[-1]
-
-    @property
-    def jumps(self) -> bool:
-        """Whether quantiles repeat."""
-        return len(set(self.knots)) < len(self.knots)
+    def __post_init__(self) -> None:
+        q = self.quantiles
+        vars(self).update(knots=q, least=q[0], most=q[-1], jumps=len(set(q)) < len(q))
 
     @cached_property
     def _arrays(self) -> tuple[Floats, Floats, Floats, Floats]:
-        q, r = np.array(self.knots), np.array(self.references)
+        q, r = np.array(self.quantiles), np.array(self.references)
         return q, r, -q[::-1], -r[::-1]
 
-    def forward(self, v: Floats) -> Floats:
-        """The map."""
+    def _forward(self, v: Floats) -> Floats:
         q, r, back_q, back_r = self._arrays
         v = np.asarray(v, dtype=np.float64)
-        near = NEAR_END if self.normal else 0.0
-        low, high = (v - near < q[0], v + near > q[-1]) if self.normal else (v == q[0], v == q[-1])
+        low, high = (v - NEAR_END < q[0], v + NEAR_END > q[-1]) if self.normal else (v == q[0], v == q[-1])
         u = 0.5 * (np.interp(v, q, r) - np.interp(-v, back_q, back_r))
         u = np.where(low, 0.0, np.where(high, 1.0, u))
         if self.normal:
             u = np.clip(_special().ndtri(u), *_normal_ends())
         return np.where(np.isnan(v), np.nan, u)
 
-    def inverse(self, v: Floats) -> Floats:
-        """Its inverse."""
+    def _inverse(self, v: Floats) -> Floats:
         q, r, _, _ = self._arrays
         u = _special().ndtr(v) if self.normal else np.asarray(v, dtype=np.float64)
         near = NEAR_END if self.normal else 0.0
         return np.where(u - near < 0.0, q[0], np.where(u + near > 1.0, q[-1], np.interp(u, r, q)))
 
 
-_KINDS: dict[str, type[Bend]] = {cls.__name__: cls for cls in (Affine, Function, BoxCox, YeoJohnson, Quantiles)}
+_KINDS: dict[str, type[Monotone]] = {cls.__name__: cls for cls in (Affine, Function, BoxCox, YeoJohnson, Quantiles)}
 
 
-def bend_to(bend: Bend) -> dict[str, Any]:
+def to_dict(step: Monotone) -> dict[str, Any]:
     """A map as plain data."""
-    return {"kind": type(bend).__name__, **asdict(bend)}
+    return {"kind": type(step).__name__, **{part.name: getattr(step, part.name) for part in fields(step)}}
 
 
-def bend_from(data: dict[str, Any]) -> Bend:
-    """A map from what `bend_to` gave."""
+def from_dict(data: dict[str, Any]) -> Monotone:
+    """A map from what `to_dict` gave."""
     values = {key: tuple(value) if isinstance(value, list) else value for key, value in data.items() if key != "kind"}
     try:
         return _KINDS[data["kind"]](**values)
-    except (KeyError, TypeError) as error:
+    except (LookupError, TypeError) as error:
         raise InputError(f"it is damaged, or of a later version: a map of {sorted(data)} is not understood ({error})") from None

@@ -1,11 +1,13 @@
-"""Softmax without overflow, and how much a sum of floating-point products can be off."""
+"""Softmax without overflow, how much a sum of floating-point products can be off, and large matrices a block at a time."""
 
 import math
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["EPS", "TINY_SQUARE", "log_sum_exp", "norms", "softmax", "summation_error"]
+__all__ = ["EPS", "TINY_SQUARE", "blocks", "frozen", "log_sum_exp", "norms", "softmax", "summation_error"]
 
 TINY_SQUARE = 1e-280  # below, squares lose digits to underflow
 EPS = float(np.finfo(np.float64).eps)
@@ -15,6 +17,10 @@ EPS = float(np.finfo(np.float64).eps)
 # that walk are certainty. Up to n = 1024 the two agree and ours is the worst case; beyond, it is the 32σ bound, which at
 # n = 131 072 is eleven times smaller than the worst case.
 SIGMAS = 32.0
+
+# Large weights are read in blocks that stay in the cache: with 50 000 × 576 in float32 a pass takes 19 ms in blocks of 0.3 MB,
+# 12 from 1 MB on.
+BLOCK_BYTES = 2 * 2**20
 
 
 def summation_error(n: int) -> float:
@@ -44,3 +50,18 @@ def norms(X: NDArray[np.float64]) -> NDArray[np.float64]:
         if 0.0 < top < np.inf:
             out[n] = top * np.linalg.norm(X[n] / top)
     return out
+
+
+def frozen(array: Any) -> Any:
+    """The same array, which nobody can write to any more."""
+    array.flags.writeable = False
+    return array
+
+
+def blocks(A: np.ndarray, first: int = 0, last: int | None = None) -> Iterator[tuple[slice, NDArray[np.float64]]]:
+    """A matrix (or its rows ``first`` to ``last``) in blocks of rows that stay in the cache, in float64: one pass."""
+    last = len(A) if last is None else last
+    size = max(1, BLOCK_BYTES // (8 * max(A.shape[1], 1)))
+    for a in range(first, last, size):
+        rows = slice(a, min(a + size, last))
+        yield rows, A[rows].astype(np.float64, copy=False)

@@ -110,7 +110,8 @@ def _own(entries: dict[str, Any], header: dict[str, Any]) -> Model:
         parts = [entries.pop(name) for name in ("shift", "scale", "rough")] if "shift" in entries else None
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(f"it is damaged: {error} is missing or wrong") from None
-    encoding = _encoding(extra.pop("encoding", None))
+    columns = extra.pop("encoding", None)
+    encoding = None if columns is None else Encoding.from_dict(columns)
     unknown = [*extra, *entries]
     if unknown:
         raise InputError(f"it has {unknown[0]!r}, which this version of ifonly does not know: pip install --upgrade ifonly")
@@ -118,15 +119,6 @@ def _own(entries: dict[str, Any], header: dict[str, Any]) -> Model:
     if scaling is not None and not all(part.shape == np.shape(A)[1:] for part in (scaling.shift, scaling.scale)):
         raise InputError(f"it is damaged: A has shape {np.shape(A)}, its scaling {scaling.shift.shape}")
     return Model(A, b, labels_from(labels), names, scaling=scaling, encoding=encoding, hard=hard)
-
-
-def _encoding(stored: Any) -> Any:
-    if stored is None:
-        return None
-    from_dict = getattr(Encoding, "from_dict", None)
-    if from_dict is None:
-        raise InputError("its columns are not all plain numbers, which this version of ifonly cannot read back")
-    return from_dict(stored)
 
 
 def _weights(entries: Mapping[str, Any]) -> Model:

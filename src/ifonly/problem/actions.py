@@ -22,7 +22,7 @@ Flags = NDArray[np.bool_]
 
 SAME = 1e-12  # relative to the terms of an equation: most have no solution in floating point that is exact
 ON_GRID = 1e-9  # relative to the step: a bound or a source this near to a grid point is one
-NUDGES = 64  # of a bound on a number that the pipeline bends, until its inverse rounds to the right side
+NUDGES = 64  # of a bound on a number that the pipeline maps, until its inverse rounds to the right side
 MOST_PARTS = 10**6  # of a unit, in a step: 0.1 is 1/10, and seven of it are 0.7, not 0.7000000000000001
 
 
@@ -71,7 +71,7 @@ class Actions:
         own = [self.integer] if isinstance(self.integer, (str, int)) else list(self.integer or ())
         bounds = self.bounds
         if bounds is not None and not isinstance(bounds, Mapping):  # one pair for all numbers
-            bounds = {c.name: bounds for c in getattr(model.encoding, "columns", ()) if c.kind == "number"}
+            bounds = {c.name: bounds for c in model.encoding.columns if c.kind == "number"}
         flags = dict.fromkeys(names, (0, 1))
         return replace(self, integer=True if self.integer is True else own + list(names), bounds={**flags, **(bounds or {})})
 
@@ -93,10 +93,9 @@ class Actions:
         groups = _groups(self.one_of, model)
         for group in groups:
             step[group] = 1.0
-        if model.encoding is not None:
-            least, most, steps = model.encoding.limits()
-            lo, hi, step = np.maximum(lo, least), np.minimum(hi, most), np.where(steps > 0, steps, step)
-            groups += model.encoding.groups
+        least, most, steps = model.encoding.limits()
+        lo, hi, step = np.maximum(lo, least), np.minimum(hi, most), np.where(steps > 0, steps, step)
+        groups += model.encoding.groups
         C, rest, equal = _linear(self.linear, model)
         frozen = _flags(self.frozen, model)
         increase, decrease = (
@@ -104,8 +103,8 @@ class Actions:
         )
         uneven = tuple(
             Uneven(c.first, c, float(step[c.first]))
-            for c in getattr(model.encoding, "columns", ())
-            if c.bends and (c.jumps or step[c.first] > 0) and not frozen[c.first]
+            for c in model.encoding.columns
+            if c.maps and (c.jumps or step[c.first] > 0) and not frozen[c.first]
         )
         step[[part.feature for part in uneven]] = 0.0
         falling, unknown = _turned(model)
@@ -114,7 +113,7 @@ class Actions:
 
 
 class Uneven(NamedTuple):
-    """A number that a pipeline bends, of which only some values are allowed: multiples of a step, or quantiles."""
+    """A number that a pipeline maps, of which only some values are allowed: multiples of a step, or quantiles."""
 
     feature: int
     column: Column
@@ -289,17 +288,17 @@ def _features(value: Any, model: Model) -> list[int]:
 
 def _coordinates(name: Any, model: Model) -> list[int]:
     """The features that belong to a name: one, all values of a category, or none where the classifier never sees the column."""
-    column = None if model.encoding is None else model.encoding.find(name)
+    column = model.encoding.find(name)
     if column is None:
-        return [] if model.encoding is not None and model.encoding.unseen(name) else [model.feature_index(name)]
+        return [] if model.encoding.unseen(name) else [model.feature_index(name)]
     return column.coordinates.tolist()
 
 
 def _number_column(name: Any, model: Model, what: str, *, mapped: bool) -> tuple[int, Column | None]:
     """The feature of a column of numbers, and the column where it has more to say (is ordinal, or mapped)."""
-    column = None if model.encoding is None else model.encoding.find(name)
+    column = model.encoding.find(name)
     if column is None:
-        if model.encoding is not None and model.encoding.unseen(name):
+        if model.encoding.unseen(name):
             raise InputError(f"{what}: the classifier never sees {name}, so that no answer changes it; leave it out")
         return model.feature_index(name), None
     if column.kind == "category":
@@ -308,15 +307,15 @@ def _number_column(name: Any, model: Model, what: str, *, mapped: bool) -> tuple
         )
     if column.kind == "ordinal" and not mapped:
         raise InputError(f"{what}: {name} is ordinal, one of {list(column.levels)}; leave it out")
-    if what == "linear" and column.bends:
-        raise InputError(f"linear: {name} passes {column.bends[-1].name}, so that no rule about it is linear; leave it out")
+    if what == "linear" and column.maps:
+        raise InputError(f"linear: {name} passes {column.maps[-1].name}, so that no rule about it is linear; leave it out")
     return column.first, column
 
 
 def _turned(model: Model) -> tuple[Flags, Flags]:
     """The features that fall where the user's number rises, and those for unknown categories, which no answer may have."""
     falling, unknown = np.zeros((2, model.n_features), dtype=bool)
-    for column in getattr(model.encoding, "columns", ()):
+    for column in model.encoding.columns:
         falling[column.coordinates] = not column.rising
         unknown[column.closed] = True
     return falling, unknown
@@ -324,8 +323,8 @@ def _turned(model: Model) -> tuple[Flags, Flags]:
 
 def _whole(value: Any, model: Model) -> list[int]:
     """The features that have whole numbers; True is for all numbers."""
-    columns = getattr(model.encoding, "columns", None)
-    if value is True and columns is not None:
+    columns = model.encoding.columns
+    if value is True and columns:
         return [column.first for column in columns if column.kind == "number"]
     names = range(model.n_features) if value is True else [value] if isinstance(value, (str, int, np.integer)) else value
     return [_number_column(name, model, "integer", mapped=False)[0] for name in names or ()]
@@ -333,8 +332,8 @@ def _whole(value: Any, model: Model) -> list[int]:
 
 def _directed(value: Any, model: Model, what: str) -> Flags:
     """The features that may only rise, or only fall; True is for all that are no categories."""
-    columns = getattr(model.encoding, "columns", None)
-    if columns is None:
+    columns = model.encoding.columns
+    if not columns:
         return _flags(value, model)
     categories = np.zeros(model.n_features, dtype=bool)
     for column in columns:
@@ -361,10 +360,10 @@ def _bounds(value: Any, model: Model) -> tuple[Floats, Floats]:
     if value is None:
         return lo, hi
     pairs: Iterable[tuple[tuple[int, Column | None], Any]]
-    columns = getattr(model.encoding, "columns", None)
+    columns = model.encoding.columns
     if isinstance(value, Mapping):
         pairs = [(_number_column(key, model, "bounds", mapped=True), pair) for key, pair in value.items()]
-    elif columns is not None:
+    elif columns:
         pairs = [((column.first, column), value) for column in columns if column.kind == "number"]
     else:
         pairs = [((0, None), value)]
@@ -379,7 +378,7 @@ def _bounds(value: Any, model: Model) -> tuple[Floats, Floats]:
             raise InputError(f"bounds of {model.feature_label(d)} must be a pair (low, high); got {pair!r}") from None
         if not lo[d] <= hi[d]:
             raise InputError(f"bounds of {model.feature_label(d)}: {lo[d]:g} is not at most {hi[d]:g}")
-    if not isinstance(value, Mapping) and columns is None:  # one pair for all
+    if not isinstance(value, Mapping) and not columns:  # one pair for all
         lo[:], hi[:] = lo[0], hi[0]
     return lo, hi
 
@@ -393,16 +392,16 @@ def _mapped(column: Column, pair: Any) -> tuple[Any, Any]:
                 raise InputError(f"bounds of {column.name}: {v!r} is none of its values, {list(column.levels)}")
         low, high = (None if v is None else column.levels.index(v) for v in (low, high))
         return low, high
-    if not column.bends:
+    if not column.maps:
         return low, high
-    ends = [None if v is None else _bent_end(column, float(v), side) for v, side in ((low, 1.0), (high, -1.0))]
+    ends = [None if v is None else _mapped_end(column, float(v), side) for v, side in ((low, 1.0), (high, -1.0))]
     return (ends[0], ends[1]) if column.rising else (ends[1], ends[0])
 
 
-def _bent_end(column: Column, bound: float, side: float) -> float:
+def _mapped_end(column: Column, bound: float, side: float) -> float:
     """The coordinate nearest to a bound's whose number, as it is written, is not beyond it (``side`` is where inside is)."""
     inward = side * (1.0 if column.rising else -1.0) * np.inf
-    at = float(column.forward(np.clip(np.array([bound]), column.bends[0].least, column.bends[0].most))[0])
+    at = float(column.forward(np.clip(np.array([bound]), column.maps[0].least, column.maps[0].most))[0])
     for _ in range(NUDGES):
         if (column.write(np.array([[at]]))[0] - bound) * side >= 0:
             break
@@ -414,8 +413,8 @@ def _groups(value: Any, model: Model) -> tuple[NDArray[np.intp], ...]:
     if isinstance(value, Mapping):
         value = list(value.values())
     value = [value] if isinstance(value, str) else list(value)
-    if model.encoding is not None:  # categories are groups as they are
-        value = [group for group in value if not isinstance(group, str) or model.encoding.find(group) is None]
+    # Categories are groups as they are.
+    value = [group for group in value if not isinstance(group, str) or model.encoding.find(group) is None]
     if value and isinstance(value[0], (str, int, np.integer)):
         value = [value]
     groups, seen = [], set()

@@ -175,11 +175,11 @@ def _frame_numbers(X: Any) -> tuple[list[str], Floats]:
 
 
 def _of_numbers(fitted: Any, model: Model) -> Any:
-    """What was fitted of columns that the classifier sees as the numbers they are: neither categories nor bent."""
-    columns = getattr(model.encoding, "columns", None)
-    if columns is None or not isinstance(fitted, Mapping):
+    """What was fitted of columns that the classifier sees as the numbers they are: neither categories nor mapped."""
+    columns = model.encoding.columns
+    if not columns or not isinstance(fitted, Mapping):
         return fitted
-    plain = {column.name for column in columns if column.kind == "number" and not column.bends}
+    plain = {column.name for column in columns if column.kind == "number" and not column.maps}
     return {name: value for name, value in fitted.items() if name in plain}
 
 
@@ -189,7 +189,7 @@ def _per_feature(value: Any, model: Model, name: str, other: float) -> Floats:
     if isinstance(value, Mapping):
         out = np.full(D, other)
         for key, number in value.items():
-            column = None if model.encoding is None else model.encoding.find(key)
+            column = model.encoding.find(key)
             if column is not None and column.kind == "category":  # switching from one value to another costs this much
                 out[column.coordinates] = float(number) / (np.sqrt(2) if name == "scale" else 1.0)
             else:

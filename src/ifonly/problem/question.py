@@ -341,7 +341,7 @@ class Asked:
         asked = cls(question, model, None)
         _ = asked.labels
         limited = any(v is not None for v in (question.actions, question.max_changes, question.n, question.margin))
-        own = model.encoding is not None and not model.encoding.plain  # its own columns have limits: categories, ranges
+        own = not model.encoding.plain  # its own columns have limits: categories, ranges
         cost = question.cost
         if cost is not None and cost.plain and not limited and not own:
             asked = cls(question, in_units_of_cost(model, cost), None)
@@ -484,7 +484,7 @@ def _check_effects(asked: Asked) -> None:
         raise InputError('backend="cuda" is for problems without limits; with them leave backend out')
     if question.start is not None:
         raise InputError("start is for problems without limits; with a cost, actions or max_changes leave it out")
-    searched, columns = conditions.discrete, model.encoding is not None  # flags among the columns may yet need a search
+    searched, columns = conditions.discrete, bool(model.encoding.columns)  # flags among the columns may yet need a search
     for name in ("gap", "node_limit"):
         if getattr(question, name) is not None and not (searched or columns):
             raise InputError(f"{name} stops a search over whole numbers, categories or few changes; here is none, leave it out")

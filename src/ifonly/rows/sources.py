@@ -4,41 +4,25 @@ import math
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ifonly.model import Model
-from ifonly.model.columns import Encoding, Table
 from ifonly.model.errors import InputError
 from ifonly.model.numerics import TINY_SQUARE, norms
-from ifonly.rows.tables import like_frame, stacked
-from ifonly.rows.tensors import Like, like, plain
+from ifonly.model.sizes import NOWHERE, Sizes
+from ifonly.model.tables import Table
+from ifonly.model.tensors import plain
+from ifonly.rows.tables import like_frame, stacked, written
+from ifonly.rows.tensors import Like, like
 
 __all__ = ["LARGEST", "NOWHERE", "Sizes", "Sources", "check_out"]
 
 Floats = NDArray[np.float64]
 
-
-class Sizes(NamedTuple):
-    """How large sources are, for what rounding can do to them: bounds on ‖x̄‖ and on ``Σ_d |a_jd x̄_d|`` for every class."""
-
-    norm: Any
-    terms: Any
-
-    def take(self, index: Any) -> "Sizes":
-        """Those of some of the rows."""
-        return Sizes(self.norm[index], self.terms[index])
-
-
-# ‖a‖·‖x‖ bounds a logit's terms well enough, unless it is this many times the logits themselves: then features come in units so
-# different that a large x meets a small weight, and the terms are summed.
-LOOSE = 1e4
-
 LARGEST = 1e100  # of ‖x̄‖: beyond, squares overflow
-
-NOWHERE = Sizes(0.0, 0.0)
 
 
 @dataclass(frozen=True)
@@ -76,32 +60,21 @@ class Sources:
     @classmethod
     def read(cls, model: Model, X: Any) -> "Sources":
         """Check; a frame's columns are put into the model's order by name. Arrays are referred to, not copied."""
-        if model.encoding is not None:
-            single = model.encoding.single(X)
-            rows = model.encoding.read(X, strict=single)  # in a table, a row that cannot be read is INVALID
+        encoding = model.encoding
+        if not encoding.identity:
+            single = encoding.single(X)
+            rows = encoding.read(X, strict=single)  # in a table, a row that cannot be read is INVALID
             model.check_width(rows)
             index = X.index if hasattr(X, "columns") and hasattr(X, "index") else None
             return cls(model, rows, single, index, model.feature_names, own=X)
-        index = columns = frame = None
-        kind = like(X)
-        if _is_sparse(X):
-            rows, single = X.tocsr(), X.ndim == 1
-            if single:
-                rows = rows.reshape(1, -1)
-        else:
-            if hasattr(X, "to_numpy"):
-                columns = getattr(X, "columns", getattr(X, "index", None))
-                frame, columns = (None, None) if columns is None else (X, list(columns))
-                index = getattr(X, "index", None) if hasattr(X, "columns") else None
-                X = model.aligned(X)
-            rows = _numbers(plain(X))
-            if rows.ndim not in (1, 2):
-                raise InputError(f"x must be one row (D,) or a table of rows (N, D); got an array of shape {rows.shape}")
-            single = rows.ndim == 1
-            rows = rows[None] if single else rows
+        frame = columns = index = None
+        if hasattr(X, "to_numpy"):
+            columns = getattr(X, "columns", getattr(X, "index", None))
+            frame, columns = (None, None) if columns is None else (X, list(columns))
+            index = getattr(X, "index", None) if hasattr(X, "columns") else None
+        rows, single = _table(X.tocsr() if _is_sparse(X) else _numbers(plain(encoding.read(X))))
         model.check_width(rows)
-        names = model.feature_names or columns
-        return cls(model, rows, single, index, names, kind, frame=frame)
+        return cls(model, rows, single, index, model.feature_names or columns, like(X), frame=frame)
 
     def __len__(self) -> int:
         return self.rows.shape[0]
@@ -156,19 +129,20 @@ class Sources:
         """
         if self.frame is not None:
             return self._framed(values, rows)
-        if self.own is None or not isinstance(self.model.encoding, Encoding):
+        encoding = self.model.encoding
+        if self.own is None or not encoding.columns:
             return values if self.like is None else self.like(values)
-        table = Table.of(self.own, self.model.encoding.names)
+        table = Table.of(self.own, encoding.names)
         if table.row is not None:  # one row, and perhaps several answers for it
             many = values.ndim > 1
             values = values if many else values[None]
             before = np.repeat(self.rows, len(values), axis=0)
-            return self.model.encoding.write(table.repeated(len(values)) if many else table, values, before)
+            return written(encoding, table.repeated(len(values)) if many else table, values, before)
         if values.ndim == 1:
             rows, values = [rows or 0], values[None]
         if rows is None:
-            return self.model.encoding.write(table, values, self.rows)
-        return self.model.encoding.write(table.take(rows), values, self.rows[rows])
+            return written(encoding, table, values, self.rows)
+        return written(encoding, table.take(rows), values, self.rows[rows])
 
     def _framed(self, values: np.ndarray, rows: Any) -> Any:
         """Values as the frame, or the row, that the user gave, whose columns may be in another order."""
@@ -183,19 +157,19 @@ class Sources:
         return like_frame(self.frame, names, values, rows)
 
     def moved(self, n: int, coef: Floats) -> Floats:
-        """Row ``n`` after the change ``rowsᵀ coef``, in the user's units: the second and last pass over ``A``."""
-        rows = self.model.rows
-        change = coef[0] * rows[0] if len(rows) == 1 else rows.T @ coef
+        """Row ``n`` after the change ``basisᵀ coef``, in the user's units: the second and last pass over ``A``."""
+        basis = self.model.basis
+        change = coef[0] * basis[0] if len(basis) == 1 else basis.T @ coef
         if self.model.scaling is not None:
             change *= self.model.scaling.scale
         change += self.dense(n)
         return change
 
     def move(self, coef: Floats, out: np.ndarray) -> None:
-        """All rows after the changes ``coef @ rows``, in the user's units, into ``out``."""
-        rows, scaling = self.model.rows, self.model.scaling
+        """All rows after the changes ``coef @ basis``, in the user's units, into ``out``."""
+        scaling = self.model.scaling
         direct = out.dtype == np.float64 and out.flags.c_contiguous
-        change = np.matmul(coef, rows, out=out if direct else None)
+        change = np.matmul(coef, self.model.basis, out=out if direct else None)
         if scaling is not None:
             change *= scaling.scale
         change += self.rows.toarray() if _is_sparse(self.rows) else self.rows
@@ -203,28 +177,23 @@ class Sources:
             out[...] = change
 
     def project(self) -> tuple[Floats, Sizes]:
-        """``Z = X rowsᵀ`` (N×R) and how large the sources are, in the classifier's units.
+        """``Z = X basisᵀ`` (N×R) and how large the sources are, in the classifier's units.
 
         This is the first of the two passes over ``A``. It also finds every NaN and infinity in X, at no further cost:
         they make the row of Z they belong to NaN or infinite.
         """
         model = self.model
         with np.errstate(invalid="ignore", over="ignore"):
-            X = self.rows.astype(np.float64, copy=False)
-            if model.scaling is not None:
-                X = model.scaling(X)
+            X = model.to_classifier(self.rows.astype(np.float64, copy=False))
             if _is_sparse(X):
-                Z = X @ model.columns
+                Z = X @ model.derived.basis_transposed
                 lengths = np.sqrt(np.asarray(X.multiply(X).sum(axis=1))).ravel()
             else:
-                Z = X @ model.rows.T
+                Z = X @ model.basis.T
                 lengths = norms(X)
-            terms = model.row_norm * lengths
-            loose = terms > LOOSE * (1 + np.abs(Z).max(axis=1, initial=0.0))
-            if loose.any():
-                terms[loose] = np.asarray(abs(X[loose]) @ model.column_sizes).ravel()
+            sizes = model.sizes.of_rows(X, Z, lengths)
             Z[lengths > LARGEST] = np.inf
-        return Z, Sizes(lengths + 2 * model.offset_norm, terms + 2 * model.offset_size)
+        return Z, sizes
 
     def project_one(self) -> tuple[Floats, Sizes]:
         """`project` for one source, as ``z`` (R) and two numbers; raises if it is not finite."""
@@ -233,17 +202,13 @@ class Sources:
             Z, sizes = self.project()
             z, sizes = Z[0], Sizes(float(sizes.norm[0]), float(sizes.terms[0]))
         else:
-            row = self.rows[0].astype(np.float64, copy=False)
+            basis = model.basis
             with np.errstate(invalid="ignore", over="ignore"):
-                if model.scaling is not None:
-                    row = model.scaling(row)
-                z = np.array([model.rows[0] @ row]) if len(model.rows) == 1 else model.rows @ row
+                row = model.to_classifier(self.rows[0].astype(np.float64, copy=False))
+                z = np.array([basis[0] @ row]) if len(basis) == 1 else basis @ row
                 square = float(row @ row)
-                norm = math.sqrt(square) if TINY_SQUARE < square < math.inf else float(norms(row[None])[0])
-                terms = model.row_norm * norm
-                if terms > LOOSE * (1 + float(np.abs(z).max())):
-                    terms = float(np.abs(row) @ model.column_sizes)
-            sizes = Sizes(norm + 2 * model.offset_norm, terms + 2 * model.offset_size)
+                length = math.sqrt(square) if TINY_SQUARE < square < math.inf else float(norms(row[None])[0])
+                sizes = model.sizes.of_row(row, z, length)
         if not np.isfinite(z).all() or sizes.norm > LARGEST:
             raise self.reject(0)
         return z, sizes
@@ -285,6 +250,13 @@ def _numbers(X: Any) -> np.ndarray:
     if kind not in "fiubO":
         raise InputError(f"x must be real numbers; got {type(X).__name__} of {'strings' if kind == 'U' else rows.dtype}")
     return rows
+
+
+def _table(rows: Any) -> tuple[Any, bool]:
+    """One row as a table of one, and whether it was one."""
+    if rows.ndim not in (1, 2):
+        raise InputError(f"x must be one row (D,) or a table of rows (N, D); got an array of shape {rows.shape}")
+    return (rows.reshape(1, -1), True) if rows.ndim == 1 else (rows, False)
 
 
 def _is_sparse(X: Any) -> bool:

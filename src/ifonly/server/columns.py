@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ifonly.answers.change import plain_value
 from ifonly.model import Model
-from ifonly.model.columns import Column, Documents, Encoding, Table
+from ifonly.model.columns import Column, Table
 from ifonly.model.errors import InputError
 from ifonly.server.refusals import RefusedError
 from ifonly.server.wire import shown
@@ -41,17 +41,17 @@ class Columns:
     """
 
     def __init__(self, model: Model, flags: Sequence[bool] = ()) -> None:
-        if isinstance(model.encoding, Documents):
+        if model.encoding.text:
             raise InputError("a model of documents reads text, not columns, and cannot be served")
         self.model = model
-        self.encoding: Encoding | None = model.encoding
-        if self.encoding is None:
+        self.encoding = model.encoding
+        if self.encoding.identity:
             self.names = model.feature_names or tuple(str(d) for d in range(model.n_features))
             self.columns: dict[str, Column | None] = dict.fromkeys(self.names)
         else:
             self.columns = {column.name: column for column in self.encoding.columns}
             self.names = tuple(self.columns)
-        encoded = self.encoding is not None  # as in the library, which takes plain numbers as they are
+        encoded = not self.encoding.identity  # as in the library, which takes plain numbers as they are
         self.flags = frozenset(compress(self.names, flags)) if encoded else frozenset()
 
     # ---- rows that come ----
@@ -65,7 +65,7 @@ class Columns:
         if not isinstance(row, Mapping):
             raise RefusedError(f"{field} must be an object of values by name, a list, or base64; got {shown(row)}", field)
         for name in row:
-            if name not in self.columns and not (self.encoding is not None and name in self.encoding.names):
+            if name not in self.columns and name not in self.encoding.names:
                 raise RefusedError(self.unknown(name), f"{field}.{name}")
         values = []
         for name in self.names:
@@ -77,7 +77,7 @@ class Columns:
     def _listed(self, row: list[Any], field: str) -> Any:
         if len(row) != len(self.names):
             raise RefusedError(f"{field} must have {len(self.names)} values, one per column; got {len(row)}", field)
-        if self.encoding is None:
+        if self.encoding.identity:
             with suppress(TypeError, OverflowError):  # no number, or one of hundreds of digits: told below, one by one
                 numbers = np.frombuffer(array("d", row))  # NumPy itself would take "1.5" for a number
                 if np.isfinite(numbers).all():
@@ -87,14 +87,14 @@ class Columns:
         )
 
     def _made(self, values: list[Any]) -> Any:
-        if self.encoding is None:
+        if self.encoding.identity:
             return np.array(values, dtype=np.float64)
         found = dict(zip(self.names, values, strict=True))
         return {name: found.get(name) for name in self.encoding.names}
 
     def unpacked(self, text: str, field: str, n: int | None) -> Floats:
         """Rows (N, D) that come as base64 of little-endian float64, which takes a fifth of the time of decimal numbers."""
-        if self.encoding is not None:
+        if not self.encoding.identity:
             raise RefusedError("rows in base64 are for models whose columns are all numbers; give values by name", field)
         try:
             numbers = np.frombuffer(b64decode(text, validate=True), dtype="<f8").astype(np.float64)
@@ -129,7 +129,6 @@ class Columns:
 
     def _known(self, column: Column, value: Any) -> bool:
         """Whether a column can read a value."""
-        assert self.encoding is not None
         cells = np.empty((1, len(self.encoding.names)), dtype=object)
         cells.fill(value)
         return not np.isnan(column.read(Table(cells, self.encoding.names))).any()
@@ -152,7 +151,7 @@ class Columns:
 
     def table(self, rows: Sequence[Any]) -> Any:
         """Several rows as `read` gave them, as one table for the library."""
-        if self.encoding is None:
+        if self.encoding.identity:
             return np.stack(rows)
         return np.array([[row[name] for name in self.encoding.names] for row in rows], dtype=object)
 
@@ -160,7 +159,7 @@ class Columns:
         """A row of the library's as JSON has it: values by name, or a list (an array, which is written as one)."""
         if isinstance(x, Mapping):
             values = [plain_value(x[name]) for name in self.names]
-        elif self.encoding is not None:
+        elif not self.encoding.identity:
             cells = dict(zip(self.encoding.names, x.reshape(-1), strict=True))  # of a table, a row comes as a table of one
             values = [plain_value(cells[name]) for name in self.names]
         elif named:

@@ -49,7 +49,7 @@ class Page:
 
     def values(self, i: int) -> list[Any]:
         """One of them, column by column of the model's; what cannot be read as it stands there."""
-        if self.features.model.encoding is None:
+        if self.features.model.encoding.identity:
             found = [plain_value(v) for v in self.X[i].tolist()]
         else:
             found = [plain_value(self.X.iat[i, column.place]) for column in self.features.columns if column is not None]

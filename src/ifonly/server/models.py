@@ -71,19 +71,18 @@ class Served:
     @cached_property
     def plain(self) -> bool:
         """Whether its columns are numbers that may take any value, and it has probabilities: what the kernels take."""
-        encoding = self.model.encoding
-        return not self.model.hard and not self.columns.flags and (encoding is None or encoding.plain)
+        return not self.model.hard and not self.columns.flags and self.model.encoding.plain
 
     @property
     def named(self) -> bool:
         """Whether its columns have names."""
-        return self.model.encoding is not None or self.model.feature_names is not None
+        return not self.model.encoding.identity or self.model.feature_names is not None
 
     @cached_property
     def known(self) -> frozenset[str | int]:
         """What features are called: the model's own, and the user's columns."""
         own = range(self.model.n_features) if self.model.feature_names is None else self.model.feature_names
-        return frozenset((*own, *(() if self.model.encoding is None else self.model.encoding.names)))
+        return frozenset((*own, *self.model.encoding.names))
 
     @cached_property
     def classes(self) -> list[Any]:
@@ -123,7 +122,7 @@ class Served:
 
     def scores(self, page: Page) -> NDArray[np.float64]:
         """The scores (N, K) of rows of the data; not finite where a row cannot be read."""
-        V = page.X if self.model.encoding is None else self.model.encoding.read(page.X, strict=False)
+        V = self.model.encoding.read(page.X, strict=False)
         with np.errstate(invalid="ignore", over="ignore"):
             return self.model.scores(V)
 
@@ -152,7 +151,7 @@ class Served:
         sample = None if self.data is None or self.features is None else self.data.sample(self.features)
         found = []
         for i, (name, column) in enumerate(self.columns.columns.items()):
-            seen = None if sample is None else sample.X[:, i] if self.model.encoding is None else sample.X[name].to_numpy()
+            seen = None if sample is None else sample.X[:, i] if self.model.encoding.identity else sample.X[name].to_numpy()
             found.append({"name": name, **self._kind(name, column), **_usual(column, seen)})
         return found
 

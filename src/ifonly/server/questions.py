@@ -119,7 +119,7 @@ def _form(served: Served, question: Question | DownloadQuestion | PathQuestion, 
     """Whether the numbers of an answer are written as base64, and whether those of the change are."""
     if not isinstance(question, Question):
         return False, False
-    return question.pack and served.model.encoding is None and not named, question.delta
+    return question.pack and served.model.encoding.identity and not named, question.delta
 
 
 def _of_data(served: Served, index: int, field: str, edits: Mapping[str, Any]) -> Any:
@@ -291,7 +291,7 @@ def _cost(served: Served, cost: CostIn) -> tuple[Cost | None, list[Any]]:
     if factors:
         per_unit = Cost(scale).per_unit(model).copy()
         for feature, factor in factors.items():
-            column = None if model.encoding is None else model.encoding.find(feature)
+            column = model.encoding.find(feature)
             per_unit[model.feature_index(feature) if column is None else column.coordinates] *= factor
         scale = per_unit
     plain = isinstance(scale, str) and scale == "model" and not np.any([*l1.values()] if isinstance(l1, Mapping) else l1)

@@ -72,7 +72,7 @@ class Search:
 
     def _classes(self, X: Any, mask: NDArray[np.bool_]) -> NDArray[np.intp]:
         model = self.features.model
-        V = X if model.encoding is None else model.encoding.read(X, strict=False)
+        V = model.encoding.read(X, strict=False)
         with np.errstate(invalid="ignore", over="ignore"):
             z = model.scores(V[mask])
         return np.where(np.isfinite(z).all(axis=1), z.argmax(axis=1), -1)

@@ -187,7 +187,7 @@ def _printed(cf: Counterfactual, change: Change, digits: int) -> float:
     if not bound:
         return _nearest(after, digits)
     shown = rounded(after, digits, up=bound == "at least")
-    if cf.within is None or (change.part.column is not None and change.part.column.bends):
+    if cf.within is None or (change.part.column is not None and change.part.column.maps):
         return shown
     lo, hi, _ = cf.within.conditions.limits.around(cf.coordinates[0][None])
     d = int(change.part.features[0])

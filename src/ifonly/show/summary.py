@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from ifonly.answers import Counterfactuals
 from ifonly.answers.change import Measure, Part, plain_value
-from ifonly.model.columns import Encoding
 from ifonly.model.columns import Table as Own
 from ifonly.problem.status import Status
 from ifonly.show.table import Table
@@ -86,7 +85,7 @@ def html_of(cfs: Counterfactuals) -> str:
 
 def _own(cfs: Counterfactuals) -> tuple[Own, Own] | None:
     encoding = cfs.model.encoding
-    if not isinstance(encoding, Encoding):
+    if not encoding.columns:
         return None
     return Own.of(cfs.source, encoding.names), Own.of(cfs.x, encoding.names)
 

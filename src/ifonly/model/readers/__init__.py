@@ -4,7 +4,6 @@ One module per library, each with a ``read(estimator) -> Model``, found by the n
 from. No library is imported: an object of one exists only if its user imported it.
 """
 
-from importlib import import_module
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -12,14 +11,6 @@ from ifonly.model import Model
 from ifonly.model.errors import UnsupportedModelError
 
 __all__ = ["as_model"]
-
-READERS = {
-    "sklearn": "scikit",
-    "torch": "pytorch",
-    "statsmodels": "stats",
-    "xgboost": "boosted",
-    "keras": "dense",
-}
 
 
 def as_model(estimator: Any) -> Model:
@@ -73,9 +64,20 @@ _KNOWN: WeakKeyDictionary[Any, tuple[Model, Any]] = WeakKeyDictionary()
 def _reader(estimator: Any) -> Any:
     """By the library of the object's class, or of the first of its bases that has a reader (a user's own torch module)."""
     for cls in type(estimator).__mro__:
-        reader = READERS.get(cls.__module__.split(".")[0])
-        if reader is not None:
-            return import_module(f"ifonly.model.readers.{reader}")
+        match cls.__module__.split(".")[0]:
+            case "sklearn":
+                from ifonly.model.readers import scikit as reader
+            case "torch":
+                from ifonly.model.readers import pytorch as reader
+            case "statsmodels":
+                from ifonly.model.readers import stats as reader
+            case "xgboost":
+                from ifonly.model.readers import boosted as reader
+            case "keras":
+                from ifonly.model.readers import dense as reader
+            case _:
+                continue
+        return reader
     raise UnsupportedModelError(
         f"{type(estimator).__name__} is not understood. Expected a Model, a fitted linear classifier of scikit-learn's or a "
         "Pipeline that ends in one, or a linear layer or model of torch, keras, statsmodels or xgboost; "

@@ -7,7 +7,7 @@ end only one of them may be in use: no single number can be moved for two that d
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn
 
@@ -19,32 +19,15 @@ from ifonly.model.columns import Column, Encoding
 from ifonly.model.errors import UnsupportedModelError
 from ifonly.model.monotone import Affine
 
-__all__ = ["UNDERSTOOD", "Columns", "Features", "kind_of", "refuse"]
+__all__ = ["UNDERSTOOD", "Columns", "Feature", "Features", "kind_of", "refuse"]
 
 Floats = NDArray[np.float64]
 
 # The steps that are understood, for messages; what becomes of each is in `steps` and `fold`.
 UNDERSTOOD = (
-    "Binarizer",
-    "ColumnTransformer",
-    "FeatureUnion",
-    "FunctionTransformer",
-    "GaussianRandomProjection",
-    "IncrementalPCA",
-    "MaxAbsScaler",
-    "MinMaxScaler",
-    "OneHotEncoder",
-    "OrdinalEncoder",
-    "PCA",
-    "Pipeline",
-    "PowerTransformer",
-    "QuantileTransformer",
-    "RobustScaler",
-    "SimpleImputer",
-    "SparseRandomProjection",
-    "StandardScaler",
-    "TargetEncoder",
-    "TruncatedSVD",
+    "Binarizer, ColumnTransformer, FeatureUnion, FunctionTransformer, GaussianRandomProjection, IncrementalPCA, MaxAbsScaler, "
+    "MinMaxScaler, OneHotEncoder, OrdinalEncoder, PCA, Pipeline, PowerTransformer, QuantileTransformer, RobustScaler, "
+    "SimpleImputer, SparseRandomProjection, StandardScaler, TargetEncoder, TruncatedSVD"
 )
 
 
@@ -56,8 +39,7 @@ def kind_of(step: Any) -> str:
 
 def refuse(where: str, why: str) -> NoReturn:
     """Raise, saying where, why, and what would work."""
-    known = ", ".join(UNDERSTOOD)
-    raise UnsupportedModelError(f"{where} {why}. Understood are {known}, and selectors of columns such as SelectKBest")
+    raise UnsupportedModelError(f"{where} {why}. Understood are {UNDERSTOOD}, and selectors of columns such as SelectKBest")
 
 
 class Columns:
@@ -78,6 +60,10 @@ class Columns:
             self.owner += [found] * found.size
             self.where[found] = where
         return found
+
+    def category(self, part: "Feature", where: str, **more: Any) -> Column:
+        """An untouched column read as a category."""
+        return self.make(part.place, "category", where, fill=part.fill, missing=part.missing, **more)
 
     @property
     def size(self) -> int:
@@ -106,120 +92,136 @@ class Columns:
 def _way(column: Column) -> str:
     """How a column is read, in words."""
     if column.kind == "number":
-        bent = " and ".join(bend.name for bend in column.bends if not isinstance(bend, Affine))
+        through = " and ".join(step.name for step in column.maps if not isinstance(step, Affine))
         filled = f" with {column.fill!r} for what is missing" if column.fill is not None else ""
-        return (f"through {bent}" if bent else "as a number") + filled
+        return (f"through {through}" if through else "as a number") + filled
     return f"as {'an' if column.kind == 'ordinal' else 'a'} {column.kind} of {len(column.levels)} values"
 
 
-@dataclass
-class Features:
-    """J features half-way: each an untouched column of the user's (``raw``), or affine in the coordinates.
+@dataclass(frozen=True)
+class Feature:
+    """One feature half-way: an untouched column of the user's, or ``Σ_i row[i]·(v_i − zero[i]) + offset``.
 
-    Where a scaler takes a mean from a column, that mean is the column's ``zero``, and nothing is left to cancel later.
+    Attributes
+    ----------
+    place : int
+        The column that nothing has touched yet; −1 for a feature that is affine in coordinates, as all that follows is.
+    fill, missing : object
+        Of an untouched one: what a missing value counts as, and which value is missing.
+    row : dict
+        Weights by coordinate.
+    offset : float
+    rough : float
+        The sum of |offsets| on the way: they may cancel, but each rounds.
+    sizes : dict
+        Weights by coordinate as if no terms had cancelled, where features were mixed.
+    zero : dict
+        What the weights are taken of: coordinates less these. A scaler's mean of a column goes here, so that nothing is left
+        to cancel later.
+
     """
 
+    place: int = -1
+    fill: Any = None
+    missing: Any = None
+    row: dict[int, float] = field(default_factory=dict)
+    offset: float = 0.0
+    rough: float = 0.0
+    sizes: dict[int, float] = field(default_factory=dict)
+    zero: dict[int, float] = field(default_factory=dict)
+
+    @classmethod
+    def affine(cls, row: dict[int, float], offset: float = 0.0, rough: float = 0.0) -> "Feature":
+        """One that is affine in coordinates, where no terms cancel."""
+        return cls(row=row, offset=offset, rough=rough, sizes={i: abs(w) for i, w in row.items()})
+
+    def scaled(self, scale: float, shift: float, zero: dict[int, float] | None) -> "Feature":
+        """``(feature − shift) / scale``, with the shift in ``zero`` if there is one."""
+        return replace(
+            self,
+            row={i: w / scale for i, w in self.row.items()},
+            offset=(self.offset - shift) / scale if zero is None else self.offset,
+            rough=(self.rough + abs(shift)) / abs(scale),
+            sizes={i: w / abs(scale) for i, w in self.sizes.items()},
+            zero=self.zero if zero is None else zero,
+        )
+
+
+@dataclass(frozen=True)
+class Features:
+    """Features half-way, the columns that they come from, and the scale of each coordinate just before features were mixed."""
+
     columns: Columns
-    raw: list[int]  # the column, or −1
-    fill: list[tuple[Any, Any]]  # of untouched ones: what a missing value counts as, and which value is missing
-    rows: list[dict[int, float]]  # of the others: weights by coordinate
-    offset: list[float]
-    rough: list[float]  # the sum of |offsets| on the way: they may cancel, but each rounds
-    sizes: list[dict[int, float]]  # weights by coordinate as if no terms had cancelled, where features were mixed
-    zero: list[dict[int, float]]  # what the weights are taken of: coordinates less these, 0 where there is none
-    unit: dict[int, float] = field(default_factory=dict)  # scale of a coordinate just before features were mixed
+    parts: list[Feature]
+    unit: dict[int, float] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.parts)
 
     @classmethod
     def untouched(cls, names: Sequence[str]) -> "Features":
         """The user's columns, before the first step."""
-        n = len(names)
-
-        def empty() -> list[dict[int, float]]:
-            return [{} for _ in range(n)]
-
-        return cls(Columns(names), list(range(n)), [(None, None)] * n, empty(), [0.0] * n, [0.0] * n, empty(), empty())
+        return cls(Columns(names), [Feature(place) for place in range(len(names))])
 
     @classmethod
-    def made(cls, of: "Features", rows: list[dict[int, float]], offset: Sequence[float], rough: Sequence[float]) -> "Features":
-        """Features that are affine in the coordinates of others."""
-        J = len(rows)
-        sizes = [{i: abs(w) for i, w in row.items()} for row in rows]
-        zero: list[dict[int, float]] = [{} for _ in range(J)]
-        return cls(of.columns, [-1] * J, [(None, None)] * J, rows, list(offset), list(rough), sizes, zero, of.unit)
+    def joined(cls, columns: Columns, sides: Sequence["Features"]) -> "Features":
+        """Side by side."""
+        unit = {k: v for side in sides for k, v in side.unit.items()}
+        return cls(columns, [part for side in sides for part in side.parts], unit)
 
-    def __len__(self) -> int:
-        return len(self.raw)
+    def now(self, parts: Iterable[Feature]) -> "Features":
+        """Others in their place."""
+        return Features(self.columns, list(parts), dict(self.unit))
 
     def take(self, which: Sequence[int]) -> "Features":
         """Some of them."""
-
-        def some(part: list[Any]) -> list[Any]:
-            return [part[i] for i in which]
-
-        lists = (self.raw, self.fill, self.rows, self.offset, self.rough, self.sizes, self.zero)
-        return Features(self.columns, *(some(part) for part in lists), unit=dict(self.unit))
-
-    @classmethod
-    def joined(cls, columns: Columns, parts: Sequence["Features"]) -> "Features":
-        """Side by side."""
-        names = ("raw", "fill", "rows", "offset", "rough", "sizes", "zero")
-        lists = ([v for part in parts for v in getattr(part, name)] for name in names)
-        return cls(columns, *lists, unit={k: v for part in parts for k, v in part.unit.items()})
+        return self.now(self.parts[i] for i in which)
 
     def numbers(self, where: str) -> "Features":
         """The same with untouched columns taken as numbers."""
-        out = self.take(range(len(self)))
-        for j, place in enumerate(self.raw):
-            if place >= 0:
-                fill, missing = self.fill[j]
-                column = self.columns.make(place, "number", where, fill=fill, missing=missing)
-                out.raw[j], out.fill[j], out.rows[j], out.sizes[j] = -1, (None, None), {column.first: 1.0}, {column.first: 1.0}
-        return out
+
+        def number(part: Feature) -> Feature:
+            column = self.columns.make(part.place, "number", where, fill=part.fill, missing=part.missing)
+            return Feature.affine({column.first: 1.0})
+
+        return self.now(part if part.place < 0 else number(part) for part in self.parts)
 
     def scaled(self, scale: Floats, shift: Floats, where: str) -> "Features":
         """(feature − shift) / scale, each."""
-        out = self.numbers(where)
-        for j, (s, m) in enumerate(zip(scale.tolist(), shift.tolist(), strict=True)):
+        out: list[Feature] = []
+        for j, (part, s, m) in enumerate(zip(self.numbers(where).parts, scale.tolist(), shift.tolist(), strict=True)):
             if s == 0 or not (math.isfinite(s) and math.isfinite(m)):
                 refuse(where, f"scales its column {j} with {s} and shifts it by {m}, of which it has no numbers; leave it out")
-            column = out.alone(j)
-            if column is not None and column.kind == "number" and out.offset[j] == 0 and not out.zero[j]:
-                ((i, weight),) = out.rows[j].items()
-                out.zero[j] = {i: m / weight}
-            else:
-                out.offset[j] = (out.offset[j] - m) / s
-            out.rows[j] = {i: w / s for i, w in out.rows[j].items()}
-            out.sizes[j] = {i: w / abs(s) for i, w in out.sizes[j].items()}
-            out.rough[j] = (out.rough[j] + abs(m)) / abs(s)
-        return out
+            column = self.alone(part)
+            alone = column is not None and column.kind == "number" and part.offset == 0 and not part.zero
+            out.append(part.scaled(s, m, {i: m / w for i, w in part.row.items()} if alone else None))
+        return self.now(out)
 
     def mixed(self, matrix: Floats, where: str) -> "Features":
         """Matrix @ features."""
-        out = self.numbers(where)
-        for row in out.rows:
-            for i, w in row.items():
-                out.unit.setdefault(i, 1 / abs(w))
-        W, S, zero, offset, rough = out.affine()
-        J = len(matrix)
+        before = self.numbers(where)
+        unit = {i: 1 / abs(w) for part in reversed(before.parts) for i, w in part.row.items()} | before.unit
+        W, S, zero, offset, rough = before.affine()
         rows, sizes = _rows(sparse.csr_array(matrix @ W)), _rows(sparse.csr_array(np.abs(matrix) @ S))
-        more = np.abs(matrix) @ rough
-        nothing: list[tuple[Any, Any]] = [(None, None)] * J
-        zeros = [{i: float(zero[i]) for i in row if zero[i] != 0} for row in rows]
-        return Features(out.columns, [-1] * J, nothing, rows, (matrix @ offset).tolist(), more.tolist(), sizes, zeros, out.unit)
+        more = zip(rows, (matrix @ offset).tolist(), (np.abs(matrix) @ rough).tolist(), sizes, strict=True)
+        made = (Feature(-1, None, None, *part, {i: float(zero[i]) for i in part[0] if zero[i] != 0}) for part in more)
+        return Features(self.columns, list(made), unit)
 
     def affine(self) -> tuple[Any, Any, Floats, Floats, Floats]:
         """W and sizes (J×D, sparse), zero, w0 and rough; nothing may be untouched."""
-        zero, offset = np.zeros(self.columns.size), np.array(self.offset)
-        for own in self.zero:
-            for i, z in own.items():
+        D = self.columns.size
+        zero, offset = np.zeros(D), np.array([part.offset for part in self.parts])
+        for part in self.parts:
+            for i, z in part.zero.items():
                 zero[i] = zero[i] or z
-        for j, (row, own) in enumerate(zip(self.rows, self.zero, strict=True)):  # where features have different zeros
-            offset[j] += sum(w * (zero[i] - own.get(i, 0.0)) for i, w in row.items())
-        return *(_sparse(rows, self.columns.size) for rows in (self.rows, self.sizes)), zero, offset, np.array(self.rough)
+        for j, part in enumerate(self.parts):  # where features have different zeros
+            offset[j] += sum(w * (zero[i] - part.zero.get(i, 0.0)) for i, w in part.row.items())
+        W, S = _sparse([part.row for part in self.parts], D), _sparse([part.sizes for part in self.parts], D)
+        return W, S, zero, offset, np.array([part.rough for part in self.parts])
 
-    def alone(self, j: int) -> Column | None:
-        """The one column that feature j depends on; None if there are several or none."""
-        owners = {self.columns.owner[i] for i in self.rows[j]}
+    def alone(self, part: Feature) -> Column | None:
+        """The one column that a feature depends on; None if there are several or none."""
+        owners = {self.columns.owner[i] for i in part.row}
         return owners.pop() if len(owners) == 1 else None
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from ifonly.model.readers.features import Features, kind_of, refuse
+from ifonly.model.readers.features import Feature, Features, kind_of, refuse
 from ifonly.model.readers.steps import STEPS
 
 __all__ = ["CONTAINERS", "fold"]
@@ -56,7 +56,8 @@ def _column_transformer(step: Any, features: Features, where: str) -> Features:
     if not hasattr(step, "transformers_"):
         refuse(where, "is not fitted; call fit first")
     names = getattr(step, "feature_names_in_", None)
-    labels = [features.columns.names[p] if p >= 0 else None for p in features.raw] if names is None else list(names)
+    own = (features.columns.names[part.place] if part.place >= 0 else None for part in features.parts)
+    labels = list(own if names is None else names)
     if len(labels) != len(features):
         refuse(where, f"was fitted on {len(labels)} columns, and gets {len(features)}")
     parts = []
@@ -72,7 +73,7 @@ def _weighted(features: Features, step: Any, name: str, where: str) -> Features:
     if weight is None:
         return features
     if weight == 0:  # what it says is lost
-        return Features.made(features, [{} for _ in features.raw], [0.0] * len(features), [0.0] * len(features))
+        return features.now(Feature() for _ in features.parts)
     return features.scaled(np.full(len(features), 1 / weight), np.zeros(len(features)), where)
 
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from ifonly.model import Model, Scaling
 from ifonly.model.errors import UnsupportedModelError
-from ifonly.rows.tensors import plain
+from ifonly.model.tensors import plain
 
 __all__ = ["read"]
 

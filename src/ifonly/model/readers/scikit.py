@@ -16,7 +16,7 @@ from ifonly.model import Model, Scaling
 from ifonly.model.columns import Encoding
 from ifonly.model.errors import UnsupportedModelError
 from ifonly.model.readers import text
-from ifonly.model.readers.features import Features, kind_of
+from ifonly.model.readers.features import Feature, Features, kind_of
 from ifonly.model.readers.fold import fold
 from ifonly.model.readers.steps import SCALERS, cut
 from ifonly.model.readers.weights import Weights
@@ -152,25 +152,22 @@ def _units(before: dict[int, float], order: NDArray[np.intp], W: Any, encoding: 
 
 def _looked_up(last: Any, features: Features, weights: Weights) -> tuple[Features, Weights]:
     """Categorical naive Bayes: each feature is a category, whose values' log-probabilities are the weights."""
-    rows: list[dict[int, float]] = []
-    blocks = [np.asarray(block, dtype=np.float64) for block in last.feature_log_prob_]
-    for j, block in enumerate(blocks):
-        place, levels = features.raw[j], tuple(range(block.shape[1]))
-        fill, missing = features.fill[j]
-        alone = features.alone(j)
+    where = "the classifier (CategoricalNB)"
+    blocks, found = [np.asarray(block, dtype=np.float64) for block in last.feature_log_prob_], []
+    for j, (part, block) in enumerate(zip(features.parts, blocks, strict=True)):
+        place, levels, fill, missing = part.place, tuple(range(block.shape[1])), part.fill, part.missing
         if place < 0:
-            if alone is None or alone.kind != "ordinal" or features.rows[j] != {alone.first: 1.0} or features.offset[j] != 0:
+            alone = features.alone(part)
+            if alone is None or alone.kind != "ordinal" or part.row != {alone.first: 1.0} or part.offset != 0:
                 raise UnsupportedModelError(
-                    f"the classifier (CategoricalNB) takes categories as whole numbers, and its column {j} is not one of them; "
+                    f"{where} takes categories as whole numbers, and its column {j} is not one of them; "
                     "put an OrdinalEncoder before it, or nothing"
                 )
             place, levels, fill, missing = alone.place, alone.levels[: block.shape[1]], alone.fill, alone.missing
-        where = "the classifier (CategoricalNB)"
         column = features.columns.make(place, "category", where, levels=levels, fill=fill, missing=missing)
-        rows += [{i: 1.0} for i in column.coordinates.tolist()]
+        found += [Feature.affine({i: 1.0}) for i in column.coordinates.tolist()]
         blocks[j] = block[:, : len(levels)]
-    zeros = [0.0] * len(rows)
-    return Features.made(features, rows, zeros, zeros), weights._replace(coef=np.concatenate(blocks, axis=1))
+    return features.now(found), weights._replace(coef=np.concatenate(blocks, axis=1))
 
 
 def _linear(estimator: Any) -> Weights:

@@ -1,22 +1,23 @@
 """What each step of scikit-learn's does to features.
 
 A step either keeps them affine (scalers, PCA), makes coordinates of columns that nothing has touched yet (encoders, imputers),
-or bends a coordinate (``log1p``, power and quantile transforms).
+or maps a single number (``log1p``, power and quantile transforms).
 """
 
 import math
 import sys
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ifonly.model.columns import NAN
-from ifonly.model.monotone import FUNCTIONS, Affine, Bend, BoxCox, Function, Quantiles, YeoJohnson
-from ifonly.model.readers.features import Features, refuse
-from ifonly.rows.tables import is_missing
+from ifonly.model.column import NAN
+from ifonly.model.monotone import FUNCTIONS, Affine, BoxCox, Function, Monotone, Quantiles, YeoJohnson, backward
+from ifonly.model.readers.features import Feature, Features, refuse
+from ifonly.model.tables import is_missing
 
 __all__ = ["SCALERS", "STEPS", "cut"]
 
@@ -64,52 +65,47 @@ def _projection(step: Any, features: Features, where: str) -> Features:
 
 
 def _untouched(features: Features, where: str) -> None:
-    for place in features.raw:
-        if place < 0:
-            refuse(where, "takes the output of another step as categories; put it first, on the columns themselves")
+    if any(part.place < 0 for part in features.parts):
+        refuse(where, "takes the output of another step as categories; put it first, on the columns themselves")
 
 
 def _imputer(step: Any, features: Features, where: str) -> Features:
-    out = features.take(range(len(features)))
     if step.add_indicator and len(step.indicator_.features_):
         refuse(where, "adds indicators of what was missing, which no change of a value can follow; use add_indicator=False")
     missing = None if is_missing(step.missing_values) else _plain(step.missing_values)
-    kept = []
-    for j, statistic in enumerate(step.statistics_.tolist()):
+    out = []
+    for j, (part, statistic) in enumerate(zip(features.parts, step.statistics_.tolist(), strict=True)):
         value = _plain(statistic)
         if is_missing(value):  # always missing: scikit-learn drops such a column
             continue
-        kept.append(j)
-        if features.raw[j] >= 0:
-            known, gap = out.fill[j]
-            if known is None:
-                out.fill[j] = value, missing
-            elif not _same(gap, missing):
-                refuse(where, f"fills in column {j} for {missing!r}, another step for {gap!r}: only one value can be missing")
-        elif missing is not None:
+        if part.place < 0 and missing is not None:
             refuse(where, f"replaces {missing!r} in the output of another step; put it first, on the columns themselves")
+        if part.place < 0:
+            out.append(_filled_later(features, part, float(value), where))
+        elif part.fill is None:
+            out.append(replace(part, fill=value, missing=missing))
+        elif _same(part.missing, missing):
+            out.append(part)
         else:
-            _fill_later(out, j, float(value), where)
-    return out.take(kept)
+            gap = part.missing
+            refuse(where, f"fills in column {j} for {missing!r}, another step for {gap!r}: only one value can be missing")
+    return features.now(out)
 
 
 def _same(a: Any, b: Any) -> bool:
     return (is_missing(a) and is_missing(b)) or a == b
 
 
-def _fill_later(features: Features, j: int, value: float, where: str) -> None:
+def _filled_later(features: Features, part: Feature, value: float, where: str) -> Feature:
     """A missing number that other steps have passed on: what it would have been, before them, to give this value."""
-    column = features.alone(j)
+    column = features.alone(part)
     if column is None or column.kind != "number" or column.fill is not None:
-        return  # no number is missing here: an encoder gave it, another imputer filled it, or mixing had refused it
-    ((i, weight),) = features.rows[j].items()
-    found = np.array([(value - features.offset[j]) / weight + features.zero[j].get(i, 0.0)])
-    for bend in reversed(column.bends):
-        found = bend.inverse(found)
-    more = {"fill": float(found[0]), "bends": column.bends}
-    filled = features.columns.make(column.place, "number", where, **more)
-    features.rows[j], features.sizes[j] = {filled.first: weight}, {filled.first: features.sizes[j][i]}
-    features.zero[j] = {filled.first: features.zero[j][i]} if i in features.zero[j] else {}
+        return part  # no number is missing here: an encoder gave it, another imputer filled it, or mixing had refused it
+    ((i, weight),) = part.row.items()
+    found = backward(column.maps, np.array([(value - part.offset) / weight + part.zero.get(i, 0.0)]))
+    first = features.columns.make(column.place, "number", where, fill=float(found[0]), maps=column.maps).first
+    zero = {first: part.zero[i]} if i in part.zero else {}
+    return replace(part, row={first: weight}, sizes={first: part.sizes[i]}, zero=zero)
 
 
 def _coded(step: Any, features: Features, where: str, unknown: Callable[[int, int, Floats], Floats] | None) -> Features:
@@ -132,16 +128,8 @@ def _coded(step: Any, features: Features, where: str, unknown: Callable[[int, in
     J = len(start)
     rows: list[dict[int, float]] = [{} for _ in range(J)]
     for j, values in enumerate(levels):
-        fill, missing = features.fill[j]
-        column = features.columns.make(
-            features.raw[j],
-            "category",
-            where,
-            levels=tuple(_plain(v) for v in values),
-            unknown=unknown is not None,
-            fill=fill,
-            missing=missing,
-        )
+        more = {"levels": tuple(_plain(v) for v in values), "unknown": unknown is not None}
+        column = features.columns.category(features.parts[j], where, **more)
         changed = encoded([[*base[:j], value, *base[j + 1 :]] for value in values]) - start
         if unknown is not None:
             changed = np.vstack([changed, unknown(j, J, start)])
@@ -150,9 +138,8 @@ def _coded(step: Any, features: Features, where: str, unknown: Callable[[int, in
         for i, change in enumerate(changed):
             for f in own[(start[own] + change[own]) != 0]:
                 rows[f][column.first + i] = float(start[f] + change[f])
-    touched = np.array([bool(row) for row in rows])
-    offset = np.where(touched, 0.0, start)  # a constant: a column with one category
-    return Features.made(features, rows, offset.tolist(), [0.0] * J)
+    # A feature that nothing touches is a constant: that of a column with one category.
+    return features.now(Feature.affine(row, 0.0 if row else float(offset)) for row, offset in zip(rows, start, strict=True))
 
 
 def _one_hot(step: Any, features: Features, where: str) -> Features:
@@ -194,14 +181,12 @@ def _ordinal(step: Any, features: Features, where: str) -> Features:
             return np.where(np.arange(J) == j, step.unknown_value - start, 0.0)
 
         return _coded(step, features, where, unknown if step.handle_unknown != "error" else None)
-    out = features.take(range(len(features)))
-    for j, values in enumerate(step.categories_):
+    out = []
+    for part, values in zip(features.parts, step.categories_, strict=True):
         levels = tuple(_plain(v) for v in values)
-        fill, missing = features.fill[j]
-        column = features.columns.make(features.raw[j], "ordinal", where, levels=levels, fill=fill, missing=missing)
-        out.raw[j], out.fill[j] = -1, (None, None)
-        out.rows[j], out.sizes[j] = {column.first: 1.0}, {column.first: 1.0}
-    return out
+        column = features.columns.make(part.place, "ordinal", where, levels=levels, fill=part.fill, missing=part.missing)
+        out.append(Feature.affine({column.first: 1.0}))
+    return features.now(out)
 
 
 def _target(step: Any, features: Features, where: str) -> Features:
@@ -244,46 +229,44 @@ def _binarizer(step: Any, features: Features, where: str) -> Features:
 
 def cut(features: Features, threshold: float, where: str) -> Features:
     """Whether each feature is above a threshold: of a column of numbers, or of a function of one category."""
-    out = features.take(range(len(features)))
-    for j, place in enumerate(features.raw):
-        if place >= 0:
-            fill, missing = features.fill[j]
-            levels = (0.0, 1.0) if 0 <= threshold < 1 else (threshold, float(np.nextafter(threshold, np.inf)))
-            column = features.columns.make(place, "category", where, levels=levels, cut=threshold, fill=fill, missing=missing)
-            out.raw[j], out.fill[j] = -1, (None, None)
-            row = {column.first + 1: 1.0}
+    levels = (0.0, 1.0) if 0 <= threshold < 1 else (threshold, float(np.nextafter(threshold, np.inf)))
+    out = []
+    for j, part in enumerate(features.parts):
+        if part.place >= 0:
+            column = features.columns.category(part, where, levels=levels, cut=threshold)
+            out.append(Feature.affine({column.first + 1: 1.0}))
+            continue
+        alone = features.alone(part)
+        if part.row and (alone is None or alone.kind == "number"):
+            refuse(where, f"looks whether its column {j} is above {threshold:g}, which is a mixture or a scaled number")
+        if alone is None:
+            out.append(Feature(offset=float(part.offset > threshold)))
         else:
-            alone = features.alone(j)
-            if features.rows[j] and (alone is None or alone.kind == "number"):
-                refuse(where, f"looks whether its column {j} is above {threshold:g}, which is a mixture or a scaled number")
-            at = [] if alone is None else alone.coordinates.tolist()
-            row = {i: 1.0 for i in at if features.rows[j].get(i, 0.0) + features.offset[j] > threshold}
-            out.offset[j] = 0.0 if at else float(features.offset[j] > threshold)
-        out.rows[j], out.sizes[j], out.rough[j] = row, dict(row), 0.0
-    return out
+            at = alone.coordinates.tolist()
+            out.append(Feature.affine({i: 1.0 for i in at if part.row.get(i, 0.0) + part.offset > threshold}))
+    return features.now(out)
 
 
-# ---- steps that bend one coordinate ----
+# ---- steps that map single numbers ----
 
 
-def _bent(features: Features, bends: Sequence[Bend], where: str) -> Features:
+def _mapped(features: Features, maps: Sequence[Monotone], where: str) -> Features:
     """Each feature through a monotone map of its own."""
-    out = features.take(range(len(features)))
-    for j, bend in enumerate(bends):
-        place, (fill, missing), chain = features.raw[j], features.fill[j], ()
+    out = []
+    for j, (part, step) in enumerate(zip(features.parts, maps, strict=True)):
+        place, fill, missing, chain = part.place, part.fill, part.missing, ()
         if place < 0:
-            column = out.alone(j)
-            if column is None or column.kind != "number" or len(out.rows[j]) != 1:
+            column = features.alone(part)
+            if column is None or column.kind != "number" or len(part.row) != 1:
                 what = "a mixture of columns" if column is None else f"made of the {column.kind} {column.name!r}"
                 refuse(where, f"bends its column {j}, which is {what}; only a single number of the user's can be bent")
-            ((i, weight),) = out.rows[j].items()
-            between = Affine(weight, out.offset[j], out.zero[j].get(i, 0.0))
-            place, fill, missing, chain = column.place, column.fill, column.missing, column.bends
+            ((i, weight),) = part.row.items()
+            between = Affine(weight, part.offset, part.zero.get(i, 0.0))
+            place, fill, missing, chain = column.place, column.fill, column.missing, column.maps
             chain = chain if between == Affine(1.0, 0.0) else (*chain, between)
-        made = out.columns.make(place, "number", where, fill=fill, missing=missing, bends=(*chain, bend))
-        out.raw[j], out.fill[j], out.offset[j], out.rough[j] = -1, (None, None), 0.0, bend.rough
-        out.rows[j], out.sizes[j], out.zero[j] = {made.first: 1.0}, {made.first: 1.0}, {}
-    return out
+        made = features.columns.make(place, "number", where, fill=fill, missing=missing, maps=(*chain, step))
+        out.append(Feature.affine({made.first: 1.0}, rough=step.rough))
+    return features.now(out)
 
 
 def _power(step: Any, features: Features, where: str) -> Features:
@@ -294,7 +277,7 @@ def _power(step: Any, features: Features, where: str) -> Features:
         scaler = vars(step)["_scaler"]
         mean, scale = np.asarray(scaler.mean_, dtype=np.float64), np.asarray(scaler.scale_, dtype=np.float64)
     kind = BoxCox if step.method == "box-cox" else YeoJohnson
-    return _bent(features, [kind(*map(float, part)) for part in zip(lambdas, mean, scale, strict=True)], where)
+    return _mapped(features, [kind(*map(float, part)) for part in zip(lambdas, mean, scale, strict=True)], where)
 
 
 def _quantile(step: Any, features: Features, where: str) -> Features:
@@ -303,7 +286,7 @@ def _quantile(step: Any, features: Features, where: str) -> Features:
     for j, knots in enumerate(columns):
         if not knots[0] < knots[-1]:
             refuse(where, f"maps its column {j}, of which all values were equal, to a step; leave it out")
-    return _bent(features, [Quantiles(tuple(knots.tolist()), references, normal) for knots in columns], where)
+    return _mapped(features, [Quantiles(tuple(knots.tolist()), references, normal) for knots in columns], where)
 
 
 def _function(step: Any, features: Features, where: str) -> Features:
@@ -317,7 +300,7 @@ def _function(step: Any, features: Features, where: str) -> Features:
     if step.func is not getattr(np, name, None) or name not in FUNCTIONS:
         known = ", ".join(f"np.{function}" for function in FUNCTIONS)
         refuse(where, f"applies {name!r}, of which nothing is known; use None, np.negative, {known}")
-    return _bent(features, [Function(name)] * len(features), where)
+    return _mapped(features, [Function(name)] * len(features), where)
 
 
 STEPS: dict[str, Callable[[Any, Features, str], Features]] = {

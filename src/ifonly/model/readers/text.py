@@ -42,11 +42,11 @@ def read(steps: list[tuple[str, Any]], weights: Weights, last: Any) -> Model:
         if kind_of(step) in REWEIGHTS:
             refuse(f"step {other!r} of the pipeline ({kind_of(step)})", "reweights words after other steps; put it before them")
         features = fold(step, features, f"step {other!r} of the pipeline")
-    if threshold is not None and any(place < 0 for place in features.raw):
+    if threshold is not None and any(part.place < 0 for part in features.parts):
         cut(features, threshold, "the classifier (BernoulliNB)")
     features = features.numbers("the classifier")
     for column in features.columns.read.values():
-        if column.kind != "number" or column.bends or column.fill is not None:
+        if column.kind != "number" or column.maps or column.fill is not None:
             raise UnsupportedModelError(
                 f"the steps after the vectorizer do more than an affine map of the word {column.name!r}; leave them out"
             )

@@ -164,7 +164,7 @@ def scene_of(answer: Counterfactual | Path, shape: Sequence[int] | None, ink: bo
         raise InputError(f"shape must be (height, width) or (height, width, 3); got {tuple(shape or ())}")
     if size is not None and math.prod(size) != model.n_features:
         raise InputError(f"shape must have {model.n_features} pixels in all, as the model has features; got {size}")
-    if size is not None and model.encoding is not None:
+    if size is not None and not model.encoding.identity:
         raise InputError("shape is for models whose features are pixels; this one reads columns of other kinds")
     if isinstance(answer, Counterfactual) and not np.isfinite(answer.proba).all():
         raise InputError(f"there is no answer to show: {answer.message}")
@@ -181,10 +181,10 @@ def _asking(answer: Counterfactual | Path) -> Callable[[float], Counterfactual]:
     cf = answer[0] if isinstance(answer, Path) else answer
     model, row = cf.model, cf.sources.dense(cf.row)
     if cf.within is None:
-        if model.encoding is not None:  # of columns that are plain numbers: their coordinates will do
+        if not model.encoding.identity:  # of columns that are plain numbers: their coordinates will do
             model = Model(model.A, model.b, model.classes, model.feature_names, scaling=model.scaling)
         return path(model, row, cf.target, lams=[1.0]).at_prob
-    ground, source = cf.within.conditions, row if model.encoding is None else cf.source
+    ground, source = cf.within.conditions, row if model.encoding.identity else cf.source
     limits = {"cost": ground.cost, "actions": ground.actions, "max_changes": ground.max_changes, "time_limit": SECONDS}
 
     def ask(prob: float) -> Counterfactual:

@@ -1,0 +1,269 @@
+"""One of the user's columns, and the coordinates that the classifier sees of it.
+
+A pipeline of transformers takes rows with columns of all kinds: numbers, categories, missing values. What is left of it when
+everything affine is folded into ``A`` and ``b`` is this: every *column* of the user's becomes one or more *coordinates*,
+
+* a number: one coordinate, itself or an increasing (or decreasing) function of it, such as ``log1p``;
+* an ordinal: one coordinate, the place of its value in a list, which is a whole number;
+* a category: one coordinate per value, one of them 1 and the others 0;
+
+and the rest of the pipeline is affine in the coordinates. Answers go the other way, and only what changed is written.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ifonly.model.formats import typed, untyped
+from ifonly.model.monotone import FARTHEST, Monotone, backward, from_dict, to_dict
+from ifonly.model.tables import Table, is_missing
+
+__all__ = ["NAN", "Column"]
+
+Floats = NDArray[np.float64]
+
+MISSING = "\0missing"  # the key of all kinds of missing values
+NAN = float("nan")  # one object, so that tuples of levels with it are equal
+SAME_COORDINATE = 1e-14  # relative: nearer ones differ by rounding
+MOST_PARTS = 10**6  # of a unit, in a step, as in `actions`
+DIGITS = 12  # a mapped number is written with so many, where that is the same to the pipeline
+
+
+@dataclass(frozen=True)
+class Column:
+    """One of the user's columns, as coordinates.
+
+    Attributes
+    ----------
+    place : int
+        Which of the user's columns it is.
+    name : str
+        What that is called.
+    kind : {"number", "ordinal", "category"}
+    first : int
+        Its first coordinate.
+    levels : tuple
+        The values of an ordinal or a category.
+    unknown : bool
+        Whether a category has one more coordinate, the last, for values that are not in the list.
+    fill : object
+        What a missing value counts as, in the user's units; None where there must be none.
+    missing : object
+        The value that counts as missing; None for NaN, None and their like.
+    maps : tuple of Monotone
+        What a number goes through, in turn.
+    cut : float or None
+        Of a category of two values that are numbers up to this one, and above it.
+
+    """
+
+    place: int
+    name: str
+    kind: str
+    first: int
+    levels: tuple[Any, ...] = ()
+    unknown: bool = False
+    fill: Any = None
+    missing: Any = None
+    maps: tuple[Monotone, ...] = ()
+    cut: float | None = None
+
+    @property
+    def size(self) -> int:
+        """How many coordinates it has."""
+        return len(self.levels) + self.unknown if self.kind == "category" else 1
+
+    @cached_property
+    def coordinates(self) -> NDArray[np.intp]:
+        """The features of the model that are its coordinates."""
+        return np.arange(self.first, self.first + self.size)
+
+    @property
+    def labels(self) -> list[str]:
+        """What its coordinates are called."""
+        if self.kind != "category":
+            return [self.name]
+        if self.cut is not None:
+            return [f"{self.name}≤{self.cut:g}", f"{self.name}>{self.cut:g}"]
+        shown = [f"{self.name}={level}" for level in self.levels]
+        if len(set(shown)) < len(shown):  # 1 and "1"
+            shown = [f"{self.name}={level!r}" for level in self.levels]
+        return shown + ([f"{self.name}=?"] if self.unknown else [])
+
+    @property
+    def closed(self) -> NDArray[np.intp]:
+        """The coordinates that a row may keep but no answer may choose: values that are not known, or missing."""
+        if self.kind != "category":
+            return self.coordinates[:0]
+        odd = [is_missing(level) for level in self.levels] + [True] * self.unknown
+        return self.coordinates[np.array(odd, dtype=bool)]
+
+    @property
+    def rising(self) -> bool:
+        """Whether the coordinate of a number rises with it."""
+        return sum(not step.rising for step in self.maps) % 2 == 0
+
+    @property
+    def jumps(self) -> bool:
+        """Whether there are coordinates between others that no number has."""
+        return any(step.jumps for step in self.maps)
+
+    @property
+    def range(self) -> tuple[float, float]:
+        """The least and largest coordinate that means anything."""
+        if self.kind == "ordinal":
+            return 0.0, len(self.levels) - 1.0
+        if self.kind == "category":
+            return (0.0, 1.0) if self.size > 1 else (1.0, 1.0)
+        if not self.maps:
+            return -np.inf, np.inf
+        least, most = -FARTHEST, FARTHEST
+        for step in self.maps:
+            low, high = step.forward(np.clip([least, most], max(step.least, -FARTHEST), min(step.most, FARTHEST))).tolist()
+            least, most = (low, high) if step.rising else (high, low)
+        return least, most
+
+    def read(self, table: Table) -> Floats:
+        """Coordinates (N, size) of its values; NaN where a value is none that it can have."""
+        if self.kind == "number" or self.cut is not None:
+            v = table.numbers(self.place, self.name)
+            if self.fill is not None:
+                v = np.where(np.isnan(v) if self.missing is None else v == self.missing, float(self.fill), v)
+            if self.cut is None:
+                return self.forward(v)[:, None]
+            above = np.where(np.isnan(v), np.nan, (v > self.cut).astype(np.float64))
+            return np.stack([1.0 - above, above], axis=1)
+        values = table.column(self.place)
+        index, fill = self._index, None if self.fill is None else _key(self.fill)
+        gap = MISSING if self.missing is None else _key(self.missing)
+        keys = [_key(value) for value in (values.tolist() if values.dtype.kind in "iubfU" else values)]
+        if fill is not None:
+            keys = [fill if key == gap else key for key in keys]
+        places = np.array([index.get(key, -1) for key in keys], dtype=np.intp)
+        if self.kind == "ordinal":
+            return np.where(places < 0, np.nan, places.astype(np.float64))[:, None]
+        out = np.zeros((len(places), self.size))
+        out[np.arange(len(places)), places] = 1.0  # −1 is the last: unknown
+        if not self.unknown:
+            out[places < 0] = np.nan
+        return out
+
+    @cached_property
+    def _index(self) -> dict[Any, int]:
+        return {_key(level): i for i, level in enumerate(self.levels)}
+
+    def refusal(self, value: Any) -> str:
+        """Why a value is none that it can have."""
+        if self.kind == "number" or self.cut is not None:
+            return f"{self.name} is {value!r}; it must be a finite number"
+        shown = ", ".join(repr(level) for level in self.levels[:20]) + (", …" if len(self.levels) > 20 else "")
+        return f"{self.name} is {value!r}; it must be one of {shown}"
+
+    def forward(self, v: Floats) -> Floats:
+        """The coordinate of a number."""
+        for step in self.maps:
+            v = step.forward(v)
+        return v
+
+    def beside(self, v: float, step: float) -> tuple[float, float]:
+        """The coordinates nearest to v, below and above, of numbers that are multiples of a step, or quantiles of a map.
+
+        Twice the same where v is one of them; infinite where there is none on a side.
+        """
+        raw = backward(self.maps, np.array([v]))
+        if step:
+            n = np.rint(raw / step) + np.arange(-2.0, 3.0)
+            ratio = Fraction(step).limit_denominator(MOST_PARTS)
+            numbers = n * ratio.numerator / ratio.denominator if float(ratio) == step else n * step
+        else:
+            numbers = self._values[np.clip(np.searchsorted(self._values, raw) + np.arange(-3, 4), 0, len(self._values) - 1)]
+        first = self.maps[0]
+        found = self.forward(numbers[(numbers >= first.least) & (numbers <= first.most)])
+        found = found[np.isfinite(found)]
+        near = found[np.abs(found - v) <= SAME_COORDINATE * (np.abs(v) + 1)]
+        if len(near):
+            return float(near[0]), float(near[0])
+        below, above = found[found < v], found[found > v]
+        return float(below.max(initial=-np.inf)), float(above.min(initial=np.inf))
+
+    @cached_property
+    def _values(self) -> Floats:
+        """The numbers whose coordinates are the knots of a map with jumps."""
+        i = next(i for i, step in enumerate(self.maps) if step.jumps)
+        return np.sort(backward(self.maps[:i], np.unique(self.maps[i].knots)))
+
+    def write(self, coordinates: Floats) -> list[Any]:
+        """Values from coordinates (N, size)."""
+        if self.kind == "number":
+            v = backward(self.maps, coordinates[:, 0])
+            if self.maps:  # a bound comes back as it was given, not as its inverse rounds it
+                short = np.array([float(f"{number:.{DIGITS}g}") for number in v.tolist()])
+                v = np.where(self.forward(short) == coordinates[:, 0], short, v)
+            if self.missing is not None:
+                v = np.where(v == self.missing, np.nextafter(v, np.inf), v)
+            return v.tolist()
+        if self.kind == "ordinal":
+            return [self.levels[int(i)] for i in np.rint(coordinates[:, 0])]
+        return [self.levels[i] if i < len(self.levels) else None for i in coordinates.argmax(axis=1).tolist()]
+
+    def cells(self, coordinates: Floats) -> list[Any]:
+        """Values of answers (N, size); missing where a row has no answer."""
+        none = np.isnan(coordinates).any(axis=1)
+        if not none.any():
+            return self.write(coordinates)
+        cells: list[Any] = [None if self.kind != "number" or self.cut is not None else np.nan] * len(coordinates)
+        for i, value in zip(np.flatnonzero(~none), self.write(coordinates[~none]), strict=True):
+            cells[i] = value
+        return cells
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain data."""
+        return {
+            "place": self.place,
+            "name": self.name,
+            "kind": self.kind,
+            "levels": [_value_to(level) for level in self.levels],
+            "unknown": self.unknown,
+            "fill": _value_to(self.fill),
+            "missing": _value_to(self.missing),
+            "bends": [to_dict(step) for step in self.maps],  # as files have called them from the first version on
+            "cut": self.cut,
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any], first: int) -> "Column":
+        """From what :meth:`to_dict` gave."""
+        return cls(
+            int(data["place"]),
+            str(data["name"]),
+            str(data["kind"]),
+            first,
+            tuple(_value_from(level) for level in data["levels"]),
+            bool(data["unknown"]),
+            _value_from(data["fill"]),
+            _value_from(data["missing"]),
+            tuple(from_dict(step) for step in data["bends"]),
+            data["cut"],
+        )
+
+
+def _key(value: Any) -> Any:
+    """A value as it is looked up: NumPy's numbers as Python's, and all kinds of missing as one."""
+    if isinstance(value, str):
+        return str(value)
+    return MISSING if is_missing(value) else value.item() if isinstance(value, np.generic) else value
+
+
+def _value_to(value: Any) -> list[Any]:
+    """A cell's value as a pair of a type's name and plain data."""
+    missing = value is not None and is_missing(value)
+    return ["missing", None] if missing else typed(value, "a category's value")
+
+
+def _value_from(pair: Any) -> Any:
+    return NAN if pair[0] == "missing" else untyped(pair)

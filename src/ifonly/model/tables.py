@@ -1,0 +1,198 @@
+"""The user's own tables and rows, read by columns: pandas and polars frames, arrays, lists and dicts.
+
+Neither library is imported: a frame of theirs exists only if its user imported it. How answers are given back as such tables
+is the business of `ifonly.rows.tables`.
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ifonly.model.errors import InputError
+
+__all__ = ["Table", "aligned", "is_missing", "is_row", "library_of", "numpy_type"]
+
+Floats = NDArray[np.float64]
+FEW = 8  # rows of a frame that are read in one go
+
+
+def is_row(X: Any) -> bool:
+    """Whether this is one row, not a table of rows."""
+    if isinstance(X, Mapping) or getattr(X, "ndim", 2) == 1:
+        return True
+    return isinstance(X, (list, tuple)) and not (X and isinstance(X[0], (list, tuple, np.ndarray, Mapping)))
+
+
+def is_missing(value: Any) -> bool:
+    """Whether this is one of the many ways to say that there is no value."""
+    if value is None or (isinstance(value, (float, np.floating)) and bool(np.isnan(value))):
+        return True
+    return type(value).__name__ in ("NAType", "NaTType")
+
+
+def library_of(X: Any) -> str:
+    """The library that a table is of: "pandas", "polars", or "numpy" for all that is made into an array."""
+    name = type(X).__module__.split(".", maxsplit=1)[0]
+    return name if name in ("pandas", "polars") else "numpy"
+
+
+class Table:
+    """Rows of the user's, with the columns of a model.
+
+    Parameters
+    ----------
+    data : frame or array
+        A pandas or polars frame, or an array of two dimensions.
+    names : sequence of str
+        The model's columns. A frame may have others besides, and an order of its own.
+    row : object
+        The user's own row, where this is the table of one row that they gave.
+    order : list of int, optional
+        Where in ``data`` each of the model's columns is; by default found by name.
+
+    """
+
+    def __init__(self, data: Any, names: Sequence[str], row: Any = None, order: list[int] | None = None) -> None:
+        self.data: Any = data
+        self.names = tuple(names)
+        self.row: Any = row
+        self.library = library_of(data)
+        self.order = self._order() if order is None else order
+
+    def _order(self) -> list[int]:
+        names = self.names
+        if self.library == "numpy":
+            if self.data.ndim != 2 or self.data.shape[1] != len(names):
+                shown = ", ".join(map(repr, names[:5])) + (", …" if len(names) > 5 else "")
+                raise InputError(f"x must have {len(names)} columns ({shown}); got an array of shape {self.data.shape}")
+            return list(range(len(names)))
+        columns = [str(c) for c in self.data.columns]
+        place = {name: i for i, name in enumerate(columns)}
+        if len(columns) == len(names) and not place.keys() >= set(names) and all(n == f"x{i}" for i, n in enumerate(names)):
+            return list(range(len(names)))  # the model was fitted without names: by position
+        _check_there(names, columns)
+        twice = sorted({name for name in names if columns.count(name) > 1}) if len(place) < len(columns) else []
+        if twice:
+            raise InputError(f"x must have each of the model's columns once; it has {twice[:5]} more than once")
+        return [place[name] for name in names]
+
+    @classmethod
+    def of(cls, X: Any, names: Sequence[str]) -> "Table":
+        """A table as it comes; one row is a table of one."""
+        if isinstance(X, cls):
+            return X
+        row = X if is_row(X) else None
+        if isinstance(X, Mapping):
+            _check_there(names, list(X))
+            return cls(_objects([[X[name] for name in names]]), names, row)
+        library = library_of(X)
+        if library == "polars" and not hasattr(X, "columns"):
+            raise InputError("x is a polars Series, which has no columns; give a frame of one row, or a dict")
+        if library != "numpy":
+            return cls(X if row is None else X.to_frame().T, names, row)
+        if hasattr(X, "tocsr"):
+            return cls(X.toarray(), names, row)
+        if isinstance(X, (list, tuple)) and X and isinstance(X[0], Mapping):
+            X = [[cells[name] for name in names] for cells in X]
+        array = X if isinstance(X, np.ndarray) else _objects(X)
+        return cls(array[None] if array.ndim == 1 else array, names, row)
+
+    def take(self, rows: Any) -> "Table":
+        """Some rows."""
+        data = self.data.iloc[rows] if self.library == "pandas" else self.data[rows]
+        return Table(data, self.names, self.row, self.order)
+
+    def repeated(self, n: int) -> "Table":
+        """The one row so many times, as a table."""
+        data = self.take([0] * n).data
+        return Table(data.infer_objects() if self.library == "pandas" else data, self.names, None, self.order)
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows there are."""
+        return len(self.data)
+
+    @cached_property
+    def dtypes(self) -> list[Any]:
+        """The types of a frame's columns, in its own order."""
+        return list(self.data.dtypes)
+
+    @cached_property
+    def _few_cells(self) -> np.ndarray | None:
+        """A frame of few rows as one array of objects: much quicker than column by column."""
+        return self.data.to_numpy(dtype=object) if self.library == "pandas" and self.n_rows <= FEW else None
+
+    def is_flag(self, place: int) -> bool:
+        """Whether one of the model's columns is of yes and no by its type."""
+        i = self.order[place]
+        if self.library == "polars":
+            return str(self.dtypes[i]) == "Boolean"
+        dtype = numpy_type(self.dtypes[i]) if self.library == "pandas" else self.data.dtype
+        if getattr(dtype, "kind", "") == "O" and self.n_rows == 1:  # of a row, the value's own
+            return isinstance(self.column(place)[0], (bool, np.bool_))
+        return self.library == "pandas" and getattr(dtype, "kind", "O") == "b"
+
+    def column(self, place: int) -> Any:
+        """One of the model's columns, as values."""
+        i = self.order[place]
+        if self._few_cells is not None:
+            return self._few_cells[:, i]
+        if self.library == "pandas":
+            return self.data.iloc[:, i].to_numpy()
+        return self.data.to_series(i).to_numpy() if self.library == "polars" else self.data[:, i]
+
+    def numbers(self, place: int, name: str) -> Floats:
+        """One of the model's columns, as numbers; NaN for what is missing."""
+        try:
+            if self.library == "pandas" and self._few_cells is None:
+                return self.data.iloc[:, self.order[place]].to_numpy(dtype=np.float64, na_value=np.nan)
+            values = self.column(place)
+            if values.dtype == object:
+                values = [np.nan if is_missing(value) else value for value in values]
+            return np.asarray(values, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise InputError(f"{name} must be numbers ({error})") from None
+
+
+def _check_there(names: Sequence[str], columns: Sequence[str]) -> None:
+    there = set(columns)
+    missing = [name for name in names if name not in there]
+    if missing:
+        raise InputError(f"x must have the columns that the model was fitted on; missing {missing[:5]}, it has {columns[:10]}")
+
+
+def _objects(X: Any) -> np.ndarray:
+    """Lists as an array: of numbers, where all are; else of objects."""
+    array = np.array(X, dtype=object)
+    if array.size and all(isinstance(v, (int, float, np.number)) and not isinstance(v, bool) for v in array.ravel()):
+        return array.astype(np.float64)
+    return array
+
+
+def numpy_type(dtype: Any) -> Any:
+    """Of a nullable number in pandas, the type of the number."""
+    return getattr(dtype, "numpy_dtype", dtype)
+
+
+def aligned(X: Any, names: Sequence[str] | None) -> Any:
+    """A frame of numbers (or a pandas row) as an array, its columns in the order of ``names``; anything else as it is."""
+    if not hasattr(X, "to_numpy"):
+        return X
+    single = not hasattr(X, "columns")
+    if single and not hasattr(X, "index"):  # a polars column
+        return X.to_numpy()
+    labels = tuple(str(label) for label in (X.index if single else X.columns))
+    values = X.to_numpy()
+    if names is None or labels == tuple(names):
+        return values
+    twice = sorted({label for label in labels if labels.count(label) > 1})
+    if twice:
+        raise InputError(f"x must have each of the model's features once; it has {twice[:5]} more than once")
+    if set(labels) != set(names):
+        missing, extra = [n for n in names if n not in labels], [n for n in labels if n not in names]
+        raise InputError(f"x must have the model's features; missing {missing[:5]}, not known {extra[:5]}")
+    order = [labels.index(name) for name in names]
+    return values[order] if single else values[:, order]
