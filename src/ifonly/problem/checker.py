@@ -396,7 +396,7 @@ def _out_of_reach(case: _Case, facts: _Facts, found: Certificate) -> Checked:
 
 def _ceiling(case: _Case, facts: _Facts) -> float:
     """The least upper bound on p_k that the probabilities at x and the multipliers of the answer prove."""
-    if case.conditions is None and (case.model.encoding is not None or case.model.A.size > MANY):
+    if case.conditions is None and (not case.model.encoding.identity or case.model.A.size > MANY):
         return 1.0
     lo, hi = case.problem.box
     between = (case.x > lo) & (case.x < hi)
