@@ -24,7 +24,7 @@ from timing import Contender, blas_threads, cores, machine, medians
 
 import ifonly
 from ifonly.api import _invert_one
-from ifonly.baselines import feature_newton
+from experiments.baselines import feature_newton
 from ifonly.engines.stream import _chunks
 from ifonly.native import choose_kernel
 from ifonly.rows.sources import Sources

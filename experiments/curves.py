@@ -13,12 +13,12 @@ import pandas as pd
 
 import ifonly
 from experiments import style
+from experiments.baselines import Run
 from experiments.contest import LONG, ROUNDS, TOL, in_turn, judged
 from experiments.datasets import Dataset
 from experiments.problems import Problem
 from experiments.store import Row
 from ifonly.api import _invert_one
-from ifonly.baselines import Run
 from ifonly.rows.sources import Sources
 
 if TYPE_CHECKING:

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from experiments import style
+from experiments.baselines import METHODS
 from experiments.contest import BATCH, OURS, TIMES, Batch, applicable, in_turn, invert, judged, solve
 from experiments.datasets import HUNDRED, SOFTMAX, load
 from experiments.problems import problems
 from experiments.store import Row
-from ifonly.baselines import METHODS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

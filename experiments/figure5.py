@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from experiments import curves
+from experiments.baselines import Backtracking, Constant, feature_newton, gradient_descent
+from experiments.baselines.gradient import LINE_SEARCH
 from experiments.contest import OURS
 from experiments.datasets import load
 from experiments.problems import example
 from experiments.store import Row
-from ifonly.baselines import Backtracking, Constant, feature_newton, gradient_descent
-from ifonly.baselines.gradient import LINE_SEARCH
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

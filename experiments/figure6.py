@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from experiments import style
+from experiments.baselines import Backtracking, StrongWolfe
 from experiments.contest import OURS, TIMES, in_turn, invert, solve
 from experiments.datasets import SOFTMAX, load
 from experiments.problems import problems
 from experiments.store import Row
-from ifonly.baselines import Backtracking, StrongWolfe
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

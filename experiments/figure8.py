@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from experiments import curves
+from experiments.baselines import METHODS
 from experiments.contest import OURS
 from experiments.datasets import HUNDRED
 from experiments.figure2 import all_methods
 from experiments.problems import example
 from experiments.store import Row
-from ifonly.baselines import METHODS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -9,9 +9,9 @@ import pandas as pd
 
 from benchmarks.report import table
 from experiments import contest, figure4, figure6, table2
+from experiments.baselines import METHODS
 from experiments.claims import CLAIMS, duration, median, ratio, read, times
 from experiments.datasets import BINARY, HUNDRED, ROOT, SOFTMAX
-from ifonly.baselines import METHODS
 
 PAGE = ROOT / "docs" / "paper.md"
 EVERY = (*SOFTMAX, HUNDRED)
