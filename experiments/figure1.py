@@ -68,9 +68,3 @@ def draw(frame: pd.DataFrame) -> "Figure":
         axis.set_ylabel("E(x*)")
     style.legend(figure, [*METHODS, OURS, BATCH], lines=False)
     return figure
-
-
-if __name__ == "__main__":
-    from experiments.run import main
-
-    main("figure1")

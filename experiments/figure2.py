@@ -34,9 +34,3 @@ def all_methods(name: str, problem: Problem) -> list[Row]:
 def draw(frame: pd.DataFrame) -> "Figure":
     """As in the paper, data sets in columns."""
     return curves.draw(frame, SOFTMAX, [*METHODS, OURS])
-
-
-if __name__ == "__main__":
-    from experiments.run import main
-
-    main("figure2")

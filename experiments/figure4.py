@@ -79,9 +79,3 @@ def draw(frame: pd.DataFrame) -> "Figure":
     axes[0, 0].set_ylim(bottom=0)
     style.legend(figure, list(LOOKS), LOOKS)
     return figure
-
-
-if __name__ == "__main__":
-    from experiments.run import main
-
-    main("figure4")

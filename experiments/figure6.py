@@ -56,9 +56,3 @@ def draw(frame: pd.DataFrame) -> "Figure":
     axes[1, 0].set_ylabel("seconds")
     style.legend(figure, [WOLFE, OURS], LOOKS, lines=False)
     return figure
-
-
-if __name__ == "__main__":
-    from experiments.run import main
-
-    main("figure6")

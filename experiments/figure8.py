@@ -29,9 +29,3 @@ def measure(*, full: bool) -> list[Row]:
 def draw(frame: pd.DataFrame) -> "Figure":
     """E, ‖∇E‖ and E − E* in columns; per data set iterations above, seconds below."""
     return curves.draw_wide(frame, NAMES, [*METHODS, OURS])
-
-
-if __name__ == "__main__":
-    from experiments.run import main
-
-    main("figure8")

@@ -1,4 +1,4 @@
-"""Puts the numbers of the result files into docs/paper.md: ``python -m experiments.page`` (``make paper`` ends with it).
+"""Puts the numbers of the result files into docs/paper.md: ``make paper`` ends with it.
 
 The page has pairs of comments ``<!-- begin NAME -->`` and ``<!-- end NAME -->``; what stands between them is made here.
 """
@@ -243,7 +243,3 @@ def write() -> None:
     """Rewrite the page's blocks, if all result files are there."""
     read.cache_clear()
     PAGE.write_text(filled(PAGE.read_text()))
-
-
-if __name__ == "__main__":
-    write()
