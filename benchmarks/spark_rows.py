@@ -11,6 +11,7 @@ numbers of the capacity plan in `docs/spark.md`.
 
 import argparse
 import os
+import shutil
 import sys
 import tempfile
 from collections.abc import Callable
@@ -97,6 +98,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--rows", type=int, default=1_000_000)
     options = options_of(parser)
+    if shutil.which("java") is None:
+        print("nothing to measure on Spark: there is no Java here")
+        return
     rows, repeats = (QUICK, 1) if options.quick else (options.rows, REPEATS)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
