@@ -1,6 +1,6 @@
 """The methods of the paper against 50-digit optima, textbook matrices and each other."""
 
-import inspect
+import doctest
 import math
 import subprocess
 import sys
@@ -14,7 +14,8 @@ import reference
 from conftest import data_file
 
 import ifonly
-from ifonly.baselines import (
+from experiments import baselines
+from experiments.baselines import (
     METHODS,
     Backtracking,
     Constant,
@@ -23,15 +24,16 @@ from ifonly.baselines import (
     adapters,
     clarabel,
     feature_newton,
+    protocol,
     scipy_minimize,
 )
-from ifonly.baselines.bfgs import DenseDirection, bfgs
-from ifonly.baselines.conjugate import ConjugateDirection
-from ifonly.baselines.lbfgs import LimitedDirection
-from ifonly.baselines.linesearch import LEAST_STEP, Trial, cubic_minimiser
-from ifonly.baselines.newton import NewtonDirection
-from ifonly.baselines.objective import Line, Objective, Point, daxpy
-from ifonly.baselines.protocol import REFRESH
+from experiments.baselines.bfgs import DenseDirection, bfgs
+from experiments.baselines.conjugate import ConjugateDirection
+from experiments.baselines.lbfgs import LimitedDirection
+from experiments.baselines.linesearch import LEAST_STEP, Trial, cubic_minimiser
+from experiments.baselines.newton import NewtonDirection, rival_gram
+from experiments.baselines.objective import Line, Objective, Point, daxpy
+from experiments.baselines.protocol import REFRESH
 
 EPS = np.finfo(float).eps
 TOL = 1e-8
@@ -171,17 +173,16 @@ def test_ends_by_itself_where_no_digit_is_left(name):
 
 
 def test_all_methods_have_one_protocol_and_the_papers_line_searches():
-    wanted = ["model", "source", "k", "lam", "start", "tol", "max_iter", "max_seconds", "line_search"]
-    default = {}
-    for name, method in METHODS.items():
-        parameters = inspect.signature(method).parameters
-        assert [p for p in parameters if p != "m"] == wanted
-        assert (parameters["tol"].default, parameters["max_iter"].default) == (1e-8, 1000)
-        default[name] = parameters["line_search"].default
+    assert (protocol.TOL, protocol.MAX_ITER) == (1e-8, 1000)
+    default = {name: method.line_search for name, method in METHODS.items()}
     assert default["Newton"] == default["BFGS"] == default["L-BFGS"] == Backtracking(rho=0.8, first=1.0, c1=0.0)
     assert default["GD"] == StrongWolfe(c1=1e-4, c2=0.9, first=None)
     assert default["CG"] == StrongWolfe(c1=1e-4, c2=0.1, first=None)
-    assert inspect.signature(METHODS["L-BFGS"]).parameters["m"].default == 4
+    assert METHODS["L-BFGS"].directions(None).pairs.maxlen == 4
+
+
+def test_the_example_in_the_docstring():
+    assert doctest.testmod(baselines) == (0, 4)
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -258,7 +259,7 @@ class Counting(np.ndarray):
 @pytest.mark.parametrize("search", ["backtracking", "wolfe"])
 def test_no_needless_passes_over_A(name, per_iteration, search):
     model, source, k, lam = small(4, 6, scale=4.0, lam=2.0)
-    model.rival_gram(k)  # set-up
+    rival_gram(model, k)  # set-up
     model.A = model.A.view(Counting)
     Counting.products = 0
     run = METHODS[name](model, source, k, lam, line_search=SEARCHES[search], max_iter=40)
@@ -696,6 +697,6 @@ def test_a_missing_library_is_named_with_its_command(monkeypatch):
 
 
 def test_an_import_loads_no_other_library():
-    script = "import sys, ifonly.baselines; print(*{'cvxpy', 'clarabel', 'scipy.optimize'} & set(sys.modules))"
+    script = "import sys, experiments.baselines; print(*{'cvxpy', 'clarabel', 'scipy.optimize'} & set(sys.modules))"
     out = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert out.stdout.split() == []

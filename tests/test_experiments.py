@@ -1,11 +1,18 @@
-"""The experiments: where data is looked for, what the collection of problems is, and that the result files are whole."""
+"""The experiments: where data is looked for, what the collection of problems is, and that the result files are whole.
+
+And what holds for all that stands outside the package: it uses public names only, and `make commands` runs all of it.
+"""
+
+import ast
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy import sparse
 
 from experiments import claims, curves, datasets, page, problems, run, store
-from ifonly import Model
+from ifonly import Model, __all__
 
 KILOBYTES = 1024
 METHODS = {"Newton", "GD", "CG", "BFGS", "L-BFGS", "ifonly", "ifonly, batch"}
@@ -147,3 +154,78 @@ def test_the_page_is_what_the_files_say():
     claims.read.cache_clear()
     text = page.PAGE.read_text()
     assert page.filled(text) == text
+
+
+# ---- outside the package ----
+
+ROOT = Path(__file__).parents[1]
+OUTSIDE = ("experiments", "benchmarks", "examples", "docs")
+SCRIPTS = [file for folder in OUTSIDE for file in sorted((ROOT / folder).rglob("*.py"))]
+PUBLIC = {*__all__, "__file__", "__version__", "credit", "frames", "spark", "joint"}
+NAMED_TUPLES = {"_replace"}  # public, for all its underscore
+ALWAYS_QUICK = {"compare.py", "commands.py"}
+NOT_RUN = {"commands", "lint", "format", "clean", "browser", "java"}  # and tests: not what a user would call
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def named(tree):
+    """(line, name) of everything of `ifonly` that a script imports or reads, and of all that begins with an underscore."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names if alias.name.split(".")[0] == "ifonly")
+        elif isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "ifonly":
+            yield from ((node.lineno, f"{node.module}.{alias.name}") for alias in node.names)
+        elif isinstance(node, ast.Attribute):
+            private = node.attr.startswith("_") and not node.attr.startswith("__") and node.attr not in NAMED_TUPLES
+            own = isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
+            if private and not own:
+                yield node.lineno, f"ifonly.{node.attr}"
+            if isinstance(node.value, ast.Name) and node.value.id == "ifonly":
+                yield node.lineno, f"ifonly.{node.attr}"
+
+
+@pytest.mark.parametrize("file", SCRIPTS, ids=lambda file: str(file.relative_to(ROOT)))
+def test_public_names_only(file):
+    allowed = PUBLIC | ({"server"} if file.name.startswith("serve") else set())
+    for line, name in named(ast.parse(file.read_text(encoding="utf-8"))):
+        parts = name.split(".")[1:]
+        assert not parts or parts[0] in allowed, f"{file.name}, line {line}: {name} is not public"
+        assert not any(part.startswith("_") for part in parts if part not in PUBLIC)
+
+
+def rules():
+    """Target → recipe, of the Makefile."""
+    return dict(re.findall(r"^([\w-]+):[^=\n]*\n((?:\t.*\n)*)", (ROOT / "Makefile").read_text(), re.MULTILINE))
+
+
+def commands():
+    return re.search(r"^COMMANDS := (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)[1].split()
+
+
+def test_make_commands_runs_every_target():
+    tests = {target for target in rules() if target.startswith("test")}
+    assert set(commands()) | NOT_RUN | tests == set(rules())
+    assert "make commands\n" in (ROOT / ".ci" / "run").read_text()
+
+
+def test_make_commands_runs_every_script():
+    recipes = "".join(rules()[target] for target in commands()).replace("-m experiments.run", "experiments/run.py")
+    run = {file for file in SCRIPTS if str(file.relative_to(ROOT)) in recipes}
+    told = "".join(file.read_text() for file in run) + "".join(re.findall(r"^\$ python .*$", text_of(PAGES), re.MULTILINE))
+    with_main = {file for file in SCRIPTS if re.search(r"^def main\(", file.read_text(), re.MULTILINE)}
+    assert [file.name for file in sorted(with_main - run) if file.name not in told] == []
+    for file in with_main & run:
+        line = next(line for line in recipes.splitlines() if str(file.relative_to(ROOT)) in line)
+        assert "--quick" in line or "$(FLAG)" in line or file.name in ALWAYS_QUICK
+
+
+def test_commands_on_the_pages_are_there():
+    text = text_of(PAGES)
+    assert set(re.findall(r"(?:`|^)make (?:QUICK=1 )?([\w-]+)", text, re.MULTILINE)) <= set(rules())
+    scripts = set(re.findall(r"python (\w+/\w+\.py)", text))
+    assert scripts
+    assert all((ROOT / script).exists() for script in scripts)
+
+
+def text_of(files):
+    return "\n".join(file.read_text(encoding="utf-8") for file in files)

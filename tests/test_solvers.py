@@ -13,7 +13,7 @@ from scipy import sparse
 from scipy.optimize import approx_fprime
 
 import ifonly
-from ifonly.baselines import feature_newton
+from experiments.baselines import feature_newton
 from ifonly.engines.coordinates import Basis, Rivals
 from ifonly.engines.follow import carry_on
 from ifonly.engines.newton import newton

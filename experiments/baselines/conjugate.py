@@ -9,16 +9,11 @@ The paper runs Rasmussen's ``minimize.m`` here, whose line search asks for stron
 directions want a step closer to the line's minimum than c₂ = 0.9 gives.
 """
 
-from numpy.typing import ArrayLike
-
-from ifonly.baselines.linesearch import LineSearch, StrongWolfe
-from ifonly.baselines.objective import Floats, Objective, Point, daxpy
-from ifonly.baselines.protocol import MAX_ITER, TOL, Limits, Run, descend
-from ifonly.model import Model
+from experiments.baselines.linesearch import StrongWolfe
+from experiments.baselines.objective import Floats, Point, daxpy
+from experiments.baselines.protocol import Method
 
 __all__ = ["ConjugateDirection", "conjugate_gradient"]
-
-LINE_SEARCH = StrongWolfe(c2=0.1, first=None)  # the paper's, in figure 1
 
 
 class ConjugateDirection:
@@ -40,19 +35,4 @@ class ConjugateDirection:
         return direction
 
 
-def conjugate_gradient(
-    model: Model,
-    source: ArrayLike,
-    k: int,
-    lam: float,
-    *,
-    start: ArrayLike | None = None,
-    tol: float = TOL,
-    max_iter: int = MAX_ITER,
-    max_seconds: float | None = None,
-    line_search: LineSearch = LINE_SEARCH,
-) -> Run:
-    """Minimise E by Polak–Ribière conjugate gradient; parameters as of `ifonly.baselines.feature_newton`."""
-    objective = Objective(model, source, k, lam)
-    limits = Limits(start, tol, max_iter, max_seconds)
-    return descend("CG", objective, ConjugateDirection(), line_search, limits)
+conjugate_gradient = Method("CG", lambda _: ConjugateDirection(), StrongWolfe(c2=0.1, first=None))

@@ -9,22 +9,17 @@ An iteration costs one product with A and one with Aᵀ, and 4m + O(1) passes ov
 
 from collections import deque
 
-from numpy.typing import ArrayLike
-
-from ifonly.baselines.linesearch import Backtracking, LineSearch
-from ifonly.baselines.objective import Floats, Objective, Point, daxpy
-from ifonly.baselines.protocol import MAX_ITER, TOL, Limits, Run, descend
-from ifonly.model import Model
+from experiments.baselines.linesearch import Backtracking
+from experiments.baselines.objective import Floats, Point, daxpy
+from experiments.baselines.protocol import Method
 
 __all__ = ["LimitedDirection", "lbfgs"]
-
-LINE_SEARCH = Backtracking()  # the paper's, in figure 1
 
 
 class LimitedDirection:
     """L-BFGS directions, one iterate after the other."""
 
-    def __init__(self, m: int = 4) -> None:
+    def __init__(self, m: int) -> None:
         self.pairs: deque[tuple[Floats, Floats, float]] = deque(maxlen=m)  # s, y, sᵀy; the newest last
         self.last: Point | None = None
 
@@ -49,20 +44,4 @@ class LimitedDirection:
         return d
 
 
-def lbfgs(
-    model: Model,
-    source: ArrayLike,
-    k: int,
-    lam: float,
-    *,
-    m: int = 4,
-    start: ArrayLike | None = None,
-    tol: float = TOL,
-    max_iter: int = MAX_ITER,
-    max_seconds: float | None = None,
-    line_search: LineSearch = LINE_SEARCH,
-) -> Run:
-    """Minimise E by L-BFGS with ``m`` pairs; other parameters as of `ifonly.baselines.feature_newton`."""
-    objective = Objective(model, source, k, lam)
-    limits = Limits(start, tol, max_iter, max_seconds)
-    return descend("L-BFGS", objective, LimitedDirection(m), line_search, limits)
+lbfgs = Method("L-BFGS", lambda _, m=4: LimitedDirection(m), Backtracking())

@@ -12,10 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ifonly.baselines.objective import Floats, Objective, Point
-from ifonly.baselines.protocol import MAX_ITER, TOL, Run
-from ifonly.model import Model
-from ifonly.model.errors import InputError
+import ifonly
+from experiments.baselines.objective import Floats, Objective, Point
+from experiments.baselines.protocol import MAX_ITER, TOL, Run
 
 __all__ = ["clarabel", "scipy_minimize"]
 
@@ -33,7 +32,7 @@ TIGHT = 1e-12  # Clarabel's tolerances; its default of 1e-8 leaves a gradient of
 
 
 def scipy_minimize(
-    model: Model,
+    model: ifonly.Model,
     source: ArrayLike,
     k: int,
     lam: float,
@@ -52,7 +51,7 @@ def scipy_minimize(
     from scipy.optimize import minimize
 
     if method not in OPTIONS:
-        raise InputError(f"method must be one of {', '.join(OPTIONS)}; got {method!r}")
+        raise ifonly.InputError(f"method must be one of {', '.join(OPTIONS)}; got {method!r}")
     watched = Watched(Objective(model, source, k, lam), f"SciPy {method}", tol, max_seconds)
     try:
         first = watched.begin(start)
@@ -119,7 +118,7 @@ class Watched:
 
 
 def clarabel(
-    model: Model,
+    model: ifonly.Model,
     source: ArrayLike,
     k: int,
     lam: float,

@@ -22,9 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import get_blas_funcs
 
-from ifonly.model import Model
-from ifonly.model.errors import InputError
-from ifonly.problem import Problem
+import ifonly
 
 __all__ = ["Floats", "Line", "Objective", "Point", "daxpy"]
 
@@ -53,10 +51,10 @@ class Point:
 class Objective:
     """One problem in D dimensions: the model's (A, b), x̄, the class index k and λ."""
 
-    def __init__(self, model: Model, source: ArrayLike, k: int, lam: float) -> None:
+    def __init__(self, model: ifonly.Model, source: ArrayLike, k: int, lam: float) -> None:
         if not 0 <= k < model.n_classes:
-            raise InputError(f"k must be a class index from 0 to {model.n_classes - 1}; got {k}")
-        self.problem = Problem(model, source, model.label(k), lam)  # checks the rest
+            raise ifonly.InputError(f"k must be a class index from 0 to {model.n_classes - 1}; got {k}")
+        self.problem = ifonly.Problem(model, source, model.label(k), lam)  # checks the rest
         self.model, self.k = model, k
         self.source, self.lam = self.problem.source, self.problem.lam
 
@@ -71,7 +69,7 @@ class Objective:
             return np.zeros_like(self.source)
         x = np.asarray(start, dtype=np.float64)
         if x.shape != self.source.shape:
-            raise InputError(f"start must have {len(self.source)} features; got an array of shape {x.shape}")
+            raise ifonly.InputError(f"start must have {len(self.source)} features; got an array of shape {x.shape}")
         return x - self.source
 
     def rivals_of(self, x: Floats) -> Floats:

@@ -17,34 +17,37 @@ No matrix is inverted: M (K×K, its condition number within theorem 3.3's bound 
 right-hand sides. ĀĀᵀ is given, as in the paper's set-up. A direction takes one product with A, for Bu, and one with Aᵀ; the
 paper counts three. With the gradient and the line search an iteration makes four passes over A, where the paper has five and
 one more for each further trial. (Āu is also a difference of margins, and Ād and ‖∇E‖ follow from ĀĀᵀ as well. Who goes on like
-this ends with no product with A in the loop, which is the method of `ifonly.engines.newton` and no longer the paper's.)
+this ends with no product with A in the loop, which is the method of `ifonly` and no longer the paper's.)
 """
 
+from functools import lru_cache
+
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.linalg import get_lapack_funcs
 
-from ifonly.baselines.linesearch import Backtracking, LineSearch
-from ifonly.baselines.objective import Floats, Objective, Point
-from ifonly.baselines.protocol import MAX_ITER, TOL, Limits, Run, descend
-from ifonly.model import Model
+import ifonly
+from experiments.baselines.linesearch import Backtracking
+from experiments.baselines.objective import Floats, Objective, Point
+from experiments.baselines.protocol import Method
 
-__all__ = ["NewtonDirection", "feature_newton"]
-
-LINE_SEARCH = Backtracking()  # the paper's, in figure 1
+__all__ = ["NewtonDirection", "feature_newton", "rival_gram"]
 
 (dposv,) = get_lapack_funcs(("posv",), dtype=np.float64)
+
+
+@lru_cache(maxsize=512)
+def rival_gram(model: ifonly.Model, k: int) -> Floats:
+    """``ĀĀᵀ``, with the target's zero row and column; made once per classifier and target, as in the paper's set-up."""
+    difference = model.A - model.A[k]
+    return difference @ difference.T
 
 
 class NewtonDirection:
     """−(∇²E)⁻¹∇E, by theorem 3.6."""
 
     def __init__(self, objective: Objective) -> None:
-        model, k = objective.model, objective.k
-        rivals = model.rivals(k)
         self.objective = objective
-        self.gram = np.zeros((model.n_classes, model.n_classes))  # ĀĀᵀ, with the target's zero row and column
-        self.gram[np.ix_(rivals, rivals)] = model.rival_gram(k)
+        self.gram = rival_gram(objective.model, objective.k)
 
     def __call__(self, point: Point) -> Floats:
         """The direction at a point."""
@@ -62,47 +65,4 @@ class NewtonDirection:
         return np.negative(direction, out=direction)
 
 
-def feature_newton(
-    model: Model,
-    source: ArrayLike,
-    k: int,
-    lam: float,
-    *,
-    start: ArrayLike | None = None,
-    tol: float = TOL,
-    max_iter: int = MAX_ITER,
-    max_seconds: float | None = None,
-    line_search: LineSearch = LINE_SEARCH,
-) -> Run:
-    """Minimise E by the paper's Newton method in D dimensions.
-
-    Parameters
-    ----------
-    model : Model
-    source : array_like of shape (D,)
-        x̄, in the classifier's units.
-    k : int
-        The wanted class, as a row of ``model.A``.
-    lam : float, > 0
-    start : array_like of shape (D,), optional
-        The first iterate; x̄ if not given.
-    tol, max_iter, max_seconds : float, int, float
-        Where to stop: at ‖∇E‖ ≤ ``tol``, after so many iterations, after so much time.
-    line_search : LineSearch
-        How far to go along a direction.
-
-    Returns
-    -------
-    Run
-
-    Examples
-    --------
-    >>> model = Model([[1.0, 0.0], [0.0, 1.0], [-1.0, -1.0]], [0.0, 0.0, 0.0])
-    >>> run = feature_newton(model, [2.0, 0.0], k=1, lam=0.1)
-    >>> run.converged, run.n_iter, model.predict(run.x).item()
-    (True, 6, 1)
-
-    """
-    objective = Objective(model, source, k, lam)
-    limits = Limits(start, tol, max_iter, max_seconds)
-    return descend("Newton", objective, NewtonDirection(objective), line_search, limits)
+feature_newton = Method("Newton", NewtonDirection, Backtracking())

@@ -10,18 +10,14 @@ h = Hg⁺, which gives Hy = h + d (since d = −Hg) and −H⁺g⁺ = −(h + s(
 """
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.linalg import get_blas_funcs
 
-from ifonly.baselines.linesearch import Backtracking, LineSearch
-from ifonly.baselines.objective import Floats, Objective, Point
-from ifonly.baselines.protocol import MAX_ITER, TOL, Limits, Run, descend
-from ifonly.model import Model
-from ifonly.model.errors import InputError
+import ifonly
+from experiments.baselines.linesearch import Backtracking
+from experiments.baselines.objective import Floats, Objective, Point
+from experiments.baselines.protocol import Method
 
-__all__ = ["DenseDirection", "bfgs"]
-
-LINE_SEARCH = Backtracking()  # the paper's, in figure 1
+__all__ = ["MAX_BYTES", "DenseDirection", "bfgs"]
 
 dsymv, dsyr2 = get_blas_funcs(("symv", "syr2"), dtype=np.float64)
 
@@ -58,25 +54,16 @@ class DenseDirection:
         return -(h + s * float(w @ g) + w * float(s @ g))
 
 
-def bfgs(
-    model: Model,
-    source: ArrayLike,
-    k: int,
-    lam: float,
-    *,
-    start: ArrayLike | None = None,
-    tol: float = TOL,
-    max_iter: int = MAX_ITER,
-    max_seconds: float | None = None,
-    line_search: LineSearch = LINE_SEARCH,
-) -> Run:
-    """Minimise E by BFGS; parameters as of `ifonly.baselines.feature_newton`."""
-    needed = 8 * model.n_features**2
+def within_memory(objective: Objective) -> DenseDirection:
+    """The directions, where H has room."""
+    D = len(objective.source)
+    needed = 8 * D**2
     if needed > MAX_BYTES:
-        raise InputError(
-            f"BFGS keeps a D×D matrix: D = {model.n_features} needs {needed / 2**30:.1f} GiB, "
+        raise ifonly.InputError(
+            f"BFGS keeps a D×D matrix: D = {D} needs {needed / 2**30:.1f} GiB, "
             f"and at most {MAX_BYTES / 2**30:.0f} GiB is expected; use lbfgs"
         )
-    objective = Objective(model, source, k, lam)
-    limits = Limits(start, tol, max_iter, max_seconds)
-    return descend("BFGS", objective, DenseDirection(), line_search, limits)
+    return DenseDirection()
+
+
+bfgs = Method("BFGS", within_memory, Backtracking())
