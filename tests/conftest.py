@@ -1,23 +1,10 @@
 """Shared by all tests: seeds, and real data."""
 
 import gzip
-from pathlib import Path
 
 import numpy as np
 import pytest
-
-pytest.register_assert_rewrite("whatif")  # checks that tests share
-
-# Data sets that are not part of the package lie beside the checkout, where they exist at all.
-DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
-
-
-def data_file(*parts: str) -> Path:
-    """A data file, or a visible skip that names it."""
-    path = DATA.joinpath(*parts)
-    if not path.exists():
-        pytest.skip(f"needs {'/'.join(parts)} in ../shared/data, which is not here")
-    return path
+from helpers.data import data_file
 
 
 @pytest.fixture
@@ -46,21 +33,3 @@ def paper_problems(mnist):
         order = np.argsort(A @ x + b)
         problems.append((x, int(order[0]), 0.01) if i < 40 else (x, int(order[-2]), 0.1))
     return problems
-
-
-@pytest.fixture(scope="module")
-def browser():
-    """Headless Chromium, or a visible skip."""
-    from browser import chromium
-
-    with chromium() as found:
-        yield found
-
-
-@pytest.fixture(scope="session")
-def address(tmp_path_factory):
-    """Where a running server has its what-if page."""
-    from whatif import served
-
-    with served(tmp_path_factory.mktemp("served")) as found:
-        yield found
