@@ -625,87 +625,6 @@ def test_unbounded_grids(prob, rng):
     assert cf.cost == pytest.approx(best, rel=1e-12)
 
 
-# ---- contradictions ----
-
-NAMES = ["age", "loans", "red", "green", "blue"]
-
-
-def colours(**more):
-    return Model.binary([0.1, -1.0, 1.0, 0.0, -1.0], -1.0, feature_names=NAMES), Actions(one_of=[NAMES[2:]], **more)
-
-
-@pytest.mark.parametrize(
-    ("source", "more", "match"),
-    [
-        ([30, 2, 1, 1, 0], {}, r"red.*must have one 1.*\[1.0, 1.0, 0.0\]"),
-        ([30, 2, 0, 0, 0], {}, r"red.*must have one 1.*\[0.0, 0.0, 0.0\]"),
-        ([30, 2, 0.5, 0.5, 0], {}, "red.*must have one 1"),
-        ([30, 2, 1, 0, 0], {"bounds": dict.fromkeys(NAMES[2:], (0, 0))}, "red.*bounds allow no such choice"),
-        ([30, 2, 1, 0, 0], {"bounds": {"red": (1, 1), "blue": (1, 1)}}, "red.*bounds allow no such choice"),
-        ([30, 2, 1, 0, 0], {"integer": ["loans"], "bounds": {"loans": (0.2, 0.8)}}, r"loans is 2.*no value.*\[0.2, 0.8\]"),
-        ([30, 2, 1, 0, 0], {"step": {"age": 7}, "bounds": {"age": (29, 34)}}, r"age is 30.*no value.*\[29, 34\] in steps of 7"),
-        (
-            [30, 5, 1, 0, 0],
-            {"increase": ["loans"], "bounds": {"loans": (0, 3)}},
-            "loans is 5 and may only rise: there is no value",
-        ),
-        ([30, 5, 1, 0, 0], {"frozen": ["loans"], "bounds": {"loans": (0, 3)}}, "loans is frozen at 5, outside its bounds"),
-    ],
-)
-def test_contradictory_sources_are_named(source, more, match):
-    model, actions = colours(**more)
-    with pytest.raises(InputError, match=match):
-        invert(model, source, 1, actions=actions)
-    table = np.array([source, [30, 2, 1, 0, 0]], dtype=float)
-    if more and source[1] != 5:  # the limits themselves are contradictory
-        assert (invert(model, table, 1, actions=actions).status == Status.INVALID).all()
-    else:
-        cfs = invert(model, table, 1, actions=actions)
-        assert cfs.status.tolist() == [Status.INVALID, Status.EXACT]
-        assert np.isnan(cfs.x[0]).all()
-        assert np.isfinite(cfs.x[1]).all()
-
-
-@pytest.mark.parametrize(
-    ("more", "match"),
-    [
-        ({"step": {"age": 0}}, "step of age must be a number > 0; got 0"),
-        ({"step": {"age": -1}}, "step of age must be a number > 0; got -1"),
-        ({"step": {"age": math.nan}}, "step of age must be a number > 0; got nan"),
-        ({"step": {"age": math.inf}}, "step of age must be a number > 0; got inf"),
-        ({"step": {"age": "ten"}}, "step of age must be a number > 0; got 'ten'"),
-        ({"step": {"age": None}}, "step of age must be a number > 0; got None"),
-        ({"step": {"agee": 1}}, "agee"),
-        ({"integer": ["age"], "step": {"age": 0.5}}, "age must be a whole number and a multiple of 0.5"),
-        ({"integer": ["agee"]}, "agee"),
-        ({"one_of": [["red"]]}, "two columns or more"),
-        ({"one_of": [["red", "green"], ["green", "blue"]]}, "green is in one_of twice"),
-        ({"one_of": [["red", "pink"]]}, "pink"),
-    ],
-)
-def test_wrong_actions_are_named(more, match):
-    model, _ = colours()
-    with pytest.raises(InputError, match=match):
-        invert(model, [30, 2, 1, 0, 0], 1, actions=Actions(**more))
-
-
-@pytest.mark.parametrize("value", [-1, 1.5, "two"])
-def test_wrong_max_changes(value):
-    model, actions = colours()
-    with pytest.raises(InputError, match="max_changes must be a whole number ≥ 0"):
-        invert(model, [30, 2, 1, 0, 0], 1, actions=actions, max_changes=value)
-
-
-@pytest.mark.parametrize("form", [{"prob": 0.5}, {"lam": 1.0}], ids=str)
-def test_more_must_move_than_may(form):
-    model, actions = colours(bounds={"age": (40, 50), "loans": (0, 1)})
-    with pytest.raises(InputError, match=r"max_changes is 1, but \['age', 'loans'\] are not within their limits"):
-        invert(model, [30, 2, 1, 0, 0], 1, actions=actions, max_changes=1, **form)
-    batch = invert(model, [[30, 2, 1, 0, 0], [45, 2, 1, 0, 0]], 1, actions=actions, max_changes=1, **form)
-    assert batch.status[0] == Status.INVALID
-    assert batch[1].x[1] <= 1
-
-
 # ---- batches ----
 
 
@@ -820,6 +739,7 @@ def test_unreachable_rows_among_others_with_two_groups(rng):
 
 
 # ---- properties ----
+
 
 seeds = st.integers(0, 2**31)
 

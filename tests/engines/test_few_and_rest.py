@@ -11,11 +11,11 @@ from helpers.data import data_file
 from scipy.special import logsumexp
 
 import ifonly
-import ifonly.model
 from ifonly.engines import few_and_rest as crowd
 from ifonly.engines.coordinates import Rivals
 from ifonly.engines.few_and_rest import Crowd, Few, Place, Window
 from ifonly.engines.newton import minimise
+from ifonly.model import classifier
 from ifonly.native import few_and_rest as compiled
 
 SAME = 1e-12  # of x, relative to its largest entry (or 1): what two methods may differ by
@@ -39,7 +39,7 @@ def head():
 @pytest.fixture
 def tiny(monkeypatch):
     """Three classes are a crowd and two or three rivals the few: they come and go all the time."""
-    monkeypatch.setattr(ifonly.model, "CROWDED", 3)
+    monkeypatch.setattr(classifier, "CROWDED", 3)
     monkeypatch.setattr(crowd, "FEW", 2)
     monkeypatch.setattr(crowd, "SHARE", 0.3)
 

@@ -1,46 +1,28 @@
 """Very many classes: passes over A, against 50 digits, against the solvers for few classes, and where it is hard."""
 
-import dataclasses
 import math
 import tracemalloc
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from helpers.data import data_file
 from helpers.reference import optimum
-from scipy.optimize import minimize
 
 import ifonly
 from ifonly import InputError, Model, Status
-from ifonly import model as model_module
 from ifonly.engines import passes
 from ifonly.engines import very_many as many
+from ifonly.model import classifier
 from ifonly.model.numerics import EPS, softmax
 
 
 @pytest.fixture
 def forced(monkeypatch):
     """Every model with three classes or more goes through passes, with two rivals at a time one by one."""
-    monkeypatch.setattr(model_module, "CROWDED", 3)
-    monkeypatch.setattr(model_module, "GRAM_CLASSES", 2)
+    monkeypatch.setattr(classifier, "CROWDED", 3)
+    monkeypatch.setattr(classifier, "GRAM_CLASSES", 2)
     monkeypatch.setattr(passes, "MOST", 2)
     monkeypatch.setattr(many, "SMALL_D", 0)  # and never in D dimensions, unless it is slow
-
-
-def head(K=6000, D=80, seed=0, temperature=12.0):
-    """A synthetic head: clustered rows, falling biases, and embeddings near the rows."""
-    rng = np.random.default_rng(seed)
-    centres = rng.standard_normal((50, D))
-    A = ((0.6 * centres[rng.integers(0, 50, K)] + 0.8 * rng.standard_normal((K, D))) / np.sqrt(D)).astype(np.float32)
-    b = (-0.5 * np.log1p(np.arange(K))).astype(np.float32)
-    X = temperature * (A[rng.integers(0, K, 40)] + 0.3 * rng.standard_normal((40, D)) / np.sqrt(D))
-    return SimpleNamespace(A=A, b=b, X=X, model=Model(A, b))
-
-
-@pytest.fixture(scope="module")
-def synthetic():
-    return head()
 
 
 @pytest.fixture(scope="module")
@@ -86,11 +68,11 @@ def test_rivals_leave_and_return(forced, rng):
 def test_imagenet_head_as_the_dense_solver(imagenet, monkeypatch, lam):
     A, b, X = imagenet
     far = (X @ A.T + b).argmin(axis=1)
-    monkeypatch.setattr(model_module, "CROWDED", 10**9)
+    monkeypatch.setattr(classifier, "CROWDED", 10**9)
     dense = Model(A, b)
     answers = [ifonly.invert(dense, X[i], int(far[i]), lam=lam) for i in (0, 401)]
-    monkeypatch.setattr(model_module, "CROWDED", 400)
-    monkeypatch.setattr(model_module, "GRAM_CLASSES", 500)
+    monkeypatch.setattr(classifier, "CROWDED", 400)
+    monkeypatch.setattr(classifier, "GRAM_CLASSES", 500)
     vast = Model(A, b)
     assert vast.vast
     for i, true in zip((0, 401), answers, strict=True):
@@ -103,7 +85,7 @@ def test_imagenet_head_as_the_dense_solver(imagenet, monkeypatch, lam):
 
 def test_imagenet_embeddings_in_step(imagenet, monkeypatch):
     A, b, X = imagenet
-    monkeypatch.setattr(model_module, "GRAM_CLASSES", 500)
+    monkeypatch.setattr(classifier, "GRAM_CLASSES", 500)
     model = Model(A, b)
     targets = (X[:40] @ A.T + b).argmin(axis=1)
     cfs = ifonly.invert(model, X[:40], targets, prob=0.9)
@@ -450,68 +432,3 @@ def test_set_of_all_or_unknown_classes():
         ifonly.invert(model, [0.0, 0.0, 1.0], [0, 7])
     with pytest.raises(InputError, match="one per row"):
         ifonly.invert(model, np.eye(3), [0, 1])
-
-
-def _nearby(model, x, wanted, start):
-    """The distance of the best point near ``start``, by another method."""
-    constraint = {"type": "ineq", "fun": lambda v: softmax(model.logits(v))[wanted].sum() - 0.9}
-    options = {"ftol": 1e-14}
-    return math.sqrt(
-        minimize(lambda v: (v - x) @ (v - x), start, constraints=[constraint], method="SLSQP", options=options).fun
-    )
-
-
-def test_together_is_a_stationary_point_no_worse_than_alone(rng):
-    for _ in range(4):
-        model = Model(rng.standard_normal((10, 6)), rng.standard_normal(10))
-        x, wanted = 2 * rng.standard_normal(6), [2, 5, 7]
-        joint, alone = ifonly.invert(model, x, wanted, joint=True, prob=0.9), ifonly.invert(model, x, wanted, prob=0.9)
-        assert joint.status is Status.LOCAL
-        assert not joint.status.ok
-        assert softmax(model.logits(joint.x))[wanted].sum() >= 0.9
-        assert joint.distance <= alone.distance * (1 + 1e-9)
-        assert math.isnan(joint.gap)
-        assert math.isnan(joint.error_bound)
-        joint.verify()
-        found = _nearby(model, x, wanted, joint.x)
-        assert found == pytest.approx(joint.distance, rel=1e-6)
-
-
-def test_together_for_a_given_lam_has_no_gradient(rng):
-    model = Model(rng.standard_normal((10, 6)), rng.standard_normal(10))
-    x, wanted = 2 * rng.standard_normal(6), [2, 5, 7]
-    joint = ifonly.invert(model, x, wanted, joint=True, lam=0.05)
-
-    def objective(v):
-        return 0.025 * (v - x) @ (v - x) - math.log(softmax(model.logits(v))[wanted].sum())
-
-    steps = 1e-5 * np.eye(6)
-    slopes = [(objective(joint.x + e) - objective(joint.x - e)) / 2e-5 for e in steps]
-    assert np.abs(slopes).max() < 1e-8
-    assert joint.objective == pytest.approx(objective(joint.x), abs=1e-12)
-    assert objective(joint.x) <= ifonly.invert(model, x, wanted, lam=0.05).objective
-
-
-def test_together_with_very_many_classes(synthetic):
-    joint = ifonly.invert(synthetic.model, synthetic.X[0], [10, 11, 12, 13], joint=True, prob=0.6)
-    assert joint.status is Status.LOCAL
-    assert joint.p_together >= 0.6
-    joint.verify()
-    assert "together" in repr(joint)
-    assert "together" in joint.sentence()
-
-
-def test_together_refuses_what_it_cannot_do(synthetic):
-    for options in ({"max_changes": 2}, {"tol": 1e-3}, {"n": 2}):
-        with pytest.raises(InputError, match="joint=True takes lam or prob"):
-            ifonly.invert(synthetic.model, synthetic.X[0], [1, 2], joint=True, **options)
-    for target in (None, 3):
-        with pytest.raises(InputError, match="a set of two or more classes"):
-            ifonly.invert(synthetic.model, synthetic.X[0], target, joint=True)
-    joint = ifonly.invert(synthetic.model, synthetic.X[0], [1, 2], joint=True)
-    for method in (joint.to_json, lambda: joint.to_html("page.html")):
-        with pytest.raises(InputError):
-            method()
-    worse = dataclasses.replace(joint, made=joint.made + 1.0)
-    with pytest.raises(ifonly.CertificateError):
-        worse.verify()

@@ -9,6 +9,7 @@ import zipfile
 
 import numpy as np
 import pytest
+from helpers.libraries import EXACT, needs
 from sklearn.datasets import load_iris
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
@@ -20,12 +21,6 @@ from ifonly.model.formats import CONTAINERS, VERSION
 
 X, Y = load_iris(return_X_y=True)
 SUFFIXES = sorted(CONTAINERS)
-EXACT = {"rtol": 0, "atol": 1e-12}
-SINGLE = {"rtol": 0, "atol": 1e-6}
-
-
-def needs(name, install=None):
-    return pytest.importorskip(name, reason=f"{name} is not installed: pip install {install or name}")
 
 
 def bits(array):
@@ -217,6 +212,7 @@ def test_a_header_made_by_hand_needs_no_digest(saved):
 
 
 # ---- weights alone ----
+
 
 PAIRS = [("A", "b"), ("weight", "bias"), ("coef_", "intercept_")]
 
@@ -439,274 +435,7 @@ def test_a_missing_library_says_what_to_install(tmp_path, monkeypatch, suffix, p
         load(tmp_path / f"m{suffix}", trust=True)
 
 
-# ---- LIBLINEAR ----
-
-# Written by LIBLINEAR 2.50 (`train -s 0 -B 2.5`), with the probabilities that its own `predict -b 1` gives at (1, −2, 3).
-LIBLINEAR = (
-    "solver_type L2R_LR\nnr_class 2\nlabel 1 -1\nnr_feature 3\nbias 2.5\nw\n"
-    "2.227567618388496 \n1.4669694524134433 \n0.62084678546021332 \n-0.17367395230756771 \n"
-)
-
-
-def liblinear(tmp_path, text=LIBLINEAR, name="heart.model"):
-    (tmp_path / name).write_text(text)
-    return load(tmp_path / name)
-
-
-@pytest.mark.parametrize("name", ["heart.model", "heart_scale", "a1a.txt"])
-def test_a_liblinear_file_is_read_exactly(tmp_path, rng, name):
-    model = liblinear(tmp_path, name=name)
-    assert model.classes.tolist() == [1, -1]
-    w, w0 = np.array([2.227567618388496, 1.4669694524134433, 0.62084678546021332]), -0.17367395230756771 * 2.5
-    X = rng.normal(size=(500, 3))
-    np.testing.assert_allclose(model.predict_proba(X)[:, 0], 1 / (1 + np.exp(-(X @ w + w0))), **EXACT)
-    targets = np.array([1, -1])[rng.integers(2, size=500)]
-    found = invert(model, X, targets).x @ w + w0
-    np.testing.assert_array_equal(np.where(found > 0, 1, -1), targets)
-
-
-@pytest.mark.parametrize("solver", ["L2R_LR", "L1R_LR", "L2R_LR_DUAL"])
-def test_a_liblinear_file_without_a_bias_is_read_exactly(tmp_path, solver):
-    text = f"solver_type {solver}\nnr_class 2\nlabel 7 3\nnr_feature 2\nbias -1\nw\n1.5 \n-0.5 \n"
-    model = liblinear(tmp_path, text)
-    assert model.classes.tolist() == [7, 3]
-    np.testing.assert_allclose(model.predict_proba([1.0, 2.0])[0], 1 / (1 + np.exp(-0.5)), **EXACT)
-
-
-def test_liblinear_agrees_with_scikit_learns_copy_of_it(tmp_path, rng):
-    """scikit-learn fits with LIBLINEAR's code; a file in its format with those weights gives the same probabilities."""
-    y = (Y > 0).astype(int)
-    estimator = LogisticRegression(solver="liblinear", intercept_scaling=2.0).fit(X, y)
-    rows = [*estimator.coef_[0], estimator.intercept_[0] / 2.0]
-    weights = "".join(f"{weight!r} \n" for weight in map(float, rows))
-    text = f"solver_type L2R_LR\nnr_class 2\nlabel 1 0\nnr_feature 4\nbias 2\nw\n{weights}"
-    model = liblinear(tmp_path, text)
-    np.testing.assert_allclose(model.predict_proba(X)[:, ::-1], estimator.predict_proba(X), **EXACT)
-
-
-def test_a_liblinear_file_of_a_support_vector_machine_has_scores_only(tmp_path):
-    text = "solver_type MCSVM_CS\nnr_class 3\nlabel 1 2 0\nnr_feature 2\nbias 1\nw\n1 0 -1 \n0 1 -1 \n0.5 0 0 \n"
-    model = liblinear(tmp_path, text)
-    assert model.hard
-    assert model.predict([[1.0, 0.0], [0.0, 2.0], [-3.0, -3.0]]).tolist() == [1, 2, 0]
-    text = "solver_type L2R_L2LOSS_SVC\nnr_class 2\nlabel 1 2\nnr_feature 2\nbias 1\nw\n1 \n-1 \n0.5 \n"
-    two = liblinear(tmp_path, text)
-    assert two.hard
-    assert two.predict([[1.0, 0.0], [0.0, 2.0]]).tolist() == [1, 2]
-
-
-@pytest.mark.parametrize(
-    ("changes", "error", "message"),
-    [
-        (
-            {"nr_class 2": "nr_class 3", "label 1 -1": "label 1 -1 2"},
-            UnsupportedModelError,
-            "one-vs-rest.*not a softmax.*multinomial",
-        ),
-        ({"L2R_LR": "L2R_L2LOSS_SVR"}, UnsupportedModelError, "the solver L2R_L2LOSS_SVR makes no classifier"),
-        ({"\nw\n": "\n"}, InputError, "damaged, or no model file of LIBLINEAR's .*no line “w”"),
-        ({"nr_feature 3\n": ""}, InputError, r"damaged, or no model file of LIBLINEAR's \('nr_feature'\)"),
-        ({"nr_feature 3": "nr_feature 4"}, InputError, "it has 4 weights; expected 5 × 1"),
-        ({"label 1 -1": "label 1"}, InputError, "it has 2 classes and 1 labels"),
-        ({"2.227567618388496": "2.2.2"}, InputError, "damaged"),
-        ({"2.227567618388496": "nan"}, InputError, "A must be finite"),
-    ],
-)
-def test_a_liblinear_file_that_does_not_fit_is_refused(tmp_path, changes, error, message):
-    text = LIBLINEAR
-    for old, new in changes.items():
-        assert old in text
-        text = text.replace(old, new)
-    with pytest.raises(error, match=rf"heart\.model: .*{message}"):
-        liblinear(tmp_path, text)
-
-
-# ---- ONNX ----
-
-
-@pytest.fixture
-def onnx():
-    return needs("onnx")
-
-
-def written(onnx, tmp_path, nodes, outputs=("label", "scores")):
-    """A graph from nodes as (type, inputs, outputs, attributes), saved."""
-    ml = {"LinearClassifier", "Scaler", "Normalizer", "ZipMap"}
-    made = [
-        onnx.helper.make_node(kind, inputs, outs, domain="ai.onnx.ml" if kind in ml else "", **attributes)
-        for kind, inputs, outs, attributes in nodes
-    ]
-    kinds = onnx.TensorProto
-    ends = [onnx.helper.make_tensor_value_info(name, kinds.INT64 if name == "label" else kinds.FLOAT, None) for name in outputs]
-    start = onnx.helper.make_tensor_value_info("x", kinds.FLOAT, [None, 2])
-    imports = [onnx.helper.make_opsetid("ai.onnx.ml", 3), onnx.helper.make_opsetid("", 18)]
-    model = onnx.helper.make_model(onnx.helper.make_graph(made, "g", [start], ends), opset_imports=imports, ir_version=8)
-    onnx.save(model, tmp_path / "m.onnx")
-    return tmp_path / "m.onnx", model
-
-
-def scored(onnx, model, X):
-    """The labels and scores that ONNX's own reference implementation gives."""
-    from onnx.reference import ReferenceEvaluator
-
-    return ReferenceEvaluator(model).run(None, {"x": X.astype(np.float32)})
-
-
-THREE = {"coefficients": [1.0, 2.0, -0.5, 0.25, 0.0, -1.0], "intercepts": [0.1, 0.2, -0.3], "classlabels_ints": [4, 5, 9]}
-OPPOSITE = {"coefficients": [-1.0, 0.5, 1.0, -0.5], "intercepts": [-0.25, 0.25], "classlabels_ints": [0, 1]}
-ONE_ROW = {"coefficients": [1.0, -0.5], "intercepts": [0.25], "classlabels_ints": [0, 1]}
-SCALER = ("Scaler", ["x"], ["z"], {"offset": [1.0, -20.0], "scale": [0.5, 0.1]})
-
-
-def classifier(attributes, post_transform=None, source="x"):
-    more = {} if post_transform is None else {"post_transform": post_transform}
-    return ("LinearClassifier", [source], ["label", "scores"], {**attributes, **more})
-
-
-GRAPHS = {
-    "softmax": [classifier(THREE, "SOFTMAX")],
-    "scaler": [SCALER, classifier(THREE, "SOFTMAX", "z")],
-    "one offset for all": [("Scaler", ["x"], ["z"], {"offset": [2.0], "scale": [0.5]}), classifier(THREE, "SOFTMAX", "z")],
-    "logistic": [classifier(OPPOSITE, "LOGISTIC")],
-    "logistic, one row": [classifier(ONE_ROW, "LOGISTIC")],
-    "softmax of two": [classifier(OPPOSITE, "SOFTMAX")],
-    "copies": [("Identity", ["x"], ["y"], {}), ("Cast", ["y"], ["z"], {"to": 1}), classifier(THREE, "SOFTMAX", "z")],
-}
-
-
-@pytest.mark.parametrize("kind", GRAPHS)
-def test_an_onnx_graph_is_read_exactly(onnx, tmp_path, rng, kind):
-    file, graph = written(onnx, tmp_path, GRAPHS[kind])
-    model = load(file)
-    X = (rng.normal(size=(500, 2)) * 3).astype(np.float32)
-    np.testing.assert_allclose(
-        model.predict_proba(X), scored(onnx, graph, X)[1], **SINGLE
-    )  # ONNX evaluates in single precision
-    targets = model.classes[rng.integers(model.n_classes, size=500)]
-    cfs = invert(model, X, targets, prob=0.51)
-    np.testing.assert_array_equal(scored(onnx, graph, cfs.x)[0], targets)
-
-
-def test_an_onnx_graphs_weights_are_the_files_in_double_precision(onnx, tmp_path, rng):
-    model = load(written(onnx, tmp_path, GRAPHS["scaler"])[0])
-    X = rng.normal(size=(500, 2)) * 3
-    single = np.array([0.5, 0.1], dtype=np.float32).astype(np.float64)
-    A = np.array(THREE["coefficients"], dtype=np.float32).astype(np.float64).reshape(3, 2)
-    z = (X - [1.0, -20.0]) * single @ A.T + np.array(THREE["intercepts"], dtype=np.float32).astype(np.float64)
-    np.testing.assert_allclose(model.predict_proba(X), np.exp(z) / np.exp(z).sum(axis=1, keepdims=True), **EXACT)
-    assert model.classes.tolist() == [4, 5, 9]
-    bare = {name: value for name, value in THREE.items() if name != "intercepts"}
-    assert load(written(onnx, tmp_path, [classifier(bare, "SOFTMAX")])[0]) == Model(
-        A, np.zeros(3), [4, 5, 9], precision=np.finfo(np.float32).eps
-    )
-
-
-def test_onnx_scores_alone_are_a_hard_model(onnx, tmp_path, rng):
-    X = rng.normal(size=(200, 2)).astype(np.float32)
-    for attributes in (THREE, OPPOSITE, ONE_ROW):
-        file, graph = written(onnx, tmp_path, [classifier(attributes)])
-        assert load(file).hard
-        np.testing.assert_array_equal(load(file).predict(X), scored(onnx, graph, X)[0])
-    nodes = [classifier(THREE, "NONE"), ("Softmax", ["scores"], ["p"], {"axis": 1})]
-    file, graph = written(onnx, tmp_path, nodes, outputs=("label", "p"))
-    assert not load(file).hard
-    np.testing.assert_allclose(load(file).predict_proba(X), scored(onnx, graph, X)[1], **SINGLE)
-
-
-@pytest.mark.parametrize(
-    ("nodes", "message"),
-    [
-        ([classifier(THREE, "LOGISTIC")], "3 classes and post_transform LOGISTIC: one-vs-rest probabilities are not a softmax"),
-        (
-            [classifier({**OPPOSITE, "intercepts": [0.0, 0.5]}, "LOGISTIC")],
-            "two independent logistic regressions, not a softmax",
-        ),
-        ([classifier(THREE, "PROBIT")], "post_transform PROBIT is not understood. Expected SOFTMAX, LOGISTIC or NONE"),
-        ([classifier(ONE_ROW, "SOFTMAX")], "one row of coefficients and a softmax; expected LOGISTIC"),
-        ([classifier({**THREE, "intercepts": [0.0, 0.0]}, "SOFTMAX")], "3 labels and 2 rows"),
-        ([classifier({**THREE, "classlabels_ints": [1]}, "SOFTMAX")], "has 1 labels, 6 coefficients and 3 intercepts"),
-        (
-            [("Exp", ["x"], ["z"], {}), classifier(THREE, "SOFTMAX", "z")],
-            "node Exp before the LinearClassifier is not understood",
-        ),
-        ([("Cast", ["x"], ["z"], {"to": 6}), classifier(THREE, "SOFTMAX", "z")], "node Cast before"),
-        ([("Scaler", ["x"], ["z"], {"offset": [0.0], "scale": [0.0]}), classifier(THREE, "SOFTMAX", "z")], "or a scale of 0"),
-        ([classifier(THREE, "SOFTMAX"), ("Exp", ["scores"], ["p"], {})], "node Exp beside or after the LinearClassifier"),
-        ([classifier(THREE, "SOFTMAX"), ("Softmax", ["scores"], ["p"], {})], "node Softmax beside or after"),
-        ([classifier(THREE, "NONE"), ("Normalizer", ["scores"], ["p"], {"norm": "L1"})], "node Normalizer beside or after"),
-        (
-            [("Exp", ["x"], ["scores"], {}), ("Identity", ["x"], ["label"], {})],
-            "0 LinearClassifier nodes.*It has: Exp, Identity",
-        ),
-    ],
-)
-def test_an_onnx_graph_that_is_something_else_is_refused(onnx, tmp_path, nodes, message):
-    with pytest.raises(UnsupportedModelError, match=rf"m\.onnx: .*{message}"):
-        load(written(onnx, tmp_path, nodes)[0])
-
-
-def test_an_onnx_file_that_is_damaged_is_refused(onnx, tmp_path):
-    (tmp_path / "m.onnx").write_bytes(b"\xff\xff\xffnonsense")
-    with pytest.raises(InputError, match="is damaged, or no ONNX file"):
-        load(tmp_path / "m.onnx")
-
-
-@pytest.mark.parametrize("labels", ["two", "three", "strings"])
-@pytest.mark.parametrize("scaled", [False, True])
-def test_what_skl2onnx_writes_is_read_exactly(onnx, tmp_path, rng, scaled, labels):
-    skl2onnx = needs("skl2onnx")
-    y = {"two": (Y > 0).astype(int), "three": Y, "strings": np.array(["a", "b", "c"])[Y]}[labels]
-    estimator = make_pipeline(*([StandardScaler()] if scaled else []), LogisticRegression(max_iter=1000)).fit(X, y)
-    bare = skl2onnx.to_onnx(estimator, X[:1].astype(np.float32), options={"zipmap": False})
-    full = skl2onnx.to_onnx(estimator, X[:1].astype(np.float32))  # ends in a ZipMap, which ONNX's reference does not know
-    (tmp_path / "m.onnx").write_bytes(bare.SerializeToString())
-    model = load(tmp_path / "m.onnx")
-    (tmp_path / "m.onnx").write_bytes(full.SerializeToString())
-    assert load(tmp_path / "m.onnx") == model
-    fresh = (X[rng.integers(150, size=400)] + 0.5 * rng.normal(size=(400, 4))).astype(np.float32)
-    np.testing.assert_allclose(model.predict_proba(fresh), estimator.predict_proba(fresh), rtol=0, atol=1e-5)
-    np.testing.assert_array_equal(model.classes, estimator.classes_)
-    targets = model.classes[rng.integers(model.n_classes, size=400)]
-    answers = invert(model, fresh, targets, prob=0.51).x
-    from onnx.reference import ReferenceEvaluator
-
-    found = ReferenceEvaluator(bare).run(None, {"X": answers.astype(np.float32)})[0]
-    np.testing.assert_array_equal(found, targets)
-
-
-# ---- xgboost and skops ----
-
-
-@pytest.mark.parametrize("suffix", [".json", ".ubj"])
-@pytest.mark.parametrize("K", [2, 3])
-def test_a_file_of_xgboosts_is_read_exactly(tmp_path, rng, suffix, K):
-    xgboost = needs("xgboost", "xgboost-cpu")
-    estimator = xgboost.XGBClassifier(booster="gblinear", n_estimators=10).fit(X, np.minimum(Y, K - 1))
-    estimator.save_model(tmp_path / f"m{suffix}")
-    assert load(tmp_path / f"m{suffix}") == as_model(estimator)
-    estimator = xgboost.XGBClassifier(n_estimators=2).fit(X, np.minimum(Y, K - 1))
-    estimator.save_model(tmp_path / f"m{suffix}")
-    with pytest.raises(UnsupportedModelError, match='booster is "gbtree": trees are not linear'):
-        load(tmp_path / f"m{suffix}")
-
-
-def test_a_file_of_xgboosts_with_two_classes_needs_no_xgboost(tmp_path, monkeypatch):
-    xgboost = needs("xgboost", "xgboost-cpu")
-    estimator = xgboost.XGBClassifier(booster="gblinear", n_estimators=10).fit(X, Y > 0)
-    estimator.save_model(tmp_path / "m.json")
-    model = as_model(estimator)
-    monkeypatch.setitem(sys.modules, "xgboost", None)
-    assert load(tmp_path / "m.json") == model
-
-
-def test_a_file_of_xgboosts_that_is_damaged_is_refused(tmp_path):
-    (tmp_path / "m.json").write_text(json.dumps({"learner": {"gradient_booster": {}}}))
-    with pytest.raises(InputError, match="not a model of xgboost's as it is understood here, or it is damaged"):
-        load(tmp_path / "m.json")
-    needs("xgboost", "xgboost-cpu")
-    (tmp_path / "m.ubj").write_bytes(b"{nonsense")
-    with pytest.raises(InputError, match="is damaged, or no model of xgboost's"):
-        load(tmp_path / "m.ubj")
+# ---- skops ----
 
 
 class Odd(LogisticRegression):

@@ -5,12 +5,13 @@ import tracemalloc
 import numpy as np
 import pytest
 from helpers import gpu
+from helpers.problems import make
 from scipy import sparse
 
 import ifonly
 from ifonly.problem.status import Status
 
-BACKENDS = ["reference", "cpu", "cuda"]
+BACKENDS = ["reference", "cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
 
 # Between a backend and the single solver: both are exact to some EPS·(1 + ‖x‖) times the condition of the rivals.
 SAME = 1e-11
@@ -21,11 +22,6 @@ def backend(request):
     if request.param == "cuda":
         gpu.needed()
     return request.param
-
-
-def make(rng, K, D, N, size=1.0):
-    model = ifonly.Model(rng.normal(size=(K, D)), rng.normal(size=K))
-    return model, rng.normal(size=(N, D)) * size, rng.integers(K, size=N)
 
 
 def assert_same(batch, model, X, targets, **form):
