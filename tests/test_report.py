@@ -129,7 +129,7 @@ STEPS = {case.__name__: case for case in (credit, box, rules, crowd)}
 # ---- what the page says ----
 
 READ = """() => {
-  const text = (id) => document.getElementById(id).textContent.replaceAll("\u202f%", " %");
+  const text = (id) => document.getElementById(id).textContent.replaceAll("\u00a0%", " %");
   const cells = (id) => [...document.querySelectorAll(`#${id} tr`)].filter((row) => !row.hidden).map(
     (row) => [...row.children].filter((cell) => !cell.classList.contains("wide")).map((cell) => cell.textContent));
   return { value: text("value"), sentence: text("sentence"), proof: text("proof"), now: text("decided-now"),

@@ -154,7 +154,7 @@ HTML = {
     "unreachable": (lambda: invert(CREDIT, APPLICANT, "approved", prob=0.9, actions=Actions(frozen=True)), "out of reach"),
     "there already": (lambda: invert(CREDIT, [0.0, 0.0, 1.0], "approved"), "Nothing has to change"),
     "invalid": (lambda: invert(CREDIT, [[np.nan, 0.0, 0.0]], "approved")[0], "not a finite input"),
-    "discrete": (lambda: invert(CREDIT, APPLICANT, "approved", max_changes=1), "nodes were searched"),
+    "discrete": (lambda: invert(CREDIT, APPLICANT, "approved", max_changes=1), "searched."),
 }
 
 

@@ -109,7 +109,7 @@ def served(folder, *options):
 
 REST = "main[aria-busy=false]"
 READ = """() => {
-  const text = (id) => document.getElementById(id).innerText.replaceAll("\u202f%", " %");
+  const text = (id) => document.getElementById(id).innerText.replaceAll("\u00a0", " ");
   const cells = (row) => [...row.children].map((cell) => cell.innerText.trim());
   const lines = [...document.querySelectorAll("#rows tr:not(.drawer)")].filter((row) => row.querySelector(".now"));
   return {

@@ -10,7 +10,7 @@ from ifonly.answers.answer import Counterfactual
 from ifonly.answers.change import Change, moves
 from ifonly.problem.status import Status
 from ifonly.show.decision import Decision
-from ifonly.show.numbers import bound, number, pair, percent, share, signed
+from ifonly.show.numbers import bound, count, number, pair, percent, share, signed
 
 __all__ = ["Table", "certificate_words", "decisions", "html_of", "of_changes"]
 
@@ -164,7 +164,8 @@ def certificate_words(
     if cf.within is not None and cf.within.ground.discrete:
         if cf.status is Status.STOPPED:
             return f"The search was stopped: the {least} is {number(total)}, the least is not below {number(cf.bound)}."
-        return f"Of all allowed changes none has a lower {least} than {number(total)}; {cf.within.n_nodes} nodes were searched."
+        searched = f"{count(cf.within.n_nodes, 'node')} {'was' if cf.within.n_nodes == 1 else 'were'} searched"
+        return f"Of all allowed changes none has a lower {least} than {number(total)}; {searched}."
     room = f"{number(total)}, by more than {bound(total - cf.bound)}"
     return f"Proved: no allowed change has a {least} lower than this one's, {room}. {again}".rstrip()
 

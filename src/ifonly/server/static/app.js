@@ -115,7 +115,7 @@ async function loadModel() {
   rows.load(model, picture);
   $("model-name").textContent = model.name;
   $("version").textContent = model.version;
-  const open = new Option(model.classes.length === 2 ? "the other one" : "another", "");
+  const open = new Option(model.classes.length === 2 ? "the other" : "another", "");
   $("target").replaceChildren(open, ...model.classes.map((c) => new Option(String(c), String(c))));
   const most = Math.min(model.limits.max_n, MOST_PLANS);
   $("plans").replaceChildren(...Array.from({ length: most }, (_, i) => new Option(i ? String(i + 1) : "one", String(i + 1))));

@@ -22,8 +22,8 @@ export const heading = (name) => make("th", { scope: "row", textContent: name, c
 /** What a bar lies in; its number stands beside it. */
 export const track = (...bars) => make("div", { className: "track", "aria-hidden": "true" }, ...bars);
 
-/** Prose in which no line ends between a number and its per cent sign. */
-export const unbroken = (text) => text.replaceAll(" %", "\u202f%");
+/** Prose in which no line ends before a per cent sign or around an equals sign. */
+export const unbroken = (text) => text.replace(/ (?=[%=])|(?<==) /g, "\u00a0");
 
 let rest = 0;
 
