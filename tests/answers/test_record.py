@@ -106,7 +106,7 @@ def test_every_number_comes_back_to_the_last_bit(case):
         np.testing.assert_array_equal(getattr(claim, name), getattr(made, name), err_msg=name)
     assert claim.target == made.target
     if cf.within is not None:
-        ground, own = claim.within.ground, cf.within.ground
+        ground, own = claim.within.conditions, cf.within.conditions
         for name in ("per_unit", "mu", "B"):
             np.testing.assert_array_equal(getattr(ground, name), getattr(own, name), err_msg=name)
         for name in ("lo", "hi", "frozen", "increase", "decrease", "step", "C", "rest", "equal"):

@@ -7,7 +7,7 @@ from functools import cache
 import numpy as np
 import pandas as pd
 import pytest
-from helpers.browser import contrast, visit
+from helpers.browser import contrast, scripted, visit
 from sklearn.compose import ColumnTransformer
 from sklearn.datasets import load_breast_cancer, load_digits, load_wine
 from sklearn.linear_model import LogisticRegression
@@ -16,7 +16,9 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import ifonly
 from ifonly import Actions, Cost, InputError, Model, Status, invert, path
+from ifonly.show.numbers import fixed, percent
 from ifonly.show.page import html
+from ifonly.show.page.bundle import bundled
 
 LARGEST = 2_000_000  # bytes
 PROBS = [0.5, 0.501, 0.613, 0.75, 0.8, 0.937, 0.989, 0.99]
@@ -127,7 +129,7 @@ STEPS = {case.__name__: case for case in (credit, box, rules, crowd)}
 # ---- what the page says ----
 
 READ = """() => {
-  const text = (id) => document.getElementById(id).textContent;
+  const text = (id) => document.getElementById(id).textContent.replaceAll("\u00a0%", " %");
   const cells = (id) => [...document.querySelectorAll(`#${id} tr`)].filter((row) => !row.hidden).map(
     (row) => [...row.children].filter((cell) => !cell.classList.contains("wide")).map((cell) => cell.textContent));
   return { value: text("value"), sentence: text("sentence"), proof: text("proof"), now: text("decided-now"),
@@ -155,15 +157,11 @@ def slide(page, value):
 
 def as_number(value, shown):
     """A number with as many decimals as what is shown has."""
-    text = f"{value:.{len(shown.partition('.')[2])}f}"
-    return (text.lstrip("-") if float(text) == 0 else text).replace("-", "−")
+    return fixed(float(value), len(shown.partition(".")[2]))
 
 
 def as_percent(p):
-    value = 100 * p
-    if 0 < value < 0.05:
-        return "< 0.1\u202f%"
-    return "> 99.9\u202f%" if 99.95 < value < 100 else f"{value:.1f}\u202f%"
+    return percent(float(p), "tenths")
 
 
 def one(answer):
@@ -196,7 +194,7 @@ def check(said, cf):
         else:
             assert [before, after] == [as_percent(now[label]), as_percent(then[label])]
     assert said["then"] == str(model.predict(cf.x).item())
-    assert as_percent(cf.proba[k]) in said["sentence"]
+    assert percent(float(cf.proba[k])) in said["sentence"]
 
 
 # ---- the numbers on the page are the library's ----
@@ -210,7 +208,7 @@ def test_without_limits_the_page_solves_to_displayed_precision(browser, tmp_path
         check(read(seen.page), cf)
         for prob in PROBS:
             said = slide(seen.page, prob)
-            assert said["value"] == f"{round(100 * prob, 1):g}\u202f%"
+            assert said["value"] == f"{round(100 * prob, 1):g} %"
             check(said, one(invert(model, x, target, prob=prob, **options)))
             assert "No smaller change exists" in said["proof"]
         seen.page.click("#all") if len(cf.delta) > 12 else None
@@ -227,7 +225,7 @@ def test_within_limits_the_page_steps_through_the_librarys_answers(browser, tmp_
         assert seen.page.evaluate("[wanted.min, wanted.max, wanted.value]") == ["0", str(last), "30"]
         for step in (0, 7, 25, 41, last):
             said = slide(seen.page, step)
-            assert said["value"] == f"{50 + step}\u202f%"
+            assert said["value"] == f"{50 + step} %"
             check(said, one(invert(model, x, target, prob=(50 + step) / 100, **options)))
             assert "exists" in said["proof"]
 
@@ -247,12 +245,12 @@ def test_dragging_the_slider_moves_everything(browser, tmp_path):
         seen.page.mouse.up()
         seen.page.wait_for_timeout(50)
         last = read(seen.page)
-        prob = float(last["value"].removesuffix("\u202f%")) / 100
+        prob = float(last["value"].removesuffix(" %")) / 100
         assert 0.55 < prob < 0.68
         cf = one(invert(model, x, target, prob=round(prob, 3)))
         check_pixels(seen.page, cf)
         assert [row[1:] for row in last["rows"]] != [row[1:] for row in first["rows"]]
-        assert as_percent(cf.proba[target]) in last["sentence"]
+        assert percent(float(cf.proba[target])) in last["sentence"]
 
 
 def check_pixels(page, cf):
@@ -305,10 +303,9 @@ RANDOM = 60
 CLOSE = 1e-10  # of x, relative to the source and the change: nine digits more than are shown
 
 
-def test_the_page_solves_what_the_library_solves(browser, tmp_path, rng):
+def test_the_page_solves_what_the_library_solves(browser, rng):
     """Random problems, well and badly scaled, with sources that are saturated, or there already; by the page's own script."""
-    any_page = one(invert(Model.binary([1.0], 0.0), [-1.0], 1)).to_html(tmp_path / "page.html")
-    with visit(browser, any_page) as seen:
+    with scripted(browser, bundled("answers.js") + "export { problemOf };") as page:
         for _ in range(RANDOM):
             K, D = int(rng.integers(2, 25)), int(rng.integers(1, 60))
             A = rng.normal(size=(K, D)) * 10 ** rng.uniform(-2, 2)
@@ -320,18 +317,14 @@ def test_the_page_solves_what_the_library_solves(browser, tmp_path, rng):
             data = data_of(html(cf))
             for tau in [*data["ends"], data["wanted"], round(rng.uniform(*data["ends"]), 3)]:
                 tau = min(max(tau, data["ends"][0]), data["ends"][1])
-                w = np.array(seen.page.evaluate(SOLVE, [data, tau]))
+                w = np.array(page.evaluate(SOLVE, [data, tau]))
                 y = np.insert(-w, k, w.sum())
                 answer = one(invert(model, x, k, prob=tau))
                 error = np.linalg.norm(y @ A - answer.delta)
                 assert error <= CLOSE * (np.linalg.norm(x) + answer.distance)
 
 
-SOLVE = """([data, tau]) => {
-  const knots = { ...data.knots, w: unpack(data.knots.w) };
-  const nearest = new Nearest({ margins: data.margins, gram: unpack(data.gram), knots });
-  return [...nearest.at(Math.log1p(-tau) - Math.log(tau)).w];
-}"""
+SOLVE = "([data, tau]) => [...module.problemOf(data).at(Math.log1p(-tau) - Math.log(tau)).w]"
 
 
 def data_of(text):
@@ -356,8 +349,8 @@ def test_a_slider_ends_where_the_limits_do(browser, tmp_path):
     cf = one(invert(model, [-2.0, 0.3], "yes", prob=0.55, actions=limits))
     with visit(browser, cf.to_html(tmp_path / "page.html")) as seen:
         said = slide(seen.page, 99)
-        assert said["value"] == "68\u202f%"  # at most 1/(1 + e^−0.8) = 0.69
-        assert said["beyond"] == "No more than 68 % can be reached, because of the limits: income ≤ 0.5, age is frozen."
+        assert said["value"] == "68 %"  # at most 1/(1 + e^−0.8) = 0.69
+        assert said["beyond"] == "The best that can be reached is 68.9 %, because of the limits: income ≤ 0.5, age is frozen."
         assert "Not allowed to change: age." in seen.page.locator("#others").inner_text()
 
 
@@ -456,11 +449,11 @@ def test_the_keyboard_moves_by_whole_per_cents(browser, tmp_path):
             ("End", 99),
             ("Home", 50),
         ]
-        for key, percent in moves:
+        for key, shown in moves:
             seen.page.keyboard.press(key)
             seen.page.wait_for_timeout(40)
-            assert read(seen.page)["value"] == f"{percent:g}\u202f%"
-            assert seen.page.get_attribute("#wanted", "aria-valuetext") == f"{percent:g}\u202f% 6"
+            assert read(seen.page)["value"] == f"{shown:g} %"
+            assert seen.page.get_attribute("#wanted", "aria-valuetext") == f"{shown:g} % 6"
 
 
 def test_a_screen_reader_finds_its_way(browser, tmp_path):

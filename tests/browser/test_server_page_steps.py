@@ -7,7 +7,6 @@ from helpers.whatif import (
     PHONE,
     ROW,
     answer,
-    as_percent,
     check,
     check_soon,
     drag,
@@ -22,6 +21,7 @@ from helpers.whatif import (
 
 import ifonly
 from ifonly.cli import credit
+from ifonly.show.numbers import percent
 
 # ---- steps: undo, back, links, tabs ----
 
@@ -166,7 +166,7 @@ def test_what_is_out_of_reach_says_how_far_one_gets_and_what_is_in_the_way(brows
         assert cf.status is ifonly.Status.UNREACHABLE
         best = float(cf.proba[0])
         said = page.locator("#reach").inner_text()
-        assert f"The best that can be reached is {as_percent(best)}".replace(".0", "") in said
+        assert f"The best that can be reached is {percent(best, 'short')}" in said.replace("\u00a0", " ")
         assert f"In the way: {cf.blocking[0].split('=')[0]} is locked" in said
         assert page.locator("#verdict").inner_text() == "No allowed change is enough."
         page.locator("#settle").click()

@@ -28,6 +28,7 @@ from helpers.whatif import (
 import ifonly
 from ifonly import Actions
 from ifonly.answers.record import fingerprint
+from ifonly.show.numbers import number
 
 TOKEN = "open-sesame-open-sesame"
 
@@ -48,7 +49,7 @@ def test_a_click_on_the_path_takes_that_point(browser, address):
         asked = prob_of(page)
         cf = answer(prob=asked)
         check(read(page), cf)
-        assert f"size {float(f'{cf.distance:.3g}'):g}," in page.locator("#point").inner_text()
+        assert f"size {number(cf.distance, 3)}," in page.locator("#point").inner_text()
         page.locator("#chart").press("ArrowLeft")
         page.wait_for_function("(p) => Number(new URLSearchParams(location.hash.slice(1)).get('prob')) < p", arg=asked)
         settle(page)
@@ -62,7 +63,7 @@ def test_the_path_of_a_free_problem_is_along_lambda(browser, address):
         settle(page)
         cf = one(ifonly.invert(model, X[2], "b", prob=0.8))
         said = page.locator("#point").inner_text()
-        assert f"λ = {float(f'{cf.lam:.3g}'):g}" in said
+        assert f"λ = {number(cf.lam, 3)}" in said.replace("\u00a0", " ")
         again = one(ifonly.invert(model, X[2], "b", lam=cf.lam))
         np.testing.assert_allclose(again.x, cf.x, rtol=1e-9)  # the point is one of the path's
 

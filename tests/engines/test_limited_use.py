@@ -188,7 +188,7 @@ def test_several_answers_differ_in_what_moves_and_each_is_exact(rng, K, limits, 
         if wish == "prob":
             assert case.model.predict_proba(cf.x)[case.k] >= 0.6
         # the restriction it is the optimum of: some features frozen besides
-        frozen = np.flatnonzero(cf.within.ground.limits.frozen).tolist()
+        frozen = np.flatnonzero(cf.within.conditions.limits.frozen).tolist()
         assert not set(frozen) & set(np.flatnonzero(cf.x != case.source))
         own = Actions(frozen=frozen, bounds=given.bounds, increase=given.increase, decrease=given.decrease, linear=given.linear)
         again = invert(case.model, case.source, case.k, lam=case.lam, prob=case.prob, cost=case.cost, actions=own)

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from helpers import gpu
 from helpers.problems import make
+from ifonly.engines.probability import needed_logit
+from ifonly.native.rows import Goals
 
 import ifonly
-from ifonly.engines.probability import needed_logit
 from ifonly.native import reference
 from ifonly.native.cuda_source import rows_of
-from ifonly.native.rows import Goals
 from ifonly.problem.status import Status
 
 SAME_Q = 1e-12  # two ways to the same q, both exact to some roundings times the condition of the rivals

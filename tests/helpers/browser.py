@@ -81,6 +81,18 @@ def visit(browser, file, *, size=(1200, 900), **options):
     assert found.requests == [file.as_uri()]
 
 
+@contextmanager
+def scripted(browser, script):
+    """An empty page whose ``module`` is an ES module of this text."""
+    page = browser.new_page()
+    load = """async (text) => {
+      window.module = await import("data:text/javascript;charset=utf-8," + encodeURIComponent(text));
+    }"""
+    page.evaluate(load, script)
+    yield page
+    page.close()
+
+
 def contrast(page, selector):
     """The ratio of luminances of an element's text and what is behind it."""
     colours = page.evaluate(

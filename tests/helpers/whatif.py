@@ -14,6 +14,7 @@ from sklearn.linear_model import LogisticRegression
 import ifonly
 from ifonly import Actions, Model
 from ifonly.cli import credit
+from ifonly.show.numbers import percent
 
 DESKTOP, PHONE, SMALL = (1280, 900), (390, 844), (360, 640)
 ROW = 1  # a refused applicant, with which most tests begin
@@ -108,7 +109,7 @@ def served(folder, *options):
 
 REST = "main[aria-busy=false]"
 READ = """() => {
-  const text = (id) => document.getElementById(id).innerText;
+  const text = (id) => document.getElementById(id).innerText.replaceAll("\u00a0", " ");
   const cells = (row) => [...row.children].map((cell) => cell.innerText.trim());
   const lines = [...document.querySelectorAll("#rows tr:not(.drawer)")].filter((row) => row.querySelector(".now"));
   return {
@@ -198,13 +199,6 @@ def drag(page, parts, pause=0):
     page.mouse.up()
 
 
-def as_percent(p):
-    """Rounded down to a tenth: what is said is reached."""
-    if 0 < p < 0.001:
-        return "< 0.1\u202f%"
-    return "> 99.9\u202f%" if 0.9995 < p < 1 else f"{np.floor(1000 * p * (1 + 1e-12)) / 10:.1f}\u202f%"
-
-
 def as_number(value, shown):
     """A number with as many decimals as what is shown has."""
     text = f"{value:.{len(shown.partition('.')[2])}f}"
@@ -234,11 +228,11 @@ def check(said, cf, labels=lambda name: name):
     names = [str(label) for label in model.classes]
     assert said["now"] == names[int(now.argmax())]
     assert said["then"] == names[int(cf.proba.argmax())]
-    assert said["chances"] == [f"{as_percent(p[k])} for {names[k]}" for p in (now, cf.proba)]
+    assert said["chances"] == [f"{percent(p[k], 'tenths')} for {names[k]}" for p in (now, cf.proba)]
     for label, before, after in said["bars"]:
         if label in names:
             j = names.index(label)
-            assert [before, after] == [as_percent(now[j]), as_percent(cf.proba[j])]
+            assert [before, after] == [percent(p[j], "tenths") for p in (now, cf.proba)]
     assert names[k] in [bar[0] for bar in said["bars"]]
 
 

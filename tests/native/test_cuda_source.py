@@ -8,14 +8,14 @@ import sys
 import numpy as np
 import pytest
 from helpers.problems import make
+from ifonly.engines.probability import needed_logit
+from ifonly.native.batch import solve_rows
+from ifonly.native.rows import Kernel
 
 import ifonly
-from ifonly.engines.probability import needed_logit
 from ifonly.engines.rounding import Rounding
 from ifonly.native import reference
-from ifonly.native.batch import solve_rows
 from ifonly.native.cuda_source import LEAST_SLOTS, SHARED_BYTES, code, gram_pitch, newton_options, rows_of, slices
-from ifonly.native.rows import Kernel
 from ifonly.problem.question import Wish
 from ifonly.problem.status import Status
 from ifonly.rows.sources import Sources

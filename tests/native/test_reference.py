@@ -4,13 +4,13 @@ import sys
 
 import numpy as np
 import pytest
+from ifonly.engines.probability import Goal, reach_probability
+from ifonly.native.rows import Goals, Solved
 
 import ifonly
 from ifonly.engines.class_space import ClassProblem
-from ifonly.engines.probability import Goal, reach_probability
 from ifonly.model.numerics import EPS
 from ifonly.native.reference import array_namespace, solve_lam, solve_prob
-from ifonly.native.rows import Goals, Solved
 from ifonly.problem.status import Status
 from ifonly.rows.sources import NOWHERE, Sizes, Sources
 

@@ -13,8 +13,8 @@ from ifonly.answers import Counterfactuals
 from ifonly.answers.change import Measure, Part, plain_value
 from ifonly.model.columns import Table as Own
 from ifonly.problem.status import Status
+from ifonly.show.numbers import count, number, share, signed
 from ifonly.show.table import Table
-from ifonly.show.words import share, signed
 
 __all__ = ["Summary", "html_of", "of_answers"]
 
@@ -111,14 +111,14 @@ def _switches(part: Part, source: Floats, x: Floats, moved: NDArray[np.intp], ow
 
 
 def _quartile(v: float) -> str:
-    return "" if np.isnan(v) else signed(v)
+    return "" if np.isnan(v) else signed(number(v))
 
 
 def _counted(statuses: Mapping[Status, int], n: int) -> str:
-    return f"{n} rows: " + ", ".join(f"{count} {status.name}" for status, count in statuses.items())
+    return f"{count(n, 'row')}: " + ", ".join(f"{number(found)} {status.name}" for status, found in statuses.items())
 
 
 def _switched(name: str, found: Mapping[tuple[Any, Any], int]) -> str:
     first = list(found.items())[:SWITCHES]
     more = f", … and {len(found) - SWITCHES} more" if len(found) > SWITCHES else ""
-    return f"{name}: " + ", ".join(f"{a} → {b} {count}×" for (a, b), count in first) + more
+    return f"{name}: " + ", ".join(f"{a} → {b} {number(n)}×" for (a, b), n in first) + more

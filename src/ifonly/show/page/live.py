@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from ifonly.answers import Counterfactual
 from ifonly.problem.status import Status
-from ifonly.show.page.numbers import decimals, listed, packed
-from ifonly.show.page.scene import MOST, MOST_FEATURES, Scene
+from ifonly.show.numbers import decimals
+from ifonly.show.page.scene import MOST, MOST_FEATURES, Scene, packed
 
 __all__ = ["live_data"]
 
@@ -53,12 +53,12 @@ def live_data(scene: Scene) -> dict[str, Any]:
         "classes": [str(label) for label in model.classes.tolist()],
         "bars": bars,
         "rest": model.n_classes - len(bars),
-        "now": listed(scene.now()),
+        "now": scene.now().tolist(),
         "ends": [least, most],
         "features": [_feature(names[d], float(source[d]), deltas[:, d]) for d in order.tolist()],
         "size": float(sizes.max()) or 1.0,
         "level": _level(cf),
-        "margins": listed(z[rivals] - z[k]),
+        "margins": (z[rivals] - z[k]).tolist(),
         "gram": packed(model.rival_gram(k)),
         "slopes": packed(A[:, order] * scale[order]),
         "units": packed(1 / np.abs(scale[order])),

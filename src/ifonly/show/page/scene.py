@@ -1,5 +1,6 @@
 """All that a page shows, as plain data, and how to ask for more of it."""
 
+import base64
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,9 +16,8 @@ from ifonly.model import Model
 from ifonly.model.errors import InputError
 from ifonly.model.numerics import softmax
 from ifonly.problem.status import Status
-from ifonly.show.page.numbers import packed
 
-__all__ = ["MOST", "MOST_FEATURES", "Scene", "scene_of"]
+__all__ = ["MOST", "MOST_FEATURES", "Scene", "packed", "scene_of"]
 
 Floats = NDArray[np.float64]
 
@@ -192,3 +192,8 @@ def _asking(answer: Counterfactual | Path) -> Callable[[float], Counterfactual]:
         return found if isinstance(found, Counterfactual) else found[0]
 
     return ask
+
+
+def packed(values: Any, kind: str = "<f8") -> str:
+    """An array in little-endian order, as base64."""
+    return base64.b64encode(np.ascontiguousarray(values, dtype=kind).tobytes()).decode("ascii")

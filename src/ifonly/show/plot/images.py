@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from ifonly.answers import Counterfactual, Path
 from ifonly.model.errors import InputError
 from ifonly.model.numerics import softmax
+from ifonly.show.numbers import percent
 from ifonly.show.plot.drawing import DIVERGING, FAINT, FALLS, FONT, RISES, axes, side_by_side
-from ifonly.show.words import percent
 
 __all__ = ["Images", "Strip"]
 

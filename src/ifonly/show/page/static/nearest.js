@@ -1,5 +1,3 @@
-"use strict";
-
 /* The nearest input with the wanted probability, in class space.
 
    With s̄ the rivals' margins over the wanted class at the source and Ḡ the inner products of their rows, the answer is
@@ -18,7 +16,7 @@ const MOST_STEPS = 40; // four or five are usual
 const MOST_HALVINGS = 30;
 const SETTLED = 1e-13; // relative to the length of the change: far below what is shown
 
-class Nearest {
+export class Nearest {
   constructor({ margins, gram, knots }) {
     this.margins = margins;
     this.gram = gram;

@@ -2,21 +2,22 @@
 
 import { $ } from "./dom.js";
 
-const STORE = "ifonly.theme";
+const THEME = "ifonly.theme";
 
-/** `onChange` is called when the colours have changed. */
-export function themes(onChange) {
+/** `onChange` is called when the colours have changed; `store` keeps the choice, where it is to last. */
+export function themes(onChange, store = null) {
   const system = matchMedia("(prefers-color-scheme: dark)");
-  const chosen = () => localStorage.getItem(STORE);
-  const isDark = () => (chosen() ? chosen() === "dark" : system.matches);
+  let chosen = store?.getItem(THEME) ?? "";
+  const isDark = () => (chosen ? chosen === "dark" : system.matches);
   const dress = () => {
-    document.documentElement.style.colorScheme = chosen() ?? "";
+    document.documentElement.style.colorScheme = chosen;
     $("theme").textContent = isDark() ? "Light" : "Dark";
     $("theme").setAttribute("aria-label", `Switch to ${isDark() ? "light" : "dark"} colours`);
     onChange();
   };
   $("theme").addEventListener("click", () => {
-    localStorage.setItem(STORE, isDark() ? "light" : "dark");
+    chosen = isDark() ? "light" : "dark";
+    store?.setItem(THEME, chosen);
     dress();
   });
   system.addEventListener("change", dress);
