@@ -74,7 +74,7 @@ def test_explain(run):
     duration    36  7.71  −28.29       −28.3  100 %
     loans        2     0      −2          −2  0.5 %
 
-    Of all allowed changes none has a lower cost than 402.2; 1 nodes were searched.
+    Of all allowed changes none has a lower cost than 402.2; 1 node was searched.
     """)
 
 

@@ -150,7 +150,10 @@ class Problem:
         model, lam = self.model, self.lam
         K, D = model.A.shape
         proba = softmax(model.products(x) + model.b)
-        gradient, lengths = lam * (x - self.source), np.empty(K)  # from differences of rows: what is common to them cancels first
+        gradient, lengths = (
+            lam * (x - self.source),
+            np.empty(K),
+        )  # from differences of rows: what is common to them cancels first
         for own, block in model.blocks():
             rows = block - model.weights(self.k)
             gradient += proba[own] @ rows
