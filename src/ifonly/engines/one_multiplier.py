@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ifonly.engines import multiplier_rows, multiplier_search
+from ifonly.engines import multiplier_rows
 from ifonly.engines.budget import Budget
 from ifonly.engines.limited import CHASE, LimitedEngine, meets, stays
 from ifonly.engines.limited_problem import LimitedProblem
 from ifonly.engines.multiplier_rows import SETTLED
 from ifonly.engines.protocol import Rows
+from ifonly.native import multiplier_search
 from ifonly.problem.conditions import Conditions
 from ifonly.problem.question import Aim, Asked
 from ifonly.problem.results import Result, Results
