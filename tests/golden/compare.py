@@ -15,10 +15,21 @@ class Tolerance(NamedTuple):
     x: float
     number: float
     why: str
+    without: tuple[str, ...] = ()  # what is not compared; of numbers, with a probability only
 
 
 TOLERANCES = {
     "exact": Tolerance(1e-9, 1e-9, "answers are exact to working precision"),
+    "grid": Tolerance(1e-9, 1e-9, "between grid points no λ is the one that belongs to a probability", ("lam", "objective")),
+    "single": Tolerance(1e-6, 1e-9, "written into an array of float32, which cannot hold what is claimed", ("verify",)),
+    "early": Tolerance(1e-1, 1e-2, "stopped at a tolerance: the last iterate may be a better one"),
+    "far": Tolerance(math.inf, 1e-6, "out of reach the best may lie at infinity: how far to go is the method's", NUMBERS[:-1]),
+    "flat": Tolerance(1e-6, 1e-6, "λ so small that x is known to fewer digits: the objective hardly changes with it"),
+    "steep": Tolerance(1e-6, 1e-6, "x is known as well as the logits are; 1 − p, and with it λ, to fewer digits"),
+    "rounded": Tolerance(1e-4, 1e-3, "numbers so large that the logits themselves are rounded to a few digits"),
+    "nearly": Tolerance(1e-5, 1e-6, "stopped at a tolerance of 1e-8"),
+    "local": Tolerance(1e-6, 1e-6, "a stationary point, followed until a step is 1e-9 of the change"),
+    "truth": Tolerance(1e-6, 1e-6, "judged by what enumeration says, not by another answer: see `tests.golden.truth`"),
 }
 
 A_NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*(?:e[-+]?\d+)?|inf|nan)")
@@ -41,7 +52,7 @@ def differences(stored: Any, found: Any, tolerance: Tolerance, where: str = "") 
     out = [
         f"{at}{name} {found[name]!r} instead of {stored[name]!r}"
         for name in ("error", "type", "kind", "agree", "target")
-        if name in stored and stored[name] != found[name]
+        if stored.get(name) is not None and stored[name] != found[name]
     ]
     if "error" in stored and not same_text(stored["message"], found["message"]):
         out.append(f"{at}message {found['message']!r} instead of {stored['message']!r}")
@@ -64,8 +75,10 @@ def row_differences(stored: dict[str, Any], found: dict[str, Any], tolerance: To
     out = [
         f"{at}{name} {found.get(name)!r} instead of {stored[name]!r}"
         for name in WORDS
-        if name in stored and stored[name] != found.get(name)
+        if stored.get(name) is not None and stored[name] != found.get(name)
     ]
+    if found.get("stray"):
+        out.append(f"{at}STRAY: {found['stray']} features move by rounding only")
     if not same_text(stored["message"], found["message"]):
         out.append(f"{at}message {found['message']!r} instead of {stored['message']!r}")
     sizes = [abs(float(v)) for v in [*(stored["x"] or ()), stored.get("distance") or 0.0] if math.isfinite(float(v))]
@@ -77,11 +90,13 @@ def row_differences(stored: dict[str, Any], found: dict[str, Any], tolerance: To
     for name in (*NUMBERS, "prob", "p_together"):
         a, b = stored.get(name), found.get(name)
         least = 1.0 if name == "objective" else 0.0
+        if stored.get("prob") is not None and name in tolerance.without:
+            continue
         if (a is None) != (b is None) or (a is not None and not near(a, b, tolerance.number, least)):
             out.append(f"{at}{name} {b} instead of {a}")
     if stored.get("given") is not None and not same_values(stored["given"], found.get("given"), max(tolerance.number, 1e-6)):
         out.append(f"{at}x as given {found.get('given')} instead of {stored['given']}")
-    if stored.get("verify") is not None and found.get("verify") != "ok":
+    if stored.get("verify") is not None and found.get("verify") != "ok" and "verify" not in tolerance.without:
         out.append(f"{at}verify() raises {found.get('verify')}")
     if stored.get("tight") and not found.get("tight"):
         out.append(f"{at}the gap is no longer small, or the bound is wrong")

@@ -1,6 +1,6 @@
 """What is kept of an answer, as plain JSON: how it ended, its numbers, what it came as, and whether it stands up to `verify`.
 
-Not kept: iterations, nodes, histories, and the digits of gaps and gradients, which may improve; of a gap only whether it is small.
+Not kept: iterations, nodes, histories, and the digits of gaps and gradients, which may improve; of a gap, whether it is small.
 """
 
 from typing import Any
@@ -15,6 +15,8 @@ MOST_FEATURES = 12  # of an x that is kept whole; of a larger one a few projecti
 PROJECTIONS = 4
 DIGITS = 13  # kept of a number: some more than are compared
 SMALL_GAP = 1e-6  # relative to 1 + what was minimised
+STRAY = 1e-11  # relative to the size of a feature
+NOTHING = 1e-9  # a distance that is rounding: how many features move with it says nothing
 NUMBERS = ("distance", "cost", "objective", "lam", "p")
 
 
@@ -61,6 +63,11 @@ def row(cf: Any) -> dict[str, Any]:
         out["changes"] = int(cf.n_changes)
     except ifonly.InputError as error:  # a stream whose rows were not kept
         return {**out, "changes": str(error)}
+    strays = stray(cf)
+    if strays and cf.distance <= NOTHING:
+        out["changes"] = None
+    elif strays:
+        out["stray"] = strays
     return {**out, "verify": verified(cf), "tight": tight(cf)}
 
 
@@ -70,6 +77,14 @@ def numbers_of(cf: Any) -> np.ndarray:
         return cf.coordinates[1]
     except ifonly.InputError:  # a stream whose rows were not kept
         return np.asarray(cf.x, dtype=np.float64)
+
+
+def stray(cf: Any) -> int:
+    """How many features moved by no more than rounding, where others moved: they should have stayed."""
+    source, x = cf.coordinates
+    moved = np.abs(x - source)
+    size = np.maximum(np.abs(source), float(moved.max(initial=0.0)))
+    return int(((moved > 0) & (moved <= STRAY * size)).sum()) if np.isfinite(x).all() else 0
 
 
 def verified(cf: Any) -> str:
@@ -93,7 +108,7 @@ def tight(cf: Any) -> bool | None:
 def agree(found: Any) -> bool:
     """Whether the arrays of a batch hold what its single answers say."""
     return all(
-        np.array_equal(np.asarray(getattr(found, name)), [getattr(cf, name) for cf in found], equal_nan=True)
+        np.allclose(getattr(found, name), [getattr(cf, name) for cf in found], rtol=1e-12, atol=0.0, equal_nan=True)
         for name in ("distance", "objective", "cost", "lam", "gap", "status")
     )
 
@@ -148,7 +163,7 @@ def _dtype(dtype: Any) -> str:
 def values(x: Any) -> Any:
     """What something holds, as lists."""
     if hasattr(x, "detach"):
-        x = x.detach().cpu().numpy()
+        x = x.detach().cpu().double().numpy()
     if isinstance(x, dict):
         return plain(list(x.values()))
     if hasattr(x, "rows") and hasattr(x, "columns"):  # polars

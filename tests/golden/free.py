@@ -86,35 +86,29 @@ def some() -> Iterator[Question]:
         yield from every_class(f"some/K={K},D={D}", K, D)
 
 
+def heads(name: str, K: int, D: int, spread: float, N: int) -> Iterator[Question]:
+    """The head of a network: one source by every backend, and a few at once."""
+    wide = partial(model, K, D, spread=spread, names=False)
+    wanted = {"label": 7, "None": None, "set": {3, K - 50}}
+    for goal, (kind, target) in product(("lam=0.3", "prob=0.9", "default"), wanted.items()):
+        X = sources(N, D, name, goal, kind)
+        first = f"{name}/{goal}/{kind}/one/auto"
+        for backend in BACKENDS:
+            ask = partial(_late, wide, X[0], target, **GOALS[goal], backend=backend)
+            yield Question(f"{name}/{goal}/{kind}/one/{backend}", ask, twin=None if backend == "auto" else first)
+        yield Question(f"{name}/{goal}/{kind}/table", partial(_late, wide, X, target, **GOALS[goal]))
+
+
 def many() -> Iterator[Question]:
     """400 classes and more, all rivals independent."""
-    for K, D in ((400, 420), (520, 600)):
-        wide = partial(model, K, D, spread=0.2, names=False)
-        for goal, (kind, target) in product(
-            ("lam=0.3", "prob=0.9", "default"), [("label", 7), ("None", None), ("set", {3, 399})]
-        ):
-            X = sources(2, D, "many", K, goal, kind)
-            name = f"many/K={K}/{goal}/{kind}"
-            for backend in BACKENDS:
-                ask = partial(_late, wide, X[0], target, **GOALS[goal], backend=backend)
-                yield Question(f"{name}/one/{backend}", ask, twin=None if backend == "auto" else f"{name}/one/auto")
-            yield Question(f"{name}/table", partial(_late, wide, X, target, **GOALS[goal]))
+    yield from heads("many/K=400,D=420", 400, 420, 0.2, 2)
+    yield from heads("many/K=520,D=600", 520, 600, 0.2, 2)
 
 
 def vast() -> Iterator[Question]:
-    """More than 4096 classes, fewer features than classes, and an A of float32 that is not copied."""
-    shapes = {"K=450,D=20": (450, 20), "K=4200,D=60": (4200, 60)}
-    for shape, (K, D) in shapes.items():
-        wide = partial(model, K, D, spread=0.3, names=False)
-        for goal, (kind, target) in product(
-            ("lam=0.3", "prob=0.9", "default"), [("label", 7), ("None", None), ("set", {3, 400})]
-        ):
-            X = sources(3, D, "vast", K, goal, kind)
-            name = f"vast/{shape}/{goal}/{kind}"
-            for backend in BACKENDS:
-                ask = partial(_late, wide, X[0], target, **GOALS[goal], backend=backend)
-                yield Question(f"{name}/one/{backend}", ask, twin=None if backend == "auto" else f"{name}/one/auto")
-            yield Question(f"{name}/table", partial(_late, wide, X, target, **GOALS[goal]))
+    """Fewer features than classes, more than 4096 classes, and an A of float32 that is not copied."""
+    yield from heads("vast/K=450,D=20", 450, 20, 1.0, 3)
+    yield from heads("vast/K=4200,D=60", 4200, 60, 0.3, 2)
     for goal in ("lam=0.01", "prob=0.9"):
         yield Question(f"vast/float32/{goal}", partial(_vocabulary, goal))
 
