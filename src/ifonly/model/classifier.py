@@ -131,21 +131,11 @@ class Model:
             raise InputError("A must have at least 1 column, one per feature; got 0")
         if self.b.shape != (K,):
             raise InputError(f"b must have one entry per row of A, {K}; got {self.b.size}")
-        labels = np.arange(K) if classes is None else _labels(classes)
-        if labels.ndim != 1:
-            raise InputError(f"classes must be one label per row of A; got an array of shape {labels.shape}")
-        if len(labels) != K:
-            raise InputError(f"classes must have one label per row of A, {K}; got {len(labels)}")
-        self.classes = frozen(labels)
-        self._index: dict[Hashable, int] = {label: k for k, label in enumerate(labels.tolist())}
+        self.classes = frozen(np.arange(K) if classes is None else _labels(classes, K))
+        self._index: dict[Hashable, int] = {label: k for k, label in enumerate(self.classes.tolist())}
         if len(self._index) != K:
-            raise InputError(f"classes must be distinct; got {labels.tolist()}")
-        names = None if feature_names is None else tuple(str(name) for name in feature_names)
-        if names is not None and len(names) != D:
-            raise InputError(f"feature_names must have one name per column of A, {D}; got {len(names)}")
-        if names is not None and len(set(names)) != D:
-            raise InputError(f"feature_names must be distinct; got {sorted({n for n in names if names.count(n) > 1})} twice")
-        self.feature_names = names
+            raise InputError(f"classes must be distinct; got {self.classes.tolist()}")
+        self.feature_names = names = None if feature_names is None else _names(feature_names, D)
         self.scaling = scaling
         self.encoding = Numbers(names or ()) if encoding is None or encoding.identity else encoding
         self.hard = hard
@@ -428,12 +418,26 @@ def _read_only(value: ArrayLike, name: str, ndim: int) -> Floats:
     return frozen(array)
 
 
-def _labels(classes: Sequence[Hashable] | np.ndarray) -> np.ndarray:
-    """Labels as a one-dimensional array, tuples and mixed types kept whole."""
+def _labels(classes: Sequence[Hashable] | np.ndarray, K: int) -> np.ndarray:
+    """K labels as a one-dimensional array of their own, tuples and mixed types kept whole."""
     if isinstance(classes, np.ndarray):
-        return classes.copy()
-    if len({type(label) for label in classes}) == 1 and isinstance(classes[0], (str, int, float)):
-        return np.array(list(classes))
-    labels = np.empty(len(classes), dtype=object)
-    labels[:] = list(classes)
+        labels = classes.copy()
+    elif len({type(label) for label in classes}) == 1 and isinstance(classes[0], (str, int, float)):
+        labels = np.array(list(classes))
+    else:
+        labels = np.empty(len(classes), dtype=object)
+        labels[:] = list(classes)
+    if labels.ndim != 1:
+        raise InputError(f"classes must be one label per row of A; got an array of shape {labels.shape}")
+    if len(labels) != K:
+        raise InputError(f"classes must have one label per row of A, {K}; got {len(labels)}")
     return labels
+
+
+def _names(given: Sequence[str], D: int) -> tuple[str, ...]:
+    names = tuple(str(name) for name in given)
+    if len(names) != D:
+        raise InputError(f"feature_names must have one name per column of A, {D}; got {len(names)}")
+    if len(set(names)) != D:
+        raise InputError(f"feature_names must be distinct; got {sorted({n for n in names if names.count(n) > 1})} twice")
+    return names
