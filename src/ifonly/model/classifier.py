@@ -42,7 +42,7 @@ class Scaling:
 
     shift: Floats
     scale: Floats
-    rough: Floats | None = None  # Σ|shift| of all scalers on the way, in x's units: they may cancel in shift, but each rounds
+    rough: Any = None  # Σ|shift| of all scalers on the way, in x's units: they may cancel in shift, but each rounds
 
     def __post_init__(self) -> None:
         rough = np.abs(self.shift) if self.rough is None else self.rough
@@ -58,7 +58,6 @@ class Scaling:
     @cached_property
     def offset(self) -> Floats:
         """How far the user's zero is from the classifier's, in the latter's units: what rounding x costs."""
-        assert self.rough is not None
         return frozen(np.abs(self.rough / self.scale))
 
     def __eq__(self, other: object) -> bool:
@@ -355,7 +354,6 @@ class Model:
             raise InputError(f"a model is saved as {', '.join(CONTAINERS)}; got {str(path)!r}")
         arrays: dict[str, np.ndarray] = {"A": self.A, "b": self.b}
         if self.scaling is not None:
-            assert self.scaling.rough is not None
             arrays |= {"shift": self.scaling.shift, "scale": self.scaling.scale, "rough": self.scaling.rough}
         columns = self.encoding.to_dict()
         extra = {} if columns is None else {"encoding": columns}

@@ -1,6 +1,6 @@
 """Features half-way through a pipeline: from the user's columns to coordinates, and from those by an affine map to features.
 
-    features = W (v − zero) + w0,       v = the coordinates of `encoding.Encoding`
+    features = W (v − zero) + w0,       v = the coordinates of `columns.Encoding`
 
 On the way a column may be read in several ways (as it is and through ``log1p``, say), each with coordinates of its own. In the
 end only one of them may be in use: no single number can be moved for two that depend on it in different ways.
