@@ -15,7 +15,7 @@ become numbers in `columns`; each model has one of each.
 import os
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +67,17 @@ class Scaling:
 
     def __hash__(self) -> int:
         return hash(self.scale.tobytes())
+
+
+def _delegated(part: str, of: type, name: str) -> Any:
+    """A part's attribute as one of the model's, remembered there, with its documentation."""
+    found = cached_property(lambda model: getattr(getattr(model, part), name))
+    found.__doc__ = getattr(of, name).__doc__
+    return found
+
+
+_of_sizes = partial(_delegated, "sizes", ModelSizes)
+_of_products = partial(_delegated, "derived", Products)
 
 
 class Model:
@@ -309,33 +320,33 @@ class Model:
         return Products(self.A, self.b, self.sizes)
 
     # The same by names of the model's own, for the solvers.
-    row_norm: Lazy[float] = cached_property(lambda model: model.sizes.row_norm)
-    column_sizes: Lazy[Floats] = cached_property(lambda model: model.sizes.column_sizes)
-    offset_size: Lazy[float] = cached_property(lambda model: model.sizes.offset_size)
-    offset_norm: Lazy[float] = cached_property(lambda model: model.sizes.offset_norm)
-    coarse: Lazy[float] = cached_property(lambda model: model.sizes.coarse)
-    basis: Lazy[Floats] = cached_property(lambda model: model.derived.basis)
-    gram: Lazy[Floats] = cached_property(lambda model: model.derived.gram)
-    dependent: Lazy[bool] = cached_property(lambda model: model.derived.dependent)
-    times: Lazy[Callable[[Floats], Floats]] = cached_property(lambda model: model.derived.times)
-    combination: Lazy[Callable[[Floats], Floats]] = cached_property(lambda model: model.derived.combination)
-    blocks: Lazy[Callable[..., Iterator[tuple[slice, Floats]]]] = cached_property(lambda model: model.derived.blocks)
-    weights: Lazy[Callable[[Any], Floats]] = cached_property(lambda model: model.derived.weights)
-    rivals: Lazy[Callable[[int], NDArray[np.intp]]] = cached_property(lambda model: model.derived.rivals)
-    margins: Lazy[Callable[[Floats, int], Floats]] = cached_property(lambda model: model.derived.margins)
-    best_class: Lazy[Callable[[Floats], NDArray[np.intp]]] = cached_property(lambda model: model.derived.best_class)
-    coefficients: Lazy[Callable[[Floats, int], Floats]] = cached_property(lambda model: model.derived.coefficients)
-    rival_gram: Lazy[Callable[[int], Floats]] = cached_property(lambda model: model.derived.rival_gram)
-    rival_map: Lazy[Callable[[int], Floats]] = cached_property(lambda model: model.derived.rival_map)
-    rival_lengths: Lazy[Callable[[int], Floats]] = cached_property(lambda model: model.derived.rival_lengths)
+    row_norm: Lazy[float] = _of_sizes("row_norm")
+    column_sizes: Lazy[Floats] = _of_sizes("column_sizes")
+    offset_size: Lazy[float] = _of_sizes("offset_size")
+    offset_norm: Lazy[float] = _of_sizes("offset_norm")
+    coarse: Lazy[float] = _of_sizes("coarse")
+    basis: Lazy[Floats] = _of_products("basis")
+    gram: Lazy[Floats] = _of_products("gram")
+    dependent: Lazy[bool] = _of_products("dependent")
+    times: Lazy[Callable[[Floats], Floats]] = _of_products("times")
+    combination: Lazy[Callable[[Floats], Floats]] = _of_products("combination")
+    blocks: Lazy[Callable[..., Iterator[tuple[slice, Floats]]]] = _of_products("blocks")
+    weights: Lazy[Callable[[Any], Floats]] = _of_products("weights")
+    rivals: Lazy[Callable[[int], NDArray[np.intp]]] = _of_products("rivals")
+    margins: Lazy[Callable[[Floats, int], Floats]] = _of_products("margins")
+    best_class: Lazy[Callable[[Floats], NDArray[np.intp]]] = _of_products("best_class")
+    coefficients: Lazy[Callable[[Floats, int], Floats]] = _of_products("coefficients")
+    rival_gram: Lazy[Callable[[int], Floats]] = _of_products("rival_gram")
+    rival_map: Lazy[Callable[[int], Floats]] = _of_products("rival_map")
+    rival_lengths: Lazy[Callable[[int], Floats]] = _of_products("rival_lengths")
     # And by names that say less than those of `Products`.
-    rows: Lazy[Floats] = cached_property(lambda model: model.derived.basis)
-    rows_gram: Lazy[Floats] = cached_property(lambda model: model.derived.basis_gram)
-    products: Lazy[Callable[[Floats], Floats]] = cached_property(lambda model: model.derived.times)
-    crowd_gram: Lazy[Callable[[int], Floats]] = cached_property(lambda model: model.derived.shared_gram)
-    crowded: Lazy[bool] = cached_property(lambda model: model.derived.shares_gram)
-    vast: Lazy[bool] = cached_property(lambda model: model.derived.only_passes)
-    kept: Lazy[bool] = cached_property(lambda model: model.derived.borrowed)
+    rows: Lazy[Floats] = _of_products("basis")
+    rows_gram: Lazy[Floats] = _of_products("basis_gram")
+    products: Lazy[Callable[[Floats], Floats]] = _of_products("times")
+    crowd_gram: Lazy[Callable[[int], Floats]] = _of_products("shared_gram")
+    crowded: Lazy[bool] = _of_products("shares_gram")
+    vast: Lazy[bool] = _of_products("only_passes")
+    kept: Lazy[bool] = _of_products("borrowed")
 
     # ---- a value like any other ----
 
