@@ -4,7 +4,14 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 
-.PHONY: demo test test-gpu lint format bench bench-compare bench-serve bench-gpu paper paper-full docs clean browser java
+# make QUICK=1 bench: does it run? Small sizes, every call once, and nothing of it is kept.
+QUICK ?=
+FLAG := $(if $(QUICK),--quick)
+
+# Every command that the README, the pages and this file name, but for tests and lint.
+COMMANDS := demo bench bench-compare bench-serve bench-others bench-gpu paper paper-full pictures shown docs
+
+.PHONY: $(COMMANDS) commands test test-gpu lint format clean browser java
 
 demo: $(VENV)/.demo
 	$(BIN)/ifonly demo
@@ -38,26 +45,47 @@ format: $(VENV)/.lint
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
+# All of them, in their quick form; it ends with the first that fails.
+commands:
+	@$(MAKE) --no-print-directory QUICK=1 $(COMMANDS)
+
 bench: $(VENV)/.test
-	$(BIN)/python benchmarks/run.py
+	$(BIN)/python benchmarks/run.py $(FLAG)
 
 bench-serve: $(VENV)/.test
-	$(BIN)/python benchmarks/serve.py
+	$(BIN)/python benchmarks/serve.py $(FLAG)
 
+bench-others: $(VENV)/.test java
+	$(BIN)/python benchmarks/classes.py $(FLAG)
+	$(BIN)/python benchmarks/vocabulary.py $(FLAG)
+	$(BIN)/python benchmarks/recourse.py $(FLAG)
+	$(BIN)/python benchmarks/rows.py $(FLAG)
+	$(BIN)/python benchmarks/spark_rows.py $(FLAG)
+
+# Without a GPU it says so.
 bench-gpu: $(VENV)/.test
-	$(PIP) --editable '.[gpu]'
-	$(BIN)/python benchmarks/gpu.py
+	@! command -v nvidia-smi >/dev/null || $(PIP) --editable '.[gpu]'
+	$(BIN)/python benchmarks/gpu.py $(FLAG)
 
 A ?= benchmarks/results/reference.json
-B ?= benchmarks/results/latest.json
+B ?= $(if $(QUICK),$(A),benchmarks/results/latest.json)
 bench-compare: $(VENV)/.made
 	$(BIN)/python benchmarks/compare.py $(A) $(B)
 
 paper: $(VENV)/.paper
-	$(BIN)/python -m experiments.run
+	$(BIN)/python -m experiments.run $(FLAG)
 
 paper-full: $(VENV)/.paper
-	$(BIN)/python -m experiments.run --full
+	$(BIN)/python -m experiments.run --full $(if $(QUICK),--quick figure4)
+
+# Those of the README and of the gallery.
+pictures: $(VENV)/.test
+	$(BIN)/python docs/picture.py $(FLAG)
+	$(BIN)/python docs/gallery.py $(FLAG)
+
+# The commands that the README and the pages show, in a temporary folder.
+shown: $(VENV)/.test
+	$(BIN)/python docs/commands.py
 
 docs: $(VENV)/.docs
 	$(BIN)/python -m sphinx -W -b html docs docs/_build/html

@@ -5,98 +5,65 @@ not there. Each source goes to its farthest class. Nothing is asserted; a markdo
 were taken and ρ, the share of the error that a round leaves before steps are combined (docs/math.md).
 """
 
+import argparse
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 import problems
 from report import table
-from timing import Contender, blas_threads, machine, medians
+from timing import Contender, about, blas_threads, medians, options_of
 
 import ifonly
-from ifonly.api import _invert_one
-from ifonly.engines.class_space import ClassProblem
-from ifonly.engines.coordinates import Rivals
-from ifonly.engines.few_and_rest import FEW
-from ifonly.engines.follow import follow
-from ifonly.engines.newton import minimise
-from ifonly.rows.sources import Sources
+from experiments.baselines import feature_newton
+from experiments.baselines.newton import rival_gram
 
 N = 10  # problems of a call
 LAM, PROB, LAMS = 0.01, 0.9, np.geomspace(1e3, 1e-5, 100)
+FEW = 64  # rivals that a round takes one by one
 POWER_STEPS = 20  # to two digits
-ONE = {"start": None, "tol": None, "max_iter": 100, "kernel": None, "among": None}
+COLUMNS = ("floor", "dense", "NumPy", "compiled")
 
 
-def head() -> tuple[str, ifonly.Model, np.ndarray]:
+def head(*, small: bool) -> tuple[str, ifonly.Model, np.ndarray]:
     """Name, model and sources."""
     path = problems.HERE.parents[1] / "shared" / "data" / "deep" / "imagenet-head.npz"
-    if path.exists():
+    if path.exists() and not small:
         data = np.load(path)
         return "ImageNet head", ifonly.Model(data["A"].astype(float), data["b"].astype(float)), data["X"][:N].astype(float)
+    K, D = (200, 40) if small else (1000, 1280)
     rng = np.random.default_rng(problems.SEED)
-    A, X = 0.06 * rng.normal(size=(1000, 1280)), np.maximum(rng.normal(size=(N, 1280)), 0.0)
-    return "a random head", ifonly.Model(A, np.zeros(1000)), X
+    A, X = 2 / np.sqrt(D) * rng.normal(size=(K, D)), np.maximum(rng.normal(size=(N, D)), 0.0)
+    return "a random head", ifonly.Model(A, np.zeros(K)), X
 
 
-class Questions:
-    """The contenders' calls, all for the same sources and targets."""
+def contenders(model: ifonly.Model, X: np.ndarray, k: np.ndarray) -> dict[str, dict[str, Contender]]:
+    """Work → who does it, all for the same sources and targets."""
+    A, weights = model.A, np.random.default_rng(problems.SEED).random(model.n_classes)
 
-    def __init__(self, model: ifonly.Model, X: np.ndarray) -> None:
-        self.model, self.X, self.k = model, X, model.logits(X).argmin(axis=1)
-        self.weights = np.random.default_rng(problems.SEED).random(model.n_classes)
+    def each(call: Callable[[np.ndarray, int], Any]) -> Contender:
+        return Contender(lambda: [call(x, int(j)) for x, j in zip(X, k, strict=True)], N)
 
-    def each(self, call: Callable[[np.ndarray, int], Any]) -> Contender:
-        return Contender(lambda: [call(x, int(k)) for x, k in zip(self.X, self.k, strict=True)], N)
+    def ours(ask: Callable[..., Any]) -> dict[str, Contender]:
+        backends = {"NumPy": "reference", "compiled": "cpu"}
+        return {name: each(partial(lambda x, j, b: ask(model, x, j, backend=b), b=b)) for name, b in backends.items()}
 
-    def floor(self) -> Contender:
-        """What nobody can do without: a product with A for the margins, and one for the answer."""
-        A, weights = self.model.A, self.weights
-        return self.each(lambda x, k: (A @ x, A.T @ weights))
-
-    def dense(self) -> Contender:
-        """Newton's method with all rivals at once; their Gram matrices are at hand."""
-        grams = {int(k): self.model.rival_gram(int(k)) for k in self.k}
-
-        def call(x: np.ndarray, k: int) -> np.ndarray:
-            space = Rivals(grams[k], self.model.margins(self.model.A @ x, k), LAM)
-            return x + self.model.A.T @ self.model.coefficients(minimise(space, space.start()).point.at, k) / LAM
-
-        return self.each(call)
-
-    def numpy(self, lam: float | None, prob: float | None) -> Contender:
-        return self.each(lambda x, k: _invert_one(self.model, Sources.read(self.model, x), k, lam, prob, **ONE).x)
-
-    def compiled(self, **question: Any) -> Contender:
-        return self.each(lambda x, k: ifonly.invert(self.model, x, k, backend="cpu", **question).x)
-
-    def numpy_path(self) -> Contender:
-        def call(x: np.ndarray, k: int) -> Any:
-            z, sizes = Sources.read(self.model, x).project_one()
-            return follow(ClassProblem(self.model, z, sizes, k), LAMS.tolist())
-
-        return self.each(call)
-
-    def compiled_path(self) -> Contender:
-        return self.each(lambda x, k: ifonly.path(self.model, x, k, lams=LAMS, backend="cpu"))
-
-
-def rows(ask: Questions) -> Iterator[tuple[str, dict[str, Contender]]]:
-    """Work → its contenders."""
-    floor = {"floor": ask.floor()}
-    yield (
-        f"λ = {LAM}",
-        floor | {"dense": ask.dense(), "NumPy": ask.numpy(LAM, None), "compiled": ask.compiled(lam=LAM)},
-    )
-    yield f"p ≥ {PROB}", floor | {"NumPy": ask.numpy(None, PROB), "compiled": ask.compiled(prob=PROB)}
-    yield f"a path of {len(LAMS)} λ", floor | {"NumPy": ask.numpy_path(), "compiled": ask.compiled_path()}
+    floor = {"floor": each(lambda x, j: (A @ x, A.T @ weights))}  # a product with A for the margins, and one for the answer
+    dense = {"dense": each(lambda x, j: feature_newton(model, x, j, LAM))}  # the paper's: all rivals in one matrix
+    return {
+        f"λ = {LAM}": floor | dense | ours(lambda *args, **options: ifonly.invert(*args, lam=LAM, **options).x),
+        f"p ≥ {PROB}": floor | ours(lambda *args, **options: ifonly.invert(*args, prob=PROB, **options).x),
+        f"a path of {len(LAMS)} λ": floor | ours(partial(ifonly.path, lams=LAMS)),
+    }
 
 
 def contraction(model: ifonly.Model, x: np.ndarray, k: int) -> float:
     """ρ at the answer: the largest eigenvalue of (I + ŜH)⁻¹ S_R H, with S = Ŝ + S_R and S_R the covariance within the rest."""
     cf = ifonly.invert(model, x, k, lam=LAM)
-    p, H = np.delete(cf.proba, k), model.rival_gram(k) / LAM
+    rivals = np.delete(np.arange(model.n_classes), k)
+    p, H = cf.proba[rivals], rival_gram(model, k)[np.ix_(rivals, rivals)] / LAM
     rest = np.where(p < np.sort(p)[-FEW], p, 0.0)
     within = rest[:, None] * H - np.outer(rest, rest @ H) / rest.sum()
     others = np.eye(len(p)) + (p[:, None] * H - np.outer(p, p @ H)) - within
@@ -107,24 +74,21 @@ def contraction(model: ifonly.Model, x: np.ndarray, k: int) -> float:
 
 
 def main() -> None:
-    name, model, X = head()
-    about = machine()
+    options = options_of(argparse.ArgumentParser(description=__doc__))
+    name, model, X = head(small=options.quick)
     print(f"{name}, K = {model.n_classes}, D = {model.n_features}, one thread; medians of {N} problems each, in ms.")
-    print(f"{about['cpu']}; {about['blas']}; commit {about['commit']}; load before {about['load before']}; {about['date']}.\n")
-    ask = Questions(model, X)
-    columns = ["floor", "dense", "NumPy", "compiled"]
+    print(f"{about()}\n")
+    k = model.logits(X).argmin(axis=1)
     body = []
     with blas_threads(1):
-        for work, contenders in rows(ask):
+        for work, who in contenders(model, X, k).items():
             print(work, file=sys.stderr, flush=True)
-            us = medians(contenders, seconds=2.0, most=50)
-            body.append(
-                [work, *(f"{us[c] / 1e3:.3g}" if c in us else "" for c in columns), f"{us['compiled'] / us['floor']:.1f}"]
-            )
-            body[-1].append(f"{us['dense'] / us['compiled']:.0f}" if "dense" in us else "")
-        n_iter = [ifonly.invert(model, x, int(k), lam=LAM).n_iter for x, k in zip(X, ask.k, strict=True)]
-        rho = contraction(model, X[0], int(ask.k[0]))
-    print(table(["", *columns, "compiled / floor", "dense / compiled"], body))
+            us = medians(who, seconds=2.0, most=50)
+            body.append([work, *(f"{us[c] / 1e3:.3g}" if c in us else "" for c in COLUMNS)])
+            body[-1] += [f"{us['compiled'] / us['floor']:.1f}", f"{us['dense'] / us['compiled']:.0f}" if "dense" in us else ""]
+        n_iter = ifonly.invert(model, X, k, lam=LAM).n_iter
+        rho = contraction(model, X[0], int(k[0]))
+    print(table(["", *COLUMNS, "compiled / floor", "dense / compiled"], body))
     print(f"\nRounds at λ = {LAM}: {np.mean(n_iter):.1f}, at most {max(n_iter)}. ρ = {rho:.2g} with {FEW} rivals one by one.")
 
 

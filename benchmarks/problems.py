@@ -20,6 +20,8 @@ import ifonly
 HERE = Path(__file__).resolve().parent
 CACHE = HERE / ".cache"  # what takes longer than a second to train
 SEED = 0
+SMALL = False  # whether `load` gives random classifiers of at most this size (D, K) in place of the real ones
+TINY = 40, 8
 sys.path.append(str(HERE.parent))  # for `experiments`, which reads the data sets
 
 SHAPES = {"MNIST": (784, 10), "MNIST-100": (1568, 100), "RCV1": (47236, 51), "deep64": (8192, 16), "deep320": (131072, 16)}
@@ -66,6 +68,8 @@ class Case:
 def load(name: str, binary: bool = False) -> Case:
     """The case of that name: K classes, or two groups of them."""
     title = f"{name} K=2" if binary else name
+    if SMALL:
+        return synthetic(title, *(min(pair) for pair in zip(SHAPES[name], TINY, strict=True)), binary)
     from experiments import datasets
 
     if not any(folder.is_dir() for folder in datasets.folders()):
@@ -91,11 +95,12 @@ def load(name: str, binary: bool = False) -> Case:
 
 
 def synthetic(title: str, D: int, K: int, binary: bool = False, n: int = 2000) -> Case:
-    """Random rows whose logits differ by some units; sparse sources for RCV1's shape."""
+    """Random rows whose logits differ by some units; sparse sources in place of RCV1's."""
     rng = np.random.default_rng(SEED)
     A = rng.standard_normal((2 if binary else K, D)) * 10 / np.sqrt(D)
-    if SHAPES["RCV1"] == (D, K):
-        pool = sparse.random_array((n, D), density=67 / D, format="csr", rng=rng) * np.sqrt(D / 67)
+    if title.startswith("RCV1"):
+        filled = min(67, D // 2)
+        pool = sparse.random_array((n, D), density=filled / D, format="csr", rng=rng) * np.sqrt(D / filled)
     else:
         pool = rng.random((min(n, 2**25 // D), D))
     return Case(title, ifonly.Model(A, rng.standard_normal(len(A))), pool)

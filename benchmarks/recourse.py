@@ -22,7 +22,7 @@ import report
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from timing import Contender, blas_threads, machine, medians
+from timing import Contender, blas_threads, machine, medians, options_of
 
 import ifonly
 
@@ -31,8 +31,10 @@ DATA = HERE.parents[1] / "shared" / "data"
 PAGE = HERE.parent / "docs" / "recourse-benchmark.md"
 PEOPLE, FEW, PATIENCE = 500, 10, 20  # people; for the peers; and seconds that these get for one
 MANY = 100_000
+QUICK, UNCHANGED = 5, "as they are"  # people with --quick, and the peer that answers them
 PROBS = 0.5, 0.9
 YES = "yes"
+PEERS = {"DiCE random": "dice_ml", "DiCE genetic": "dice_ml", "ceml": "ceml"}  # and the module that each needs
 SHOWN = {"valid": ".0%", "distance": ".3g", "changes": ".2f"}
 
 
@@ -51,6 +53,7 @@ class Case:
     bounds: dict[str, tuple[float | None, float | None]] = field(default_factory=dict)
     balanced: bool = False
     note: str = ""
+    people: int = PEOPLE
 
     @cached_property
     def categories(self) -> list[str]:
@@ -82,7 +85,7 @@ class Case:
 
     @cached_property
     def refused(self) -> pd.DataFrame:
-        return self.table[self.estimator.predict(self.table) != YES].iloc[:PEOPLE]
+        return self.table[self.estimator.predict(self.table) != YES].iloc[: self.people]
 
 
 def german() -> Case:
@@ -201,6 +204,20 @@ def compas() -> Case:
     )
 
 
+def bank() -> Case:
+    """The example that comes with the package."""
+    raw = ifonly.credit.applicants()
+    good = raw.pop("decision").to_numpy() == "approved"
+    return Case(
+        "German credit, as in the package",
+        raw,
+        good,
+        frozen=["age", "status", "foreign", "history", "purpose", "residence", "dependents", "credits"],
+        integer=["duration", "amount", "rate"],
+        bounds={"duration": (4, 72), "amount": (250, None), "rate": (1, 4)},
+    )
+
+
 CASES = {"german": german, "adult": adult, "heloc": heloc, "gmsc": gmsc, "compas": compas}
 
 
@@ -274,13 +291,11 @@ def many(case: Case) -> dict[str, Any]:
 def peers(case: Case, pythons: list[str]) -> list[dict[str, Any]]:
     """What DiCE and ceml say to the first few people."""
     model = ifonly.as_model(case.estimator)
-    limits = case.actions.resolve(model)
     people = case.refused.iloc[:FEW]
     ours = ifonly.invert(model, people, YES, actions=case.actions)
     found = []
     for python in pythons:
-        for peer in ("DiCE random", "DiCE genetic", "ceml"):
-            module = "ceml" if peer == "ceml" else "dice_ml"
+        for peer, module in PEERS.items():
             if subprocess.run([python, "-c", f"import {module}"], capture_output=True, check=False).returncode:
                 continue
             say(f"{case.name}, {peer}")
@@ -294,7 +309,7 @@ def peers(case: Case, pythons: list[str]) -> list[dict[str, Any]]:
             if done.returncode:
                 found.append({"case": case.name, "peer": peer, "error": done.stderr.strip().splitlines()[-1][:200]})
                 continue
-            found.append({"case": case.name, "peer": peer} | judged(case, model, limits, people, ours, json.loads(done.stdout)))
+            found.append({"case": case.name, "peer": peer} | judged(case, people, ours, json.loads(done.stdout)))
     return found
 
 
@@ -341,7 +356,26 @@ def task(case: Case, model: ifonly.Model, people: pd.DataFrame, peer: str) -> di
     }
 
 
-def judged(case: Case, model: Any, limits: Any, people: pd.DataFrame, ours: Any, said: dict[str, Any]) -> dict[str, Any]:
+def kept_limits(case: Case, source: np.ndarray, x: np.ndarray, moved: np.ndarray) -> bool:
+    """Whether a peer's answer keeps the limits; what it left alone is not held against it."""
+    before, after, changed = (pd.Series(values, index=case.table.columns) for values in (source, x, moved))
+    groups = [after[case.columns_of(name)] for name in case.categories]
+
+    def inside(c: str, low: float | None, high: float | None) -> bool:
+        return (low is None or after[c] >= low) and (high is None or after[c] <= high)
+
+    return (
+        not any(changed[c] for name in case.frozen for c in case.columns_of(name))
+        and all(after[c] >= before[c] for c in case.increase if changed[c])
+        and all(after[c] <= before[c] for c in case.decrease if changed[c])
+        and all(after[c] % 1 == 0 for c in case.integer if changed[c])
+        and all(after[c] % step == 0 for c, step in case.step.items() if changed[c])
+        and all(inside(c, *limits) for c, limits in case.bounds.items() if changed[c])
+        and all(sorted(group) == [0.0] * (len(group) - 1) + [1.0] for group in groups)
+    )
+
+
+def judged(case: Case, people: pd.DataFrame, ours: Any, said: dict[str, Any]) -> dict[str, Any]:
     """A peer's answers under the user's own classifier and limits."""
     scaler = case.estimator[0]
     valid, kept, distance, best, changes = [], [], [], [], []
@@ -360,9 +394,7 @@ def judged(case: Case, model: Any, limits: Any, people: pd.DataFrame, ours: Any,
         moved = np.abs(x - source) > 1e-6 * (1 + np.abs(source))  # conic solvers leave some dust
         changes.append(sum(bool(moved[[case.table.columns.get_loc(c) for c in case.columns_of(n)]].any()) for n in case.raw))
         valid.append(case.estimator.predict(pd.DataFrame([x], columns=case.table.columns))[0] == YES)
-        lo, hi, _ = limits.around(source[None])
-        still = limits.placed(source, source, lo[0], hi[0])  # what stays is judged kindly
-        kept.append(limits.broken(source, np.where(moved, x, still)) is None)
+        kept.append(kept_limits(case, source, np.where(moved, x, source), moved))
         distance.append(float(np.linalg.norm((x - source) / scaler.scale_)))
         best.append(float(ours.distance[i]) if ours.status[i] == ifonly.Status.EXACT else np.nan)
     errors = [error for error in said["errors"] if error]
@@ -448,9 +480,11 @@ def main() -> None:
     parser.add_argument("--peers", nargs="*", default=[], metavar="PYTHON", help="interpreters that have dice-ml or ceml")
     parser.add_argument("--load", action="store_true", help="do not measure: print the result of that name again")
     parser.add_argument("--docs", action="store_true", help="put the tables into docs/recourse-benchmark.md")
-    options = parser.parse_args()
+    options = options_of(parser)
     file = HERE / "results" / f"{options.name}.json"
-    if options.load:
+    if options.quick:
+        result = quick()
+    elif options.load:
         result = json.loads(file.read_text())
     else:
         with blas_threads(1):
@@ -463,8 +497,19 @@ def main() -> None:
         say(f"saved as benchmarks/results/{file.name}")
     text = markdown(result)
     print(report.aligned(text))
-    if options.docs:
+    if options.docs and not options.quick:
         report.write_into(PAGE, text)
+
+
+def quick() -> dict[str, Any]:
+    """Everything on a few people of the example that needs no files, with a peer that lets them as they are."""
+    case = bank()
+    case.people = QUICK
+    PEERS[UNCHANGED] = "json"
+    cases = [measure(case, prob) for prob in PROBS]
+    found = [row for row in peers(case, [sys.executable]) if row["peer"] == UNCHANGED]
+    case.table = case.table[:QUICK]
+    return {"machine": machine(commit=False), "cases": cases, "many": many(case), "peers": found}
 
 
 if __name__ == "__main__":

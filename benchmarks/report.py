@@ -7,7 +7,8 @@ from typing import Any
 MARKERS = "<!-- begin table -->", "<!-- end table -->"
 COLUMNS = {
     "floor": "floor",
-    "auto": "ifonly NumPy",
+    "auto": "ifonly NumPy",  # of results before it depended on the question alone
+    "ifonly": "ifonly",
     "reference": "ifonly reference",
     "cpu": "ifonly cpu",
     "cpu, prob=0.9": "cpu, prob=0.9",
@@ -37,7 +38,7 @@ def markdown(result: dict[str, Any]) -> str:
         ]
         title = f"**{threads} thread{'s'[: threads > 1]}**: µs per problem (ratio to the floor)"
         parts += [title, table(["work", "classifier", "D, K", *(COLUMNS[name] for name in names)], body)]
-    parts += ["**Where the time of a batch goes** (`cpu`, one thread; one by one: rows the kernel gave up)", _stages(rows)]
+    parts += ["**Where the time of a batch goes** (`cpu`, one thread)", _stages(rows)]
     gradients = ", ".join(
         f"{name} {value:.0e} ({row['case']})" for row in rows for name, value in row.get("worst gradient", {}).items()
     )
@@ -45,7 +46,7 @@ def markdown(result: dict[str, Any]) -> str:
     return "\n\n".join(parts)
 
 
-_GOAL_HEAD = ["issue", "work", "against", "measured", "goal"]
+_GOAL_HEAD = ["work", "against", "measured", "goal"]
 
 
 def goals(result: dict[str, Any]) -> list[list[str]]:
@@ -53,6 +54,7 @@ def goals(result: dict[str, Any]) -> list[list[str]]:
     us = {(row["work"], row["case"]): row["us"] for row in result["rows"] if row["threads"] == 1}
     iterations = {row["case"]: row["iterations"] for row in result["rows"] if row["work"].startswith("N = 1 000")}
     start = result["start-up"]
+    alone = "auto" if any("auto" in times for times in us.values()) else "ifonly"
 
     def ratio(work: str, case: str, a: str, b: str) -> str:
         times = us[work, case]
@@ -62,39 +64,34 @@ def goals(result: dict[str, Any]) -> list[list[str]]:
     peers = [(name, goal) for name, goal in (("L-BFGS-B", "≥ 100 ×"), ("Clarabel", "≥ 1 000 ×"))]
     per_row = us[big]["cpu"]
     return [
-        ["3", "N = 20 000, MNIST, farthest, cpu", "two bare products", ratio(*big, "cpu", "floor"), "≤ 2.5 × (1.5 ×)"],
-        ["3", "same", "paper's Newton, per row", ratio(*big, "paper's Newton", "cpu"), "≥ 100 ×"],
-        ["3", "same, prob=0.9", "lam=0.01", ratio(*big, "cpu, prob=0.9", "cpu"), "same order"],
-        ["3", "one source, deep320, NumPy", "`A @ x`, `A.T @ y`", ratio(one, "deep320", "auto", "floor"), "≤ 1.6 ×"],
-        ["3", "one source, deep320, cpu", "same", ratio(one, "deep320", "cpu", "floor"), "≤ 1.6 ×"],
-        ["3", "one source, deep320 K=2", "two dots, one axpy", ratio(one, two, "auto", "floor"), "≤ 1.6 ×"],
-        ["3", "N = 100 000, D = 100, K=2, into out=", "`X @ w`, `X + outer(t, w)`", ratio(*k2, "cpu", "floor"), "≤ 2.5 ×"],
-        ["3", "same, new array .x", "same", ratio(*k2, "cpu, .x", "floor"), "≤ 2.5 ×"],
-        ["3", "N = 20 000, RCV1 CSR, coefficients only", "`X @ A.T` sparse", ratio(*csr, "cpu", "floor"), "reported"],
-        ["3", "path of 100 λ, MNIST, cpu", "one inversion, cpu", ratio(PATH, "MNIST", "cpu", "one, cpu"), "≤ 8 ×"],
+        ["N = 20 000, MNIST, farthest, cpu", "two bare products", ratio(*big, "cpu", "floor"), "≤ 2.5 × (1.5 ×)"],
+        ["same", "paper's Newton, per row", ratio(*big, "paper's Newton", "cpu"), "≥ 100 ×"],
+        ["same, prob=0.9", "lam=0.01", ratio(*big, "cpu, prob=0.9", "cpu"), "same order"],
+        ["one source, deep320", "`A @ x`, `A.T @ y`", ratio(one, "deep320", alone, "floor"), "≤ 1.6 ×"],
+        ["one source, deep320, cpu", "same", ratio(one, "deep320", "cpu", "floor"), "≤ 1.6 ×"],
+        ["one source, deep320 K=2", "two dots, one axpy", ratio(one, two, alone, "floor"), "≤ 1.6 ×"],
+        ["N = 100 000, D = 100, K=2, into out=", "`X @ w`, `X + outer(t, w)`", ratio(*k2, "cpu", "floor"), "≤ 2.5 ×"],
+        ["same, new array .x", "same", ratio(*k2, "cpu, .x", "floor"), "≤ 2.5 ×"],
+        ["N = 20 000, RCV1 CSR, coefficients only", "`X @ A.T` sparse", ratio(*csr, "cpu", "floor"), "reported"],
+        ["path of 100 λ, MNIST, cpu", "one inversion, cpu", ratio(PATH, "MNIST", "cpu", "one, cpu"), "≤ 8 ×"],
         [
-            "3",
             "first call, fresh process",
             "import numba",
             f"{start['first call'] - start['numba']:.2f} s more",
             "≤ 1.5 s more",
         ],
-        *(
-            ["3", f"mean iterations, {case}, cpu", "", f"{iterations[case]:.2f}", "≤ 4"]
-            for case in ("MNIST", "RCV1", "MNIST-100")
-        ),
-        ["2", "one source, MNIST, NumPy", "paper's Newton", ratio(one, "MNIST", "paper's Newton", "auto"), "≥ 2 ×"],
-        ["2", "one source, RCV1, NumPy", "paper's Newton", ratio(one, "RCV1", "paper's Newton", "auto"), "≥ 10 ×"],
-        ["2", "one source, deep320, NumPy", "paper's Newton", ratio(one, "deep320", "paper's Newton", "auto"), "≥ 10 ×"],
+        *([f"mean iterations, {case}, cpu", "", f"{iterations[case]:.2f}", "≤ 4"] for case in ("MNIST", "RCV1", "MNIST-100")),
+        ["one source, MNIST", "paper's Newton", ratio(one, "MNIST", "paper's Newton", alone), "≥ 2 ×"],
+        ["one source, RCV1", "paper's Newton", ratio(one, "RCV1", "paper's Newton", alone), "≥ 10 ×"],
+        ["one source, deep320", "paper's Newton", ratio(one, "deep320", "paper's Newton", alone), "≥ 10 ×"],
         [
-            "2",
-            "path of 100 λ, MNIST, NumPy (reference)",
-            "one inversion, NumPy",
+            "path of 100 λ, MNIST, reference",
+            "one inversion",
             ratio(PATH, "MNIST", "reference", "floor"),
             "≤ 40 ×",
         ],
-        ["2", "import ifonly", "import numpy, scipy.linalg", f"{start['ifonly'] - start['scipy']:.2f} s more", "≤ 0.3 s more"],
-        *(["", "MNIST, cpu, per row", name, f"{us[one, 'MNIST'][name] / per_row:.3g} ×", goal] for name, goal in peers),
+        ["import ifonly", "import numpy, scipy.linalg", f"{start['ifonly'] - start['scipy']:.2f} s more", "≤ 0.3 s more"],
+        *(["MNIST, cpu, per row", name, f"{us[one, 'MNIST'][name] / per_row:.3g} ×", goal] for name, goal in peers),
     ]
 
 

@@ -24,7 +24,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.dataset
 import pyarrow.parquet
-from timing import cores, machine
+from timing import about, cores, options_of
 
 import ifonly
 
@@ -33,6 +33,7 @@ NAMES = [f"feature_{d:02d}" for d in range(D)]
 CHUNK = 131_072  # rows that are made at once; a row group of the input
 OUTSIDE = 0.01  # of the rows have a feature outside its bounds
 SAMPLE = 200  # rows that are recomputed
+QUICK = 300_000  # rows with --quick: enough for several parts, so that a run can be killed half-way
 
 
 def model_of() -> ifonly.Model:
@@ -77,7 +78,8 @@ def timed(arguments: list[str], until: Any = None) -> tuple[float, float, dict[s
     if until is not None:
         process.send_signal(signal.SIGKILL)
     assert process.stdout is not None
-    printed = process.stdout.read()
+    with process.stdout:
+        printed = process.stdout.read()
     _, status, used = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     if until is None and process.returncode:
@@ -137,14 +139,11 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--threads", type=int, default=cores())
     parser.add_argument("--folder", type=Path, help="where the files go (and stay); by default a temporary folder")
-    given = parser.parse_args()
+    given = options_of(parser)
+    rows, threads = (QUICK if given.quick else given.rows), given.threads
     folder = Path(tempfile.mkdtemp()) if given.folder is None else given.folder
     folder.mkdir(parents=True, exist_ok=True)
-    rows, threads = given.rows, given.threads
-    on = machine()
-    print(
-        f"{rows:,} rows of {D} features; {on['cpu']}, {threads} threads, load {on['load before']}; {on['date']}, {on['commit']}"
-    )
+    print(f"{rows:,} rows of {D} features, {threads} threads; {about()}")
     model_of().save(folder / "model.npz")
     make(folder / "people.parquet", rows)
     timed([*command(folder, "first", threads), "--overwrite"])  # compiles, where that has not been done yet

@@ -5,41 +5,32 @@ Nothing is asserted. Markdown goes to stdout, progress to stderr, the numbers wi
 """
 
 import argparse
-import cProfile
 import json
-import pstats
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from functools import partial
-from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-import peers
 import problems
 import report
-from timing import Contender, blas_threads, cores, machine, medians
+from timing import Contender, blas_threads, cores, machine, medians, options_of
 
 import ifonly
-from ifonly.api import _invert_one
-from ifonly.baselines import feature_newton
-from ifonly.engines.stream import _chunks
-from ifonly.native import choose_kernel
-from ifonly.rows.sources import Sources
+from experiments.baselines import Run, clarabel, feature_newton, scipy_minimize
 
-BACKENDS = ("auto", "reference", "cpu")
+BACKENDS = {"ifonly": "auto", "reference": "reference", "cpu": "cpu"}
 ONE = 10  # problems in a row of "one source"
 SLOW = 1000  # rows of a batch that the reference is timed on where K > 16
 SAMPLE = 100  # rows of a batch that the paper's method is timed on
-STAGES = {
-    "project": "X Aᵀ and ‖x̄‖",
-    "run": "Newton",
-    "solve_row": "one by one",
-    "_fill": "certificate",
-    "move": "X + U A",
-}  # functions of a batch
+FEW = 50  # rows of a batch with --quick
+CHUNK = 48 * 2**20  # bytes of X that the floor of a batch takes at a time …
+CHUNK_ROWS = 512, 16384  # … within these numbers of rows
+READ, WRITE, REST = "X Aᵀ", "X + U A", "Newton, certificate, rest"  # the parts of a batch
 NUMBA = "import numba"
 FIRST = """import numpy as np, ifonly
 rng = np.random.default_rng(0)
@@ -76,41 +67,41 @@ def one_source(case: problems.Case, threads: int, *, with_peers: bool) -> Row:
         return (w @ x, w @ w, x + lam * w) if model.n_classes == 2 else (A @ x, A.T @ y)
 
     def answer(x: np.ndarray, k: int, lam: float, backend: str) -> np.ndarray:
-        if backend == "auto":  # NumPy alone, as where no kernel is loaded
-            options = {"start": None, "tol": 1e-8, "max_iter": 100, "kernel": None}
-            return _invert_one(model, Sources.read(model, x), k, lam, None, **options).x
         return ifonly.invert(model, x, k, lam=lam, tol=1e-8, backend=backend).x  # as the paper and the peers
 
     contenders = {"floor": each(floor, P, ONE)}
-    contenders |= {backend: each(partial(answer, backend=backend), P, ONE) for backend in BACKENDS}
+    contenders |= {name: each(partial(answer, backend=backend), P, ONE) for name, backend in BACKENDS.items()}
     contenders["predict_proba"] = each(lambda x, *_: case.estimator.predict_proba(x[None]), P, ONE)
     if not with_peers:
         return row("one source", case, threads, contenders)
     contenders["paper's Newton"] = each(partial(feature_newton, model), P, ONE)
-    found = row("one source", case, threads, contenders)
-    few = 5 if model.n_features < 10_000 else 1  # the large ones take seconds each
-    slow: dict[str, Callable] = {method: partial(peers.scipy_minimise, method, model) for method in ("L-BFGS-B", "CG")}
+    return with_slow_peers(row("one source", case, threads, contenders), case, P)
+
+
+def with_slow_peers(found: Row, case: problems.Case, P: problems.Problems) -> Row:
+    """The row with what takes seconds: each once on a few problems, timed by its own clock, and how exact it was."""
+    model = case.model
+    say(f"peers, {case.name}")
+    slow: dict[str, Callable[..., Run]] = {m: partial(scipy_minimize, method=m) for m in ("L-BFGS-B", "CG")}
     if model.A.size < 10_000:
-        slow["Clarabel"] = peers.conic(model)
-    worst = dict.fromkeys(slow, 0.0)
-
-    def noted(name: str, x: np.ndarray, k: int, lam: float) -> None:
-        gradient = model.gradient(slow[name](x, k, lam), x, k, lam)
-        worst[name] = max(worst[name], float(np.linalg.norm(gradient)))
-
-    timed = row("peers", case, threads, {name: each(partial(noted, name), P, few) for name in slow}, seconds=0.0, least=1)
-    found["us"] |= timed["us"]
-    return found | {"worst gradient": worst}
+        slow["Clarabel"] = clarabel
+    few = 5 if model.n_features < 10_000 else 1
+    runs = {name: [solve(model, P.X[i], int(P.target[i]), float(P.lam[i])) for i in range(few)] for name, solve in slow.items()}
+    us = {name: 1e6 * float(np.median([run.seconds[-1] for run in each])) for name, each in runs.items()}
+    worst = {name: max(run.grad_norm for run in each) for name, each in runs.items()}
+    return found | {"us": found["us"] | us, "worst gradient": worst}
 
 
 def batch(case: problems.Case, n: int, threads: int, *, mixed: bool = True, to_x: bool = True, paper: bool = False) -> Row:
     """N sources; ``to_x`` into ``out=``, else coefficients only."""
+    work = f"N = {n:,}{'' if mixed else ', farthest'}{'' if to_x else ', CSR, coefficients only'}".replace(",000", " 000")
+    n = min(n, FEW) if problems.SMALL else n
     model, P = case.model, case.draw(n, mixed=mixed)
     A, U = model.A, np.random.default_rng(0).normal(size=(n, model.n_classes))
     out = np.zeros(P.X.shape) if to_x else None
     invert = partial(ifonly.invert, model, P.X, P.target, threads=threads, out=out)
-    edges = np.cumsum([0, *(len(piece) for piece in _chunks(Sources.read(model, P.X), choose_kernel("reference", n, None)))])
-    pieces = [slice(a, b) for a, b in pairwise(edges)]
+    size = int(np.clip(CHUNK // (8 * model.n_features), *CHUNK_ROWS))
+    pieces = [slice(a, a + size) for a in range(0, n, size)]
 
     def floor() -> None:
         if out is None:
@@ -131,49 +122,45 @@ def batch(case: problems.Case, n: int, threads: int, *, mixed: bool = True, to_x
     contenders["cpu, prob=0.9"] = Contender(partial(invert, prob=0.9, backend="cpu"), n)
     contenders["predict_proba"] = Contender(lambda: case.estimator.predict_proba(P.X), n)
     if paper:
-        contenders["paper's Newton"] = each(partial(feature_newton, model), P, SAMPLE)
+        contenders["paper's Newton"] = each(partial(feature_newton, model), P, min(n, SAMPLE))
     if model.n_classes == 2:  # the floor makes new arrays; so does this
         contenders["cpu, .x"] = Contender(lambda: invert(lam=P.lam, backend="cpu", out=None).x, n)
-    work = f"N = {n:,}{'' if mixed else ', farthest'}{'' if to_x else ', CSR, coefficients only'}".replace(",000", " 000")
-    return row(work, case, threads, contenders) | look_into(contenders["cpu"].call)
+    found = row(work, case, threads, contenders)
+    coefficients = partial(invert, lam=P.lam, backend="cpu", out=None)
+    parts = {READ: Contender(lambda: [P.X[piece] @ A.T for piece in pieces], n)}
+    if to_x:
+        parts["unwritten"] = Contender(coefficients, n)
+    return found | look_into([coefficients()], found["us"]["cpu"], medians(parts))
 
 
-def look_into(call: Callable[[], Any]) -> Row:
+def look_into(answers: list[Any], total: float, parts: dict[str, float]) -> Row:
     """Where the time of a call goes, in shares; and whether it gives answers: iterations, and the worst certificate."""
-    profile = cProfile.Profile()
-    found = profile.runcall(call)
-    stats = pstats.Stats(profile)
-    spent = dict.fromkeys(STAGES.values(), 0.0)
-    for (file, _, name), (*_, cumulative, _callers) in stats.stats.items():  # type: ignore[attr-defined]
-        if name in STAGES and "ifonly" in file:
-            spent[STAGES[name]] += cumulative
-    total = stats.total_tt  # type: ignore[attr-defined]
-    shares = {name: value / total for name, value in spent.items()} | {"rest": 1 - sum(spent.values()) / total}
-    several = found if isinstance(found, list) else [found]
-    n_iter = np.concatenate([answers.n_iter for answers in several])
-    worst = max(float(answers.grad_norm.max()) for answers in several)
-    return {"stages": shares, "iterations": float(n_iter.mean()), "most iterations": int(n_iter.max()), "certificate": worst}
+    read, written = parts[READ] / total, 1 - parts.get("unwritten", total) / total
+    n_iter = np.concatenate([some.n_iter for some in answers])
+    return {
+        "stages": {READ: read, WRITE: written, REST: 1 - read - written},
+        "iterations": float(n_iter.mean()),
+        "most iterations": int(n_iter.max()),
+        "certificate": max(float(some.grad_norm.max()) for some in answers),
+    }
 
 
 def path(case: problems.Case) -> Row:
-    """100 λ against one inversion (in NumPy, in place of the floor, and compiled), coefficients only in all.
-
-    The backend is named: what ``auto`` takes depends on whether Numba is installed, and loaded.
-    """
+    """100 λ against one inversion (in place of the floor, and compiled), coefficients only in all."""
     model, P = case.model, case.draw(4)
     lams = np.geomspace(1e3, 1e-5, 100)
 
     def follow(x: np.ndarray, k: int, lam: float, backend: str) -> Any:
         return ifonly.path(model, x, k, lams=lams, backend=backend)
 
-    def one(x: np.ndarray, k: int, lam: float, kernel: Any) -> Any:
-        options = {"start": None, "tol": None, "max_iter": 100, "kernel": kernel}
-        return _invert_one(model, Sources.read(model, x), k, lam, None, **options)
+    def one(x: np.ndarray, k: int, lam: float, backend: str) -> Any:
+        return ifonly.invert(model, x, k, lam=lam, backend=backend)
 
-    contenders = {"floor": each(partial(one, kernel=None), P, 4)}  # NumPy alone
-    contenders["one, cpu"] = each(partial(one, kernel=choose_kernel("cpu", None, 1)), P, 4)
-    contenders |= {backend: each(partial(follow, backend=backend), P, 4) for backend in BACKENDS[1:]}
-    return row("path of 100 λ", case, 1, contenders) | look_into(contenders["cpu"].call)
+    contenders = {"floor": each(partial(one, backend="auto"), P, 4), "one, cpu": each(partial(one, backend="cpu"), P, 4)}
+    contenders |= {backend: each(partial(follow, backend=backend), P, 4) for backend in ("reference", "cpu")}
+    found = row("path of 100 λ", case, 1, contenders)
+    parts = medians({READ: each(lambda x, *_: model.A @ x, P, 4)})
+    return found | look_into(contenders["cpu"].call(), found["us"]["cpu"], parts)
 
 
 def start_up() -> dict[str, float]:
@@ -186,7 +173,7 @@ def start_up() -> dict[str, float]:
 
 def measure(*, full: bool) -> dict[str, Any]:
     description, rows = machine(), []
-    for threads in sorted({1, cores()}):
+    for threads in sorted({1} if problems.SMALL else {1, cores()}):
         alone = threads == 1
         with blas_threads(threads):
             rows += [one_source(problems.load(name), threads, with_peers=alone) for name in problems.SHAPES]
@@ -211,17 +198,17 @@ def main() -> None:
     parser.add_argument("--load", action="store_true", help="do not measure: print the result of that name again")
     parser.add_argument("--markdown", action="store_true", help="Markdown on stdout, where the tables are otherwise aligned")
     parser.add_argument("--docs", action="store_true", help="put the tables into docs/benchmarks.md")
-    options = parser.parse_args()
-    file = problems.HERE / "results" / f"{options.name}.json"
-    if options.load:
-        result = json.loads(file.read_text())
-    else:
-        result = measure(full=options.full)
-        file.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n")
-        say(f"saved as benchmarks/results/{file.name}")
-    text = report.markdown(result)
+    options = options_of(parser)
+    problems.SMALL = options.quick
+    with tempfile.TemporaryDirectory() as nowhere:
+        folder = Path(nowhere) if options.quick and not options.load else problems.HERE / "results"
+        file = folder / f"{options.name}.json"
+        if not options.load:
+            file.write_text(json.dumps(measure(full=options.full), indent=1, ensure_ascii=False) + "\n")
+            say(f"saved as {file.name}")
+        text = report.markdown(json.loads(file.read_text()))
     print(text if options.markdown else report.aligned(text))
-    if options.docs:
+    if options.docs and not options.quick:
         report.write_into(problems.HERE.parent / "docs" / "benchmarks.md", text)
 
 

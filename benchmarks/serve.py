@@ -2,8 +2,8 @@
 
 A (784, 10) model, as large as MNIST's. Clients are in a process of their own, on the other of two cores, and ask again as soon
 as they are answered. Printed: the time of a request for one row with 1 and with 50 clients, and of the library's own call; rows
-a second, and the share of what the library does in this process with batches of the size that the server had; the same without
-gathering; and 200 clients for half a minute, with errors and memory.
+a second, and the share of what the library does in this process with batches of the size that the server had; and 200 clients
+for half a minute, with errors and memory.
 """
 
 import argparse
@@ -21,15 +21,15 @@ from urllib.request import urlopen
 
 import numpy as np
 from threadpoolctl import threadpool_limits
+from timing import options_of
 
 import ifonly
-from ifonly.server.gather import TARGETS
 
 K, D = 10, 784
+QUICK = 0.2  # seconds of everything with --quick
 CLIENTS, MANY, ROWS = 50, 200, 50
+TARGETS = 3  # classes that the server asks for in one call
 HERE = Path(__file__).resolve().parent
-APART = "import ifonly.server.gather as gather; gather.MOST = 1; from ifonly.cli import main; main()"  # each row by itself
-TOGETHER = "from ifonly.cli import main; main()"
 
 
 def model() -> ifonly.Model:
@@ -66,11 +66,11 @@ def core(number: int) -> list[str]:
 
 
 @contextmanager
-def server(code: str = TOGETHER) -> Iterator[Server]:
+def server() -> Iterator[Server]:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "model.npz"
         model().save(file)
-        command = [*core(0), sys.executable, "-c", code, "serve", str(file), "--port", "0", "--no-open"]
+        command = [*core(0), sys.executable, "-m", "ifonly", "serve", str(file), "--port", "0", "--no-open"]
         process = subprocess.Popen(
             command,
             stdout=subprocess.PIPE,
@@ -83,7 +83,7 @@ def server(code: str = TOGETHER) -> Iterator[Server]:
             yield Server(process, int(line.split()[3].rstrip("/").rpartition(":")[2]))
         finally:
             process.terminate()
-            process.wait(30)
+            process.communicate(timeout=30)
 
 
 def load(server: Server, clients: int, seconds: float, *, rows: int = 1, packed: bool = False) -> dict[str, Any]:
@@ -130,15 +130,18 @@ def line(name: str, p50: float, p99: float, a_second: float, more: str = "") -> 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=8.0, help="of each measurement")
+    parser.add_argument("--warm", type=float, default=1.0, help="seconds before the first measurement")
     parser.add_argument("--soak", type=float, default=30.0, help="seconds of many clients")
-    asked = parser.parse_args()
+    asked = options_of(parser)
+    if asked.quick:
+        asked.seconds, asked.warm, asked.soak = QUICK, QUICK, QUICK
     print(f"({D}, {K}), server and clients on one core each\n")
     print(f"{'':<52}{'p50 ms':>9}{'p99 ms':>9}{'rows/s':>11}")
     library(2, 0.1)  # loads the kernel
     alone = library(1, asked.seconds / 4)
     line("library, one row a call", *_times(alone))
     with server() as running:
-        load(running, CLIENTS, 1.0)  # warm
+        load(running, CLIENTS, asked.warm)
         for clients in (1, CLIENTS):
             for packed in (False, True):
                 found = load(running, clients, asked.seconds, packed=packed)
@@ -156,12 +159,7 @@ def main() -> None:
             name = f"server, 2 clients, {ROWS} rows a request{', base64' * packed}"
             rate = ROWS * found["a_second"]
             line(name, found["p50"], found["p99"], rate, f"{rate / same['a_second']:.0%} of the library's")
-    with server(APART) as running:
-        load(running, CLIENTS, 1.0)
-        found = load(running, CLIENTS, asked.seconds)
-        line(f"server, {CLIENTS} clients, nothing gathered", *_times(found), _told(found))
-    with server() as running:
-        load(running, MANY, 3.0)
+        load(running, MANY, 3 * asked.warm)
         before = running.memory()
         found = load(running, MANY, asked.soak)
         told = f"{found['requests']:,} requests, {found['n_errors']} errors, memory {before:.0f} → {running.memory():.0f} MB"

@@ -11,6 +11,7 @@ numbers of the capacity plan in `docs/spark.md`.
 
 import argparse
 import os
+import shutil
 import sys
 import tempfile
 from collections.abc import Callable
@@ -20,12 +21,14 @@ import pyarrow as pa
 import pyarrow.parquet
 import rows as table
 from pyspark.sql import SparkSession
-from timing import cores, machine
+from timing import cores, machine, options_of
 
 from ifonly import frames, spark
 
-HELD = 131_072  # rows in memory, where only solving is measured
+HELD = 131_072  # rows in memory, where only solving is measured …
+TIMES_OVER = 10  # … so many times over
 REPEATS = 3
+QUICK = 20_000  # rows with --quick
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -48,18 +51,18 @@ def processor_seconds() -> float:
     return sum(used[pid] for pid in ours) / TICKS
 
 
-def measured(call: Callable[[], object], rows: int) -> float:
+def measured(call: Callable[[], object], rows: int, repeats: int) -> float:
     """Rows per second of processor time, the best of a few; a first call that warms up is not among them."""
     call()
     found = []
-    for _ in range(REPEATS):
+    for _ in range(repeats):
         busy = processor_seconds()
         call()
-        found.append(rows / (processor_seconds() - busy))
+        found.append(rows / max(processor_seconds() - busy, 1 / TICKS))
     return max(found)
 
 
-def steps(folder: Path, rows: int) -> dict[str, float]:
+def steps(folder: Path, rows: int, repeats: int) -> dict[str, float]:
     """Each step's rate; a step of Spark's includes those before it."""
     file, model, question = folder / "people.parquet", table.model_of(), {"prob": table.PROB, "actions": table.actions_of()}
     held = pa.Table.from_batches([next(pa.parquet.ParquetFile(file).iter_batches(HELD))])
@@ -69,10 +72,11 @@ def steps(folder: Path, rows: int) -> dict[str, float]:
             pass
 
     def solve() -> None:
-        for _ in range(10):
+        for _ in range(TIMES_OVER):
             frames.invert_batches(model, held, "approved", threads=1, **question).read_all()
 
-    found = {"pyarrow reads Parquet": measured(read, rows), "ifonly solves rows in memory": measured(solve, 10 * len(held))}
+    found = {"pyarrow reads Parquet": measured(read, rows, repeats)}
+    found["ifonly solves rows in memory"] = measured(solve, TIMES_OVER * len(held), repeats)
     os.environ["PYSPARK_PYTHON"] = sys.executable
     settings = {"spark.ui.enabled": "false", "spark.log.level": "OFF", "spark.driver.memory": "2g"}
     builder = SparkSession.builder.master(f"local[{cores()}]")
@@ -83,8 +87,9 @@ def steps(folder: Path, rows: int) -> dict[str, float]:
     solved = spark.invert(df, model, "approved", **question)
     passed = df.mapInArrow(lambda batches: batches, df.schema)
     for name, frame in (("Spark reads Parquet", df), ("… and hands rows to Python and back", passed), ("… and solves", solved)):
-        found[name] = measured(lambda frame=frame: frame.write.format("noop").mode("overwrite").save(), rows)
-    found["… and writes Parquet"] = measured(lambda: solved.write.mode("overwrite").parquet(str(folder / "answers")), rows)
+        found[name] = measured(lambda frame=frame: frame.write.format("noop").mode("overwrite").save(), rows, repeats)
+    answers = str(folder / "answers")
+    found["… and writes Parquet"] = measured(lambda: solved.write.mode("overwrite").parquet(answers), rows, repeats)
     session.stop()
     return found
 
@@ -92,12 +97,16 @@ def steps(folder: Path, rows: int) -> dict[str, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--rows", type=int, default=1_000_000)
-    rows = parser.parse_args().rows
+    options = options_of(parser)
+    if shutil.which("java") is None:
+        print("nothing to measure on Spark: there is no Java here")
+        return
+    rows, repeats = (QUICK, 1) if options.quick else (options.rows, REPEATS)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         table.make(folder / "people.parquet", rows)
         size = (folder / "people.parquet").stat().st_size / rows
-        found = steps(folder, rows)
+        found = steps(folder, rows, repeats)
         out = sum(file.stat().st_size for file in (folder / "answers").glob("*.parquet")) / rows
     print(f"\n{rows:,} rows of {table.D} features, {size:.0f} bytes a row in and {out:.0f} out; {machine()['cpu']}")
     print(f"{'':<40}{'rows per core-second':>22}{'µs a row':>10}")

@@ -1,5 +1,6 @@
 """How times are taken: contenders in turn, the median of each, on a stated number of threads, on a stated machine."""
 
+import argparse
 import os
 import platform
 import subprocess
@@ -16,7 +17,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 import ifonly
 
-LONG = 20.0  # seconds of a warm-up call after which it is not repeated
+LONG = 20.0  # seconds of a warm-up call after which it is not repeated; 0 with --quick
 PACKAGES = ("ifonly", "numpy", "scipy", "numba", "scikit-learn", "cvxpy", "clarabel")
 
 
@@ -48,6 +49,22 @@ def medians(contenders: dict[str, Contender], *, seconds: float = 1.0, least: in
             contenders[name].call()
             samples[name].append(time.perf_counter() - start)
     return {name: 1e6 * median(taken) / contenders[name].rows for name, taken in samples.items()}
+
+
+def options_of(parser: argparse.ArgumentParser) -> argparse.Namespace:
+    """The command line, with ``--quick`` beside the script's own options; that calls every contender once."""
+    global LONG
+    parser.add_argument("--quick", action="store_true", help="does it run? small sizes, every call once, nothing kept")
+    options = parser.parse_args()
+    if options.quick:
+        LONG = 0.0
+    return options
+
+
+def about() -> str:
+    """The machine in one line."""
+    on = machine()
+    return f"{on['cpu']}; {on['blas']}; commit {on['commit']}; load before {on['load before']}; {on['date']}."
 
 
 def blas_threads(number: int | None) -> AbstractContextManager[Any]:

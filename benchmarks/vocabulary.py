@@ -12,7 +12,7 @@ import tracemalloc
 import numpy as np
 import problems
 from report import table
-from timing import Contender, blas_threads, machine, medians
+from timing import Contender, about, blas_threads, medians, options_of
 
 import ifonly
 
@@ -52,14 +52,16 @@ def main() -> None:
     parser.add_argument("--spread", type=float, default=40.0)
     parser.add_argument("--rows", type=int, default=1000)
     parser.add_argument("--threads", type=int, default=1)
-    options = parser.parse_args()
+    options = options_of(parser)
+    if options.quick:
+        options.classes, options.features, options.rows = 5000, 32, 20
     A, b, X = head(options.classes, options.features, options.spread)
     model, n = ifonly.Model(A, b), 5
     k = np.random.default_rng(1).integers(0, options.classes, len(X))
-    about, threads = machine(), options.threads
+    threads = options.threads
     size = f"K = {options.classes}, D = {options.features}, float32, {A.nbytes / 2**20:.0f} MB"
     print(f"{size}; spread {options.spread:g}; {threads} thread(s).")
-    print(f"{about['cpu']}; {about['blas']}; commit {about['commit']}; load before {about['load before']}; {about['date']}.\n")
+    print(f"{about()}\n")
     small = X.astype(np.float32)
 
     def each(**question: object) -> Contender:

@@ -1,6 +1,8 @@
-"""Makes the pictures of docs/gallery.md from the code on that page: ``python docs/gallery.py``."""
+"""Makes the pictures of docs/gallery.md from the code on that page: ``python docs/gallery.py`` (``--quick``: keeps none)."""
 
 import re
+import sys
+import tempfile
 from pathlib import Path
 
 PAGE = Path(__file__).with_name("gallery.md")
@@ -13,7 +15,7 @@ def blocks() -> list[tuple[str, str]]:
     return BLOCK.findall(PAGE.read_text(encoding="utf-8"))
 
 
-def main() -> None:
+def main(folder: Path) -> None:
     """Run the page from top to bottom, saving a picture where it shows one."""
     import matplotlib
 
@@ -24,9 +26,12 @@ def main() -> None:
     for code, picture in blocks():
         exec(code, names)
         if picture:
-            plt.gcf().savefig(PAGE.parent / picture, dpi=DOTS, facecolor="white", metadata={"Software": None})
+            file = folder / picture
+            file.parent.mkdir(exist_ok=True)
+            plt.gcf().savefig(file, dpi=DOTS, facecolor="white", metadata={"Software": None})
             plt.close("all")
 
 
 if __name__ == "__main__":
-    main()
+    with tempfile.TemporaryDirectory() as nowhere:
+        main(Path(nowhere) if "--quick" in sys.argv else PAGE.parent)

@@ -1,4 +1,4 @@
 """The paper's figures and tables: one script each. Data in, parquet out, plots and the docs page read parquet.
 
-``make paper`` runs all of them (`run`), ``python -m experiments.figure1`` one.
+``make paper`` runs all of them (`run`), ``python -m experiments.run figure1`` one.
 """

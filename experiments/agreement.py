@@ -38,9 +38,3 @@ def measure(*, full: bool) -> list[Row]:
                 }
             )
     return rows
-
-
-if __name__ == "__main__":
-    from experiments.run import main
-
-    main("agreement")

@@ -8,10 +8,10 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import numpy as np
 
 import ifonly
+from experiments.baselines import METHODS, Run
+from experiments.baselines.bfgs import MAX_BYTES
 from experiments.datasets import Dataset
 from experiments.problems import Problem
-from ifonly.baselines import METHODS, Run
-from ifonly.baselines.bfgs import MAX_BYTES
 
 TOL = 1e-8  # ‖∇E‖, the paper's stopping rule
 OURS, BATCH = "ifonly", "ifonly, batch"

@@ -1,7 +1,7 @@
 """Learning curves: E, ‖∇E‖ and E − E* of each iterate of a method on one problem, and how they are drawn.
 
-Iterates are counted as in the paper: 1 is the start. The curve of `ifonly` is the NumPy solver's, since the compiled one
-keeps no history: its iterate j + 1 is the answer with at most j iterations, and its seconds are those of that whole call.
+Iterates are counted as in the paper: 1 is the start. Iterate j + 1 of `ifonly` is the answer with at most j iterations, and its
+seconds are those of that whole call; its start, which is near the answer, is no answer, and stays out.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,30 +13,30 @@ import pandas as pd
 
 import ifonly
 from experiments import style
+from experiments.baselines import Run
 from experiments.contest import LONG, ROUNDS, TOL, in_turn, judged
 from experiments.datasets import Dataset
 from experiments.problems import Problem
 from experiments.store import Row
-from ifonly.api import _invert_one
-from ifonly.baselines import Run
-from ifonly.rows.sources import Sources
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 DENSE = 40  # iterates from the start that are all kept …
 PER_DECADE = 60  # … and how many are kept per factor of 10 after that
+MOST = 100  # iterations of `ifonly`, which needs a tenth
 NOTHING = 1e-16  # what E − E* = 0 is drawn as
 
 QUANTITIES = {"E": "E", "grad_norm": "‖∇E‖", "gap": "E − E*"}
 
 
 class Curve(NamedTuple):
-    """What each iterate was worth, and when it was there."""
+    """What each iterate was worth, and when it was there; and the number of the first."""
 
     E: np.ndarray
     grad_norm: np.ndarray
     seconds: np.ndarray
+    first: int = 1
 
 
 def of_runs(calls: dict[str, Callable[[], Run]]) -> dict[str, Curve]:
@@ -55,17 +55,17 @@ def of_runs(calls: dict[str, Callable[[], Run]]) -> dict[str, Curve]:
 
 def of_ours(dataset: Dataset, problem: Problem, tol: float = TOL) -> Curve:
     """The curve of `ifonly`: one answer per limit on the iterations."""
-    model, sources = dataset.model, Sources.read(dataset.model, problem.source)
-    last = _limited(model, sources, problem, tol, 100).n_iter
-    timed = in_turn({str(j): partial(_limited, model, sources, problem, tol, j) for j in range(last + 1)})
+    last = _limited(dataset, problem, tol, MOST).n_iter
+    timed = in_turn({str(j): partial(_limited, dataset, problem, tol, j) for j in range(1, last + 1)})
     worth = pd.DataFrame([judged(dataset, problem, found.value.x) for found in timed.values()])
     seconds = np.maximum.accumulate([found.seconds for found in timed.values()])  # noise must not turn a curve back
-    return Curve(worth.E.to_numpy(), worth.grad_norm.to_numpy(), seconds)
+    return Curve(worth.E.to_numpy(), worth.grad_norm.to_numpy(), seconds, first=2)
 
 
-def _limited(model: ifonly.Model, sources: Sources, problem: Problem, tol: float, n_iter: int) -> ifonly.Counterfactual:
-    options = {"start": None, "tol": tol, "max_iter": n_iter, "kernel": None}
-    cf = _invert_one(model, sources, problem.k, problem.lam, None, **options)
+def _limited(dataset: Dataset, problem: Problem, tol: float, n_iter: int) -> ifonly.Counterfactual:
+    label = dataset.model.label(problem.k)
+    cf = ifonly.invert(dataset.model, problem.source, label, lam=problem.lam, tol=tol, max_iter=n_iter)
+    assert isinstance(cf, ifonly.Counterfactual)
     _ = cf.x
     return cf
 
@@ -91,8 +91,8 @@ def tidy(dataset: Dataset, problem: Problem, curves: dict[str, Curve], *, thin: 
         about
         | {
             "method": method,
-            "iterate": i + 1,
-            "n_iterates": len(curve.E),
+            "iterate": curve.first + i,
+            "n_iterates": curve.first + len(curve.E) - 1,
             "E": curve.E[i],
             "grad_norm": curve.grad_norm[i],
             "gap": curve.E[i] - lowest,

@@ -40,6 +40,8 @@ ORIGIN = {
     "models": "a classifier trained on MNIST (A, b); it is trained anew where it is missing",
 }
 PAIRS_PER_CLASS = {"train": 600, "test": 100}  # MNIST-100
+TOYS = False  # whether `load` gives small random data sets in place of the real ones …
+TOY = 5, 12, 2  # … of so many classes, features and rows
 SECOND_HALF = 26  # RCV1 K=2: classes 0–25 against the rest
 
 Rows = np.ndarray | sparse.csr_array
@@ -247,9 +249,20 @@ def deep(name: str, side: int, binary: bool) -> Dataset:
     return Dataset(name, ifonly.Model(stored["A"], stored["b"]), pool, 1.0, *errors, 8000, 0)
 
 
+def toy(name: str) -> Dataset:
+    """Random numbers, sparse for RCV1, in place of the data set of that name."""
+    rng = np.random.default_rng(SEED)
+    K, D, n = TOY
+    A, X = rng.normal(size=(2 if name in BINARY else K, D)), rng.normal(size=(n, D))
+    pool = sparse.csr_array(np.maximum(X, 0.0)) if name.startswith("RCV1") else X
+    return Dataset(name, ifonly.Model(A, np.zeros(len(A))), pool, 1.0, 0.0, 0.0, n, 0)
+
+
 @cache
 def load(name: str) -> Dataset:
     """The data set of that name, of `SOFTMAX`, `HUNDRED` or `BINARY`."""
+    if TOYS:
+        return toy(name)
     base, _, two = name.partition(" ")
     if base.startswith("DeepFeat"):
         return deep(name, int(base.removeprefix("DeepFeat")), bool(two))

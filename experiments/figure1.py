@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from experiments import style
+from experiments.baselines import METHODS
 from experiments.contest import BATCH, OURS, TIMES, Batch, applicable, in_turn, invert, judged, solve
 from experiments.datasets import HUNDRED, SOFTMAX, load
 from experiments.problems import problems
 from experiments.store import Row
-from ifonly.baselines import METHODS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -68,9 +68,3 @@ def draw(frame: pd.DataFrame) -> "Figure":
         axis.set_ylabel("E(x*)")
     style.legend(figure, [*METHODS, OURS, BATCH], lines=False)
     return figure
-
-
-if __name__ == "__main__":
-    from experiments.run import main
-
-    main("figure1")

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from experiments import curves
+from experiments.baselines import METHODS
 from experiments.contest import OURS, applicable, solve
 from experiments.datasets import SOFTMAX, load
 from experiments.problems import Problem, example
 from experiments.store import Row
-from ifonly.baselines import METHODS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -34,9 +34,3 @@ def all_methods(name: str, problem: Problem) -> list[Row]:
 def draw(frame: pd.DataFrame) -> "Figure":
     """As in the paper, data sets in columns."""
     return curves.draw(frame, SOFTMAX, [*METHODS, OURS])
-
-
-if __name__ == "__main__":
-    from experiments.run import main
-
-    main("figure2")

@@ -13,11 +13,11 @@ import pandas as pd
 
 import ifonly
 from experiments import style
+from experiments.baselines import feature_newton
 from experiments.contest import TOL, in_turn
 from experiments.datasets import SOFTMAX, Dataset, load
 from experiments.problems import N_PROBLEMS, Problem, problems
 from experiments.store import Row
-from ifonly.baselines import feature_newton
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -79,9 +79,3 @@ def draw(frame: pd.DataFrame) -> "Figure":
     axes[0, 0].set_ylim(bottom=0)
     style.legend(figure, list(LOOKS), LOOKS)
     return figure
-
-
-if __name__ == "__main__":
-    from experiments.run import main
-
-    main("figure4")

@@ -9,18 +9,17 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from experiments import curves
+from experiments.baselines import Backtracking, Constant, feature_newton, gradient_descent
 from experiments.contest import OURS
 from experiments.datasets import load
 from experiments.problems import example
 from experiments.store import Row
-from ifonly.baselines import Backtracking, Constant, feature_newton, gradient_descent
-from ifonly.baselines.gradient import LINE_SEARCH
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 NAME, LAM, TOL = "DeepFeat320", 1e-3, 1e-7
-SEARCHES = {"GD, Wolfe": LINE_SEARCH, "GD, backtracking": Backtracking(), "GD, constant 1/L": Constant()}
+SEARCHES = {"GD, Wolfe": gradient_descent.line_search, "GD, backtracking": Backtracking(), "GD, constant 1/L": Constant()}
 LOOKS = {
     "GD, Wolfe": ("#E69F00", "s", "-"),
     "GD, backtracking": ("#E69F00", "s", (0, (4, 1.5))),
@@ -42,9 +41,3 @@ def measure(*, full: bool) -> list[Row]:
 def draw(frame: pd.DataFrame) -> "Figure":
     """E, ‖∇E‖ and E − E* in columns; iterations above, seconds below."""
     return curves.draw_wide(frame, [NAME], METHODS, LOOKS)
-
-
-if __name__ == "__main__":
-    from experiments.run import main
-
-    main("figure5")

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from experiments import style
+from experiments.baselines import Backtracking, StrongWolfe
 from experiments.contest import OURS, TIMES, in_turn, invert, solve
 from experiments.datasets import SOFTMAX, load
 from experiments.problems import problems
 from experiments.store import Row
-from ifonly.baselines import Backtracking, StrongWolfe
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -56,9 +56,3 @@ def draw(frame: pd.DataFrame) -> "Figure":
     axes[1, 0].set_ylabel("seconds")
     style.legend(figure, [WOLFE, OURS], LOOKS, lines=False)
     return figure
-
-
-if __name__ == "__main__":
-    from experiments.run import main
-
-    main("figure6")

@@ -31,9 +31,3 @@ def measure(*, full: bool) -> list[Row]:
 def draw(frame: pd.DataFrame) -> "Figure":
     """As figure 2."""
     return curves.draw(frame, SOFTMAX, [*SEARCHES, OURS], LOOKS)
-
-
-if __name__ == "__main__":
-    from experiments.run import main
-
-    main("figure7")

@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from experiments import curves
+from experiments.baselines import METHODS
 from experiments.contest import OURS
 from experiments.datasets import HUNDRED
 from experiments.figure2 import all_methods
 from experiments.problems import example
 from experiments.store import Row
-from ifonly.baselines import METHODS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -29,9 +29,3 @@ def measure(*, full: bool) -> list[Row]:
 def draw(frame: pd.DataFrame) -> "Figure":
     """E, ‖∇E‖ and E − E* in columns; per data set iterations above, seconds below."""
     return curves.draw_wide(frame, NAMES, [*METHODS, OURS])
-
-
-if __name__ == "__main__":
-    from experiments.run import main
-
-    main("figure8")

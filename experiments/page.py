@@ -1,4 +1,4 @@
-"""Puts the numbers of the result files into docs/paper.md: ``python -m experiments.page`` (``make paper`` ends with it).
+"""Puts the numbers of the result files into docs/paper.md: ``make paper`` ends with it.
 
 The page has pairs of comments ``<!-- begin NAME -->`` and ``<!-- end NAME -->``; what stands between them is made here.
 """
@@ -9,9 +9,9 @@ import pandas as pd
 
 from benchmarks.report import table
 from experiments import contest, figure4, figure6, table2
+from experiments.baselines import METHODS
 from experiments.claims import CLAIMS, duration, median, ratio, read, times
 from experiments.datasets import BINARY, HUNDRED, ROOT, SOFTMAX
-from ifonly.baselines import METHODS
 
 PAGE = ROOT / "docs" / "paper.md"
 EVERY = (*SOFTMAX, HUNDRED)
@@ -243,7 +243,3 @@ def write() -> None:
     """Rewrite the page's blocks, if all result files are there."""
     read.cache_clear()
     PAGE.write_text(filled(PAGE.read_text()))
-
-
-if __name__ == "__main__":
-    write()

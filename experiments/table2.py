@@ -22,9 +22,3 @@ def measure(*, full: bool) -> list[Row]:
     return [
         {key: row[key] for key in ("dataset", "lam", "method", "iterate", "n_iterates", "gap", "grad_norm")} for row in rows
     ]
-
-
-if __name__ == "__main__":
-    from experiments.run import main
-
-    main("table2")

@@ -1,23 +1,65 @@
-"""Shared by all tests: seeds, and real data."""
+"""Shared by all tests: seeds, real data, and which tests the fast lane takes."""
 
 import gzip
+from collections import defaultdict
 from pathlib import Path
+from zlib import crc32
 
 import numpy as np
 import pytest
+from helpers.data import data_file
+from helpers.libraries import needs
+from helpers.problems import head
 
-pytest.register_assert_rewrite("whatif")  # checks that tests share
+import ifonly
 
-# Data sets that are not part of the package lie beside the checkout, where they exist at all.
-DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+TESTS = Path(__file__).parent
+APART = ("browser", "cluster", "gpu", "slow")  # folders and marks
+TOGETHER = ("browser", "cluster", "server")  # folders whose files stay on one worker: each starts something that takes long
+FEW_CASES = 12  # of one test, in the fast lane
 
 
-def data_file(*parts: str) -> Path:
-    """A data file, or a visible skip that names it."""
-    path = DATA.joinpath(*parts)
-    if not path.exists():
-        pytest.skip(f"needs {'/'.join(parts)} in ../shared/data, which is not here")
-    return path
+# ---- the lanes ----
+
+
+def pytest_addoption(parser):
+    text = f"leave out what is marked {', '.join(APART)}; of a test with many cases, run {FEW_CASES}"
+    parser.addoption("--fast", action="store_true", help=text)
+
+
+def pytest_ignore_collect(collection_path, config):
+    """In the fast lane, what lies apart is not even imported."""
+    if config.getoption("fast") and collection_path.parent == TESTS and collection_path.name in APART:
+        return True
+    return None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config, items):
+    """Mark each test by its folder, keep on one worker what belongs together, and thin the fast lane."""
+    for item in items:
+        folder = item.path.relative_to(TESTS).parts[0] if item.path.is_relative_to(TESTS) else ""
+        if folder in APART:
+            item.add_marker(folder)
+        if folder in TOGETHER and config.pluginmanager.hasplugin("xdist"):
+            item.add_marker(pytest.mark.xdist_group(item.path.stem))
+    if config.getoption("fast"):
+        fast = few_of_each([item for item in items if not any(map(item.get_closest_marker, APART))])
+        chosen = set(fast)
+        config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
+        items[:] = fast
+
+
+def few_of_each(items):
+    """Of each test, a dozen cases at most: those whose names have the smallest checksums, so that no parameter is favoured."""
+    tests = defaultdict(list)
+    for item in items:
+        tests[item.nodeid.partition("[")[0]].append(item)
+    few = {item for cases in tests.values() for item in sorted(cases, key=lambda item: crc32(item.name.encode()))[:FEW_CASES]}
+    return [item for item in items if item in few]
+
+
+# ---- numbers and data ----
 
 
 @pytest.fixture
@@ -48,19 +90,20 @@ def paper_problems(mnist):
     return problems
 
 
-@pytest.fixture(scope="module")
-def browser():
-    """Headless Chromium, or a visible skip."""
-    from browser import chromium
-
-    with chromium() as found:
-        yield found
+@pytest.fixture
+def small(rng):
+    """A model of 4 classes and 7 features, a source, a class index."""
+    return ifonly.Model(rng.normal(size=(4, 7)), rng.normal(size=4)), rng.normal(size=7), 2
 
 
 @pytest.fixture(scope="session")
-def address(tmp_path_factory):
-    """Where a running server has its what-if page."""
-    from whatif import served
+def synthetic():
+    """A head of very many classes."""
+    return head()
 
-    with served(tmp_path_factory.mktemp("served")) as found:
-        yield found
+
+@pytest.fixture
+def torch():
+    torch = needs("torch", "torch==2.13.0")
+    torch.manual_seed(7)
+    return torch

@@ -8,10 +8,10 @@
 
 from typing import TYPE_CHECKING, Any
 
-from ifonly.answers.answer import Counterfactual, Counterfactuals, Path
+from ifonly.answers import Counterfactual, Counterfactuals, Path
 from ifonly.answers.verify import verify
-from ifonly.api import invert, path
-from ifonly.engines.closed_form import phi
+from ifonly.api import Ask, ask, invert, path
+from ifonly.engines.phi import phi
 from ifonly.model import Model, Scaling
 from ifonly.model.errors import CertificateError, IfonlyError, InputError, UnsupportedModelError
 from ifonly.model.readers import as_model
@@ -19,10 +19,12 @@ from ifonly.model.store import load
 from ifonly.problem import Certificate, Problem
 from ifonly.problem.actions import Actions
 from ifonly.problem.cost import Cost
+from ifonly.problem.question import Question
 from ifonly.problem.status import Status
 
 __all__ = [
     "Actions",
+    "Ask",
     "Certificate",
     "CertificateError",
     "Cost",
@@ -34,10 +36,12 @@ __all__ = [
     "Model",
     "Path",
     "Problem",
+    "Question",
     "Scaling",
     "Status",
     "UnsupportedModelError",
     "as_model",
+    "ask",
     "invert",
     "load",
     "path",

@@ -1,38 +1,178 @@
-"""The two questions: `invert` for an answer, `path` for all of them along λ."""
+"""The questions that a user asks: `invert` for an answer, `path` for all of them along λ, `ask` for many of the same kind."""
 
-from collections.abc import Hashable, Iterator
-from typing import Any, Literal
+import warnings
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any, Literal, Protocol, TypedDict, Unpack, overload
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from ifonly.answers.answer import Counterfactual, Counterfactuals, Path
-from ifonly.engines.class_space import ClassProblem
-from ifonly.engines.follow import follow
-from ifonly.engines.heads import invert_vast, path_vast
-from ifonly.engines.limited_problem import MAX_NODES, REL_GAP, Budget, Ground
-from ifonly.engines.newton import MAX_ITER
-from ifonly.engines.recourse import diverse, ground_for, invert_within, measured, path_within, seconds
-from ifonly.engines.stream import Starts, invert_many
-from ifonly.joint import invert_together
-from ifonly.model import GRAM_CLASSES, Model
+from ifonly.answers.many import Counterfactuals, Path
+from ifonly.answers.one import Counterfactual
+from ifonly.engines import drive
+from ifonly.model import Model
 from ifonly.model.errors import InputError
 from ifonly.model.readers import as_model
-from ifonly.native import Kernel, Rows, choose_kernel, loaded_kernel, read_sources, solve_row, solve_rows
 from ifonly.problem.actions import Actions
+from ifonly.problem.conditions import Conditions
 from ifonly.problem.cost import Cost
-from ifonly.problem.question import ALL, NEAREST, Wish, Wishes, class_set, number, target_index
-from ifonly.problem.status import Status
-from ifonly.rows.sources import Sizes, Sources
-from ifonly.rows.tables import stacked
+from ifonly.problem.question import Asked, Backend, Question
+from ifonly.problem.results import Result
 
-__all__ = ["invert", "path"]
-
-FLIP = 0.5  # the default probability: more than all other classes together
+__all__ = ["Ask", "ask", "invert", "path"]
 
 DEFAULT_LAMS = np.geomspace(1e3, 1e-5, 100)  # the paper's range, section 3.5
 
 
+class _Options(TypedDict, total=False):
+    """The keyword arguments of `invert`, for type checkers."""
+
+    lam: ArrayLike | None
+    prob: ArrayLike | None
+    margin: float | None
+    tol: float | None
+    start: ArrayLike | Literal["source"] | None
+    max_iter: int | None
+    cost: Cost | None
+    actions: Actions | None
+    max_changes: int | None
+    joint: bool
+    gap: float | None
+    time_limit: float | None
+    node_limit: int | None
+    backend: Backend
+    threads: int | None
+    out: np.ndarray | None
+    progress: bool | None
+
+
+class _Series(Protocol):
+    """A row of a pandas frame."""
+
+    @property
+    def index(self) -> Any: ...
+    def to_frame(self, name: Any = ...) -> Any: ...
+
+
+class _Frame(Protocol):
+    """A frame of any library."""
+
+    @property
+    def columns(self) -> Any: ...
+
+
+_Row = Mapping[str, Any] | Sequence[float] | _Series  # one source, by its type; of an array the type does not tell
+_Rows = Sequence[Mapping[str, Any]] | Sequence[Sequence[float]] | _Frame
+
+
+class Ask:
+    """A question that was put to a model, checked and prepared once: call it with rows, as often as there are rows.
+
+    Made by :func:`ifonly.ask`. A value: it can be pickled and sent elsewhere.
+
+    Attributes
+    ----------
+    model : Model
+    question : Question
+
+    """
+
+    def __init__(self, model: Any, question: Question) -> None:
+        self.model: Model = as_model(model)
+        self._asked = Asked.of(self.model, question)
+
+    @property
+    def question(self) -> Question:
+        """What is asked, with its defaults filled in."""
+        return self._asked.question
+
+    @property
+    def conditions(self) -> Conditions | None:
+        """The cost and limits; None for a free problem."""
+        return self._asked.conditions
+
+    @property
+    def classes(self) -> np.ndarray | None:
+        """The indices of the classes of which any will do, where a set was given."""
+        return self._asked.among(single=True)
+
+    @overload
+    def __call__(self, x: _Row, *, out: None = None, progress: bool | None = None) -> Counterfactual: ...
+    @overload
+    def __call__(self, x: _Rows, *, out: np.ndarray | None = None, progress: bool | None = None) -> Counterfactuals: ...
+    @overload
+    def __call__(self, x: Any, *, out: np.ndarray | None = None, progress: bool | None = None) -> Any: ...
+    def __call__(self, x: Any, *, out: np.ndarray | None = None, progress: bool | None = None) -> Any:
+        """The answer for a row, or the answers for a table; ``out`` and ``progress`` as for :func:`ifonly.invert`."""
+        asked, sources, found = drive.run(self._asked, x, out=out, progress=progress)
+        if isinstance(found, Result):
+            return Counterfactual(asked.model, sources, found, asked.aim().prob, conditions=asked.conditions)
+        per = len(found) // max(1, 1 if asked.question.n is not None else asked.per_source)
+        of = None
+        if asked.question.n is not None or asked.per_source > 1:
+            of = (
+                np.zeros(len(found), dtype=np.intp)
+                if asked.question.n is not None
+                else np.arange(len(found)) // asked.per_source
+            )
+        prob = None
+        if asked.question.prob is not None:
+            prob = np.full(len(found), asked.question.prob) if asked.question.n is not None else asked.aims(0, per).prob
+        return Counterfactuals(asked.model, sources, found, prob, conditions=asked.conditions, of=of)
+
+    def path(self, x: Any, *, lams: ArrayLike | None = None) -> Path:
+        """The answers for many λ, as :func:`ifonly.path` gives them."""
+        if self.model.hard:
+            raise InputError("path needs probabilities, and this model has only scores; see invert(..., margin=)")
+        answered = drive.follow(self._asked, x, _lams(lams))
+        asked, sources, found = answered
+        return Path(asked.model, sources, found, conditions=asked.conditions, asked=asked)  # type: ignore[arg-type]
+
+    def __repr__(self) -> str:
+        return f"Ask({self.model!r}, {self.question!r})"
+
+
+def ask(model: Any, target: Any = None, **question: Any) -> Ask:
+    """A question for a model, checked and prepared once; what it returns is called with rows.
+
+    Parameters
+    ----------
+    model : Model or fitted estimator
+        Whatever :func:`as_model` understands.
+    target : label, N labels, a set of labels, None, "other", "opposite" or "all"
+        The wanted class, as for :func:`invert`.
+    **question
+        ``lam``, ``prob``, ``margin``, ``cost``, ``actions`` and all other fields of :class:`Question`.
+
+    Returns
+    -------
+    Ask
+        ``ask(…)(row)`` is a :class:`Counterfactual`, ``ask(…)(table)`` are :class:`Counterfactuals`, ``ask(…).path(row)`` is a
+        :class:`Path`.
+
+    Examples
+    --------
+    >>> import ifonly
+    >>> model = ifonly.Model([[1.0, 0.0], [0.0, 1.0]], [0.0, 0.0], classes=["refused", "approved"])
+    >>> approve = ifonly.ask(model, "approved", prob=0.9)
+    >>> approve([2.0, 1.0]).x.round(3).tolist(), len(approve([[2.0, 1.0], [3.0, 0.0]]))
+    ([0.401, 2.599], 2)
+
+    """
+    unknown = sorted(set(question) - set(Question.__dataclass_fields__))
+    if unknown:
+        raise InputError(f"there is no argument {unknown[0]!r}; a question has {sorted(Question.__dataclass_fields__)}")
+    return Ask(model, Question(target, **question))
+
+
+@overload
+def invert(model: Any, x: Any, target: Any = None, *, n: int, **options: Unpack[_Options]) -> Counterfactuals: ...
+@overload
+def invert(model: Any, x: _Row, target: Any = None, **options: Unpack[_Options]) -> Counterfactual: ...
+@overload
+def invert(model: Any, x: _Rows, target: Any = None, **options: Unpack[_Options]) -> Counterfactuals: ...
+@overload
+def invert(model: Any, x: Any, target: Any = None, *, n: int | None = None, **options: Unpack[_Options]) -> Any: ...
 def invert(
     model: Any,
     x: Any,
@@ -43,20 +183,20 @@ def invert(
     margin: float | None = None,
     tol: float | None = None,
     start: ArrayLike | Literal["source"] | None = None,
-    max_iter: int = MAX_ITER,
+    max_iter: int | None = None,
     cost: Cost | None = None,
     actions: Actions | None = None,
     max_changes: int | None = None,
     n: int | None = None,
     joint: bool = False,
-    gap: float = REL_GAP,
+    gap: float | None = None,
     time_limit: float | None = None,
     node_limit: int | None = None,
-    backend: Literal["auto", "reference", "cpu", "cuda"] = "auto",
+    backend: Backend = "auto",
     threads: int | None = None,
     out: np.ndarray | None = None,
     progress: bool | None = None,
-) -> Counterfactual | Counterfactuals:
+) -> Any:
     """The smallest change of ``x`` that gives the decision you want, exactly.
 
     Solves ``min (λ/2)‖x' − x‖² − ln p_target(x')`` for a given ``lam``, or ``min ‖x' − x‖`` subject to
@@ -90,8 +230,8 @@ def invert(
         Where to start (with ``lam`` only). The iterates are then those of the paper's Newton method, from that point (or
         the nearest to it that differs from x by rows of A, where all iterates lie after the first full step).
         By default a start near the answer is computed, and the method is of third order.
-    max_iter : int
-        Limit on Newton iterations.
+    max_iter : int, optional
+        Limit on Newton iterations; by default 100, with limits 300.
     cost : Cost, optional
         What a change costs; by default the Euclidean distance in the space the classifier sees.
     actions : Actions, optional
@@ -102,15 +242,14 @@ def invert(
     n : int, optional
         Several answers for one source that differ in which features move, the cheapest first (:class:`Counterfactuals`).
     joint : bool
-        With a set as target and one source: not one of them, but their *summed* probability. That problem is not convex; the
-        answer is a local optimum, with status LOCAL and no certificate (:class:`ifonly.joint.JointCounterfactual`).
+        Deprecated: use :func:`ifonly.joint.invert`.
     gap, time_limit, node_limit : float, float, int
         Where the search over whole numbers, categories and few changes stops: at this relative gap (by default none but
         rounding), after so many seconds, after so many nodes (for each source). What it has by then has status STOPPED.
     backend : {"auto", "reference", "cpu", "cuda"}
         "cpu" is compiled (extra ``fast``), "cuda" runs on a GPU (extra ``gpu``; a table of CuPy or PyTorch that is there stays
-        there), "reference" is an array program; "auto" takes "cpu" or "reference", what is worth it (for one source, the
-        compiled one if it is loaded). All give the same answers to rounding.
+        there), "reference" is an array program; "auto" takes what the number of rows makes worth it: a few one by one, many
+        with the array program, very many with the compiled one. All give the same answers to rounding.
     threads : int, optional
         For the "cpu" backend; by default as many as this process may use.
     out : ndarray of shape (N, D), optional
@@ -127,7 +266,7 @@ def invert(
     Raises
     ------
     InputError
-        For input of the wrong kind. In a table, a row that is not finite does not raise: its status is INVALID, its
+        For input of the wrong kind, and for an argument that could have no effect on this question. In a table, a row that is not finite does not raise: its status is INVALID, its
         answer NaN.
 
     Examples
@@ -141,157 +280,32 @@ def invert(
     True
 
     """
-    model = as_model(model)
-    given = [name for name, value in (("lam", lam), ("prob", prob), ("margin", margin)) if value is not None]
-    if len(given) > 1:
-        raise InputError(f"give one of {' and '.join(given)}, not both")
-    if model.hard and not given:
-        margin = 0.0
-    elif model.hard and margin is None:
-        raise InputError(f"{given[0]} needs probabilities, and this model has only scores; give margin")
-    elif not given:
-        prob = FLIP
-    if start is not None and lam is None:
-        raise InputError("start goes with lam; with prob the search finds its own starts")
-    _check_stopping(tol, max_iter)
-    bound = not model.encoding.plain  # its own columns have limits: categories, ranges
+    question = Question(
+        target,
+        lam,
+        prob,
+        margin,
+        tol,
+        start,
+        max_iter,
+        cost,
+        actions,
+        max_changes,
+        n,
+        gap,
+        time_limit,
+        node_limit,
+        backend,
+        threads,
+    )
     if joint:
-        if bound or any(v is not None for v in (actions, max_changes, n, margin, tol, start, out)):
-            raise InputError("joint=True takes lam or prob and a plain cost; no limits, n, margin, tol, start or out")
-        return _invert_together(model if cost is None else measured(model, cost), x, target, lam, prob)
-    if bound and hasattr(x, "__next__"):  # they are kept anyway
-        tables = list(x)
-        joined = stacked(tables)
-        x = iter(tables) if joined is None else joined
-    flags = model.encoding.flags(x)
-    if flags:
-        actions = (actions if actions is not None else Actions()).with_flags(model, flags)
-    if bound or any(v is not None for v in (cost, actions, max_changes, n, margin)):
-        if isinstance(cost, Cost) and cost.plain and not bound and all(v is None for v in (actions, max_changes, n, margin)):
-            model = measured(model, cost)
-        else:
-            if start is not None:
-                raise InputError("start is for problems without limits; with a cost, actions or max_changes leave it out")
-            _check_classes(model)
-            if backend == "cuda":
-                raise InputError('backend="cuda" is for problems without limits; with them leave backend out')
-            fast = {"auto": None, "reference": False, "cpu": True}[backend]
-            ground = ground_for(model, cost, actions, max_changes, margin, fast=fast)
-            budget = Budget(gap, node_limit or MAX_NODES, seconds(time_limit))
-            if n is not None:
-                return _invert_diverse(ground, x, target, lam, prob, n, budget, tol)
-            read = x if hasattr(x, "__next__") else Sources.read(model, x)
-            options = {"tol": tol, "threads": threads, "out": out, "progress": progress}
-            wishes = Wishes(model, target, lam, prob, single=isinstance(read, Sources) and read.single)
-            return invert_within(ground, read, wishes, budget, **options)
-    if hasattr(x, "__next__"):
-        sources: Sources | Iterator[Any] = x
-    else:
-        sources = read_sources(model, x, backend)
-        if sources.single and out is None and backend != "reference" and not model.vast:
-            among = class_set(model, target, single=True)
-            k = target_index(model, target) if among is None else NEAREST
-            if k != ALL:
-                options = {"start": start, "tol": tol, "max_iter": max_iter, "among": among}
-                return _invert_one(model, sources, k, lam, prob, kernel=loaded_kernel(backend), **options)
-    wishes = Wishes(model, target, lam, prob, single=isinstance(sources, Sources) and sources.single)
-    if model.vast:
-        options = {"tol": tol, "start": start, "threads": threads, "out": out, "progress": progress}
-        return invert_vast(model, sources, wishes, backend=backend, **options)
-    answers = invert_many(
-        model,
-        sources,
-        wishes,
-        backend=backend,
-        threads=threads,
-        out=out,
-        progress=progress,
-        start=start,
-        tol=tol,
-        max_iter=max_iter,
-    )
-    if isinstance(sources, Sources) and sources.single:
-        if answers.status[0] == Status.INVALID:
-            raise sources.reject(0)
-        return answers if wishes.per_source > 1 else answers[0]
-    return answers
+        from ifonly import joint as together
 
-
-def _invert_diverse(
-    ground: Ground, x: Any, target: Any, lam: Any, prob: Any, n: int, budget: Budget, tol: float | None
-) -> Counterfactuals:
-    """Several answers for one source."""
-    sources = Sources.read(ground.model, x)
-    k = target_index(ground.model, target)
-    if not sources.single or k == ALL:
-        raise InputError("n is for one source and one target; call invert for each")
-    return diverse(ground, sources, k, n, *_one_question(lam, prob), budget, tol)
-
-
-def _invert_together(model: Model, x: Any, target: Any, lam: Any, prob: Any) -> Counterfactual:
-    """Several classes together."""
-    sources = Sources.read(model, x)
-    together = class_set(model, target, single=True)
-    if not sources.single or together is None:
-        raise InputError("joint=True is for one source and a set of two or more classes")
-    lam, prob = _one_question(lam, prob)
-    alone = invert(model, x, target, lam=lam, prob=prob)
-    assert isinstance(alone, Counterfactual)
-    return invert_together(model, sources, together, [alone.coordinates[1]], lam, prob)
-
-
-def _one_question(lam: Any, prob: Any) -> tuple[float | None, float | None]:
-    """λ or a probability for one source, checked."""
-    return None if lam is None else number(lam, "lam", np.inf), None if prob is None else number(prob, "prob", 1.0)
-
-
-def _check_classes(model: Model) -> None:
-    """Limits and costs other than per feature are worked out over all pairs of classes."""
-    if model.kept or model.n_classes > GRAM_CLASSES:
-        raise InputError(
-            f"limits are for models with up to {GRAM_CLASSES} classes, not {model.n_classes}; keep those that could win, "
-            "as Model(A[keep], b[keep], classes[keep])"
-        )
-
-
-def _check_stopping(tol: float | None, max_iter: int) -> None:
-    if tol is not None and not tol > 0:
-        raise InputError(f"tol must be a number > 0; got {tol}")
-    if max_iter < 1:
-        raise InputError(f"max_iter must be 1 or more; got {max_iter}")
-
-
-def _invert_one(
-    model: Model,
-    sources: Sources,
-    k: int,
-    lam: Any,
-    prob: Any,
-    *,
-    start: Any,
-    tol: float | None,
-    max_iter: int,
-    kernel: Kernel | None,
-    among: NDArray[np.intp] | None,
-) -> Counterfactual:
-    """One source: no tables to fill, and no kernel to load where none is."""
-    z, sizes = sources.project_one()
-    starts = None if start is None else Starts(model, start, 1).rows(z[None], 0, 1)
-    wanted = None if prob is None else number(prob, "prob", 1.0)
-    k, solution = solve_row(
-        model,
-        z,
-        sizes,
-        k,
-        lam=None if lam is None else number(lam, "lam", np.inf),
-        prob=wanted,
-        start=None if starts is None else starts[0],
-        tol=tol,
-        max_iter=max_iter,
-        kernel=kernel,
-        among=among,
-    )
-    return Counterfactual.of(solution, model, sources, k, prob=wanted)
+        warnings.warn("joint=True is now ifonly.joint.invert(model, x, targets, …)", DeprecationWarning, stacklevel=2)
+        if out is not None:
+            raise InputError("out is for tables; joint=True takes one source, leave it out")
+        return together.answer(model, x, question)
+    return Ask(model, question)(x, out=out, progress=progress)
 
 
 def path(
@@ -301,11 +315,11 @@ def path(
     *,
     lams: ArrayLike | None = None,
     tol: float | None = None,
-    max_iter: int = MAX_ITER,
+    max_iter: int | None = None,
     cost: Cost | None = None,
     actions: Actions | None = None,
     max_changes: int | None = None,
-    backend: Literal["auto", "reference", "cpu", "cuda"] = "auto",
+    backend: Backend = "auto",
 ) -> Path:
     """The answers of :func:`invert` for many λ, from far to near (section 3.5 of the paper).
 
@@ -325,47 +339,21 @@ def path(
     (100, 2.4485)
 
     """
+    values = _lams(lams)
     model = as_model(model)
     if model.hard:
         raise InputError("path needs probabilities, and this model has only scores; see invert(..., margin=)")
-    _check_stopping(tol, max_iter)
+    limits = {"cost": cost, "actions": actions, "max_changes": max_changes}
+    return Ask(model, Question(target, float(values[0]), tol=tol, max_iter=max_iter, backend=backend, **limits)).path(
+        x, lams=values
+    )
+
+
+def _lams(lams: ArrayLike | None) -> np.ndarray:
     try:
         values = DEFAULT_LAMS if lams is None else np.array(lams, dtype=np.float64).ravel()
     except (TypeError, ValueError):
         raise InputError(f"lams must be one or more numbers > 0; got {lams}") from None
     if not (values.size and np.isfinite(values).all() and (values > 0).all()):
         raise InputError(f"lams must be one or more numbers > 0; got {lams}")
-    bound = not model.encoding.plain
-    flags = model.encoding.flags(x)
-    if flags:
-        actions = (actions if actions is not None else Actions()).with_flags(model, flags)
-    if isinstance(cost, Cost) and actions is None and max_changes is None and cost.plain and not bound:
-        model, cost = measured(model, cost), None
-    sources = Sources.read(model, x)
-    if not sources.single:
-        raise InputError(f"path takes one source; got a table of {len(sources)} rows")
-    k = target_index(model, target)
-    if k == ALL:
-        raise InputError('path is towards one class; got target "all"')
-    if bound or cost is not None or actions is not None or max_changes is not None:
-        _check_classes(model)
-        ground = ground_for(model, cost, actions, max_changes)
-        return path_within(ground, sources, k, values, Budget(), tol)
-    if model.vast:
-        return path_vast(model, sources, k, values, backend=backend, tol=tol)
-    z, sizes = sources.project_one()
-    if k == NEAREST:
-        k, _ = solve_row(model, z, sizes, NEAREST, lam=None, prob=FLIP)
-    problem = ClassProblem(model, z, sizes, k)
-    targets = np.full(len(values), k)
-    kernel = choose_kernel(backend, len(values), 1)
-    if kernel is None or model.dependent or model.crowded:
-        rows = Rows.empty(model, targets)
-        options = {} if kernel is None else {"crowd": kernel.crowd}
-        for i, solution in enumerate(follow(problem, values.tolist(), tol=tol, max_iter=max_iter, **options)):
-            rows.put(i, solution)
-    else:  # side by side, from scratch: a third of the time that following the path takes, one λ after the other
-        same = np.broadcast_to(z, (len(values), len(z)))
-        sizes = Sizes(*(np.full(len(values), size) for size in sizes))
-        rows = solve_rows(model, same, sizes, Wish(targets, values, None), kernel, tol=tol, max_iter=max_iter)
-    return Path(model, sources, rows, None, problem)
+    return values

@@ -9,22 +9,26 @@ class's probability. Solving it, and taking the next tangent there, lowers E (or
 stationary point. It starts from the nearest point at which one of them wins alone, and from the source, and keeps the better.
 """
 
-from collections.abc import Hashable
-from dataclasses import dataclass, replace
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ifonly.answers.answer import Counterfactual
-from ifonly.engines.very_many import Found, VastProblem, solve_many
+from ifonly.answers.one import Counterfactual
+from ifonly.api import Ask
+from ifonly.engines.very_many import Endpoint, VastProblem, solve_many
 from ifonly.model import Model
 from ifonly.model.errors import CertificateError, InputError
 from ifonly.model.numerics import EPS, log_sum_exp, softmax
+from ifonly.problem.cost import Cost
+from ifonly.problem.question import Question
+from ifonly.problem.results import Result
 from ifonly.problem.status import Status
 from ifonly.rows.sources import Sources
 
-__all__ = ["JointCounterfactual", "invert_together"]
+__all__ = ["JointCounterfactual", "invert"]
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -43,7 +47,7 @@ class JointCounterfactual(Counterfactual):
     gradient. The problem is not convex, so there is no certificate: ``gap`` and ``error_bound`` are NaN, the status LOCAL.
     """
 
-    targets: tuple[Hashable, ...] = ()
+    targets: tuple[Hashable, ...] = field(default=(), kw_only=True)
 
     @property
     def p_together(self) -> float:
@@ -105,7 +109,7 @@ class JointCounterfactual(Counterfactual):
 
     def to_html(self, path: Any, **options: Any) -> Any:
         """Not for these."""
-        raise InputError("the page is for one wanted class; ask without joint=True for the nearest at which one of them wins")
+        raise InputError("the page is for one wanted class; look without joint=True for the nearest at which one of them wins")
 
     def __repr__(self) -> str:
         return (
@@ -116,14 +120,71 @@ class JointCounterfactual(Counterfactual):
         )
 
 
-def invert_together(
-    model: Model, sources: Sources, together: Indices, starts: list[Floats], lam: float | None, prob: float | None
+def invert(
+    model: Any,
+    x: Any,
+    targets: Iterable[Hashable],
+    *,
+    lam: float | None = None,
+    prob: float | None = None,
+    cost: Cost | None = None,
 ) -> JointCounterfactual:
-    """The best of the stationary points found from several starts (in the user's units)."""
-    source = model.to_classifier(sources.dense(0))
-    answers = [_follow(model, source, together, x, lam, prob) for x in (source, *map(model.to_classifier, starts))]
+    """A near input at which several classes have the wanted probability *together*.
 
-    def rank(answer: tuple[Found, int]) -> tuple[bool, float]:
+    Parameters
+    ----------
+    model : Model or fitted estimator
+        Whatever :func:`ifonly.as_model` understands, without limits of its own.
+    x : one source
+    targets : labels
+        Two or more classes, but not all.
+    lam : float > 0
+        Minimise ``(λ/2)·distance² − ln(summed probability)``.
+    prob : float in (0, 1)
+        The summed probability to reach; 0.5 if neither is given.
+    cost : Cost, optional
+        What a change costs, by a scale alone.
+
+    Examples
+    --------
+    >>> import ifonly
+    >>> model = ifonly.Model([[1.0, 0.0], [0.0, 1.0], [-1.0, -1.0]], [0.0, 0.0, 0.0], classes=["a", "b", "c"])
+    >>> cf = invert(model, [-1.0, -1.0], {"a", "b"}, prob=0.9)
+    >>> round(cf.p_together, 6), cf.status.name
+    (0.9, 'LOCAL')
+
+    """
+    return answer(model, x, Question(set(targets), lam, prob, cost=cost))
+
+
+def answer(model: Any, x: Any, question: Question) -> JointCounterfactual:
+    """`invert` for a question; what of it has no meaning here is refused."""
+    told = [f.name for f in fields(question) if f.name not in ("target", "lam", "prob", "cost") and _told(question, f)]
+    ask = Ask(model, question)
+    if told or ask.conditions is not None:
+        raise InputError(f"joint answers take lam or prob and a plain cost; no limits{', no ' + told[0] if told else ''}")
+    alone = ask(x)
+    together = None if not isinstance(alone, Counterfactual) else ask.classes
+    if together is None:
+        raise InputError("joint=True is for one source and a set of two or more classes")
+    lam, prob = ask.question.lam, ask.question.prob
+    numbers = [None if v is None else float(np.asarray(v).item()) for v in (lam, prob)]
+    return _nearest(alone.model, alone.sources, together, alone.coordinates[1], *numbers)
+
+
+def _told(question: Question, field: Any) -> bool:
+    value = getattr(question, field.name)
+    return value is not None and value != field.default
+
+
+def _nearest(
+    model: Model, sources: Sources, together: Indices, start: Floats, lam: float | None, prob: float | None
+) -> JointCounterfactual:
+    """The best of the stationary points found from the source and from a start (in the user's units)."""
+    source = model.to_classifier(sources.dense(0))
+    answers = [_follow(model, source, together, x, lam, prob) for x in (source, model.to_classifier(start))]
+
+    def rank(answer: tuple[Endpoint, int]) -> tuple[bool, float]:
         found = answer[0]
         missed = found.status is Status.UNREACHABLE
         return missed, found.level if missed else found.objective if prob is None else float(found.change @ found.change)
@@ -133,33 +194,24 @@ def invert_together(
     gradient = np.linalg.norm(_gradient(model, x, source, together, found.lam)) if np.isfinite(found.lam) else 0.0
     made = sources.dense(0) + model.to_user(found.change)
     proba = softmax(model.scores(made))
-    best = int(together[proba[together].argmax()])
-    status = found.status if found.status is Status.UNREACHABLE else Status.LOCAL
-    return JointCounterfactual(
-        model,
-        model.label(best),
-        prob,
+    result = Result(
+        int(together[proba[together].argmax()]),
+        found.status if found.status is Status.UNREACHABLE else Status.LOCAL,
         found.lam,
-        np.zeros(0),
-        proba,
         float(np.linalg.norm(found.change)),
         found.objective,
         float(gradient) + 64 * EPS * model.row_norm * (1 + model.row_norm * float(np.linalg.norm(x))),
-        n_tangents,
-        status,
-        (),
-        sources,
-        0,
-        made,
-        None,
-        sum(answer[0].n_passes for answer in answers),
-        tuple(model.label(int(k)) for k in together),
+        proba,
+        x=made,
+        n_iter=n_tangents,
+        n_passes=sum(answer[0].n_passes for answer in answers),
     )
+    return JointCounterfactual(model, sources, result, prob, targets=tuple(model.label(int(k)) for k in together))
 
 
 def _follow(
     model: Model, source: Floats, together: Indices, x: Floats, lam: float | None, prob: float | None
-) -> tuple[Found, int]:
+) -> tuple[Endpoint, int]:
     """Tangent after tangent from a point, and how many; passes are those of all."""
     rows, bias = model.weights(together), model.b[together]
     problem, n_passes, n_tangents, found = VastProblem(model, source, int(together[0])), 0, 0, None
@@ -167,9 +219,9 @@ def _follow(
         z = rows @ x + bias
         w = softmax(z)
         row = w @ rows
-        aim = problem.aim(lam, prob, None if prob is not None else x)
-        aim = replace(aim, row=row, bias=float(log_sum_exp(z)) - float(row @ x), outside=together)
-        found = solve_many(model, [aim])[0]
+        task = problem.task(lam, prob, None if prob is not None else x)
+        task = replace(task, row=row, bias=float(log_sum_exp(z)) - float(row @ x), outside=together)
+        found = solve_many(model, [task])[0]
         n_passes, n_tangents = n_passes + found.n_passes, n_tangents + 1
         step = source + found.change - x
         x = source + found.change

@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ifonly.answers.claim import Within
 from ifonly.model import Model
 from ifonly.model.columns import Column, Table
+from ifonly.problem.conditions import Conditions
 
-__all__ = ["Change", "Measure", "Part", "moves", "plain_value"]
+__all__ = ["Change", "Measure", "Part", "moves", "own_rows", "plain_value"]
 
 Floats = NDArray[np.float64]
 
@@ -72,15 +72,13 @@ class Measure:
     groups: tuple[NDArray[np.intp], ...]
 
     @classmethod
-    def of(cls, model: Model, within: Within | None) -> "Measure":
-        """That of an answer."""
-        if within is None:
+    def of(cls, model: Model, conditions: Conditions | None) -> "Measure":
+        """That of an answer with these conditions."""
+        if conditions is None:
             D = model.n_features
             unit = np.ones(D) if model.scaling is None else 1 / np.abs(model.scaling.scale)
             return cls(model, unit, np.zeros(D), None, ())
-        ground = within.ground
-        matrix = None if ground.cost.matrix is None else np.asarray(ground.cost.matrix)
-        return cls(model, ground.per_unit, ground.mu, matrix, ground.limits.groups)
+        return cls(model, conditions.per_unit, conditions.mu, conditions.matrix, conditions.limits.groups)
 
     def units(self, delta: Floats) -> Floats:
         """Changes (…, D) in units of cost."""
@@ -116,11 +114,11 @@ def moves(answer: Any, *, models_names: bool = False) -> list[Change]:
     delta = x - source
     if not np.isfinite(delta).all():
         return []
-    measure = Measure.of(answer.model, answer.within)
+    measure = Measure.of(answer.model, answer.conditions)
     units, prices = measure.units(delta), measure.prices(delta)
     total = float(prices.sum())
     parts = [part for part in measure.parts(None if models_names else answer.sources.columns) if delta[part.features].any()]
-    own = _own(answer) if parts else None
+    own = own_rows(answer) if parts else None
     found = []
     for part in parts:
         before, after = _values(part, source, x, own)
@@ -134,12 +132,12 @@ def moves(answer: Any, *, models_names: bool = False) -> list[Change]:
     return sorted(found, key=lambda change: -abs(change.cost))
 
 
-def _own(answer: Any) -> tuple[Table, Table] | None:
-    """The user's own rows before and after, where the model has an encoding of them."""
-    encoding = answer.model.encoding
+def own_rows(answers: Any) -> tuple[Table, Table] | None:
+    """The user's own rows before and after, of one answer or of many, where the model has columns of its own."""
+    encoding = answers.model.encoding
     if not encoding.columns:
         return None
-    return Table.of(answer.source, encoding.names), Table.of(answer.x, encoding.names)
+    return Table.of(answers.source, encoding.names), Table.of(answers.x, encoding.names)
 
 
 def _values(part: Part, source: Floats, x: Floats, own: tuple[Table, Table] | None) -> tuple[Any, Any]:

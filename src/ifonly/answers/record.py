@@ -43,24 +43,25 @@ import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ifonly.answers.answer import Counterfactual
 from ifonly.answers.change import moves
-from ifonly.answers.claim import Claim, Within
-from ifonly.engines.recourse import ground_for, measured
+from ifonly.answers.one import Counterfactual
 from ifonly.model import Model
 from ifonly.model.errors import CertificateError, InputError
 from ifonly.problem.actions import Actions, Limits, Uneven
+from ifonly.problem.conditions import Conditions
 from ifonly.problem.cost import Cost
+from ifonly.problem.question import in_units_of_cost
+from ifonly.problem.results import Result
 from ifonly.problem.status import Status
+from ifonly.rows.sources import Sources
 
-__all__ = ["claim_of", "fingerprint", "number_of", "read", "to_dict", "to_json"]
+__all__ = ["answer_of", "fingerprint", "number_of", "read", "to_dict", "to_json"]
 
 Floats = NDArray[np.float64]
 
@@ -80,7 +81,7 @@ def to_json(cf: Counterfactual, path: str | os.PathLike[str] | None = None) -> s
 
 def to_dict(cf: Counterfactual) -> dict[str, Any]:
     """An answer as plain data, ready for JSON."""
-    claim, within = cf.claim, cf.within
+    (source, x), conditions = cf.coordinates, cf.conditions
     own = cf.model if cf.model.origin is None else cf.model.origin[0]
     record: dict[str, Any] = {
         "format": FORMAT,
@@ -88,37 +89,44 @@ def to_dict(cf: Counterfactual) -> dict[str, Any]:
         "library": _library(),
         "model": {"fingerprint": fingerprint(own), "n_classes": own.n_classes, "n_features": own.n_features},
         "features": None if own.feature_names is None else list(own.feature_names),
-        "source": _numbers(claim.source),
-        "x": _numbers(claim.x),
+        "source": _numbers(source),
+        "x": _numbers(x),
         "target": _label(cf.target),
         "asked": _asked(cf),
         "cost": _cost_to(cf),
-        "limits": None if within is None else _limits_to(within.ground.limits, within.ground.max_changes),
+        "limits": None if conditions is None else _limits_to(conditions.limits, conditions.max_changes),
         "changes": [[c.feature, _value(c.before), _value(c.after)] for c in moves(cf, models_names=True)],
         "result": {
             "status": cf.status.name,
-            "proba": _numbers(claim.proba),
+            "proba": _numbers(cf.proba),
             "lam": _number(cf.lam),
             "distance": _number(cf.distance),
             "cost": _number(cf.cost),
             "objective": _number(cf.objective),
             "n_iter": cf.n_iter,
-            "n_nodes": 0 if within is None else within.n_nodes,
+            "n_nodes": cf.n_nodes,
         },
         "certificate": {
             "grad_norm": _number(cf.grad_norm),
             "gap": _number(cf.gap),
             "error_bound": _number(cf.error_bound),
             "bound": _number(_bound(cf)),
-            "multipliers": [] if within is None or within.ground.discrete else _numbers(within.nu),
-            "best_bound": 1.0 if within is None else _number(within.best_bound),
+            "multipliers": _multipliers(cf),
+            "best_bound": _number(cf.result.ceiling),
         },
     }
     return {**record, "digest": _digest(record)}
 
 
 def _library() -> str:
-    return str(import_module("ifonly").__version__)
+    import ifonly  # late: it imports this
+
+    return ifonly.__version__
+
+
+def _multipliers(cf: Counterfactual) -> list[Any]:
+    none = cf.conditions is None or cf.conditions.discrete or cf.result.multipliers is None
+    return [] if none else _numbers(cf.result.multipliers)
 
 
 def fingerprint(model: Model) -> str:
@@ -147,22 +155,22 @@ def fingerprint(model: Model) -> str:
 
 
 def _asked(cf: Counterfactual) -> dict[str, Any]:
-    if cf.within is not None and cf.within.ground.margin is not None:
-        return {"margin": cf.within.ground.margin}
+    if cf.conditions is not None and cf.conditions.margin is not None:
+        return {"margin": cf.conditions.margin}
     return {"lam": _number(cf.lam)} if cf.prob is None else {"prob": cf.prob}
 
 
 def _bound(cf: Counterfactual) -> float:
-    return cf.bound if cf.status.ok or cf.within is not None else math.nan
+    return cf.bound if cf.status.ok or cf.conditions is not None else math.nan
 
 
 def _cost_to(cf: Counterfactual) -> dict[str, Any] | None:
-    if cf.within is None:
+    conditions = cf.conditions
+    if conditions is None:
         return None if cf.model.origin is None else {"per_unit": _numbers(cf.model.origin[1]), "l1": 0, "matrix": None}
-    ground = cf.within.ground
-    matrix = None if ground.cost.matrix is None else [_numbers(row) for row in np.asarray(ground.cost.matrix)]
-    per_unit = None if matrix is not None else _numbers(ground.per_unit)
-    return {"per_unit": per_unit, "l1": _numbers(ground.mu) if ground.mu.any() else 0, "matrix": matrix}
+    matrix = None if conditions.matrix is None else [_numbers(row) for row in conditions.matrix]
+    per_unit = None if matrix is not None else _numbers(conditions.per_unit)
+    return {"per_unit": per_unit, "l1": _numbers(conditions.mu) if conditions.mu.any() else 0, "matrix": matrix}
 
 
 def _limits_to(limits: Limits, max_changes: int | None) -> dict[str, Any]:
@@ -224,37 +232,33 @@ def _check_header(data: dict[str, Any]) -> None:
         raise InputError("the record is damaged: its content is not what was written (the digest differs)")
 
 
-def claim_of(data: dict[str, Any], own: Model) -> Claim:
+def answer_of(data: dict[str, Any], own: Model) -> Counterfactual:
     """The answer that a record describes, on its model."""
     source, x = (_vector(data[name], name, own.n_features) for name in ("source", "x"))
-    target = _target(data["target"], own)
-    asked, result, certificate = data["asked"], data["result"], data["certificate"]
+    asked, told, certificate = data["asked"], data["result"], data["certificate"]
     prob, margin = asked.get("prob"), asked.get("margin")
     if len(asked) != 1 or not set(asked) <= {"prob", "lam", "margin"} or (prob is not None and not 0 < prob < 1):
         raise InputError(f"what was asked for is one of prob, lam and margin; got {asked}")
-    model, within = own, None
+    model, conditions, limited = own, None, {}
     if data["limits"] is not None:
-        actions = Recorded(limits=data["limits"])
-        ground = ground_for(own, _cost_from(data["cost"], own), actions, data["limits"]["max_changes"], margin)
-        nu = _vector(certificate["multipliers"], "multipliers", None)
-        numbers = number_of(result["cost"]), number_of(certificate["bound"]), number_of(certificate["gap"])
-        within = Within(ground, *numbers, int(result["n_nodes"]), nu, number_of(certificate["best_bound"]))
+        actions, most = Recorded(limits=data["limits"]), data["limits"]["max_changes"]
+        conditions = Conditions(own, _cost_from(data["cost"], own), actions, most, None if margin is None else float(margin))
+        limited = {"cost": number_of(told["cost"]), **{n: number_of(certificate[n]) for n in ("bound", "gap")}}
+        limited["multipliers"] = _vector(certificate["multipliers"], "multipliers", None)
     elif data["cost"] is not None:
-        model = measured(own, _cost_from(data["cost"], own))
-    return Claim(
-        model,
-        source,
-        x,
-        target,
-        prob,
-        number_of(result["lam"]),
-        _vector(result["proba"], "proba", own.n_classes),
-        number_of(result["distance"]),
-        number_of(result["objective"]),
-        number_of(certificate["grad_norm"]),
-        Status[result["status"]],
-        within,
+        model = in_units_of_cost(own, _cost_from(data["cost"], own))
+    result = Result(
+        model.class_index(_target(data["target"], own)),
+        Status[told["status"]],
+        *(number_of(v) for v in (told["lam"], told["distance"], told["objective"], certificate["grad_norm"])),
+        _vector(told["proba"], "proba", own.n_classes),
+        x=x,
+        n_iter=int(told["n_iter"]),
+        n_nodes=int(told["n_nodes"]),
+        ceiling=number_of(certificate["best_bound"]),
+        **limited,
     )
+    return Counterfactual(model, Sources(model, source[None], True), result, prob, conditions=conditions)
 
 
 @dataclass(frozen=True, eq=False)

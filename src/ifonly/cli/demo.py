@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from ifonly.answers.answer import Counterfactual
+from ifonly.answers import Counterfactual
 from ifonly.api import invert
 from ifonly.cli.options import Json
 

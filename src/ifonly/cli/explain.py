@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 import ifonly
-from ifonly.answers.answer import Counterfactual
+from ifonly.answers import Counterfactual
 from ifonly.cli.options import (
     L1,
     Bounds,

@@ -10,7 +10,7 @@ from time import perf_counter
 from typing import Any
 
 import ifonly
-from ifonly.answers.answer import Counterfactual
+from ifonly.answers import Counterfactual
 from ifonly.cli import credit
 
 __all__ = ["main"]

@@ -1,1 +1,37 @@
-"""One method per file; all of them in class space. `classproblem.ClassProblem` is what they are given."""
+"""One method a file, all with one protocol (`protocol.Engine`); `ENGINES` has them in the order in which they are asked."""
+
+from ifonly.engines.branching import Branching
+from ifonly.engines.class_newton import ClassNewton
+from ifonly.engines.closed_form import ClosedForm
+from ifonly.engines.few_and_rest import FewAndRest
+from ifonly.engines.many_passes import ManyPasses
+from ifonly.engines.one_multiplier import OneMultiplier
+from ifonly.engines.protocol import Engine
+from ifonly.engines.semismooth_newton import SemismoothNewton
+from ifonly.engines.uneven_grids import UnevenGrids
+from ifonly.model.errors import InputError
+from ifonly.problem.question import Asked
+
+__all__ = ["ENGINES", "choose"]
+
+ENGINES: tuple[Engine, ...] = (
+    ClosedForm(),
+    ClassNewton(),
+    FewAndRest(),
+    ManyPasses(),
+    UnevenGrids(),
+    OneMultiplier(),
+    Branching(),
+    SemismoothNewton(),
+)
+
+
+def choose(asked: Asked) -> Engine:
+    """The first engine that does not refuse."""
+    reasons = {}
+    for engine in ENGINES:
+        reason = engine.refuses(asked)
+        if reason is None:
+            return engine
+        reasons[type(engine).__name__] = reason
+    raise InputError(f"no method solves this: {reasons}")

@@ -5,28 +5,25 @@
 a linear program, with whole numbers and categories where there are any.
 """
 
-from importlib import import_module
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
 from ifonly.engines.limited_problem import LimitedProblem
 
-__all__ = ["best_lead"]
+__all__ = ["best_margin"]
 
 Floats = NDArray[np.float64]
 
 SECONDS = 10.0  # a best answer that takes longer is not looked for: there is none that is good enough
 
 
-def best_lead(problem: LimitedProblem) -> Floats | None:
+def best_margin(problem: LimitedProblem) -> Floats | None:
     """The x with the largest lead; None where it is unbounded, not found in time, or only few changes are allowed."""
-    optimize: Any = import_module("scipy.optimize")  # takes a while to load
+    from scipy import optimize  # takes a while to load
 
-    ground, source = problem.ground, problem.source
-    limits, D = ground.limits, problem.model.n_features
-    if ground.max_changes is not None or limits.uneven:
+    space, source = problem.space, problem.source
+    limits, D = space.limits, problem.model.n_features
+    if space.max_changes is not None or limits.uneven:
         return None
     step = np.where(limits.on_grid, limits.step, 1.0)
     C, rest, low = problem.rules(problem.tight)
@@ -48,4 +45,4 @@ def best_lead(problem: LimitedProblem) -> Floats | None:
     if found.x is None:
         return None
     x = np.where(problem.lo == problem.hi, problem.lo, found.x[:-1] * step)
-    return ground.settled(source[None], limits.placed(x, source, problem.lo, problem.hi)[None])[0]
+    return space.settled(source[None], limits.placed(x, source, problem.lo, problem.hi)[None])[0]

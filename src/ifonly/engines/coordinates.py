@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import get_lapack_funcs
 
-from ifonly.engines.closed_form import logistic_root
+from ifonly.engines.phi import logistic_root
 from ifonly.model.numerics import EPS
 from ifonly.rows.sources import Sizes
 

@@ -22,6 +22,7 @@ Margins are linear in d, so nothing else costs more than O(K) times the number o
 """
 
 import math
+import sys
 from collections.abc import Callable
 from functools import cached_property
 from typing import NamedTuple
@@ -30,11 +31,22 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import get_blas_funcs
 
+from ifonly.engines.class_newton import first_lam, search_lam, staying
+from ifonly.engines.class_space import ClassProblem
 from ifonly.engines.coordinates import Floats, Point, Rivals, rivals_softmax
-from ifonly.engines.newton import CLOSE, ROUNDINGS, Iteration, Outcome, minimise, newton
+from ifonly.engines.follow import Knot, carry_on
+from ifonly.engines.free import FreeEngine, Stop
+from ifonly.engines.lam_search import Bracket
+from ifonly.engines.newton import CLOSE, ROUNDINGS, Outcome, minimise, newton
+from ifonly.engines.row_loops import LOAD_ROWS, compiled_is_installed
+from ifonly.engines.windows import Window, logit
 from ifonly.model.numerics import EPS
+from ifonly.problem.question import Asked
+from ifonly.problem.results import Iteration, Result, Results
+from ifonly.problem.status import Status
+from ifonly.rows.sources import Sources
 
-__all__ = ["Crowd", "Ended", "SolveCrowd", "Window", "logit", "solve_crowd"]
+__all__ = ["Crowd", "FewAndRest", "solve_crowd"]
 
 (dsymv,) = get_blas_funcs(("symv",), dtype=np.float64)
 
@@ -46,33 +58,13 @@ FIRST_STEPS = 2  # Newton steps for the few alone, from their pairwise start
 TRUST = 0.3  # a step that changes a margin by more is taken as it is: E is no parabola along it
 DEPTH = 2  # earlier steps to combine a step with: 8.1 rounds; with one, enough in exact arithmetic, 8.4, with none 11.2
 MAX_ROUNDS = 60
+KNOTS = 8  # answers that a path's next start goes through: 4 leave 4.7 rounds per λ (ImageNet head, default λ), 6 4.2, 8 3.9
 LEAST_RATE = 0.02  # of a step: a round is never trusted to leave less
 SLOW = 0.5  # … and one that leaves more is of no use
 MAX_HALVINGS = 40
 MAX_MOVES, SURE = 30, 0.3  # of ln λ on a small problem, until one is shorter than this: from there on Newton is sure
 ROUGH = 0.1  # how well a small problem is solved before λ moves
 LONGEST_MOVE = math.log(1e4)  # where logit Q is flat in ln λ, Newton's step is no guide
-
-
-class Window(NamedTuple):
-    """For the probability form: logit Q, with Q = 1 − p_k, has to end in ``[top − width, top]``,
-
-    ``top = logit − a``,  ``width = a + least``,  ``a = slack + slope·Σq/λ``, the rounding, which grows with the change.
-    """
-
-    logit: float
-    slack: float
-    slope: float
-    least: float
-
-    def middle(self, change: float) -> float:
-        """What to aim at, for a change of this size (Σq/λ)."""
-        return self.logit - 1.5 * (self.slack + self.slope * change) - 0.5 * self.least
-
-    def holds(self, logit: float, change: float) -> bool:
-        """Whether logit Q is where it has to be."""
-        a = self.slack + self.slope * change
-        return self.logit - 2 * a - self.least <= logit <= self.logit - a
 
 
 class Crowd(Rivals):
@@ -143,15 +135,7 @@ class Crowd(Rivals):
         return np.delete(self.product(np.insert(q, self.k, 0.0)), self.k) / self.lam
 
 
-class Ended(NamedTuple):
-    """Where the rounds ended, the space with its λ, and how many they were."""
-
-    space: Crowd
-    outcome: Outcome
-    rounds: int
-
-
-SolveCrowd = Callable[..., Ended]  # `solve_crowd`, or its compiled twin, `kernels.crowd.solve_crowd`
+Rounds = Callable[..., tuple[Crowd, Outcome]]  # `solve_crowd`, or its compiled twin in `native.few_and_rest`
 
 
 class Rest(NamedTuple):
@@ -237,8 +221,8 @@ class Place(NamedTuple):
 
 def solve_crowd(
     space: Crowd, start: Floats | None = None, *, window: Window | None = None, max_iter: int = MAX_ROUNDS
-) -> Ended:
-    """Minimise E; with a ``window``, find also the λ at which logit Q ends in it, starting from the space's own.
+) -> tuple[Crowd, Outcome]:
+    """Minimise E, and the space with its λ; with a ``window``, find also the λ at which logit Q ends in it, starting from the space's own.
 
     ``start``, if given, is a change q/λ to start from.
     """
@@ -300,10 +284,10 @@ def solve_crowd(
             done = delta * max(rate, before) <= least or (delta <= noise and rate > SLOW)
         last = delta
     if window is not None:
-        done = done and window.holds(logit(here.p, here.p_target), float(np.add.reduce(here.d)))
+        done = done and window.holds(logit(float(np.add.reduce(here.p)), here.p_target), float(np.add.reduce(here.d)))
     space = space.at(lam)
     point = space.end(np.array(here[:3]), here.p_target, here.loss)
-    return Ended(space, Outcome(point, done, done, tuple(history)), len(history))
+    return space, Outcome(point, done, done, tuple(history))
 
 
 def _solved(small: Rivals, at: Floats, window: Window | None, steps: int, E: float) -> tuple[float, Floats]:
@@ -318,21 +302,18 @@ def _solved(small: Rivals, at: Floats, window: Window | None, steps: int, E: flo
 
 def _aimed(small: Rivals, at: Floats, window: Window) -> tuple[float, Floats]:
     """λ at which the solution of the small problem lies in the window, and that solution; the last step is only predicted."""
-    low, high = 0.0, math.inf
+    bracket = Bracket(LONGEST_MOVE)
     for _ in range(MAX_MOVES):
-        # Newton on logit Q(ln λ), in a bracket, as in solvers/target.py.
         outcome = minimise(small, at, close=ROUGH)
         point, lam = outcome.point, small.lam
         tangent, ds = (outcome.factor or small.factor(point)).tangent()
         mass = float(np.add.reduce(point.p))
-        miss = window.middle(float(np.add.reduce(point.at)) / lam) - logit(point.p, point.p_target)
-        low, high = (low, lam) if miss < 0 else (lam, high)
-        rate = float(point.p @ ds) / mass if mass > 0.0 else 0.0
-        move = min(max(miss / rate, -LONGEST_MOVE), LONGEST_MOVE) if rate > 0 else math.copysign(LONGEST_MOVE, miss)
-        if not low <= lam * math.exp(move) <= high:
-            move = math.log(low / lam * math.sqrt(high / low))
+        miss = logit(float(np.add.reduce(point.p)), point.p_target) - window.middle(float(np.add.reduce(point.at)) / lam)
+        bracket.saw(lam, miss)
+        new = bracket.next(lam, miss, float(point.p @ ds) / mass if mass > 0.0 else 0.0) or lam
+        move = math.log(new / lam)
         change, slope = small.knot(point, tangent)
-        small = small.at(lam * math.exp(move))
+        small = small.at(new)
         at = small.from_knot(change + move * slope)
         if abs(move) < SURE:
             break
@@ -358,9 +339,72 @@ def _combined(steps: list[tuple[Floats, Floats]], here: Place, lam: float, error
     return theta @ D, theta @ U
 
 
-def logit(p: Floats, p_target: float) -> float:
-    """Logit Q."""
-    mass = float(np.add.reduce(p))
-    if mass == 0.0:
-        return -math.inf
-    return math.log(mass) - math.log(p_target) if p_target > 0.0 else math.inf
+class FewAndRest(FreeEngine):
+    """Free problems with very many classes, up to some thousands, one row after the other."""
+
+    lanes = False
+
+    def refuses(self, asked: Asked) -> str | None:
+        """Few classes, or too many for their Gram matrix."""
+        if asked.conditions is not None:
+            return "there are limits"
+        if asked.question.start is not None:
+            return "a start is for Newton's method"
+        return None if asked.model.crowded else "there are few classes, or too many for their Gram matrix"
+
+    def __init__(self, rounds: Rounds | None = None) -> None:
+        self.rounds = rounds or solve_crowd
+
+    def for_rows(self, asked: Asked, n_rows: int | None) -> "FewAndRest":
+        """Compiled where that was asked for or pays."""
+        backend = asked.question.backend
+        many = n_rows is not None and n_rows >= LOAD_ROWS
+        if backend == "cpu" or (backend == "auto" and many and compiled_is_installed()):
+            from ifonly.native.few_and_rest import solve_crowd as compiled
+
+            return FewAndRest(compiled)
+        return self
+
+    def minimise(self, problem: ClassProblem, lam: float, stop: Stop) -> Result:
+        """The least E for one λ."""
+        return _finished(problem, *self.rounds(_space(problem, lam), max_iter=stop.max_iter), stop)
+
+    def reach(self, problem: ClassProblem, prob: float, stop: Stop) -> Result:
+        """λ moves with the rounds; where these do not settle, the search for it around the whole problem."""
+        window = problem.window(prob)
+        here = staying(problem, window)
+        if here is not None:
+            return here
+        first = first_lam(problem, window)
+        if not sys.float_info.min < first < math.inf:
+            return problem.stay(Status.UNREACHABLE)
+        space, outcome = self.rounds(_space(problem, first), window=window, max_iter=stop.max_iter)
+        if outcome.converged:
+            return _finished(problem, space, outcome, Stop(stop.tol))
+        found = search_lam(problem, prob, window, first, stop.max_iter)
+        return problem.finish(found.space, found.outcome, stop.tol, found.status, found.n_iter)
+
+    def follow(self, asked: Asked, sources: Sources, k: int, lams: list[float]) -> Results:
+        """One answer per λ, each from its neighbours; a tangent would cost as much as an answer."""
+        z, sizes = sources.project_one()
+        problem, stop, rounds = ClassProblem(asked.model, z, sizes, k), Stop.of(asked.question), self.rounds
+        found: dict[int, Result] = {}
+        knots: list[Knot] = []
+        for i in sorted(range(len(lams)), key=lambda i: -lams[i]):
+            space, outcome = rounds(_space(problem, lams[i]), carry_on(knots, math.log(lams[i])), max_iter=stop.max_iter)
+            knots = [*knots[1 - KNOTS :], (math.log(lams[i]), outcome.point.at / lams[i])]
+            found[i] = _finished(problem, space, outcome, stop)
+        return Results.of([found[i] for i in range(len(lams))])
+
+
+def _space(problem: ClassProblem, lam: float) -> Crowd:
+    return Crowd(problem.model.crowd_gram(problem.k), problem.k, problem.margins, lam, problem.size)
+
+
+def _finished(problem: ClassProblem, space: Crowd, outcome: Outcome, stop: Stop) -> Result:
+    """Where the rounds ended; if that is not the answer, on from there with Newton's matrix whole."""
+    rounds = outcome.n_iter
+    if outcome.converged or rounds >= stop.max_iter:
+        return problem.finish(space, outcome, stop.tol, None, rounds)
+    outcome = minimise(space, outcome.point.at, tol=stop.tol, max_iter=stop.max_iter - rounds)
+    return problem.settle(space, outcome, stop.tol, rounds + outcome.n_iter)

@@ -18,11 +18,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ifonly.engines import one_multiplier as scalar
-from ifonly.engines.branching import search
-from ifonly.engines.limited_problem import Budget, LimitedProblem, Plan
-from ifonly.engines.probability import needed_logit
+from ifonly.engines import multiplier_search as scalar
+from ifonly.engines.branch_and_bound import search
+from ifonly.engines.budget import Budget
+from ifonly.engines.limited_problem import LimitedProblem
 from ifonly.engines.subproblem import Narrow
+from ifonly.engines.windows import needed_logit
+from ifonly.problem.results import Result
 from ifonly.problem.status import Status
 
 __all__ = ["reach"]
@@ -35,8 +37,8 @@ NEARLY = 1e-9  # relative: this near to the largest gain there is
 SLACK = 1e-9  # relative, on U: what is this near to it is left to `branch`
 
 
-def reach(problem: LimitedProblem, prob: float, budget: Budget) -> Plan:
-    """`limited.reach` for ``max_changes`` and more than two classes."""
+def reach(problem: LimitedProblem, prob: float, budget: Budget) -> Result:
+    """The least cost with p_k ≥ prob, for ``max_changes`` and more than two classes."""
     movable = _movable(problem)
     narrow = Narrow(problem, movable) if len(movable) < problem.model.n_features else None
     inner = narrow or problem
@@ -45,19 +47,19 @@ def reach(problem: LimitedProblem, prob: float, budget: Budget) -> Plan:
         plan = _farthest(inner)
     elif best is not None and keep is not None and len(keep) < len(inner.source):
         small = Narrow(inner, keep)
-        plan = small.plan_of(search(small, budget, prob=prob))
+        plan = small.widen(search(small, budget, prob=prob))
         if not np.isfinite(plan.x).all() or plan.cost > best.cost:  # stopped before it found what is known
             plan = replace(best, bound=min(plan.bound, best.cost), status=plan.status)
             plan = replace(plan, gap=plan.cost - plan.bound)
     else:
         plan = search(inner, budget, prob=prob)
-    return plan if narrow is None else narrow.plan_of(plan)
+    return plan if narrow is None else narrow.widen(plan)
 
 
 def _movable(problem: LimitedProblem) -> NDArray[np.intp]:
     """The features that can change; a group as a whole."""
     can = (problem.lo < problem.hi) | (problem.lo != problem.source)
-    for group in problem.ground.limits.groups:
+    for group in problem.space.limits.groups:
         can[group] = can[group].any()
     return np.flatnonzero(can)
 
@@ -79,18 +81,18 @@ class Merged(NamedTuple):
         r = np.exp(s - s.max())
         r /= r.sum()
         entropy = -float(r[r > 0] @ np.log(r[r > 0]))
-        items, lo, hi = problem.items(-(r @ problem.ground.rows(problem.k)))
+        items, lo, hi = problem.items(-(r @ problem.space.rows(problem.k)))
         state = np.zeros(len(items.g) + len(items.first) - 1, dtype=np.int64)
         least = float(r @ problem.margins) + entropy
         return cls(least, items, lo, hi, state, np.isfinite(items.oc), problem.cap(items))
 
 
-def _candidates(problem: LimitedProblem, prob: float, budget: Budget) -> tuple[NDArray[np.intp] | None, Plan | None, bool]:
+def _candidates(problem: LimitedProblem, prob: float, budget: Budget) -> tuple[NDArray[np.intp] | None, Result | None, bool]:
     """The features that an optimal answer can change, the best answer on the way (None where nothing is known of them).
 
     Last, whether there can be an answer at all.
     """
-    ground, goal = problem.ground, float(needed_logit(prob, problem.model))
+    space, goal = problem.space, float(needed_logit(prob, problem.model))
     s, best, bound, keep = problem.margins, None, -np.inf, None
     for _ in range(ROUNDS):
         # 1. The rivals in fixed proportions, as one.
@@ -111,7 +113,7 @@ def _candidates(problem: LimitedProblem, prob: float, budget: Budget) -> tuple[N
         if not rose:
             break
         # 3. The proportions at the answer, or where the choice leads.
-        x = problem.source + problem.change(right[0]) if plan is None and not len(ground.limits.groups) else None
+        x = problem.source + problem.change(right[0]) if plan is None and not len(space.limits.groups) else None
         if plan is None and x is None:
             break
         z = problem.model.scores(plan.x if plan is not None else x)
@@ -119,7 +121,7 @@ def _candidates(problem: LimitedProblem, prob: float, budget: Budget) -> tuple[N
     return keep, best, True
 
 
-def _farthest(problem: LimitedProblem) -> Plan:
+def _farthest(problem: LimitedProblem) -> Result:
     """The most probable answer that is found where none is probable enough, and how probable one could be."""
     s, best, ceiling = problem.margins, None, 1.0
     for _ in range(ROUNDS):
@@ -130,29 +132,29 @@ def _farthest(problem: LimitedProblem) -> Plan:
         if not reached:
             break
         many = problem.source[None], right[0][None], right[1][None], items.first, problem.lo[None], problem.hi[None]
-        plan = problem.plan(problem.ground.placed(*many)[0], math.inf, status=Status.UNREACHABLE)
+        plan = problem.result(problem.space.placed(*many)[0], math.inf, status=Status.UNREACHABLE)
         if best is not None and plan.proba[problem.k] <= best.proba[problem.k]:
             break
         best = plan
         z = problem.model.scores(plan.x)
         s = z[problem.rivals] - z[problem.k]
-    best = best or problem.plan(problem.source, math.inf, status=Status.UNREACHABLE)
-    return replace(best, bound=best.cost, best_bound=ceiling)
+    best = best or problem.result(problem.source, math.inf, status=Status.UNREACHABLE)
+    return replace(best, bound=best.cost, ceiling=ceiling)
 
 
 def _members(problem: LimitedProblem, moved: NDArray[np.bool_]) -> NDArray[np.intp]:
     """The features of the items that move."""
-    singles = np.flatnonzero(~problem.ground.grouped)
-    groups = [group for group, goes in zip(problem.ground.limits.groups, moved[len(singles) :], strict=True) if goes]
+    singles = np.flatnonzero(~problem.space.grouped)
+    groups = [group for group, goes in zip(problem.space.limits.groups, moved[len(singles) :], strict=True) if goes]
     return np.sort(np.concatenate([singles[moved[: len(singles)]], *groups])).astype(np.intp)
 
 
-def _over(problem: LimitedProblem, chosen: NDArray[np.intp], prob: float, budget: Budget) -> Plan | None:
+def _over(problem: LimitedProblem, chosen: NDArray[np.intp], prob: float, budget: Budget) -> Result | None:
     """The best answer that changes only these features; None where there is none."""
     if not len(chosen):
         return None
     part = Narrow(problem, chosen)
-    plan = part.plan_of(search(part, budget, prob=prob))
+    plan = part.widen(search(part, budget, prob=prob))
     return plan if plan.status is not Status.UNREACHABLE and np.isfinite(plan.x).all() else None
 
 

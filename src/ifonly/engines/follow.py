@@ -11,34 +11,22 @@ from itertools import pairwise
 
 import numpy as np
 
-from ifonly.engines.class_space import ClassProblem, Solution
+from ifonly.engines.class_space import ClassProblem
 from ifonly.engines.coordinates import Floats
-from ifonly.engines.few_and_rest import SolveCrowd, solve_crowd
 from ifonly.engines.newton import MAX_ITER, newton
+from ifonly.problem.results import Result
 
-__all__ = ["follow"]
+__all__ = ["Knot", "carry_on", "follow"]
 
 Knot = tuple[float, *tuple[Floats, ...]]  # ln λ, the change (q/λ or ξ), its derivative along ln λ if that is known
 
 KNOTS = 3  # answers that the polynomial goes through: 2 leave 1.5 iterations per λ (MNIST, default λ), 3 1.3, 4 1.4
-CROWD_KNOTS = 8  # … where there are no tangents: 4 leave 4.7 rounds per λ (ImageNet head, default λ), 6 4.2, 8 3.9
 REACH = 0.5  # steps in ln λ longer than this are beyond a polynomial; up to twice that the tangent serves
 
 
-def follow(
-    problem: ClassProblem,
-    lams: Sequence[float],
-    *,
-    tol: float | None = None,
-    max_iter: int = MAX_ITER,
-    crowd: SolveCrowd = solve_crowd,
-) -> list[Solution]:
+def follow(problem: ClassProblem, lams: Sequence[float], *, tol: float | None = None, max_iter: int = MAX_ITER) -> list[Result]:
     """The answers for all ``lams``, solved from the largest to the smallest and returned in the order given."""
-    if problem.model.n_classes == 2:
-        return [problem.solve(lam, tol=tol) for lam in lams]
-    if problem.model.crowded:
-        return _follow_crowd(problem, lams, tol, max_iter, crowd)
-    solutions: dict[int, Solution] = {}
+    found: dict[int, Result] = {}
     knots: list[Knot] = []
     for i in sorted(range(len(lams)), key=lambda i: -lams[i]):
         space = problem.space(lams[i])
@@ -47,21 +35,8 @@ def follow(
         outcome = newton(space, at, tol=tol, max_iter=max_iter)
         factor = outcome.factor or space.factor(outcome.point)
         knots = [*knots[1 - KNOTS :], (math.log(lams[i]), *space.knot(outcome.point, factor.tangent()[0]))]
-        solutions[i] = problem.settle(space, outcome, tol)
-    return [solutions[i] for i in range(len(lams))]
-
-
-def _follow_crowd(
-    problem: ClassProblem, lams: Sequence[float], tol: float | None, max_iter: int, crowd: SolveCrowd
-) -> list[Solution]:
-    """`follow` for very many classes, where a tangent would cost as much as an answer."""
-    solutions: dict[int, Solution] = {}
-    knots: list[Knot] = []
-    for i in sorted(range(len(lams)), key=lambda i: -lams[i]):
-        ended = crowd(problem.crowd_space(lams[i]), carry_on(knots, math.log(lams[i])), max_iter=max_iter)
-        knots = [*knots[1 - CROWD_KNOTS :], (math.log(lams[i]), ended.outcome.point.at / lams[i])]
-        solutions[i] = problem.ended(ended, tol, max_iter)
-    return [solutions[i] for i in range(len(lams))]
+        found[i] = problem.settle(space, outcome, tol)
+    return [found[i] for i in range(len(lams))]
 
 
 def carry_on(knots: list[Knot], t: float) -> Floats | None:

@@ -1,6 +1,6 @@
 """One inverse problem with a cost and limits: from the user's units to units of cost, and back with a certificate.
 
-`Ground` is what all sources share, `LimitedProblem` one source and one target.
+`CostSpace` is what all sources share, `LimitedProblem` one source and one target.
 
 The certificate is recomputed from the very x that is handed out (`LimitedProblem.certificate`): with p = p(x) the vector
 
@@ -11,101 +11,34 @@ is a subgradient of E, which is λ-strongly convex, so E(x) − E* ≤ ‖ξ‖�
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from copy import copy
+from dataclasses import replace
 from functools import cached_property
-from time import perf_counter
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ifonly.engines import one_multiplier as scalar
-from ifonly.engines.class_space import Solution
-from ifonly.engines.probability import needed_logit
-from ifonly.engines.semismooth import Aim, Point, Terms
+from ifonly.engines import multiplier_search
+from ifonly.engines.row_loops import compiled_is_installed
+from ifonly.engines.semismooth import Point, Target, Terms
+from ifonly.engines.windows import needed_logit
 from ifonly.model import Model
 from ifonly.model.errors import InputError
 from ifonly.model.numerics import EPS, summation_error
-from ifonly.problem.actions import Actions, Limits
-from ifonly.problem.cost import Cost
+from ifonly.problem.actions import Limits
+from ifonly.problem.conditions import Conditions
+from ifonly.problem.question import Asked
+from ifonly.problem.results import Result
 from ifonly.problem.status import Status
 
-__all__ = ["MAX_NODES", "REL_GAP", "Budget", "Ground", "LimitedProblem", "Plan", "Worth"]
+__all__ = ["CostSpace", "LimitedProblem", "Worth"]
 
 Floats = NDArray[np.float64]
 Box = tuple[Floats, Floats]  # the least and largest values of the features, in the user's units
 
-REL_GAP = 1e-10  # of branch and bound: less is rounding
-MAX_NODES = 100_000
 IDLE = 1e30  # the right-hand side of a row that is to have no effect
 KEEPING = 6  # corrections of x by a few roundings; one is usual
-
-
-@dataclass(frozen=True)
-class Budget:
-    """Where branch and bound stops: at a relative gap, after so many nodes, after so many seconds."""
-
-    gap: float = REL_GAP
-    nodes: int = MAX_NODES
-    seconds: float = math.inf
-    began: float = field(default_factory=perf_counter)
-
-    def anew(self) -> "Budget":
-        """The same for the next source: its time begins now."""
-        return replace(self, began=perf_counter())
-
-    @property
-    def late(self) -> bool:
-        """Whether the time is up."""
-        return perf_counter() - self.began > self.seconds
-
-
-@dataclass(frozen=True)
-class Plan:
-    """An answer within limits.
-
-    Attributes
-    ----------
-    x : ndarray of shape (D,)
-        In the user's units.
-    proba, lam, distance, objective, grad_norm, n_iter, status
-        As in `classproblem.Solution`.
-    cost : float
-        ½distance² + Σμ|t|.
-    bound : float
-        A proved lower bound on what was minimised: the objective with ``lam``, the cost with ``prob``.
-    gap : float
-        What was minimised, less that bound.
-    n_nodes : int
-        Nodes of branch and bound, 0 where there was none.
-    nu : ndarray of shape (m,)
-        Multipliers of the linear limits.
-    best_bound : float
-        Where ``prob`` is out of reach: an upper bound on the probability that can be reached.
-
-    """
-
-    x: Floats
-    proba: Floats
-    lam: float
-    distance: float
-    objective: float
-    grad_norm: float
-    n_iter: int
-    status: Status
-    cost: float
-    bound: float
-    gap: float
-    n_nodes: int = 0
-    nu: Floats = field(default_factory=lambda: np.zeros(0))
-    best_bound: float = 1.0
-
-    @property
-    def solution(self) -> Solution:
-        """The part that answers without limits have too."""
-        return Solution(
-            np.zeros(0), self.proba, self.lam, self.distance, self.objective, self.grad_norm, self.n_iter, self.status
-        )
 
 
 class Worth(NamedTuple):
@@ -127,41 +60,52 @@ class Worth(NamedTuple):
         return self.grad_norm**2 / (2 * self.lam) + self.slack
 
 
-class Ground:
-    """A model, a cost and limits: all that does not depend on the source."""
+class CostSpace:
+    """Conditions in units of cost: all that does not depend on the source.
 
-    def __init__(
-        self,
-        model: Model,
-        cost: Cost | None = None,
-        actions: Actions | None = None,
-        max_changes: int | None = None,
-        kernel: Any = scalar,
-        margin: float | None = None,
-    ) -> None:
-        """``kernel`` is `scalar`, or its compiled twin; ``margin`` is for answers by scores instead of probabilities."""
-        self.model = model
-        self.cost = cost or Cost()
-        self.actions = actions or Actions()
-        self.limits: Limits = self.actions.resolve(model)
-        self.mu = self.cost.sparsity(model)
-        self.max_changes = max_changes
-        self.kernel = kernel
-        self.margin = margin
-        slope = model.A if model.scaling is None else model.A / model.scaling.scale  # of the logits, per unit of the user's
-        if self.cost.matrix is None:
-            self.per_unit = self.cost.per_unit(model)
-            self.B = slope / self.per_unit
-            self.root = None
+    Attributes
+    ----------
+    conditions : Conditions
+    B : ndarray of shape (K, D)
+        The classes' rows per unit of cost.
+    root : ndarray of shape (D, D) or None
+        Where a matrix Q ties features together: ``Q = rootᵀ root``, ``t = root (x − x̄)``.
+    search : module
+        `multiplier_search`, or its compiled twin.
+
+    """
+
+    def __init__(self, conditions: Conditions, search: Any = multiplier_search) -> None:
+        self.conditions, self.search = conditions, search
+        self.model: Model = conditions.model
+        self.limits: Limits = conditions.limits
+        self.mu, self.per_unit, self.grouped = conditions.mu, conditions.per_unit, conditions.grouped
+        self.margin, self.max_changes = conditions.margin, conditions.max_changes
+        slope = (
+            self.model.A if self.model.scaling is None else self.model.A / self.model.scaling.scale
+        )  # per unit of the user's
+        if conditions.matrix is None:
+            self.root, self.B = None, slope / self.per_unit
         else:
-            Q = np.asarray(self.cost.matrix)
-            if Q.shape != slope.shape[1:] * 2:
-                raise InputError(
-                    f"matrix must be {model.n_features}×{model.n_features}, as the model has features; got {Q.shape}"
-                )
-            self.per_unit = np.sqrt(np.diag(Q))
-            self.root = np.linalg.cholesky(Q).T  # Q = rootᵀ root, t = root (x − x̄)
+            self.root = np.linalg.cholesky(conditions.matrix).T
             self.B = np.linalg.solve(self.root.T, slope.T).T
+
+    @classmethod
+    def of(cls, asked: Asked) -> "CostSpace":
+        """That of a question, worked out once; with the compiled search where it is worth loading, or asked for."""
+
+        def make() -> CostSpace:
+            conditions, backend = asked.conditions, asked.question.backend
+            assert conditions is not None
+            worth_it = backend == "auto" and conditions.discrete and compiled_is_installed()
+            if asked.model.n_classes == 2 and conditions.separable and (worth_it or backend == "cpu"):
+                from ifonly.native.one_multiplier import compiled
+
+                return cls(conditions, compiled)
+            return cls(conditions)
+
+        assert asked.conditions is not None
+        return asked.conditions.keep(("space", asked.question.backend), make)
 
     @property
     def separable(self) -> bool:
@@ -169,22 +113,9 @@ class Ground:
         return self.root is None and not len(self.limits.C)
 
     @property
-    def discrete(self) -> bool:
-        """Whether branch and bound is needed."""
-        return self.branched or bool(self.limits.uneven)
-
-    @property
     def branched(self) -> bool:
-        """Whether it is needed for more than numbers at uneven distances (`gaps`)."""
-        return self.limits.discrete or self.max_changes is not None
-
-    @cached_property
-    def grouped(self) -> NDArray[np.bool_]:
-        """The features that belong to a group of one-hot columns."""
-        out = np.zeros(self.model.n_features, dtype=bool)
-        for group in self.limits.groups:
-            out[group] = True
-        return out
+        """Whether whole numbers, categories or few changes take a search."""
+        return self.conditions.branched
 
     def around(self, X: Floats) -> tuple[Floats, Floats, dict[int, str]]:
         """`Limits.around`, and the rows in which more features must move than may, or farther than can be measured."""
@@ -229,7 +160,7 @@ class Ground:
             moves.append(~stay)
             first.append(first[-1] + len(group))
         flat = [np.concatenate(a, axis=1) if a else np.zeros((N, 0)) for a in (gains, costs, moves)]
-        items = scalar.Items(
+        items = multiplier_search.Items(
             g[single],
             mu[single],
             (step * c)[single],
@@ -275,12 +206,12 @@ class Ground:
 
 
 class LimitedProblem:
-    """One source and one target on a `Ground`."""
+    """One source and one target in a `CostSpace`; a value, of which `but` makes others."""
 
-    def __init__(self, ground: Ground, source: Floats, k: int) -> None:
-        self.ground, self.source, self.k = ground, source, k
-        self.model = model = ground.model
-        lo, hi, wrong = ground.around(source[None])
+    def __init__(self, space: CostSpace, source: Floats, k: int) -> None:
+        self.space, self.source, self.k = space, source, k
+        self.model = model = space.model
+        lo, hi, wrong = space.around(source[None])
         if wrong:
             raise InputError(wrong[0])
         self.lo, self.hi = lo[0], hi[0]
@@ -290,47 +221,54 @@ class LimitedProblem:
             raise InputError("x must be finite, and its logits too")
         self.margins = z[self.rivals] - z[k]
         self.tight = 8.0  # roundings by which linear limits are tightened, so that they hold in floating point
-        self.spread = not ground.limits.uneven  # whether numbers at uneven distances may be between them
-        self.ahead = 0.0  # … and by how much more than it is asked for the target's score is to be ahead
+        self.ahead = 0.0  # by how much more than it is asked for the target's score is to be ahead
+
+    def but(self, **changed: Any) -> Self:
+        """The same problem with other bounds (``lo``, ``hi``), or tighter (``tight``, ``ahead``)."""
+        other = copy(self)
+        for name in ("moving", "_root"):  # what was worked out from the bounds
+            other.__dict__.pop(name, None)
+        other.__dict__.update(changed)
+        return other
 
     # ---- the problem in units of cost ----
 
     @cached_property
     def moving(self) -> NDArray[np.intp]:
         """The features that can change at all; all of them where the cost is separable."""
-        if self.ground.root is None:
+        if self.space.root is None:
             return np.arange(self.model.n_features)
         return np.flatnonzero((self.lo < self.hi) | (self.lo != self.source))
 
     def change(self, t: Floats) -> Floats:
         """The change x − x̄ in the user's units."""
-        if self.ground.root is None:
-            return t / self.ground.per_unit
+        if self.space.root is None:
+            return t / self.space.per_unit
         out = np.zeros(self.model.n_features)
         out[self.moving] = np.linalg.solve(self._root, t)
         return out
 
     def measure(self, change: Floats) -> Floats:
         """A change in the user's units, in units of cost."""
-        return change * self.ground.per_unit if self.ground.root is None else self._root @ change[self.moving]
+        return change * self.space.per_unit if self.space.root is None else self._root @ change[self.moving]
 
     @cached_property
     def _root(self) -> Floats:
-        Q = np.asarray(self.ground.cost.matrix)[np.ix_(self.moving, self.moving)]
+        Q = self.space.conditions.matrix[np.ix_(self.moving, self.moving)]
         return np.linalg.cholesky(Q).T
 
     def terms(self, box: Box | None = None, tight: float | None = None) -> Terms:
         """The problem with these bounds (by default its own), whole numbers left out of account."""
-        ground, source = self.ground, self.source
+        space, source = self.space, self.source
         lo, hi = box or (self.lo, self.hi)
         C, rest, low = self.rules(self.tight if tight is None else tight)
-        if ground.root is None:
-            c = ground.per_unit
-            soft = slice(None) if ground.margin is None else slice(0)
+        if space.root is None:
+            c = space.per_unit
+            soft = slice(None) if space.margin is None else slice(0)
             return Terms(
-                ground.rows(self.k)[soft],
+                space.rows(self.k)[soft],
                 self.margins[soft],
-                ground.mu,
+                space.mu,
                 (lo - source) * c,
                 (hi - source) * c,
                 C / c,
@@ -340,7 +278,7 @@ class LimitedProblem:
             )
         # Correlated features: bounds and ℓ1 terms on x are rows in t.
         back = np.linalg.inv(self._root)
-        soft = slice(None) if ground.margin is None else slice(0)
+        soft = slice(None) if space.margin is None else slice(0)
         rows = [*(C[:, self.moving] @ back)]
         ends = [(r, v, np.inf) for r, v in zip(rest.tolist(), low.tolist(), strict=True)]
         for i, d in enumerate(self.moving):
@@ -350,9 +288,9 @@ class LimitedProblem:
                     left = IDLE if fixed and sign < 0 else sign * (bound - source[d])
                     rows.append(sign * back[i])
                     ends.append((left, -np.inf if fixed and sign > 0 else 0.0, np.inf))
-            if ground.mu[d] > 0:
-                rows.append(ground.per_unit[d] * back[i])
-                ends.append((0.0, -float(ground.mu[d]), float(ground.mu[d])))
+            if space.mu[d] > 0:
+                rows.append(space.per_unit[d] * back[i])
+                ends.append((0.0, -float(space.mu[d]), float(space.mu[d])))
         n = len(self.moving)
         free = np.full(n, np.inf)
         rest, low, high = np.array(ends).reshape(-1, 3).T
@@ -370,14 +308,14 @@ class LimitedProblem:
 
     def rules(self, tight: float) -> tuple[Floats, Floats, Floats]:
         """The linear limits on changes in the user's units, C·change ≤ rest with multipliers ≥ low, so much tighter."""
-        ground, source = self.ground, self.source
-        limits, D = ground.limits, self.model.n_features
+        space, source = self.space, self.source
+        limits, D = space.limits, self.model.n_features
         rows, rest, low = [limits.C], [limits.rest - limits.C @ source], [np.where(limits.equal, -np.inf, 0.0)]
         size = np.abs(limits.C) @ np.abs(source) + np.abs(limits.rest)
         rest[0] = rest[0] - np.where(limits.equal, 0.0, tight * EPS * size)
-        if ground.margin is not None:  # rules like any other: no rival's score within the margin
-            rows.append(ground.rows(self.k) * ground.per_unit if ground.root is None else self._slopes)
-            rest.append(-self.margins - (ground.margin + self.ahead))
+        if space.margin is not None:  # rules like any other: no rival's score within the margin
+            rows.append(space.rows(self.k) * space.per_unit if space.root is None else self._slopes)
+            rest.append(-self.margins - (space.margin + self.ahead))
             low.append(np.zeros(len(self.margins)))
         for group in limits.groups:
             row = np.zeros(D)
@@ -390,7 +328,7 @@ class LimitedProblem:
     @property
     def n_rules(self) -> int:
         """How many of the rows of `terms` are rules, the first ones: linear limits, and margins where those are asked for."""
-        return len(self.ground.limits.C) + (0 if self.ground.margin is None else len(self.rivals))
+        return len(self.space.limits.C) + (0 if self.space.margin is None else len(self.rivals))
 
     @property
     def _slopes(self) -> Floats:
@@ -402,28 +340,28 @@ class LimitedProblem:
         """The x of t and multipliers, within its limits exactly: what stays is the source's, a bound is the bound."""
         lo, hi = box or (self.lo, self.hi)
         x = self.source + self.change(t)
-        if self.ground.root is None:
-            c = self.ground.per_unit
+        if self.space.root is None:
+            c = self.space.per_unit
             with np.errstate(invalid="ignore"):
                 x = np.where(t == (lo - self.source) * c, lo, np.where(t == (hi - self.source) * c, hi, x))
             x = np.where(t == 0.0, self.source, x)
         else:  # rows of `terms` hold up to rounding; their multipliers say which
-            row = self.n_rules + len(self.ground.limits.groups)
+            row = self.n_rules + len(self.space.limits.groups)
             for d in self.moving:
                 for bound in (hi[d], lo[d]):
                     if np.isfinite(bound):
                         x[d] = bound if nu[row] > 0 else x[d]
                         row += 1
-                if self.ground.mu[d] > 0:
-                    x[d] = self.source[d] if abs(nu[row]) < weight * self.ground.mu[d] else x[d]
+                if self.space.mu[d] > 0:
+                    x[d] = self.source[d] if abs(nu[row]) < weight * self.space.mu[d] else x[d]
                     row += 1
         x = self._keeping(np.minimum(np.maximum(x, lo), hi), lo, hi)
-        x = self.ground.limits.placed(x, self.source, self.lo, self.hi)
-        return self.ground.settled(self.source[None], x[None])[0]
+        x = self.space.limits.placed(x, self.source, self.lo, self.hi)
+        return self.space.settled(self.source[None], x[None])[0]
 
     def _keeping(self, x: Floats, lo: Floats, hi: Floats) -> Floats:
         """X, by a few roundings to where linear limits hold in floating point, in whatever order their terms are added."""
-        limits, c = self.ground.limits, self.ground.per_unit
+        limits, c = self.space.limits, self.space.per_unit
         if not len(limits.C):
             return x
         count = (limits.C != 0).sum(axis=1) + 2
@@ -433,7 +371,7 @@ class LimitedProblem:
             if not np.where(limits.equal, np.abs(over) > 2 * EPS * size, over > 0).any():
                 break
             near = limits.equal | (over > -count * EPS * size)
-            still = (self.ground.mu > 0) & (x == self.source)
+            still = (self.space.mu > 0) & (x == self.source)
             free = (x > lo) & (x < hi) & (limits.step == 0) & ~still
             rows = limits.C[near] * free / c
             x = x - np.linalg.lstsq(rows, over[near], rcond=1e-12)[0] / c
@@ -447,7 +385,7 @@ class LimitedProblem:
         change = x - self.source
         t = self.measure(change)
         square = float(t @ t)
-        sparse = float(self.ground.mu @ np.abs(change * self.ground.per_unit))
+        sparse = float(self.space.mu @ np.abs(change * self.space.per_unit))
         return math.sqrt(square), 0.5 * square + sparse
 
     def proba(self, x: Floats) -> tuple[Floats, float]:
@@ -463,7 +401,7 @@ class LimitedProblem:
 
     def certificate(self, x: Floats, lam: float, weight: float, nu: Floats, *, cost_only: bool = False) -> "Worth":
         """What x is worth: the least subgradient of E there (or of the cost alone), in the problem without whole numbers."""
-        ground, change = self.ground, x - self.source
+        space, change = self.space, x - self.source
         terms = self.terms(tight=0.0)
         t = self.measure(change)
         p, _ = self.proba(x)
@@ -481,38 +419,38 @@ class LimitedProblem:
         mu = weight * terms.mu
         a = np.where(t == 0.0, base - mu, base + mu * np.sign(t))
         b = np.where(t == 0.0, base + mu, base + mu * np.sign(t))
-        if ground.root is None:
+        if space.root is None:
             a, b = np.where(x <= self.lo, -np.inf, a), np.where(x >= self.hi, np.inf, b)
         xi = np.where(a > 0, a, np.where(b < 0, b, 0.0))
         lengths = np.sqrt(np.square(terms.B).sum(axis=1))
         rounding = float(rivals @ lengths) * (2 * self.rounding(x) + (len(p) + 8) * EPS) + 4 * EPS * lam * float(
             np.linalg.norm(t)
         )
-        rounding += 4 * EPS * lam * float(np.linalg.norm(ground.per_unit * np.abs(self.source)))  # of x, seen from the source
+        rounding += 4 * EPS * lam * float(np.linalg.norm(space.per_unit * np.abs(self.source)))  # of x, seen from the source
         rounding += 4 * EPS * float(np.linalg.norm(np.abs(nu) @ np.abs(terms.C))) if len(terms.C) else 0.0
         return Worth(float(np.linalg.norm(xi)), rounding, slack, lam)
 
     def _left(self, x: Floats) -> tuple[Floats, Floats]:
         """What the rows of `terms` leave at x, rest − C t, and the size of the terms in it."""
-        change, ground = x - self.source, self.ground
+        change, space = x - self.source, self.space
         C, rest, _ = self.rules(0.0)
         rows = [(float(a), float(b)) for a, b in zip(rest - C @ change, np.abs(C) @ np.abs(x) + np.abs(rest), strict=True)]
-        if ground.root is not None:
+        if space.root is not None:
             for d in self.moving:
                 rows += [(room, room) for room in (self.hi[d] - x[d], x[d] - self.lo[d]) if np.isfinite(room)]
-                if ground.mu[d] > 0:
-                    there = -float(ground.per_unit[d] * change[d])
+                if space.mu[d] > 0:
+                    there = -float(space.per_unit[d] * change[d])
                     rows.append((there, abs(there)))
         left, size = np.array(rows).reshape(-1, 2).T
         return left, size
 
     def rounding(self, x: Floats) -> float:
         """How far a margin at x can be from ours when the user's own estimator evaluates it."""
-        return float(self.ground.rounding(self.source, x, float(np.abs(self.margins).max())))
+        return float(self.space.rounding(self.source, x, float(np.abs(self.margins).max())))
 
     def holds(self, x: Floats) -> bool:
         """Whether x keeps all limits, those of a part of the problem too."""
-        return bool(((x >= self.lo) & (x <= self.hi)).all()) and self.ground.limits.broken(self.source, x) is None
+        return bool(((x >= self.lo) & (x <= self.hi)).all()) and self.space.limits.broken(self.source, x) is None
 
     def reached(self, x: Floats, prob: float) -> bool:
         """Whether p_k ≥ prob at x for whoever evaluates it."""
@@ -520,9 +458,9 @@ class LimitedProblem:
 
     def is_ahead(self, x: Floats) -> bool:
         """Whether the target's score is ahead by the margin at x, for whoever evaluates it."""
-        assert self.ground.margin is not None
+        assert self.space.margin is not None
         z = self.model.scores(x)
-        return float((z[self.rivals] - z[self.k]).max()) <= -self.ground.margin - self.rounding(x)
+        return float((z[self.rivals] - z[self.k]).max()) <= -self.space.margin - self.rounding(x)
 
     def logit(self, x: Floats) -> float:
         """The logit of 1 − p_k at x."""
@@ -531,21 +469,23 @@ class LimitedProblem:
         top = float(s.max())
         return top + math.log(float(np.exp(s - top).sum()))
 
-    def plan(self, x: Floats, lam: float, **more: Any) -> Plan:
-        """A point as a plan; ``more`` overrides what is not known from the point alone."""
+    def result(self, x: Floats, lam: float, **more: Any) -> Result:
+        """A point as a result; ``more`` overrides what is not known from the point alone."""
         distance, cost = self.cost_of(x)
         p, loss = self.proba(x)
         sparse = cost - 0.5 * distance**2
         weight = more.pop("weight", 1.0)
         objective = loss if math.isinf(lam) else 0.5 * lam * distance**2 + weight * sparse + loss
-        if self.ground.margin is not None:
+        if self.space.margin is not None:
             objective = cost
-        values: dict[str, Any] = {"grad_norm": 0.0, "n_iter": 0, "status": Status.EXACT, "bound": 0.0, "gap": 0.0}
-        return Plan(x=x, proba=p, lam=lam, distance=distance, objective=objective, cost=cost, **(values | more))
+        values: dict[str, Any] = {"grad_norm": 0.0, "status": Status.EXACT, "bound": 0.0, "gap": 0.0, **more}
+        return Result(target=self.k, x=x, proba=p, lam=lam, distance=distance, objective=objective, cost=cost, **values)
 
     # ---- for those who solve it ----
 
-    def aim(self, prob: float, place: Callable[[Point], Floats], box: Box | None = None, *, closely: bool = False) -> Aim:
+    def goal_of(
+        self, prob: float, place: Callable[[Point], Floats], box: Box | None = None, *, closely: bool = False
+    ) -> Target:
         """For `semismooth.reach`, with x where ``place`` puts a point."""
 
         def miss(at: Point) -> tuple[float, float]:
@@ -554,7 +494,7 @@ class LimitedProblem:
             return self.logit(x) - top, width
 
         logit = float(needed_logit(prob, self.model))
-        return Aim(prob, logit, miss, lambda at: self.ceiling(at, box), closely)
+        return Target(prob, logit, miss, lambda at: self.ceiling(at, box), closely)
 
     def ceiling(self, at: Point, box: Box | None = None) -> float:
         """An upper bound on p_k within the limits, from the multipliers of a point.
@@ -564,7 +504,7 @@ class LimitedProblem:
         is 0 there.
         """
         lo, hi = box or (self.lo, self.hi)
-        least, most, c = (lo - self.source), (hi - self.source), self.ground.per_unit
+        least, most, c = (lo - self.source), (hi - self.source), self.space.per_unit
         C, rest, low = self.rules(self.tight)
         W, n = np.concatenate([self._slopes, C]), len(self.rivals)
         y = np.append(at.q[:-1], at.nu[: len(C)])
@@ -605,48 +545,19 @@ class LimitedProblem:
         return max(-loss - math.log(prob), 0.0) + rounding
 
     def items(self, g: Floats, box: Box | None = None, scale: float = 1.0) -> tuple[Any, Floats, Floats]:
-        """`Ground.items` for this source."""
+        """`CostSpace.items` for this source."""
         lo, hi = box or (self.lo, self.hi)
-        many, t_lo, t_hi = self.ground.items(self.source[None], lo[None], hi[None], g, scale)
+        many, t_lo, t_hi = self.space.items(self.source[None], lo[None], hi[None], g, scale)
         one = {name: getattr(many, name)[0] for name in ("anchor", "at_rest", "og", "oc", "moves")}
         return many._replace(**one), t_lo[0], t_hi[0]
 
     def cap(self, items: Any) -> int:
         """How many items may move."""
         n_items = len(items.g) + len(items.first) - 1
-        return n_items if self.ground.max_changes is None else self.ground.max_changes
+        return n_items if self.space.max_changes is None else self.space.max_changes
 
-    def nothing_found(self, n_nodes: int) -> Plan:
+    def nothing_found(self, n_nodes: int) -> Result:
         """The search was stopped before it found anything."""
-        plan = self.plan(self.source, math.inf, status=Status.STOPPED, n_nodes=n_nodes)
-        nothing = {"x": np.nan, "proba": np.nan}
-        arrays = {name: np.full_like(getattr(plan, name), value) for name, value in nothing.items()}
+        plan = self.result(self.source, math.inf, status=Status.STOPPED, n_nodes=n_nodes)
+        arrays = {name: np.full_like(getattr(plan, name), np.nan) for name in ("x", "proba")}
         return replace(plan, **arrays, lam=math.nan, distance=math.nan, objective=math.nan, cost=math.inf, gap=math.inf)
-
-    def blocking(self, x: Floats, nu: Floats) -> tuple[str, ...]:
-        """The limits that hold the features back, by what a unit of cost beyond them would bring; the worst first."""
-        limits, label = self.ground.limits, self.model.feature_label
-        slope = self.model.A if self.model.scaling is None else self.model.A / self.model.scaling.scale
-        pull = (slope[self.k] - slope[self.rivals]).T @ self.proba(x)[0][self.rivals] / self.ground.per_unit
-        rules = nu[: len(limits.C)] if len(nu) else np.zeros(len(limits.C))
-        C = limits.C / self.ground.per_unit
-        pull = pull - rules @ C
-        held = ((pull > 0) & (x >= self.hi)) | ((pull < 0) & (x <= self.lo))
-        gains = np.append(np.where(held, np.abs(pull), 0.0), np.abs(rules) * np.linalg.norm(C, axis=1))
-        words = []
-        for d in np.argsort(-gains, kind="stable").tolist():
-            if gains[d] == 0:
-                break
-            if d >= len(x):
-                words.append(limits.rule(d - len(x)))
-            elif limits.frozen[d]:
-                words.append(f"{label(d)} is frozen")
-            elif self.ground.grouped[d]:
-                continue  # one column of a group is always 1: that is no limit of the user's
-            elif (pull[d] > 0 and limits.decrease[d] and x[d] < limits.hi[d]) or (
-                pull[d] < 0 and limits.increase[d] and x[d] > limits.lo[d]
-            ):
-                words.append(f"{label(d)} may only {'fall' if limits.decrease[d] else 'rise'}")
-            else:
-                words.append(f"{label(d)} {'≤' if pull[d] > 0 else '≥'} {x[d]:g}")
-        return tuple(words)

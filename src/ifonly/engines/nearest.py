@@ -1,94 +1,118 @@
-"""Which other class is nearest.
+"""Which other class is nearest: one search, best bound first, shared by all engines.
 
-Solving for all K − 1 of them would do, but a rival taken alone gives a lower bound in closed form, and the classes are tried in
-the order of their bounds until the next bound is no better than the best answer: usually after one or two.
+Solving for all K − 1 classes would do, but a rival taken alone gives a lower bound in closed form, on the distance that a wanted
+probability takes or on the least E for a given λ, and so do several, each alone. The classes are tried in the order of their bounds
+until the next bound is no better than the best answer: usually after one or two. Limits only make a change dearer, so that the
+bounds hold with them too, in units of cost.
 """
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ifonly.engines.class_space import ClassProblem, Solution
-from ifonly.engines.closed_form import logistic_root, phi
-from ifonly.engines.coordinates import Floats
-from ifonly.engines.probability import Goal, needed_logit
+from ifonly.engines.phi import phi
+from ifonly.engines.windows import needed_logit
 from ifonly.model import Model
-from ifonly.rows.sources import NOWHERE, Sizes
+from ifonly.problem.question import Aim, Aims
+from ifonly.problem.results import Result
+from ifonly.problem.status import Status
 
-__all__ = ["BOUNDING", "bounds_by_few", "nearest_class"]
+__all__ = ["BOUNDING", "bounds_by_few", "candidates", "of_many", "of_one", "pair_bounds", "search"]
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.intp]
 
 BOUNDING = 8  # strong rivals that bound how far every other class is, where there are very many
 LOOSE = 1e-7  # by as much may a length be off that was had by subtraction
 
 
-def nearest_class(
-    model: Model,
-    z: Floats,
-    sizes: Sizes,
-    solve: Callable[[ClassProblem], Solution],
-    *,
-    lam: float | None,
-    prob: float | None,
-    among: NDArray[np.intp] | None = None,
-) -> tuple[int, Solution]:
-    """The class with the least distance (``prob``) or the least E (``lam``), of a set or else of those not predicted now."""
+def search(classes: Sequence[int] | Indices, bounds: Floats, solve: Callable[[int], Result], aim: Aim) -> Result:
+    """The best of the answers for these classes, given lower bounds on what is minimised; solved as far as is needed.
+
+    A class that cannot be reached is nearest only if none can, and then the one that comes closest to it.
+    """
+    best: tuple[bool, float] | None = None
+    found: Result | None = None
+    for i in np.argsort(bounds, kind="stable").tolist():
+        if best is not None and not best[0] and bounds[i] >= best[1]:
+            break
+        result = solve(int(classes[i]))
+        value = aim.value(result)
+        missed = not (result.status.ok or _stopped_with_an_answer(result)) or not np.isfinite(value)
+        rank = (missed, -float(result.proba[result.target]) if missed and result.proba.size else value)
+        if best is None or rank < best:
+            best, found = rank, result
+    assert found is not None
+    return found
+
+
+def _stopped_with_an_answer(result: Result) -> bool:
+    return result.status in (Status.STOPPED, Status.MAX_ITER) and not math.isnan(result.cost)
+
+
+def candidates(model: Model, aim: Aim, now: int) -> Indices:
+    """The classes that will do: those of the set, or all but the one that is predicted now."""
+    return np.delete(np.arange(model.n_classes), now) if aim.among is None else aim.among
+
+
+def pair_bounds(margins: Floats, lengths: Floats, lam: Any, top: Any) -> Floats:
+    """From each rival alone, with margin s and distance ‖ā‖ in weights: the least E for λ, or else the least distance.
+
+    The first is theorem 4.2's, ``½hq² + ln(1 + e^{s − hq})`` with ``q = φ(h, −s)``, h = ‖ā‖²/λ; the second makes up ``s − top``.
+    """
+    if lam is None:
+        gaps = np.maximum(margins - top, 0.0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where(gaps > 0, gaps / lengths, 0.0)
+    h = np.maximum(lengths * lengths / lam, 1e-300)
+    h, margins = np.broadcast_arrays(h, margins)
+    q = phi(h.ravel(), -margins.ravel()).reshape(h.shape)
+    return 0.5 * h * q * q + np.logaddexp(0.0, margins - h * q)
+
+
+def of_one(model: Model, z: Floats, aim: Aim) -> tuple[Indices, Floats]:
+    """The classes to try for one source, from ``z = rows @ x̄``, and their bounds."""
     now = int(model.best_class(z))
-    classes = np.delete(np.arange(model.n_classes), now) if among is None else among
+    classes = candidates(model, aim, now)
     if model.crowded:
         logits = z + model.b
         strong = np.argpartition(logits, -BOUNDING)[-BOUNDING:]
         G = model.rows_gram
         squares = np.diagonal(G)[:, None] - 2 * G[:, strong] + np.diagonal(G)[strong]
-        bounds = bounds_by_few(model, logits, strong, squares, lam=lam, prob=prob)[classes].tolist()
-    else:
-        problems = (ClassProblem(model, z, sizes, k) for k in classes.tolist())
-        bounds = [_least_objective(p, now, lam) if lam is not None else _least_distance(p, prob) for p in problems]
-    best: tuple[float, int, Solution] | None = None
-    for i in np.argsort(bounds, kind="stable").tolist():
-        if best is not None and bounds[i] >= best[0]:
-            break
-        problem = ClassProblem(model, z, sizes, int(classes[i]))
-        solution = solve(problem)
-        value = solution.objective if lam is not None else solution.distance
-        if not solution.status.ok:
-            value = np.inf  # a class that cannot be reached is nearest only if none can
-        if best is None or value < best[0]:
-            best = value, problem.k, solution
-    assert best is not None
-    return best[1], best[2]
+        return classes, bounds_by_few(model, logits, strong, squares, aim)[classes]
+    row = Aims(np.array([aim.k]), *(None if v is None else np.array([v]) for v in (aim.lam, aim.prob)), aim.among)
+    return classes, of_many(model, z[None], row)[0, classes]
 
 
-def bounds_by_few(
-    model: Model, logits: Floats, strong: NDArray[np.intp], squares: Floats, *, lam: float | None, prob: float | None
-) -> Floats:
-    """Lower bounds on the distance (``prob``) or on E (``lam``) for all K classes, from a few strong rivals, each alone.
+def of_many(model: Model, Z: Floats, aims: Aims) -> Floats:
+    """Bounds (rows × K) for many sources; infinite for classes that will not do."""
+    now = model.best_class(Z)
+    bounds = np.full((len(Z), model.n_classes), np.inf)
+    for k in range(model.n_classes) if aims.among is None else aims.among.tolist():
+        here = np.flatnonzero(now != k) if aims.among is None else np.arange(len(Z))
+        margins, lengths = model.margins(Z[here], k), model.rival_lengths(k)
+        if aims.lam is None:
+            top = needed_logit(aims.prob[here], model)[:, None]  # type: ignore[index]
+            bounds[here, k] = pair_bounds(margins, lengths, None, top).max(axis=1)
+        else:  # the class that is predicted now, as the one rival
+            j = now[here] - (now[here] > k)
+            j[now[here] == k] = 0
+            alone = pair_bounds(margins[np.arange(len(here)), j], lengths[j], aims.lam[here], None)
+            bounds[here, k] = np.where(now[here] == k, 0.0, alone)
+    return bounds
+
+
+def bounds_by_few(model: Model, logits: Floats, strong: Indices, squares: Floats, aim: Aim) -> Floats:
+    """Bounds for all K classes from a few strong rivals, each alone.
 
     ``squares`` (K, n) are the squared distances of all rows from those of the strong ones.
     """
     lengths = np.sqrt(np.maximum(squares, 0.0)) * (1 + LOOSE) + LOOSE * model.row_norm  # rounded up, for lower bounds
     margins = logits[strong] - logits[:, None]
-    if lam is None:
-        assert prob is not None
-        bounds = np.maximum(margins - float(needed_logit(prob, model)), 0.0) / np.maximum(lengths, 1e-300)
-    else:
-        h = np.maximum(lengths**2 / lam, 1e-300)
-        q = phi(h.ravel(), -margins.ravel()).reshape(h.shape)
-        bounds = 0.5 * h * q * q + np.logaddexp(0.0, margins - h * q)
+    top = None if aim.prob is None else float(needed_logit(aim.prob, model))
+    bounds = pair_bounds(margins, lengths, aim.lam, top)
     bounds[strong, np.arange(len(strong))] = 0.0  # no class is its own rival
     return bounds.max(axis=1)
-
-
-def _least_distance(problem: ClassProblem, prob: float | None) -> float:
-    assert prob is not None
-    return float(Goal.of(problem, prob, NOWHERE).distances(problem).max())
-
-
-def _least_objective(problem: ClassProblem, now: int, lam: float) -> float:
-    """E* of the two-class problem with the class that is predicted now: less mass to beat, hence no larger."""
-    if problem.k == now:
-        return 0.0
-    j = int(np.searchsorted(problem.model.rivals(problem.k), now))
-    h = float(problem.lengths[j]) ** 2 / lam
-    q, _ = logistic_root(h, -float(problem.margins[j]))
-    return 0.5 * h * q * q + float(np.logaddexp(0.0, problem.margins[j] - h * q))

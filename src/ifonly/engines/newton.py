@@ -16,8 +16,9 @@ import numpy as np
 
 from ifonly.engines.coordinates import Factor, Floats, Point, Space
 from ifonly.model.numerics import EPS
+from ifonly.problem.results import Iteration
 
-__all__ = ["Iteration", "Outcome", "minimise", "newton"]
+__all__ = ["MAX_ITER", "Outcome", "minimise", "newton"]
 
 MAX_ITER = 100  # five or so are usual; starts chosen by the user may need more
 BACKTRACK = 0.8  # the paper's ρ
@@ -32,16 +33,6 @@ PATIENCE = 40  # iterations after which Newton is taken to zigzag
 HOT, COOLING, ROUGH = 10.0, 10.0, 1e-2  # margins at the first temperature; how fast it falls; how well each is solved
 
 
-@dataclass(frozen=True, slots=True)
-class Iteration:
-    """One step of the method, for those who want to watch it: E and ‖∇E‖ before it, its length, the trials it took."""
-
-    objective: float
-    grad_norm: float
-    step: float
-    trials: int
-
-
 @dataclass(slots=True)
 class Outcome:
     """Where the method ended."""
@@ -51,6 +42,12 @@ class Outcome:
     precise: bool  # … and no further digit can be had
     history: tuple[Iteration, ...]
     factor: Factor | None = None  # Newton's matrix just before the last step: all but at the point
+    rounds: int | None = None  # where those are not what the history tells
+
+    @property
+    def n_iter(self) -> int:
+        """How many iterations it took."""
+        return len(self.history) if self.rounds is None else self.rounds
 
 
 def minimise(

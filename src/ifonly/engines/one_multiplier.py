@@ -1,397 +1,125 @@
-"""Two classes with limits: one constraint, one multiplier, no Newton in class space, and branch and bound on top of it.
+"""Two classes, limits on features one by one: one constraint, one multiplier, and branching on top of it (`multiplier_search`).
 
-For K = 2 a wanted probability is one linear inequality, ``Σ g_d t_d ≥ need``, in the changes ``t_d`` in units of cost, and
-
-    min  Σ_d ½t_d² + μ_d|t_d|     subject to   Σ_d g_d t_d ≥ need,    t_d ∈ T_d
-
-is separable but for it. T_d is an interval, a grid (whole numbers), or, for a group of one-hot columns, a list of options with
-a cost and a gain each; at most ``cap`` items may move. For a multiplier w ≥ 0 every item is on its own,
-
-    D(w) = w·need + Σ_d min over t in T_d of (½t² + μ_d|t| − w g_d t),        D(w) ≤ optimum for every w ≥ 0,
-
-also where T_d is a grid or a list and where only the ``cap`` best may move: these bounds are those of the convex hull, far
-better than those of a relaxed solution. D is concave, and its slope ``need − G(w)`` is piecewise linear with jumps where
-an item changes its mind. Without such items the maximum closes the gap, and w is exact after a few Newton steps. With them, the
-two solutions left and right of the jump differ in (usually) one item: the right one is feasible, and the item is branched on.
-
-Everything here is written in arrays and plain loops, so that `kernels.limited` can compile this very text with Numba.
+A wanted probability is one linear inequality for two classes, and so is a margin. Tables of rows go through compiled loops
+(`multiplier_rows`).
 """
 
-from typing import Any, NamedTuple
+import math
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Items", "Pool", "evaluate", "expand", "expand_rows", "maximise", "open_pool"]
+from ifonly.engines import multiplier_rows, multiplier_search
+from ifonly.engines.budget import Budget
+from ifonly.engines.limited import CHASE, LimitedEngine, meets, stays
+from ifonly.engines.limited_problem import LimitedProblem
+from ifonly.engines.multiplier_rows import SETTLED
+from ifonly.engines.protocol import Rows
+from ifonly.problem.conditions import Conditions
+from ifonly.problem.question import Aim, Asked
+from ifonly.problem.results import Result, Results
+from ifonly.problem.status import Status
+
+__all__ = ["OneMultiplier"]
 
 Floats = NDArray[np.float64]
 
-UNDECIDED, STAYS, COUNTS = 0, 1, 2  # of an item, where only ``cap`` may move: open, must stay, may move and is counted
-MAX_STEPS = 200  # of the search for w; six to twelve are usual
-SETTLED = 4e-16  # relative width at which the bracket of w is a point
-SHUT = 1e-13  # relative: below, D has met its tangents and cannot be raised
-FIRST_NODES = 16
+SLICE = 256  # nodes between two looks at the clock
 
 
-class Items(NamedTuple):
-    """What may move: n features and, after them, groups of options (all arrays; empty where there are none)."""
+class OneMultiplier(LimitedEngine):
+    """Two classes, a probability or a margin, limits on features one by one; whole numbers, categories and few changes too."""
 
-    g: Any  # (n,) gain per unit of cost
-    mu: Any  # (n,)
-    step: Any  # (n,) distance of grid points, 0 for an interval
-    anchor: Any  # (n,) a grid point
-    at_rest: Any  # (n,) bool: t = 0 is allowed, so that the feature can stay
-    og: Any  # (m,) gains of options
-    oc: Any  # (m,) costs of options
-    moves: Any  # (m,) bool: whether choosing the option is a change
-    first: Any  # (groups + 1,) where each group's options begin
+    def unfit(self, conditions: Conditions, weighed: bool) -> str | None:
+        """What has more than one constraint, or none."""
+        if conditions.model.n_classes != 2:
+            return "there are more than two classes"
+        if weighed:
+            return "λ weighs the classifier, which is then no constraint"
+        return None if conditions.separable else "a matrix or linear rules tie features together"
 
+    def answer(self, problem: LimitedProblem, aim: Aim, budget: Budget, tol: float | None) -> Result:
+        """See `LimitedEngine`."""
+        return stays(problem, aim) or _solved(problem, aim, budget)
 
-class Pool(NamedTuple):
-    """The open nodes of branch and bound, in arrays with room to spare."""
-
-    lo: Any  # (capacity, n)
-    hi: Any  # (capacity, n)
-    state: Any  # (capacity, n + groups)
-    allowed: Any  # (capacity, m)
-    bound: Any  # (capacity,) +inf where a place is free
-    best_t: Any  # (n,) the incumbent
-    best_choice: Any  # (groups,)
-    numbers: Any  # (5,): the incumbent's cost, its w, nodes solved, the least bound of what was cut off, first w
+    def solve(self, asked: Asked, rows: Rows) -> Results:
+        """The answers for a piece of a table, in compiled loops as far as those go."""
+        X, results = self.begin(asked, rows)
+        self.fill(asked, X, rows, results, multiplier_rows.solve(asked, X, rows.aims, results))
+        return results
 
 
-def evaluate(w: float, items: Items, lo: Any, hi: Any, state: Any, allowed: Any, cap: int) -> Any:
-    """Every item's best answer to the multiplier w: t, the options chosen, which items move, G, cost, Σ(cost − w·gain), G'."""
-    n, groups = len(items.g), len(items.first) - 1
-    pull = w * items.g
-    t = np.minimum(np.maximum(np.sign(pull) * np.maximum(np.abs(pull) - items.mu, 0.0), lo), hi)
-    for d in range(n):
-        if items.step[d] > 0 and lo[d] < hi[d]:
-            below = items.anchor[d] + np.floor((t[d] - items.anchor[d]) / items.step[d]) * items.step[d]
-            below = min(max(below, lo[d]), hi[d])
-            above = min(below + items.step[d], hi[d])
-            if items.at_rest[d]:  # the source stands for the grid point that it is up to rounding
-                below = 0.0 if abs(below) < 0.5 * items.step[d] else below
-                above = 0.0 if abs(above) < 0.5 * items.step[d] else above
-            price_below = 0.5 * below * below + items.mu[d] * abs(below) - pull[d] * below
-            price_above = 0.5 * above * above + items.mu[d] * abs(above) - pull[d] * above
-            t[d] = below if price_below <= price_above else above
-    value = 0.5 * t * t + items.mu * np.abs(t) - pull * t
-    moved = np.zeros(n + groups, dtype=np.bool_)
-    moved[:n] = (t != 0.0) | ~items.at_rest
-    choice = np.zeros(groups, dtype=np.int64)
-    rest = np.full(groups, -1, dtype=np.int64)  # a group's option that is no change
-    saved = np.zeros(n + groups)
-    saved[:n] = np.where(items.at_rest, value, -np.inf)
-    for j in range(groups):
-        best = np.inf
-        for o in range(items.first[j], items.first[j + 1]):
-            if not items.moves[o]:
-                rest[j] = o
-            if allowed[o]:
-                price = items.oc[o] - w * items.og[o]
-                if price < best:
-                    best = price
-                    choice[j] = o
-        moved[n + j] = items.moves[choice[j]]
-        can_rest = rest[j] >= 0 and allowed[rest[j]]
-        saved[n + j] = best - (items.oc[rest[j]] - w * items.og[rest[j]]) if can_rest else -np.inf
-    # At most ``cap`` may move: those that save most.
-    if cap < n + groups:
-        room = cap
-        wanting = 0
-        for i in range(n + groups):
-            if state[i] == STAYS and saved[i] > -np.inf:
-                moved[i] = False
-            elif state[i] == COUNTS or saved[i] == -np.inf:
-                room -= 1
-            elif moved[i]:
-                wanting += 1
-        if wanting > room:
-            order = np.argsort(saved, kind="mergesort")
-            for k in range(n + groups):
-                i = order[k]
-                if state[i] == UNDECIDED and moved[i] and saved[i] > -np.inf:
-                    if room > 0:
-                        room -= 1
-                    else:
-                        moved[i] = False
-        for d in range(n):
-            if not moved[d]:
-                t[d] = 0.0
-        for j in range(groups):
-            if not moved[n + j] and rest[j] >= 0:
-                choice[j] = rest[j]
-    cost = float((0.5 * t * t + items.mu * np.abs(t)).sum())
-    gain = float((items.g * t).sum())
-    for j in range(groups):
-        cost += items.oc[choice[j]]
-        gain += items.og[choice[j]]
-    inside = (t > lo) & (t < hi) & (items.step == 0.0) & (np.abs(pull) > items.mu) & moved[:n]
-    slope = float((items.g * items.g * inside).sum())
-    return t, choice, moved, gain, cost, cost - w * gain, slope
+def _top(problem: LimitedProblem, aim: Aim, x: Floats) -> float:
+    """What the rival's margin may be at most, at x."""
+    if aim.prob is not None:
+        return problem.goal(aim.prob, x)[0]
+    return -(problem.space.margin or 0.0) - problem.rounding(x)
 
 
-def next_point(items: Items, d: int, t: float) -> float:
-    """The grid point above t, which is one."""
-    return items.anchor[d] + (np.rint((t - items.anchor[d]) / items.step[d]) + 1.0) * items.step[d]
-
-
-def most(items: Items, lo: Any, hi: Any, state: Any, allowed: Any, cap: int) -> float:
-    """The largest gain there is: the least need that cannot be met lies above it."""
-    n, groups = len(items.g), len(items.first) - 1
-    extra = np.zeros(n + groups)
-    total = 0.0
-    room = cap
-    for d in range(n):
-        g = items.g[d]
-        top = 0.0 if g == 0.0 else g * hi[d] if g > 0 else g * lo[d]
-        if not items.at_rest[d]:
-            total += top
-            room -= 1
-        elif state[d] == COUNTS:
-            total += max(top, 0.0)
-            room -= 1
-        elif state[d] == UNDECIDED:
-            extra[d] = max(top, 0.0)
-    for j in range(groups):
-        top, rest = -np.inf, -np.inf
-        for o in range(items.first[j], items.first[j + 1]):
-            if allowed[o]:
-                top = max(top, items.og[o])
-                if not items.moves[o]:
-                    rest = items.og[o]
-        if rest == -np.inf or state[n + j] == COUNTS:
-            total += top
-            room -= 1
-        else:
-            total += rest
-            if state[n + j] == UNDECIDED:
-                extra[n + j] = top - rest
-    if room < 0:
-        return -np.inf
-    if room >= n + groups:
-        return total + float(extra.sum())
-    order = np.argsort(-extra, kind="mergesort")
-    return total + float(extra[order[:room]].sum())
-
-
-def branch_item(items: Items, left: Any, right: Any, state: Any, cap: int) -> int:
-    """The item about which the two solutions differ most, or −1 where only intervals differ (D has no jump there)."""
-    n, groups = len(items.g), len(items.first) - 1
-    best, item = 0.0, -1
-    for d in range(n):
-        counted = cap < n + groups and left[2][d] != right[2][d] and state[d] == UNDECIDED
-        if items.step[d] > 0.0 or counted:
-            difference = abs(items.g[d] * (left[0][d] - right[0][d]))
-            if difference > best:
-                best, item = difference, d
-    for j in range(groups):
-        if left[1][j] != right[1][j]:
-            difference = abs(items.og[left[1][j]] - items.og[right[1][j]])
-            if difference > best:
-                best, item = difference, n + j
-    return item
-
-
-def maximise(need: float, items: Items, lo: Any, hi: Any, state: Any, allowed: Any, cap: int, w: float) -> Any:
-    """The largest D(w): the bound, w, and the solutions on its two sides (t, choice, moved, gain, cost), short of need and not.
-
-    ``reached`` is False where no w meets the need (and then the bound is infinite).
-    """
-    left = evaluate(0.0, items, lo, hi, state, allowed, cap)
-    if left[3] >= need:
-        return left[4], 0.0, left, left, True
-    top = most(items, lo, hi, state, allowed, cap)
-    if top < need:
-        return np.inf, np.inf, left, left, False
-    # 1. A multiplier that meets the need; each item is at its largest gain for some finite w.
-    a, b = 0.0, w if 0.0 < w < np.inf else 1.0
-    right = evaluate(b, items, lo, hi, state, allowed, cap)
-    while right[3] < need:
-        a, left = b, right
-        step = (need - right[3]) / right[6] if right[6] > 0.0 else 0.0
-        b = min(max(2.0 * b, b + step), 1e16 * b)
-        if b > 1e300:
-            return np.inf, np.inf, left, left, False
-        right = evaluate(b, items, lo, hi, state, allowed, cap)
-    # 2. Close in on the largest D: by Newton where the slope is a line, else where the two tangents meet.
-    bound = max(left[5] + a * need, right[5] + b * need, 0.0)
-    for _ in range(MAX_STEPS):
-        if b - a <= SETTLED * b or right[3] == need:
+def _solved(problem: LimitedProblem, aim: Aim, budget: Budget) -> Result:
+    """One constraint: the rival's margin at most ``top``."""
+    space, search, source = problem.space, problem.space.search, problem.source[None]
+    items, lo, hi = problem.items(-space.rows(problem.k)[0])
+    cap = problem.cap(items)
+    x, done, nodes = problem.source, False, 0.0
+    for _ in range(CHASE):
+        # The allowance for rounding grows with x: again, where it was too small. Half of it more, for our own rounding.
+        need = float(problem.margins[0]) - (_top(problem, aim, x) - 0.5 * problem.rounding(x))
+        pool, done = search.open_pool(items, lo, hi), False
+        while not done and pool.numbers[2] < budget.nodes and not budget.late:
+            nodes = int(min(SLICE, budget.nodes - pool.numbers[2]))
+            pool, done = search.expand(pool, need, items, cap, budget.gap, nodes)
+        cost, w, nodes = (float(v) for v in pool.numbers[:3])
+        if math.isinf(cost):
             break
-        at_a, at_b = left[5] + a * need, right[5] + b * need
-        short, over = need - left[3], right[3] - need
-        meet = (at_b - at_a + over * b + short * a) / (short + over)  # of the tangents
-        ceiling = at_a + short * (meet - a)
-        if ceiling - bound <= SHUT * abs(ceiling) and branch_item(items, left, right, state, cap) >= 0:
-            break
-        w = meet
-        newton = b - over / right[6] if right[6] > 0.0 else a
-        if not a < newton < b:
-            newton = a + short / left[6] if left[6] > 0.0 else a
-        if a < newton < b:
-            w = newton
-        if not a < w < b:
-            w = 0.5 * (a + b)
-            if not a < w < b:
-                break
-        here = evaluate(w, items, lo, hi, state, allowed, cap)
-        bound = max(bound, here[5] + w * need)
-        if here[3] >= need:
-            b, right = w, here
-        else:
-            if w == newton:  # a line would have met the need: look just beyond it, and not as far as b
-                beyond = w + 2.0 * max((need - here[3]) / right[6] if right[6] > 0.0 else 0.0, SETTLED * w)
-                if beyond < b:
-                    there = evaluate(beyond, items, lo, hi, state, allowed, cap)
-                    bound = max(bound, there[5] + beyond * need)
-                    if there[3] >= need:
-                        b, right = beyond, there
-            a, left = w, here
-    return bound, b, left, right, True
+        x = space.placed(source, pool.best_t[None], pool.best_choice[None], items.first, problem.lo[None], problem.hi[None])[0]
+        if meets(problem, aim, x):
+            return _reached(
+                problem, x, w, min(cost, float(pool.bound.min()), float(pool.numbers[3])), aim.prob, done, int(nodes)
+            )
+    return _out_of_reach(problem, items, lo, hi, cap, done, int(nodes))
 
 
-def fixed(items: Items, lo: Any, hi: Any, found: Any) -> Any:
-    """The node in which only the intervals of a solution's moved features are left to choose: lo, hi, state, allowed."""
-    t, choice, moved = found[0], found[1], found[2]
-    n, groups = len(items.g), len(items.first) - 1
-    lo, hi = lo.copy(), hi.copy()
-    state = np.full(n + groups, COUNTS, dtype=np.int64)
-    for d in range(n):
-        if items.step[d] > 0.0 or not moved[d]:
-            lo[d] = t[d]
-            hi[d] = t[d]
-    allowed = np.zeros(len(items.og), dtype=np.bool_)
-    for j in range(groups):
-        allowed[choice[j]] = True
-    return lo, hi, state, allowed
+def _reached(problem: LimitedProblem, x: Floats, w: float, bound: float, prob: float | None, done: bool, nodes: int) -> Result:
+    # λ∇cost = (1 − p_k)·g at the answer
+    lam = float(problem.proba(x)[0][problem.rivals].sum()) / w if w > 0 else math.inf
+    if not problem.space.branched and w > 0:
+        if prob is None:  # a margin is a rule like any other, and w its multiplier
+            nu = np.array([w])
+            worth = problem.certificate(x, 1.0, 1.0, nu)
+            plan = problem.result(x, 1.0, grad_norm=worth.grad_norm, gap=worth.gap, multipliers=nu)
+            return replace(plan, bound=plan.cost - worth.gap)
+        worth = problem.certificate(x, lam, lam, np.zeros(0))
+        plan = problem.result(x, lam, weight=lam, grad_norm=worth.grad_norm)
+        gap = min((worth.gap + problem.excess(x, prob)) / lam, plan.cost)
+        return replace(plan, bound=plan.cost - gap, gap=gap)
+    n_nodes = nodes if problem.space.branched else 0
+    plan = problem.result(x, lam, weight=lam if w > 0 else 1.0, n_nodes=n_nodes)
+    bound = min(bound, plan.cost)
+    gap = plan.cost - bound
+    # What the user's pipeline makes of x need not be what was wanted of it: a quantile transform has steps.
+    status = Status.EXACT if done and gap <= SETTLED * (1 + plan.cost) else Status.STOPPED
+    return replace(plan, bound=bound, gap=gap, status=status)
 
 
-def open_pool(items: Items, lo: Any, hi: Any) -> Pool:
-    """One open node: everything is allowed."""
-    n, groups, m = len(items.g), len(items.first) - 1, len(items.og)
-    pool = Pool(
-        np.zeros((FIRST_NODES, n)),
-        np.zeros((FIRST_NODES, n)),
-        np.zeros((FIRST_NODES, n + groups), dtype=np.int64),
-        np.ones((FIRST_NODES, m), dtype=np.bool_),
-        np.full(FIRST_NODES, np.inf),
-        np.zeros(n),
-        items.first[:groups].copy(),
-        np.array([np.inf, np.inf, 0.0, np.inf, 1.0]),
-    )
-    pool.lo[0] = lo
-    pool.hi[0] = hi
-    pool.allowed[0] = np.isfinite(items.oc)
-    pool.bound[0] = 0.0
-    return pool
-
-
-def grown(pool: Pool) -> Pool:
-    """The same pool with twice the room."""
-    capacity = len(pool.bound)
-    lo, hi = np.zeros((2 * capacity, pool.lo.shape[1])), np.zeros((2 * capacity, pool.lo.shape[1]))
-    state = np.zeros((2 * capacity, pool.state.shape[1]), dtype=np.int64)
-    allowed = np.ones((2 * capacity, pool.allowed.shape[1]), dtype=np.bool_)
-    bound = np.full(2 * capacity, np.inf)
-    lo[:capacity], hi[:capacity], state[:capacity] = pool.lo, pool.hi, pool.state
-    allowed[:capacity], bound[:capacity] = pool.allowed, pool.bound
-    return Pool(lo, hi, state, allowed, bound, pool.best_t, pool.best_choice, pool.numbers)
-
-
-def offer(pool: Pool, need: float, items: Items, lo: Any, hi: Any, found: Any, cap: int, w: float) -> None:
-    """Make the best of a solution's decisions, and keep it if nothing better is known."""
-    if items.step.any() or len(items.first) > 1 or cap < len(found[2]):
-        lo, hi, state, allowed = fixed(items, lo, hi, found)
-        _, own, _, found, reached = maximise(need, items, lo, hi, state, allowed, len(found[2]), w)
-        if not reached:
-            return
-        if own > 0.0:
-            w = own
-        elif w == 0.0 and pool.numbers[2] > 1.0:  # no interval is left to choose: the multiplier is that of a node before
-            w = pool.numbers[4]
-    if found[3] >= need and found[4] < pool.numbers[0]:
-        pool.best_t[:] = found[0]
-        pool.best_choice[:] = found[1]
-        pool.numbers[0] = found[4]
-        pool.numbers[1] = w
-
-
-def expand(pool: Pool, need: float, items: Items, cap: int, rel_gap: float, nodes: int) -> Any:
-    """Solve up to ``nodes`` open nodes, best bound first; the pool, and whether nothing is left that could be better."""
-    n = len(items.g)
-    for _ in range(nodes):
-        # 1. The most promising node; all others are worse than its bound.
-        i = int(np.argmin(pool.bound))
-        known = pool.bound[i]
-        if known >= pool.numbers[0] * (1.0 - rel_gap):
-            return pool, True
-        lo, hi = pool.lo[i].copy(), pool.hi[i].copy()
-        state, allowed = pool.state[i].copy(), pool.allowed[i].copy()
-        pool.bound[i] = np.inf
-        pool.numbers[2] += 1.0
-        # 2. Its bound, and what its two solutions give.
-        bound, w, left, right, reached = maximise(need, items, lo, hi, state, allowed, cap, pool.numbers[4])
-        if not reached:
-            continue
-        bound = max(bound, known)
-        if w > 0.0:
-            pool.numbers[4] = w
-        if bound >= pool.numbers[0] * (1.0 - rel_gap):
-            pool.numbers[3] = min(pool.numbers[3], bound)
-            continue
-        offer(pool, need, items, lo, hi, right, cap, w)
-        item = branch_item(items, left, right, state, cap)
-        if item < 0:
-            pool.numbers[3] = min(pool.numbers[3], bound)
-            continue
-        offer(pool, need, items, lo, hi, left, cap, w)
-        # 3. Two children: the item as on the left, or as on the right.
-        for side in range(2):
-            free = np.flatnonzero(np.isinf(pool.bound))
-            if len(free) == 0:
-                pool = grown(pool)
-                free = np.flatnonzero(np.isinf(pool.bound))
-            c = free[0]
-            pool.lo[c], pool.hi[c], pool.state[c], pool.allowed[c] = lo, hi, state, allowed
-            pool.bound[c] = bound
-            if item < n and left[2][item] == right[2][item] and items.step[item] > 0.0:
-                low = min(left[0][item], right[0][item])
-                if side == 0:
-                    pool.hi[c, item] = low
-                else:
-                    pool.lo[c, item] = next_point(items, item, low)
-            elif left[2][item] != right[2][item] and cap < len(left[2]) and state[item] == UNDECIDED:
-                pool.state[c, item] = STAYS if side == 0 else COUNTS
-            elif item < n:
-                low = min(left[0][item], right[0][item])
-                if side == 0:
-                    pool.hi[c, item] = low
-                else:
-                    pool.lo[c, item] = next_point(items, item, low)
-            else:
-                j = item - n
-                edge = max(items.og[left[1][j]], items.og[right[1][j]])
-                for o in range(items.first[j], items.first[j + 1]):
-                    if (items.og[o] >= edge) == (side == 0):
-                        pool.allowed[c, o] = False
-    done = pool.bound.min() >= pool.numbers[0] * (1.0 - rel_gap)
-    return pool, bool(done)
-
-
-def expand_rows(need: Any, many: Items, lo: Any, hi: Any, cap: int, gap: float, nodes: int, out: Any) -> None:
-    """`expand` for N rows: t, choice and (cost, w, nodes, bound, done) of each, into the three arrays of ``out``.
-
-    What depends on the source has a leading axis of N in ``many``.
-    """
-    t, choice, numbers = out
-    for n in range(len(need)):
-        per_row = (many.anchor[n], many.at_rest[n], many.og[n], many.oc[n], many.moves[n])
-        items = Items(many.g, many.mu, many.step, *per_row, many.first)
-        pool, done = expand(open_pool(items, lo[n], hi[n]), need[n], items, cap, gap, nodes)
-        t[n] = pool.best_t
-        choice[n] = pool.best_choice
-        numbers[n, :3] = pool.numbers[:3]
-        numbers[n, 3] = min(pool.numbers[0], pool.bound.min(), pool.numbers[3])
-        numbers[n, 4] = 1.0 if done else 0.0
+def _out_of_reach(problem: LimitedProblem, items: Any, lo: Floats, hi: Floats, cap: int, done: bool, nodes: int) -> Result:
+    """Every feature as far as it goes: the largest gain, which is not enough."""
+    if not done:
+        return problem.nothing_found(nodes)
+    allowed = np.isfinite(items.oc)
+    state = np.zeros(len(items.g) + len(items.first) - 1, dtype=np.int64)
+    # A multiplier at which everything is at its largest gain.
+    far = np.abs(np.where(items.g > 0, hi, lo))
+    of_features = ((far + items.mu + items.step) / np.maximum(np.abs(items.g), 1e-300))[(items.g != 0) & np.isfinite(far)]
+    prices, differences = items.oc[allowed], np.abs(np.subtract.outer(items.og, items.og))
+    of_groups = prices.max(initial=0.0) / differences[differences > 1e-9].min(initial=math.inf)
+    w = 2 * max(1.0, float(of_features.max(initial=0.0)), float(of_groups))
+    t, choice, *_ = multiplier_search.evaluate(w, items, lo, hi, state, allowed, cap)
+    x = problem.space.placed(problem.source[None], t[None], choice[None], items.first, problem.lo[None], problem.hi[None])[0]
+    top = multiplier_search.most(items, lo, hi, state, allowed, cap)
+    best = 1 / (1 + math.exp(min(float(problem.margins[0]) - top - problem.rounding(x), 700.0)))
+    n_nodes = nodes if problem.space.branched else 0
+    plan = problem.result(x, 1 / w, weight=1 / w, status=Status.UNREACHABLE, n_nodes=n_nodes, ceiling=best)
+    return replace(plan, bound=plan.cost)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ifonly.model import Model
 
-__all__ = ["Aim", "Ask", "Seen", "Sums", "look", "sum_up"]
+__all__ = ["Look", "Seen", "Sums", "Task", "sum_up", "take_a_pass"]
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -29,7 +29,7 @@ FEW_POINTS, SHARED_SIZE = 16, 2_000_000  # up to so many points, and from this s
 
 
 @dataclass(frozen=True, slots=True)
-class Aim:
+class Task:
     """What is wanted of one source, in the classifier's space: a row to win, which rivals are none, and λ or a level for L.
 
     ``level`` is called with ‖x − x̄‖ and gives the L to end at or below, and how far below is near enough.
@@ -66,11 +66,11 @@ class Seen:
 
 
 @dataclass(slots=True)
-class Ask:
+class Look:
     """A point that a pass is wanted for."""
 
     x: Floats
-    aim: Aim
+    task: Task
     share: float = SHARE
     wide: bool = False  # take the rivals with the largest logits as strong, however small their share
     covariance: bool = False
@@ -97,13 +97,13 @@ class Sums:
         return Sums(top, a.mass + b.mass, a.mean + b.mean, {n: a.second[n] + b.second[n] for n in a.second})
 
 
-SumUp = Callable[[Model, Sequence[Ask], Floats, int, int], Sums]
+SumUp = Callable[[Model, Sequence[Look], Floats, int, int], Sums]
 
 
-def sum_up(model: Model, asks: Sequence[Ask], logits: Floats, first: int, last: int) -> Sums:
+def sum_up(model: Model, looks: Sequence[Look], logits: Floats, first: int, last: int) -> Sums:
     """The sums over classes ``first`` to ``last``, whose logits are written into their places."""
-    X = np.stack([ask.x for ask in asks])
-    outside = sorted((int(k), n) for n, ask in enumerate(asks) for k in ask.aim.outside if first <= k < last)
+    X = np.stack([look.x for look in looks])
+    outside = sorted((int(k), n) for n, look in enumerate(looks) for k in look.task.outside if first <= k < last)
     found: Sums | None = None
     for rows, block in model.blocks(first, last):
         z = X @ block.T
@@ -115,39 +115,39 @@ def sum_up(model: Model, asks: Sequence[Ask], logits: Floats, first: int, last: 
         top = z.max(axis=1) if found is None else np.maximum(found.top, z.max(axis=1))
         z -= np.maximum(top, LEAST)[:, None]
         e = np.exp(z, out=z)
-        second = {n: (block.T * e[n]) @ block for n, ask in enumerate(asks) if ask.covariance}
+        second = {n: (block.T * e[n]) @ block for n, look in enumerate(looks) if look.covariance}
         here = Sums(top, e.sum(axis=1), e @ block, second)
         found = here if found is None else found + here
     assert found is not None
     return found
 
 
-def look(model: Model, asks: Sequence[Ask], threads: int = 1, sum_up: SumUp = sum_up) -> list[Seen]:
+def take_a_pass(model: Model, looks: Sequence[Look], threads: int = 1, sum_up: SumUp = sum_up) -> list[Seen]:
     """One pass over A, for any number of points."""
-    if not asks:
+    if not looks:
         return []
     K = model.n_classes
-    logits = np.empty((len(asks), K))
-    if threads == 1 or len(asks) > FEW_POINTS or model.A.size < SHARED_SIZE:  # matrix products have threads of their own
-        sums = sum_up(model, asks, logits, 0, K)
+    logits = np.empty((len(looks), K))
+    if threads == 1 or len(looks) > FEW_POINTS or model.A.size < SHARED_SIZE:  # matrix products have threads of their own
+        sums = sum_up(model, looks, logits, 0, K)
     else:
         edges = np.linspace(0, K, threads + 1).astype(int)
         with ThreadPoolExecutor(threads) as pool:
-            parts = pool.map(lambda a, b: sum_up(model, asks, logits, int(a), int(b)), edges[:-1], edges[1:])
+            parts = pool.map(lambda a, b: sum_up(model, looks, logits, int(a), int(b)), edges[:-1], edges[1:])
             sums = reduce(add, parts)
-    seen = [_seen(ask, n, sums, logits[n]) for n, ask in enumerate(asks)]
-    if len(asks) == 1:  # of many they would take more memory than all else
+    seen = [_seen(look, n, sums, logits[n]) for n, look in enumerate(looks)]
+    if len(looks) == 1:  # of many they would take more memory than all else
         seen[0].logits = logits[0]
     return seen
 
 
-def _seen(ask: Ask, n: int, sums: Sums, logits: Floats) -> Seen:
+def _seen(look: Look, n: int, sums: Sums, logits: Floats) -> Seen:
     """What the sums say of one point."""
-    top, mass, aim = float(sums.top[n]), float(sums.mass[n]), ask.aim
+    top, mass, task = float(sums.top[n]), float(sums.mass[n]), look.task
     mean = sums.mean[n] / mass
-    strong = np.arange(len(logits)) if ask.wide else np.flatnonzero(logits >= top + math.log(ask.share * mass))
-    strong = np.setdiff1d(strong, aim.outside, assume_unique=True)
+    strong = np.arange(len(logits)) if look.wide else np.flatnonzero(logits >= top + math.log(look.share * mass))
+    strong = np.setdiff1d(strong, task.outside, assume_unique=True)
     if len(strong) > MOST:
         strong = strong[np.argpartition(logits[strong], -MOST)[-MOST:]]
-    covariance = sums.second[n] / mass - np.outer(mean, mean) if ask.covariance else None
-    return Seen(top + math.log(mass) - (float(aim.row @ ask.x) + aim.bias), mean, strong, covariance, None)
+    covariance = sums.second[n] / mass - np.outer(mean, mean) if look.covariance else None
+    return Seen(top + math.log(mass) - (float(task.row @ look.x) + task.bias), mean, strong, covariance, None)

@@ -35,9 +35,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import get_lapack_funcs
 
+from ifonly.engines.lam_search import Bracket
 from ifonly.model.numerics import EPS
 
-__all__ = ["Aim", "Point", "Reached", "Terms", "evaluate", "infeasible", "nearest", "reach", "solve"]
+__all__ = ["Point", "Sought", "Target", "Terms", "evaluate", "infeasible", "nearest", "reach", "solve"]
 
 Floats = NDArray[np.float64]
 
@@ -54,6 +55,7 @@ LOW = -690.0  # logarithms of probabilities are kept above it
 MAX_STEPS = 80  # of the search for λ
 LONGEST_STEP = math.log(100.0)
 MOST_LAM = 1e12
+FLAT_LOGIT = 1e-12  # a logit that rises by less with ln λ is flat
 LEAST_LAM = 1e-30  # relative to the first guess: what is not reached there is not reached
 ROUGH_LAM = 1e-8  # … and where no close answer is needed, one that is not even solved here
 NARROW = 1e-8  # relative: between answers for λ so near to each other, a straight line is as good as the path
@@ -441,7 +443,7 @@ def _pair_start(terms: Terms, lam: float, weight: float) -> Floats:
     return np.maximum(lq - (top + math.log(float(np.exp(lq - top).sum()))), LOW)
 
 
-class Aim(NamedTuple):
+class Target(NamedTuple):
     """What `reach` is to reach, and how it can know that it cannot."""
 
     prob: float
@@ -451,7 +453,7 @@ class Aim(NamedTuple):
     closely: bool = False  # where it is out of reach: go on to the largest p_k there is
 
 
-class Reached(NamedTuple):
+class Sought(NamedTuple):
     """What `reach` found: the answer, or (not ``met``) the largest p_k it came to and a bound on what there is."""
 
     at: Point
@@ -460,76 +462,78 @@ class Reached(NamedTuple):
     ceiling: float
 
 
-def reach(terms: Terms, aim: Aim, start: Point | None = None) -> Reached:
-    """The answer for the largest λ at which the aim is met.
+def reach(terms: Terms, target: Target, start: Point | None = None, max_iter: int = MAX_ITER) -> Sought:
+    """The answer for the largest λ at which the target is met.
 
-    λ multiplies the whole cost here, so that μ counts λμ. Newton on logit(ln λ), in a bracket. Where the aim is out of reach,
+    λ multiplies the whole cost here, so that μ counts λμ. Newton on logit(ln λ), in a bracket. Where the target is out of reach,
     p_k rises to its largest value as λ falls, and the multipliers on the way bound it from above.
     """
     square = np.square(terms.B[:, terms.lo < terms.hi]).sum(axis=1)
-    gaps = np.maximum(terms.margins - aim.logit, 1e-3)
+    gaps = np.maximum(terms.margins - target.logit, 1e-3)
     far = np.where(square > 0, gaps / np.sqrt(np.where(square > 0, square, 1.0)), 0.0)
     j = int(far.argmax())
-    mass = 1 / (1 + math.exp(min(-aim.logit, 700.0)))
+    mass = 1 / (1 + math.exp(min(-target.logit, 700.0)))
     first = lam = (float(square[j]) * mass / float(gaps[j]) or 1.0) if start is None else start.lam
-    low, high, ceiling = 0.0, math.inf, 1.0
+    bracket, ceiling = Bracket(LONGEST_STEP), 1.0
     met: Point | None = None
     best: Point | None = None
     at, n_iter = start, 0
     for _ in range(MAX_STEPS):
-        # 1. Solve for this λ, and see whether the aim is met.
-        at, more, found = solve(terms, lam, lam, start=at)
+        # 1. Solve for this λ, and see whether the target is met.
+        at, more, found = solve(terms, lam, lam, start=at, max_iter=max_iter)
         n_iter += more
-        miss, width = aim.miss(at)
+        miss, width = target.miss(at)
         width = max(width, 4 * _noise(terms, at))
+        bracket.saw(lam, miss)
         if miss <= 0:
-            low, met = lam, at
+            met = at
             if miss >= -width or lam >= MOST_LAM * first:  # as much as wanted, or more because the limits ask for it
                 break
         else:
-            high = lam
             risen = math.inf if best is None else best.loss - at.loss
             best = at if risen > 0 else best
             # 2. Out of reach?
             if met is None:
-                proved = ceiling < aim.prob
-                ceiling = min(ceiling, aim.ceiling(at))
+                proved = ceiling < target.prob
+                ceiling = min(ceiling, target.ceiling(at))
                 p = math.exp(-at.loss)
                 close = ceiling - p <= (1e3 * SETTLED if proved and risen < SETTLED else CLOSE) * p
-                if ceiling < aim.prob and (close or not found or not aim.closely):
+                if ceiling < target.prob and (close or not found or not target.closely):
                     break
-                if lam <= LEAST_LAM * first or not (found or aim.closely or lam > ROUGH_LAM * first):
+                if lam <= LEAST_LAM * first or not (found or target.closely or lam > ROUGH_LAM * first):
                     break
-        if low > 0 and high <= low * (1 + NARROW):
+        if bracket.low > 0 and bracket.shut(NARROW):
             break
         # 3. The next λ: a Newton step, aimed at the middle of what is allowed.
         slope = logit_slope(terms, at)
-        step = -(miss + 0.5 * width) / slope if slope > 1e-12 else -LONGEST_STEP if miss > 0 else LONGEST_STEP
-        new = lam * math.exp(min(max(step, -LONGEST_STEP), LONGEST_STEP))
-        if not low < new < high:
-            new = math.sqrt(low * high) if low > 0 and high < math.inf else lam * (0.01 if miss > 0 else 100.0)
-        lam = new if ceiling >= aim.prob else lam / LAM_STEP
+        new = bracket.next(lam, miss + 0.5 * width if slope > FLAT_LOGIT else miss, slope if slope > FLAT_LOGIT else 0.0)
+        if ceiling < target.prob:
+            lam = lam / LAM_STEP
+        elif new is None:
+            break
+        else:
+            lam = new
     if met is None:
         assert best is not None
-        return Reached(best, n_iter, False, ceiling)
-    return Reached(met if best is None else _between(met, best, aim), n_iter, True, 1.0)
+        return Sought(best, n_iter, False, ceiling)
+    return Sought(met if best is None else _between(met, best, target), n_iter, True, 1.0)
 
 
-def _between(met: Point, short: Point, aim: Aim) -> Point:
-    """The point between two on both sides of the aim that meets it with nothing to spare, by regula falsi.
+def _between(met: Point, short: Point, target: Target) -> Point:
+    """The point between two on both sides of the target that meets it with nothing to spare, by regula falsi.
 
-    Where λ is small, λ·t is a difference of larger numbers, and no λ may hit the aim to the last digit. What is at a bound
+    Where λ is small, λ·t is a difference of larger numbers, and no λ may hit the target to the last digit. What is at a bound
     or stays in the first point does so in the answer.
     """
     step = np.where(met.free, short.t - met.t, 0.0)
-    miss, width = aim.miss(met)
-    a, b, at = (0.0, miss), (1.0, aim.miss(replace(met, t=met.t + step))[0]), met
+    miss, width = target.miss(met)
+    a, b, at = (0.0, miss), (1.0, target.miss(replace(met, t=met.t + step))[0]), met
     for _ in range(MAX_TRIALS):
         if a[1] >= -width or not a[1] < 0 < b[1]:
             break
         x = a[0] + (b[0] - a[0]) * a[1] / (a[1] - b[1])
         new = replace(met, t=met.t + x * step)
-        miss, width = aim.miss(new)
+        miss, width = target.miss(new)
         if miss <= 0:
             a, at = (x, miss), new
         else:

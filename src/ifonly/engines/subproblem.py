@@ -4,15 +4,17 @@ The others stay at the source, and what they add to the logits goes into the bia
 may only be taken, a vocabulary of 20 000 is a problem of 80 features.
 """
 
-from copy import copy
 from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ifonly.engines.limited_problem import LimitedProblem, Plan
+from ifonly.engines.limited_problem import CostSpace, LimitedProblem
 from ifonly.model import Model, Scaling
-from ifonly.problem.actions import Limits
+from ifonly.problem.actions import Limits, ResolvedActions
+from ifonly.problem.conditions import Conditions
+from ifonly.problem.cost import Cost
+from ifonly.problem.results import Result
 
 __all__ = ["Narrow", "can_narrow"]
 
@@ -23,9 +25,9 @@ LEAST_FEATURES = 200  # below, nothing is saved
 
 def can_narrow(problem: LimitedProblem) -> bool:
     """Whether it is worth it, and everything that stays can be left out."""
-    ground = problem.ground
+    space = problem.space
     mapped = any(column.maps for column in problem.model.encoding.columns)
-    return problem.model.n_features >= LEAST_FEATURES and ground.separable and not mapped and not isinstance(problem, Narrow)
+    return problem.model.n_features >= LEAST_FEATURES and space.separable and not mapped and not isinstance(problem, Narrow)
 
 
 class Narrow(LimitedProblem):
@@ -33,16 +35,16 @@ class Narrow(LimitedProblem):
 
     def __init__(self, whole: LimitedProblem, keep: NDArray[np.intp]) -> None:
         self.whole, self.keep = whole, keep
-        ground, model = copy(whole.ground), whole.model
-        ground.__dict__.pop("grouped", None)
+        model, old = whole.model, whole.space.conditions
         scaling = model.scaling
         part = None if scaling is None else Scaling(scaling.shift[keep], scaling.scale[keep], _some(scaling.rough, keep))
         A, source = model.A[:, keep], whole.source[keep]
         b = model.scores(whole.source) - A @ (source if part is None else part(source))
-        ground.model = Model(A, b, model.classes, scaling=part, hard=model.hard, precision=model.precision)
-        ground.mu, ground.per_unit, ground.B = ground.mu[keep], ground.per_unit[keep], ground.B[:, keep]
-        ground.limits = _some_limits(whole, keep, ground.model)
-        super().__init__(ground, source, whole.k)
+        small = Model(A, b, model.classes, scaling=part, hard=model.hard, precision=model.precision)
+        cost = Cost(scale=old.per_unit[keep], l1=old.mu[keep])
+        actions = ResolvedActions(limits=_some_limits(whole, keep, small))
+        conditions = Conditions(small, cost, actions, old.max_changes, old.margin)
+        super().__init__(CostSpace(conditions, whole.space.search), source, whole.k)
         self.lo, self.hi, self.margins = whole.lo[keep], whole.hi[keep], whole.margins
 
     def rounding(self, x: Floats) -> float:
@@ -55,9 +57,9 @@ class Narrow(LimitedProblem):
         out[self.keep] = x
         return out
 
-    def plan_of(self, plan: Plan) -> Plan:
-        """A plan for the whole problem."""
-        if not np.isfinite(plan.x).all():
+    def widen(self, plan: Result) -> Result:
+        """An answer to the whole problem."""
+        if plan.x is None or not np.isfinite(plan.x).all():
             return replace(plan, x=np.full(len(self.whole.source), np.nan))
         x = self.widened(plan.x)
         return replace(plan, x=x, proba=self.whole.proba(x)[0])
@@ -68,7 +70,7 @@ def _some(values: Floats | None, keep: NDArray[np.intp]) -> Floats | None:
 
 
 def _some_limits(whole: LimitedProblem, keep: NDArray[np.intp], model: Model) -> Limits:
-    limits, place = whole.ground.limits, np.full(whole.model.n_features, -1)
+    limits, place = whole.space.limits, np.full(whole.model.n_features, -1)
     place[keep] = np.arange(len(keep))
     arrays = {name: getattr(limits, name)[keep] for name in ("lo", "hi", "frozen", "increase", "decrease", "step")}
     groups = tuple(place[group] for group in limits.groups if place[group[0]] >= 0)

@@ -9,28 +9,35 @@ is solved in each node is the whole problem, with its categories and all.
 import heapq
 import math
 from collections.abc import Callable
-from copy import copy
 from dataclasses import replace
 from itertools import count
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ifonly.engines.limited_problem import Budget, LimitedProblem, Plan
+from ifonly.engines.branching import Branching
+from ifonly.engines.budget import Budget
+from ifonly.engines.limited import LimitedEngine
+from ifonly.engines.limited_problem import LimitedProblem
+from ifonly.engines.one_multiplier import OneMultiplier
+from ifonly.engines.semismooth_newton import SemismoothNewton
 from ifonly.model.errors import InputError
+from ifonly.problem.conditions import Conditions
+from ifonly.problem.question import Aim
+from ifonly.problem.results import Result
 from ifonly.problem.status import Status
 
-__all__ = ["search"]
+__all__ = ["INNER", "UnevenGrids"]
 
 Floats = NDArray[np.float64]
-Solve = Callable[[LimitedProblem], Plan]
+Solve = Callable[[LimitedProblem], Result]
 
 MOST = 2000  # nodes: each is a search of its own
 
 
-def search(problem: LimitedProblem, solve: Solve, value: Callable[[Plan], float], budget: Budget) -> Plan:
+def search(problem: LimitedProblem, solve: Solve, value: Callable[[Result], float], budget: Budget) -> Result:
     """The best plan with every such feature at one of its points; ``value`` is what is minimised."""
-    uneven = problem.ground.limits.uneven
+    uneven = problem.space.limits.uneven
     lo, hi = problem.lo.copy(), problem.hi.copy()
     for part in uneven:
         d = part.feature
@@ -76,7 +83,7 @@ def search(problem: LimitedProblem, solve: Solve, value: Callable[[Plan], float]
             elif found is not None and found.status is Status.UNREACHABLE:
                 worst = worst or found
         # 4. Two boxes without what lies between.
-        d, below, above = max(between, key=lambda gap: (gap[2] - gap[1]) * problem.ground.per_unit[gap[0]])
+        d, below, above = max(between, key=lambda gap: (gap[2] - gap[1]) * problem.space.per_unit[gap[0]])
         for side, end in ((0, below), (1, above)):
             part_lo, part_hi = lo.copy(), hi.copy()
             (part_hi if side == 0 else part_lo)[d] = end
@@ -91,14 +98,10 @@ def search(problem: LimitedProblem, solve: Solve, value: Callable[[Plan], float]
     return replace(best, bound=bound, gap=gap, status=status, n_nodes=n_nodes + n_inner, grad_norm=0.0)
 
 
-def _solved(problem: LimitedProblem, solve: Solve, lo: Floats, hi: Floats) -> Plan | None:
+def _solved(problem: LimitedProblem, solve: Solve, lo: Floats, hi: Floats) -> Result | None:
     """The problem in a box; None where the box has no point."""
-    part = copy(problem)
-    part.lo, part.hi, part.spread = lo, hi, True
-    part.__dict__.pop("moving", None)
-    part.__dict__.pop("_root", None)
     try:
-        return solve(part)
+        return solve(problem.but(lo=lo, hi=hi))
     except InputError:  # rules that no point of the box satisfies
         return None
 
@@ -117,7 +120,7 @@ def _inside(
 def _between(problem: LimitedProblem, x: Floats) -> list[tuple[int, float, float]]:
     """The features that are between two points: feature, the point below, the one above."""
     found = []
-    for part in problem.ground.limits.uneven:
+    for part in problem.space.limits.uneven:
         d = part.feature
         at, own = float(x[d]), float(problem.source[d])
         below, above = part.beside(at)
@@ -133,7 +136,7 @@ def _sides(problem: LimitedProblem, x: Floats, between: list[tuple[int, float, f
     """Which point to take for each: the one that helps the target, then the nearest."""
     slope = problem.model.A if problem.model.scaling is None else problem.model.A / problem.model.scaling.scale
     pull = slope[problem.k] - slope[problem.rivals].mean(axis=0)
-    exact = {part.feature: part.beside(float(x[part.feature]))[0] for part in problem.ground.limits.uneven}
+    exact = {part.feature: part.beside(float(x[part.feature]))[0] for part in problem.space.limits.uneven}
     at = {d: v for d, v in exact.items() if abs(v - x[d]) <= 1e-13 * (1 + abs(v))}  # at a point up to rounding
     helps = {
         d: above if (pull[d] > 0 and np.isfinite(above)) or not np.isfinite(below) else below for d, below, above in between
@@ -142,7 +145,7 @@ def _sides(problem: LimitedProblem, x: Floats, between: list[tuple[int, float, f
     return [at | helps] if helps == nearest else [at | helps, at | nearest]
 
 
-def _nothing(problem: LimitedProblem, solve: Solve, worst: Plan | None, done: bool, n_nodes: int) -> Plan:
+def _nothing(problem: LimitedProblem, solve: Solve, worst: Result | None, done: bool, n_nodes: int) -> Result:
     """No plan: none exists, or none was found in time. The best there is has these features at points, too."""
     if not done:
         return problem.nothing_found(n_nodes)
@@ -152,7 +155,24 @@ def _nothing(problem: LimitedProblem, solve: Solve, worst: Plan | None, done: bo
     if not between:
         return replace(worst, n_nodes=n_nodes)
     lo, hi, sides = problem.lo.copy(), problem.hi.copy(), _sides(problem, worst.x, between)[0]
-    for part in problem.ground.limits.uneven:
+    for part in problem.space.limits.uneven:
         lo[part.feature] = hi[part.feature] = sides.get(part.feature, worst.x[part.feature])
     found = _solved(problem, solve, lo, hi)
-    return replace(found or worst, n_nodes=n_nodes, best_bound=worst.best_bound)
+    return replace(found or worst, n_nodes=n_nodes, ceiling=worst.ceiling)
+
+
+INNER: tuple[LimitedEngine, ...] = (OneMultiplier(), Branching(), SemismoothNewton())  # for what is solved in each node
+
+
+class UnevenGrids(LimitedEngine):
+    """Limits with numbers at uneven distances, over the engine for the rest of the problem."""
+
+    def unfit(self, conditions: Conditions, weighed: bool) -> str | None:
+        """What has no such numbers."""
+        return None if conditions.limits.uneven else "no number is at uneven distances"
+
+    def answer(self, problem: LimitedProblem, aim: Aim, budget: Budget, tol: float | None) -> Result:
+        """See `LimitedEngine`."""
+        weighed = aim.lam is not None
+        inner = next(engine for engine in INNER if engine.unfit(problem.space.conditions, weighed) is None)
+        return search(problem, lambda part: inner.answer(part, aim, budget, tol), aim.value, budget)

@@ -28,18 +28,20 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ifonly.engines.class_space import Solution
+from ifonly.engines.class_newton import LEAST_LAM, LONGEST_STEP, NEAR, ROUGH
 from ifonly.engines.coordinates import Rivals
+from ifonly.engines.lam_search import Bracket
 from ifonly.engines.newton import ROUNDINGS, minimise
-from ifonly.engines.passes import MOST, Aim, Ask, Seen, SumUp, look, sum_up
-from ifonly.engines.probability import LEAST_LAM, LONGEST_STEP, NEAR, ROUGH, needed_logit
+from ifonly.engines.passes import MOST, Look, Seen, SumUp, Task, sum_up, take_a_pass
 from ifonly.engines.rounding import Rounding
+from ifonly.engines.windows import needed_logit
 from ifonly.model import Model
 from ifonly.model.numerics import EPS, softmax, summation_error
+from ifonly.problem.results import Result
 from ifonly.problem.status import Status
 from ifonly.rows.sources import Sizes
 
-__all__ = ["Found", "VastProblem", "solve_many"]
+__all__ = ["Endpoint", "VastProblem", "solve_many"]
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -58,8 +60,8 @@ MAX_LAMS, STRIDE = 100, 30.0  # … in the full one, where its rounds do not set
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """An answer: the change of x, in the classifier's space, and what the passes said of it."""
+class Endpoint:
+    """Where the rounds for one source ended: the change of x, in the classifier's space, and what the passes said of it."""
 
     change: Floats
     lam: float
@@ -72,21 +74,21 @@ class Found:
     status: Status
     logits: Floats | None
 
-    def solution(self, *, proba: bool = True) -> Solution:
-        """The answer as other solvers give it, but without coefficients, and if need be without the K probabilities."""
+    def result(self, k: int, x: Floats, *, proba: bool = True) -> Result:
+        """As a row of results, with x in the user's units; if need be without the K probabilities."""
         numbers = self.lam, float(np.linalg.norm(self.change)), self.objective, self.grad_norm
         p = softmax(self.logits) if proba and self.logits is not None else np.zeros(0)
-        return Solution(np.zeros(0), p, *numbers, self.n_iter, self.status, n_passes=self.n_passes)
+        return Result(k, self.status, *numbers, p, x=x, n_iter=self.n_iter, n_passes=self.n_passes)
 
 
-Asking = Generator[Ask, Seen, Found]
+Asking = Generator[Look, Seen, Endpoint]
 
 
 class VastProblem:
-    """One source, in the classifier's space, and one class of a model with very many: the aims, and the answers to them."""
+    """One source, in the classifier's space, and one class of a model with very many: the tasks that engines are given."""
 
-    def __init__(self, model: Model, source: Floats, k: int, *, tol: float | None = None, threads: int = 1) -> None:
-        self.model, self.source, self.k, self.tol, self.threads = model, source, k, tol, threads
+    def __init__(self, model: Model, source: Floats, k: int, *, tol: float | None = None) -> None:
+        self.model, self.source, self.k, self.tol = model, source, k, tol
         norm = float(np.linalg.norm(source))
         terms = min(model.row_norm * norm, float(np.abs(source) @ model.column_sizes))
         sizes = Sizes(norm + 2 * model.offset_norm, terms + 2 * model.offset_size)
@@ -94,7 +96,7 @@ class VastProblem:
         self.rounding = Rounding(summation_error(model.n_features + MOST), model.row_norm, MOST, sizes, model.coarse)
         self.size = sizes.terms + float(np.abs(model.b).max())
 
-    def aim(self, lam: float | None, prob: float | None, start: Floats | None = None) -> Aim:
+    def task(self, lam: float | None, prob: float | None, start: Floats | None = None) -> Task:
         """What is wanted: the least E for λ, or the nearest x with this probability."""
 
         def level(distance: float) -> tuple[float, float]:
@@ -103,45 +105,41 @@ class VastProblem:
 
         logit = 0.0 if prob is None else float(needed_logit(prob, self.model))
         row, bias, outside = self.model.weights(self.k), float(self.model.b[self.k]), np.array([self.k])
-        return Aim(self.source, row, bias, outside, lam, None if prob is None else level, self.tol, start)
-
-    def solve(self, lam: float | None = None, prob: float | None = None) -> Found:
-        """The answer for one λ, or one probability."""
-        return solve_many(self.model, [self.aim(lam, prob)], threads=self.threads)[0]
+        return Task(self.source, row, bias, outside, lam, None if prob is None else level, self.tol, start)
 
 
 def solve_many(
     model: Model,
-    aims: Sequence[Aim],
+    tasks: Sequence[Task],
     first: dict[int, Seen] | None = None,
     threads: int = 1,
     sum_up: SumUp = sum_up,
     at_once: int = 256,
-) -> list[Found]:
+) -> list[Endpoint]:
     """The answers for several sources and targets, a pass over A at a time; ``first`` is what is known of sources already.
 
     So many run ``at_once``: one that is done makes room for the next.
     """
     running: dict[int, Asking] = {}
-    asked: dict[int, Ask] = {}
-    found: dict[int, Found] = {}
+    asked: dict[int, Look] = {}
+    found: dict[int, Endpoint] = {}
     known = dict(first or {})
-    waiting = list(range(len(aims)))[::-1]
+    waiting = list(range(len(tasks)))[::-1]
     while asked or waiting:
         while waiting and len(asked) < at_once:
             i = waiting.pop()
-            lam = aims[i].lam
-            running[i] = _reach(model, aims[i]) if lam is None else _minimise(model, aims[i], lam)
+            lam = tasks[i].lam
+            running[i] = _reach(model, tasks[i]) if lam is None else _minimise(model, tasks[i], lam)
             asked[i] = next(running[i])
         new = [i for i in asked if i not in known]
-        known |= dict(zip(new, look(model, [asked[i] for i in new], threads, sum_up), strict=True))
+        known |= dict(zip(new, take_a_pass(model, [asked[i] for i in new], threads, sum_up), strict=True))
         for i in list(asked):
             try:
                 asked[i] = running[i].send(known.pop(i))
             except StopIteration as end:
                 found[i] = end.value
                 del asked[i], running[i]
-    return [found[i] for i in range(len(aims))]
+    return [found[i] for i in range(len(tasks))]
 
 
 # ---- one source ----
@@ -159,8 +157,8 @@ class _Few(NamedTuple):
 class _Work:
     """The strongest rivals so far, W: their rows less the target's and the Gram matrix of these, which only grow."""
 
-    def __init__(self, model: Model, aim: Aim) -> None:
-        self.model, self.aim = model, aim
+    def __init__(self, model: Model, task: Task) -> None:
+        self.model, self.task = model, task
         self.which: Indices = np.zeros(0, dtype=np.intp)
         self.rows, self.gram = np.empty((MOST + 1, model.n_features)), np.empty((MOST + 1, MOST + 1))  # one for all the others
 
@@ -175,20 +173,20 @@ class _Work:
             self.rows, self.gram = np.empty((2 * m, rows.shape[1])), np.empty((2 * m, 2 * m))
             self.rows[:n], self.gram[:n, :n] = rows[:n], gram[:n, :n]
         self.rows[n:m] = self.model.weights(new)
-        self.rows[n:m] -= self.aim.row
+        self.rows[n:m] -= self.task.row
         self.gram[n:m, :m] = self.rows[n:m] @ self.rows[:m].T
         self.gram[:n, n:m] = self.gram[n:m, :n].T
         self.which = np.concatenate([self.which, new])
 
     def at(self, x: Floats, seen: Seen) -> _Few:
         """The problem with few rivals, of first order at x; it is overwritten by the next."""
-        aim, n = self.aim, len(self.which)
+        task, n = self.task, len(self.which)
         rows = self.rows[:n]
-        margins = rows @ x + (self.model.b[self.which] - aim.bias)
+        margins = rows @ x + (self.model.b[self.which] - task.bias)
         w = np.exp(np.minimum(margins - seen.level, 0.0))
         rest = max(1.0 - float(w.sum()), 0.0)
         if rest > n * EPS:
-            other = (seen.mean - aim.row - w @ rows) / rest
+            other = (seen.mean - task.row - w @ rows) / rest
             self.rows[n] = other
             rows = self.rows[: n + 1]
             self.gram[n, : n + 1] = self.gram[: n + 1, n] = rows @ other
@@ -234,29 +232,29 @@ class _State:
     grad_norm: float
 
     @classmethod
-    def of(cls, aim: Aim, x: Floats, seen: Seen, lam: float) -> "_State":
-        change, mass = x - aim.source, _logistic(seen.level)
-        gradient = lam * change + mass * (seen.mean - aim.row)
+    def of(cls, task: Task, x: Floats, seen: Seen, lam: float) -> "_State":
+        change, mass = x - task.source, _logistic(seen.level)
+        gradient = lam * change + mass * (seen.mean - task.row)
         objective = 0.5 * lam * float(change @ change) + _softplus(seen.level)
         return cls(x, change, seen, mass, objective, gradient, float(np.linalg.norm(gradient)))
 
 
-def _minimise(model: Model, aim: Aim, lam: float) -> Asking:
+def _minimise(model: Model, task: Task, lam: float) -> Asking:
     """The least E for one λ."""
-    x = aim.source if aim.start is None else aim.start
-    here = best = _State.of(aim, x, (yield Ask(x, aim, FIRST_SHARE)), lam)
-    work, last, sigma = _Work(model, aim), _Last(), 0.0
+    x = task.source if task.start is None else task.start
+    here = best = _State.of(task, x, (yield Look(x, task, FIRST_SHARE)), lam)
+    work, last, sigma = _Work(model, task), _Last(), 0.0
     n_passes, n_iter, slow, in_full = 1, 0, 0, False
     for n_round in range(MAX_ROUNDS):
-        floor = _noise(model, aim, here, lam)
-        if here.grad_norm <= max(floor, 0.5 * (aim.tol or 0.0)):
+        floor = _noise(model, task, here, lam)
+        if here.grad_norm <= max(floor, 0.5 * (task.tol or 0.0)):
             break
         # 1. The step, from the problem with few rivals or in D dimensions, and the points to try: E must fall.
         if in_full:
             if here.seen.covariance is None:
-                here.seen = yield Ask(here.x, aim, covariance=True)
+                here.seen = yield Look(here.x, task, covariance=True)
                 n_passes += 1
-            step = _newton_step(here, aim, lam)
+            step = _newton_step(here, task, lam)
             trials = [here.x + scale * step for scale in SHORTER]
         else:
             work.add(here.seen)
@@ -270,7 +268,7 @@ def _minimise(model: Model, aim: Aim, lam: float) -> Asking:
         for n_trial, point in enumerate(trials):
             if n_trial:
                 last.forget()
-            there = _State.of(aim, point, (yield Ask(point, aim, wide=slow > 0, covariance=in_full)), lam)
+            there = _State.of(task, point, (yield Look(point, task, wide=slow > 0, covariance=in_full)), lam)
             n_passes += 1
             if there.objective <= here.objective + slack:
                 break
@@ -290,7 +288,7 @@ def _minimise(model: Model, aim: Aim, lam: float) -> Asking:
             slow += 1
         if not in_full and _in_full(model, slow):
             in_full, slow = True, 0
-    return _finished(model, aim, best, lam, n_iter, n_passes)
+    return _finished(model, task, best, lam, n_iter, n_passes)
 
 
 def _in_full(model: Model, slow: int) -> bool:
@@ -308,10 +306,10 @@ def _few_step(few: _Few, here: _State, lam: float, sigma: float, *, first: bool)
     return -(here.gradient + (outcome.point.at - few.p) @ few.rows) / lam, len(outcome.history)
 
 
-def _newton_step(here: _State, aim: Aim, lam: float) -> Floats:
+def _newton_step(here: _State, task: Task, lam: float) -> Floats:
     """Newton's step in D dimensions: ∇²E = λI + Q(C + (1 − Q)ddᵀ), C the rivals' covariance and d = ā − a_k."""
     assert here.seen.covariance is not None
-    d = here.seen.mean - aim.row
+    d = here.seen.mean - task.row
     H = here.mass * (here.seen.covariance + (1 - here.mass) * np.outer(d, d))
     H.ravel()[:: len(d) + 1] += lam
     return -np.asarray(np.linalg.solve(H, here.gradient), dtype=np.float64)
@@ -320,54 +318,54 @@ def _newton_step(here: _State, aim: Aim, lam: float) -> Floats:
 # ---- the probability form ----
 
 
-def _reach(model: Model, aim: Aim) -> Asking:
+def _reach(model: Model, task: Task) -> Asking:
     """The nearest x at which L is as low as is wanted."""
-    assert aim.level is not None
-    x = aim.source
-    seen = yield Ask(x, aim, FIRST_SHARE)
+    assert task.level is not None
+    x = task.source
+    seen = yield Look(x, task, FIRST_SHARE)
     n_passes, n_iter = 1, 0
-    if seen.level <= aim.level(0.0)[0]:
-        stay = _State.of(aim, x, seen, 0.0)
-        return Found(stay.change, math.inf, seen.level, stay.mass, stay.objective, 0.0, 0, 1, Status.EXACT, seen.logits)
-    work, last, lam, extra = _Work(model, aim), _Last(), None, 0.0
+    if seen.level <= task.level(0.0)[0]:
+        stay = _State.of(task, x, seen, 0.0)
+        return Endpoint(stay.change, math.inf, seen.level, stay.mass, stay.objective, 0.0, 0, 1, Status.EXACT, seen.logits)
+    work, last, lam, extra = _Work(model, task), _Last(), None, 0.0
     best: tuple[_State, float] | None = None
     least, stalled = math.inf, 0
     for _ in range(MAX_ROUNDS):
         # 1. The problem with few rivals: its λ, and its answer.
         work.add(seen)
         few = work.at(x, seen)
-        top, width = aim.level(float(np.linalg.norm(x - aim.source)))
-        q, lam, inner = _reach_few(few, few.margins - few.rows @ (x - aim.source), top - 0.5 * width - extra, lam)
-        here = _State.of(aim, x, seen, lam)
+        top, width = task.level(float(np.linalg.norm(x - task.source)))
+        q, lam, inner = _reach_few(few, few.margins - few.rows @ (x - task.source), top - 0.5 * width - extra, lam)
+        here = _State.of(task, x, seen, lam)
         step = -(here.gradient + (q - few.p) @ few.rows) / lam
         if not np.isfinite(step).all() or inner < 0:  # out of reach even with few rivals: they are a relaxation
-            found = yield from _minimise(model, replace(aim, start=here.x), max(lam, 1e-12))
+            found = yield from _minimise(model, replace(task, start=here.x), max(lam, 1e-12))
             if found.level > top:
                 return _more(found, Status.UNREACHABLE, n_iter, n_passes)
-            x, n_passes = aim.source + found.change, n_passes + found.n_passes
+            x, n_passes = task.source + found.change, n_passes + found.n_passes
             break
         n_iter += inner
         # 2. All rivals there.
         x = last.next(x, step)
-        seen = yield Ask(x, aim, wide=stalled > 0)
+        seen = yield Look(x, task, wide=stalled > 0)
         n_passes += 1
-        there = _State.of(aim, x, seen, lam)
-        top, width = aim.level(float(np.linalg.norm(there.change)))
+        there = _State.of(task, x, seen, lam)
+        top, width = task.level(float(np.linalg.norm(there.change)))
         reached = seen.level <= top
         # 3. Done?
-        floor = _noise(model, aim, there, lam)
+        floor = _noise(model, task, there, lam)
         falling = there.grad_norm < 0.5 * least
         least, stalled = min(least, there.grad_norm), 0 if falling else stalled + 1
         if reached and seen.level >= top - 2 * width and (best is None or there.grad_norm < best[0].grad_norm):
             best = there, lam
         if there.grad_norm <= floor or (stalled >= 1 and there.grad_norm <= 100 * floor):
             if best is not None:
-                return _finished(model, aim, *best, n_iter, n_passes)
+                return _finished(model, task, *best, n_iter, n_passes)
             extra = max(2 * extra, seen.level - top + width)  # there, but for a hair
             last.forget()
         elif stalled >= SLOW_ROUNDS:
             break
-    found = yield from _search(model, aim, x, lam or 1.0)
+    found = yield from _search(model, task, x, lam or 1.0)
     return _more(found, found.status, n_iter, n_passes)
 
 
@@ -384,7 +382,7 @@ def _reach_few(few: _Few, margins: Floats, level: float, lam: float | None) -> t
         lam = _logistic(level) * float(lengths[j]) ** 2 / max(float(margins[j]) - level, 0.1)
         if not 0.0 < lam < math.inf:
             return few.p, 1.0, -1
-    first, low, high = lam, 0.0, math.inf
+    first, bracket = lam, Bracket(LONGEST_STEP)
     space = Rivals(few.gram, margins, lam)
     at, n_iter = space.start(), 0
     for _ in range(MAX_SEARCH):
@@ -399,18 +397,17 @@ def _reach_few(few: _Few, margins: Floats, level: float, lam: float | None) -> t
             point = outcome.point
             mass = float(point.p.sum())
             miss = math.log(mass) - math.log(point.p_target) - level
-        if abs(miss) <= 1e-13 * (1 + abs(level)) or (high < math.inf and high - low <= 4 * EPS * high):
+        if abs(miss) <= 1e-13 * (1 + abs(level)) or bracket.shut(4 * EPS):
             return point.at, lam, n_iter
-        low, high = (max(low, lam), high) if miss <= 0.0 else (low, min(high, lam))
+        bracket.saw(lam, miss)
         if lam < LEAST_LAM * first:
             return point.at, lam, -1
         factor = outcome.factor or space.factor(point)
         tangent, ds = factor.tangent()
         rate = float(point.p @ ds) / mass if mass > 0.0 else 0.0
-        step = -miss / rate if rate > 0.0 else math.copysign(LONGEST_STEP, -miss)
-        new = lam * math.exp(min(max(step, -LONGEST_STEP), LONGEST_STEP))
-        if not low < new < high:
-            new = math.sqrt(low) * math.sqrt(high) if low > 0.0 else high * math.exp(-LONGEST_STEP)
+        new = bracket.next(lam, miss, rate)
+        if new is None:
+            return point.at, lam, n_iter
         change, slope = space.knot(point, tangent)
         log_step = math.log(new / lam)
         lam, space = new, space.at(new)
@@ -418,30 +415,27 @@ def _reach_few(few: _Few, margins: Floats, level: float, lam: float | None) -> t
     return at, lam, n_iter
 
 
-def _search(model: Model, aim: Aim, x: Floats, lam: float) -> Asking:
+def _search(model: Model, task: Task, x: Floats, lam: float) -> Asking:
     """Where the rounds do not settle: λ by bisection and the secant, each solved in full. L rises with λ."""
-    assert aim.level is not None
-    low, high, met, found = 0.0, math.inf, None, None
+    assert task.level is not None
+    bracket, met, found = Bracket(math.log(STRIDE)), None, None
     first, n_iter, n_passes = lam, 0, 0
     for _ in range(MAX_LAMS):
-        found = yield from _minimise(model, replace(aim, start=x), lam)
+        found = yield from _minimise(model, replace(task, start=x), lam)
         n_iter, n_passes = n_iter + found.n_iter, n_passes + found.n_passes
-        x = aim.source + found.change
-        top, width = aim.level(float(np.linalg.norm(found.change)))
+        x = task.source + found.change
+        top, width = task.level(float(np.linalg.norm(found.change)))
+        bracket.saw(lam, found.level - top)
         if found.level <= top:
-            low, met = lam, found
-            if found.level >= top - 2 * width or (high < math.inf and high - low <= 4 * EPS * high):
+            met = found
+            if found.level >= top - 2 * width or bracket.shut(4 * EPS):
                 break
-        else:
-            high = lam
-            if lam < LEAST_LAM * first:
-                break
-        if low > 0.0 and high < math.inf:
-            lam = math.sqrt(low) * math.sqrt(high)
-            if not low < lam < high:
-                break
-        else:
-            lam = lam * STRIDE if high == math.inf else lam / STRIDE
+        elif lam < LEAST_LAM * first:
+            break
+        new = bracket.next(lam, found.level - top, 0.0)  # of no slope: by long steps, then halves
+        if new is None:
+            break
+        lam = new
     last = found if met is None else met
     assert last is not None
     status = Status.UNREACHABLE if met is None else last.status
@@ -451,14 +445,14 @@ def _search(model: Model, aim: Aim, x: Floats, lam: float) -> Asking:
 # ---- what an answer is worth ----
 
 
-def _noise(model: Model, aim: Aim, here: _State, lam: float) -> float:
+def _noise(model: Model, task: Task, here: _State, lam: float) -> float:
     """About how small ‖∇E‖ can be made: what rounding x and the logits leaves of it."""
-    size = float(np.linalg.norm(here.x)) + float(np.linalg.norm(aim.source))
+    size = float(np.linalg.norm(here.x)) + float(np.linalg.norm(task.source))
     terms = model.row_norm * size / math.sqrt(model.n_features)
     return ROUNDINGS * EPS * (here.mass * model.row_norm * (1 + terms) + lam * size)
 
 
-def _finished(model: Model, aim: Aim, here: _State, lam: float, n_iter: int, n_passes: int) -> Found:
+def _finished(model: Model, task: Task, here: _State, lam: float, n_iter: int, n_passes: int) -> Endpoint:
     """The answer with its certificate: ‖∇E‖ at the rounded x, with all that rounding can have added or taken away."""
     K, D = model.A.shape
     norm = float(np.linalg.norm(here.x)) + float(np.linalg.norm(here.change)) + 2 * model.offset_norm
@@ -466,15 +460,15 @@ def _finished(model: Model, aim: Aim, here: _State, lam: float, n_iter: int, n_p
     margins = 4 * summation_error(D + 64) * terms + 8 * EPS * (abs(here.seen.level) + 1)
     rounding = 2 * model.row_norm * here.mass * (2 * margins + summation_error(K)) + 4 * EPS * lam * norm
     grad_norm = here.grad_norm + rounding
-    if aim.tol is not None and grad_norm <= aim.tol:
+    if task.tol is not None and grad_norm <= task.tol:
         status = Status.CONVERGED
     else:
         status = Status.EXACT if here.grad_norm <= rounding else Status.MAX_ITER
     numbers = here.seen.level, here.mass, here.objective, grad_norm
-    return Found(here.change, lam, *numbers, n_iter, n_passes, status, here.seen.logits)
+    return Endpoint(here.change, lam, *numbers, n_iter, n_passes, status, here.seen.logits)
 
 
-def _more(found: Found, status: Status, n_iter: int, n_passes: int) -> Found:
+def _more(found: Endpoint, status: Status, n_iter: int, n_passes: int) -> Endpoint:
     """An answer with the iterations and passes that went before it."""
     return replace(found, status=status, n_iter=found.n_iter + n_iter, n_passes=found.n_passes + n_passes)
 

@@ -15,7 +15,7 @@ from ifonly.problem.status import Status
 __all__ = ["CounterfactualExplainer"]
 
 if TYPE_CHECKING:
-    from ifonly.answers.answer import Counterfactuals
+    from ifonly.answers import Counterfactuals
 
 try:
     from sklearn.base import BaseEstimator, MetaEstimatorMixin, OneToOneFeatureMixin, TransformerMixin, clone

@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ifonly.answers.answer import Counterfactuals
+from ifonly.answers import Counterfactuals
 from ifonly.api import invert
 from ifonly.engines.threads import available
 from ifonly.frames.arrow import dataset, pa
@@ -313,7 +313,7 @@ class Inverter:
         labels = self.schema.field("target").type
         if cfs is None:
             return [pa.nulls(len(status), kind) for kind in (labels, *[pa.float64()] * len(MEASURES))]
-        k = cfs.rows.target
+        k = cfs.results.target
         names = pa.array([*map(self.label, self.model.classes.tolist()), None], labels)
         wanted = np.full(len(status), self.model.n_classes)
         wanted[good] = np.where(cfs.status == Status.INVALID, self.model.n_classes, k)

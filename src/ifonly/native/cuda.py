@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 
 from ifonly.engines.newton import MAX_ITER
+from ifonly.engines.row_loops import Solved
+from ifonly.engines.windows import Window
 from ifonly.model.errors import InputError
 from ifonly.native import reference
 from ifonly.native.cuda_source import (
@@ -28,7 +30,6 @@ from ifonly.native.cuda_source import (
     team_of,
     threads_of,
 )
-from ifonly.native.rows import Goals, Solved
 
 cp: Any = import_module("cupy")  # so that types are checked where it is not installed
 
@@ -64,21 +65,21 @@ def solve_lam(gram: Any, margins: Any, lam: Any, *, tol: float | None = None, ma
     return _solve(gram, margins, cp.ascontiguousarray(cp.asarray(lam, dtype=np.float64)), None, tol or 0.0, max_iter)
 
 
-def solve_prob(gram: Any, margins: Any, goals: Goals, *, max_iter: int = MAX_ITER) -> Solved:
+def solve_prob(gram: Any, margins: Any, window: Window, *, max_iter: int = MAX_ITER) -> Solved:
     """The λ at which each row meets its goal, and the answer there."""
-    goals = Goals(*(cp.asarray(part) for part in goals))
+    window = Window(*(cp.asarray(part) for part in window))
     if margins.shape[1] >= MOST_CLASSES:
-        return _like(margins, reference.solve_prob(cp.asarray(gram), cp.asarray(margins), goals, max_iter=max_iter))
-    return _solve(gram, margins, None, cp.stack(goals, axis=1), 0.0, max_iter)
+        return _like(margins, reference.solve_prob(cp.asarray(gram), cp.asarray(margins), window, max_iter=max_iter))
+    return _solve(gram, margins, None, cp.stack(window, axis=1), 0.0, max_iter)
 
 
-def _solve(gram: Any, margins: Any, lam: Any, goals: Any, tol: float, max_iter: int) -> Solved:
+def _solve(gram: Any, margins: Any, lam: Any, window: Any, tol: float, max_iter: int) -> Solved:
     B, n = margins.shape
     G, given = (cp.ascontiguousarray(cp.asarray(a, dtype=np.float64)) for a in (gram, margins))
     q, p, numbers = cp.empty((B, n)), cp.empty((B, n)), cp.empty((B, 5))
     n_iter, done = cp.empty(B, dtype=np.int32), cp.empty(B, dtype=bool)
-    launch = _newton("solve", n + 1, goals is not None)
-    launch(B, G, given, _pointer(lam), _pointer(goals), np.float64(tol), np.int32(max_iter), q, p, numbers, n_iter, done)
+    launch = _newton("solve", n + 1, window is not None)
+    launch(B, G, given, _pointer(lam), _pointer(window), np.float64(tol), np.int32(max_iter), q, p, numbers, n_iter, done)
     lam, p_target, objective, grad_norm, square = numbers.T
     return _like(margins, Solved(q, p, p_target, lam, objective, grad_norm, square, n_iter.astype(np.intp), done))
 

@@ -6,24 +6,24 @@ problems of the chunk before. Sources on the host go through two pinned buffers:
 """
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields
+from functools import cached_property
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ifonly.engines.probability import needed_logit
 from ifonly.engines.rounding import Rounding
+from ifonly.engines.windows import needed_logit
 from ifonly.model import Model
 from ifonly.model.errors import InputError
 from ifonly.model.numerics import norms
 from ifonly.native import cuda
 from ifonly.native.cuda_source import MOST_CLASSES, gram_pitch, rows_of
-from ifonly.native.rows import Rows
-from ifonly.native.single import solve_row
-from ifonly.problem.question import Wish
+from ifonly.problem.question import Aims
+from ifonly.problem.results import Results
 from ifonly.rows.sources import Sizes, Sources
 from ifonly.rows.tensors import Like, like
 
@@ -90,8 +90,8 @@ class Board(NamedTuple):
         return None
 
 
-class Answers(NamedTuple):
-    """`Rows` on the device."""
+class OnDevice(NamedTuple):
+    """Columns of `Results`, on the device."""
 
     coef: Any
     proba: Any
@@ -101,25 +101,25 @@ class Answers(NamedTuple):
     status: Any
 
     @classmethod
-    def empty(cls, K: int, targets: Any) -> "Answers":
+    def empty(cls, K: int, targets: Any) -> "OnDevice":
         """Room for them."""
         N = len(targets)
         n_iter, status = cp.empty(N, dtype=np.int32), cp.empty(N, dtype=np.int8)
         return cls(cp.empty((N, rows_of(K))), cp.empty((N, K)), targets, cp.empty((N, 4)), n_iter, status)
 
-    def part(self, s: slice) -> "Answers":
+    def part(self, s: slice) -> "OnDevice":
         """Some of them."""
-        return Answers(*(a[s] for a in self))
+        return OnDevice(*(a[s] for a in self))
 
     def field(self, name: str) -> np.ndarray:
-        """One field of `Rows`, on the host."""
+        """One field of `Results`, on the host."""
         if name == "n_passes":
             return np.full(len(self.status), 2, dtype=np.intp)
         column = {"lam": 0, "distance": 1, "objective": 2, "grad_norm": 3}.get(name)
         values = cp.asnumpy(getattr(self, name) if column is None else self.numbers[:, column])
         return values.astype(np.intp) if name in ("target", "n_iter") else values
 
-    def set(self, index: Any, rows: Rows) -> None:
+    def set(self, index: Any, rows: Results) -> None:
         """Set some rows from others, which are on the host."""
         numbers = np.stack([rows.lam, rows.distance, rows.objective, rows.grad_norm], axis=1)
         given = rows.coef, rows.proba, rows.target, numbers, rows.n_iter, rows.status
@@ -127,24 +127,36 @@ class Answers(NamedTuple):
             array[index] = cp.asarray(values).astype(array.dtype)
 
 
-class DeviceRows(Rows):
-    """`Rows` that lie on the device; each field comes to the host when it is first read."""
+class DeviceResults(Results):
+    """`Results` that lie on the device; each column comes to the host when it is first read."""
 
-    def __init__(self, answers: Answers) -> None:
+    def __init__(self, answers: OnDevice, x: Any = None) -> None:
         object.__setattr__(self, "answers", answers)
-
-    def __getattr__(self, name: str) -> Any:
-        if name not in (field.name for field in fields(Rows)):
-            raise AttributeError(name)
-        value = self.answers.field(name)
-        object.__setattr__(self, name, value)
-        return value
+        object.__setattr__(self, "x", x)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Rows, tuple(getattr(self, field.name) for field in fields(Rows))
+        return Results, tuple(getattr(self, field.name) for field in fields(Results))
 
     def __len__(self) -> int:
         return len(self.answers.status)
+
+    def with_x(self, x: Any) -> "DeviceResults":
+        """The same with the answers themselves."""
+        return DeviceResults(self.answers, x)
+
+
+def _column(name: str) -> cached_property[np.ndarray]:
+    column = cached_property(lambda self: self.answers.field(name))
+    column.__set_name__(DeviceResults, name)
+    return column
+
+
+for _name in (*("target", "status", "lam", "distance", "objective", "grad_norm"), "proba", "coef", "n_iter", "n_passes"):
+    setattr(DeviceResults, _name, _column(_name))
+
+
+def _room(model: Model, aims: Aims) -> Results:
+    return Results.empty(aims.targets, classes=model.n_classes, coef=model.rows.shape[0])
 
 
 @dataclass(frozen=True)
@@ -180,7 +192,7 @@ class DeviceSources(Sources):
         return cp.from_dlpack(out) if _is_torch(out) else out
 
     def part(self, a: int, b: int) -> "DeviceSources":
-        """Rows ``a`` to ``b``."""
+        """Results ``a`` to ``b``."""
         return DeviceSources(self.model, self.rows[a:b], False)
 
     def dense(self, n: int) -> np.ndarray:
@@ -246,36 +258,34 @@ class Job(NamedTuple):
     """What is wanted of the rows of a table."""
 
     model: Model
-    wish: Wish
+    aims: Aims
     tol: float | None
     max_iter: int
+    alone: Callable[..., Any]  # one row on the host, from its projection, its sizes and its aim
 
     def upload(self, s: slice) -> tuple[Any, Any]:
         """Class indices, and λ or the logits to reach, of some rows, on the device."""
-        wish = self.wish.take(s)
-        wanted = _upload(wish.lam if wish.prob is None else wish.prob, np.float64)
-        return _upload(wish.targets, np.int32), wanted if wish.prob is None else needed_logit(wanted, self.model)
+        aims = self.aims.take(s)
+        wanted = _upload(aims.lam if aims.prob is None else aims.prob, np.float64)
+        return _upload(aims.targets, np.int32), wanted if aims.prob is None else needed_logit(wanted, self.model)
 
-    def solve(self, board: Board, parts: Any, wanted: Any, answers: Answers) -> None:
+    def solve(self, board: Board, parts: Any, wanted: Any, answers: OnDevice) -> None:
         """The Newton problems."""
-        goal = self.wish.prob is not None
+        goal = self.aims.prob is not None
         model = board.biases, board.grams, board.lengths, board.rounding
         numbers = answers.coef, answers.proba, answers.numbers, answers.n_iter, answers.status
         cuda.answer(*model, answers.target, wanted, goal, self.tol, self.max_iter, parts, *numbers)
 
-    def settle(self, board: Board, X: Any, answers: Answers, out: Any, first: int = 0) -> None:
-        """Rows that the kernel left, one by one on the host; the first of the rows is the table's ``first``."""
+    def settle(self, board: Board, X: Any, answers: OnDevice, out: Any, first: int = 0) -> None:
+        """Results that the kernel left, one by one on the host; the first of the rows is the table's ``first``."""
         left = cp.flatnonzero(answers.status == LEFT)
         if not len(left):
             return
         Z, sizes = _on_host(self.model, X[left], board.project(self.model, X[left]))
-        wish = self.wish.take(first + cp.asnumpy(left))
-        rows = Rows.empty(self.model, wish.targets)
+        aims = self.aims.take(first + cp.asnumpy(left))
+        rows = _room(self.model, aims)
         for n in range(len(left)):
-            form = {name: None if v is None else float(v[n]) for name, v in (("lam", wish.lam), ("prob", wish.prob))}
-            stopping = {"tol": self.tol, "max_iter": self.max_iter}
-            _, solution = solve_row(self.model, Z[n], sizes.take(n), int(wish.targets[n]), **form, **stopping)
-            rows.put(n, solution)
+            rows.put(n, self.alone(Z[n], sizes.take(n), aims.one(n)))
         answers.set(left, rows)
         if out is not None:
             made = cp.empty((len(left), X.shape[1]), dtype=out.dtype)
@@ -283,27 +293,29 @@ class Job(NamedTuple):
             out[left] = made
 
 
-def invert_table(sources: Sources, wish: Wish, out: Any, *, tol: float | None, max_iter: int) -> Rows | None:
-    """Answers for a table of sources, on the host or the device; None where it takes the way of all other backends.
+def invert_table(
+    sources: Sources, aims: Aims, out: Any, *, tol: float | None, max_iter: int, alone: Callable[..., Any]
+) -> Results | None:
+    """OnDevice for a table of sources, on the host or the device; None where it takes the way of all other backends.
 
     That is: where a class is still to be chosen, where rivals depend on each other, and for sparse sources.
     """
     model = sources.model
     usual = model.dependent or model.crowded or model.n_classes > MOST_CLASSES
-    if usual or hasattr(sources.rows, "tocsr") or (wish.targets < 0).any():
+    if usual or hasattr(sources.rows, "tocsr") or (aims.targets < 0).any():
         return None
-    job = Job(model, wish, tol, max_iter)
+    job = Job(model, aims, tol, max_iter, alone)
     if not isinstance(sources, DeviceSources):
         return _invert_through(job, sources.rows, out)
     with sources.rows.device:
         return _invert_there(job, sources.rows, out)
 
 
-def _invert_there(job: Job, X: Any, out: Any) -> Rows:
+def _invert_there(job: Job, X: Any, out: Any) -> Results:
     """Sources on the device: the passes on one stream, the Newton problems on another, a chunk behind."""
     board = Board.of(job.model)
     targets, wanted = job.upload(slice(None))
-    answers = Answers.empty(job.model.n_classes, targets)
+    answers = OnDevice.empty(job.model.n_classes, targets)
     here, passes, newton = cp.cuda.get_current_stream(), *_lanes(cp.cuda.Device().id)
     made = out if out is None or isinstance(out, cp.ndarray) else cp.empty(X.shape)
     chunks = list(_cut(len(X), min(CHUNKS, max(len(X) // LEAST_CHUNK, 1))))
@@ -331,7 +343,7 @@ def _invert_there(job: Job, X: Any, out: Any) -> Rows:
     job.settle(board, X, answers, made)
     if out is not None and made is not out:
         out[...] = cp.asnumpy(made)
-    return DeviceRows(answers)
+    return DeviceResults(answers)
 
 
 def _cut(N: int, number: int) -> Iterator[slice]:
@@ -349,12 +361,12 @@ def _lanes(device: int) -> tuple[Any, Any]:
     return _streams[device]
 
 
-def _invert_through(job: Job, X: np.ndarray, out: Any) -> Rows:
+def _invert_through(job: Job, X: np.ndarray, out: Any) -> Results:
     """Sources on the host: through two pinned buffers, each with a stream of its own."""
     dtype = X.dtype if X.dtype in (np.float32, np.float64) else np.dtype(np.float64)
     made_dtype = None if out is None else np.dtype(np.float32 if out.dtype == np.float32 else np.float64)
     size = max(BUFFER_BYTES // (8 * X.shape[1]), 1)
-    rows = Rows.empty(job.model, job.wish.targets)
+    rows = _room(job.model, job.aims)
     if not len(X):
         return rows
     buffers = [Buffer(job, min(size, len(X)), X.shape[1], dtype, made_dtype) for _ in range(2 if len(X) > size else 1)]
@@ -385,14 +397,14 @@ class Buffer:
             self.X = cp.empty(self.pinned[: b - a].shape, dtype=self.pinned.dtype)
             self.X.set(self.pinned[: b - a], stream=self.stream)
             targets, wanted = self.job.upload(slice(a, b))
-            self.answers = Answers.empty(self.job.model.n_classes, targets)
+            self.answers = OnDevice.empty(self.job.model.n_classes, targets)
             self.job.solve(self.board, self.board.project(self.job.model, self.X), wanted, self.answers)
             if self.made is not None:
                 self.out = cp.empty(self.X.shape, dtype=self.made.dtype)
                 self.board.move(self.X, self.answers.coef, self.out)
                 self.out.get(stream=self.stream, out=self.made[: b - a], blocking=False)
 
-    def finish(self, rows: Rows, out: Any) -> None:
+    def finish(self, rows: Results, out: Any) -> None:
         """Wait for the device, and take over what it found."""
         if self.first < 0:
             return
@@ -403,7 +415,7 @@ class Buffer:
                 self.job.settle(self.board, self.X, self.answers, made, a)
                 if self.made is not None:
                     self.out.get(out=self.made[: b - a])
-            found = DeviceRows(self.answers)
+            found = DeviceResults(self.answers)
             rows.copy(slice(a, b), found)
         self.stream.synchronize()
         if self.made is not None:

@@ -28,7 +28,6 @@ from ifonly.engines.few_and_rest import (
     SURE,
     TRUST,
     Crowd,
-    Ended,
     Window,
     logit,
 )
@@ -603,7 +602,7 @@ def _rounds(G, k, margins, size, lam, window, few, share, max_iter, warm, state)
 
 def solve_crowd(
     space: Crowd, start: Floats | None = None, *, window: Window | None = None, max_iter: int = MAX_ROUNDS
-) -> Ended:
+) -> tuple[Crowd, Outcome]:
     """`solvers.crowd.solve_crowd`, compiled."""
     k, K = space.k, len(space.G)
     margins, state = np.empty(K), np.zeros((3, K))
@@ -613,11 +612,11 @@ def solve_crowd(
     numbers = space.size, space.lam, np.array(window or ()), crowd.FEW, crowd.SHARE, min(max_iter, MAX_ROUNDS)
     lam, p_target, loss, rounds, done = _rounds(_read_only(space.G), k, margins, *numbers, start is not None, state)
     if window is not None:
-        done = done and window.holds(logit(state[2], p_target), float(state[0].sum()))
+        done = done and window.holds(logit(float(np.add.reduce(state[2])), p_target), float(state[0].sum()))
     if not done and max_iter >= MAX_ROUNDS:
         return crowd.solve_crowd(space, start, window=window, max_iter=max_iter)
     space = space.at(lam)
-    return Ended(space, Outcome(space.end(state, p_target, loss), done, done, ()), rounds)
+    return space, Outcome(space.end(state, p_target, loss), done, done, (), rounds=rounds)
 
 
 def _read_only(G: Floats) -> Floats:

@@ -28,7 +28,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from ifonly.engines.limited import CHASE
-from ifonly.engines.limited_problem import Ground
+from ifonly.engines.limited_problem import CostSpace
 from ifonly.model.numerics import EPS, norms, summation_error
 
 __all__ = ["COLUMNS", "LEFT", "REACHED", "UNREACHABLE", "reach"]
@@ -68,17 +68,17 @@ class Box(NamedTuple):
     hard: bool  # scores are to be ahead by a margin, and probabilities do not matter
 
 
-def box_of(ground: Ground) -> Box:
-    """A ground without grids, groups or rules as the kernel takes it."""
-    model, limits = ground.model, ground.limits
+def box_of(space: CostSpace) -> Box:
+    """A space without grids, groups or rules as the kernel takes it."""
+    model, limits = space.model, space.limits
     D, scaling = model.n_features, model.scaling
     shift, scale = (np.zeros(D), np.ones(D)) if scaling is None else (scaling.shift, scaling.scale)
     way = RISES * limits.increase.astype(np.int64) + FALLS * limits.decrease + FROZEN * limits.frozen
-    g = ground.B - ground.B[::-1]
-    # `Ground.rounding`, as a sum over features
+    g = space.B - space.B[::-1]
+    # `CostSpace.rounding`, as a sum over features
     of_sums, of_rest = 4 * summation_error(D + 2), 2 * EPS * (2 + 8)
     arrays = {"A": model.A, "b": model.b, "shift": shift, "scale": scale, "sizes": model.column_sizes, "g": g}
-    arrays |= {"c": ground.per_unit, "mu": ground.mu, "lo": limits.lo, "hi": limits.hi}
+    arrays |= {"c": space.per_unit, "mu": space.mu, "lo": limits.lo, "hi": limits.hi}
     return Box(
         **{name: np.array(value) for name, value in arrays.items()},  # copies: for read-only ones Numba would compile once more
         way=way,
@@ -86,15 +86,15 @@ def box_of(ground: Ground) -> Box:
         offset=2 * model.offset_size,
         per_term=model.coarse * (of_sums + of_rest),
         per_size=model.coarse * of_rest,
-        hard=ground.margin is not None,
+        hard=space.margin is not None,
     )
 
 
 def reach(
-    ground: Ground, X: Floats, targets: NDArray[np.intp], logits: Floats, probs: Floats, threads: int
+    space: CostSpace, X: Floats, targets: NDArray[np.intp], logits: Floats, probs: Floats, threads: int
 ) -> tuple[Floats, NDArray[np.int8], Floats]:
     """`solve` on several threads: the answers, how each row ended, and its numbers."""
-    N, box = len(X), box_of(ground)
+    N, box = len(X), box_of(space)
     X, targets, probs = np.ascontiguousarray(X), np.ascontiguousarray(targets), np.ascontiguousarray(probs)
     x = np.empty(X.shape)
     parts = max(1, min(threads, N // ROWS_PER_THREAD))
@@ -181,13 +181,13 @@ def _scores(x: Any, box: Box) -> tuple[float, float, float]:
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _rounding(at_source: float, at_x: float, margin: float, box: Box) -> float:
-    """`Ground.rounding` from the terms at the source and at x."""
+    """`CostSpace.rounding` from the terms at the source and at x."""
     return box.per_term * (at_source + at_x + box.offset) + box.per_size * abs(margin)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _intervals(source: Any, box: Box, lo: Any, hi: Any, first: Any, span: Any) -> bool:
-    """`Ground.around` for one source, and the nearest point within; False where limits contradict each other, or the source.
+    """`CostSpace.around` for one source, and the nearest point within; False where limits contradict each other, or the source.
 
     ``span`` has, in units of cost, how far each feature can go down and up from there, and the pull at which it begins to.
     """

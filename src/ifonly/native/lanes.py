@@ -20,13 +20,14 @@ from numba import njit, types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from ifonly.engines.closed_form import phi
+from ifonly.engines.class_newton import LONGEST_STEP
 from ifonly.engines.coordinates import EVEN_STEPS, MANY_RIVALS, PAIR_TOL
 from ifonly.engines.newton import ARMIJO, CLOSE, ROUNDINGS
-from ifonly.engines.probability import LONGEST_STEP
+from ifonly.engines.phi import phi
+from ifonly.engines.row_loops import Solved
+from ifonly.engines.windows import Window
 from ifonly.model.numerics import EPS
 from ifonly.native.reference import SURE, TRUST, first_lam
-from ifonly.native.rows import Goals, Solved
 
 __all__ = ["root", "solve_lam", "solve_prob"]
 
@@ -487,15 +488,15 @@ _NUMBERS = 4
 
 
 @njit(cache=True, nogil=True, **_OPTIONS)
-def _solve(G, margins, lam, goals, tol, max_iter, lanes, steps, q_out, p_out, numbers_out, n_iter_out, done_out):
+def _solve(G, margins, lam, window, tol, max_iter, lanes, steps, q_out, p_out, numbers_out, n_iter_out, done_out):
     """Solve all rows of ``margins`` (B, n), a block of lanes at a time.
 
-    ``goals`` is (4, B) for the probability form and (4, 0) for the λ form; ``numbers_out`` (4, B) takes λ, p_k, ‖∇E‖² / λ
+    ``window`` is (4, B) for the probability form and (4, 0) for the λ form; ``numbers_out`` (4, B) takes λ, p_k, ‖∇E‖² / λ
     and qᵀHq.
     """
     B, n = margins.shape
     W = lanes
-    with_goal = goals.shape[1] > 0
+    with_goal = window.shape[1] > 0
     point, other, fresh = np.empty((5, n, W)), np.empty((5, n, W)), np.empty((4, n, W))
     vec, vec_other, work = np.empty((5, W)), np.empty((5, W)), np.empty((5, W))
     sbar, v, half, direction, ds, bend, Hb, extra = (
@@ -593,9 +594,9 @@ def _solve(G, margins, lam, goals, tol, max_iter, lanes, steps, q_out, p_out, nu
                     rate += point[2, i, w] * (point[1, i, w] - Hb[i, w])
                     reach += point[0, i, w]
                 rate /= mass
-                allowance = goals[1, b] + goals[2, b] * reach * il[w]
-                miss = math.log(mass) - math.log(vec[2, w]) - (goals[0, b] - allowance)
-                width = allowance + goals[3, b]
+                allowance = window[1, b] + window[2, b] * reach * il[w]
+                miss = math.log(mass) - math.log(vec[2, w]) - (window[0, b] - allowance)
+                width = allowance + window[3, b]
                 if -width <= miss <= 0.0:
                     work[4, w] = 2.0  # λ is right
                     continue
@@ -668,13 +669,13 @@ def solve_lam(gram: Floats, margins: Floats, lam: Floats, *, tol: float | None =
     return _run(gram, margins, lam, np.empty((4, 0)), tol or 0.0, max_iter)
 
 
-def solve_prob(gram: Floats, margins: Floats, goals: Goals, *, max_iter: int = 100) -> Solved:
+def solve_prob(gram: Floats, margins: Floats, window: Window, *, max_iter: int = 100) -> Solved:
     """The λ at which each row meets its goal, and the answer there."""
-    first = first_lam(np, gram, margins, goals)
-    return _run(gram, margins, np.where(first > 0, first, 1.0), np.stack(goals), 0.0, max_iter)
+    first = first_lam(np, gram, margins, window)
+    return _run(gram, margins, np.where(first > 0, first, 1.0), np.stack(window), 0.0, max_iter)
 
 
-def _run(gram: Floats, margins: Floats, lam: Floats, goals: Floats, tol: float, max_iter: int) -> Solved:
+def _run(gram: Floats, margins: Floats, lam: Floats, window: Floats, tol: float, max_iter: int) -> Solved:
     B, n = margins.shape
     lanes = min(LANES, -(-B // 8) * 8)  # few rows need few lanes, and the memory to match
     if B == 1 or n >= MANY:
@@ -686,7 +687,7 @@ def _run(gram: Floats, margins: Floats, lam: Floats, goals: Floats, tol: float, 
         np.ascontiguousarray(gram),
         np.ascontiguousarray(margins),
         np.ascontiguousarray(lam),
-        np.ascontiguousarray(goals),
+        np.ascontiguousarray(window),
         tol,
         max_iter,
         lanes,

@@ -25,11 +25,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ifonly.engines.class_newton import LONGEST_STEP
 from ifonly.engines.coordinates import PAIRS
 from ifonly.engines.newton import ARMIJO, BACKTRACK, CLOSE, MAX_ITER, ROUNDINGS
-from ifonly.engines.probability import LONGEST_STEP
+from ifonly.engines.row_loops import Solved
+from ifonly.engines.windows import Window
 from ifonly.model.numerics import EPS
-from ifonly.native.rows import Goals, Solved
 
 __all__ = ["array_namespace", "solve_lam", "solve_prob"]
 
@@ -235,13 +236,13 @@ def solve_lam(gram: Any, margins: Any, lam: Any, *, tol: float | None = None, ma
 class Search(NamedTuple):
     """The search for λ, row by row."""
 
-    goals: Goals
+    window: Window
     first: Any  # the first guess
     low: Any  # the largest λ known to meet the goal, 0 if none is
     high: Any  # the smallest λ known to miss it
 
 
-def solve_prob(gram: Any, margins: Any, goals: Goals, *, max_iter: int = MAX_ITER) -> Solved:
+def solve_prob(gram: Any, margins: Any, window: Window, *, max_iter: int = MAX_ITER) -> Solved:
     """For every row the λ at which logit(1 − p_k) of the answer lies in the row's window, and that answer.
 
     Newton on ``L(ln λ) = logit(1 − p_k)``, aimed at the middle of the window, inside a bracket (`solvers.target`): as soon as
@@ -251,17 +252,17 @@ def solve_prob(gram: Any, margins: Any, goals: Goals, *, max_iter: int = MAX_ITE
     ----------
     gram, margins : as for `solve_lam`
         Every source must be outside its window, above it.
-    goals : Goals
+    window : Window
     max_iter : int
         Of the steps in q, for all λ together.
 
     """
     xp = array_namespace(margins)
-    first = first_lam(xp, gram, margins, goals)
+    first = first_lam(xp, gram, margins, window)
     failed = ~(first > 0)  # no change of x changes any margin
     first = xp.where(failed, 1.0, first)
     lanes = Lanes(xp, gram, margins, first)
-    search = Search(goals, first, xp.zeros_like(first), xp.full_like(first, math.inf))
+    search = Search(window, first, xp.zeros_like(first), xp.full_like(first, math.inf))
     row = _arange(first)
     point = lanes.evaluate(lanes.start())
     done = first < 0
@@ -282,8 +283,8 @@ def solve_prob(gram: Any, margins: Any, goals: Goals, *, max_iter: int = MAX_ITE
 
         # 4. There? Or is the answer for this λ known well enough to move on?
         logit, share = _logit(xp, lanes.margins - point.moved)
-        allowance = search.goals.slack + search.goals.slope * (xp.sum(point.q, axis=1) / lanes.lam)
-        miss, width = logit - (search.goals.logit - allowance), allowance + search.goals.least
+        allowance = search.window.slack + search.window.slope * (xp.sum(point.q, axis=1) / lanes.lam)
+        miss, width = logit - (search.window.logit - allowance), allowance + search.window.least
         precise = _shorter(lanes, step, CLOSE[3])
         done = precise & (miss <= 0) & (miss >= -width)
         due = (precise | (_shorter(lanes, step, TRUST) & (step.delta**3 <= SURE * xp.abs(miss)))) & ~done
@@ -310,10 +311,10 @@ def _shorter(lanes: Lanes, step: Step, close: float) -> Any:
     return step.fell & (step.length == 1.0) & (step.delta <= xp.where(least > close, least, close))
 
 
-def first_lam(xp: Any, gram: Any, margins: Any, goals: Goals) -> Any:
+def first_lam(xp: Any, gram: Any, margins: Any, window: Window) -> Any:
     """λ of the two-class problem with the rival that is hardest to beat (`solvers.target`)."""
     own = _diagonal(xp, gram)
-    top = goals.logit - goals.slack
+    top = window.logit - window.slack
     gaps = margins - top[:, None]
     gaps = xp.where(gaps > 0, gaps, 0.0)
     distances = gaps / xp.sqrt(xp.where(own > 0, own, 1.0))[None, :]

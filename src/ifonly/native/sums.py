@@ -11,7 +11,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from ifonly.engines.passes import FEW_POINTS, Ask, Sums, sum_up
+from ifonly.engines.passes import FEW_POINTS, Look, Sums, sum_up
 from ifonly.model import Model
 
 __all__ = ["sum_up_compiled"]
@@ -21,16 +21,16 @@ Floats = NDArray[np.float64]
 NOTHING = -46.0  # a class whose logit is so far below the largest has less than 1e-20 of its weight: K of them still nothing
 
 
-def sum_up_compiled(model: Model, asks: Sequence[Ask], logits: Floats, first: int, last: int) -> Sums:
+def sum_up_compiled(model: Model, looks: Sequence[Look], logits: Floats, first: int, last: int) -> Sums:
     """The sums over classes ``first`` to ``last``, whose logits are written into their places."""
-    if len(asks) > FEW_POINTS or any(ask.covariance for ask in asks) or model.A.dtype == np.float16:
-        return sum_up(model, asks, logits, first, last)
-    N, D = len(asks), model.n_features
+    if len(looks) > FEW_POINTS or any(look.covariance for look in looks) or model.A.dtype == np.float16:
+        return sum_up(model, looks, logits, first, last)
+    N, D = len(looks), model.n_features
     top, mass, mean = np.full(N, -np.inf), np.zeros(N), np.zeros((N, D))
     A = np.asarray(model.A)  # a memory map is an array too, which Numba has to be told
-    for n, ask in enumerate(asks):
-        outside = np.sort(ask.aim.outside[(ask.aim.outside >= first) & (ask.aim.outside < last)])
-        x = np.array(ask.x)  # of one type: neither read-only nor with gaps
+    for n, look in enumerate(looks):
+        outside = np.sort(look.task.outside[(look.task.outside >= first) & (look.task.outside < last)])
+        x = np.array(look.x)  # of one type: neither read-only nor with gaps
         top[n], mass[n] = _sum(A, model.b, x, outside, first, last, logits[n], mean[n])
     return Sums(top, mass, mean, {})
 

@@ -15,7 +15,7 @@ from ifonly.model import Model
 from ifonly.model.columns import Column
 from ifonly.model.errors import InputError
 
-__all__ = ["Actions", "Limits", "Uneven"]
+__all__ = ["Actions", "Limits", "ResolvedActions", "Uneven"]
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -453,3 +453,15 @@ def _linear(rules: Any, model: Model) -> tuple[Floats, Floats, Flags]:
         rest.append(turn(number))
         equal.append(sense == "==")
     return np.array(C).reshape(len(C), model.n_features), np.array(rest), np.array(equal, dtype=bool)
+
+
+@dataclass(frozen=True, eq=False)
+class ResolvedActions(Actions):
+    """Limits that are worked out already: those of a part of a problem, say."""
+
+    limits: Limits | None = None
+
+    def resolve(self, model: Model) -> Limits:
+        """They are what they are."""
+        assert self.limits is not None
+        return self.limits

@@ -4,8 +4,11 @@ The cost of a change Δ = x − x̄ in the user's units is ``½‖t‖² + Σ_d 
 first term where a matrix Q ties features together (and c_d = √Q_dd).
 """
 
-from dataclasses import dataclass
+import pickle
+from collections.abc import Callable
+from dataclasses import dataclass, fields
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,6 +49,35 @@ class Conditions:
         if matrix is not None and np.shape(matrix) != (D, D):
             raise InputError(f"matrix must be {D}×{D}, as the model has features; got {np.shape(matrix)}")
         _ = self.limits, self.mu, self.per_unit  # what is wrong with them is said now
+
+    @classmethod
+    def of(cls, model: Model, cost: Cost, actions: Actions, max_changes: int | None, margin: float | None) -> "Conditions":
+        """The same ones as last time for this model, if they are equal: what was worked out for them is kept.
+
+        Compared by content, since what an Actions holds may have been changed in place.
+        """
+        try:
+            key = pickle.dumps((cost, actions, max_changes, margin))
+        except (pickle.PicklingError, TypeError, AttributeError):
+            return cls(model, cost, actions, max_changes, margin)
+        known, found = model.memo.get("conditions", (None, None))
+        if key != known:
+            found = cls(model, cost, actions, max_changes, margin)
+            model.memo["conditions"] = key, found
+        return found
+
+    @cached_property
+    def _kept(self) -> dict[Any, Any]:
+        return {}
+
+    def keep(self, key: Any, make: Callable[[], Any]) -> Any:
+        """What an engine worked out under this key before, or works out now; no part of the value."""
+        if key not in self._kept:
+            self._kept[key] = make()
+        return self._kept[key]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {field.name: getattr(self, field.name) for field in fields(self)}
 
     @cached_property
     def limits(self) -> Limits:

@@ -1,77 +1,127 @@
-"""What is wanted: which class, and either λ or a probability, for all rows or for each."""
+"""What is asked: one value, checked once, whoever asks (Python, the command line, HTTP, Spark).
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+A `Question` is what the user says, without a model: frozen, picklable, to and from JSON. `Asked` is the same question put to a
+model: labels are class indices there, limits arrays. `Aims` are what that comes to for some rows.
+"""
+
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from ifonly.model import Model
+from ifonly.model import GRAM_CLASSES, Model
 from ifonly.model.errors import InputError
+from ifonly.problem.actions import Actions
+from ifonly.problem.conditions import Conditions
+from ifonly.problem.cost import Cost
 
-__all__ = ["ALL", "NEAREST", "Wish", "Wishes", "class_set", "number", "target_index"]
+__all__ = ["ALL", "FLIP", "MAX_NODES", "NEAREST", "REL_GAP", "Aims", "Asked", "Backend", "Question"]
 
 Floats = NDArray[np.float64]
+Indices = NDArray[np.intp]
+Backend = Literal["auto", "reference", "cpu", "cuda"]
 
+FLIP = 0.5  # the default probability: more than all other classes together
 NEAREST = -1  # in place of a class index: the nearest other class, or the nearest of a set
-ALL = -2  # … : every class in turn
-EXTREME_LAM = 1e100
+ALL = -2  # in place of a class index: every class in turn
+EXTREME_LAM = 1e100  # beyond, squares overflow
+REL_GAP = 1e-10  # of a search: less is rounding
+MAX_NODES = 100_000  # of a search
 
 
-class Wish(NamedTuple):
-    """What is wanted of N rows: class indices (or `NEAREST`, of ``among`` if given), and per row λ or a probability."""
+@dataclass(frozen=True, eq=False)
+class Question:
+    """What is wanted of a source, or of each of many; the fields are the arguments of :func:`ifonly.invert`.
 
-    targets: NDArray[np.intp]
-    lam: Floats | None
-    prob: Floats | None
-    among: NDArray[np.intp] | None = None
+    Every field is checked when the question is made. :func:`ifonly.ask` puts it to a model.
 
-    def take(self, index: Any) -> "Wish":
-        """That of some of the rows."""
-        return Wish(
-            self.targets[index],
-            None if self.lam is None else self.lam[index],
-            None if self.prob is None else self.prob[index],
-            self.among,
-        )
+    Examples
+    --------
+    >>> question = Question("approved", prob=0.9, max_changes=2)
+    >>> Question.from_json(question.to_json()) == question
+    True
+    >>> Question(prob=1.5)
+    Traceback (most recent call last):
+    ifonly.model.errors.InputError: prob must be strictly between 0 and 1; got 1.5
+
+    """
+
+    target: Any = None
+    lam: ArrayLike | None = None
+    prob: ArrayLike | None = None
+    margin: float | None = None
+    tol: float | None = None
+    start: ArrayLike | Literal["source"] | None = None
+    max_iter: int | None = None
+    cost: Cost | None = None
+    actions: Actions | None = None
+    max_changes: int | None = None
+    n: int | None = None
+    gap: float | None = None
+    time_limit: float | None = None
+    node_limit: int | None = None
+    backend: Backend = "auto"
+    threads: int | None = None
+
+    def __post_init__(self) -> None:
+        for name, check in _CHECKS.items():
+            value = getattr(self, name)
+            if value is not None:
+                object.__setattr__(self, name, check(value, name))
+        given = [name for name in ("lam", "prob", "margin") if getattr(self, name) is not None]
+        if len(given) > 1:
+            raise InputError(f"give one of {' and '.join(given)}, not both")
+        if self.start is not None and self.lam is None:
+            raise InputError("start goes with lam; with prob the search finds its own starts")
+        if self.threads is not None and self.backend == "cuda":
+            raise InputError('threads is for the processor; with backend="cuda" leave it out')
+
+    def to_json(self) -> str:
+        """As JSON, from which :meth:`from_json` makes an equal question."""
+        told = {field.name: _plain(getattr(self, field.name)) for field in fields(self) if _is_set(self, field)}
+        return json.dumps(told, ensure_ascii=False)
+
+    @classmethod
+    def from_json(cls, text: str | bytes | Mapping[str, Any]) -> "Question":
+        """The question that :meth:`to_json` wrote; also from the mapping that the text stands for."""
+        try:
+            told = text if isinstance(text, Mapping) else json.loads(text)
+        except ValueError as error:
+            raise InputError(f"a question is a JSON object; {error}") from None
+        if not isinstance(told, Mapping):
+            raise InputError(f"a question is a JSON object; got {type(told).__name__}")
+        unknown = sorted(set(told) - {field.name for field in fields(cls)})
+        if unknown:
+            raise InputError(f"a question has no {unknown[0]!r}; it has {[field.name for field in fields(cls)]}")
+        return cls(**{name: _read(name, value) for name, value in told.items()})
+
+    def __eq__(self, other: object) -> bool:
+        return NotImplemented if not isinstance(other, Question) else self.to_json() == other.to_json()
+
+    def __hash__(self) -> int:
+        return hash(self.to_json())
+
+    def __repr__(self) -> str:
+        told = ", ".join(f"{field.name}={getattr(self, field.name)!r}" for field in fields(self) if _is_set(self, field))
+        return f"Question({told})"
 
 
-class Wishes:
-    """What the user asked for, checked: one value for all rows, or one for each."""
-
-    def __init__(self, model: Model, target: Any, lam: Any, prob: Any, *, single: bool = False) -> None:
-        self.among = class_set(model, target, single=single)
-        self.target: int | NDArray[np.intp] = _targets(model, target) if self.among is None else NEAREST
-        self.lam = None if lam is None else _numbers(lam, "lam", np.inf)
-        self.prob = None if prob is None else _numbers(prob, "prob", 1.0)
-        self.per_source = model.n_classes if isinstance(self.target, int) and self.target == ALL else 1
-
-    def check(self, n_rows: int) -> None:
-        """Whether there is one of everything for each row."""
-        for name, value in (("target", self.target), ("lam", self.lam), ("prob", self.prob)):
-            if isinstance(value, np.ndarray) and len(value) != n_rows:
-                one = "label" if name == "target" else "number"
-                raise InputError(f"{name} must be one {one} or {n_rows}, one per row; got {len(value)}")
-
-    def rows(self, a: int, b: int) -> Wish:
-        """That of rows ``a`` to ``b``."""
-
-        def cut(value: Any) -> Any:
-            return None if value is None else value[a:b] if isinstance(value, np.ndarray) else np.broadcast_to(value, (b - a,))
-
-        if self.per_source == 1:
-            return Wish(cut(self.target), cut(self.lam), cut(self.prob), self.among)
-        K = self.per_source
-        lam, prob = (None if v is None else np.repeat(v, K) for v in (cut(self.lam), cut(self.prob)))
-        return Wish(np.tile(np.arange(K), b - a), lam, prob)
+def _is_set(question: Question, field: Any) -> bool:
+    value = getattr(question, field.name)
+    return value is not None and not (isinstance(value, str) and value == field.default)
 
 
-def number(value: Any, name: str, limit: float) -> float:
+# ---- one check per field ----
+
+
+def number(value: Any, name: str, limit: float = np.inf) -> float:
     """One number, checked to lie strictly between 0 and ``limit``."""
-    try:
-        found = float(value)
-    except (TypeError, ValueError):
-        raise InputError(f"{name} must be one number; got {value!r}") from None
+    found = _float(value, name)
     if not 0 < found < limit:
         expected = "a number > 0" if limit == np.inf else "strictly between 0 and 1"
         raise InputError(f"{name} must be {expected}; got {found}")
@@ -80,7 +130,395 @@ def number(value: Any, name: str, limit: float) -> float:
     return found
 
 
-def target_index(model: Model, target: Any) -> int:
+def _float(value: Any, name: str) -> float:
+    try:
+        if isinstance(value, (str, bytes)):
+            raise TypeError
+        return float(value)
+    except (TypeError, ValueError):
+        raise InputError(f"{name} must be one number; got {value!r}") from None
+
+
+def _numbers(limit: float) -> Callable[[Any, str], float | Floats]:
+    def check(value: Any, name: str) -> float | Floats:
+        if np.ndim(value) == 0:
+            return number(value, name, limit)
+        if np.ndim(value) > 1:
+            raise InputError(f"{name} must be one number, or one per row; got an array of shape {np.shape(value)}")
+        try:
+            values = np.array(value, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise InputError(f"{name} must be numbers; got {value!r}") from None
+        bad = ~((values > 0) & (values < limit))
+        if name == "lam":
+            bad |= ~((values >= 1 / EXTREME_LAM) & (values <= EXTREME_LAM))
+        if bad.any():
+            number(values[bad][0], name, limit)
+        values.flags.writeable = False
+        return values
+
+    return check
+
+
+def _whole(least: int, what: str) -> Callable[[Any, str], int]:
+    def check(value: Any, name: str) -> int:
+        if not isinstance(value, (int, np.integer)) or isinstance(value, (bool, np.bool_)) or value < least:
+            raise InputError(f"{name} must be {what}; got {value!r}")
+        return int(value)
+
+    return check
+
+
+def _at_least_zero(value: Any, name: str) -> float:
+    if not isinstance(value, (int, float, np.number)) or isinstance(value, bool) or not 0 <= float(value) < np.inf:
+        raise InputError(f"{name} must be a number ≥ 0; got {value!r}")
+    return float(value)
+
+
+def _seconds(value: Any, name: str) -> float:
+    if not isinstance(value, (int, float, np.number)) or isinstance(value, bool) or not float(value) > 0:
+        raise InputError(f"{name} must be a number of seconds > 0; got {value!r}")
+    return float(value)
+
+
+def _tolerance(value: Any, name: str) -> float:
+    if not isinstance(value, (int, float, np.number)) or isinstance(value, bool) or not float(value) > 0:
+        raise InputError(f"{name} must be a number > 0; got {value!r}")
+    return float(value)
+
+
+def _start(value: Any, name: str) -> Any:
+    if isinstance(value, str) and value != "source":
+        raise InputError(f'{name} must be a point, or "source"; got {value!r}')
+    return value
+
+
+def _of_kind(kind: type, words: str) -> Callable[[Any, str], Any]:
+    def check(value: Any, name: str) -> Any:
+        if not isinstance(value, kind):
+            raise InputError(f"{name} must be {words}; got {type(value).__name__}")
+        return value
+
+    return check
+
+
+def _backend(value: Any, name: str) -> str:
+    if value not in get_args(Backend):
+        raise InputError(f'{name} must be "auto", "reference", "cpu" or "cuda"; got {value!r}')
+    return value
+
+
+_CHECKS: dict[str, Callable[[Any, str], Any]] = {
+    "lam": _numbers(np.inf),
+    "prob": _numbers(1.0),
+    "margin": _at_least_zero,
+    "tol": _tolerance,
+    "start": _start,
+    "max_iter": _whole(1, "1 or more"),
+    "cost": _of_kind(Cost, "a Cost"),
+    "actions": _of_kind(Actions, "Actions"),
+    "max_changes": _whole(0, "a whole number ≥ 0"),
+    "n": _whole(1, "a whole number ≥ 1"),
+    "gap": _at_least_zero,
+    "time_limit": _seconds,
+    "node_limit": _whole(1, "1 or more"),
+    "backend": _backend,
+    "threads": _whole(1, "1 or more"),
+}
+
+
+# ---- to and from JSON ----
+
+
+def _plain(value: Any) -> Any:
+    """A field as JSON has it: mappings as pairs (their keys may be numbers), sets as such, arrays as lists."""
+    if isinstance(value, (Cost, Actions)):
+        return {
+            field.name: _plain(getattr(value, field.name)) for field in fields(value) if getattr(value, field.name) is not None
+        }
+    if isinstance(value, Mapping):
+        return {"pairs": [[_plain(key), _plain(v)] for key, v in value.items()]}
+    if isinstance(value, (set, frozenset)):
+        return {"any": sorted((_plain(v) for v in value), key=repr)}
+    if hasattr(value, "to_numpy"):
+        value = value.to_numpy()
+    if isinstance(value, (np.ndarray, np.generic)):
+        return _plain(value.tolist())
+    if isinstance(value, (list, tuple)):
+        return [_plain(v) for v in value]
+    if value is None or isinstance(value, (str, int, float, bool)):
+        return value
+    raise InputError(f"{type(value).__name__} cannot be written as JSON: {value!r}")
+
+
+def _read(name: str, value: Any) -> Any:
+    kind = {"cost": Cost, "actions": Actions}.get(name)
+    if kind is None:
+        return _unplain(value)
+    if not isinstance(value, Mapping) or not set(value) <= {field.name for field in fields(kind)}:
+        raise InputError(f"{name} must be an object of {[field.name for field in fields(kind)]}; got {value!r}")
+    return kind(**{key: _unplain(v) for key, v in value.items()})
+
+
+def _unplain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        if set(value) == {"pairs"}:
+            return {_unplain(key): _unplain(v) for key, v in value["pairs"]}
+        if set(value) == {"any"}:
+            return {_unplain(v) for v in value["any"]}
+        raise InputError(f'an object of a question has "pairs" or "any"; got {sorted(value)}')
+    return [_unplain(v) for v in value] if isinstance(value, list) else value
+
+
+# ---- a question, put to a model ----
+
+
+class Aims(NamedTuple):
+    """What is wanted of N rows: class indices (or `NEAREST`, of ``among`` if given), and per row λ or a probability.
+
+    Where neither is given it is the margin of the conditions.
+    """
+
+    targets: Indices
+    lam: Floats | None
+    prob: Floats | None
+    among: Indices | None = None
+
+    def take(self, index: Any) -> "Aims":
+        """Those of some of the rows."""
+        lam, prob = (None if v is None else v[index] for v in (self.lam, self.prob))
+        return Aims(self.targets[index], lam, prob, self.among)
+
+    def one(self, i: int) -> "Aim":
+        """That of one row."""
+        lam, prob = (None if v is None else float(v[i]) for v in (self.lam, self.prob))
+        return Aim(int(self.targets[i]), lam, prob, self.among)
+
+
+class Aim(NamedTuple):
+    """What is wanted of one row, see `Aims`."""
+
+    k: int
+    lam: float | None
+    prob: float | None
+    among: Indices | None = None
+
+    def value(self, result: Any) -> float:
+        """What is minimised, of a `Result`: E with λ, else the cost (or, which comes to the same, the distance)."""
+        if self.lam is not None:
+            return result.objective
+        return result.distance if math.isnan(result.cost) else result.cost
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """A question, put to a model and checked against it.
+
+    Attributes
+    ----------
+    question : Question
+    model : Model
+        The user's, or the same over features in units of cost, where that is all that a cost comes to.
+    conditions : Conditions or None
+        A cost, limits or a margin; None for a free problem.
+
+    """
+
+    question: Question
+    model: Model
+    conditions: Conditions | None
+
+    @classmethod
+    def of(cls, model: Model, question: Question) -> "Asked":
+        """Check, and work out what all sources share."""
+        given = [name for name in ("lam", "prob", "margin") if getattr(question, name) is not None]
+        if model.hard and not given:
+            question = replace(question, margin=0.0)
+        elif model.hard and question.margin is None:
+            raise InputError(f"{given[0]} needs probabilities, and this model has only scores; give margin")
+        elif not given:
+            question = replace(question, prob=FLIP)
+        asked = cls(question, model, None)
+        _ = asked.labels
+        limited = any(v is not None for v in (question.actions, question.max_changes, question.n, question.margin))
+        own = not model.encoding.plain  # its own columns have limits: categories, ranges
+        cost = question.cost
+        if cost is not None and cost.plain and not limited and not own:
+            asked = cls(question, in_units_of_cost(model, cost), None)
+        elif limited or own or cost is not None:
+            asked = cls(question, model, _conditions(model, question))
+        _check_effects(asked)
+        return asked
+
+    def with_flags(self, names: Sequence[str]) -> "Asked":
+        """The same, where these columns are yes or no."""
+        if not names:
+            return self
+        key = ("flags", *names)
+
+        def make() -> Asked:
+            actions = (self.question.actions or Actions()).with_flags(self.model, names)
+            question = replace(self.question, actions=actions)
+            return Asked(question, self.model, _conditions(self.model, question))
+
+        return self.keep(key, make)
+
+    def at(self, **changed: Any) -> "Asked":
+        """The same question with another goal: ``lam``, ``prob`` or ``target``."""
+        return replace(self, question=replace(self.question, **changed))
+
+    # ---- targets ----
+
+    @cached_property
+    def labels(self) -> "int | Indices | frozenset[int]":
+        """The class index (or `NEAREST`, `ALL`), one per row, or those of a set."""
+        return _resolved(self.model, self.question.target)
+
+    def among(self, single: bool) -> Indices | None:
+        """The classes of which any will do, where a set was given (for one source also a list); None otherwise."""
+        labels = self.labels
+        if isinstance(labels, frozenset):
+            found = np.array(sorted(labels), dtype=np.intp)
+        elif single and isinstance(labels, np.ndarray) and len(labels) > 1:
+            found = np.unique(labels)
+        else:
+            return None
+        if not 0 < len(found) < self.model.n_classes or found[0] < 0:
+            raise InputError(
+                f"target must be one or more of the {self.model.n_classes} classes, but not all; got {len(found)} of them"
+            )
+        return found
+
+    @property
+    def per_source(self) -> int:
+        """Answers for each source."""
+        return self.model.n_classes if isinstance(self.labels, int) and self.labels == ALL else 1
+
+    def check(self, n_rows: int, *, single: bool = False) -> None:
+        """Whether there is one of everything for each row."""
+        target = NEAREST if self.among(single) is not None else self.labels
+        for name, value in (("target", target), ("lam", self.question.lam), ("prob", self.question.prob)):
+            if isinstance(value, np.ndarray) and len(value) != n_rows:
+                one = "label" if name == "target" else "number"
+                raise InputError(f"{name} must be one {one} or {n_rows}, one per row; got {len(value)}")
+
+    def aims(self, a: int, b: int, *, single: bool = False) -> Aims:
+        """What is wanted of rows ``a`` to ``b``; of every class in turn, K times as many."""
+
+        def cut(value: Any) -> Any:
+            return None if value is None else value[a:b] if isinstance(value, np.ndarray) else np.broadcast_to(value, (b - a,))
+
+        among, (lam, prob) = self.among(single), (cut(v) for v in (self.question.lam, self.question.prob))
+        if self.per_source == 1:
+            return Aims(cut(np.intp(NEAREST) if among is not None else self.labels), lam, prob, among)
+        K = self.per_source
+        lam, prob = (None if v is None else np.repeat(v, K) for v in (lam, prob))
+        return Aims(np.tile(np.arange(K), b - a), lam, prob)
+
+    def aim(self) -> Aim:
+        """What is wanted of the one source there is."""
+        question, among = self.question, self.among(single=True)
+        lam, prob = question.lam, question.prob
+        for name, value in (("lam", lam), ("prob", prob)):
+            if isinstance(value, np.ndarray) and len(value) != 1:
+                raise InputError(f"{name} must be one number; got {value.tolist()}")
+        if isinstance(lam, np.ndarray) or isinstance(prob, np.ndarray) or isinstance(self.labels, np.ndarray):
+            self.check(1, single=True)
+            return self.aims(0, 1, single=True).one(0)
+        k = NEAREST if among is not None else self.labels
+        return Aim(int(k), lam, prob, among)  # type: ignore[arg-type]
+
+    # ---- what engines work out, and keep ----
+
+    @cached_property
+    def _kept(self) -> dict[Any, Any]:
+        return {}
+
+    def keep(self, key: Any, make: Callable[[], Any]) -> Any:
+        """What was made under this key before, or is made now; no part of the question's value."""
+        if key not in self._kept:
+            self._kept[key] = make()
+        return self._kept[key]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"question": self.question, "model": self.model, "conditions": self.conditions}
+
+
+def _conditions(model: Model, question: Question) -> Conditions:
+    if model.kept or model.n_classes > GRAM_CLASSES:
+        raise InputError(
+            f"limits are for models with up to {GRAM_CLASSES} classes, not {model.n_classes}; keep those that could win, "
+            "as Model(A[keep], b[keep], classes[keep])"
+        )
+    cost, actions = question.cost or Cost(), question.actions or Actions()
+    return Conditions.of(model, cost, actions, question.max_changes, question.margin)
+
+
+def in_units_of_cost(model: Model, cost: Cost) -> Model:
+    """The same classifier over features in units of cost: all that a scale without limits needs."""
+    from ifonly.model import Scaling
+
+    per_unit = cost.per_unit(model)
+    scaling = model.scaling
+    shift, scale = (
+        (np.zeros(model.n_features), np.ones(model.n_features)) if scaling is None else (scaling.shift, scaling.scale)
+    )
+    units = Scaling(shift, 1 / per_unit, None if scaling is None else scaling.rough)
+    more = {"encoding": model.encoding, "hard": model.hard, "precision": model.precision}
+    found = Model(model.A / (scale * per_unit), model.b, model.classes, model.feature_names, scaling=units, **more)
+    found.origin = (model, per_unit)
+    return found
+
+
+# ---- arguments that could have no effect ----
+
+
+def _check_effects(asked: Asked) -> None:
+    """Refuse what would change nothing, and say why."""
+    question, model, conditions = asked.question, asked.model, asked.conditions
+    if conditions is None:
+        for name in ("gap", "node_limit", "time_limit"):
+            if getattr(question, name) is not None:
+                raise InputError(f"{name} stops a search, and without limits there is none; leave it out")
+        if question.max_iter is not None and model.n_classes == 2 and question.start is None:
+            raise InputError("max_iter limits Newton's iterations, and two classes have a closed form; leave it out")
+        return
+    if question.backend == "cuda":
+        raise InputError('backend="cuda" is for problems without limits; with them leave backend out')
+    if question.start is not None:
+        raise InputError("start is for problems without limits; with a cost, actions or max_changes leave it out")
+    searched, columns = conditions.discrete, bool(model.encoding.columns)  # flags among the columns may yet need a search
+    for name in ("gap", "node_limit"):
+        if getattr(question, name) is not None and not (searched or columns):
+            raise InputError(f"{name} stops a search over whole numbers, categories or few changes; here is none, leave it out")
+    if question.tol is not None and (searched or question.lam is None):
+        raise InputError("with limits tol goes with lam and without whole numbers, categories or max_changes; leave it out")
+    multiplier = model.n_classes == 2 and conditions.separable and question.lam is None
+    if question.max_iter is not None and (searched or multiplier):
+        raise InputError("max_iter limits Newton's iterations, and this question takes a search instead; leave it out")
+
+
+# ---- labels ----
+
+
+def _resolved(model: Model, target: Any) -> "int | Indices | frozenset[int]":
+    if isinstance(target, (set, frozenset)):
+        return frozenset(model.class_index(label) for label in target)
+    if hasattr(target, "to_numpy"):
+        target = target.to_numpy()
+    if not isinstance(target, (Sequence, np.ndarray)) or isinstance(target, (str, tuple)):
+        return _class_index(model, target)
+    if isinstance(target, np.ndarray) and target.ndim == 1 and target.dtype != object:
+        labels, inverse = _distinct(target)
+    else:
+        labels, inverse = target, np.arange(len(target))
+    indices = np.array([_class_index(model, label) for label in labels], dtype=np.intp)[inverse]
+    if (indices == ALL).any():
+        raise InputError('target "all" is for all rows; it cannot be one label among others')
+    return indices
+
+
+def _class_index(model: Model, target: Any) -> int:
     """The class index of a label, or `NEAREST` for None, "other" and "opposite", or `ALL` for "all"."""
     if target is None:
         return NEAREST
@@ -94,49 +532,7 @@ def target_index(model: Model, target: Any) -> int:
     return ALL if target == "all" else NEAREST
 
 
-def class_set(model: Model, target: Any, *, single: bool) -> NDArray[np.intp] | None:
-    """The class indices of a set of labels, any of which will do; None for anything else.
-
-    A list is one label per row where there are rows, and a set where there is one source.
-    """
-    if not isinstance(target, (set, frozenset)) and not (single and isinstance(target, (list, np.ndarray)) and len(target) > 1):
-        return None
-    found = np.unique([model.class_index(label) for label in target]).astype(np.intp)
-    if not 0 < len(found) < model.n_classes:
-        raise InputError(f"target must be one or more of the {model.n_classes} classes, but not all; got {len(found)} of them")
-    return found
-
-
-def _numbers(value: Any, name: str, limit: float) -> float | Floats:
-    if np.ndim(value) == 0:
-        return number(value, name, limit)
-    if np.ndim(value) > 1:
-        raise InputError(f"{name} must be one number, or one per row; got an array of shape {np.shape(value)}")
-    values = np.asarray(value, dtype=np.float64)
-    bad = ~((values > 0) & (values < limit))
-    if name == "lam":
-        bad |= ~((values >= 1 / EXTREME_LAM) & (values <= EXTREME_LAM))
-    if bad.any():
-        number(values[bad][0], name, limit)
-    return values
-
-
-def _targets(model: Model, target: Any) -> int | NDArray[np.intp]:
-    if hasattr(target, "to_numpy"):
-        target = target.to_numpy()
-    if not isinstance(target, (Sequence, np.ndarray)) or isinstance(target, (str, tuple)):
-        return target_index(model, target)
-    if isinstance(target, np.ndarray) and target.ndim == 1 and target.dtype != object:
-        labels, inverse = _distinct(target)
-    else:
-        labels, inverse = target, np.arange(len(target))
-    indices = np.array([target_index(model, label) for label in labels], dtype=np.intp)[inverse]
-    if (indices == ALL).any():
-        raise InputError('target "all" is for all rows; it cannot be one label among others')
-    return indices
-
-
-def _distinct(labels: np.ndarray) -> tuple[np.ndarray, NDArray[np.intp]]:
+def _distinct(labels: np.ndarray) -> tuple[np.ndarray, Indices]:
     """`numpy.unique` with its inverse; integers of a small range are counted, not sorted."""
     if labels.dtype.kind == "i" and labels.size and int(labels.max()) - int(labels.min()) <= labels.size:
         place = labels.astype(np.intp) - int(labels.min())

@@ -3,6 +3,7 @@
 A `Result` is a row of it, a `Results` the whole. Columns that a kind of problem has no use for are None.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -47,8 +48,8 @@ class Result:
         In the user's units, where it is not.
     n_iter, n_passes, n_nodes : int
         Newton iterations, passes over ``A``, nodes of a search.
-    cost, bound, gap : float or None
-        Where a cost or limits were given: the cost; a lower bound on what was minimised (the objective with λ, else the cost);
+    cost, bound, gap : float
+        Where a cost or limits were given (elsewhere NaN): the cost; a lower bound on what was minimised (the objective with λ, else the cost);
         and how far above it the answer is.
     ceiling : float
         Where the goal is out of reach: an upper bound on the probability that can be reached.
@@ -72,13 +73,16 @@ class Result:
     n_iter: int = 0
     n_passes: int = 2
     n_nodes: int = 0
-    cost: float | None = None
-    bound: float | None = None
-    gap: float | None = None
+    cost: float = math.nan
+    bound: float = math.nan
+    gap: float = math.nan
     ceiling: float = 1.0
     multipliers: Floats | None = None
     history: tuple[Iteration, ...] = ()
     conditions: Conditions | None = None
+
+
+_OF_LIMITS = ("cost", "bound", "gap")  # columns that answers without limits have no use for
 
 
 @dataclass(frozen=True)
@@ -139,15 +143,18 @@ class Results:
     @classmethod
     def of(cls, rows: Sequence[Result]) -> "Results":
         """Answers that were found one by one, at least one."""
-        columns = {field.name: [getattr(row, field.name) for row in rows] for field in fields(Result)}
-        lists = ("multipliers", "history", "conditions")
-        made: dict[str, Any] = {
-            name: values for name, values in columns.items() if name in lists and any(v is not None for v in values)
-        }
-        for name, values in columns.items():
-            if name not in lists and values[0] is not None:
-                made[name] = np.array(values)
-        return cls(**{**made, "status": made["status"].astype(np.int8), "target": made["target"].astype(np.intp)})
+        columns: dict[str, Any] = {}
+        for field in fields(Result):
+            values = [getattr(row, field.name) for row in rows]
+            if field.name in ("multipliers", "history", "conditions"):
+                nothing = all(v is None or (isinstance(v, tuple) and not v) for v in values)
+                columns[field.name] = None if nothing else values
+            elif field.name in _OF_LIMITS and math.isnan(values[0]):
+                columns[field.name] = None
+            else:
+                columns[field.name] = None if values[0] is None else np.array(values)
+        kinds = {"status": columns["status"].astype(np.int8), "target": columns["target"].astype(np.intp)}
+        return cls(**{**columns, **kinds})
 
     @classmethod
     def join(cls, parts: Sequence["Results"]) -> "Results":
@@ -175,8 +182,8 @@ class Results:
             return found.item() if value.ndim == 1 else found
 
         values = {field.name: cell(getattr(self, field.name)) for field in fields(self)}
-        history = values["history"] or ()
-        return Result(**{**values, "status": Status(values["status"]), "history": history})
+        free = {name: math.nan for name in _OF_LIMITS if values[name] is None}
+        return Result(**{**values, **free, "status": Status(values["status"]), "history": values["history"] or ()})
 
     def take(self, index: Any) -> "Results":
         """Some of the rows: a slice, a mask or numbers."""
@@ -197,10 +204,10 @@ class Results:
                 column[i] = value
 
     def copy(self, to: Any, other: "Results", which: Any = slice(None)) -> None:
-        """Set rows from those of another table with the same columns of numbers."""
+        """Set rows from those of another table with the same columns; answers themselves stay where they are."""
         for field in fields(self):
             column = getattr(self, field.name)
-            if isinstance(column, np.ndarray):
+            if (isinstance(column, np.ndarray) and field.name != "x") or (isinstance(column, list) and isinstance(to, slice)):
                 column[to] = getattr(other, field.name)[which]
 
     def with_x(self, x: Any) -> "Results":

@@ -34,7 +34,7 @@ from ifonly.server.wire import decode, encode, refusal_of, shown
 
 __all__ = ["create_app"]
 
-STATIC = files("ifonly.server") / "static"
+STATIC, WEB = files("ifonly.server") / "static", files("ifonly.show") / "web"
 MOST_ROWS = 500  # of a page
 FAILURES = {
     400: "The body is no JSON.",
@@ -72,6 +72,7 @@ def create_app(service: Service) -> Guard:
         app.add_exception_handler(kind, _told)
     _add_questions(app, service)
     _add_views(app, service)
+    app.mount("/static/web", StaticFiles(directory=str(WEB)))  # what the page of `to_html` has too
     app.mount("/static", StaticFiles(directory=str(STATIC)))
     posted = [route for route in app.routes if isinstance(route, APIRoute) and "POST" in (route.methods or ())]
     return Guard(app, {route.path: _lane(route.endpoint) for route in posted}, service)

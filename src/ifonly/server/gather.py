@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from time import monotonic
 from typing import Any, NamedTuple
 
-from ifonly.answers.answer import Counterfactuals
+from ifonly.answers import Counterfactuals
 from ifonly.server.desk import Desk
 from ifonly.server.models import Served, solve_many
 from ifonly.server.questions import Asked

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import ifonly
-from ifonly.answers.answer import Counterfactuals
+from ifonly.answers import Counterfactuals
 from ifonly.answers.change import plain_value
 from ifonly.answers.record import fingerprint
 from ifonly.frames.features import Features

@@ -7,17 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from ifonly.answers.answer import Counterfactual, Counterfactuals
+from ifonly.answers import Counterfactual, Counterfactuals
 from ifonly.answers.change import Change, moves
 from ifonly.model.numerics import softmax
 from ifonly.problem.status import Status
 from ifonly.server.models import Served
 from ifonly.server.questions import Asked
 from ifonly.server.refusals import RefusedError
+from ifonly.show.decision import Decision
+from ifonly.show.numbers import number, pair, signed
 from ifonly.show.page import html
-from ifonly.show.page.numbers import packed
+from ifonly.show.page.scene import packed
 from ifonly.show.table import certificate_words
-from ifonly.show.words import pair, signed
 
 __all__ = ["FORMATS", "as_file", "as_page", "curve_point", "of_answer", "of_batch", "rows_page"]
 
@@ -38,7 +39,7 @@ def of_batch(asked: Asked, answers: Counterfactuals, i: int) -> dict[str, Any]:
     return {
         "index": None if asked.index is None else asked.index[i],
         "status": NAMES[status],
-        "target": served.classes[answers.rows.target[i]],
+        "target": served.classes[answers.results.target[i]],
         "x": packed(answers.x[i]) if asked.packed else served.columns.plain(answers.x[i], named=asked.named),
         "delta": _delta(asked, answers.delta[i]) if asked.named or asked.delta else None,
         "proba": dict(zip(served.class_names, answers.proba[i].tolist(), strict=True)),
@@ -120,18 +121,15 @@ def _change(change: Change) -> dict[str, Any]:
         "change": change.difference,
         "before_text": before,
         "after_text": after,
-        "change_text": signed(change.difference) if known else "",
+        "change_text": signed(number(change.difference)) if known else "",
         "share": change.share,
     }
 
 
 def _decision(cf: Counterfactual) -> dict[str, Any]:
     """What is predicted before and after, and how probable the target is."""
-    model, k = cf.model, cf.model.class_index(cf.target)
-    z = [model.scores(v) for v in cf.coordinates]
-    p = [None if model.hard else float(softmax(row)[k]) for row in z]
-    before, after = (model.label(int(row.argmax())) for row in z)
-    return {"from": before, "to": after, "p_from": p[0], "p_to": p[1]}
+    found = Decision.of(cf)
+    return {"from": found.before, "to": found.after, "p_from": found.p_before, "p_to": found.p_after}
 
 
 # ---- a path ----

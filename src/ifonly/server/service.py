@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import ifonly
-from ifonly.answers.answer import Counterfactual, Counterfactuals
+from ifonly.answers import Counterfactual, Counterfactuals
 from ifonly.model.errors import InputError
 from ifonly.model.numerics import softmax
 from ifonly.server import replies

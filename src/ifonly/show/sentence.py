@@ -11,17 +11,15 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ifonly.answers.answer import Counterfactual
+from ifonly.answers import Counterfactual
 from ifonly.answers.change import Change, moves
 from ifonly.model.numerics import softmax
 from ifonly.problem.status import Status
-from ifonly.show.words import DIGITS, EXACT_DIGITS, number, pair, percent, share, value
+from ifonly.show.decision import Decision
+from ifonly.show.numbers import DIGITS, EXACT_DIGITS, asked, number, pair, percent, rounded, share, value
 
 __all__ = ["sentence"]
-
-Floats = NDArray[np.float64]
 
 NAMED = 4  # changes that are named at most …
 MAIN = 0.8  # … or fewer, where those make up this much of the cost
@@ -48,7 +46,8 @@ def sentence(cf: Counterfactual, *, markdown: bool = False) -> str:
     wish = f"If only {_changes(cf, found, em)}, {outcome}."
     if cf.status is Status.STOPPED and cf.cost > 0:
         dearer = max(1 - max(cf.bound, 0.0) / (cf.cost if cf.prob is not None else cf.objective), 0.0)
-        wish += f" (The search was stopped: there may be a change that costs up to {percent(dearer)} less.)"
+        less = number(rounded(100 * dearer, 2, up=True))  # "up to": not rounded down
+        wish += f" (The search was stopped: there may be a change that costs up to {less} % less.)"
     elif cf.status is Status.MAX_ITER:
         wish += " (The search was stopped before it converged.)"
     return wish
@@ -59,28 +58,24 @@ def sentence(cf: Counterfactual, *, markdown: bool = False) -> str:
 
 def _outcome(cf: Counterfactual, em: Any, *, changed: bool) -> str:
     """``the decision would be approved (81 %)``."""
-    model, (source, x) = cf.model, cf.coordinates
-    k = model.class_index(cf.target)
-    z = model.scores(x)
-    would = ("would be" if int(model.scores(source).argmax()) != k else "would still be") if changed else "is already"
-    if model.hard:
+    found = Decision.of(cf)
+    would = ("would still be" if found.before == found.target else "would be") if changed else "is already"
+    before, p = found.p_before, found.p_after
+    if before is None or p is None:
         return f"the decision {would} {em(cf.target)}"
-    p = float(softmax(z)[k])
-    if int(z.argmax()) == k:
+    if found.after == found.target:
         return f"the decision {would} {em(cf.target)} ({percent(p)})"
     if not changed:
         return f"the probability of {em(cf.target)} is already {percent(p)}"
-    now, then = (model.label(int(scores.argmax())) for scores in (model.scores(source), z))
-    before = float(softmax(model.scores(source))[k])
-    texts = [percent(v) for v in (before, p)]
+    texts = [percent(before), percent(p)]
     if texts[0] == texts[1]:
         texts = [f"{text} %" for text in pair(100 * before, 100 * p)]
-    still = "still be" if now == then else "be"
-    return f"the decision would {still} {em(then)}, but {em(cf.target)} would have {texts[1]} instead of {texts[0]}"
+    still = "still be" if found.before == found.after else "be"
+    return f"the decision would {still} {em(found.after)}, but {em(cf.target)} would have {texts[1]} instead of {texts[0]}"
 
 
 def _unreachable(cf: Counterfactual, em: Any) -> str:
-    wanted = "" if cf.prob is None else f" with {percent(cf.prob)}"
+    wanted = "" if cf.prob is None else f" with {asked(cf.prob)}"
     allowed = "allowed " if cf.within is not None else ""
     best = "" if cf.model.hard else f": the best is {percent(float(cf.proba[cf.model.class_index(cf.target)]))}"
     held = f", while {_listed(list(cf.blocking[:3]))}" if cf.blocking else ""
@@ -138,7 +133,7 @@ def bound_word(cf: Counterfactual, change: Change) -> str:
     if (sign * slope > 0).any() or not (sign * slope < 0).any():
         return ""
     if cf.within is not None:
-        limits = cf.within.ground.limits
+        limits = cf.within.conditions.limits
         lo, hi, _ = limits.around(source[None])
         if x[d] >= hi[0, d] if sign > 0 else x[d] <= lo[0, d]:
             return ""
@@ -146,22 +141,6 @@ def bound_word(cf: Counterfactual, change: Change) -> str:
             return ""
     rising = sign > 0 if change.part.column is None or change.part.column.rising else sign < 0
     return "at least" if rising else "at most"
-
-
-def rounded(v: float, digits: int, *, up: bool) -> float:
-    """A number with so many significant digits, not below it (``up``) or not above it.
-
-    >>> rounded(1234.5, 3, up=True), rounded(1234.5, 3, up=False), rounded(36.0, 4, up=True)
-    (1235.0, 1234.0, 36.0)
-
-    """
-    if v == round(v) or not math.isfinite(v):
-        return v
-    after = max(digits - 1 - math.floor(math.log10(abs(v))), 0)
-    near = round(v, after)
-    if (near < v) if up else (near > v):
-        near = round(near + (10.0**-after if up else -(10.0**-after)), after)
-    return near
 
 
 def _digits(cf: Counterfactual, named: list[Change]) -> int:
@@ -185,20 +164,13 @@ def _printed(cf: Counterfactual, change: Change, digits: int) -> float:
     """The number that is printed, in the user's units; never beyond a limit."""
     after, bound = float(change.after), bound_word(cf, change)
     if not bound:
-        return _nearest(after, digits)
+        return rounded(after, digits)
     shown = rounded(after, digits, up=bound == "at least")
     if cf.within is None or (change.part.column is not None and change.part.column.maps):
         return shown
-    lo, hi, _ = cf.within.ground.limits.around(cf.coordinates[0][None])
+    lo, hi, _ = cf.within.conditions.limits.around(cf.coordinates[0][None])
     d = int(change.part.features[0])
     return min(max(shown, float(lo[0, d])), float(hi[0, d]))
-
-
-def _nearest(v: float, digits: int) -> float:
-    """The number that :func:`ifonly.show.words.number` prints."""
-    if v == round(v) or not math.isfinite(v):
-        return v
-    return round(v, max(digits - 1 - math.floor(math.log10(abs(v))), 0))
 
 
 def _listed(parts: list[str]) -> str:

@@ -3,15 +3,16 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
+from textwrap import wrap
 from typing import Any
 
-from ifonly.answers.answer import Counterfactual
+from ifonly.answers import Counterfactual
 from ifonly.answers.change import Change, moves
-from ifonly.model.numerics import softmax
 from ifonly.problem.status import Status
-from ifonly.show.words import number, pair, percent, share, signed
+from ifonly.show.decision import Decision
+from ifonly.show.numbers import bound, count, number, pair, percent, share, signed
 
-__all__ = ["Table", "certificate_words", "decisions", "html_of", "of_changes"]
+__all__ = ["Table", "certificate_words", "cut", "decisions", "html_of", "of_changes"]
 
 WIDTH = 80  # columns of a terminal
 ROWS = 12  # that are printed; the others are counted
@@ -74,10 +75,8 @@ class Table:
         lines.insert(1, "─" * len(lines[0]))
         if self.more:
             lines.append(f"… and {self.more} more")
-        return "\n".join([*(line.rstrip() for line in lines), *(part for note in self.notes for part in _wrapped(note))])
-
-    def __repr__(self) -> str:
-        return str(self)
+        wrapped = [part for note in self.notes for part in wrap(note, WIDTH, subsequent_indent="  ")]
+        return "\n".join([*(line.rstrip() for line in lines), *wrapped])
 
     def to_html(self) -> str:
         """The rows that are printed, as an HTML table."""
@@ -92,8 +91,7 @@ class Table:
         notes = "".join(f"<p>{escape(note)}</p>" for note in self.notes)
         return f"<table><thead><tr>{cells(self.columns, 'th')}</tr></thead><tbody>{body}</tbody></table>{notes}"
 
-    def _repr_html_(self) -> str:
-        return self.to_html()
+    __repr__, _repr_html_ = __str__, to_html
 
     def __rich__(self) -> Any:
         from rich.console import Group
@@ -114,20 +112,14 @@ def of_changes(cf: Counterfactual, rows: int | None = None) -> Table:
     found = moves(cf)
     data = tuple((c.feature, c.before, c.after, c.difference, c.units, c.share) for c in found)
     texts = tuple(_changed(change) for change in found)
-    notes = () if found else (_nothing(cf),)
+    notes = () if found else ("nothing has to change" if cf.status.ok else cf.message,)
     return Table(("feature", "from", "to", "change", "cost units", "share"), data, texts, ROWS if rows is None else rows, notes)
 
 
 def _changed(change: Change) -> tuple[str, ...]:
-    difference = "" if change.difference != change.difference else signed(change.difference)
-    units = number(change.units, 3) if change.part.kind == "category" else signed(change.units, 3)
+    difference = "" if change.difference != change.difference else signed(number(change.difference))
+    units = number(change.units, 3) if change.part.kind == "category" else signed(number(change.units, 3))
     return change.feature, *pair(change.before, change.after), difference, units, share(change.share)
-
-
-def _nothing(cf: Counterfactual) -> str:
-    if not cf.status.ok:
-        return cf.message
-    return "nothing has to change"
 
 
 # ---- an answer in HTML ----
@@ -144,17 +136,13 @@ def html_of(cf: Counterfactual) -> str:
 
 def decisions(cf: Counterfactual) -> str:
     """The decision before and after: ``refused → approved, p(approved) 12 % → 80 %``."""
-    model, (source, x) = cf.model, cf.coordinates
     if cf.status is Status.INVALID:
         return f"towards {cf.target}: no answer"
-    k = model.class_index(cf.target)
-    z = [model.scores(v) for v in (source, x)]
-    before, after = (str(model.label(int(row.argmax()))) for row in z)
-    moved = f"{before} → {after}" if before != after else f"{before}, as before"
-    if model.hard:
+    found = Decision.of(cf)
+    moved = f"{found.before} → {found.after}" if found.before != found.after else f"{found.before}, as before"
+    if found.p_before is None or found.p_after is None:
         return moved
-    p = [float(softmax(row)[k]) for row in z]
-    return f"{moved}, p({cf.target}) {percent(p[0])} → {percent(p[1])}"
+    return f"{moved}, p({cf.target}) {percent(found.p_before)} → {percent(found.p_after)}"
 
 
 def certificate_words(
@@ -167,14 +155,15 @@ def certificate_words(
         return f"{cf.message}."
     if not cf.distance:
         return "Nothing has to change: the source is as wanted, and nothing is nearer to it than itself."
-    asked = cf.prob is None and (cf.within is None or cf.within.ground.margin is None)
+    asked = cf.prob is None and (cf.within is None or cf.within.conditions.margin is None)
     least, total = ("objective", cf.objective) if asked else ("cost", cf.cost)
-    if cf.within is not None and cf.within.ground.discrete:
+    if cf.within is not None and cf.within.conditions.discrete:
         if cf.status is Status.STOPPED:
             return f"The search was stopped: the {least} is {number(total)}, the least is not below {number(cf.bound)}."
-        return f"Of all allowed changes none has a lower {least} than {number(total)}; {cf.within.n_nodes} nodes were searched."
-    short = max(total - cf.bound, 0.0)
-    return f"Proved: no allowed change has a {least} lower than this one's, {number(total)}, by more than {short:.0e}. {again}"
+        searched = f"{count(cf.within.n_nodes, 'node')} {'was' if cf.within.n_nodes == 1 else 'were'} searched"
+        return f"Of all allowed changes none has a lower {least} than {number(total)}; {searched}."
+    room = f"{number(total)}, by more than {bound(total - cf.bound)}"
+    return f"Proved: no allowed change has a {least} lower than this one's, {room}. {again}".rstrip()
 
 
 # ---- in a terminal ----
@@ -192,11 +181,10 @@ def _fitted(widths: list[int]) -> list[int]:
 
 
 def _line(row: Sequence[str], widths: Sequence[int]) -> str:
-    cut = [text if len(text) <= width else text[: width - 1] + "…" for text, width in zip(row, widths, strict=True)]
-    return "  ".join([f"{cut[0]:<{widths[0]}}", *(f"{text:>{width}}" for text, width in zip(cut[1:], widths[1:], strict=True))])
+    first, *others = (cut(text, width) for text, width in zip(row, widths, strict=True))
+    return "  ".join([first.ljust(widths[0]), *(text.rjust(width) for text, width in zip(others, widths[1:], strict=True))])
 
 
-def _wrapped(note: str) -> list[str]:
-    from textwrap import wrap
-
-    return wrap(note, WIDTH, subsequent_indent="  ")
+def cut(text: str, most: int) -> str:
+    """A text of at most so many characters."""
+    return text if len(text) <= most else text[: most - 1] + "…"

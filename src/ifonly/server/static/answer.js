@@ -1,26 +1,23 @@
 /* What the answer is, in short: decisions, the sentence, bars, and what it is worth. */
 
-import { $, count, make, percent, track } from "./dom.js";
+import { bar, others } from "./web/bars.js";
+import { $, hush, unbroken } from "./web/dom.js";
+import { asked, count, percent } from "./web/numbers.js";
 
 const BARS = 6; // classes that have a bar of their own
-const QUIET = 400; // milliseconds without a move until a screen reader is told
 
-let timer = 0;
 let order = []; // the classes with bars, settled when the question changes
 
 export function drawAnswer(answer, model, { plan, settled }) {
   const { decision } = answer;
-  const chance = (p) => (model.hard ? "" : `${percent(p)} for ${answer.target}`);
+  const chance = (p) => (model.hard ? "" : unbroken(`${percent(p, "tenths")} for ${answer.target}`));
   $("decided-now").textContent = decision.from;
   $("chance-now").textContent = chance(decision.p_from);
   $("decided-then").textContent = decision.to;
   $("chance-then").textContent = chance(decision.p_to);
-  const sentence = $("sentence");
-  sentence.setAttribute("aria-busy", "true");
+  hush($("sentence"));
   $("told").style.minHeight = settled ? "" : `${$("told").offsetHeight}px`; // nothing below it jumps while a slider is dragged
-  sentence.textContent = said(answer, model);
-  clearTimeout(timer);
-  timer = setTimeout(() => sentence.setAttribute("aria-busy", "false"), QUIET);
+  $("sentence").textContent = unbroken(said(answer, model));
   $("verdict").textContent = verdict(answer, plan);
   $("proof").textContent = answer.status === "unreachable" ? "What is shown is the best there is." : answer.certificate;
   $("chances").hidden = model.hard;
@@ -38,7 +35,7 @@ export function verdict({ status, n_changes }, plan) {
 
 /** The library's sentence; but what is in the way stands below it, and nobody wants to hear of a picture's pixels one by one. */
 function said({ decision, status, target, prob, n_changes, sentence }, model) {
-  if (status === "unreachable" && !model.hard) return `No allowed change makes ${target} as probable as ${percent(prob)}.`;
+  if (status === "unreachable" && !model.hard) return `No allowed change makes ${target} as probable as ${asked(prob)}.`;
   if (!model.image || !n_changes) return sentence;
   const chance = model.hard ? "" : ` (${percent(decision.p_to)})`;
   const change = `If only ${count(n_changes, "pixel")} of the picture were different, the decision would`;
@@ -57,21 +54,6 @@ function drawBars({ proba, proba_now: now, target, decision }, settled) {
   const sum = (p) => Math.max(1 - order.reduce((total, name) => total + p[name], 0), 0);
   const rest = names.length - order.length;
   const rows = order.map((name) => bar(name, now[name], proba[name], name === String(target) ? "wanted" : ""));
-  if (rest > 0) rows.push(bar(rest === 1 ? "one other" : `${rest} others`, sum(now), sum(proba), "rest"));
+  if (rest > 0) rows.push(others(rest, sum(now), sum(proba)));
   $("bars").replaceChildren(...rows);
-}
-
-function bar(name, before, after, className) {
-  const fill = make("div", { className: "fill" });
-  const mark = make("div", { className: "mark" });
-  fill.style.transform = `scaleX(${after})`;
-  mark.style.left = `${100 * before}%`;
-  return make(
-    "tr",
-    { className },
-    make("th", { scope: "row", textContent: name }),
-    make("td", { className: "wide" }, track(fill, mark)),
-    make("td", { className: "number", textContent: percent(before) }),
-    make("td", { className: "number", textContent: percent(after) }),
-  );
 }

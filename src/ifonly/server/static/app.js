@@ -3,18 +3,20 @@
 import { drawAnswer } from "./answer.js";
 import { download, get, Line, post, Refusal, tokensFrom } from "./ask.js";
 import { calm, complain } from "./complaints.js";
-import { $, field, put, short } from "./dom.js";
 import { Features } from "./features.js";
+import { put, typed } from "./fields.js";
 import { Chart, pathQuestion } from "./path.js";
-import { Picture } from "./picture.js";
+import { Pixels } from "./pixels.js";
 import { Bookmarks, drawPlans } from "./plans.js";
 import { baseOf, inTheWay, labelled, question, rowNow } from "./question.js";
 import { openReceipt } from "./receipt.js";
 import { Rows, valuesOf } from "./rows.js";
 import { Slider } from "./slider.js";
 import { blank, read, remember, write } from "./state.js";
-import { themes } from "./theme.js";
 import { undoing } from "./undo.js";
+import { $, unbroken } from "./web/dom.js";
+import { number, percent } from "./web/numbers.js";
+import { themes } from "./web/theme.js";
 
 const SLOW = 300; // milliseconds until the page says that it is waiting
 const MOST_PLANS = 5; // side by side
@@ -108,12 +110,12 @@ async function loadModel() {
   row = reply = null;
   pathOf = "";
   chart.clear();
-  picture = model.image ? new Picture(model) : null;
+  picture = model.image ? new Pixels(model) : null;
   features.load(model);
   rows.load(model, picture);
   $("model-name").textContent = model.name;
   $("version").textContent = model.version;
-  const open = new Option(model.classes.length === 2 ? "the other one" : "another", "");
+  const open = new Option(model.classes.length === 2 ? "the other" : "another", "");
   $("target").replaceChildren(open, ...model.classes.map((c) => new Option(String(c), String(c))));
   const most = Math.min(model.limits.max_n, MOST_PLANS);
   $("plans").replaceChildren(...Array.from({ length: most }, (_, i) => new Option(i ? String(i + 1) : "one", String(i + 1))));
@@ -148,7 +150,7 @@ async function loadFirst() {
 
 async function fetchRow(index) {
   const { rows: [found] } = await get("v1/rows", { model: model.name, offset: index, limit: 1 });
-  const about = Object.entries(found.keys).map(([name, value]) => `${name} ${field(value)}`);
+  const about = Object.entries(found.keys).map(([name, value]) => `${name} ${typed(value)}`);
   return { index, values: valuesOf(found, model), about: about.join(", ") };
 }
 
@@ -168,7 +170,7 @@ function show() {
   $("previous").disabled = !row.index;
   $("next").disabled = row.index === null || row.index >= model.rows - 1;
   $("type").setAttribute("aria-pressed", row.index === null);
-  $("row-label").textContent = model.rows ? `Row, of ${model.rows}` : "Row";
+  $("row-label").textContent = model.rows ? `Row, of ${number(model.rows)}` : "Row";
   const typed = "Values that are typical: type your own into the table.";
   $("about").textContent = row.index === null ? typed : row.about && `In the data: ${row.about}`;
   $("target").value = state.target;
@@ -217,7 +219,7 @@ function answered(found, flight) {
   drawPlans(found.answers, plan, Number(state.plans), model, (i) => change({ ...state, plan: String(i) }));
   features.draw(answer);
   if (settled) features.arrange();
-  picture?.draw(rowNow(state, model, row), answer.x, base);
+  picture?.show(rowNow(state, model, row), answer.x, base);
   slider.show(state, reply);
   outOfReach(answer);
   chart.mark(answer);
@@ -242,11 +244,11 @@ function outOfReach(answer) {
   if (!stuck) return;
   const held = inTheWay(answer.blocking, state, model).slice(0, MOST_NAMED).join(", ");
   const best = answer.decision.p_to;
-  const words = `The best that can be reached is ${short(best)}.${held && ` In the way: ${held}.`}`;
-  box.querySelector("p").textContent = model.hard ? answer.message : words;
+  const words = `The best that can be reached is ${percent(best, "short")}.${held && ` In the way: ${held}.`}`;
+  box.querySelector("p").textContent = model.hard ? answer.message : unbroken(words);
   $("settle").hidden = model.hard || !(best > 0.01);
   const most = String(Math.floor(1000 * best) / 1000);
-  $("settle").textContent = `Ask for ${short(Number(most))}`;
+  $("settle").textContent = `Ask for ${percent(Number(most), "short")}`;
   $("settle").onclick = () => change({ ...state, prob: most });
 }
 
@@ -315,9 +317,7 @@ $("share").addEventListener("click", async () => {
 function say(button, words) {
   const before = (button.dataset.before ??= button.textContent);
   button.textContent = words;
-  setTimeout(() => {
-    button.textContent = before;
-  }, 1500);
+  setTimeout(() => Object.assign(button, { textContent: before }), 1500);
 }
 
 $("bookmark").addEventListener("click", () => {
@@ -359,5 +359,5 @@ tokensFrom((again) => {
 themes(() => {
   picture?.dress();
   if (picture && reply) answered(reply, asked);
-});
+}, localStorage);
 start();

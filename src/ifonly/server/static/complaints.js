@@ -1,6 +1,6 @@
 /* What is wrong, said beside the field that it is about; or at the top, where there is none. */
 
-import { $, make } from "./dom.js";
+import { $, make } from "./web/dom.js";
 
 const FIELDS = { prob: "exact", margin: "exact", max_changes: "few", target: "target", index: "row", n: "plans" };
 

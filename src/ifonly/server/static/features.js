@@ -1,12 +1,16 @@
 /* The table: one line per feature, with its value now, what it would have to be, how hard it is to change, and its limits. */
 
-import { $, count, field, make, put, track } from "./dom.js";
+import { put, typed } from "./fields.js";
 import { banned, isNarrow, isNumber, isWhole, limitWords, USUAL, WORDS } from "./question.js";
 import { BY_FEATURE, withFeature, withoutFeatures } from "./state.js";
+import { draw } from "./svg.js";
+import { $, make, track } from "./web/dom.js";
+import { count, number, share, value } from "./web/numbers.js";
 
 const FIRST = 24; // lines of a wide model before one asks for more
 const MORE = 48;
 const LOCK = "M5 7V5a3 3 0 0 1 6 0v2h1v7H4V7zm1.5 0h3V5a1.5 1.5 0 0 0-3 0z";
+const ICON = { viewBox: "0 0 16 16", "aria-hidden": "true" };
 const OPEN = "M5 7V5a3 3 0 0 1 5.8-1l-1.4.5A1.5 1.5 0 0 0 6.5 5v2H12v7H4V7z";
 
 let serial = 0;
@@ -117,7 +121,7 @@ class Line {
     const text = (className) => make("td", { role: "cell", className });
     this.now = isNumber(feature)
       ? make("input", { id, inputMode: "decimal", autocomplete: "off", className: "now" })
-      : make("select", { id, className: "now" }, ...feature.values.map((v) => new Option(String(v), String(v))));
+      : make("select", { id, className: "now" }, ...feature.values.map((v) => new Option(value(v), String(v))));
     this.now.setAttribute("aria-label", `${label} now`);
     this.was = make("button", { type: "button", className: "was", hidden: true });
     this.after = text(isNumber(feature) ? "after number" : "after");
@@ -125,7 +129,8 @@ class Line {
     this.fill = make("div", { className: "fill" });
     this.share = make("span", { className: "visually-hidden" });
     this.hard = make("select", { "aria-label": `To change ${label} is` }, ...WORDS.map((word) => new Option(word, word)));
-    this.lock = make("button", { type: "button", className: "lock", "aria-label": `Lock ${label}` }, icon());
+    const icon = draw("svg", ICON, draw("path"));
+    this.lock = make("button", { type: "button", className: "lock", "aria-label": `Lock ${label}` }, icon);
     const closed = { "aria-expanded": "false", "aria-controls": `${id}-more` };
     this.limits = make("button", { type: "button", className: "limits", ...closed });
     this.row = make(
@@ -173,10 +178,10 @@ class Line {
     const beside = (box, words) => make("label", { className: "check" }, box, make("span", { textContent: words }));
     const under = (words, input) => make("label", {}, make("span", { textContent: words }), input);
     const end = (map, words) => {
-      const seen = feature[map] === null ? "no limit" : `seen: ${field(feature[map])}`;
+      const seen = feature[map] === null ? "no limit" : `seen: ${number(feature[map])}`;
       fields[map] = isNumber(feature)
         ? make("input", { inputMode: "decimal", autocomplete: "off", size: 8, placeholder: seen })
-        : make("select", {}, new Option("any", ""), ...feature.values.map((v) => new Option(String(v), String(v))));
+        : make("select", {}, new Option("any", ""), ...feature.values.map((v) => new Option(value(v), String(v))));
       fields[map].setAttribute("aria-label", `${label} ${words}`);
       fields[map].addEventListener("change", () => put(map, fields[map].value));
       return under(words, fields[map]);
@@ -213,12 +218,12 @@ class Line {
   show(state, row) {
     const { feature } = this;
     const { name, label } = feature;
-    this.own = field(row.values[name]);
+    this.own = typed(row.values[name]);
     const edited = name in state.set;
-    const value = edited ? state.set[name] : this.own;
-    put(this.now, value);
+    const now = edited ? state.set[name] : this.own;
+    put(this.now, now);
     if (feature.values && this.now.selectedIndex < 0) {
-      this.now.append(new Option(value || "missing", value, true, true)); // none that the model knows
+      this.now.append(new Option(now || "missing", now, true, true)); // none that the model knows
     }
     this.row.classList.toggle("edited", edited);
     this.was.hidden = !edited;
@@ -237,7 +242,7 @@ class Line {
     const out = banned(state, feature);
     for (const box of this.fields.ban ?? []) {
       box.checked = !out.has(box.value);
-      box.disabled = box.value === value; // the present value is always allowed
+      box.disabled = box.value === now; // the present value is always allowed
     }
   }
 
@@ -248,7 +253,7 @@ class Line {
     this.difference.textContent = change?.change_text ?? "";
     const part = change ? Math.abs(change.share) / (this.table.most || 1) : 0; // the largest fills the track
     this.fill.style.transform = `scaleX(${part})`;
-    this.share.textContent = change ? `${Math.round(100 * change.share)} per cent` : "none";
+    this.share.textContent = change ? share(change.share) : "none";
   }
 
   /** The control for a kind of question; `upper` is the larger end of a range. */
@@ -261,13 +266,4 @@ class Line {
     const end = upper || low?.value === "" ? high : low;
     return { bounds: end, increase: only, decrease: only, integer: whole, allow: ban?.[0] }[part] ?? this.limits;
   }
-}
-
-function icon() {
-  const space = "http://www.w3.org/2000/svg";
-  const svg = document.createElementNS(space, "svg");
-  svg.setAttribute("viewBox", "0 0 16 16");
-  svg.setAttribute("aria-hidden", "true");
-  svg.append(document.createElementNS(space, "path"));
-  return svg;
 }

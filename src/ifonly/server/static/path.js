@@ -1,7 +1,9 @@
 /* The λ path, drawn as what it means: how the probability grows with the size of the change, as λ falls from point to point.
    A click, or the arrow keys, take a point. */
 
-import { $, count, number, percent } from "./dom.js";
+import { draw } from "./svg.js";
+import { $, unbroken } from "./web/dom.js";
+import { count, number, percent } from "./web/numbers.js";
 
 const WIDTH = 360; // of the drawing, as its viewBox has it
 const BOX = { left: 40, right: 350, top: 10, bottom: 160 };
@@ -9,7 +11,6 @@ const [LEAST, MOST] = [0.001, 0.995]; // probabilities that are drawn: beyond, t
 const POINTS = 40; // probabilities that are asked for, where λ itself would take too long
 const SAME = 1e-9; // of probabilities: one point is enough
 const SHY = 1e-6; // less than the best there is: that itself is not to be had for certain
-const SPACE = "http://www.w3.org/2000/svg";
 
 /** What to ask for: λ where a path of them is cheap, probabilities where whole numbers and categories are to be searched. Both
     walk along the same answers: whatever has the least λ/2·size² − ln p has the least size of all with its p. */
@@ -21,13 +22,6 @@ export function pathQuestion({ detail: _, top: __, n: ___, prob: ____, ...body }
   const [from, to] = [odds(Math.min(Math.max(answer.decision.p_from, LEAST), most)), odds(most)];
   const probs = Array.from({ length: POINTS }, (_, i) => 1 / (1 + Math.exp(-from - ((to - from) * (i + 1)) / POINTS)));
   return { ...asked, probs };
-}
-
-function draw(tag, attributes, text) {
-  const element = document.createElementNS(SPACE, tag);
-  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
-  if (text !== undefined) element.textContent = text;
-  return element;
 }
 
 export class Chart {
@@ -84,7 +78,7 @@ export class Chart {
     const line = [start, ...points.map((point) => `${point.x.toFixed(1)},${point.y.toFixed(1)}`)].join(" ");
     const marks = [0, 0.5, 1].flatMap((p) => [
       draw("line", { x1: left, x2: right, y1: at(p), y2: at(p), class: "grid" }),
-      draw("text", { x: left - 6, y: at(p) + 4, class: "tick end" }, `${100 * p} %`),
+      draw("text", { x: left - 6, y: at(p) + 4, class: "tick end" }, percent(p)),
     ]);
     $("chart").replaceChildren(
       ...marks,
@@ -112,9 +106,9 @@ export class Chart {
     for (const name of ["x1", "x2"]) $("here").setAttribute(name, x);
     $("dot").setAttribute("cx", x);
     $("dot").setAttribute("cy", bottom - p * (bottom - top));
-    const parts = [`${percent(p)} at size ${number(distance, 3)}`, count(n_changes, "change")];
+    const parts = [`${percent(p, "tenths")} at size ${number(distance, 3)}`, count(n_changes, "change")];
     const words = (this.#searched || lam === null ? parts : [...parts, `λ = ${number(lam, 3)}`]).join(", ");
-    $("point").textContent = `Here: ${words}. Every point is an exact answer; click for another.`;
+    $("point").textContent = unbroken(`Here: ${words}. Every point is an exact answer; click for another.`);
     $("chart").setAttribute("aria-valuenow", this.#place);
     $("chart").setAttribute("aria-valuetext", words);
   }

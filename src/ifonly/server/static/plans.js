@@ -1,6 +1,7 @@
 /* Several plans side by side, and bookmarks to compare. */
 
-import { $, count, make, number, percent } from "./dom.js";
+import { $, make } from "./web/dom.js";
+import { count, number, percent } from "./web/numbers.js";
 
 const NAMED = 6; // changes on a card
 const COMPARED = 20; // features in the table of bookmarks
@@ -39,7 +40,7 @@ const moved = (change) => `${change.before_text} → ${change.after_text}`;
 
 function figures(answer, model) {
   const parts = [`size ${number(answer.distance, 3)}`, count(answer.n_changes, "change")];
-  return (model.hard ? parts : [percent(answer.decision.p_to), ...parts]).join(" · ");
+  return (model.hard ? parts : [percent(answer.decision.p_to, "tenths"), ...parts]).join(" · ");
 }
 
 // ---- bookmarks ----
@@ -65,7 +66,7 @@ export class Bookmarks {
     const facts = [
       ["Model", model.name],
       ["Decision", String(answer.decision.to)],
-      ["Probability", model.hard ? "–" : percent(answer.decision.p_to)],
+      ["Probability", model.hard ? "–" : percent(answer.decision.p_to, "tenths")],
       ["Size of the change", number(answer.distance, 3)],
       ["Changes", String(answer.n_changes)],
     ];

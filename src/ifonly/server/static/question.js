@@ -1,6 +1,7 @@
 /* From the state to the body of a request, and the limits in words. */
 
-import { field, number } from "./dom.js";
+import { typed } from "./fields.js";
+import { number } from "./web/numbers.js";
 
 export const WORDS = ["very easy", "easy", "medium", "hard", "very hard", "impossible"];
 export const USUAL = "medium";
@@ -158,7 +159,7 @@ export function conditions(state, model, row) {
     const limits = limitWords(state, model, feature);
     if (limits && state.hard[name] !== "impossible") parts.push(limits);
     if (name in state.set && row.index !== null) {
-      parts.push(`taken as ${state.set[name]} (the row has ${field(row.values[name])})`);
+      parts.push(`taken as ${state.set[name]} (the row has ${typed(row.values[name])})`);
     }
     if (parts.length) lines.push(`${feature.label}: ${parts.join("; ")}`);
   }

@@ -1,8 +1,9 @@
 /* The receipt: the plan, the model's fingerprint and the certificate, on one sheet of paper. */
 
 import { verdict } from "./answer.js";
-import { $, make, number, percent } from "./dom.js";
 import { conditions } from "./question.js";
+import { $, make } from "./web/dom.js";
+import { asked, number, percent } from "./web/numbers.js";
 
 export function openReceipt(view) {
   $("paper").replaceChildren(...sheet(view));
@@ -35,15 +36,15 @@ function changes(answer) {
 }
 
 function facts({ target, decision, distance, status }, state, model, who) {
-  const asked = model.hard ? `ahead of every other by ${state.margin}` : `with ${percent(Number(state.prob))} or more`;
+  const wish = model.hard ? `ahead of every other by ${state.margin}` : `with ${asked(Number(state.prob))} or more`;
   const pairs = [
     ["Model", model.name],
     ["Fingerprint", model.fingerprint],
     ["Input", who],
-    ["Asked for", `${target}, ${asked}`],
+    ["Asked for", `${target}, ${wish}`],
     ["Decision now", decision.from],
-    ["Decision then", model.hard ? decision.to : `${decision.to}, ${percent(decision.p_to)} for ${target}`],
-    ["Size of the change", number(distance, 5)],
+    ["Decision then", model.hard ? decision.to : `${decision.to}, ${percent(decision.p_to, "tenths")} for ${target}`],
+    ["Size of the change", number(distance)],
     ["Status", status],
     ["Written", new Date().toLocaleString(undefined, { dateStyle: "long", timeStyle: "short" })],
   ];

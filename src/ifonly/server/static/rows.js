@@ -1,7 +1,9 @@
 /* Choosing a row of the data: search, filter by decision, page. */
 
 import { get } from "./ask.js";
-import { $, field, make, percent } from "./dom.js";
+import { typed } from "./fields.js";
+import { $, make } from "./web/dom.js";
+import { number, percent, value } from "./web/numbers.js";
 
 const PAGE = 20;
 const COLUMNS = 6; // features shown of each row
@@ -73,15 +75,15 @@ export class Rows {
         this.pick(row.index);
       });
       const values = valuesOf(row, this.model);
-      const cells = columns.map((f) => make("td", { textContent: field(values[f.name]) }));
+      const cells = columns.map((f) => make("td", { textContent: value(values[f.name]) }));
       if (this.picture) {
         const canvas = make("canvas", { className: "thumb", role: "img", "aria-label": `Picture of row ${row.index}` });
         this.picture.paint(canvas, this.picture.values(values));
         cells.push(make("td", {}, canvas));
       }
-      const chance = row.proba ? ` ${percent(row.proba[row.predicted])}` : "";
+      const chance = row.proba ? ` ${percent(row.proba[row.predicted], "tenths")}` : "";
       const decided = make("td", { textContent: row.problem ?? row.predicted + chance });
-      const about = keys.map((key) => make("td", { textContent: field(row.keys[key]) }));
+      const about = keys.map((key) => make("td", { textContent: typed(row.keys[key]) }));
       return make("tr", {}, make("th", { scope: "row" }, button), decided, ...about, ...cells);
     });
     const heads = ["Row", "The model decides", ...keys, ...columns.map((f) => f.label), ...(this.picture ? ["Picture"] : [])];
@@ -89,7 +91,7 @@ export class Rows {
     $("found").replaceChildren(make("thead", {}, make("tr", {}, ...head)), make("tbody", {}, ...lines));
     const last = this.#offset + rows.length;
     const none = matched === null ? "Searching…" : "Nothing found.";
-    $("where").textContent = rows.length ? `${this.#offset + 1} to ${last} of ${matched ?? "more"}` : none;
+    $("where").textContent = rows.length ? `${number(this.#offset + 1)} to ${number(last)} of ${matched === null ? "more" : number(matched)}` : none;
     $("back").disabled = this.#offset === 0;
     $("forth").disabled = matched === null ? rows.length < PAGE : last >= matched;
   }

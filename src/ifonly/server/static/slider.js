@@ -1,6 +1,9 @@
 /* The slider for the wanted probability, and the field beside it for an exact one. For a model with scores only: the field. */
 
-import { $, put, short } from "./dom.js";
+import { put } from "./fields.js";
+import { $ } from "./web/dom.js";
+import { percent } from "./web/numbers.js";
+import { keyed } from "./web/slider.js";
 
 const [LEAST, MOST] = [0.5, 0.99]; // ends, unless what is wanted is beyond
 const PAUSE = 800; // milliseconds after a key until the next one is a new step
@@ -19,13 +22,9 @@ export class Slider {
     range.addEventListener("input", () => this.#to(Math.round(1000 * Number(range.value)) / 1000));
     range.addEventListener("change", () => this.#rest());
     range.addEventListener("keydown", (event) => {
-      const whole = { ArrowRight: 1, ArrowUp: 1, ArrowLeft: -1, ArrowDown: -1, PageUp: 5, PageDown: -5 }[event.key];
-      if (!whole || event.altKey || event.ctrlKey || event.metaKey) return; // Home and End are the browser's
-      event.preventDefault();
-      const part = event.shiftKey ? 1000 : 100; // with Shift by tenths
-      const here = Number(range.value) * part;
-      const near = Math.abs(here - Math.round(here)) < 1e-6 ? Math.round(here) : whole > 0 ? Math.floor(here) : Math.ceil(here);
-      this.#to(Math.min(Math.max((near + whole) / part, range.min), range.max));
+      const to = keyed(event, Number(range.value), Number(range.min), Number(range.max));
+      if (to === null) return;
+      this.#to(to);
       clearTimeout(this.#timer);
       this.#timer = setTimeout(() => this.#rest(), PAUSE);
     });
@@ -63,8 +62,8 @@ export class Slider {
     const least = wanted > 0 && wanted < LEAST ? Math.floor(100 * wanted) / 100 : LEAST;
     const most = wanted > MOST && wanted < 1 ? wanted : MOST;
     Object.assign($("wanted"), { min: least, max: most });
-    $("least").textContent = short(least);
-    $("most").textContent = short(most);
+    $("least").textContent = percent(least, "short");
+    $("most").textContent = percent(most, "short");
   }
 
   /** The state's number; the target is the answer's, where the person left it open. */
@@ -79,7 +78,7 @@ export class Slider {
       const real = this.value !== "" && Number.isFinite(value);
       put($("exact"), real ? String(tidy(Math.round(1e5 * value) / 1e3)) : this.value);
       if (real) $("wanted").value = value;
-      $("wanted").setAttribute("aria-valuetext", `${short(value)} ${target ?? ""}`);
+      $("wanted").setAttribute("aria-valuetext", `${percent(value, "short")} ${target ?? ""}`);
     }
   }
 }

@@ -1,6 +1,7 @@
 /* Undo and redo by keys and buttons. A field whose text is not part of the state yet keeps the browser's own undo. */
 
-import { $, isTyping } from "./dom.js";
+import { isTyping } from "./fields.js";
+import { $ } from "./web/dom.js";
 
 /** `steps` are those of the state's history. */
 export function undoing(steps) {

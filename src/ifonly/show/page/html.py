@@ -7,11 +7,11 @@ import os
 import re
 from collections.abc import Sequence
 from html import escape
-from importlib.resources import files
 from pathlib import Path as FilePath
 
 import ifonly
-from ifonly.answers.answer import Counterfactual, Path
+from ifonly.answers import Counterfactual, Path
+from ifonly.show.page.bundle import bundled, static
 from ifonly.show.page.live import live_data
 from ifonly.show.page.scene import scene_of
 from ifonly.show.page.steps import step_data
@@ -27,7 +27,7 @@ def html(
     """A page about an answer, as text; the arguments are those of :func:`write`."""
     scene = scene_of(answer, shape, ink)
     data = live_data(scene) if scene.live else step_data(scene)
-    style, script = _static("page.css"), _static("nearest.js") + _static("page.js")
+    style, script = static("web/base.css") + static("page.css"), bundled("page.js")
     # Nothing may be fetched, and nothing runs but the one script that is ours: names in the data cannot become code.
     policy = (
         f"default-src 'none'; style-src '{_digest(style)}'; script-src '{_digest(script)}'; base-uri 'none'; form-action 'none'"
@@ -40,7 +40,7 @@ def html(
         "data": _json(data),
         "version": escape(ifonly.__version__),
     }
-    return re.sub(r"\{\{(\w+)\}\}", lambda mark: parts[mark[1]], _static("page.html"))
+    return re.sub(r"\{\{(\w+)\}\}", lambda mark: parts[mark[1]], static("page.html"))
 
 
 def write(
@@ -70,10 +70,6 @@ def write(
     path = FilePath(path)
     path.write_text(text, encoding="utf-8", newline="\n")
     return path
-
-
-def _static(name: str) -> str:
-    return (files("ifonly.show.page") / "static" / name).read_text(encoding="utf-8")
 
 
 def _digest(text: str) -> str:

@@ -1,5 +1,6 @@
 """All that a page shows, as plain data, and how to ask for more of it."""
 
+import base64
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -8,16 +9,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ifonly.answers.answer import Counterfactual, Path
+from ifonly.answers import Counterfactual, Path
 from ifonly.answers.change import Measure, Part
 from ifonly.api import invert, path
 from ifonly.model import Model
 from ifonly.model.errors import InputError
 from ifonly.model.numerics import softmax
 from ifonly.problem.status import Status
-from ifonly.show.page.numbers import packed
 
-__all__ = ["MOST", "MOST_FEATURES", "Scene", "scene_of"]
+__all__ = ["MOST", "MOST_FEATURES", "Scene", "packed", "scene_of"]
 
 Floats = NDArray[np.float64]
 
@@ -76,7 +76,7 @@ class Scene:
     @property
     def hard(self) -> bool:
         """Whether it is about scores, not probabilities."""
-        return self.cf.model.hard or (self.cf.within is not None and self.cf.within.ground.margin is not None)
+        return self.cf.model.hard or (self.cf.within is not None and self.cf.within.conditions.margin is not None)
 
     @property
     def live(self) -> bool:
@@ -86,7 +86,7 @@ class Scene:
     @property
     def parts(self) -> list[Part]:
         """What the user calls the features."""
-        return Measure.of(self.cf.model, self.cf.within).parts(self.cf.sources.columns)
+        return Measure.of(self.cf.model, self.cf.conditions).parts(self.cf.sources.columns)
 
     def name(self, part: Part) -> str:
         """What a reader calls a feature: of a picture, where it is."""
@@ -112,7 +112,7 @@ class Scene:
         """What may not change, by name."""
         if self.cf.within is None:
             return []
-        frozen = self.cf.within.ground.limits.frozen
+        frozen = self.cf.within.conditions.limits.frozen
         return [self.name(part) for part in self.parts if frozen[part.features].all()]
 
     def common(self) -> dict[str, Any]:
@@ -140,7 +140,7 @@ class Scene:
         low, high = min(0.0, float(source.min())), float(source.max())
         high = 1.0 if low == 0.0 and 0.0 <= high <= 1.0 else high
         if within is not None:
-            limits = within.ground.limits
+            limits = within.conditions.limits
             low = float(limits.lo.min()) if np.isfinite(limits.lo).all() else low
             high = float(limits.hi.max()) if np.isfinite(limits.hi).all() else high
         return [low, high if high > low else low + 1.0]
@@ -158,14 +158,7 @@ def scene_of(answer: Counterfactual | Path, shape: Sequence[int] | None, ink: bo
         Whether high values are dark, as ink on paper; by default in images with one channel.
 
     """
-    model = answer.model
-    size = None if shape is None else tuple(int(n) for n in shape)
-    if size is not None and (len(size) not in (2, 3) or (len(size) == 3 and size[2] != 3)):
-        raise InputError(f"shape must be (height, width) or (height, width, 3); got {tuple(shape or ())}")
-    if size is not None and math.prod(size) != model.n_features:
-        raise InputError(f"shape must have {model.n_features} pixels in all, as the model has features; got {size}")
-    if size is not None and not model.encoding.identity:
-        raise InputError("shape is for models whose features are pixels; this one reads columns of other kinds")
+    size = None if shape is None else _checked(tuple(int(n) for n in shape), answer.model)
     if isinstance(answer, Counterfactual) and not np.isfinite(answer.proba).all():
         raise InputError(f"there is no answer to show: {answer.message}")
     at = _asking(answer)
@@ -174,9 +167,20 @@ def scene_of(answer: Counterfactual | Path, shape: Sequence[int] | None, ink: bo
     return Scene(answer, at, size, (size is not None and len(size) == 2) if ink is None else bool(ink))
 
 
+def _checked(shape: tuple[int, ...], model: Model) -> tuple[int, ...]:
+    """The shape of an image that the model's features can be the pixels of."""
+    if len(shape) not in (2, 3) or (len(shape) == 3 and shape[2] != 3):
+        raise InputError(f"shape must be (height, width) or (height, width, 3); got {shape}")
+    if math.prod(shape) != model.n_features:
+        raise InputError(f"shape must have {model.n_features} pixels in all, as the model has features; got {shape}")
+    if not model.encoding.identity:
+        raise InputError("shape is for models whose features are pixels; this one reads columns of other kinds")
+    return shape
+
+
 def _asking(answer: Counterfactual | Path) -> Callable[[float], Counterfactual]:
     """The same question with another probability."""
-    if isinstance(answer, Path) and answer.within is None:
+    if isinstance(answer, Path) and answer.conditions is None:
         return answer.at_prob
     cf = answer[0] if isinstance(answer, Path) else answer
     model, row = cf.model, cf.sources.dense(cf.row)
@@ -184,7 +188,7 @@ def _asking(answer: Counterfactual | Path) -> Callable[[float], Counterfactual]:
         if not model.encoding.identity:  # of columns that are plain numbers: their coordinates will do
             model = Model(model.A, model.b, model.classes, model.feature_names, scaling=model.scaling)
         return path(model, row, cf.target, lams=[1.0]).at_prob
-    ground, source = cf.within.ground, row if model.encoding.identity else cf.source
+    ground, source = cf.within.conditions, row if model.encoding.identity else cf.source
     limits = {"cost": ground.cost, "actions": ground.actions, "max_changes": ground.max_changes, "time_limit": SECONDS}
 
     def ask(prob: float) -> Counterfactual:
@@ -192,3 +196,8 @@ def _asking(answer: Counterfactual | Path) -> Callable[[float], Counterfactual]:
         return found if isinstance(found, Counterfactual) else found[0]
 
     return ask
+
+
+def packed(values: Any, kind: str = "<f8") -> str:
+    """An array in little-endian order, as base64."""
+    return base64.b64encode(np.ascontiguousarray(values, dtype=kind).tobytes()).decode("ascii")

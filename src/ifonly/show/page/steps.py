@@ -10,13 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ifonly.answers.answer import Counterfactual
+from ifonly.answers import Counterfactual
 from ifonly.answers.change import Change, moves
-from ifonly.answers.claim import Within
 from ifonly.problem.status import Status
-from ifonly.show.page.numbers import decimals, listed, packed, power
-from ifonly.show.page.scene import MOST, MOST_FEATURES, Scene
-from ifonly.show.words import percent, value
+from ifonly.show.numbers import decimals, percent, value
+from ifonly.show.page.scene import MOST, MOST_FEATURES, Scene, packed
+from ifonly.show.table import certificate_words
 
 __all__ = ["step_data"]
 
@@ -25,11 +24,11 @@ SIZE_DIGITS = 4  # of a bar's length
 
 
 def step_data(scene: Scene) -> dict[str, Any]:
-    """The page's data."""
+    """The answers that the page steps through, as JSON has them."""
     cf, bars = scene.cf, scene.bars()
     answers, beyond = _answers(scene)
     start = next(i for i, (_, answer) in enumerate(answers) if answer is cf)
-    changes = [{_key(change): change for change in moves(answer)} for _, answer in answers]
+    changes = [{int(change.part.features[0]): change for change in moves(answer)} for _, answer in answers]
     features = _features(changes, start)[:MOST_FEATURES]
     described = {key: _described(scene, key, changes, start) for key in features}
     top = max((abs(change.units) for found in changes for change in found.values()), default=1.0)
@@ -53,17 +52,19 @@ def step_data(scene: Scene) -> dict[str, Any]:
                 "wanted": wanted,
                 "p": _chances(answer.proba, bars),
                 "decided": _decided(answer, scene.k),
-                "changes": [
-                    [n, _shown(described[key], found[key].after), float(f"{abs(found[key].units):.{SIZE_DIGITS}g}")]
-                    for n, key in enumerate(features)
-                    if key in found
-                ],
+                "changes": [_changed(n, described[key], found[key]) for n, key in enumerate(features) if key in found],
                 "unseen": sum(key not in described for key in found),
-                "proof": proof(answer),
+                "proof": _proof(answer, hard=scene.hard),
             }
             for (wanted, answer), found in zip(answers, changes, strict=True)
         ],
     }
+
+
+def _changed(n: int, feature: dict[str, Any], change: Change) -> list[Any]:
+    """The number of a feature on the page, what it becomes, and the length of its bar."""
+    after = float(change.after) if "decimals" in feature else value(change.after)
+    return [n, after, float(f"{abs(change.units):.{SIZE_DIGITS}g}")]
 
 
 def _answers(scene: Scene) -> tuple[list[tuple[float, Counterfactual]], str]:
@@ -80,14 +81,12 @@ def _answers(scene: Scene) -> tuple[list[tuple[float, Counterfactual]], str]:
         if not np.isfinite(answer.proba).all():  # the search was stopped before it found anything
             break
         if answer.status is Status.UNREACHABLE:
-            beyond = f"No more than {percent(float(answer.proba[scene.k]))} can be reached{_because(answer)}."
+            best = percent(float(answer.proba[scene.k]), "short")
+            held = f", because of the limits: {', '.join(answer.blocking[:3])}" if answer.blocking else ""
+            beyond = f"The best that can be reached is {best}{held}."
             break
         found.append((tau, answer))
     return sorted(found, key=lambda pair: pair[0]), beyond
-
-
-def _key(change: Change) -> int:
-    return int(change.part.features[0])
 
 
 def _features(changes: list[dict[int, Change]], start: int) -> list[int]:
@@ -111,13 +110,9 @@ def _described(scene: Scene, key: int, changes: list[dict[int, Change]], start: 
     return {"name": name, "from": float(before), "decimals": decimals(float(before), float(here.after), map(float, numbers))}
 
 
-def _shown(feature: dict[str, Any], after: Any) -> float | str:
-    return float(after) if "decimals" in feature else value(after)
-
-
 def _chances(p: NDArray[np.float64], bars: list[int]) -> list[float]:
     """The probabilities of the classes shown, and of all others together."""
-    return [*listed(p[bars]), float(np.delete(p, bars).sum())]
+    return [*p[bars].tolist(), float(np.delete(p, bars).sum())]
 
 
 def _decided(cf: Counterfactual, k: int) -> str:
@@ -126,38 +121,10 @@ def _decided(cf: Counterfactual, k: int) -> str:
     return str(cf.model.label(k if promised else int(cf.proba.argmax())))
 
 
-def _because(cf: Counterfactual) -> str:
-    """The limits in the way."""
-    return f", because of the limits: {', '.join(cf.blocking[:3])}" if cf.blocking else ""
-
-
-def _has_limits(within: Within) -> bool:
-    """Whether anything is not allowed: a cost alone rules nothing out."""
-    limits, most = within.ground.limits, within.ground.max_changes
-    flags = (
-        limits.frozen | limits.increase | limits.decrease | (limits.step > 0) | np.isfinite(limits.lo) | np.isfinite(limits.hi)
-    )
-    return bool(flags.any() or len(limits.C) or most is not None)
-
-
-def proof(cf: Counterfactual) -> str:
-    """The certificate of an answer, in plain words."""
-    if cf.status is Status.UNREACHABLE:
-        wanted = "This" if cf.prob is None else f"A probability of {percent(cf.prob)}"
-        best = float(cf.proba[cf.model.class_index(cf.target)])
-        return f"{wanted} is out of reach: the best is {percent(best)}{_because(cf)}."
-    if cf.within is None:
-        return (
-            f"No smaller change exists. Proved to {power(cf.error_bound)}: the exact optimum is no further than that from this "
-            f"answer, whose change measures {cf.distance:.4g} where the classifier sees the features."
-        )
-    by_cost = cf.prob is not None or cf.within.ground.margin is not None
-    what, total, better = ("cost", cf.cost, "cheaper change") if by_cost else ("objective", cf.objective, "better trade-off")
-    where = " within the limits" if _has_limits(cf.within) else ""
-    if cf.status is Status.STOPPED:
-        return (
-            f"The search was stopped before it was finished: the {what} is {total:.4g}, and no change{where} can be better by "
-            f"more than {cf.gap:.2g}."
-        )
-    room = f"room for no more than {power(cf.gap)}" if cf.gap > 0 else "no room"
-    return f"No {better} exists{where}: the {what} is {total:.4g}, and the proof leaves {room} below it."
+def _proof(cf: Counterfactual, *, hard: bool) -> str:
+    """What is known for certain of an answer, in plain words."""
+    found = certificate_words(cf, "")
+    if not (cf.status.ok and cf.distance):
+        return found
+    best = "No smaller change" if hard or cf.prob is not None else "No better trade-off"
+    return f"{best} exists. {found}"

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ifonly.answers.answer import Counterfactual
+from ifonly.answers import Counterfactual
 from ifonly.model.errors import InputError
 from ifonly.show.plot.drawing import BLUE, FONT, GREY, ORANGE, axes, plain
 
@@ -33,7 +33,7 @@ class Convergence:
 
     @classmethod
     def of(cls, cf: Counterfactual) -> "Convergence":
-        """That of an answer whose solver kept a history."""
+        """The iterations of an answer whose solver kept a history."""
         if not cf.history:
             raise InputError(
                 "there is no history: two classes have a closed form, and compiled kernels keep none; "

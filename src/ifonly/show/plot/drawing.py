@@ -24,7 +24,6 @@ __all__ = [
     "SHOWN",
     "axes",
     "by_part",
-    "cut",
     "plain",
     "side_by_side",
 ]
@@ -74,15 +73,9 @@ def plain(ax: Any, *, left: bool = True) -> Any:
     return ax
 
 
-def cut(text: str, most: int) -> str:
-    """A text of at most so many characters."""
-    return text if len(text) <= most else text[: most - 1] + "…"
-
-
 def by_part(answers: Any, delta: Floats) -> tuple[list[str], Floats]:
     """Changes (n, D) in units of cost, by what the user sees as one feature."""
-    within = None if answers.within is None else next((w for w in answers.within if w is not None), None)
-    measure = Measure.of(answers.model, within)
+    measure = Measure.of(answers.model, answers.conditions)
     t = measure.units(delta)
     parts = measure.parts(answers.sources.columns)
     columns = [

@@ -6,9 +6,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ifonly.answers.answer import Counterfactuals
+from ifonly.answers import Counterfactuals
 from ifonly.model.errors import InputError
-from ifonly.show.plot.drawing import DIVERGING, FONT, LONGEST, axes, by_part, cut
+from ifonly.show.plot.drawing import DIVERGING, FONT, LONGEST, axes, by_part
+from ifonly.show.table import cut
 
 __all__ = ["HeatMap"]
 
@@ -43,7 +44,7 @@ class HeatMap:
 
     @classmethod
     def of(cls, cfs: Counterfactuals, by: str = "row", features: int = SHOWN_IN_MAP) -> "HeatMap":
-        """That of many answers: ``by`` row, ordered by target and cost, or the mean change by target."""
+        """The changes of many answers: ``by`` row, ordered by target and cost, or the mean change by target."""
         if by not in ("row", "target"):
             raise InputError(f'by must be "row" or "target"; got {by!r}')
         source, x = cfs.coordinates
@@ -51,7 +52,7 @@ class HeatMap:
         if not len(solved):
             raise InputError("there is no answer to draw: no row was solved")
         names, units = by_part(cfs, (x - source)[solved])
-        target = cfs.rows.target[solved]
+        target = cfs.results.target[solved]
         size = np.square(units).sum(axis=0)
         chosen = np.argsort(-size, kind="stable")[: min(features, int((size > 0).sum()) or 1)]
         kinds, counts = np.unique(target, return_counts=True)

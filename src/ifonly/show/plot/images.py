@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ifonly.answers.answer import Counterfactual, Path
+from ifonly.answers import Counterfactual, Path
 from ifonly.model.errors import InputError
 from ifonly.model.numerics import softmax
+from ifonly.show.numbers import percent
 from ifonly.show.plot.drawing import DIVERGING, FAINT, FALLS, FONT, RISES, axes, side_by_side
-from ifonly.show.words import percent
 
 __all__ = ["Images", "Strip"]
 
@@ -36,7 +36,7 @@ class Images:
 
     @classmethod
     def of(cls, cf: Counterfactual, shape: Sequence[int] | None = None) -> "Images":
-        """Those of an answer whose features are pixels, row by row, of an image of this shape: (28, 28), or (32, 32, 3)."""
+        """Images of an answer whose features are pixels, row by row, of an image of this shape: (28, 28), or (32, 32, 3)."""
         source, x = (_image(v, shape) for v in cf.coordinates)
         if not np.isfinite(x).all():
             raise InputError(f"there is no answer to draw: {cf.message}")

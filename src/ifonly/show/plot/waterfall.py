@@ -6,12 +6,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ifonly.answers.answer import Counterfactual
+from ifonly.answers import Counterfactual
 from ifonly.answers.change import Change, moves
 from ifonly.model.errors import InputError
 from ifonly.model.numerics import log_sum_exp, softmax
-from ifonly.show.plot.drawing import FAINT, FALLS, FONT, GREY, LONGEST, RISES, SHOWN, axes, cut, plain
-from ifonly.show.words import pair, percent, signed
+from ifonly.show.numbers import number, pair, percent, signed
+from ifonly.show.plot.drawing import FAINT, FALLS, FONT, GREY, LONGEST, RISES, SHOWN, axes, plain
+from ifonly.show.table import cut
 
 __all__ = ["Waterfall"]
 
@@ -48,7 +49,7 @@ class Waterfall:
 
     @classmethod
     def of(cls, cf: Counterfactual, features: int = SHOWN) -> "Waterfall":
-        """That of an answer; so many ``features`` one by one, the others together."""
+        """The steps of an answer: so many ``features`` one by one, the others together."""
         source, x = cf.coordinates
         if not np.isfinite(x).all():
             raise InputError(f"there is no answer to draw: {cf.message}")
@@ -82,7 +83,7 @@ class Waterfall:
         for i, step in enumerate(self.steps):
             right = max(edges[i], edges[i + 1])
             look: dict[str, Any] = {"va": "center", "fontsize": FONT - 1, "color": colours[i], "bbox": BEHIND}
-            ax.text(right + 0.12 * room, i, signed(step, 3), **look)
+            ax.text(right + 0.12 * room, i, signed(number(step, 3)), **look)
         ax.set_xlim(min(low, 0.0) - 0.35 * room, max(high, 0.0) + 1.9 * room)
         ax.set_ylim(len(self.steps) - 0.45, -0.55)
         ax.axvline(0.0, color=GREY, linewidth=0.8, linestyle=(0, (3, 3)), zorder=0)

@@ -1,0 +1,309 @@
+"""Many answers: of a table of sources, or of a path of λ. Views of the table of results."""
+
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Self, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ifonly.answers.one import Counterfactual
+from ifonly.answers.tables import frame_of
+from ifonly.engines import drive
+from ifonly.model import Model
+from ifonly.model.errors import InputError
+from ifonly.model.numerics import softmax
+from ifonly.problem.checker import Checked
+from ifonly.problem.conditions import Conditions
+from ifonly.problem.question import Aim, Asked
+from ifonly.problem.results import Result, Results
+from ifonly.problem.status import Status
+from ifonly.rows.sources import Sources
+from ifonly.rows.tensors import host
+
+__all__ = ["Counterfactuals", "Path"]
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.intp]
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Answers:
+    """What a batch and a path have in common: columns with a leading axis of N rows or of N values of λ."""
+
+    model: Model
+    sources: Sources
+    results: Results
+    prob: Floats | None = None
+    conditions: Conditions | None = field(default=None, kw_only=True)
+    of: Indices | None = field(default=None, kw_only=True)  # which source each answer is for; None: each for its own
+
+    def __len__(self) -> int:
+        return len(self.results)
+
+    @overload
+    def __getitem__(self, i: int | np.integer) -> Counterfactual: ...
+    @overload
+    def __getitem__(self, i: Any) -> Self: ...
+    def __getitem__(self, i: Any) -> Any:
+        """One answer, or those of a slice, a mask or a list of numbers."""
+        if isinstance(i, (int, np.integer)) and not isinstance(i, bool):
+            return self._one(int(i))
+        index = i if isinstance(i, slice) else np.asarray(i)
+        if not isinstance(index, slice) and (index.ndim != 1 or (index.dtype.kind not in "bi" and index.size)):
+            raise TypeError(f"answers are indexed by a number, a slice, a mask or numbers; got {i!r}")
+        index = index if isinstance(index, slice) or index.size else np.zeros(0, dtype=np.intp)
+        prob = None if self.prob is None else self.prob[index]
+        return replace(self, results=self.results.take(index), prob=prob, of=self._of[index])
+
+    def _one(self, i: int) -> Counterfactual:
+        n = len(self)
+        if not -n <= i < n:
+            raise IndexError(f"there are {n} answers; got index {i}")
+        result = self.results[i]
+        if result.x is not None:
+            result = replace(result, x=host(result.x))
+        prob = None if self.prob is None else float(self.prob[i])
+        conditions = result.conditions or self.conditions
+        return Counterfactual(self.model, self.sources, result, prob, conditions=conditions, row=int(self._of[i]))
+
+    def __iter__(self) -> Iterator[Counterfactual]:
+        return (self._one(i) for i in range(len(self)))
+
+    @property
+    def _of(self) -> Indices:
+        return np.arange(len(self)) if self.of is None else self.of
+
+    @cached_property
+    def x(self) -> Any:
+        """The answers, (N, D)."""
+        return self.sources.given(self._x, self._given_rows)
+
+    @property
+    def _given_rows(self) -> Any:
+        return self._of if self.of is not None or self.sources.own is not None else None
+
+    @cached_property
+    def _x(self) -> Any:
+        """``x`` as an array, whatever the sources were."""
+        if self.results.x is not None:
+            return self.results.x[: len(self)]
+        return self._source + self.model.to_user(self.coef @ self.model.rows)
+
+    @cached_property
+    def delta(self) -> Any:
+        """What changed, (N, D)."""
+        return self._x - self._source if self.sources.like is None else self.x - self.source
+
+    @property
+    def source(self) -> Any:
+        """The inputs, (N, D); of a path the one input, (D,)."""
+        return self.sources.given(self._source, None if self._source.ndim == 1 else self._given_rows)
+
+    @property
+    def _source(self) -> Floats:
+        table = self.sources.table()
+        return table if self.of is None else table[self.of]
+
+    @property
+    def coordinates(self) -> tuple[Floats, Floats]:
+        """The sources (of a path: the source) and the answers in float64, one number per column of the model's ``A``."""
+        return self._source, self._x
+
+    @property
+    def coef(self) -> Floats:
+        """Class-space coefficients of the changes, (N, R); none where ``x`` was made at once."""
+        return np.zeros((len(self), 0)) if self.results.coef is None else self.results.coef
+
+    @property
+    def proba(self) -> Floats:
+        """Probabilities of all classes, (N, K); of very many classes worked out anew each time."""
+        if self.results.proba.shape[1] or not len(self):
+            return self.results.proba
+        return np.stack([softmax(self.model.scores(x)) for x in self._x])
+
+    @property
+    def lam(self) -> Floats:
+        """λ, (N,)."""
+        return self.results.lam
+
+    @property
+    def distance(self) -> Floats:
+        """``‖x − source‖`` in the space the classifier sees, (N,)."""
+        return self.results.distance
+
+    @property
+    def objective(self) -> Floats:
+        """E, (N,)."""
+        return self.results.objective
+
+    @property
+    def grad_norm(self) -> Floats:
+        """Upper bounds on ‖∇E‖, (N,)."""
+        return self.results.grad_norm
+
+    @property
+    def gap(self) -> Floats:
+        """Upper bounds on E − E*, (N,); with a cost or limits and ``prob``, on cost(x) − the least cost."""
+        return self.grad_norm**2 / (2 * self.lam) if self.results.gap is None else self.results.gap
+
+    @property
+    def cost(self) -> Floats:
+        """What the changes cost, (N,)."""
+        return 0.5 * self.distance**2 if self.results.cost is None else self.results.cost
+
+    @property
+    def n_changes(self) -> Indices:
+        """How many features differ from the source, (N,)."""
+        return np.array([cf.n_changes for cf in self], dtype=np.intp)
+
+    @property
+    def error_bound(self) -> Floats:
+        """Upper bounds on ‖x − x*‖, (N,)."""
+        return self.grad_norm / self.lam
+
+    @property
+    def n_iter(self) -> Indices:
+        """Newton iterations, (N,)."""
+        return self.results.n_iter
+
+    @property
+    def n_passes(self) -> Indices:
+        """Passes over ``A``, (N,); each is shared by the rows that are solved together."""
+        return self.results.n_passes
+
+    @property
+    def status(self) -> NDArray[np.int8]:
+        """How each solve ended, (N,); compare with members of :class:`Status`."""
+        return self.results.status
+
+    def _counts(self) -> str:
+        codes, counts = np.unique(self.status, return_counts=True)
+        return ", ".join(f"{n} {Status(int(code)).name}" for code, n in zip(codes, counts, strict=True))
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Counterfactuals(Answers):
+    """N answers: the fields of :class:`Counterfactual` with a leading axis; ``cfs[i]`` is one of them.
+
+    ``cfs[1:3]``, ``cfs[mask]`` and ``cfs[[2, 0]]`` are those rows. ``x`` and ``delta`` are (N, D) arrays made when first read; for
+    very many rows give ``out=`` to :func:`invert`, or read ``cfs[i].x``. With ``target="all"`` there are N·K answers, those for
+    source n at n·K … n·K + K − 1.
+    """
+
+    @property
+    def target(self) -> np.ndarray:
+        """The wanted classes' labels, (N,)."""
+        return self.model.classes[self.results.target]
+
+    def verify(self) -> list[Checked]:
+        """:meth:`Counterfactual.verify` for every row that has an answer."""
+        return [cf.verify() for cf in self if cf.status is not Status.INVALID]
+
+    def to_frame(self) -> Any:
+        """A frame of ``x`` with the features' names and the source frame's index."""
+        if hasattr(self.x, "columns"):
+            return self.x
+        index = self.sources.index
+        return frame_of(self._x, self.sources.columns, index if index is None or self.of is None else index[self.of])
+
+    def summary(self) -> Any:
+        """Which features move how often and how much, as a :class:`ifonly.show.summary.Summary`."""
+        from ifonly.show import summary
+
+        return summary.of_answers(self)
+
+    def picture(self, kind: str = "heat map", **options: Any) -> Any:
+        """A picture's data, with a method ``plot(ax=None)``: "heat map" (``by="row"`` or ``by="target"``)."""
+        from ifonly.show import plot
+
+        return plot.of_many(self, kind, **options)
+
+    def plot(self, kind: str = "heat map", ax: Any = None, **options: Any) -> Any:
+        """Draw :meth:`picture` with matplotlib; returns the axes."""
+        return self.picture(kind, **options).plot(ax)
+
+    def _repr_html_(self) -> str:
+        from ifonly.show import summary
+
+        return summary.html_of(self)
+
+    def __repr__(self) -> str:
+        if (self.status == Status.INVALID).all():
+            return f"Counterfactuals({len(self)} rows{': ' if len(self) else ''}{self._counts()})"
+        return (
+            f"Counterfactuals({len(self)} rows: {self._counts()}; median distance {np.nanmedian(self.distance):.4g}, "
+            f"worst E − E* ≤ {np.nanmax(self.gap):.1e})"
+        )
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Path(Answers):
+    """One answer per λ for one source and one target; ``path[i]`` is one of them.
+
+    ``at_lam`` and ``at_prob`` give the exact answer between the λ that were asked for.
+    """
+
+    asked: Asked = field(kw_only=True)
+
+    @property
+    def _of(self) -> Indices:
+        return np.zeros(len(self), dtype=np.intp)
+
+    @property
+    def target(self) -> Hashable:
+        """The wanted class's label."""
+        return self.model.label(self._k)
+
+    @property
+    def _k(self) -> int:
+        return int(self.results.target[0])
+
+    @property
+    def _given_rows(self) -> Any:
+        return self._of if self.sources.own is not None else None
+
+    @property
+    def _source(self) -> Floats:
+        return self.sources.dense(0)
+
+    def at_lam(self, lam: float) -> Counterfactual:
+        """The exact answer for any λ."""
+        if not 0 < lam < np.inf:
+            raise InputError(f"lam must be a number > 0; got {lam}")
+        return self._answer(Aim(self._k, float(lam), None))
+
+    def at_prob(self, prob: float) -> Counterfactual:
+        """The exact nearest answer with ``p(target) ≥ prob``."""
+        if not 0 < prob < 1:
+            raise InputError(f"prob must lie strictly between 0 and 1; got {prob}")
+        return self._answer(Aim(self._k, None, float(prob)))
+
+    def _answer(self, aim: Aim) -> Counterfactual:
+        found: Result = drive.one(self.asked, self.sources, aim)
+        return Counterfactual(self.model, self.sources, found, aim.prob, conditions=self.conditions)
+
+    def picture(self, kind: str = "curve", **options: Any) -> Any:
+        """A picture's data, with a method ``plot(ax=None)``: "curve", "features" or "strip" (with ``shape``)."""
+        from ifonly.show import plot
+
+        return plot.of_path(self, kind, **options)
+
+    def plot(self, kind: str = "curve", ax: Any = None, **options: Any) -> Any:
+        """Draw :meth:`picture` with matplotlib; returns the axes."""
+        return self.picture(kind, **options).plot(ax)
+
+    def to_html(self, path: Any, **options: Any) -> Any:
+        """Write a page with a slider for the wanted probability; ``shape``, ``title``: see :func:`ifonly.show.page.write`."""
+        from ifonly.show import page
+
+        return page.write(self, path, **options)
+
+    def __repr__(self) -> str:
+        p = self.proba[:, self._k]
+        return (
+            f"Path towards {self.target!r} ({len(self)} λ from {self.lam.max():.3g} to {self.lam.min():.3g}: "
+            f"p(target) {p.min():.4g} … {p.max():.4g}, distance {self.distance.min():.4g} … {self.distance.max():.4g}, "
+            f"worst E − E* ≤ {self.gap.max():.1e})"
+        )

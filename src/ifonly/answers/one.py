@@ -1,0 +1,348 @@
+"""One answer.
+
+An answer is a view of a row of the table of results. It may hold class-space coefficients, ``x = x̄ + rowsᵀ coef``, and makes ``x``
+and ``delta`` when they are first read, so that a hundred λ at D = 131 072 or 15 000 sparse documents at D = 47 236 fill no memory
+until they are looked at.
+"""
+
+import math
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ifonly.answers.change import moves
+from ifonly.answers.tables import frame_of
+from ifonly.answers.within import Within, blocking
+from ifonly.model import Model
+from ifonly.model.numerics import softmax
+from ifonly.problem.checker import Checked, check
+from ifonly.problem.conditions import Conditions
+from ifonly.problem.results import Iteration, Result
+from ifonly.problem.status import Status
+from ifonly.rows.sources import Sources
+
+__all__ = ["Counterfactual"]
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Counterfactual:
+    """The nearest input with the wanted decision.
+
+    Attributes
+    ----------
+    x : ndarray of shape (D,)
+        The answer, in the units the user's model takes. Where the source was a row of a frame, ``x`` and ``source`` are such
+        rows, with columns of all kinds for a pipeline that takes them; ``delta`` is an array all the same, one number per
+        feature of the model. Where the source was a tensor of PyTorch or JAX, ``x``, ``delta`` and
+        ``source`` are tensors of its kind, on its device, rounded to its precision.
+    delta : ndarray of shape (D,)
+        What changed: ``x − source``, in the same units.
+    source : ndarray of shape (D,)
+        The input it is the answer for.
+    proba : ndarray of shape (K,)
+        Probabilities of all classes at ``x``.
+    target : label
+        The wanted class.
+    prob : float or None
+        The probability that was asked for, if one was.
+    lam : float
+        λ, what the distance is multiplied with. Where the source itself is the answer, infinity.
+    distance : float
+        ``‖x − source‖`` in the space the classifier sees.
+    objective : float
+        ``E(x) = (λ/2)·distance² − ln p_target``.
+    grad_norm, gap, error_bound : float
+        The certificate: upper bounds on ‖∇E(x)‖, on E(x) − E*, and on the distance from x to the true optimum. All allow
+        for rounding, that of ``x`` itself included; :meth:`verify` recomputes them from the model and the source.
+    n_iter : int
+        Newton iterations (0 for K = 2, which has a closed form).
+    n_passes : int
+        Passes over ``A``: two, except for very many classes.
+    status : Status
+    history : tuple of Iteration
+        E, ‖∇E‖, step and trials of each iteration, where the single-source solver ran; kernels keep none.
+    cost : float
+        What the change costs, ``½·distance² + Σμ|t|``: the least there is, with ``prob``.
+    within : Within or None
+        Where a cost or limits were given: those, and what is known of this answer besides.
+    result : Result
+        All numbers, as the engine gave them.
+
+    """
+
+    model: Model
+    sources: Sources
+    result: Result
+    prob: float | None = None
+    conditions: Conditions | None = field(default=None, kw_only=True)
+    row: int = field(default=0, kw_only=True)  # which of the sources
+
+    # ---- the row of results ----
+
+    @property
+    def target(self) -> Hashable:
+        """The wanted class's label."""
+        return self.model.label(self.result.target)
+
+    @property
+    def status(self) -> Status:
+        """How the solve ended."""
+        return self.result.status
+
+    @property
+    def lam(self) -> float:
+        """λ, what the distance is multiplied with; infinite where the source itself is the answer."""
+        return self.result.lam
+
+    @property
+    def distance(self) -> float:
+        """``‖x − source‖`` in the space the classifier sees."""
+        return self.result.distance
+
+    @property
+    def objective(self) -> float:
+        """``E(x) = (λ/2)·distance² − ln p_target``."""
+        return self.result.objective
+
+    @property
+    def grad_norm(self) -> float:
+        """Upper bound on ‖∇E(x)‖."""
+        return self.result.grad_norm
+
+    @property
+    def n_iter(self) -> int:
+        """Newton iterations."""
+        return self.result.n_iter
+
+    @property
+    def n_passes(self) -> int:
+        """Passes over ``A``: two, except for very many classes."""
+        return self.result.n_passes
+
+    @property
+    def n_nodes(self) -> int:
+        """Nodes of the search; 0 where none was needed."""
+        return self.result.n_nodes
+
+    @property
+    def history(self) -> tuple[Iteration, ...]:
+        """E, ‖∇E‖, step and trials of each iteration, where the single-source method ran."""
+        return self.result.history
+
+    @property
+    def coef(self) -> Floats:
+        """Class-space coefficients of the change; none where ``x`` was made at once."""
+        return np.zeros(0) if self.result.coef is None else self.result.coef
+
+    @cached_property
+    def proba(self) -> Floats:
+        """Probabilities of all classes at ``x``, (K,)."""
+        kept = self.result.proba
+        return kept if kept.size else softmax(self.model.scores(self._x))
+
+    @property
+    def within(self) -> Within | None:
+        """The cost and limits, and what is known of this answer because of them; None where there were none."""
+        none = self.conditions is None or self.status is Status.INVALID
+        return None if none else Within(self.conditions, self.result)  # type: ignore[arg-type]
+
+    # ---- what follows from it ----
+
+    @property
+    def source(self) -> Any:
+        """The input it is the answer for, (D,)."""
+        return self.sources.given(self._source, self.row)
+
+    @cached_property
+    def delta(self) -> Any:
+        """What changed, (D,)."""
+        return self._x - self._source if self.sources.like is None else self.x - self.source
+
+    @cached_property
+    def x(self) -> Any:
+        """The answer, (D,)."""
+        return self.sources.given(self._x, self.row)
+
+    @cached_property
+    def _x(self) -> Floats:
+        """``x`` in float64, whatever the source was."""
+        result = self.result
+        return self.sources.moved(self.row, self.coef) if result.x is None else result.x
+
+    @property
+    def _source(self) -> Floats:
+        return self.sources.dense(self.row)
+
+    @property
+    def coordinates(self) -> tuple[Floats, Floats]:
+        """The source and the answer in float64, one number per column of the model's ``A``."""
+        return self._source, self._x
+
+    @property
+    def gap(self) -> float:
+        """Upper bound on E(x) − E*; with a cost or limits and ``prob``, on cost(x) − the least cost."""
+        return self.grad_norm**2 / (2 * self.lam) if self.within is None else self.result.gap
+
+    @property
+    def bound(self) -> float:
+        """A lower bound on what was minimised: the objective with ``lam``, the cost otherwise."""
+        if self.within is not None:
+            return self.result.bound
+        if self.prob is None:
+            return self.objective - self.gap
+        if not math.isfinite(self.lam):
+            return 0.0
+        return max(self.cost - (self.gap + max(math.log(self._p_target / self.prob), 0.0)) / self.lam, 0.0)
+
+    @property
+    def error_bound(self) -> float:
+        """Upper bound on the distance from x to the true optimum; NaN where that is one of a grid and need not be unique."""
+        if self.conditions is not None and self.conditions.discrete:
+            return math.nan
+        return self.grad_norm / self.lam
+
+    @property
+    def cost(self) -> float:
+        """What the change costs, ``½·distance² + Σμ|t|``."""
+        return 0.5 * self.distance**2 if self.within is None else self.result.cost
+
+    @property
+    def n_changes(self) -> int:
+        """How many features differ from the source (a group of one-hot columns is one)."""
+        moved = self._x != self._source
+        return int(moved.sum()) if self.conditions is None else self.conditions.n_changes(moved)
+
+    @property
+    def blocking(self) -> tuple[str, ...]:
+        """Where the probability is out of reach: the limits in the way, the worst first."""
+        if self.conditions is None or self.status is not Status.UNREACHABLE:
+            return ()
+        return blocking(self.conditions, self._source, self.result)
+
+    @property
+    def message(self) -> str:
+        """How the solve ended, in words."""
+        if self.status is not Status.UNREACHABLE:
+            return self.status.message
+        best, lower = f"p = {self.prob} is out of reach for {self.target!r}: the best is p = {self._p_target:.6g}", "prob"
+        if self._margin is not None:
+            lead = f"a lead of {self._margin:g} over every other class is out of reach for {self.target!r}"
+            best, lower = f"{lead}: the best that was found is {self._lead(self._x):.6g}", "margin"
+        blocking = self.blocking
+        if not blocking:
+            return f"{best}; lower {lower}"
+        first = f"; what helps most: another limit than “{blocking[0]}”" if len(blocking) > 1 else ""
+        return f"{best} while {' and '.join(blocking[:3])}{first}"
+
+    @property
+    def _margin(self) -> float | None:
+        return None if self.conditions is None else self.conditions.margin
+
+    def _lead(self, x: Floats) -> float:
+        """How far the target's score is ahead of every other."""
+        z, k = self.model.scores(x), self.result.target
+        return float(z[k] - np.delete(z, k).max())
+
+    @property
+    def _p_target(self) -> float:
+        return float(self.proba[self.result.target])
+
+    def verify(self) -> Checked:
+        """Recompute everything from A, b, the source and ``x`` in D dimensions, trusting nothing the solver said.
+
+        Returns the fresh certificate. Raises :class:`CertificateError` if anything that the answer claims does not hold.
+        """
+        return check(self.model, self.conditions, self._source, self._x, self.prob, self._claims)
+
+    @property
+    def _claims(self) -> Result:
+        return self.result
+
+    # ---- how it is shown ----
+
+    def changes(self) -> list[tuple[str, Any, Any]]:
+        """What changed, as (feature, from, to) in the user's own columns, the largest share of the cost first."""
+        return [(change.feature, change.before, change.after) for change in moves(self)]
+
+    def table(self, rows: int | None = None) -> Any:
+        """What changed and what it costs, as a :class:`ifonly.show.table.Table`; ``rows`` is how many are printed."""
+        from ifonly.show import table
+
+        return table.of_changes(self, rows)
+
+    def sentence(self, *, markdown: bool = False) -> str:
+        """The answer in words: "If only duration were 24 instead of 36, the decision would be approved (81 %)."."""
+        from ifonly.show import sentence
+
+        return sentence.sentence(self, markdown=markdown)
+
+    def to_json(self, path: Any = None) -> str:
+        """Everything that it takes to recheck the answer from the model alone, for :func:`ifonly.verify`."""
+        from ifonly.answers import record
+
+        return record.to_json(self, path)
+
+    def picture(self, kind: str = "changes", **options: Any) -> Any:
+        """A picture's data, with a method ``plot(ax=None)``: "changes", "image" (with ``shape``) or "convergence"."""
+        from ifonly.show import plot
+
+        return plot.of_one(self, kind, **options)
+
+    def plot(self, kind: str = "changes", ax: Any = None, **options: Any) -> Any:
+        """Draw :meth:`picture` with matplotlib; returns the axes."""
+        return self.picture(kind, **options).plot(ax)
+
+    def to_html(self, path: Any, **options: Any) -> Any:
+        """Write a page with a slider for the wanted probability; ``shape``, ``title``: see :func:`ifonly.show.page.write`."""
+        from ifonly.show import page
+
+        return page.write(self, path, **options)
+
+    def _repr_html_(self) -> str:
+        from ifonly.show import table
+
+        return table.html_of(self)
+
+    def to_frame(self) -> Any:
+        """A one-row frame of ``x`` with the features' names."""
+        if self.sources.frame is not None:
+            return self.x if hasattr(self.x, "columns") else self.x.to_frame().T
+        found = self.x if self.sources.own is not None else None
+        encoding = self.model.encoding
+        if found is None or not encoding.columns:
+            return frame_of(self._x[None], self.sources.columns)
+        if hasattr(found, "columns"):
+            return found
+        if hasattr(found, "to_frame"):  # a pandas row, whose numbers are objects beside strings
+            return found.to_frame().T.infer_objects()
+        row = list(found.values()) if isinstance(found, dict) else list(found)
+        return frame_of([row], encoding.names)
+
+    def __repr__(self) -> str:
+        head, status = f"Counterfactual towards {self.target!r}\n", f"  status       {self.status.name}: {self.message}"
+        if self.status is Status.INVALID or not np.isfinite(self.proba).all():
+            return head + status
+        before = float(softmax(self.model.scores(self._source))[self.result.target])
+        moved = f"  p(target)    {before:.4g} → {self._p_target:.6g}\n"
+        if self._margin is not None:
+            moved = f"  lead         {self._lead(self._source):.4g} → {self._lead(self._x):.6g}   (over the next score)\n"
+        return head + moved + self._repr_middle() + status
+
+    def _repr_middle(self) -> str:
+        if self.conditions is None:
+            return (
+                f"  distance     {self.distance:.6g}   (λ = {self.lam:.4g}, {self.n_iter} Newton iterations)\n"
+                f"  certificate  E − E* ≤ {self.gap:.1e},  ‖x − x*‖ ≤ {self.error_bound:.1e},  ‖∇E‖ ≤ {self.grad_norm:.1e}\n"
+            )
+        nodes = f", {self.n_nodes} nodes" if self.conditions.discrete else ""
+        what = "E − E*" if self.prob is None else "cost − least cost"
+        return (
+            f"  cost         {self.cost:.6g}   (distance {self.distance:.6g}, {self.n_changes} changes{nodes})\n"
+            f"  certificate  {what} ≤ {self.gap:.1e}\n"
+        )

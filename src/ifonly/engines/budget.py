@@ -1,0 +1,35 @@
+"""Where a search stops."""
+
+import math
+from dataclasses import dataclass, field, replace
+from time import perf_counter
+
+from ifonly.problem.question import MAX_NODES, REL_GAP, Question
+
+__all__ = ["Budget"]
+
+
+@dataclass(frozen=True)
+class Budget:
+    """Where a search stops: at a relative gap, after so many nodes, after so many seconds."""
+
+    gap: float = REL_GAP
+    nodes: int = MAX_NODES
+    seconds: float = math.inf
+    max_iter: int | None = None  # Newton iterations of a continuous solve
+    began: float = field(default_factory=perf_counter)
+
+    @classmethod
+    def of(cls, question: Question) -> "Budget":
+        """What the user gave it; its time begins now."""
+        gap = REL_GAP if question.gap is None else question.gap
+        return cls(gap, question.node_limit or MAX_NODES, question.time_limit or math.inf, question.max_iter)
+
+    def anew(self) -> "Budget":
+        """The same for the next source: its time begins now."""
+        return replace(self, began=perf_counter())
+
+    @property
+    def late(self) -> bool:
+        """Whether the time is up."""
+        return perf_counter() - self.began > self.seconds

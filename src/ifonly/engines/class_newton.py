@@ -1,0 +1,190 @@
+"""Some classes: Newton's method in class space for λ, and the search for λ around it for a probability.
+
+    min ½‖x − x̄‖²  subject to  −ln p_k(x) ≤ −ln τ
+
+is convex, and its solutions are those of the λ form: p_k(x*(λ)) falls as λ grows, and the answer is x*(λ) for the largest λ at
+which p_k ≥ τ. With Q = 1 − p_k, ``L(ln λ) = logit Q`` is increasing, with slope near 1 for small λ and falling to 0 for large,
+and its derivative comes from Newton's factor: the search (`lam_search`) takes four or five steps.
+
+Two promises are kept here, not hoped for:
+
+* *The label flips.* The goal for logit Q leaves room for all rounding (`windows`).
+* *Unreachable means unreachable.* Any x with p_k(x) ≥ τ has ``(λ/2)‖x − x̄‖² ≥ E* + ln τ`` for every λ. When that puts x so
+  far away that float64 can no longer tell its classes apart, there is none, and the certificate of E* has proved it. Two
+  cases have no such bound and the same status: a τ that is approached only at infinity (λ has fallen by `LEAST_LAM`), and
+  two classes so alike that rounding grows faster than the change.
+"""
+
+import math
+import sys
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from ifonly.engines.class_space import ClassProblem
+from ifonly.engines.coordinates import Floats, Point, Space
+from ifonly.engines.follow import follow
+from ifonly.engines.free import FreeEngine, Stop
+from ifonly.engines.lam_search import Bracket
+from ifonly.engines.nearest import pair_bounds
+from ifonly.engines.newton import Outcome, minimise, newton
+from ifonly.engines.row_loops import compiled_loop, device_loop
+from ifonly.engines.windows import Window, logit
+from ifonly.problem.question import Aims, Asked
+from ifonly.problem.results import Result, Results
+from ifonly.problem.status import Status
+from ifonly.rows.sources import Sizes, Sources
+
+__all__ = ["LEAST_LAM", "LONGEST_STEP", "NEAR", "ROUGH", "ClassNewton", "first_lam"]
+
+MAX_STEPS = 100  # of the search for λ; four to six are usual
+LONGEST_STEP = math.log(1e4)  # where L is flat, Newton's step is no guide
+ROUGH = 1e-3  # inner solves are this good (δ of their last step, so 1e-9 in the margins) …
+NEAR = 1e-2  # … until logit Q is this near to the goal, then to the last digit
+LEAST_LAM = 1e-60  # relative to the first guess: from there on down only the exponent changes
+
+
+class ClassNewton(FreeEngine):
+    """Free problems with some classes, or from a start."""
+
+    def refuses(self, asked: Asked) -> str | None:
+        """Limits, and so many classes that a K×K system is too large."""
+        if asked.conditions is not None:
+            return "there are limits"
+        if asked.model.vast or (asked.model.crowded and asked.question.start is None):
+            return "there are very many classes"
+        return None
+
+    def minimise(self, problem: ClassProblem, lam: float, stop: Stop) -> Result:
+        """The least E for one λ: third-order Newton from a start near the answer."""
+        space = problem.space(lam)
+        outcome = minimise(space, space.start(), tol=stop.tol, max_iter=stop.max_iter)
+        return problem.settle(space, outcome, stop.tol)
+
+    def begin(self, problem: ClassProblem, lam: float, start: Floats, stop: Stop) -> Result:
+        """The paper's Newton method, iterate for iterate, from margins to start from."""
+        space = problem.space(lam)
+        at = space.source() if start is problem.margins else space.near(start)
+        return problem.settle(space, newton(space, at, tol=stop.tol, order=2, max_iter=stop.max_iter), stop.tol)
+
+    def reach(self, problem: ClassProblem, prob: float, stop: Stop) -> Result:
+        """The search for λ."""
+        window = problem.window(prob)
+        here = staying(problem, window)
+        if here is not None:
+            return here
+        first = first_lam(problem, window)
+        if not sys.float_info.min < first < math.inf:  # x̄ is so large that its rounding is more than any probability allows
+            return problem.stay(Status.UNREACHABLE)
+        found = search_lam(problem, prob, window, first, stop.max_iter)
+        return problem.finish(found.space, found.outcome, stop.tol, found.status, found.n_iter)
+
+    def follow(self, asked: Asked, sources: Sources, k: int, lams: list[float]) -> Results:
+        """One answer per λ: side by side where there is a row loop, else each from its neighbours."""
+        z, sizes = sources.project_one()
+        model = asked.model
+        if asked.question.backend in ("cpu", "cuda") and not model.dependent:
+            targets, same = np.full(len(lams), k), np.broadcast_to(z, (len(lams), len(z)))
+            many = Sizes(*(np.full(len(lams), size) for size in sizes))
+            loop = compiled_loop(1) if asked.question.backend == "cpu" else device_loop()
+            return self._solve(asked, same, many, Aims(targets, np.array(lams), None), None, loop)
+        stop = Stop.of(asked.question)
+        return Results.of(follow(ClassProblem(model, z, sizes, k), lams, tol=stop.tol, max_iter=stop.max_iter))
+
+    def _looped(self, asked: Asked, problem: ClassProblem, lam: float, stop: Stop) -> Result | None:
+        """One source through the row loop; None where it does not do."""
+        if problem.model.dependent or problem.model.n_classes == 2:
+            return None
+        loop = compiled_loop(1) if asked.question.backend == "cpu" else device_loop()
+        gram = problem.model.rival_gram(problem.k)
+        solved = loop.solve_lam(gram, problem.margins[None], np.array([lam]), tol=stop.tol, max_iter=stop.max_iter)
+        if not solved.done[0]:
+            return None
+        space = problem.space(lam)
+        found = Outcome(space.evaluate(solved.q[0]), converged=True, precise=stop.tol is None, history=())
+        return problem.settle(space, found, stop.tol, int(solved.n_iter[0]))
+
+
+class Sought(NamedTuple):
+    """Where the search for λ ended; ``status`` None is for an answer."""
+
+    space: Space
+    outcome: Outcome
+    status: Status | None
+    n_iter: int
+
+
+def search_lam(problem: ClassProblem, prob: float, window: Window, first: float, max_iter: int) -> Sought:
+    """The largest λ at which logit Q is in its window."""
+    lam = first
+    space = problem.space(lam)
+    at, bracket, met = space.start(), Bracket(LONGEST_STEP), None  # and the answer at the largest λ that meets the goal
+    n_iter = 0
+    for _ in range(MAX_STEPS):
+        # 1. Solve for this λ: roughly while far from the goal, to the last digit when near.
+        outcome = minimise(space, at, close=ROUGH, max_iter=max_iter)
+        n_iter += outcome.n_iter
+        reach = space.reach(outcome.point, problem.rounding.row_norm)
+        top, width = window.edges(float(problem.rounding.of_estimator(problem.size, reach)))
+        miss = _logit_of(outcome.point) - top
+        if abs(miss) < NEAR and not outcome.precise:
+            outcome = minimise(space, outcome.point.at, max_iter=max_iter)
+            n_iter += outcome.n_iter
+            miss = _logit_of(outcome.point) - top
+
+        # 2. There, or provably not to be reached?
+        bracket.saw(lam, miss)
+        if miss <= 0:
+            met = space, outcome
+            if miss >= -width:
+                break
+        elif _out_of_reach(problem, space, outcome.point, prob) or lam < LEAST_LAM * first:
+            outcome = minimise(space, outcome.point.at, max_iter=max_iter)
+            return Sought(space, outcome, Status.UNREACHABLE, n_iter)
+
+        # 3. The next λ, aimed at the middle of the window, and a start for it along the tangent.
+        tangent, ds = (outcome.factor or space.factor(outcome.point)).tangent()
+        mass = float(outcome.point.p.sum())
+        new = bracket.next(lam, miss + 0.5 * width, float(outcome.point.p @ ds) / mass if mass > 0 else 0.0)
+        if new is None:
+            break
+        change, slope = space.knot(outcome.point, tangent)
+        space = space.at(new)
+        at = space.from_knot(change + math.log(new / lam) * slope)
+        lam = new
+    return Sought(space, outcome, Status.MAX_ITER, n_iter) if met is None else Sought(*met, None, n_iter)
+
+
+def staying(problem: ClassProblem, window: Window) -> Result | None:
+    """The source as the answer, where it is there already or nothing can be done about it; None otherwise."""
+    here = problem.stay(Status.EXACT)
+    mass = float(here.proba[problem.model.rivals(problem.k)].sum())
+    if logit(mass, float(here.proba[problem.k])) <= window.logit - window.slack:
+        return here
+    return None if problem.lengths.any() else replace(here, status=Status.UNREACHABLE)
+
+
+def first_lam(problem: ClassProblem, window: Window) -> float:
+    """λ of the two-class problem with the rival that is hardest to beat: x moves by Q·‖ā_j‖/λ to make up its margin."""
+    top = float(window.logit - window.slack)
+    distances = pair_bounds(problem.margins, problem.lengths, None, top)
+    j = int(np.where(np.isfinite(distances), distances, -1.0).argmax())
+    length = float(problem.lengths[j]) or float(problem.lengths.max())
+    mass = 1 / (1 + math.exp(-top)) if top > -700 else math.exp(top)
+    return mass * length**2 / max(float(problem.margins[j]) - top, 0.1)
+
+
+def _out_of_reach(problem: ClassProblem, space: Space, point: Point, prob: float) -> bool:
+    """Whether any x with p_k ≥ prob is so far away that a margin there is rounding and nothing else."""
+    gap = problem.rounding.grad_norm(space, point, problem.lengths) ** 2 / (2 * space.lam)
+    excess = point.objective - gap + math.log(prob)
+    if excess <= 0:
+        return False
+    distance = math.sqrt(2 * excess / space.lam)
+    return problem.rounding.of_margins(problem.size, Sizes(distance, problem.rounding.row_norm * distance)) > 1
+
+
+def _logit_of(point: Point) -> float:
+    """logit(1 − p_k)."""
+    return logit(float(point.p.sum()), point.p_target)

@@ -1,0 +1,155 @@
+"""From a question and the rows that a user brings to one table of results: chunks, streams, ``out=``, progress, paths."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ifonly.engines import choose
+from ifonly.engines.limited import LimitedEngine
+from ifonly.engines.plans import several
+from ifonly.engines.progress import Progress
+from ifonly.engines.protocol import Engine, Rows
+from ifonly.model.errors import InputError
+from ifonly.problem.question import ALL, FLIP, NEAREST, Aim, Asked
+from ifonly.problem.results import Result, Results
+from ifonly.problem.status import Status
+from ifonly.rows.sources import Sources, check_out
+from ifonly.rows.tables import stacked
+
+__all__ = ["Answered", "follow", "one", "run"]
+
+Floats = NDArray[np.float64]
+
+
+class Answered(NamedTuple):
+    """What a call found: one result, or a table of them; for which sources, and what was asked of these."""
+
+    asked: Asked
+    sources: Sources
+    found: Result | Results
+
+
+def run(asked: Asked, x: Any, *, out: Any = None, progress: bool | None = None) -> Answered:
+    """Answer a question for one source, a table of them, or a stream of tables; into ``out`` if that is given."""
+    if out is not None and asked.question.n is not None:
+        raise InputError("out is for one answer per row; with n leave it out")
+    if hasattr(x, "__next__"):
+        asked, x = _gathered(asked, x)
+    asked = asked.with_flags(_flags(asked, x))
+    engine = choose(asked)
+    if hasattr(x, "__next__"):
+        return _streamed(engine, asked, x, out, progress)
+    sources = x if isinstance(x, Sources) else engine.read(asked, x)
+    if asked.question.n is not None:
+        assert isinstance(engine, LimitedEngine)
+        return Answered(asked, sources, several(engine, asked, sources))
+    if sources.single and asked.per_source == 1 and out is None:
+        return Answered(asked, sources, engine.for_rows(asked, 1).one(asked, sources, asked.aim()))
+    results = _table(engine, asked, sources, out, progress)
+    if sources.single and asked.per_source == 1:
+        if results.status[0] == Status.INVALID:
+            raise sources.reject(0)
+        return Answered(asked, sources, results[0])
+    return Answered(asked, sources, results)
+
+
+def one(asked: Asked, sources: Sources, aim: Aim) -> Result:
+    """Answer another question of the same kind for one source: another λ, probability or class."""
+    asked = asked.at(lam=aim.lam, prob=aim.prob)
+    return choose(asked).one(asked, sources, aim)
+
+
+def follow(asked: Asked, x: Any, lams: Floats) -> Answered:
+    """One answer per λ, for one source and one class (by default the one that is nearest at a probability of one half)."""
+    asked = asked.with_flags(_flags(asked, x))
+    sources = Sources.read(asked.model, x)
+    if not sources.single:
+        raise InputError(f"path takes one source; got a table of {len(sources)} rows")
+    aim = asked.aim()
+    if aim.k == ALL:
+        raise InputError('path is towards one class; got target "all"')
+    k = one(asked, sources, aim._replace(lam=None, prob=FLIP)).target if aim.k == NEAREST else aim.k
+    weighed = asked.at(lam=float(lams[0]), prob=None)
+    engine = choose(weighed).for_rows(weighed, 1)
+    return Answered(weighed, sources, engine.follow(weighed, sources, k, lams.tolist()))
+
+
+def _flags(asked: Asked, x: Any) -> list[str]:
+    """The columns of the user's table that are yes or no by their type."""
+    return [] if isinstance(x, Sources) or hasattr(x, "__next__") else asked.model.encoding.flags(x)
+
+
+def _gathered(asked: Asked, x: Iterator[Any]) -> tuple[Asked, Any]:
+    """A stream as a table, where its answers are kept anyway; else as it is."""
+    if asked.conditions is None and not asked.model.vast:
+        return asked, x
+    tables = list(x)
+    joined = stacked(tables)
+    if joined is not None:
+        return asked, joined
+    return asked, Sources.joined(asked.model, [Sources.read(asked.model, table) for table in tables])
+
+
+def _table(engine: Engine, asked: Asked, sources: Sources, out: Any, progress: bool | None) -> Results:
+    """The answers for a table, chunk by chunk."""
+    N, K, D = len(sources), asked.per_source, asked.model.n_features
+    asked.check(N, single=sources.single)
+    out = sources.room(out, N * K)
+    check_out(out, N * K, D)
+    if engine.makes_x and out is None:
+        out = np.empty((N * K, D))
+    engine = engine.for_rows(asked, N * K)
+    whole: Results | None = None
+    with Progress(N, progress) as bar:
+        for a, b in _chunks(N, engine.chunk_rows(asked, N)):
+            piece = sources if (a, b) == (0, N) else sources.part(a, b)
+            aims = asked.aims(a, b, single=sources.single)
+            into = None if out is None else out[a * K : b * K]
+            found = engine.solve(asked, Rows(piece, aims, a, N * K, into))
+            if b - a == N:
+                whole = found
+            else:
+                whole = _room(found, N * K) if whole is None else whole
+                whole.copy(slice(a * K, b * K), found)
+            bar.advance(b - a)
+    assert whole is not None
+    return whole if out is None else whole.with_x(out)
+
+
+def _chunks(N: int, size: int | None) -> Iterable[tuple[int, int]]:
+    if size is None or size >= N:
+        return [(0, N)]
+    return ((a, min(a + size, N)) for a in range(0, N, size))
+
+
+def _room(like: Results, N: int) -> Results:
+    """Room for N rows with the columns of these."""
+    coef = None if like.coef is None else like.coef.shape[1]
+    return Results.empty(np.zeros(N, dtype=np.intp), classes=like.proba.shape[1], coef=coef, limited=like.cost is not None)
+
+
+def _streamed(engine: Engine, asked: Asked, x: Iterator[Any], out: Any, progress: bool | None) -> Answered:
+    """The answers for tables as they come; these are kept, unless the answers go into ``out``."""
+    K, D = asked.per_source, asked.model.n_features
+    parts: list[Results] = []
+    kept: list[Sources] = []
+    done = 0
+    with Progress(None, progress) as bar:
+        for table in x:
+            sources = engine.read(asked, table)
+            if out is None:
+                kept.append(sources)
+            for a, b in _chunks(len(sources), engine.chunk_rows(asked, None)):
+                piece = sources if b - a == len(sources) else sources.part(a, b)
+                check_out(out, (done + b - a) * K, D, least=True)
+                into = None if out is None else out[done * K : (done + b - a) * K]
+                parts.append(engine.solve(asked, Rows(piece, asked.aims(done, done + b - a), done, None, into)))
+                done += b - a
+                bar.advance(b - a)
+    asked.check(done)
+    kept_sources = Sources.joined(asked.model, kept) if out is None else Sources.forgotten(asked.model)
+    nothing = Results.empty(np.zeros(0, dtype=np.intp), classes=asked.model.n_classes, coef=asked.model.rows.shape[0])
+    results = Results.join(parts) if parts else nothing
+    return Answered(asked, kept_sources, results if out is None else results.with_x(out[: len(results)]))

@@ -1,0 +1,331 @@
+"""What the engines for free problems share: the first pass over A, the nearest class, rows side by side, starts.
+
+An engine has ``minimise(problem, λ)`` and ``reach(problem, τ)`` for one `ClassProblem`, and, where its rows can go side by side, the
+same for many: ``minimise_rows`` and ``reach_rows``. Rows are grouped by target (a group shares one Ḡ), given to a row loop, and come
+back with their certificate; rows that a loop gives up go through the method for one.
+"""
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ifonly.engines import nearest
+from ifonly.engines.class_space import ClassProblem
+from ifonly.engines.newton import MAX_ITER
+from ifonly.engines.protocol import Engine, Rows
+from ifonly.engines.rounding import Rounding
+from ifonly.engines.row_loops import RowLoop, Solved, choose_loop, device_loop, softmax_rows
+from ifonly.engines.windows import Window
+from ifonly.model import Model
+from ifonly.model.errors import InputError
+from ifonly.problem.question import NEAREST, Aim, Aims, Asked, Question
+from ifonly.problem.results import Result, Results
+from ifonly.problem.status import Status
+from ifonly.rows.sources import Sizes, Sources
+from ifonly.rows.tensors import like
+
+__all__ = ["FreeEngine", "Starts", "Stop"]
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.intp]
+Flags = NDArray[np.bool_]
+
+# Rows of x per chunk: few enough to bound the memory, many enough that the loop's lanes are full (a chunk is split by target)
+# and a chunk's fixed cost does not show. Smaller chunks, which stay in the cache between the two passes, were slower: on
+# MNIST 6.1 µs a row with 4 MB, 5.1 with 16, 5.0 with 64.
+CHUNK_BYTES = 48 * 2**20
+CHUNK_ROWS = (512, 16384)
+
+
+class Stop(NamedTuple):
+    """Where a method stops: at ‖∇E‖ ≤ ``tol`` (None: at the last digit), or after so many iterations."""
+
+    tol: float | None = None
+    max_iter: int = MAX_ITER
+
+    @classmethod
+    def of(cls, question: Question) -> "Stop":
+        """As the user said."""
+        return cls(question.tol, question.max_iter or MAX_ITER)
+
+
+class FreeEngine(Engine):
+    """See the module."""
+
+    lanes = True  # whether rows can go side by side
+
+    def minimise(self, problem: ClassProblem, lam: float, stop: Stop) -> Result:
+        """The least E for one λ."""
+        raise NotImplementedError
+
+    def reach(self, problem: ClassProblem, prob: float, stop: Stop) -> Result:
+        """The nearest x with ``p_k(x) ≥ prob``, or the best there is, with status UNREACHABLE."""
+        raise NotImplementedError
+
+    def minimise_rows(self, loop: RowLoop, gram: Floats, margins: Floats, lam: Floats, stop: Stop) -> Solved:
+        """`minimise` for many rows with the same target."""
+        return loop.run(loop.solve_lam, gram, margins, lam, tol=stop.tol, max_iter=stop.max_iter)
+
+    def reach_rows(self, loop: RowLoop, gram: Floats, margins: Floats, window: Window, stop: Stop) -> Solved:
+        """`reach` for many rows with the same target, none of which is there yet."""
+        return loop.run(loop.solve_prob, gram, margins, window, max_iter=stop.max_iter)
+
+    def begin(self, problem: ClassProblem, lam: float, start: Floats, stop: Stop) -> Result:
+        """`minimise` from margins to start from."""
+        raise NotImplementedError
+
+    # ---- one source ----
+
+    def one(self, asked: Asked, sources: Sources, aim: Aim) -> Result:
+        """The answer for one source."""
+        if asked.question.backend == "reference":  # the array program, with one row
+            aims = Aims(np.array([aim.k]), *(None if v is None else np.array([v]) for v in (aim.lam, aim.prob)), aim.among)
+            found = self.solve(asked, Rows(sources, aims))[0]
+            if found.status is Status.INVALID:
+                raise sources.reject(0)
+            return found
+        z, sizes = sources.project_one()
+        start = Starts.of(asked, 1).rows(z[None], 0, 1)
+        return self.row(asked, z, sizes, aim, None if start is None else start[0])
+
+    def row(self, asked: Asked, z: Floats, sizes: Sizes, aim: Aim, start: Floats | None = None) -> Result:
+        """The answer for ``z = rows @ x̄``, for a class or the nearest; ``start``, if given, is ``rows @ x₀``."""
+        model, stop = asked.model, Stop.of(asked.question)
+
+        def solve(k: int) -> Result:
+            problem = ClassProblem(model, z, sizes, k)
+            if aim.prob is not None:
+                return self.reach(problem, aim.prob, stop)
+            if start is None:
+                return self._minimised(asked, problem, aim, stop)
+            at = problem.margins if np.array_equal(start, z) else model.margins(start, k)
+            return self.begin(problem, aim.lam, at, stop)  # type: ignore[arg-type]
+
+        if aim.k != NEAREST:
+            return solve(aim.k)
+        classes, bounds = nearest.of_one(model, z, aim)
+        return nearest.search(classes, bounds, solve, aim)
+
+    def _minimised(self, asked: Asked, problem: ClassProblem, aim: Aim, stop: Stop) -> Result:
+        """`minimise`; through the row loop where one was asked for by name."""
+        assert aim.lam is not None
+        if asked.question.backend in ("cpu", "cuda"):
+            found = self._looped(asked, problem, aim.lam, stop)
+            if found is not None:
+                return found
+        return self.minimise(problem, aim.lam, stop)
+
+    def _looped(self, asked: Asked, problem: ClassProblem, lam: float, stop: Stop) -> Result | None:
+        return None
+
+    # ---- many ----
+
+    def chunk_rows(self, asked: Asked, n_rows: int | None) -> int | None:
+        """As many as fit into the memory for a chunk; a GPU cuts tables itself."""
+        if asked.question.backend == "cuda":
+            return None
+        least, most = CHUNK_ROWS
+        return int(np.clip(CHUNK_BYTES // (8 * asked.model.n_features), least, most))
+
+    def read(self, asked: Asked, x: Any) -> Sources:
+        """The rows that a user brings; with the "cuda" backend a table that is on the GPU stays there."""
+        model = asked.model
+        kind = like(x) if asked.question.backend == "cuda" and model.encoding.identity else None
+        if kind is None or not kind.device.startswith("cuda") or x.ndim != 2:
+            return Sources.read(model, x)
+        device_loop()  # says what is missing
+        from ifonly.native.device import DeviceSources
+
+        return DeviceSources.read(model, x)
+
+    def solve(self, asked: Asked, rows: Rows) -> Results:
+        """The answers for a piece of a table: the first pass, the loops between, and the second pass where x is wanted."""
+        sources, aims = rows.sources, rows.aims
+        loop = choose_loop(asked, rows.total)
+        per = asked.per_source
+        if loop is not None and loop.table is not None and per == 1 and asked.question.start is None:
+            stop = Stop.of(asked.question)
+            options = {"tol": stop.tol, "max_iter": stop.max_iter}
+            found = loop.table(sources, aims, rows.out, **options, alone=lambda *row: self.row(asked, *row))
+            if found is not None:
+                return found
+        Z, sizes = sources.project()
+        starts = asked.keep(("starts", rows.total), lambda: Starts.of(asked, None if rows.total is None else rows.total // per))
+        at = starts.rows(Z, rows.first, rows.first + len(sources))
+        if per > 1:
+            Z, sizes, at = Z[rows.each], sizes.take(rows.each), None if at is None else at[rows.each]
+        found = self._solve(asked, Z, sizes, aims, at, loop)
+        if rows.out is not None:
+            sources.repeated(per).move(found.coef, rows.out)
+        return found
+
+    def _solve(self, asked: Asked, Z: Floats, sizes: Sizes, aims: Aims, starts: Floats | None, loop: RowLoop | None) -> Results:
+        """Solve N rows, given ``Z = X rowsᵀ`` and the sources' sizes; a row of Z that is not finite is INVALID."""
+        model = asked.model
+        results = Results.empty(aims.targets, classes=model.n_classes, coef=model.rows.shape[0])
+        valid = np.asarray(np.isfinite(Z).all(axis=1))
+        left = valid.copy()
+        if loop is not None and starts is None and self.lanes and not model.dependent:
+            batch = Batch(self, model, Z, sizes, aims, loop, Stop.of(asked.question), results)
+            named = np.flatnonzero(valid & (aims.targets != NEAREST))
+            left[named] = ~batch.solve(named, aims.targets[named])
+            near = np.flatnonzero(valid & (aims.targets == NEAREST))
+            left[near] = ~batch.solve_nearest(near)
+
+        def solve(n: int) -> None:
+            results.put(n, self.row(asked, Z[n], sizes.take(n), aims.one(n), None if starts is None else starts[n]))
+
+        alone = np.flatnonzero(left).tolist()
+        if not self.lanes and loop is not None and loop.threads > 1:
+            with ThreadPoolExecutor(loop.threads) as pool:
+                list(pool.map(solve, alone))
+        else:
+            for n in alone:
+                solve(n)
+        return results
+
+
+class Batch(NamedTuple):
+    """Rows that go through a loop."""
+
+    engine: FreeEngine
+    model: Model
+    Z: Floats
+    sizes: Sizes
+    aims: Aims
+    loop: RowLoop
+    stop: Stop
+    results: Results
+
+    def solve(self, index: Indices, targets: Indices) -> Flags:
+        """Solve the rows ``index`` for these class indices, group by group; which of them are done."""
+        done = np.zeros(len(index), dtype=bool)
+        for k in np.unique(targets):
+            here = np.flatnonzero(targets == k)
+            done[here] = self.group(index[here], int(k))
+        return done
+
+    def solve_nearest(self, index: Indices) -> Flags:
+        """The nearest other class of each row: `nearest.search` for many, one round of candidates after the other."""
+        done = np.ones(len(index), dtype=bool)
+        if not len(index):
+            return done
+        bounds = nearest.of_many(self.model, self.Z[index], self.aims.take(index))
+        order = np.argsort(bounds, axis=1, kind="stable")
+        best = np.full(len(index), np.inf)
+        kept = self.results.take(index)
+        value = self.results.distance if self.aims.lam is None else self.results.objective
+        active = np.arange(len(index))
+        for candidate in range(self.model.n_classes):
+            k = order[active, candidate]
+            better = bounds[active, k] < best[active]
+            active, k = active[better], k[better]
+            if not len(active):
+                break
+            solved = self.solve(index[active], k)
+            done[active] &= solved
+            win = active[solved & (value[index[active]] < best[active])]
+            best[win] = value[index[win]]
+            kept.copy(win, self.results, index[win])
+            active = active[solved]
+        self.results.copy(index[done], kept, np.flatnonzero(done))
+        return done
+
+    def group(self, index: Indices, k: int) -> Flags:
+        """Solve rows with one target and fill them in; which of them are done."""
+        model, aims = self.model, self.aims.take(index)
+        margins, gram = model.margins(self.Z[index], k), model.rival_gram(k)
+        size = np.abs(margins).max(axis=1)
+        rounding = Rounding.of(model, self.sizes.take(index))
+        if aims.lam is not None:
+            solved = self.engine.minimise_rows(self.loop, gram, margins, aims.lam, self.stop)
+            self._fill(index, k, size, solved, rounding)
+            return self._sure(index, k, solved)
+        window = Window.of(model, rounding, size, aims.prob)
+        p, p_target, loss = softmax_rows(margins)
+        with np.errstate(divide="ignore"):
+            done = np.log(p.sum(axis=1)) - np.log(p_target) <= window.logit - window.slack
+        self._stay(index[done], k, p[done], p_target[done], loss[done])
+        away = np.flatnonzero(~done)
+        if len(away) and model.rival_lengths(k).any():
+            rounding = Rounding.of(model, self.sizes.take(index[away]))
+            solved = self.engine.reach_rows(self.loop, gram, margins[away], window.take(away), self.stop)
+            self._fill(index[away], k, size[away], solved, rounding)
+            done[away] = solved.done
+        return done
+
+    def _sure(self, index: Indices, k: int, solved: Solved) -> Flags:
+        """Which rows are done; those that met the tolerance as computed, but not for certain, go on to the last digit."""
+        tol = self.stop.tol
+        done = np.array(solved.done)
+        if tol is None:
+            return done
+        unsure = np.flatnonzero(solved.done & (solved.grad_norm <= tol) & (self.results.grad_norm[index] > tol))
+        if len(unsure):
+            done[unsure] = self._replace(stop=self.stop._replace(tol=None)).group(index[unsure], k)
+        return done
+
+    def _fill(self, index: Indices, k: int, size: Floats, solved: Solved, rounding: Rounding) -> None:
+        """Rows from what the loop found, with their certificate (`ClassProblem.finish` for many)."""
+        model, results = self.model, self.results
+        lengths = model.rival_lengths(k)
+        q, p, lam = solved.q, solved.p, solved.lam
+        length = 2 * rounding.row_norm * np.abs(q).sum(axis=1) / lam
+        reach = Sizes(length, rounding.row_norm * length)
+        terms = np.abs(p - q) @ lengths
+        computed = np.minimum(terms, solved.grad_norm + 1e-7 * terms)
+        grad_norm = computed + rounding.of_gradient(p @ lengths, size, reach, lam)
+        assert results.coef is not None
+        results.coef[index] = model.coefficients(q, k) / lam[:, None]
+        self._put_proba(index, k, p, solved.p_target)
+        results.target[index], results.lam[index], results.objective[index] = k, lam, solved.objective
+        results.distance[index], results.grad_norm[index] = np.sqrt(solved.square) / lam, grad_norm
+        results.n_iter[index] = solved.n_iter
+        met = np.zeros(len(index), dtype=bool) if self.stop.tol is None else grad_norm <= self.stop.tol
+        results.status[index] = np.where(met, Status.CONVERGED, Status.EXACT)
+
+    def _stay(self, index: Indices, k: int, p: Floats, p_target: Floats, loss: Floats) -> None:
+        """Rows that are there already (`ClassProblem.stay` for many)."""
+        results = self.results
+        assert results.coef is not None
+        results.coef[index], results.target[index], results.lam[index] = 0.0, k, np.inf
+        self._put_proba(index, k, p, p_target)
+        results.distance[index], results.objective[index], results.grad_norm[index] = 0.0, loss, 0.0
+        results.n_iter[index], results.status[index] = 0, Status.EXACT
+
+    def _put_proba(self, index: Indices, k: int, p: Floats, p_target: Floats) -> None:
+        proba = np.empty((len(index), self.model.n_classes))
+        proba[:, self.model.rivals(k)] = p
+        proba[:, k] = p_target
+        self.results.proba[index] = proba
+
+
+@dataclass(frozen=True)
+class Starts:
+    """Where to start, for all rows or for each: ``x₀ rowsᵀ``, or the sources themselves, or (None, False) nowhere in particular."""
+
+    points: Floats | None
+    at_source: bool
+
+    @classmethod
+    def of(cls, asked: Asked, n_rows: int | None) -> "Starts":
+        """As the user said; one point, or one for each of so many rows."""
+        start = asked.question.start
+        if start is None or isinstance(start, str):
+            return cls(None, start is not None)
+        given = Sources.read(asked.model, start)
+        if len(given) not in (1, n_rows):
+            raise InputError(f"start must be one point or {n_rows}, one per row; got {len(given)}")
+        points, _ = given.project()
+        for n in np.flatnonzero(~np.isfinite(points).all(axis=1)):
+            raise InputError(f"start: {given.reject(int(n))}")
+        return cls(points, False)
+
+    def rows(self, Z: Floats, a: int, b: int) -> Floats | None:
+        """``x₀ rowsᵀ`` for rows ``a`` to ``b``, whose own is ``Z``."""
+        if self.points is None:
+            return Z if self.at_source else None
+        return np.broadcast_to(self.points, Z.shape) if len(self.points) == 1 else self.points[a:b]

@@ -1,0 +1,46 @@
+"""The one search for λ, shared by all engines that reach a probability.
+
+``L(ln λ) = logit(1 − p_k)`` of the answers rises with λ, and λ is wanted where it is at its goal: Newton on L, in a bracket. An
+engine solves for a λ, says by how much L missed and how fast it rises there, and is told the next λ.
+"""
+
+import math
+
+__all__ = ["Bracket"]
+
+
+class Bracket:
+    """The largest λ known to meet the goal (0: none yet), and the least known to miss it (∞: none yet).
+
+    ``longest`` is how far a step in ln λ may go: where L is flat, Newton's step is no guide.
+    """
+
+    __slots__ = ("high", "longest", "low")
+
+    def __init__(self, longest: float) -> None:
+        self.low, self.high, self.longest = 0.0, math.inf, longest
+
+    def saw(self, lam: float, miss: float) -> None:
+        """L at λ is above its goal by ``miss``, or (≤ 0) meets it."""
+        if miss <= 0:
+            self.low = max(self.low, lam)
+        else:
+            self.high = min(self.high, lam)
+
+    def shut(self, width: float) -> bool:
+        """Whether the ends are this near to each other, relatively."""
+        return self.high < math.inf and self.high - self.low <= width * self.high
+
+    def next(self, lam: float, miss: float, rate: float) -> float | None:
+        """The next λ, where L is hoped to be lower by ``miss``; ``rate`` is dL/d ln λ. None: nothing is left between the ends.
+
+        Newton's step, or where it leaves the bracket the middle of that, or (with no lower end) the longest step down.
+        """
+        step = -miss / rate if rate > 0 else math.copysign(self.longest, -miss)
+        new = lam * math.exp(min(max(step, -self.longest), self.longest))
+        if not self.low < new < self.high:
+            if self.low > 0:
+                new = math.sqrt(self.low) * math.sqrt(self.high) if self.high < math.inf else lam * math.exp(self.longest)
+            else:
+                new = self.high * math.exp(-self.longest)
+        return new if self.low < new < self.high else None

@@ -1,0 +1,175 @@
+"""Very many classes, from sources to answers: the ImageNet head, a language model's vocabulary.
+
+The engine around `very_many`: rows in chunks that share their passes over A, targets that share a source and so its first pass, the
+nearest class, and paths. Answers are made as they are found (there are no class-space coefficients), their K probabilities are
+not kept.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ifonly.engines import nearest
+from ifonly.engines.passes import Look, Seen, SumUp, Task, sum_up, take_a_pass
+from ifonly.engines.protocol import Engine, Rows
+from ifonly.engines.row_loops import compiled_is_installed
+from ifonly.engines.threads import available
+from ifonly.engines.very_many import FIRST_SHARE, VastProblem, solve_many
+from ifonly.model.errors import InputError
+from ifonly.model.numerics import norms
+from ifonly.problem.question import NEAREST, Aim, Aims, Asked
+from ifonly.problem.results import Result, Results
+from ifonly.rows.sources import LARGEST, Sources
+
+__all__ = ["ManyPasses"]
+
+Floats = NDArray[np.float64]
+
+# Rows solved in step: each holds its logits and some hundred rows of A, all of them together this share of A's bytes at most.
+EXTRA_SHARE, ROWS_HELD, MOST_ROWS, LEAST_ROWS = 0.25, 100, 256, 8
+LOAD_SIZE = 20_000_000  # numbers in A from which loading the compiled pass (a second, once) pays: it takes half of NumPy's time
+CHUNKS = 16  # times as many are read at once: one that is solved makes room for the next
+
+
+class ManyPasses(Engine):
+    """Free problems with so many classes that nothing is left but passes over A."""
+
+    makes_x = True
+
+    def refuses(self, asked: Asked) -> str | None:
+        """Limits, fewer classes, and a GPU."""
+        if asked.conditions is not None:
+            return "there are limits"
+        if not asked.model.vast:
+            return "there are few enough classes for their Gram matrix"
+        if asked.question.backend == "cuda":
+            raise InputError('with very many classes backend must be "auto", "reference" or "cpu"; got \'cuda\'')
+        return None
+
+    def one(self, asked: Asked, sources: Sources, aim: Aim) -> Result:
+        """The answer for one source."""
+        X = sources.table()
+        if not norms(X)[0] <= LARGEST:
+            raise sources.reject(0)
+        aims = Aims(np.array([aim.k]), *(None if v is None else np.array([v]) for v in (aim.lam, aim.prob)), aim.among)
+        return _Passes(asked, 1).solve(X, aims, [0], proba=True)[0]
+
+    def chunk_rows(self, asked: Asked, n_rows: int | None) -> int | None:
+        """Enough that one that is solved makes room for the next."""
+        return max(1, CHUNKS * _at_once(asked) // asked.per_source)
+
+    def solve(self, asked: Asked, rows: Rows) -> Results:
+        """The answers for a piece of a table, in step."""
+        aims, each = rows.aims, rows.each
+        results = Results.empty(aims.targets, classes=0, x=rows.out)
+        X = rows.sources.table()
+        rows.out[...] = np.nan
+        good = np.flatnonzero((norms(X) <= LARGEST)[each])
+        total = None if rows.total is None else rows.total // asked.per_source
+        found = _Passes(asked, total).solve(X, aims.take(good), each[good].tolist(), rows.first + each[good])
+        for n, result in zip(good.tolist(), found, strict=True):
+            results.put(n, result)
+        return results
+
+    def follow(self, asked: Asked, sources: Sources, k: int, lams: list[float]) -> Results:
+        """One answer per λ, side by side, so that they share the passes."""
+        X = sources.table()
+        if not norms(X)[0] <= LARGEST:
+            raise sources.reject(0)
+        aims = Aims(np.full(len(lams), k), np.array(lams), None)
+        return Results.of(_Passes(asked, 1).solve(X, aims, [0] * len(lams)))
+
+
+class _Passes:
+    """One call: rows that are solved in step."""
+
+    def __init__(self, asked: Asked, n_rows: int | None) -> None:
+        self.asked, self.model, self.tol = asked, asked.model, asked.question.tol
+        self.threads, self.sum_up = available(asked.question.threads), _summing(asked)
+        self.starts = _starts(asked, n_rows)
+
+    def solve(self, X: Floats, aims: Aims, each: Sequence[int], of: Any = None, *, proba: bool = False) -> list[Result]:
+        """The answers for aims, each for one of the sources ``X`` (``of``: their places among all), in the user's units."""
+        V = self.model.to_classifier(X)
+        shared = len(set(each)) < len(each) or bool((aims.targets == NEAREST).any())
+        first = {n: self._first(V[n]) for n in set(each)} if shared else {}
+        answers: dict[int, Result] = {}
+        for i in np.flatnonzero(aims.targets == NEAREST).tolist():
+            answers[i] = self._nearest(X[each[i]], V[each[i]], aims.one(i), first[each[i]], proba)
+        named = np.flatnonzero(aims.targets != NEAREST).tolist()
+        tasks, known = [], {}
+        for place, i in enumerate(named):
+            x, aim = V[each[i]], aims.one(i)
+            at = None if self.starts is None else self.starts[0 if len(self.starts) == 1 or of is None else of[i]]
+            task = self._task(x, aim, at)
+            tasks.append(task)
+            if each[i] in first and at is None:
+                seen = first[each[i]].without(aim.k, task.row, task.bias, x)
+                if seen is not None:
+                    known[place] = seen
+        ends = solve_many(self.model, tasks, known, self.threads, self.sum_up, _at_once(self.asked))
+        for i, end in zip(named, ends, strict=True):
+            made = X[each[i]] + self.model.to_user(end.change)
+            answers[i] = end.result(int(aims.targets[i]), made, proba=proba)
+        return [answers[i] for i in range(len(each))]
+
+    def _task(self, x: Floats, aim: Aim, start: Floats | None = None) -> Task:
+        return VastProblem(self.model, x, aim.k, tol=self.tol).task(aim.lam, aim.prob, start)
+
+    def _first(self, x: Floats) -> Seen:
+        """What a pass says of a source, whatever the target."""
+        every = Task(x, np.zeros_like(x), 0.0, np.zeros(0, dtype=np.intp), None, None)
+        return take_a_pass(self.model, [Look(x, every, FIRST_SHARE)], self.threads, self.sum_up)[0]
+
+    def _nearest(self, source: Floats, x: Floats, aim: Aim, first: Seen, proba: bool) -> Result:
+        """The nearest class."""
+
+        def solve(k: int) -> Result:
+            task = self._task(x, aim._replace(k=k))
+            seen = first.without(k, task.row, task.bias, x)
+            end = solve_many(self.model, [task], {} if seen is None else {0: seen}, self.threads, self.sum_up)[0]
+            return end.result(k, source + self.model.to_user(end.change), proba=proba)
+
+        z = first.logits
+        assert z is not None
+        now = int(z.argmax())
+        strong = np.unique([now, *first.strong[np.argsort(-z[first.strong], kind="stable")][: nearest.BOUNDING - 1]])
+        rows = self.model.weights(strong)
+        own = [np.sum(block**2, axis=1)[:, None] - 2 * block @ rows.T for _, block in self.model.blocks()]
+        squares = np.concatenate(own) + np.sum(rows**2, axis=1)
+        classes = nearest.candidates(self.model, aim, now)
+        bounds = nearest.bounds_by_few(self.model, z, strong, squares, aim)[classes]
+        return nearest.search(classes, bounds, solve, aim)
+
+
+def _at_once(asked: Asked) -> int:
+    model = asked.model
+    per_row = 8 * (model.n_features * ROWS_HELD + 2 * model.n_classes)
+    return int(np.clip(EXTRA_SHARE * model.A.nbytes / per_row, LEAST_ROWS, MOST_ROWS))
+
+
+def _starts(asked: Asked, n_rows: int | None) -> Floats | None:
+    start = asked.question.start
+    if start is None or isinstance(start, str):
+        return None
+    points = Sources.read(asked.model, start).table()
+    if len(points) not in (1, n_rows):
+        raise InputError(f"start must be one point or {n_rows}, one per row; got {len(points)}")
+    if not np.isfinite(points).all():
+        raise InputError("start must be finite")
+    return asked.model.to_classifier(points)
+
+
+def _summing(asked: Asked) -> SumUp:
+    """How to sum up over the classes: compiled where that is asked for, or worth loading."""
+    backend = asked.question.backend
+    large = asked.model.A.size >= LOAD_SIZE and compiled_is_installed()
+    if backend == "cpu" or (backend == "auto" and large):
+        try:
+            from ifonly.native.sums import sum_up_compiled
+        except ImportError as error:
+            raise ImportError('backend="cpu" needs Numba: pip install "ifonly[fast]"') from error
+        return sum_up_compiled
+    return sum_up

@@ -1,0 +1,93 @@
+"""What every engine is: one method, which says what it does not do, and solves the rest.
+
+    refuses(asked) -> str | None          why it is not for this question, in words; None if it is
+    one(asked, sources, aim) -> Result    one source
+    solve(asked, rows) -> Results         a piece of a table
+
+The last is by default one row after the other; engines whose rows go side by side have their own.
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ifonly.model.errors import InputError
+from ifonly.problem.question import Aim, Aims, Asked
+from ifonly.problem.results import Result, Results
+from ifonly.rows.sources import Sources
+
+__all__ = ["Engine", "Rows"]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A piece of a table: sources, and what is wanted of them (of each, K times where every class is asked for).
+
+    Attributes
+    ----------
+    sources : Sources
+    aims : Aims
+    first : int
+        Which row of the whole table the first is.
+    total : int or None
+        How many aims the whole table has; None for a stream.
+    out : array or None
+        Where answers go, where they are to be made; rows as in ``aims``.
+
+    """
+
+    sources: Sources
+    aims: Aims
+    first: int = 0
+    total: int | None = 1
+    out: Any = None
+
+    @property
+    def each(self) -> NDArray[np.intp]:
+        """Which of the sources each aim is for."""
+        return np.arange(len(self.aims.targets)) // max(1, len(self.aims.targets) // max(1, len(self.sources)))
+
+
+class Engine:
+    """One method; see the module."""
+
+    makes_x: ClassVar[bool] = False  # whether answers are made as they are found, or left as coefficients
+
+    def refuses(self, asked: Asked) -> str | None:
+        """Why this engine is not for the question; None if it is."""
+        raise NotImplementedError
+
+    def one(self, asked: Asked, sources: Sources, aim: Aim) -> Result:
+        """The answer for one source; what is wrong with the source is an InputError."""
+        raise NotImplementedError
+
+    def solve(self, asked: Asked, rows: Rows) -> Results:
+        """The answers for a piece of a table; a row that is wrong is INVALID."""
+        raise NotImplementedError
+
+    def for_rows(self, asked: Asked, n_rows: int | None) -> "Engine":
+        """The same method in the form that suits so many rows (None: a stream of them)."""
+        return self
+
+    def chunk_rows(self, asked: Asked, n_rows: int | None) -> int | None:
+        """Into how many rows a table is cut; None for no cut."""
+        return None
+
+    def read(self, asked: Asked, x: Any) -> Sources:
+        """The rows that a user brings."""
+        return Sources.read(asked.model, x)
+
+    def follow(self, asked: Asked, sources: Sources, k: int, lams: list[float]) -> Results:
+        """One answer per λ; by default each on its own."""
+        return Results.of([self.one(asked, sources, Aim(k, lam, None)) for lam in lams])
+
+
+def put_row(results: Results, n: int, solve: Any) -> None:
+    """Set a row from what ``solve()`` gives; a source that is wrong or contradicts the limits stays INVALID."""
+    try:
+        found = solve()
+    except InputError:
+        return
+    results.put(n, found)

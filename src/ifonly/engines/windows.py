@@ -1,0 +1,74 @@
+"""Where logit(1 − p_k) has to end so that whoever evaluates the answer finds p_k ≥ τ; for one row or for many.
+
+The user's own estimator evaluates p_k at the rounded x, with sums in an order of its own. So logit(1 − p_k) has to end below
+logit(1 − τ) by as much as all that rounding can come to, which grows with the change, and no further below than need be:
+
+    top = logit − a,    width = a + least,    a = slack + slope·Σq/λ.
+"""
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ifonly.engines.rounding import Rounding
+from ifonly.model import Model
+from ifonly.model.numerics import EPS
+from ifonly.rows.sources import NOWHERE, Sizes
+
+__all__ = ["Window", "logit", "needed_logit"]
+
+
+class Window(NamedTuple):
+    """``[top − width, top]``: see the module. Numbers, or arrays over rows."""
+
+    logit: Any
+    slack: Any
+    slope: Any
+    least: Any
+
+    @classmethod
+    def of(cls, model: Model, rounding: Rounding, size: Any, prob: Any) -> "Window":
+        """For sources with margins of this size."""
+        wanted = needed_logit(prob, model)
+        slack = rounding.of_estimator(size, NOWHERE)
+        unit = 2 * rounding.row_norm  # the reach of a change with Σq/λ = 1, as in coordinates.Rivals
+        slope = rounding.of_estimator(size, Sizes(unit, rounding.row_norm * unit)) - slack
+        return cls(wanted, slack, slope, 8 * EPS * (abs(wanted) + 1))
+
+    def take(self, index: Any) -> "Window":
+        """Those of some rows."""
+        return Window(*(a[index] for a in self))
+
+    def allowance(self, change: Any) -> Any:
+        """a, for a change of this size (Σq/λ)."""
+        return self.slack + self.slope * change
+
+    def edges(self, allowance: Any) -> tuple[Any, Any]:
+        """``top`` and ``width`` for this allowance."""
+        return self.logit - allowance, allowance + self.least
+
+    def middle(self, change: float) -> float:
+        """What to aim at, for a change of this size."""
+        top, width = self.edges(self.allowance(change))
+        return top - 0.5 * width
+
+    def holds(self, logit: float, change: float) -> bool:
+        """Whether logit(1 − p_k) is where it has to be."""
+        top, width = self.edges(self.allowance(change))
+        return top - width <= logit <= top
+
+
+def needed_logit(prob: Any, model: Model) -> Any:
+    """logit(1 − p_k) at which a softmax of K terms, itself rounded, comes out ≥ prob; for one or many."""
+    eps = model.precision
+    # Rivals with a mass below eps/4 vanish from it and it is 1.
+    mass = np.maximum((1 - prob) - prob * ((model.n_classes + 8) * eps), eps / 4)
+    return np.log(mass) - np.log(np.maximum(1 - mass, np.minimum(prob, 0.5)))
+
+
+def logit(mass: float, rest: float) -> float:
+    """``ln(mass/rest)``, infinite at the ends."""
+    if mass == 0.0:
+        return -math.inf
+    return math.log(mass) - math.log(rest) if rest > 0.0 else math.inf

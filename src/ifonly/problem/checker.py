@@ -1,0 +1,403 @@
+"""Whether what an answer claims is true: recomputed from the model, the question, the source and x, and nothing else.
+
+No solver is imported here, directly or by way of others, and nothing that a solver said is believed. Of a claim (`Result`) are
+checked, for problems with limits and without,
+
+1. the status against the question: nothing is out of reach where λ was given, nothing stopped where nothing was searched;
+2. every limit at x, with exact comparisons, and the goal: p_k(x) ≥ τ or the margin, with no slack for rounding;
+3. probabilities, distance, cost and objective, to the rounding that two ways of computing them can differ by;
+4. the certificate (`free.Problem.certificate`, `limited.LimitedProblem.certificate`): ‖∇E‖ or ‖ξ‖ is at most what is claimed,
+   and the lower bound that it proves at least the one that is claimed;
+5. out of reach: p_k(x) < τ, and a ceiling on p_k from multipliers (`LimitedProblem.ceiling`).
+
+What cannot be proved from x and multipliers is named in `Checked.unproved`: the optimum of a search over whole numbers,
+categories or few changes, a margin that is out of reach, a ceiling that the multipliers do not give. What was *asked* is taken
+as given: with another λ, or other limits, the same x may answer another question truthfully.
+"""
+
+import math
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ifonly.model import Model
+from ifonly.model.errors import CertificateError, InputError
+from ifonly.model.numerics import EPS, summation_error
+from ifonly.problem.conditions import Conditions
+from ifonly.problem.free import Certificate, Problem
+from ifonly.problem.goals import Weights, excess, probabilities
+from ifonly.problem.limited import FAR, LimitedProblem
+from ifonly.problem.results import Result
+from ifonly.problem.status import Status
+
+__all__ = ["Checked", "check"]
+
+Floats = NDArray[np.float64]
+
+SAME = 1e-10  # relative: the same number, computed in another order
+SETTLED = 1e-6  # relative: probabilities that are the same to whoever asked, where a proof needs no more digits
+TINY = 1e-300  # probabilities below have lost their digits
+MANY = 10**7  # numbers in A: more are not copied to look for a ceiling
+REACHED = (Status.EXACT, Status.CONVERGED, Status.STOPPED)  # statuses that claim to have met the goal
+
+
+@dataclass(frozen=True)
+class Checked(Certificate):
+    """A fresh certificate of an answer whose claims hold.
+
+    Attributes
+    ----------
+    bound : float
+        The lower bound on what was minimised that is proved here: on the objective where λ was given, on the cost otherwise;
+        −inf where there is none.
+    ceiling : float
+        Where the goal is out of reach, the upper bound on p_k that is proved here; 1 where there is none.
+    unproved : tuple of str
+        What the answer claims and this does not prove.
+
+    """
+
+    bound: float = -math.inf
+    ceiling: float = 1.0
+    unproved: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class _Case:
+    """A question, and the answer to it."""
+
+    model: Model
+    conditions: Conditions | None
+    source: Floats
+    x: Floats
+    prob: float | None
+    result: Result
+
+    @property
+    def k(self) -> int:
+        return self.result.target
+
+    @property
+    def margin(self) -> float | None:
+        return None if self.conditions is None else self.conditions.margin
+
+    @property
+    def discrete(self) -> bool:
+        return self.conditions is not None and self.conditions.discrete
+
+    @cached_property
+    def problem(self) -> LimitedProblem:
+        """The problem with its limits; a free one has none but its model's own."""
+        return LimitedProblem(self.conditions or Conditions(self.model), self.source, self.k)
+
+    @property
+    def weights(self) -> Weights:
+        """What E is. λ is infinite where the goal is in nobody's way: then only the cost is minimised."""
+        if self.margin is not None or math.isinf(self.result.lam):
+            return Weights.of_cost()
+        return Weights.given(self.result.lam) if self.prob is None else Weights.found(self.result.lam)
+
+
+@dataclass(frozen=True)
+class _Facts:
+    """A point as it is: numbers, and how far (``*_error``) another way to compute them may end up from these."""
+
+    distance: float
+    cost: float
+    proba: Floats
+    loss: float
+    logit_error: float
+    distance_error: float
+    cost_error: float
+
+
+def check(
+    model: Model, conditions: Conditions | None, source: Floats, x: Floats, prob: float | None, result: Result
+) -> Checked:
+    """The fresh certificate of an answer; raises if anything that is claimed does not hold.
+
+    Parameters
+    ----------
+    model : Model
+    conditions : Conditions or None
+        The cost and the limits; None for the free problem in the classifier's own units.
+    source, x : ndarray of shape (D,)
+        In the user's units.
+    prob : float or None
+        The probability that was asked for; None where λ (``result.lam``) or a margin (``conditions.margin``) was.
+    result : Result
+        The claims; the class is ``result.target``. Its ``x``, ``coef``, ``history`` and counts are not looked at.
+
+    Raises
+    ------
+    CertificateError
+        If a claim is false.
+
+    Examples
+    --------
+    >>> from ifonly.problem.status import Status
+    >>> model, source, x = Model([[1.0, 0.0], [0.0, 1.0]], [0.0, 0.0]), np.array([1.0, 1.0]), np.array([1.0, 1.0])
+    >>> result = Result(0, Status.EXACT, math.inf, 0.0, math.log(2), 0.0, np.array([0.5, 0.5]))
+    >>> check(model, None, source, x, 0.5, result).bound
+    0.0
+    >>> check(model, None, source, x, 0.6, result)
+    Traceback (most recent call last):
+    ...
+    ifonly.model.errors.CertificateError: p(target) is 0.5, below the 0.6 that was asked for
+
+    """
+    if conditions is not None and conditions.model is not model and conditions.model != model:
+        raise InputError("the conditions are for another model")
+    if source.shape != (model.n_features,) or x.shape != source.shape:
+        raise InputError(
+            f"source and x must have {model.n_features} features; got arrays of shape {source.shape} and {x.shape}"
+        )
+    case = _Case(model, conditions, source, x, prob, result)
+    _check_status(case)
+    facts = _free_facts(case) if conditions is None else _limited_facts(case)
+    _check_goal(case, facts)
+    _check_numbers(case, facts)
+    if case.discrete:
+        return _searched(case, facts)
+    found = _certificate(case, facts)
+    if result.status is Status.UNREACHABLE:
+        return _out_of_reach(case, facts, found)
+    _check_gradient(case, found)
+    bound = _proved_bound(case, facts, found)
+    _check_bound(case, facts, bound)
+    return _checked(found, bound=bound)
+
+
+def _checked(found: Certificate, bound: float = -math.inf, ceiling: float = 1.0, unproved: tuple[str, ...] = ()) -> Checked:
+    values = {field.name: getattr(found, field.name) for field in fields(Certificate)}
+    return Checked(**values, bound=bound, ceiling=ceiling, unproved=unproved)
+
+
+# ---- the point ----
+
+
+def _free_facts(case: _Case) -> _Facts:
+    """Of a problem without limits: in the classifier's units."""
+    model, result = case.model, case.result
+    if math.isinf(result.lam) and (case.x != case.source).any():
+        raise CertificateError("the answer claims to be the source itself, but x differs from it")
+    source, x = model.to_classifier(case.source), model.to_classifier(case.x)
+    distance = float(np.linalg.norm(x - source))
+    norm = float(np.linalg.norm(x) + np.linalg.norm(source)) + model.offset_norm
+    return _facts(case, distance, 0.5 * distance**2, norm, 0.0)
+
+
+def _limited_facts(case: _Case) -> _Facts:
+    """Of a problem with a cost or limits, and whether x keeps them."""
+    assert case.conditions is not None
+    problem, c = case.problem, case.conditions.per_unit
+    broken = problem.broken(case.x)
+    if broken is not None:
+        raise CertificateError(broken)
+    distance, cost = problem.cost_of(case.x)
+    norm = float(c @ (np.abs(case.x) + np.abs(case.source)))
+    if distance > 0:  # a matrix can make a small square of large terms
+        norm += len(c) * problem.square_size(case.x - case.source) / distance
+    return _facts(case, distance, cost, norm, float(case.conditions.mu.max()))
+
+
+def _facts(case: _Case, distance: float, cost: float, norm: float, mu: float) -> _Facts:
+    """``norm`` bounds the length of what the change is a difference of, ``mu`` what a unit of it costs besides."""
+    model = case.model
+    K, D = model.A.shape
+    proba, loss = probabilities(model.scores(case.x), case.k)
+    seen = np.abs(model.to_classifier(case.x)) + np.abs(model.to_classifier(case.source))
+    terms = float(model.column_sizes @ seen) + 2 * model.offset_size + float(np.abs(model.b).max())
+    distance_error = SAME * distance + 4 * (K + 4) * EPS * norm
+    cost_error = SAME * cost + (distance + distance_error + mu * math.sqrt(D)) * distance_error
+    return _Facts(distance, cost, proba, loss, 8 * summation_error(D + K) * terms, distance_error, cost_error)
+
+
+def _objective(case: _Case, facts: _Facts) -> tuple[float, float]:
+    """E(x) as answers report it, and how far another way to compute it may end up from it."""
+    lam, rivals = case.result.lam, float(np.delete(facts.proba, case.k).sum())
+    of_loss = SAME * facts.loss + rivals * facts.logit_error
+    if case.margin is not None:
+        return facts.cost, facts.cost_error
+    if math.isinf(lam):
+        return facts.loss, of_loss
+    l1 = 1.0 if case.prob is None else lam
+    sparse = facts.cost - 0.5 * facts.distance**2
+    return 0.5 * lam * facts.distance**2 + l1 * sparse + facts.loss, of_loss + max(lam, l1) * facts.cost_error
+
+
+# ---- claims ----
+
+
+def _check_status(case: _Case) -> None:
+    """Statuses that no answer to this question can have, and classes that there are not."""
+    status, K = case.result.status, case.model.n_classes
+    if not 0 <= case.k < K or len(case.result.proba) not in (0, K):
+        raise CertificateError(f"the model has {K} classes; the answer is for number {case.k}, with {len(case.result.proba)}")
+    if status is Status.INVALID:
+        raise CertificateError("there is no answer to verify: the source is not a finite input")
+    if not np.isfinite(case.x).all():
+        raise CertificateError("there is no answer to verify: the search was stopped before it found one")
+    if status is Status.UNREACHABLE and case.prob is None and case.margin is None:
+        raise CertificateError("with λ given nothing is out of reach")
+    if status is Status.STOPPED and not case.discrete:
+        raise CertificateError("no search was made that could have been stopped")
+    if not case.result.lam > 0:
+        raise CertificateError(f"λ must be a number > 0; the answer claims {case.result.lam!r}")
+    if math.isinf(case.result.lam) and case.prob is None and case.margin is None:
+        raise CertificateError("λ was given, but the answer has none")
+
+
+def _check_goal(case: _Case, facts: _Facts) -> None:
+    """Whether x reaches what was asked for if the answer says so, and does not if the answer says that nothing does."""
+    status, p = case.result.status, float(facts.proba[case.k])
+    if case.margin is not None:
+        ahead = case.problem.lead(case.x)
+        if status in REACHED and ahead < case.margin:
+            raise CertificateError(
+                f"the target's score is ahead by {ahead!r}, less than the {case.margin!r} that was asked for"
+            )
+        if status is Status.UNREACHABLE and ahead >= case.margin:
+            raise CertificateError(
+                f"the target's score is ahead by {ahead!r}, and so the {case.margin!r} that was asked for is within reach"
+            )
+    elif case.prob is not None:
+        if status in REACHED and p < case.prob:
+            raise CertificateError(f"p(target) is {p!r}, below the {case.prob!r} that was asked for")
+        if status is Status.UNREACHABLE and p >= case.prob:
+            raise CertificateError(f"p(target) is {p!r}, and so the {case.prob!r} that was asked for is within reach")
+
+
+def _check_numbers(case: _Case, facts: _Facts) -> None:
+    """Probabilities, distance, cost and objective, and those of the claims that follow from each other."""
+    result, p = case.result, facts.proba
+    if len(result.proba):  # where there are very many classes, answers do without
+        # A probability moves by at most itself times twice what the margins move by.
+        wrong = ~(np.abs(result.proba - p) <= p * (2 * facts.logit_error + SAME) + TINY)
+        for j in [case.k] * bool(wrong[case.k]) + np.flatnonzero(wrong).tolist()[:1]:
+            name = "p(target)" if j == case.k else f"p({case.model.label(j)!r})"
+            raise CertificateError(f"{name} is {float(p[j])!r}; the answer claims {float(result.proba[j])!r}")
+    _same("distance", result.distance, facts.distance, facts.distance_error)
+    if not math.isnan(result.cost):
+        _same("cost", result.cost, facts.cost, facts.cost_error)
+    objective, error = _objective(case, facts)
+    _same("objective", result.objective, objective, error)
+    if case.conditions is None or result.status is Status.UNREACHABLE:
+        return
+    whole = objective if case.prob is None else facts.cost
+    if not result.gap >= 0:
+        raise CertificateError(f"the gap must be a number ≥ 0; the answer claims {result.gap!r}")
+    if not abs(whole - result.gap - result.bound) <= SAME * (1 + abs(whole)):
+        raise CertificateError(f"the bound is {result.bound!r}, but what was minimised less the gap {whole - result.gap!r}")
+    if result.ceiling != 1.0:
+        raise CertificateError("a ceiling belongs to a probability that is out of reach")
+
+
+def _same(name: str, claimed: float, found: float, allowed: float) -> None:
+    if not abs(claimed - found) <= allowed:
+        raise CertificateError(f"{name} is {found!r}; the answer claims {claimed!r}")
+
+
+# ---- the optimum ----
+
+
+def _certificate(case: _Case, facts: _Facts) -> Certificate:
+    """What x is worth in the continuous problem."""
+    objective, _ = _objective(case, facts)
+    if case.conditions is not None:
+        return replace(case.problem.certificate(case.x, case.weights, case.result.multipliers), objective=objective)
+    if math.isinf(case.result.lam):  # the source itself, which costs nothing
+        return Certificate(objective, facts.proba, 0.0, 0.0, facts.logit_error, 0.0, 0.0, 0.0)
+    source, x = case.model.to_classifier(case.source), case.model.to_classifier(case.x)
+    return Problem(case.model, source, case.model.label(case.k), case.result.lam).certificate(x)
+
+
+def _check_gradient(case: _Case, found: Certificate) -> None:
+    """Whether ‖∇E‖ is at most what is claimed, and the claimed gap as large as the claimed ‖∇E‖ makes it."""
+    result, name = case.result, "‖∇E(x)‖" if case.conditions is None else "‖∂E(x)‖"
+    if math.isinf(result.lam):
+        return
+    if not found.grad_norm <= result.grad_norm * (1 + SAME):
+        raise CertificateError(f"{name} is {found.grad_norm:.3g}; the answer claims at most {result.grad_norm:.3g}")
+    if case.conditions is None:
+        return
+    least = result.grad_norm**2 / (2 * case.weights.lam) / (1.0 if case.prob is None else result.lam)
+    if result.gap < min(least, result.cost) * (1 - SAME):
+        raise CertificateError(f"{name} is at most {result.grad_norm!r}, and so the gap {least!r}; claimed is {result.gap!r}")
+
+
+def _proved_bound(case: _Case, facts: _Facts, found: Certificate) -> float:
+    """The lower bound on what was minimised that a fresh certificate supports."""
+    if case.margin is not None or (case.prob is not None and math.isinf(case.result.lam)):
+        return facts.cost if case.conditions is None else max(facts.cost - found.gap, 0.0)
+    if case.prob is None:
+        return found.objective - found.gap
+    above = excess(facts.proba, facts.loss, case.k, case.prob, found.logit_error)
+    return max(facts.cost - (found.gap + above) / case.result.lam, 0.0)
+
+
+def _check_bound(case: _Case, facts: _Facts, bound: float) -> None:
+    """Whether the claimed bound is proved, and an answer called exact no farther from the goal than rounding takes it."""
+    result = case.result
+    objective, _ = _objective(case, facts)
+    if not math.isnan(result.bound) and not result.bound <= bound + SAME * (1 + abs(facts.cost) + abs(objective)):
+        raise CertificateError(f"the lower bound that can be proved is {bound!r}; the answer claims {result.bound!r}")
+    if case.conditions is None and case.prob is not None and result.status is Status.EXACT and math.isfinite(result.lam):
+        _check_near(case, facts, case.prob)
+
+
+def _check_near(case: _Case, facts: _Facts, prob: float) -> None:
+    """Whether a free answer called exact is no farther above τ than rounding can take it: free answers claim no bound.
+
+    The change is made of rows of A, Σ_j(q_j/λ)(a_j − a_k), whose common part cancels in it but not in its rounding.
+    """
+    model, rivals = case.model, float(np.delete(facts.proba, case.k).sum())
+    K, D = model.A.shape
+    norm = float(np.linalg.norm(model.to_classifier(case.x)) + np.linalg.norm(model.to_classifier(case.source)))
+    size = model.row_norm * (norm + model.offset_norm + 2 * model.row_norm * rivals / case.result.lam)
+    allowed = SETTLED + 8 * model.coarse * summation_error(D + K) * size
+    if excess(facts.proba, facts.loss, case.k, prob, 0.0) > allowed:
+        p = float(facts.proba[case.k])
+        raise CertificateError(f"p(target) is {p!r}, so far above the {prob!r} that was asked for that nearer inputs reach it")
+
+
+def _searched(case: _Case, facts: _Facts) -> Checked:
+    """Of a search: x is what it claims to be; that nothing is better, or that nothing reaches the goal, is not proved."""
+    result = case.result
+    if result.grad_norm != 0.0:
+        raise CertificateError(f"a search has no gradient; the answer claims one of {result.grad_norm!r}")
+    what = "that the goal is out of reach" if result.status is Status.UNREACHABLE else "the bound of the search"
+    gap = result.gap
+    objective, _ = _objective(case, facts)
+    nan = math.nan
+    found = Certificate(objective, facts.proba, facts.distance, nan, facts.logit_error, facts.logit_error, gap, nan)
+    return _checked(found, unproved=(f"{what} is not proved here: x is within the limits, but better points may be too",))
+
+
+def _out_of_reach(case: _Case, facts: _Facts, found: Certificate) -> Checked:
+    """A goal that nothing reaches: from the probabilities at x and the multipliers, how large p_k can be at most."""
+    p, claimed = float(facts.proba[case.k]), case.result.ceiling
+    if case.margin is not None:
+        return _checked(found, unproved=("that no input within the limits has the margin is not proved here",))
+    assert case.prob is not None
+    if not claimed >= p * (1 - SAME - facts.logit_error):
+        raise CertificateError(f"p(target) is {p!r}; the answer claims that nothing is above {claimed!r}")
+    ceiling, unproved = _ceiling(case, facts), []
+    if ceiling >= case.prob:
+        unproved.append(f"that no input reaches {case.prob!r} is not proved here: p(target) is at most {ceiling!r}")
+    elif claimed < ceiling * (1 - SETTLED):
+        unproved.append(f"that p(target) is at most {claimed!r} is not proved here: it is at most {ceiling!r}")
+    if ceiling < 1 and (case.conditions is None or np.isinf(case.problem.box).any()):
+        unproved.append(f"the ceiling is proved for changes of up to {FAR:g} units of cost of each feature")
+    return _checked(found, ceiling=ceiling, unproved=tuple(unproved))
+
+
+def _ceiling(case: _Case, facts: _Facts) -> float:
+    """The least upper bound on p_k that the probabilities at x and the multipliers of the answer prove."""
+    if case.conditions is None and (not case.model.encoding.identity or case.model.A.size > MANY):
+        return 1.0
+    lo, hi = case.problem.box
+    between = (case.x > lo) & (case.x < hi)
+    return min(case.problem.ceiling(facts.proba, case.result.multipliers, still) for still in (None, between))

@@ -1,0 +1,78 @@
+"""What is wanted of the classifier: how probable the target is to full precision, how far ahead it is, and what E weighs.
+
+Everything here is a function of the K scores z of one point and of the wanted class k.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ifonly.model.numerics import EPS
+
+__all__ = ["Weights", "entropy", "excess", "lead", "probabilities"]
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """What stands before the terms of ``E = (λ/2)·distance² + ω·Σμ|t| + (−ln p_k, or nothing)``.
+
+    Attributes
+    ----------
+    lam, l1 : float
+        λ and ω.
+    loss : bool
+        Whether −ln p_k is part of E.
+
+    """
+
+    lam: float
+    l1: float
+    loss: bool = True
+
+    @classmethod
+    def given(cls, lam: float) -> "Weights":
+        """λ was given: it multiplies the squared distance, and Σμ|t| counts once."""
+        return cls(lam, 1.0)
+
+    @classmethod
+    def found(cls, lam: float) -> "Weights":
+        """λ was found for a probability: it multiplies the cost as a whole."""
+        return cls(lam, lam)
+
+    @classmethod
+    def of_cost(cls) -> "Weights":
+        """E is the cost itself: the goal is a row among the limits, or in nobody's way."""
+        return cls(1.0, 1.0, loss=False)
+
+
+def probabilities(z: Floats, k: int) -> tuple[Floats, float]:
+    """All K probabilities, and −ln p_k to full relative precision however close p_k is to 0 or to 1."""
+    s = z - z[k]
+    top = float(s.max())
+    e = np.exp(s - top)
+    total = float(e.sum())
+    # Where the target is ahead p_k = 1/(1 + rivals) is near 1, and only log1p keeps the digits of −ln p_k.
+    loss = math.log1p(float(np.delete(e, k).sum())) if top == 0.0 else top + math.log(total)
+    return e / total, loss
+
+
+def entropy(q: Floats) -> float:
+    """``H(q) = −Σ q ln q``, with 0 ln 0 = 0."""
+    positive = q[q > 0]
+    return -float(positive @ np.log(positive))
+
+
+def excess(p: Floats, loss: float, k: int, prob: float, logit_error: float) -> float:
+    """At most how far ln p_k is above ln τ, with p_k computed from margins that may be off by ``logit_error``."""
+    rivals = float(np.delete(p, k).sum())
+    rounding = rivals * logit_error + 4 * EPS * (loss - math.log(prob))
+    return max(-loss - math.log(prob), 0.0) + rounding
+
+
+def lead(z: Floats, k: int) -> float:
+    """How far the target's score is ahead of the best rival's; negative where it is behind."""
+    return float(z[k] - np.delete(z, k).max())

@@ -1,0 +1,333 @@
+"""One inverse problem with a cost and limits in its textbook form: D-dimensional, slow and obvious, whatever solved it.
+
+All points are in the user's units, and Δ = x − x̄. With Q = diag(c²), or the matrix of the cost, and ‖Δ‖²_Q = ΔᵀQΔ,
+
+    min over x of  E(x) = (λ/2)‖Δ‖²_Q + ω Σ_d μ_d c_d|Δ_d| − ln p_k(x)    within  lo ≤ x ≤ hi,   R Δ ≤ r  (= for some rows).
+
+The rows R are, in this order: the linear rules; one row for each rival where a margin is asked for, s_j(x) ≤ −margin; and
+Σx = 1 for each group of one-hot columns. ω is 1 where λ was given, λ where a probability was asked for; with a margin E is the
+cost alone (`goals.Weights`). Whole numbers, grids and "at most so many changes" are left out here: a bound without them is a
+bound with them too.
+
+**The bound.** −ln p_k(x) = max over q of q·s(x) + H(q), with the rivals' margins s(x) = s̄ + SΔ, q ≥ 0 over all K classes with
+Σq = 1, and the entropy H. So for any such q, and any ν (≥ 0 but for equations),
+
+    L(x) = (λ/2)‖Δ‖²_Q + ω Σμc|Δ| + q·s(x) + H(q) + ν·(RΔ − r)  ≤  E(x)          wherever the limits hold.
+
+L is convex. At any x in the box let g = λQΔ + Sᵀq + Rᵀν, and let ξ_d be a number in
+
+    g_d + ω μ_d c_d·∂|Δ_d| + N_d,        N_d = (−∞, 0] where x_d = lo_d,  [0, ∞) where x_d = hi_d,  {0} between.
+
+Then L(y) ≥ L(x) + ξ·(y − x) + (λ/2)‖y − x‖²_Q for every y in the box, because η·(y − x) ≤ 0 for η in N. The right-hand side is
+least at y = x − Q⁻¹ξ/λ, and so
+
+    E* ≥ L(x) − ‖ξ‖²_{Q⁻¹}/(2λ)          for every x in the box, q and ν: the dual bound (`LimitedProblem.dual`).
+
+The best ξ is the shortest: without a matrix, the ξ_d nearest to 0. Bounds and ℓ1 terms need no multipliers of their own, not
+even with a matrix: the choice of ξ makes them.
+
+**The certificate.** With q = p(x), L(x) = E(x) − ν·(r − RΔ), so that
+
+    E(x) − E* ≤ gap = ‖ξ‖²_{Q⁻¹}/(2λ) + ν·(r − RΔ),        ‖x − x*‖_Q ≤ √(2·gap/λ),
+
+the second because E grows at least as (λ/2)‖x − x*‖²_Q from its optimum. With a probability τ, every x' that reaches it has
+−ln p_k(x') ≤ −ln τ, and so λ·cost(x') ≥ E* + ln τ, which is cost(x') ≥ cost(x) − (gap + ln p_k(x) − ln τ)/λ.
+
+**The ceiling.** The same with λ = ω = 0: −ln p_k(x) ≥ q·s̄ + H(q) − ν·r + min over the box of u·Δ within the limits, with
+u = Sᵀq + Rᵀν, and the minimum is at a corner.
+
+**Rounding.** γ(n) is the relative error of a sum of n products (`numerics.summation_error`), ε the machine epsilon. The numbers
+computed here differ from those of exact arithmetic on the same floats by at most
+
+    a difference of logits   4(γ(D + 2)·Σ_d max_j|a_jd||x'_d| + ε max|b|) =: δ        x' is x in the classifier's units
+    a probability            p_j·(2δ + (K + 8)ε)
+    what a row leaves        γ(D)·(|C||x| + |c|) for a rule, δ for a margin, γ(D)·(Σ|x| + 1) for a group
+    g_d                      λγ(D + 2)(|Q||Δ|)_d + Σ_j q_j(|S_jd|(2δ + (K + 8)ε) + γ(K + 3)(|a_jd| + |a_kd|)/scale_d)
+                             + γ(m + 3)Σ_i|ν_i|(|R_id|, or the same with |a_jd| + |a_kd|) + 2ε ωμ_d c_d
+"""
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ifonly.model import Model
+from ifonly.model.errors import InputError
+from ifonly.model.numerics import EPS, summation_error
+from ifonly.problem.conditions import Conditions
+from ifonly.problem.free import Certificate
+from ifonly.problem.goals import Weights, entropy, lead, probabilities
+
+__all__ = ["FAR", "LimitedProblem"]
+
+Floats = NDArray[np.float64]
+
+SWEEPS = 200  # of coordinate descent on a matrix; what they leave makes the dual bound lower, never wrong
+SETTLED = 1e-9  # relative: a sweep that changes no more is the last
+FAR = 1e6  # units of cost: where a feature has no bound, the ceiling is proved for changes up to here
+
+
+@dataclass(frozen=True, eq=False)
+class LimitedProblem:
+    """What can be said of points, multipliers and bounds for one source and one target under `Conditions`.
+
+    Parameters
+    ----------
+    conditions : Conditions
+    source : ndarray of shape (D,)
+        x̄, in the user's units.
+    k : int
+        The class's index.
+
+    """
+
+    conditions: Conditions
+    source: Floats
+    k: int
+
+    # ---- the data ----
+
+    @property
+    def model(self) -> Model:
+        """The classifier."""
+        return self.conditions.model
+
+    @cached_property
+    def box(self) -> tuple[Floats, Floats]:
+        """``lo`` and ``hi`` for this source: bounds, directions and what is frozen; grids rounded inwards."""
+        lo, hi, wrong = self.conditions.limits.around(self.source[None])
+        if wrong:
+            raise InputError(wrong[0])
+        return lo[0], hi[0]
+
+    @cached_property
+    def rivals(self) -> NDArray[np.intp]:
+        """The other classes."""
+        return np.delete(np.arange(self.model.n_classes), self.k)
+
+    @cached_property
+    def slopes(self) -> tuple[Floats, Floats]:
+        """S, what a unit of the user's adds to the margins, and |a_j| + |a_k| in the same units: what it is subtracted from."""
+        A = self.model.weights(slice(None))
+        scale = 1.0 if self.model.scaling is None else self.model.scaling.scale
+        rows, own = A[self.rivals], A[self.k]
+        return (rows - own) / scale, (np.abs(rows) + np.abs(own)) / np.abs(scale)
+
+    @cached_property
+    def rows(self) -> tuple[Floats, Floats, NDArray[np.bool_]]:
+        """R, the size of what its entries were computed from, and which rows are equations."""
+        limits, D = self.conditions.limits, self.model.n_features
+        groups = np.zeros((len(limits.groups), D))
+        for row, group in zip(groups, limits.groups, strict=True):
+            row[group] = 1.0
+        S, S_size = self.slopes if self.conditions.margin is not None else np.zeros((2, 0, D))
+        equal = np.concatenate([limits.equal, np.zeros(len(S), dtype=bool), np.ones(len(groups), dtype=bool)])
+        return np.concatenate([limits.C, S, groups]), np.concatenate([np.abs(limits.C), S_size, groups]), equal
+
+    def left(self, x: Floats) -> tuple[Floats, Floats]:
+        """What the rows leave at x, r − RΔ, and how much rounding there can be in it."""
+        limits, margin, D = self.conditions.limits, self.conditions.margin, len(x)
+        rules, rules_size = limits.rest - limits.C @ x, np.abs(limits.C) @ np.abs(x) + np.abs(limits.rest)
+        s = np.zeros(0) if margin is None else -margin - self.margins(x)
+        groups = np.array([1.0 - x[group].sum() for group in limits.groups])
+        groups_size = np.array([1.0 + np.abs(x[group]).sum() for group in limits.groups])
+        gamma = summation_error(D)
+        error = [gamma * rules_size, self.logit_error(x) + EPS * np.abs(s), gamma * groups_size]
+        return np.concatenate([rules, s, groups]), np.concatenate(error)
+
+    def multipliers(self, given: Floats | None) -> Floats:
+        """ν of the rows R from those of an answer: zero where none was given, and no negative ones but of equations.
+
+        Where the cost has a matrix, answers may list multipliers of bounds and ℓ1 terms after these; they are not needed.
+        """
+        _, _, equal = self.rows
+        nu = np.zeros(len(equal))
+        if given is not None:
+            some = np.asarray(given, dtype=np.float64)[: len(nu)]
+            nu[: len(some)] = some
+        return np.where(equal, nu, np.maximum(nu, 0.0))
+
+    # ---- what a point is and costs ----
+
+    def margins(self, x: Floats) -> Floats:
+        """s(x), by how much each rival is ahead of the target."""
+        z = self.model.scores(x)
+        return z[self.rivals] - z[self.k]
+
+    def lead(self, x: Floats) -> float:
+        """How far the target's score is ahead of every other."""
+        return lead(self.model.scores(x), self.k)
+
+    def proba(self, x: Floats) -> tuple[Floats, float]:
+        """All K probabilities, and −ln p_k to full relative precision."""
+        return probabilities(self.model.scores(x), self.k)
+
+    def cost_of(self, x: Floats) -> tuple[float, float]:
+        """The distance ‖Δ‖_Q and the cost ½‖Δ‖²_Q + Σμc|Δ|."""
+        change, Q, c = x - self.source, self.conditions.matrix, self.conditions.per_unit
+        square = float(np.square(c * change).sum()) if Q is None else float(change @ Q @ change)
+        return math.sqrt(max(square, 0.0)), 0.5 * square + self._sparse(change)
+
+    def _sparse(self, change: Floats) -> float:
+        """Σμc|Δ|."""
+        return float(self.conditions.mu @ np.abs(self.conditions.per_unit * change))
+
+    def square_size(self, change: Floats) -> float:
+        """|Δ|ᵀ|Q||Δ|: the size of what ‖Δ‖²_Q is summed from."""
+        Q, size = self.conditions.matrix, np.abs(change)
+        return float(np.square(self.conditions.per_unit * size).sum()) if Q is None else float(size @ np.abs(Q) @ size)
+
+    def objective(self, x: Floats, weights: Weights) -> float:
+        """E(x)."""
+        distance, _ = self.cost_of(x)
+        sparse = weights.l1 * self._sparse(x - self.source)
+        return 0.5 * weights.lam * distance**2 + sparse + (self.proba(x)[1] if weights.loss else 0.0)
+
+    def broken(self, x: Floats) -> str | None:
+        """The first limit that x breaks, in words; exact comparisons."""
+        conditions = self.conditions
+        found = conditions.limits.broken(self.source, x)
+        if found is not None:
+            return f"a limit is broken: {found}"
+        if conditions.max_changes is not None:
+            n = conditions.n_changes(x != self.source)
+            if n > conditions.max_changes:
+                return f"{n} features change; at most {conditions.max_changes} may"
+        return None
+
+    def logit_error(self, x: Floats) -> float:
+        """δ: how far a computed difference of logits at x can be from the exact one."""
+        model, seen = self.model, self.model.to_classifier(x)
+        size = float(model.column_sizes @ np.abs(seen))
+        return 4 * (summation_error(len(x) + 2) * size + EPS * float(np.abs(model.b).max()))
+
+    # ---- bounds ----
+
+    def certificate(self, x: Floats, weights: Weights, nu: Floats | None = None) -> Certificate:
+        """What x, a point within the limits, is worth: bounds on E(x) − E* and on the distance to the optimum."""
+        q, _ = self.proba(x)
+        multipliers, delta = self.multipliers(nu), self.logit_error(x)
+        norm, rounding = self._subgradient(x, q, multipliers, weights, 2 * delta + (len(q) + 8) * EPS)
+        left, error = self.left(x)
+        error = error + summation_error(len(left)) * np.abs(left)
+        slack = max(float(multipliers @ left + np.abs(multipliers) @ error), 0.0)
+        gap = (norm + rounding) ** 2 / (2 * weights.lam) + slack
+        return Certificate(
+            objective=self.objective(x, weights),
+            proba=q,
+            distance=self.cost_of(x)[0],
+            grad_norm=norm,
+            logit_error=delta,
+            rounding=rounding,
+            gap=gap,
+            error_bound=math.sqrt(2 * gap / weights.lam),
+        )
+
+    def dual(self, q: Floats, nu: Floats | None, weights: Weights) -> float:
+        """A lower bound on E* from any probabilities q of the K classes and any multipliers, less its own rounding."""
+        q, multipliers = q / q.sum(), self.multipliers(nu)
+        x = self._response(q, multipliers, weights)
+        norm, rounding = self._subgradient(x, q, multipliers, weights, 0.0)
+        change = x - self.source
+        distance, _ = self.cost_of(x)
+        left, error = self.left(x)
+        delta, K, D = self.logit_error(x), len(q), len(x)
+        terms = [0.5 * weights.lam * distance**2, weights.l1 * self._sparse(change), *(-multipliers * left)]
+        if weights.loss:
+            terms += [*(q[self.rivals] * self.margins(x)), entropy(q)]
+        size = float(np.abs(terms).sum()) + 0.5 * weights.lam * self.square_size(change)
+        doubt = 2 * summation_error(D + K + len(terms)) * size + float(np.abs(multipliers) @ error)
+        doubt += delta + (K + 64) * EPS if weights.loss else 0.0
+        return math.fsum(terms) - (norm + rounding) ** 2 / (2 * weights.lam) - doubt
+
+    def ceiling(self, q: Floats, nu: Floats | None = None, still: NDArray[np.bool_] | None = None) -> float:
+        """An upper bound on p_k within the limits, from any probabilities of the K classes and any multipliers.
+
+        Where a feature has no bound on the side to which u pulls it, q and ν are first changed a little, so that u is 0 there,
+        and at features that are said to be ``still`` too: the best point is between their bounds. What rounding leaves of u
+        counts for changes of up to `FAR` units of cost.
+        """
+        n, (R, R_size, equal), (S, S_size), (lo, hi) = len(self.rivals), self.rows, self.slopes, self.box
+        W, W_size, far = np.concatenate([S, R]), np.concatenate([S_size, R_size]), FAR / self.conditions.per_unit
+        y = np.append(q[self.rivals] / q.sum(), self.multipliers(nu))
+        pinned, wanted = np.zeros(len(lo), dtype=bool), np.zeros(len(lo), dtype=bool) if still is None else still
+        for _ in range(len(lo)):
+            u = y @ W
+            more = (wanted | ((u > 0) & np.isinf(lo)) | ((u < 0) & np.isinf(hi))) & ~pinned
+            if not more.any():
+                break
+            pinned |= more
+            columns = W[:, pinned] * far[pinned]
+            y = y * (1 + np.linalg.lstsq((y[:, None] * columns).T, -(y @ columns), rcond=None)[0])
+            y[n:] = np.where(equal, y[n:], np.maximum(y[n:], 0.0))
+            y[:n] = np.maximum(y[:n], 0.0)
+            y /= max(float(y[:n].sum()), 1.0)
+        u = y @ W
+        low, high = np.where(np.isinf(lo), -far, lo - self.source), np.where(np.isinf(hi), far, hi - self.source)
+        corner = np.where(u > 0, low, np.where(u < 0, high, 0.0))
+        left, error = self.left(self.source)
+        full = np.append(y[:n], max(1.0 - float(y[:n].sum()), 0.0))
+        terms = [*(y[:n] * self.margins(self.source)), entropy(full), *(-y[n:] * left), *(u * corner)]
+        size = float(np.abs(terms).sum() + (np.abs(y) @ W_size) @ np.abs(corner))
+        doubt = 2 * summation_error(len(terms)) * size + float(np.abs(y[n:]) @ error) + self.logit_error(self.source)
+        loss = math.fsum(terms) - doubt - (len(full) + 64) * EPS
+        return min(1.0, math.exp(-max(loss, 0.0)))
+
+    def _subgradient(self, x: Floats, q: Floats, nu: Floats, weights: Weights, of_q: float) -> tuple[float, float]:
+        """‖ξ‖ in the norm of Q⁻¹ over the features that can move, and its rounding; ``of_q`` is the relative error of q."""
+        (lo, hi), (S, S_size), (R, R_size, _) = self.box, self.slopes, self.rows
+        change, Q, c = x - self.source, self.conditions.matrix, self.conditions.per_unit
+        rivals = q[self.rivals] if weights.loss else np.zeros(len(S))
+        pull = c**2 * change if Q is None else Q @ change
+        g = weights.lam * pull + rivals @ S + nu @ R
+        bend = weights.l1 * self.conditions.mu * c
+        least = np.where(x <= lo, -np.inf, g + np.where(change > 0, bend, -bend))
+        most = np.where(x >= hi, np.inf, g + np.where(change < 0, -bend, bend))
+        D, K, m = len(x), len(q), len(nu)
+        pull_size = np.abs(pull) if Q is None else np.abs(Q) @ np.abs(change)
+        slip = weights.lam * summation_error(D + 2) * pull_size + 2 * EPS * bend
+        slip += rivals @ (np.abs(S) * of_q + summation_error(K + 3) * S_size) + summation_error(m + 3) * (np.abs(nu) @ R_size)
+        free = lo < hi
+        if not free.any():
+            return 0.0, 0.0
+        if Q is None:
+            xi = np.clip(0.0, least, most)
+            return float(np.linalg.norm((xi / c)[free])), float(np.linalg.norm((slip / c)[free]))
+        part = Q[np.ix_(free, free)]
+        sizes, xi = np.linalg.eigvalsh(part), _shortest(np.linalg.inv(part), least[free], most[free])
+        norm = float(np.linalg.norm(np.linalg.solve(np.linalg.cholesky(part), xi)))
+        of_root = len(part) ** 2 * EPS * float(sizes[-1] / sizes[0])  # of a Cholesky factor and of the solution with it
+        return norm, float(np.linalg.norm(slip[free])) / math.sqrt(float(sizes[0])) + of_root * norm
+
+    def _response(self, q: Floats, nu: Floats, weights: Weights) -> Floats:
+        """Where L is least in the box: features answer one by one, over and over where a matrix ties them together."""
+        (lo, hi), (S, _), (R, _, _) = self.box, self.slopes, self.rows
+        Q, c = self.conditions.matrix, self.conditions.per_unit
+        g = nu @ R + (q[self.rivals] @ S if weights.loss else 0.0)
+        bend = weights.l1 * self.conditions.mu * c
+        x = np.clip(self.source, lo, hi)
+        for _ in range(1 if Q is None else SWEEPS):
+            before = x.copy()
+            for d in np.flatnonzero(lo < hi).tolist():
+                others = 0.0 if Q is None else float(Q[d] @ (x - self.source)) - float(Q[d, d] * (x[d] - self.source[d]))
+                slope = g[d] + weights.lam * others
+                t = -math.copysign(max(abs(slope) - bend[d], 0.0), slope) / (weights.lam * c[d] ** 2)
+                x[d] = min(max(self.source[d] + t, lo[d]), hi[d])
+            if np.abs(x - before).max(initial=0.0) <= EPS * np.abs(x).max(initial=0.0):
+                break
+        return x
+
+
+def _shortest(P: NDArray[np.floating[Any]], least: Floats, most: Floats) -> Floats:
+    """A ξ within its ranges with a small ξᵀPξ, by coordinate descent from the ξ_d nearest to 0."""
+    xi = np.clip(0.0, least, most)
+    for _ in range(SWEEPS):
+        before = xi.copy()
+        for d in range(len(xi)):
+            xi[d] = np.clip(xi[d] - float(P[d] @ xi) / P[d, d], least[d], most[d])
+        if np.abs(xi - before).max() <= SETTLED * np.abs(xi).max():
+            break
+    return xi

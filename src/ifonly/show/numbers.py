@@ -1,0 +1,244 @@
+"""Numbers as people write them: whole where they are whole, four digits otherwise, never more than is true.
+
+Sentences, tables, pictures, pages and the server all write their numbers here. ``web/numbers.js`` is the twin of this module:
+what a page writes by itself is the same text for every number, to the last character. Ties are therefore rounded away from
+zero, as JavaScript does it, and no digits are counted by logarithms.
+
+A probability is rounded *down*, everywhere: what is said to be reached is reached. So 0.28085 is 28 % in a sentence and 28.0 %
+in a column, and two probabilities beside each other may add up to 99.9 %.
+"""
+
+import math
+from collections.abc import Iterable
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_UP, Context, Decimal
+from typing import Any, Literal
+
+__all__ = [
+    "DIGITS",
+    "EXACT_DIGITS",
+    "MINUS",
+    "asked",
+    "bound",
+    "count",
+    "decimals",
+    "fixed",
+    "number",
+    "pair",
+    "percent",
+    "rounded",
+    "share",
+    "signed",
+    "value",
+]
+
+DIGITS = 4  # significant ones, of a number that is not whole
+EXACT_DIGITS = 15  # any decimal number of so many survives being a float
+MOST_DIGITS = 17  # tell any two numbers apart
+GROUPED = 5  # digits before the point, from which on groups of three stand apart
+SMALL, LARGE = 1e-4, 1e15  # below and from here on, with a power of ten
+THIN, WIDE, MINUS = "\N{NARROW NO-BREAK SPACE}", "\N{NO-BREAK SPACE}", "\N{MINUS SIGN}"
+RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+EXACTLY = Context(prec=800)  # any float, with all its digits
+# 0.29 is 28.999999999999996 %, and where 0.8 was asked for and is reached the rival has 0.199999999999: that is 20 %. More than
+# such roundings, and far less than anyone can see.
+ROUNDINGS = 1 + 1e-9
+
+# of a feature in a column that moves
+DIGITS_OF_CHANGE, DIGITS_OF_VALUE = 3, 7  # significant ones of a difference, as long as the value has no more than these
+SHORT = 6  # a source with no more digits is shown as it was given
+MOST_DECIMALS = 12
+
+# ---- amounts ----
+
+
+def number(v: float, digits: int = DIGITS) -> str:
+    """An amount, a distance, a cost: ``36``, ``12 500``, ``0.4355``, ``−1.235 × 10⁻⁷``.
+
+    >>> number(36.0), number(0.43553), number(-2.0)
+    ('36', '0.4355', '−2')
+
+    """
+    if not math.isfinite(v):
+        return "–" if math.isnan(v) else "∞" if v > 0 else f"{MINUS}∞"
+    near = _rounded(v, digits)
+    if not _is_scientific(v):
+        return _written(f"{near:f}", trim=True)
+    lead, power = f"{near:e}".split("e")
+    return f"{_written(lead, trim=True)}{WIDE}×{WIDE}10{str(int(power)).translate(RAISED)}"
+
+
+def fixed(v: float, decimals: int) -> str:
+    """A number in a column, with so many decimals.
+
+    >>> fixed(36.0, 2), fixed(-0.004, 2), fixed(12500.5, 0).split()
+    ('36.00', '0.00', ['12', '501'])
+
+    """
+    if not abs(v) < LARGE:
+        return number(v)
+    return _written(f"{_quantized(Decimal(v), decimals):f}", trim=False)
+
+
+def signed(text: str) -> str:
+    """A difference, as it was written, with its sign.
+
+    >>> signed(number(2.5)), signed(number(-12.0)), signed(fixed(0.001, 1))
+    ('+2.5', '−12', '0.0')
+
+    """
+    return text if text.startswith((MINUS, "–")) or not text.strip("0.") else f"+{text}"
+
+
+def value(v: Any, digits: int = DIGITS) -> str:
+    """Any value of a table: a number, a category, or missing."""
+    if v is None:
+        return "missing"
+    if isinstance(v, bool) or not isinstance(v, (int, float)):
+        return str(v)
+    return number(float(v), digits)
+
+
+def pair(before: Any, after: Any) -> tuple[str, str]:
+    """Two values, with as many digits as it takes to tell them apart.
+
+    >>> pair(13.2012, 13.2041)
+    ('13.201', '13.204')
+
+    """
+    digits = DIGITS
+    found = value(before), value(after)
+    while found[0] == found[1] and before != after and digits < MOST_DIGITS:
+        digits += 1
+        found = value(before, digits), value(after, digits)
+    return found
+
+
+def count(n: int, word: str) -> str:
+    """How many there are: ``1 change``, ``12 changes``."""
+    return f"{number(n)} {word}{'' if n == 1 else 's'}"
+
+
+def bound(v: float) -> str:
+    """An upper bound, rounded up to one digit: ``3 × 10⁻¹³``.
+
+    >>> bound(2.1e-13).split(), bound(0.25), bound(0.0)
+    (['3', '×', '10⁻¹³'], '0.3', 'the last digit')
+
+    """
+    if not math.isfinite(v):
+        return number(v)
+    if v <= 0:
+        return "the last digit"
+    return number(float(Context(prec=1, rounding=ROUND_CEILING).create_decimal(repr(float(v)))))
+
+
+# ---- parts of a whole ----
+
+
+def percent(p: float, form: Literal["whole", "tenths", "short"] = "whole") -> str:
+    """A probability in per cent, rounded down: what it says is reached.
+
+    In prose it is ``whole``, with a tenth near 0 and 1; a column has ``tenths``; ``short`` is a tenth that may be left out.
+
+    >>> percent(0.8), percent(0.998), percent(0.9999), percent(0.004), percent(1.0), percent(0.0)
+    ('80 %', '99.8 %', '> 99.9 %', '0.4 %', '100 %', '0 %')
+    >>> percent(0.28085), percent(0.28085, "tenths"), percent(0.281, "short"), percent(0.28085, "short")
+    ('28 %', '28.0 %', '28.1 %', '28 %')
+
+    """
+    if math.isnan(p):
+        return "–"
+    p = min(max(p, 0.0), 1.0)
+    n = math.floor(1000 * p * ROUNDINGS)  # tenths of a per cent
+    if p > 0 and n == 0:
+        return "< 0.1 %"
+    if 0.9995 < p < 1:
+        return "> 99.9 %"
+    if form == "tenths" or (n % 10 and (form == "short" or not 10 <= n < 990)):
+        return f"{n // 10}.{n % 10} %"
+    return f"{n // 10} %"
+
+
+def asked(p: float) -> str:
+    """A probability that was asked for, in per cent, as it is: to say less would say that less is out of reach.
+
+    >>> asked(0.57), asked(0.59996)
+    ('57 %', '59.996 %')
+
+    """
+    return f"{number(100 * p, EXACT_DIGITS)} %"
+
+
+def share(part: float) -> str:
+    """A part of a whole in per cent, to the nearest.
+
+    >>> share(0.746), share(0.004), share(0.0)
+    ('75 %', '0.4 %', '0 %')
+
+    """
+    if not math.isfinite(part):
+        return number(part)
+    size = abs(100 * part)
+    text = "0" if not size else "< 0.1" if size < 0.1 else fixed(size, 1 if size < 0.95 else 0)
+    return f"{MINUS if part < 0 else ''}{text} %"
+
+
+# ---- digits ----
+
+
+def rounded(v: float, digits: int = DIGITS, *, up: bool | None = None) -> float:
+    """The number that is written with so many digits; not below ``v`` (``up``), or not above it (``up=False``).
+
+    >>> rounded(1234.5, 3, up=True), rounded(1234.5, 3, up=False), rounded(36.0, 4, up=True), rounded(0.25, 1)
+    (1235.0, 1234.0, 36.0, 0.3)
+
+    """
+    if not math.isfinite(v):
+        return v
+    return float(_rounded(v, digits, ROUND_HALF_UP if up is None else ROUND_CEILING if up else ROUND_FLOOR))
+
+
+def decimals(source: float, value: float, others: Iterable[float] = ()) -> int:
+    """How many decimals a feature is shown with: enough to see it change, and the source as it was given if that is short.
+
+    >>> decimals(36.0, 24.0), decimals(17.99, 15.2123), decimals(0.0812345678, 0.0623), decimals(1e6, 1e6 + 0.001)
+    (0, 2, 4, 0)
+
+    """
+    numbers = [source, value, *others]
+    if all(v == round(v) for v in numbers):
+        return 0
+    change = abs(value - source) or max(abs(v - source) for v in numbers)
+    size = max(abs(v) for v in numbers)
+    most = DIGITS_OF_VALUE - 1 - math.floor(math.log10(size))
+    by_change = DIGITS_OF_CHANGE - 1 - math.floor(math.log10(change)) if change > 0 else 0
+    short = f"{source:.{SHORT}g}"
+    own = len(short.partition(".")[2]) if float(short) == source and "e" not in short else 0
+    return max(0, min(max(by_change, own), most, MOST_DECIMALS))
+
+
+def _is_scientific(v: float) -> bool:
+    return v != 0 and not SMALL <= abs(v) < LARGE
+
+
+def _rounded(v: float, digits: int, rounding: str = ROUND_HALF_UP) -> Decimal:
+    """So many significant digits; digits before the point are dropped only where a power of ten stands for them."""
+    exact = Decimal(v)
+    after = digits - 1 - exact.adjusted()
+    if _is_scientific(v):
+        return _quantized(exact, after, rounding)
+    return exact if v == round(v) else _quantized(exact, max(after, 0), rounding)
+
+
+def _quantized(exact: Decimal, decimals: int, rounding: str = ROUND_HALF_UP) -> Decimal:
+    return exact.quantize(Decimal((0, (1,), -decimals)), rounding, EXACTLY)
+
+
+def _written(text: str, *, trim: bool) -> str:
+    """Digits as they are read: groups of three, a minus that is one, and on request no noughts at the end."""
+    whole, point, rest = text.lstrip("-").partition(".")
+    rest = rest.rstrip("0") if trim else rest
+    if len(whole) >= GROUPED:
+        whole = f"{int(whole):,}".replace(",", THIN)
+    sign = MINUS if text.startswith("-") and text.strip("-0.") else ""
+    return f"{sign}{whole}{point if rest else ''}{rest}"

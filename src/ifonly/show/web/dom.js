@@ -1,0 +1,35 @@
+/* Elements, and text in them. */
+
+const LONG = /\S{19}/; // a word that has to be broken
+const QUIET = 400; // milliseconds without a move until a screen reader is told
+
+export const $ = (id) => document.getElementById(id);
+
+/** An element with properties, attributes (those with a dash, and "role") and children. */
+export function make(tag, props = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(props)) {
+    if (name.includes("-") || name === "role") element.setAttribute(name, value);
+    else element[name] = value;
+  }
+  element.append(...children);
+  return element;
+}
+
+/** The name at the head of a line. */
+export const heading = (name) => make("th", { scope: "row", textContent: name, className: LONG.test(name) ? "long" : "" });
+
+/** What a bar lies in; its number stands beside it. */
+export const track = (...bars) => make("div", { className: "track", "aria-hidden": "true" }, ...bars);
+
+/** Prose in which no line ends before a per cent sign or around an equals sign. */
+export const unbroken = (text) => text.replace(/ (?=[%=])|(?<==) /g, "\u00a0");
+
+let rest = 0;
+
+/** A text that follows a slider: a screen reader hears it when the slider has come to rest. */
+export function hush(element) {
+  element.setAttribute("aria-busy", "true");
+  clearTimeout(rest);
+  rest = setTimeout(() => element.setAttribute("aria-busy", "false"), QUIET);
+}

@@ -1,0 +1,169 @@
+"""Costs and limits where numbers are extreme: an answer or a clear error, never NaN in silence, never a warning."""
+
+import numpy as np
+import pytest
+
+from ifonly import Actions, Cost, Model, Status, invert
+
+BOX = Actions(bounds=(-5, 5))
+TIE = Actions(linear=[({0: 1, 1: -1}, "<=", 0.5)], bounds=(-50, 50))
+
+
+@pytest.mark.parametrize("actions", [Actions(), BOX, TIE], ids=["free", "box", "rule"])
+@pytest.mark.parametrize("K", [2, 4])
+@pytest.mark.parametrize("lam", [1e-8, 1e-4, 1.0, 1e4, 1e8])
+def test_any_lam(rng, lam, K, actions):
+    model, x = Model(rng.normal(size=(K, 6)), rng.normal(size=K)), rng.normal(size=6)
+    for l1 in (0.0, 0.1, 100.0):
+        cf = invert(model, x, int(model.logits(x).argmin()), lam=lam, cost=Cost(l1=l1), actions=actions)
+        assert cf.status is Status.EXACT
+        cf.verify()
+        assert cf.gap <= 1e-9 * (1 + cf.objective)
+        assert np.isfinite(cf.x).all()
+    assert actions is TIE or (cf.x == x).all()  # at the last ℓ1 nothing is worth its price: not a bit moves
+
+
+@pytest.mark.parametrize("K", [2, 3])
+@pytest.mark.parametrize("gap", [1e3, 1e6])
+def test_logits_far_apart(rng, gap, K):
+    """Probabilities that are 0 and 1 in floating point, at the source and along the way."""
+    A, b = rng.normal(size=(K, 5)), np.zeros(K)
+    b[0] = gap
+    model, x = Model(A, b), rng.normal(size=5)
+    for cost in (None, Cost(l1=0.5)):
+        far = invert(model, x, 1, prob=0.9, cost=cost, actions=Actions())
+        assert far.status is Status.EXACT
+        far.verify()
+        assert model.predict_proba(far.x)[1] >= 0.9
+        assert far.gap <= 1e-9 * far.cost
+        near = invert(model, x, 1, lam=1e-3, cost=cost, actions=BOX)
+        near.verify()
+        assert near.status is Status.EXACT
+        assert np.isfinite(near.objective)
+        out = invert(model, x, 1, prob=0.9, cost=cost, actions=BOX)
+        assert out.status is Status.UNREACHABLE
+        assert out.within.best_bound < 0.9
+        assert np.isfinite(out.x).all()
+        out.verify()
+
+
+@pytest.mark.parametrize("tau", [1e-6, 1 - 1e-9, 1 - 2.0**-53])
+@pytest.mark.parametrize("K", [2, 3])
+def test_probabilities_near_0_and_1(rng, K, tau):
+    model, x = Model(rng.normal(size=(K, 4)), rng.normal(size=K)), rng.normal(size=4)
+    k = int(model.logits(x).argmin())
+    cf = invert(model, x, k, prob=tau, actions=Actions(frozen=[0], bounds={1: (-100, 100)}), cost=Cost(l1=0.1))
+    cf.verify()
+    if cf.status is not Status.UNREACHABLE:
+        assert model.predict_proba(cf.x)[k] >= tau
+    assert cf.x[0] == x[0]
+
+
+def test_a_saturated_source_is_its_own_answer():
+    model = Model([[0.0, 0.0], [100.0, 0.0]], [0.0, 0.0])
+    cf = invert(model, [10.0, 3.0], 1, prob=0.999, actions=Actions(bounds=(0, 20)))
+    assert (cf.x == [10.0, 3.0]).all()
+    assert cf.cost == 0
+    assert cf.n_changes == 0
+
+
+@pytest.mark.parametrize("actions", [Actions(), BOX, TIE], ids=["free", "box", "rule"])
+@pytest.mark.parametrize("wish", [{"lam": 0.01}, {"prob": 0.6}])
+def test_twin_classes_and_columns_without_effect(rng, actions, wish):
+    """Equal rows of A share their probability; zero rows and columns are features and classes like any other."""
+    A = rng.normal(size=(4, 6))
+    A[1] = A[2]
+    A[3] = 0.0
+    A[:, 4] = 0.0
+    b = np.array([0.3, -0.2, -0.2, 0.1])
+    model, x = Model(A, b), rng.normal(size=6)
+    for k in range(4):
+        cf = invert(model, x, k, **wish, actions=actions, cost=Cost(l1=0.01))
+        cf.verify()
+        p = model.predict_proba(cf.x)
+        assert cf.x[4] == x[4]  # to move it would cost and change nothing
+        if k in (1, 2):
+            assert p[1] == pytest.approx(p[2], rel=1e-12)
+            if "prob" in wish:  # a half is the most there is
+                assert cf.status is Status.UNREACHABLE
+                assert p[k] <= 0.5 + 1e-9
+        elif "prob" in wish and actions is not TIE:
+            assert cf.status is Status.EXACT or cf.within.best_bound < 0.6
+
+
+def test_a_model_that_sees_nothing():
+    """All columns zero: no change of x changes anything."""
+    model = Model(np.zeros((3, 4)), [0.0, 1.0, -1.0])
+    x = np.ones(4)
+    for cost in (None, Cost(l1=0.1)):
+        cf = invert(model, x, 2, lam=0.1, cost=cost, actions=BOX)
+        assert (cf.x == x).all()
+        out = invert(model, x, 2, prob=0.5, cost=cost, actions=BOX)
+        assert out.status is Status.UNREACHABLE
+        assert out.proba[2] == pytest.approx(np.exp(-1) / (1 + np.e + np.exp(-1)), rel=1e-12)
+        assert out.within.best_bound < 0.5
+
+
+@pytest.mark.parametrize("K", [2, 3])
+def test_one_feature(K):
+    A = np.array([[0.0], [1.0], [-1.0]])[:K]
+    model = Model(A, np.zeros(K))
+    cf = invert(model, [-1.0], 1, prob=0.7, actions=Actions(bounds={0: (None, 3)}))
+    cf.verify()
+    p = model.predict_proba(cf.x)[1]
+    assert 0.7 <= p <= 0.7 + 1e-12
+    out = invert(model, [-1.0], 1, prob=0.7, actions=Actions(bounds={0: (None, 0.5)}))
+    assert out.status is Status.UNREACHABLE
+    assert out.x[0] == 0.5
+    assert invert(model, [-1.0], 1, prob=0.7, actions=Actions(frozen=0)).status is Status.UNREACHABLE
+
+
+def test_inputs_of_any_kind_give_the_same_answer(rng):
+    """float32, read-only, reversed, strided, Fortran-ordered, lists: all are numbers. Exact in float32 so that values agree."""
+    A, b = (rng.integers(-8, 9, size=shape) / 8 for shape in ((3, 4), 3))
+    x = rng.integers(-8, 9, size=4) / 8
+    actions = Actions(bounds={0: (np.float32(-0.5), 2), 2: (None, np.int64(3))}, frozen=np.array([1]))
+    cost = Cost(scale=np.array([1, 2, 1, 1], dtype=np.int8), l1=np.float32(0.125))
+    wanted = invert(Model(A, b), x, 2, prob=0.75, cost=cost, actions=actions).x
+    locked = x.copy()
+    locked.setflags(write=False)
+    wide = np.zeros((4, 3))
+    wide[:, 1] = x
+    kinds = [x.astype(np.float32), locked, wide[:, 1], x[::-1].copy()[::-1], x.tolist(), np.asfortranarray(x[None])[0]]
+    for model in (Model(A.astype(np.float32), b.astype(np.float32)), Model(np.asfortranarray(A), b.tolist())):
+        for kind in kinds:
+            found = invert(model, kind, 2, prob=0.75, cost=cost, actions=actions).x
+            # BLAS may sum a strided row in another order: the last bits of the logits, times a condition of some tens
+            np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-13)
+    assert (locked == x).all()
+
+
+@pytest.mark.parametrize("wish", [{"lam": 1e-3}, {"prob": 0.9}])
+@pytest.mark.parametrize("K", [2, 3])
+def test_features_in_units_1e8_apart(rng, K, wish):
+    """The same problem in metres and in nanometres: measured in model units of the first, costs say so, and answers agree."""
+    A, b, x = rng.normal(size=(K, 5)), rng.normal(size=K), rng.normal(size=5)
+    k = int((A @ x + b).argmin())
+    unit = np.array([1.0, 1e8, 1.0, 1e-8, 1e4])
+    actions = Actions(bounds={0: (x[0] - 1, x[0] + 1), 1: (None, x[1] + 0.5)}, frozen=[4])
+    scaled = Actions(bounds={0: (x[0] - 1, x[0] + 1), 1: (None, (x[1] + 0.5) * 1e8)}, frozen=[4])
+    one = invert(Model(A, b), x, k, **wish, cost=Cost(l1=0.05), actions=actions)
+    two = invert(Model(A / unit, b), x * unit, k, **wish, cost=Cost(scale=1 / unit, l1=0.05), actions=scaled)
+    for cf in (one, two):
+        cf.verify()
+    assert one.status == two.status
+    # the strongly convex objective pins x down to the square root of the gaps; both are 1e-9 or better
+    np.testing.assert_allclose(two.x / unit, one.x, rtol=1e-7, atol=1e-8)
+    assert two.cost == pytest.approx(one.cost, rel=1e-9)
+
+
+def test_weak_features_are_used_where_nothing_else_may_move():
+    """What the classifier hardly sees costs a lot, but it is a way: not UNREACHABLE."""
+    A = np.array([[0.0, 0.0, 0.0], [1.0, 1e-8, 0.0], [-1.0, 0.0, 1e-8]])
+    cf = invert(Model(A, np.zeros(3)), np.array([-3.0, 0.0, 0.0]), 1, prob=0.9, actions=Actions(frozen=[0]))
+    assert cf.status is Status.EXACT
+    cf.verify()
+    assert cf.proba[1] >= 0.9
+    strong = invert(Model(A, np.zeros(3)), np.array([-3.0, 0.0, 0.0]), 1, prob=0.9, actions=Actions(bounds={0: (-3, -2.5)}))
+    assert strong.status is Status.EXACT
+    assert strong.cost < cf.cost

@@ -1,0 +1,112 @@
+"""Headless Chromium for tests: where it is, and visits to pages that must be quiet and must not reach anything but files."""
+
+import os
+import re
+import shutil
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+
+from helpers.data import ROOT
+
+NAMES = ("chromium", "chromium-browser", "google-chrome")  # Debian's, Ubuntu's, the vendor's
+ARGUMENTS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+REQUIRED = "IFONLY_BROWSER"  # in the environment, with the value "required": a missing browser is a failure
+SCREENSHOTS = ROOT / "build" / "screenshots"
+
+
+def missing(reason):
+    """Skip, or fail where a browser is required."""
+    if os.environ.get(REQUIRED) == "required":
+        pytest.fail(f"{reason}, and {REQUIRED}=required")
+    pytest.skip(f"{reason} (make browser)")
+
+
+@contextmanager
+def chromium():
+    """The browser, started; a visible skip where there is none."""
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError:
+        missing("Playwright is not installed")
+    program = next(filter(None, map(shutil.which, NAMES)), None)
+    if program is None:
+        missing("there is no Chromium on this machine")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=program, args=ARGUMENTS)
+        yield browser
+        browser.close()
+
+
+@dataclass
+class Visit:
+    """One page that was opened, and everything that it should not have said or asked for."""
+
+    page: Any
+    noise: list[str] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
+
+    def screenshot(self, name):
+        SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+        self.page.screenshot(path=SCREENSHOTS / f"{name}.png", full_page=True)
+
+
+@contextmanager
+def visit(browser, file, *, size=(1200, 900), **options):
+    """A page in a window of its own. It must log nothing, raise nothing, open nothing and request itself only."""
+    context = browser.new_context(viewport={"width": size[0], "height": size[1]}, **options)
+    page = context.new_page()
+    found = Visit(page)
+    context.on("request", lambda request: found.requests.append(request.url))
+    context.route("**", lambda route: route.continue_() if route.request.url.startswith("file:") else route.abort())
+    page.on("console", lambda message: found.noise.append(f"{message.type}: {message.text}"))
+    page.on("pageerror", lambda error: found.noise.append(f"error: {error}"))
+    page.on("dialog", lambda dialog: (found.noise.append(f"dialog: {dialog.message}"), dialog.dismiss()))
+    page.goto(file.as_uri())
+    yield found
+    context.close()
+    assert found.noise == []
+    assert found.requests == [file.as_uri()]
+
+
+@contextmanager
+def scripted(browser, script):
+    """An empty page whose ``module`` is an ES module of this text."""
+    page = browser.new_page()
+    load = """async (text) => {
+      window.module = await import("data:text/javascript;charset=utf-8," + encodeURIComponent(text));
+    }"""
+    page.evaluate(load, script)
+    yield page
+    page.close()
+
+
+def contrast(page, selector):
+    """The ratio of luminances of an element's text and what is behind it."""
+    colours = page.evaluate(
+        """(selector) => {
+             const element = document.querySelector(selector);
+             let behind = element;
+             const clear = "rgba(0, 0, 0, 0)";
+             while (behind.parentElement && getComputedStyle(behind).backgroundColor === clear) behind = behind.parentElement;
+             return [getComputedStyle(element).color, getComputedStyle(behind).backgroundColor];
+           }""",
+        selector,
+    )
+    lights = []
+    for colour in colours:
+        v = np.array([float(n) for n in re.findall(r"[\d.]+", colour)[:3]]) / 255
+        lights.append(float(np.where(v <= 0.04045, v / 12.92, ((v + 0.055) / 1.055) ** 2.4) @ [0.2126, 0.7152, 0.0722]))
+    return (max(lights) + 0.05) / (min(lights) + 0.05)

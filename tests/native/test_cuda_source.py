@@ -1,0 +1,181 @@
+"""The CUDA kernels without a GPU: their row solver, compiled for the host, and what is decided before anything is compiled."""
+
+import ctypes
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from helpers.problems import make
+
+import ifonly
+from ifonly.engines.rounding import Rounding
+from ifonly.engines.windows import needed_logit
+from ifonly.native import reference
+from ifonly.native.cuda_source import LEAST_SLOTS, SHARED_BYTES, code, gram_pitch, newton_options, rows_of, slices
+from ifonly.problem.question import Aims
+from ifonly.problem.status import Status
+from ifonly.rows.sources import Sources
+
+SAME_Q = 1e-12  # two ways to the same q, both exact to some roundings times the condition of the rivals
+
+
+# ---- the row solver on the host ----
+
+
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory):
+    """``compiled(K, goal)``: newton.cu for one thread per row, compiled as plain C++."""
+    compiler = shutil.which("g++") or shutil.which("c++")
+    if compiler is None:
+        pytest.skip("needs a C++ compiler (g++ or c++) to compile newton.cu for the host")
+    folder = tmp_path_factory.mktemp("newton")
+    (folder / "newton.cpp").write_text(code("newton"), encoding="utf-8")
+
+    def build(K, goal):
+        library = folder / f"newton{K}{goal}.so"
+        if not library.exists():
+            options = ["-O1", "-shared", "-fPIC", "-Wall", "-Wextra", "-Werror", *newton_options(K, goal=goal, team=1)]
+            subprocess.run([compiler, *options, str(folder / "newton.cpp"), "-o", str(library)], check=True)
+        return ctypes.CDLL(str(library))
+
+    return build
+
+
+def call(function, *arguments):
+    kinds = {float: ctypes.c_double, int: ctypes.c_int, np.int64: ctypes.c_longlong}
+    function(*(a.ctypes.data_as(ctypes.c_void_p) if isinstance(a, np.ndarray) else kinds[type(a)](a) for a in arguments))
+
+
+def solve(library, gram, margins, lam, goals, tol=0.0):
+    B, n = margins.shape
+    q, p, numbers, n_iter, done = np.empty((B, n)), np.empty((B, n)), np.empty((B, 5)), np.empty(B, np.int32), np.empty(B, bool)
+    call(library.solve, np.int64(B), gram, margins, lam, goals, tol, 100, q, p, numbers, n_iter, done)
+    return q, p, numbers, n_iter, done
+
+
+@pytest.mark.parametrize("K", [2, 3, 10, 33, 60])
+def test_row_solver_for_a_given_lam(compiled, K, rng):
+    model, _, _ = make(rng, K, 90, 0)
+    gram, B = model.rival_gram(0), 200
+    margins = rng.normal(size=(B, K - 1)) * 10 ** rng.uniform(-2, 4, size=(B, 1))
+    lam = 10 ** rng.uniform(-6, 6, size=B)
+    q, p, numbers, n_iter, done = solve(compiled(K, False), gram, margins, lam, np.empty(0))
+    expected = reference.solve_lam(gram, margins, lam)
+    assert done.all()
+    np.testing.assert_allclose(q, expected.q, rtol=0, atol=SAME_Q)
+    np.testing.assert_allclose(p, expected.p, rtol=0, atol=SAME_Q)
+    for column, field in enumerate((lam, expected.p_target, expected.objective)):
+        np.testing.assert_allclose(numbers[:, column], field, rtol=1e-9, atol=1e-300)
+    np.testing.assert_allclose(numbers[:, 4], expected.square, rtol=1e-9, atol=1e-25)
+    assert n_iter.mean() < 4
+
+
+def test_row_solver_stops_at_a_tolerance(compiled, rng):
+    model, _, _ = make(rng, 10, 90, 0)
+    margins, lam = rng.normal(size=(200, 9)) * 5, np.full(200, 0.01)
+    _, _, exact, more, _ = solve(compiled(10, False), model.rival_gram(0), margins, lam, np.empty(0))
+    _, _, loose, fewer, done = solve(compiled(10, False), model.rival_gram(0), margins, lam, np.empty(0), tol=1e-3)
+    assert done.all()
+    assert (loose[:, 3] <= 1e-3).all()
+    assert fewer.sum() < more.sum()
+    assert exact[:, 3].max() < loose[:, 3].max()
+
+
+def everything(library, model, X, aims, tol=0.0):
+    """`answer` of newton.cu: whole answers from what is known of the sources."""
+    K, N = model.n_classes, len(X)
+    Z, _ = Sources.read(model, X).project()
+    with np.errstate(invalid="ignore"):
+        parts = np.column_stack([Z, (X * X).sum(axis=1), np.abs(X) @ model.column_sizes])
+    # two slices, as from two blocks: the parts are summed
+    parts = np.ascontiguousarray(np.stack([0.25 * parts, 0.75 * parts]))
+    grams, lengths = np.zeros((K, gram_pitch(K))), np.empty((K, K - 1))
+    for k in range(K):
+        grams[k, : (K - 1) ** 2], lengths[k] = model.rival_gram(k).ravel(), model.rival_lengths(k)
+    rounding = Rounding.of(model, None)
+    wanted = aims.lam if aims.prob is None else needed_logit(aims.prob, model)
+    coef, proba, numbers = np.empty((N, rows_of(K))), np.empty((N, K)), np.empty((N, 4))
+    n_iter, status = np.empty(N, np.int32), np.empty(N, np.int8)
+    scalars = rounding.gamma, rounding.row_norm, rounding.coarse
+    model_arrays = np.array(model.b), grams, lengths, *scalars
+    question = aims.targets.astype(np.int32), np.array(wanted), tol, 100
+    call(library.answer, np.int64(N), *model_arrays, *question, parts, 2, coef, proba, numbers, n_iter, status)
+    return coef, proba, *numbers.T, n_iter, status
+
+
+@pytest.mark.parametrize("form", ["lam", "prob"])
+@pytest.mark.parametrize("K", [2, 3, 10, 33])
+def test_whole_answers(compiled, K, form, rng):
+    model, X, targets = make(rng, K, 50, 200)
+    X[7, 3], X[11, 0] = np.nan, np.inf
+    X[5] = 0.0
+    lam = 10 ** rng.uniform(-4, 4, size=200) if form == "lam" else None
+    prob = rng.uniform(0.05, 0.999, size=200) if form == "prob" else None
+    aims = Aims(targets, lam, prob)
+    coef, proba, found_lam, distance, objective, grad_norm, _, status = everything(compiled(K, form == "prob"), model, X, aims)
+    rows = ifonly.invert(model, X, targets, lam=lam, prob=prob, backend="reference").results
+    np.testing.assert_array_equal(status, rows.status)
+    bad = status == Status.INVALID
+    assert np.flatnonzero(bad).tolist() == [7, 11]
+    assert np.isnan(coef[bad]).all()
+    assert np.isnan(proba[bad]).all()
+    good = ~bad
+    scale = 1 + np.abs(rows.coef[good]).max(axis=1, keepdims=True)
+    # with prob each ends somewhere in a window of rounding around the same λ
+    same = SAME_Q if form == "lam" else 1e-9
+    np.testing.assert_allclose(coef[good] / scale, rows.coef[good] / scale, rtol=0, atol=same)
+    np.testing.assert_allclose(proba[good], rows.proba[good], rtol=0, atol=same)
+    np.testing.assert_allclose(found_lam[good], rows.lam[good], rtol=1e-8)
+    np.testing.assert_allclose(distance[good], rows.distance[good], rtol=1e-8, atol=1e-13)
+    np.testing.assert_allclose(objective[good], rows.objective[good], rtol=1e-8, atol=1e-13)
+    answers = ifonly.invert(model, X, targets, lam=lam, prob=prob, backend="reference")
+    for n in np.flatnonzero(good)[:20]:  # the bound holds at the x that is made of it: it is recomputed in D dimensions
+        single = answers[n]
+        x = X[n] + coef[n] @ model.rows
+        if np.isfinite(found_lam[n]):
+            gradient = model.gradient(x, X[n], single.target, found_lam[n])
+            assert np.linalg.norm(gradient) <= grad_norm[n]
+        assert grad_norm[n] <= 100 * max(single.grad_norm, 1e-300) or not np.isfinite(found_lam[n])
+    if prob is not None:
+        reached = model.predict_proba(X[good] + coef[good] @ model.rows)
+        assert (reached[np.arange(good.sum()), targets[good]] >= prob[good]).all()
+
+
+def test_tolerance_is_met_for_certain(compiled, rng):
+    model, X, targets = make(rng, 6, 40, 300)
+    aims = Aims(targets, np.full(300, 0.01), None)
+    *_, grad_norm, n_iter, status = everything(compiled(6, False), model, X, aims, tol=1e-6)
+    assert (grad_norm <= 1e-6).all()
+    assert (status == Status.CONVERGED).all()
+    *_, grad_norm, more, status = everything(compiled(6, False), model, X, aims, tol=1e-300)  # out of reach: to the last digit
+    assert (status == Status.EXACT).all()
+    assert (more >= n_iter).all()
+
+
+# ---- what is decided before anything is compiled ----
+
+
+@pytest.mark.parametrize("itemsize", [4, 8])
+@pytest.mark.parametrize("K", [2, 3, 10, 16, 32])
+@pytest.mark.parametrize("D", [128, 784, 1000, 8192, 47236])
+def test_slices_cover_the_features_and_fit(D, K, itemsize):
+    cut = slices(D, K, itemsize, 132)
+    assert cut.width % 8 == 0
+    assert (cut.number - 1) * cut.width < D <= cut.number * cut.width
+    assert cut.slots >= LEAST_SLOTS
+    assert cut.shared < SHARED_BYTES
+
+
+def test_what_is_missing_is_named(monkeypatch, rng):
+    model, X, targets = make(rng, 3, 5, 30)
+    monkeypatch.setitem(sys.modules, "cupy", None)
+    with pytest.raises(ImportError, match=r'backend="cuda" needs CuPy: pip install "ifonly\[gpu\]"'):
+        ifonly.invert(model, X, targets, lam=0.1, backend="cuda")
+
+
+def test_limits_are_not_for_the_gpu(rng):
+    model, X, _ = make(rng, 3, 5, 3)
+    with pytest.raises(ifonly.InputError, match='backend="cuda" is for problems without limits'):
+        ifonly.invert(model, X, 1, actions=ifonly.Actions(frozen=[0]), backend="cuda")

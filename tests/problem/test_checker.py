@@ -1,0 +1,362 @@
+"""The checker: it takes what `invert` finds, refuses whatever was changed in it, and imports nothing that solves."""
+
+import ast
+import math
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from helpers.limited_problems import Asked, a_model, a_search, an_asked
+
+import ifonly
+from ifonly import Actions, CertificateError, Cost, InputError, Model, Status, invert
+from ifonly.problem.checker import check
+from ifonly.problem.conditions import Conditions
+from ifonly.problem.limited import LimitedProblem
+from ifonly.problem.results import Result
+
+TOLERANCES = {
+    "lie": 1e-6,  # relative: the smallest change of a number that has to be found; honest ones differ by 1e-10 at most
+    "gap": 1e-8,  # relative to 1 + cost: the gap that is proved of an answer called EXACT
+    "ceiling": 1e-6,  # between the proved ceiling and the best probability, where bounds are finite on all sides
+}
+SEEDS = range(80)
+SRC = Path(ifonly.__file__).parent
+
+
+def a_free(rng) -> Asked:
+    model = a_model(rng)
+    x = rng.normal(size=model.n_features)
+    what = {"lam": 10 ** rng.uniform(-3, 2)} if rng.random() < 0.5 else {"prob": float(rng.uniform(0.3, 0.999))}
+    return Asked(model, x, int(model.scores(x).argmin()), **what)
+
+
+def answered(asked: Asked):
+    """An answer as plain values: what `check` takes."""
+    cf = invert(asked.model, asked.source, asked.k, **asked.options)
+    within = cf.within
+    more = {}
+    if within is not None:
+        more = {"cost": cf.cost, "bound": cf.bound, "gap": cf.gap, "ceiling": within.best_bound, "multipliers": within.nu}
+    result = Result(asked.k, cf.status, cf.lam, cf.distance, cf.objective, cf.grad_norm, cf.proba, **more)
+    conditions = None if within is None else asked.conditions
+    return {
+        "model": cf.model,
+        "conditions": conditions,
+        "source": asked.source,
+        "x": cf.x,
+        "prob": asked.prob,
+        "result": result,
+    }
+
+
+def changed(case, **values):
+    """The same answer with another claim."""
+    return {**case, "result": replace(case["result"], **values)}
+
+
+# ---- what it imports ----
+
+
+def imported(name: str) -> set[str]:
+    """All modules that one imports, late imports included."""
+    path = SRC.joinpath(*name.split(".")[1:])
+    file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    out = set()
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            out |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0
+            out.add(node.module)
+            inner = [f"{node.module}.{alias.name}" for alias in node.names]
+            out |= {m for m in inner if m.startswith("ifonly.") and SRC.joinpath(*m.split(".")[1:]).with_suffix(".py").exists()}
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith(("import_module", "__import__")):
+            raise AssertionError(f"{name}, line {node.lineno}: a module by its name in a string cannot be followed")
+    return out
+
+
+def test_the_checker_imports_nothing_that_solves():
+    closure, left = set(), {"ifonly.problem.checker"}
+    while left:
+        name = left.pop()
+        closure.add(name)
+        parents = {name.rsplit(".", i)[0] for i in range(1, name.count("."))}
+        left |= {m for m in imported(name) | parents if m.split(".")[0] == "ifonly"} - closure - {"ifonly"}
+    # The model reads the rows and columns that it is asked about.
+    rooms = ("ifonly.problem", "ifonly.model", "ifonly.rows.tables", "ifonly.rows.tensors", "ifonly.rows")
+    outside = {m for m in closure if not m.startswith(("ifonly.problem", "ifonly.model")) and m not in rooms}
+    assert outside == set()
+    assert not any(m.startswith(("ifonly.model.readers", "ifonly.model.store")) for m in closure)
+    others = {m.split(".")[0] for name in closure for m in imported(name)} - {"ifonly"} - set(sys.stdlib_module_names)
+    assert others <= {"numpy", "scipy"}  # SciPy for the textbook's Hessian as an operator, and for bent columns
+
+
+# ---- honest answers ----
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("make", [a_free, an_asked])
+def test_what_invert_finds_is_proved(make, seed):
+    asked = make(np.random.default_rng([seed, 11]))
+    try:
+        case = answered(asked)
+    except InputError:
+        pytest.skip("no point satisfies these limits")
+    result = case["result"]
+    if result.status is Status.UNREACHABLE and asked.margin is not None:
+        if LimitedProblem(asked.conditions, asked.source, asked.k).broken(case["x"]) is not None:
+            pytest.skip("invert's best margin breaks a limit, and the checker is right to refuse it")
+        assert "not proved here" in check(**case).unproved[0]
+        return
+    found = check(**case)
+    if result.status is Status.EXACT:
+        assert found.unproved == ()
+        whole = found.objective if asked.prob is None else 0.5 * found.distance**2 if result.cost is None else result.cost
+        assert 0 <= whole - found.bound <= TOLERANCES["gap"] * (1 + abs(whole))
+    else:
+        assert found.ceiling < asked.prob
+        assert found.ceiling >= found.proba[asked.k] * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_of_a_search_all_but_its_bound_is_checked(seed):
+    asked = a_search(np.random.default_rng([seed, 12]))
+    case = answered(asked)
+    if case["result"].status is Status.UNREACHABLE and np.any(asked.conditions.mu):
+        pytest.skip("invert weighs ℓ1 terms out of reach with 1, not λ, and the checker is right to refuse it")
+    found = check(**case)
+    assert "not proved here" in found.unproved[0]
+    assert found.bound == -math.inf
+    assert found.gap == case["result"].gap
+    lie = 1 + TOLERANCES["lie"]
+    for name in ("distance", "cost", "objective"):
+        if getattr(case["result"], name) > 0:
+            with pytest.raises(CertificateError, match=f"{name} is"):
+                check(**changed(case, **{name: getattr(case["result"], name) * lie}))
+    with pytest.raises(CertificateError, match="a search has no gradient"):
+        check(**changed(case, grad_norm=1.0))
+    if case["result"].status is not Status.UNREACHABLE:
+        with pytest.raises(CertificateError, match="the gap must be"):
+            check(**changed(case, gap=-1.0))
+
+
+def test_an_answer_of_a_pipeline_with_other_units():
+    model = Model([[1.0, 0.0], [0.0, 1.0]], [0.0, 0.0], scaling=ifonly.Scaling(np.array([1.0, 2.0]), np.array([2.0, 0.5])))
+    source = np.array([5.0, 1.0])
+    for cost in (None, Cost("raw"), Cost([3.0, 1.0])):
+        found = check(**answered(Asked(model, source, 1, prob=0.8, cost=cost)))
+        assert found.unproved == ()
+
+
+def test_the_source_itself_costs_nothing():
+    model = Model([[1.0, 0.0], [0.0, 1.0]], [0.0, 0.0])
+    case = answered(Asked(model, np.array([2.0, 1.0]), 0, prob=0.5))
+    found = check(**case)
+    assert (found.bound, found.gap, found.grad_norm) == (0.0, 0.0, 0.0)
+    with pytest.raises(CertificateError, match="claims to be the source itself"):
+        check(**{**case, "x": np.array([2.0, 1.1])})
+
+
+def test_the_nearest_point_within_bounds_that_reaches_the_goal():
+    """λ is infinite: the goal is in nobody's way, and the cost alone was minimised."""
+    model = Model(np.array([[1.0, 0.3, 0.0], [0.0, 1.0, 0.4], [-1.0, 0.2, 1.0]]), np.zeros(3))
+    asked = Asked(model, np.array([0.2, 0.0, 0.0]), 0, prob=0.5, actions=Actions(bounds={0: (2.0, 3.0)}))
+    case = answered(asked)
+    assert math.isinf(case["result"].lam)
+    assert check(**case).bound == pytest.approx(0.5 * 1.8**2)
+    with pytest.raises(CertificateError, match="lower bound that can be proved"):
+        check(**changed(case, bound=case["result"].bound * 1.01, cost=None, gap=None))
+
+
+# ---- tampering ----
+
+
+def continuous():
+    """EXACT answers of all kinds, with something changed in each."""
+    found = []
+    for seed in range(200):
+        rng = np.random.default_rng([seed, 13])
+        asked = (a_free if seed % 4 == 0 else an_asked)(rng)
+        try:
+            case = answered(asked)
+        except InputError:
+            continue
+        if case["result"].status is Status.EXACT and np.isfinite(case["result"].lam) and (case["x"] != case["source"]).any():
+            found.append(pytest.param(case, id=str(seed)))
+    return found[:40]
+
+
+CASES = continuous()
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("sign", [1, -1])
+def test_every_number_that_is_off_is_found(case, sign):
+    result, lie = case["result"], 1 + sign * TOLERANCES["lie"]
+    for name in ("distance", "cost", "objective"):
+        if getattr(result, name) is not None:
+            with pytest.raises(CertificateError, match=f"{name} is"):
+                check(**changed(case, **{name: getattr(result, name) * lie}))
+    for j in range(len(result.proba)):
+        proba = result.proba.copy()
+        proba[j] *= lie
+        with pytest.raises(CertificateError, match=r"p\(.*\) is"):
+            check(**changed(case, proba=proba))
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_bounds_and_gradients_too_good_to_be_true_are_found(case):
+    result, fresh = case["result"], check(**case)
+    for wrong in (0.0, 0.99 * fresh.grad_norm, math.nan)[0 if fresh.grad_norm else 2 :]:
+        with pytest.raises(CertificateError, match="the answer claims at most"):
+            check(**changed(case, grad_norm=wrong))
+    if result.bound is None:
+        return
+    whole = result.cost if case["prob"] is not None else result.objective
+    with pytest.raises(CertificateError, match="the bound is"):
+        check(**changed(case, bound=whole * (1 + TOLERANCES["lie"]) + 1e-6))
+    with pytest.raises(CertificateError, match="the gap must be"):
+        check(**changed(case, bound=whole + 1.0, gap=-1.0))
+    with pytest.raises(CertificateError, match="the bound is"):
+        check(**changed(case, gap=result.gap + 1e-3))
+    with pytest.raises(CertificateError, match="ceiling belongs"):
+        check(**changed(case, ceiling=0.9))
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_statuses_that_are_not_true_are_found(case):
+    words = {
+        Status.INVALID: "no answer to verify",
+        Status.STOPPED: "no search was made",
+        Status.UNREACHABLE: "is within reach|nothing is out of reach",
+    }
+    for status, said in words.items():
+        with pytest.raises(CertificateError, match=said):
+            check(**changed(case, status=status))
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_another_question_is_found_out(case):
+    """A raised probability is not reached; with a lowered one, another λ or class, the same x is not the optimum."""
+    prob, result = case["prob"], case["result"]
+    if prob is not None:
+        with pytest.raises(CertificateError, match="that was asked for"):
+            check(**{**case, "prob": prob * (1 + TOLERANCES["lie"])})
+        with pytest.raises(CertificateError, match=r"lower bound that can be proved|so far above"):
+            check(**{**case, "prob": prob * (1 - 1e-4)})
+    if case["conditions"] is None or case["conditions"].margin is None:
+        for lam in (result.lam * 1.01, result.lam / 1.01):
+            with pytest.raises(CertificateError):
+                check(**changed(case, lam=lam))
+        for lam in (0.0, -1.0, math.nan):
+            with pytest.raises(CertificateError, match="λ must be"):
+                check(**changed(case, lam=lam))
+    with pytest.raises(CertificateError):
+        check(**changed(case, target=(result.target + 1) % case["model"].n_classes))
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_another_x_is_found_out(case):
+    """Not to the last bit, but as soon as it costs or reaches anything else than is claimed."""
+    moved = np.flatnonzero(case["x"] != case["source"])
+    for d in moved[:3]:
+        x = case["x"].copy()
+        x[d] += 1e-4 * max(abs(x[d] - case["source"][d]), 1e-3)
+        with pytest.raises(CertificateError):
+            check(**{**case, "x": x})
+    with pytest.raises(CertificateError, match="no answer to verify"):
+        check(**{**case, "x": np.full_like(case["x"], np.nan)})
+
+
+@pytest.mark.parametrize("case", [c for c in CASES if c.values[0]["conditions"] is not None])
+def test_a_limit_that_is_broken_by_one_ulp_is_found(case):
+    conditions, x = case["conditions"], case["x"]
+    d = int(np.argmax(x != case["source"]))
+    if x[d] > case["source"][d]:
+        tight = {"bounds": {d: (None, float(np.nextafter(x[d], -np.inf)))}}
+    else:
+        tight = {"bounds": {d: (float(np.nextafter(x[d], np.inf)), None)}}
+    tighter = Conditions(case["model"], conditions.cost, Actions(**tight), margin=conditions.margin)
+    with pytest.raises(CertificateError, match="a limit is broken"):
+        check(**{**case, "conditions": tighter})
+    none = Conditions(case["model"], conditions.cost, conditions.actions, 0, conditions.margin)
+    with pytest.raises(CertificateError, match="features change; at most 0 may"):
+        check(**{**case, "conditions": none})
+
+
+def test_a_limit_that_binds_cannot_be_taken_away():
+    model = Model(np.eye(3), np.zeros(3))
+    asked = Asked(model, np.array([0.0, 1.0, 0.5]), 0, prob=0.7, actions=Actions(bounds={0: (None, 0.4)}))
+    case = answered(asked)
+    check(**case)
+    with pytest.raises(CertificateError, match="‖∂E"):
+        check(**{**case, "conditions": Conditions(model)})
+
+
+def test_multipliers_that_prove_nothing_are_found():
+    model = Model(np.eye(3), np.zeros(3))
+    rule = [({0: 1.0, 1: 1.0}, "<=", 1.0)]
+    case = answered(Asked(model, np.array([0.0, 1.0, 0.5]), 0, prob=0.7, actions=Actions(linear=rule)))
+    assert case["result"].multipliers[0] > 0
+    for wrong in (None, np.zeros(1), -case["result"].multipliers, case["result"].multipliers * 1.01, np.full(1, np.nan)):
+        with pytest.raises(CertificateError, match="‖∂E"):
+            check(**changed(case, multipliers=wrong))
+
+
+def test_what_does_not_fit_the_model_is_refused():
+    case = CASES[1].values[0]
+    K = case["model"].n_classes
+    for wrong in ({"target": K}, {"target": -1}, {"proba": np.full(K + 1, 0.1)}):
+        with pytest.raises(CertificateError, match="the model has"):
+            check(**changed(case, **wrong))
+    with pytest.raises(InputError, match="must have"):
+        check(**{**case, "x": case["x"][:-1]})
+    with pytest.raises(InputError, match="for another model"):
+        check(**{**case, "model": Model(np.eye(9), np.zeros(9))})
+
+
+# ---- out of reach ----
+
+
+@pytest.mark.parametrize("K", [2, 3, 5])
+@pytest.mark.parametrize("seed", range(5))
+def test_out_of_reach_is_proved_by_a_ceiling(K, seed):
+    rng = np.random.default_rng([K, seed, 14])
+    model = Model(rng.normal(size=(K, 4)), rng.normal(size=K))
+    x = rng.normal(size=4)
+    asked = Asked(
+        model,
+        x,
+        int(model.scores(x).argmin()),
+        prob=1 - 1e-9,
+        actions=Actions(bounds={d: (float(v - 1), float(v + 1)) for d, v in enumerate(x)}),
+    )
+    case = answered(asked)
+    found = check(**case)
+    p = float(found.proba[asked.k])
+    assert found.unproved == ()
+    assert p <= found.ceiling <= p + TOLERANCES["ceiling"]
+    with pytest.raises(CertificateError, match="within reach"):
+        check(**{**case, "prob": p * 0.999})
+    with pytest.raises(CertificateError, match="nothing is above"):
+        check(**changed(case, ceiling=p * (1 - TOLERANCES["lie"])))
+    with pytest.raises(CertificateError, match="below the"):
+        check(**changed(case, status=Status.EXACT, ceiling=1.0))
+
+
+def test_a_false_out_of_reach_is_not_called_proved():
+    """The source as the answer: consistent in itself, but the ceiling at it is above what was asked for."""
+    model = Model(np.eye(3), np.zeros(3))
+    source = np.array([0.0, 1.0, 0.5])
+    conditions = Conditions(model, actions=Actions(bounds=(-3, 3)))
+    z = np.exp(source)
+    proba = z / z.sum()
+    result = Result(
+        0, Status.UNREACHABLE, 1.0, 0.0, -math.log(proba[0]), 9.0, proba, cost=0.0, bound=0.0, gap=0.0, ceiling=float(proba[0])
+    )
+    found = check(model, conditions, source, source, 0.9, result)
+    assert found.ceiling > 0.9
+    assert "not proved here" in found.unproved[0]
