@@ -493,7 +493,7 @@ def _without_limits(question: Question, model: Model) -> dict[str, str]:
 def _with_limits(question: Question, model: Model, conditions: Conditions) -> dict[str, str]:
     """Arguments that have no effect on a problem with a cost or limits, and why."""
     reasons = {"backend": 'backend="cuda" is for problems without limits'}
-    reasons["start"] = "start is for problems without limits, and here is a cost, actions or max_changes"
+    reasons["start"] = "start is for problems without limits, and here are a cost, actions or max_changes"
     if not conditions.discrete and not model.encoding.columns:  # flags among a table's columns may yet need a search
         for name in ("gap", "node_limit"):
             reasons[name] = f"{name} stops a search over whole numbers, categories or few changes, and here is none"
