@@ -12,10 +12,8 @@ continuous solved anew, are the candidates for the answer. With ``prob`` the cos
 cost* ≥ (D_λ(q) + ln τ)/λ.
 """
 
-import heapq
 import math
 from dataclasses import dataclass, replace
-from itertools import count
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +22,7 @@ from ifonly.engines import semismooth
 from ifonly.engines.budget import Budget
 from ifonly.engines.limited_problem import IDLE, CostSpace, LimitedProblem
 from ifonly.engines.semismooth import Point, Terms
+from ifonly.engines.tree import Tree
 from ifonly.model.errors import InputError
 from ifonly.model.numerics import EPS
 from ifonly.native import multiplier_search as scalar
@@ -121,7 +120,26 @@ class Search:
     # ---- candidates ----
 
     def candidate(self, x: Floats, moved: NDArray[np.bool_] | None, start: Point) -> Result | None:
-        """The best plan with the discrete choices of x; None if there is none."""
+        """The best answer with the discrete choices of x; None if there is none."""
+        problem = self.problem
+        x, fixed = self._decided(x, moved)
+        if (x[fixed] < problem.lo[fixed]).any() or (x[fixed] > problem.hi[fixed]).any():
+            return None
+        lo, hi = np.where(fixed, x, problem.lo), np.where(fixed, x, problem.hi)
+        at: Point | None = start
+        if (lo < hi).any():
+            at = self._continuous(lo, hi, start)
+            if at is None:
+                return None
+            settled = problem.placed(at.t, at.nu, at.weight, (lo, hi))
+            x = np.where(fixed, x, settled)
+        if self.limits.broken(problem.source, x) is not None or not self._meets(x):
+            return None
+        weight = 1.0 if self.prob is None else at.lam
+        return problem.result(x, at.lam, weight=weight, multipliers=at.nu[: problem.n_rules])
+
+    def _decided(self, x: Floats, moved: NDArray[np.bool_] | None) -> tuple[Floats, NDArray[np.bool_]]:
+        """X with every discrete choice made, and the features that are fixed by them."""
         problem, limits = self.problem, self.limits
         x = limits.placed(x, problem.source, problem.lo, problem.hi)
         fixed = self.on_grid | self.space.grouped
@@ -132,39 +150,33 @@ class Search:
         if self.cap < self.n_items:
             if moved is None or moved.sum() > self.cap:
                 moved = self._largest(x)
-            still = self.singles[~moved[: len(self.singles)]]
-            x[still], fixed = problem.source[still], fixed.copy()
-            fixed[still] = True
-            for j, group in enumerate(limits.groups):
-                if not moved[len(self.singles) + j]:
-                    x[group] = problem.source[group]
-        lo, hi = np.where(fixed, x, problem.lo), np.where(fixed, x, problem.hi)
-        if (x[fixed] < problem.lo[fixed]).any() or (x[fixed] > problem.hi[fixed]).any():
+            for item in np.flatnonzero(~moved).tolist():
+                still = self._members(item)
+                x[still] = problem.source[still]
+                fixed[still] = True
+        return x, fixed
+
+    def _continuous(self, lo: Floats, hi: Floats, start: Point) -> Point | None:
+        """What is continuous, solved in a box with all choices made; None if nothing there will do."""
+        problem = self.problem
+        terms = self._without_idle(problem.terms((lo, hi)), lo, hi)
+        if problem.n_rules and semismooth.infeasible(terms):
             return None
-        found, at = x, start
-        if (lo < hi).any():
-            terms = self._without_idle(problem.terms((lo, hi)), lo, hi)
-            if problem.n_rules and semismooth.infeasible(terms):
-                return None
-            if self.prob is None:
-                assert self.lam is not None
-                at, n_iter, _ = semismooth.solve(terms, self.lam, start=start)
-            else:
-                goal = problem.goal_of(self.prob, lambda at: problem.placed(at.t, at.nu, at.weight, (lo, hi)), (lo, hi))
-                at, n_iter, met, _ = semismooth.reach(terms, goal, start)
-                if not met:
-                    return None
-            self.n_iter += n_iter
-            found = problem.placed(at.t, at.nu, at.weight, (lo, hi))
-            found[fixed] = x[fixed]
-        if limits.broken(problem.source, found) is not None:
-            return None
-        if self.prob is not None and not problem.reached(found, self.prob):
-            return None
-        if self.space.margin is not None and not problem.is_ahead(found):
-            return None
-        weight = 1.0 if self.prob is None else at.lam
-        return problem.result(found, at.lam, weight=weight, multipliers=at.nu[: problem.n_rules])
+        if self.prob is None:
+            assert self.lam is not None
+            at, n_iter, _ = semismooth.solve(terms, self.lam, start=start)
+            met = True
+        else:
+            goal = problem.goal_of(self.prob, lambda at: problem.placed(at.t, at.nu, at.weight, (lo, hi)), (lo, hi))
+            at, n_iter, met, _ = semismooth.reach(terms, goal, start)
+        self.n_iter += n_iter
+        return at if met else None
+
+    def _meets(self, x: Floats) -> bool:
+        """Whether x meets the goal."""
+        if self.prob is not None:
+            return self.problem.reached(x, self.prob)
+        return self.space.margin is None or self.problem.is_ahead(x)
 
     def _without_idle(self, terms: Terms, lo: Floats, hi: Floats) -> Terms:
         """The rules between fixed features are left out: they hold, perhaps just so, or `broken` says that they do not."""
@@ -280,47 +292,33 @@ def _dual(terms: Terms, at: Point) -> float:
 
 
 def search(problem: LimitedProblem, budget: Budget, *, lam: float | None = None, prob: float | None = None) -> Result:
-    """The best plan with whole numbers, categories and at most so many changes, and how far from the optimum it can be."""
+    """The best answer with whole numbers, categories and at most so many changes, and how far from the optimum it can be."""
     work = Search(problem, lam, prob)
-    serial = count()
-    heap: list[tuple[float, int, Node]] = [(-math.inf, next(serial), work.root())]
-    best: Result | None = None
-    value, cut, n_nodes = math.inf, math.inf, 0
-    most = min(budget.nodes, max(1, NODE_BYTES // (NODE_ARRAYS * problem.source.nbytes)))
-    while heap:
-        # 1. The most promising node; all others have worse bounds.
-        known, _, node = heap[0]
-        if known >= value - budget.gap * abs(value) or n_nodes >= most or budget.late:
-            break
-        heapq.heappop(heap)
-        n_nodes += 1
-        # 2. Its bound and what its choices give.
+    tree = Tree(work.root(), budget, max(1, NODE_BYTES // (NODE_ARRAYS * problem.source.nbytes)), work.value)
+    for known, node in tree.open():
+        # 1. Its bound.
         relaxed = work.relax(node)
         if relaxed is None:
             continue
         bound = max(relaxed.bound, known)
-        if bound >= value - budget.gap * abs(value):
-            cut = min(cut, bound)
+        if tree.hopeless(bound):
+            tree.close(bound)
             continue
-        children, plan = work.children(node, relaxed), None
+        # 2. What its choices give.
+        children, result = work.children(node, relaxed), None
         for x, moved in ((relaxed.choice, relaxed.moved), (relaxed.x, None)):
-            plan = None if x is None else work.candidate(x, moved, relaxed.at)
-            if plan is not None and work.value(plan) < value:
-                best, value = plan, work.value(plan)
-        if not children and (best is None or bound < value - budget.gap * abs(value)):
+            result = None if x is None else work.candidate(x, moved, relaxed.at)
+            tree.offer(result)
+        if not children and not tree.hopeless(bound):
             children = work.around(node, relaxed)
-        if not children:  # all is fixed but intervals, and the last plan is the best there is here, if there is one
-            cut = cut if plan is None else min(cut, bound)
-            continue
+        if not children and result is not None:  # all is fixed but intervals, and this is the best there is here
+            tree.close(bound)
         # 3. Its children.
         for child in children:
-            heapq.heappush(heap, (bound, next(serial), child))
-    done = not heap or heap[0][0] >= value - budget.gap * abs(value)
-    if best is None:
-        return _nothing(problem, prob, done, n_nodes, budget)
-    bound = min(value, cut, heap[0][0] if heap else math.inf)
-    status = Status.EXACT if done else Status.STOPPED
-    return replace(best, bound=bound, gap=max(value - bound, 0.0), n_nodes=n_nodes, n_iter=work.n_iter, status=status)
+            tree.push(bound, child)
+    if tree.best is None:
+        return _nothing(problem, prob, tree.done, tree.n_nodes, budget)
+    return replace(tree.answer(tree.best), n_iter=work.n_iter)
 
 
 def _nothing(problem: LimitedProblem, prob: float | None, done: bool, n_nodes: int, budget: Budget) -> Result:

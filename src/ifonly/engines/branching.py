@@ -47,7 +47,6 @@ def _ahead(problem: LimitedProblem, budget: Budget) -> Result:
             result = search(problem, budget, lam=1.0)
         except InputError:  # no point satisfies the limits and is ahead
             break
-        assert result.x is not None
         if not np.isfinite(result.x).all() or problem.is_ahead(result.x):
             return result
         x = result.x

@@ -119,8 +119,8 @@ def search_lam(problem: ClassProblem, prob: float, window: Window, first: float,
     lam = first
     space = problem.space(lam)
     at, bracket, met = space.start(), Bracket(LONGEST_STEP), None  # and the answer at the largest λ that meets the goal
-    n_iter = 0
-    for _ in range(MAX_STEPS):
+    n_iter = n_steps = 0
+    while True:
         # 1. Solve for this λ: roughly while far from the goal, to the last digit when near.
         outcome = minimise(space, at, close=ROUGH, max_iter=max_iter)
         n_iter += outcome.n_iter
@@ -141,6 +141,10 @@ def search_lam(problem: ClassProblem, prob: float, window: Window, first: float,
         elif _out_of_reach(problem, space, outcome.point, prob) or lam < LEAST_LAM * first:
             outcome = minimise(space, outcome.point.at, max_iter=max_iter)
             return Sought(space, outcome, Status.UNREACHABLE, n_iter)
+
+        n_steps += 1
+        if n_steps == MAX_STEPS:
+            break
 
         # 3. The next λ, aimed at the middle of the window, and a start for it along the tangent.
         tangent, ds = (outcome.factor or space.factor(outcome.point)).tangent()

@@ -70,7 +70,6 @@ class ClosedForm(FreeEngine):
             if not sys.float_info.min < lam < math.inf:
                 break
             result = self.minimise(problem, lam, stop)
-            assert result.coef is not None
             change = abs(float(result.coef[0]))
             p, p_target = float(result.proba[1 - problem.k]), float(result.proba[problem.k])
             if logit(p, p_target) <= window.edges(window.allowance(change))[0]:

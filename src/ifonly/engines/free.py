@@ -83,8 +83,7 @@ class FreeEngine(Engine):
     def one(self, asked: Asked, sources: Sources, aim: Aim) -> Result:
         """The answer for one source."""
         if asked.question.backend == "reference":  # the array program, with one row
-            aims = Aims(np.array([aim.k]), *(None if v is None else np.array([v]) for v in (aim.lam, aim.prob)), aim.among)
-            found = self.solve(asked, Rows(sources, aims))[0]
+            found = self.solve(asked, Rows(sources, Aims.of(aim)))[0]
             if found.status is Status.INVALID:
                 raise sources.reject(0)
             return found
@@ -279,7 +278,6 @@ class Batch(NamedTuple):
         terms = np.abs(p - q) @ lengths
         computed = np.minimum(terms, solved.grad_norm + 1e-7 * terms)
         grad_norm = computed + rounding.of_gradient(p @ lengths, size, reach, lam)
-        assert results.coef is not None
         results.coef[index] = model.coefficients(q, k) / lam[:, None]
         self._put_proba(index, k, p, solved.p_target)
         results.target[index], results.lam[index], results.objective[index] = k, lam, solved.objective
@@ -291,7 +289,6 @@ class Batch(NamedTuple):
     def _stay(self, index: Indices, k: int, p: Floats, p_target: Floats, loss: Floats) -> None:
         """Rows that are there already (`ClassProblem.stay` for many)."""
         results = self.results
-        assert results.coef is not None
         results.coef[index], results.target[index], results.lam[index] = 0.0, k, np.inf
         self._put_proba(index, k, p, p_target)
         results.distance[index], results.objective[index], results.grad_norm[index] = 0.0, loss, 0.0

@@ -254,8 +254,8 @@ class LimitedProblem:
 
     @cached_property
     def _root(self) -> Floats:
-        Q = self.space.conditions.matrix[np.ix_(self.moving, self.moving)]
-        return np.linalg.cholesky(Q).T
+        Q = np.asarray(self.space.conditions.matrix)[np.ix_(self.moving, self.moving)]
+        return np.asarray(np.linalg.cholesky(Q).T)
 
     def terms(self, box: Box | None = None, tight: float | None = None) -> Terms:
         """The problem with these bounds (by default its own), whole numbers left out of account."""

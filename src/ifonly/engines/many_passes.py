@@ -53,8 +53,7 @@ class ManyPasses(Engine):
         X = sources.table()
         if not norms(X)[0] <= LARGEST:
             raise sources.reject(0)
-        aims = Aims(np.array([aim.k]), *(None if v is None else np.array([v]) for v in (aim.lam, aim.prob)), aim.among)
-        return _Passes(asked, 1).solve(X, aims, [0], proba=True)[0]
+        return _Passes(asked, 1).solve(X, Aims.of(aim), [0], proba=True)[0]
 
     def chunk_rows(self, asked: Asked, n_rows: int | None) -> int | None:
         """Enough that one that is solved makes room for the next."""

@@ -83,8 +83,7 @@ def of_one(model: Model, z: Floats, aim: Aim) -> tuple[Indices, Floats]:
         G = model.rows_gram
         squares = np.diagonal(G)[:, None] - 2 * G[:, strong] + np.diagonal(G)[strong]
         return classes, bounds_by_few(model, logits, strong, squares, aim)[classes]
-    row = Aims(np.array([aim.k]), *(None if v is None else np.array([v]) for v in (aim.lam, aim.prob)), aim.among)
-    return classes, of_many(model, z[None], row)[0, classes]
+    return classes, of_many(model, z[None], Aims.of(aim))[0, classes]
 
 
 def of_many(model: Model, Z: Floats, aims: Aims) -> Floats:

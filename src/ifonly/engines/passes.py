@@ -44,6 +44,11 @@ class Task:
     tol: float | None = None
     start: Floats | None = None
 
+    @property
+    def first(self) -> Floats:
+        """The point to begin at."""
+        return self.source if self.start is None else self.start
+
 
 @dataclass(slots=True)
 class Seen:

@@ -78,7 +78,6 @@ def _named(model: Model, features: frozenset[int]) -> list[Any]:
 
 def _main_features(space: CostSpace, source: Floats, result: Result) -> list[frozenset[int]]:
     """What to leave out next: features (a group as one) that make up much of an answer's cost, the dearest first."""
-    assert result.x is not None
     t = np.abs(result.x - source) * space.per_unit
     price = 0.5 * t * t + space.mu * t
     whole = [frozenset(group.tolist()) for group in space.limits.groups]

@@ -212,20 +212,12 @@ class Place(NamedTuple):
 def solve_crowd(
     space: Crowd, start: Floats | None = None, *, window: Window | None = None, max_iter: int = MAX_ROUNDS
 ) -> tuple[Crowd, Outcome]:
-    """Minimise E, and the space with its λ; with a ``window``, find also the λ at which logit Q ends in it, starting from the space's own.
+    """Minimise E; with a ``window``, find also the λ at which logit Q ends in it, starting from the space's own.
 
-    ``start``, if given, is a change q/λ to start from.
+    ``start``, if given, is a change q/λ to start from. What comes back is the space with its λ, and where the rounds ended.
     """
-    k, lam = space.k, space.lam
-    sbar = np.insert(space.margins, k, -math.inf)
-    d = np.insert(np.zeros_like(space.margins) if start is None else start, k, 0.0)
-    here = Place.of(d, np.zeros_like(d) if start is None else space.product(d), sbar)
-    few = Few(space, sbar - here.u, here.p)
-    if start is None:  # 0. The few alone, which takes no product: nearer than the source, if E falls
-        small = few.alone(sbar, lam)
-        lam, at = _solved(small, small.start(), window, FIRST_STEPS, math.inf)
-        there = Place.of(*few.scatter(at / lam), sbar)
-        here = there if there.objective(lam) <= here.objective(lam) else here
+    sbar = np.insert(space.margins, space.k, -math.inf)
+    lam, few, here = _started(space, start, sbar, window)
     longest = float(np.diagonal(space.G).max())
     steps: list[tuple[Floats, Floats]] = []
     history: list[Iteration] = []
@@ -256,13 +248,11 @@ def solve_crowd(
 
         # 4. E must fall.
         E = here.objective(lam)
-        for trial in range(MAX_HALVINGS):
-            length = 0.5**trial
-            there = Place.of(d + length * t, u + length * tu, sbar)
-            if there.objective(lam) <= E + ROUNDINGS * EPS * (abs(E) + (space.size + reach) * float(np.add.reduce(p))):
-                break
-        else:
+        slack = ROUNDINGS * EPS * (abs(E) + (space.size + reach) * float(np.add.reduce(p)))
+        there, trial = _fallen(here, t, tu, sbar, lam, E + slack)
+        if there is None:
             break
+        length = 0.5**trial
         slope = p[few.index] @ few.rows + np.add.reduce(p[few.others]) * rest.pull - lam * u  # Ḡ(p − λd)
         history.append(Iteration(E, math.sqrt(max(float((p - lam * d) @ slope), 0.0)), length, trial + 1))
         steps = [(there.d - d, there.u - u), *steps[: DEPTH - 1]]
@@ -273,11 +263,40 @@ def solve_crowd(
         if length == 1.0 and delta <= max(noise, CLOSE[2]):
             done = delta * max(rate, before) <= least or (delta <= noise and rate > SLOW)
         last = delta
-    if window is not None:
-        done = done and window.holds(logit(float(np.add.reduce(here.p)), here.p_target), float(np.add.reduce(here.d)))
+    done = done and _inside(window, here)
     space = space.at(lam)
     point = space.end(np.array(here[:3]), here.p_target, here.loss)
     return space, Outcome(point, done, done, tuple(history))
+
+
+def _fallen(here: Place, t: Floats, tu: Floats, sbar: Floats, lam: float, most: float) -> tuple["Place | None", int]:
+    """Where E is at most ``most`` along a step, halved as often as it takes, and how often; no place if that is too often."""
+    for trial in range(MAX_HALVINGS):
+        there = Place.of(here.d + 0.5**trial * t, here.u + 0.5**trial * tu, sbar)
+        if there.objective(lam) <= most:
+            return there, trial
+    return None, MAX_HALVINGS
+
+
+def _started(space: Crowd, start: Floats | None, sbar: Floats, window: Window | None) -> tuple[float, Few, Place]:
+    """λ, the few, and a first place: the start, or the solution for the few alone, if E falls: it takes no product."""
+    if start is not None:
+        d = np.insert(start, space.k, 0.0)
+        here = Place.of(d, space.product(d), sbar)
+        return space.lam, Few(space, sbar - here.u, here.p), here
+    here = Place.of(np.zeros_like(sbar), np.zeros_like(sbar), sbar)
+    few = Few(space, sbar, here.p)
+    small = few.alone(sbar, space.lam)
+    lam, at = _solved(small, small.start(), window, FIRST_STEPS, math.inf)
+    there = Place.of(*few.scatter(at / lam), sbar)
+    return lam, few, there if there.objective(lam) <= here.objective(lam) else here
+
+
+def _inside(window: Window | None, here: Place) -> bool:
+    """Whether logit Q ends in its window, where it has one."""
+    if window is None:
+        return True
+    return window.holds(logit(float(np.add.reduce(here.p)), here.p_target), float(np.add.reduce(here.d)))
 
 
 def _solved(small: Rivals, at: Floats, window: Window | None, steps: int, E: float) -> tuple[float, Floats]:

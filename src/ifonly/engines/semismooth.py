@@ -359,25 +359,33 @@ def _respond(terms: Terms, lam: float, weight: float, u: Floats, nu: Floats) -> 
             until = np.where(change < 0, (low - nu) / change, np.where(change > 0, (high - nu) / change, math.inf))
         first = int(until.argmin())
         most = float(until[first])
-        near, far, alpha = 0.0, math.inf, min(1.0, most)
-        for _ in range(MAX_TRIALS):
-            end = float(at(nu + alpha * change)[2] @ change)
-            if abs(end) <= 0.1 * slope or (end > 0 and alpha == most):
-                break
-            near, far = (alpha, far) if end > 0 else (near, alpha)
-            if math.isinf(far):
-                alpha = min(4 * alpha, most)
-                if alpha > ENDLESS:  # no t keeps the rows, if only by a rounding
-                    return nu, pull, t
-            elif near == 0.0:
-                alpha *= min(max(slope / (slope - end), 0.05), 0.9)
-            else:
-                alpha = 0.5 * (near + far)
+        alpha = _length(lambda alpha, nu=nu, change=change: float(at(nu + alpha * change)[2] @ change), slope, most)
+        if alpha is None:  # no t keeps the rows, if only by a rounding
+            return nu, pull, t
         nu = nu + alpha * change
         if alpha == most:
             nu[first] = low[first] if change[first] < 0 else high[first]
         pull, t, over = at(nu)
     return nu, pull, t
+
+
+def _length(slope_at: Callable[[float], float], slope: float, most: float) -> float | None:
+    """How far to go along a step until the slope, which falls, is nearly 0, or to its end; None where it never is."""
+    near, far, alpha = 0.0, math.inf, min(1.0, most)
+    for _ in range(MAX_TRIALS):
+        end = slope_at(alpha)
+        if abs(end) <= 0.1 * slope or (end > 0 and alpha == most):
+            break
+        near, far = (alpha, far) if end > 0 else (near, alpha)
+        if math.isinf(far):
+            alpha = min(4 * alpha, most)
+            if alpha > ENDLESS:
+                return None
+        elif near == 0.0:
+            alpha *= min(max(slope / (slope - end), 0.05), 0.9)
+        else:
+            alpha = 0.5 * (near + far)
+    return alpha
 
 
 def _newton_rows(CF: Floats, over: Floats, noise: float) -> Floats:
@@ -465,18 +473,12 @@ class Sought(NamedTuple):
 def reach(terms: Terms, target: Target, start: Point | None = None, max_iter: int = MAX_ITER) -> Sought:
     """The answer for the largest λ at which the target is met.
 
-    λ multiplies the whole cost here, so that μ counts λμ. Newton on logit(ln λ), in a bracket. Where the target is out of reach,
-    p_k rises to its largest value as λ falls, and the multipliers on the way bound it from above.
+    λ multiplies the whole cost here, so that μ counts λμ. Newton on logit(ln λ), in a bracket. Where the target is out of
+    reach, p_k rises to its largest value as λ falls, and the multipliers on the way bound it from above.
     """
-    square = np.square(terms.B[:, terms.lo < terms.hi]).sum(axis=1)
-    gaps = np.maximum(terms.margins - target.logit, 1e-3)
-    far = np.where(square > 0, gaps / np.sqrt(np.where(square > 0, square, 1.0)), 0.0)
-    j = int(far.argmax())
-    mass = 1 / (1 + math.exp(min(-target.logit, 700.0)))
-    first = lam = (float(square[j]) * mass / float(gaps[j]) or 1.0) if start is None else start.lam
-    bracket, ceiling = Bracket(LONGEST_STEP), 1.0
+    first = lam = _first_lam(terms, target) if start is None else start.lam
+    bracket, farthest = Bracket(LONGEST_STEP), _Farthest(target, first)
     met: Point | None = None
-    best: Point | None = None
     at, n_iter = start, 0
     for _ in range(MAX_STEPS):
         # 1. Solve for this λ, and see whether the target is met.
@@ -489,34 +491,61 @@ def reach(terms: Terms, target: Target, start: Point | None = None, max_iter: in
             met = at
             if miss >= -width or lam >= MOST_LAM * first:  # as much as wanted, or more because the limits ask for it
                 break
-        else:
-            risen = math.inf if best is None else best.loss - at.loss
-            best = at if risen > 0 else best
-            # 2. Out of reach?
-            if met is None:
-                proved = ceiling < target.prob
-                ceiling = min(ceiling, target.ceiling(at))
-                p = math.exp(-at.loss)
-                close = ceiling - p <= (1e3 * SETTLED if proved and risen < SETTLED else CLOSE) * p
-                if ceiling < target.prob and (close or not found or not target.closely):
-                    break
-                if lam <= LEAST_LAM * first or not (found or target.closely or lam > ROUGH_LAM * first):
-                    break
+        elif farthest.saw(at, found, met is None):  # 2. Out of reach.
+            break
         if bracket.low > 0 and bracket.shut(NARROW):
             break
         # 3. The next λ: a Newton step, aimed at the middle of what is allowed.
         slope = logit_slope(terms, at)
-        new = bracket.next(lam, miss + 0.5 * width if slope > FLAT_LOGIT else miss, slope if slope > FLAT_LOGIT else 0.0)
-        if ceiling < target.prob:
-            lam = lam / LAM_STEP
-        elif new is None:
+        new = bracket.next(lam, miss + 0.5 * width, slope if slope > FLAT_LOGIT else 0.0)
+        if farthest.proved and met is None:
+            new = lam / LAM_STEP
+        if new is None:
             break
-        else:
-            lam = new
+        lam = new
+    best = farthest.best
     if met is None:
         assert best is not None
-        return Sought(best, n_iter, False, ceiling)
+        return Sought(best, n_iter, False, farthest.ceiling)
     return Sought(met if best is None else _between(met, best, target), n_iter, True, 1.0)
+
+
+def _first_lam(terms: Terms, target: Target) -> float:
+    """λ of the problem with the rival alone that is hardest to beat."""
+    square = np.square(terms.B[:, terms.lo < terms.hi]).sum(axis=1)
+    gaps = np.maximum(terms.margins - target.logit, 1e-3)
+    far = np.where(square > 0, gaps / np.sqrt(np.where(square > 0, square, 1.0)), 0.0)
+    j = int(far.argmax())
+    mass = 1 / (1 + math.exp(min(-target.logit, 700.0)))
+    return float(square[j]) * mass / float(gaps[j]) or 1.0
+
+
+class _Farthest:
+    """The largest p_k of points that miss the target, and an upper bound on what there is."""
+
+    def __init__(self, target: Target, first: float) -> None:
+        self.target, self.first = target, first
+        self.best: Point | None = None
+        self.ceiling = 1.0
+
+    @property
+    def proved(self) -> bool:
+        """Whether the target is known to be out of reach."""
+        return self.ceiling < self.target.prob
+
+    def saw(self, at: Point, found: bool, open_: bool) -> bool:
+        """Look at a point that misses; if that is ``open_`` at all, whether no more of p_k is to be had, or asked for."""
+        target, before = self.target, self.proved
+        risen = math.inf if self.best is None else self.best.loss - at.loss
+        self.best = at if risen > 0 else self.best
+        if not open_:
+            return False
+        self.ceiling = min(self.ceiling, target.ceiling(at))
+        p = math.exp(-at.loss)
+        close = self.ceiling - p <= (1e3 * SETTLED if before and risen < SETTLED else CLOSE) * p
+        if self.proved and (close or not found or not target.closely):
+            return True
+        return at.lam <= LEAST_LAM * self.first or not (found or target.closely or at.lam > ROUGH_LAM * self.first)
 
 
 def _between(met: Point, short: Point, target: Target) -> Point:

@@ -6,11 +6,8 @@ and the solution with all such features at a point beside is a candidate for the
 is solved in each node is the whole problem, with its categories and all.
 """
 
-import heapq
-import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-from itertools import count
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +18,7 @@ from ifonly.engines.limited import LimitedEngine
 from ifonly.engines.limited_problem import LimitedProblem
 from ifonly.engines.one_multiplier import OneMultiplier
 from ifonly.engines.semismooth_newton import SemismoothNewton
+from ifonly.engines.tree import Tree
 from ifonly.model.errors import InputError
 from ifonly.problem.conditions import Conditions
 from ifonly.problem.question import Aim
@@ -30,72 +28,70 @@ from ifonly.problem.status import Status
 __all__ = ["LIMITED", "UnevenGrids", "engine_for"]
 
 Floats = NDArray[np.float64]
+Box = tuple[Floats, Floats]
 Solve = Callable[[LimitedProblem], Result]
 
 MOST = 2000  # nodes: each is a search of its own
 
 
 def search(problem: LimitedProblem, solve: Solve, value: Callable[[Result], float], budget: Budget) -> Result:
-    """The best plan with every such feature at one of its points; ``value`` is what is minimised."""
-    uneven = problem.space.limits.uneven
+    """The best answer with every such feature at one of its points; ``value`` is what is minimised."""
+    tree = Tree(_root(problem), budget, MOST, value)
+    worst, n_inner = None, 0
+    for known, (lo, hi) in tree.open():
+        # 1. The relaxation of the most promising box, and where that puts the features.
+        relaxed = _solved(problem, solve, lo, hi)
+        if relaxed is None or relaxed.status is Status.UNREACHABLE or not np.isfinite(relaxed.x).all():
+            worst = worst or relaxed
+            continue
+        n_inner += relaxed.n_nodes
+        bound, between = max(known, relaxed.bound), _between(problem, relaxed.x)
+        if tree.hopeless(bound) or not between:
+            tree.offer(None if between else relaxed)
+            tree.close(bound)
+            continue
+        # 2. Candidates: all features to the point that helps, and to the nearest.
+        for sides in _sides(problem, relaxed.x, between):
+            found = _solved(problem, solve, *_fixed(problem, lo, hi, relaxed.x, sides))
+            tree.offer(found)
+            worst = worst or (found if found is not None and found.status is Status.UNREACHABLE else None)
+        # 3. Two boxes without what lies between.
+        d, below, above = max(between, key=lambda gap: (gap[2] - gap[1]) * problem.space.per_unit[gap[0]])
+        for box in _halves(lo, hi, d, below, above):
+            tree.push(bound, box)
+    if tree.best is None:
+        return _nothing(problem, solve, worst, tree.done, tree.n_nodes)
+    return tree.answer(tree.best, n_inner)
+
+
+def _root(problem: LimitedProblem) -> Box:
+    """The whole problem, its bounds at points that are allowed."""
     lo, hi = problem.lo.copy(), problem.hi.copy()
-    for part in uneven:
+    for part in problem.space.limits.uneven:
         d = part.feature
         if lo[d] < hi[d]:
             lo[d], hi[d] = _inside(part.beside, float(lo[d]), float(hi[d]), float(problem.source[d]), bool(part.step))
             if lo[d] > hi[d]:
                 label = problem.model.feature_label(d)
                 raise InputError(f"{label} has no value within its bounds that is a multiple of {part.step:g}")
-    serial, best, worst, n_nodes, n_inner = count(), None, None, 0, 0
-    heap: list[tuple[float, int, Floats, Floats]] = [(-math.inf, next(serial), lo, hi)]
-    least, cut = math.inf, math.inf
-    while heap and n_nodes < min(MOST, budget.nodes) and not budget.late:
-        # 1. The most promising box; all others have worse bounds.
-        known, _, lo, hi = heap[0]
-        if known >= least - budget.gap * abs(least):
-            break
-        heapq.heappop(heap)
-        n_nodes += 1
-        # 2. Its relaxation, and where that puts the features.
-        plan = _solved(problem, solve, lo, hi)
-        if plan is None or plan.status is Status.UNREACHABLE or not np.isfinite(plan.x).all():
-            worst = worst or plan
-            continue
-        n_inner += plan.n_nodes
-        bound = max(known, plan.bound)
-        if bound >= least - budget.gap * abs(least):
-            cut = min(cut, bound)
-            continue
-        between = _between(problem, plan.x)
-        if not between:
-            best, least = plan, value(plan)
-            cut = min(cut, bound)
-            continue
-        # 3. Candidates: all features to the point that helps, and to the nearest.
-        for sides in _sides(problem, plan.x, between):
-            fixed_lo, fixed_hi = lo.copy(), hi.copy()
-            for part in uneven:
-                d = part.feature
-                fixed_lo[d] = fixed_hi[d] = sides.get(d, plan.x[d])
-            found = _solved(problem, solve, fixed_lo, fixed_hi)
-            if found is not None and found.status is not Status.UNREACHABLE and value(found) < least:
-                best, least = found, value(found)
-            elif found is not None and found.status is Status.UNREACHABLE:
-                worst = worst or found
-        # 4. Two boxes without what lies between.
-        d, below, above = max(between, key=lambda gap: (gap[2] - gap[1]) * problem.space.per_unit[gap[0]])
-        for side, end in ((0, below), (1, above)):
-            part_lo, part_hi = lo.copy(), hi.copy()
-            (part_hi if side == 0 else part_lo)[d] = end
-            if np.isfinite(end) and part_lo[d] <= part_hi[d]:
-                heapq.heappush(heap, (bound, next(serial), part_lo, part_hi))
-    done = not heap or heap[0][0] >= least - budget.gap * abs(least)
-    if best is None:
-        return _nothing(problem, solve, worst, done, n_nodes)
-    bound = min(least, cut, heap[0][0] if heap else math.inf)
-    status = Status.EXACT if done and best.status is Status.EXACT else Status.STOPPED
-    gap = max(least - bound, 0.0)
-    return replace(best, bound=bound, gap=gap, status=status, n_nodes=n_nodes + n_inner, grad_norm=0.0)
+    return lo, hi
+
+
+def _fixed(problem: LimitedProblem, lo: Floats, hi: Floats, x: Floats, sides: dict[int, float]) -> Box:
+    """The box with every such feature at a point: those of ``sides``, or where x has it."""
+    lo, hi = lo.copy(), hi.copy()
+    for part in problem.space.limits.uneven:
+        lo[part.feature] = hi[part.feature] = sides.get(part.feature, x[part.feature])
+    return lo, hi
+
+
+def _halves(lo: Floats, hi: Floats, d: int, below: float, above: float) -> Iterator[Box]:
+    """The box up to one point of a feature, and that from the next on; those that have a point."""
+    for side, end in ((0, below), (1, above)):
+        part_lo, part_hi = lo.copy(), hi.copy()
+        (part_hi if side == 0 else part_lo)[d] = end
+        if np.isfinite(end) and part_lo[d] <= part_hi[d]:
+            yield part_lo, part_hi
 
 
 def _solved(problem: LimitedProblem, solve: Solve, lo: Floats, hi: Floats) -> Result | None:
@@ -154,10 +150,8 @@ def _nothing(problem: LimitedProblem, solve: Solve, worst: Result | None, done: 
     between = _between(problem, worst.x)
     if not between:
         return replace(worst, n_nodes=n_nodes)
-    lo, hi, sides = problem.lo.copy(), problem.hi.copy(), _sides(problem, worst.x, between)[0]
-    for part in problem.space.limits.uneven:
-        lo[part.feature] = hi[part.feature] = sides.get(part.feature, worst.x[part.feature])
-    found = _solved(problem, solve, lo, hi)
+    sides = _sides(problem, worst.x, between)[0]
+    found = _solved(problem, solve, *_fixed(problem, problem.lo, problem.hi, worst.x, sides))
     return replace(found or worst, n_nodes=n_nodes, ceiling=worst.ceiling)
 
 

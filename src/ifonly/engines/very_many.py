@@ -218,6 +218,11 @@ class _Last:
         """Start again."""
         self.points, self.steps = [], []
 
+    def keep_if(self, fell: bool) -> None:
+        """Start again where the point that they led to was no better."""
+        if not fell:
+            self.forget()
+
 
 @dataclass(slots=True)
 class _State:
@@ -241,39 +246,31 @@ class _State:
 
 def _minimise(model: Model, task: Task, lam: float) -> Asking:
     """The least E for one λ."""
-    x = task.source if task.start is None else task.start
+    x, tol = task.first, 0.5 * (task.tol or 0.0)
     here = best = _State.of(task, x, (yield Look(x, task, FIRST_SHARE)), lam)
     work, last, sigma = _Work(model, task), _Last(), 0.0
     n_passes, n_iter, slow, in_full = 1, 0, 0, False
     for n_round in range(MAX_ROUNDS):
         floor = _noise(model, task, here, lam)
-        if here.grad_norm <= max(floor, 0.5 * (task.tol or 0.0)):
+        if here.grad_norm <= max(floor, tol):
             break
         # 1. The step, from the problem with few rivals or in D dimensions, and the points to try: E must fall.
-        if in_full:
-            if here.seen.covariance is None:
-                here.seen = yield Look(here.x, task, covariance=True)
-                n_passes += 1
-            step = _newton_step(here, task, lam)
-            trials = [here.x + scale * step for scale in SHORTER]
-        else:
-            work.add(here.seen)
-            step, inner = _few_step(work.at(here.x, here.seen), here, lam, sigma, first=n_round == 0)
-            n_iter += inner
-            plain, accelerated = here.x + step, last.next(here.x, step)
-            trials = [plain] if np.array_equal(accelerated, plain) else [accelerated, plain]
+        if in_full and here.seen.covariance is None:
+            here.seen = yield Look(here.x, task, covariance=True)
+            n_passes += 1
+        step, trials, inner = _trials(work, last, here, lam, sigma, in_full=in_full, first=n_round == 0)
+        n_iter += inner
         # 2. All rivals there.
         slack = 64 * EPS * (abs(here.objective) + here.mass * (1 + abs(here.seen.level)))
-        there = here
-        for n_trial, point in enumerate(trials):
-            if n_trial:
-                last.forget()
+        there, fell = here, False
+        while trials and not fell:
+            point = trials.pop(0)
             there = _State.of(task, point, (yield Look(point, task, wide=slow > 0, covariance=in_full)), lam)
             n_passes += 1
-            if there.objective <= here.objective + slack:
-                break
+            fell = there.objective <= here.objective + slack
+            last.keep_if(fell)
         # 3. Go there, or hold back by as much curvature as was met and neglected.
-        if there.objective <= here.objective + slack:
+        if fell:
             slow = slow + 1 if there.grad_norm > SLOW * here.grad_norm else 0
             falling = there.grad_norm < 0.5 * best.grad_norm
             here, best, sigma = there, min(there, best, key=lambda state: state.grad_norm), 0.25 * sigma
@@ -284,11 +281,23 @@ def _minimise(model: Model, task: Task, lam: float) -> Asking:
         else:
             last.forget()
             rise = there.objective - here.objective - float(here.gradient @ (there.x - here.x))
-            sigma = max(4 * sigma, 2 * rise / max(float(step @ step), 1e-300))
-            slow += 1
+            sigma, slow = max(4 * sigma, 2 * rise / max(float(step @ step), 1e-300)), slow + 1
         if not in_full and _in_full(model, slow):
             in_full, slow = True, 0
     return _finished(model, task, best, lam, n_iter, n_passes)
+
+
+def _trials(
+    work: "_Work", last: "_Last", here: "_State", lam: float, sigma: float, *, in_full: bool, first: bool
+) -> tuple[Floats, list[Floats], int]:
+    """A step, the points to try along it, and Newton's iterations that it took."""
+    if in_full:
+        step = _newton_step(here, work.task, lam)
+        return step, [here.x + scale * step for scale in SHORTER], 0
+    work.add(here.seen)
+    step, inner = _few_step(work.at(here.x, here.seen), here, lam, sigma, first=first)
+    plain, accelerated = here.x + step, last.next(here.x, step)
+    return step, [plain] if np.array_equal(accelerated, plain) else [accelerated, plain], inner
 
 
 def _in_full(model: Model, slow: int) -> bool:
@@ -328,7 +337,7 @@ def _reach(model: Model, task: Task) -> Asking:
         stay = _State.of(task, x, seen, 0.0)
         return Endpoint(stay.change, math.inf, seen.level, stay.mass, stay.objective, 0.0, 0, 1, Status.EXACT, seen.logits)
     work, last, lam, extra = _Work(model, task), _Last(), None, 0.0
-    best: tuple[_State, float] | None = None
+    near: list[tuple[_State, float]] = []
     least, stalled = math.inf, 0
     for _ in range(MAX_ROUNDS):
         # 1. The problem with few rivals: its λ, and its answer.
@@ -351,16 +360,15 @@ def _reach(model: Model, task: Task) -> Asking:
         n_passes += 1
         there = _State.of(task, x, seen, lam)
         top, width = task.level(float(np.linalg.norm(there.change)))
-        reached = seen.level <= top
         # 3. Done?
         floor = _noise(model, task, there, lam)
         falling = there.grad_norm < 0.5 * least
         least, stalled = min(least, there.grad_norm), 0 if falling else stalled + 1
-        if reached and seen.level >= top - 2 * width and (best is None or there.grad_norm < best[0].grad_norm):
-            best = there, lam
+        if top - 2 * width <= seen.level <= top:
+            near.append((there, lam))
         if there.grad_norm <= floor or (stalled >= 1 and there.grad_norm <= 100 * floor):
-            if best is not None:
-                return _finished(model, task, *best, n_iter, n_passes)
+            if near:
+                return _finished(model, task, *min(near, key=lambda one: one[0].grad_norm), n_iter, n_passes)
             extra = max(2 * extra, seen.level - top + width)  # there, but for a hair
             last.forget()
         elif stalled >= SLOW_ROUNDS:

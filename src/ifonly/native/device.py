@@ -130,6 +130,8 @@ class OnDevice(NamedTuple):
 class DeviceResults(Results):
     """`Results` that lie on the device; each column comes to the host when it is first read."""
 
+    answers: OnDevice
+
     def __init__(self, answers: OnDevice, x: Any = None) -> None:
         object.__setattr__(self, "answers", answers)
         object.__setattr__(self, "x", x)

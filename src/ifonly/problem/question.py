@@ -284,6 +284,12 @@ class Aims(NamedTuple):
     prob: Floats | None
     among: Indices | None = None
 
+    @classmethod
+    def of(cls, aim: "Aim", n_rows: int = 1) -> "Aims":
+        """The same of so many rows."""
+        lam, prob = (None if v is None else np.full(n_rows, v) for v in (aim.lam, aim.prob))
+        return cls(np.full(n_rows, aim.k), lam, prob, aim.among)
+
     def take(self, index: Any) -> "Aims":
         """Those of some of the rows."""
         lam, prob = (None if v is None else v[index] for v in (self.lam, self.prob))

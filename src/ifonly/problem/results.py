@@ -68,8 +68,8 @@ class Result:
     objective: float
     grad_norm: float
     proba: Floats
-    coef: Floats | None = None
-    x: Floats | None = None
+    coef: Any = None
+    x: Any = None
     n_iter: int = 0
     n_passes: int = 2
     n_nodes: int = 0
@@ -96,7 +96,7 @@ class Results:
     objective: Floats
     grad_norm: Floats
     proba: Floats  # (N, K), or (N, 0)
-    coef: Floats | None = None
+    coef: Any = None
     x: Any = None  # (N, D); may be an array on a GPU
     n_iter: Any = 0
     n_passes: Any = 2
