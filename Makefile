@@ -11,13 +11,21 @@ FLAG := $(if $(QUICK),--quick)
 # Every command that the README, the pages and this file name, but for tests and lint.
 COMMANDS := demo bench bench-compare bench-serve bench-others bench-gpu paper paper-full pictures shown docs
 
-.PHONY: $(COMMANDS) commands test test-gpu lint format clean browser java
+.PHONY: $(COMMANDS) commands test test-fast test-gpu lint format clean browser java
 
 demo: $(VENV)/.demo
 	$(BIN)/ifonly demo
 
+# One worker a core, with one thread each for matrix products.
+WORKERS ?= logical
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 8
+
 test: $(VENV)/.test browser java
-	$(BIN)/python -m pytest
+	$(PYTEST)
+
+# While working: without a browser, a cluster, a GPU or anything that takes a minute, and five cases of each test.
+test-fast: $(VENV)/.test
+	$(PYTEST) --fast
 
 # Chromium for the tests of the page, from Debian's packages where that is possible; elsewhere these tests say why they skip.
 browser:
@@ -34,7 +42,7 @@ java:
 # On a machine with an NVIDIA GPU; elsewhere every test says why it is skipped.
 test-gpu: $(VENV)/.test
 	$(PIP) --editable '.[gpu]'
-	$(BIN)/python -m pytest tests/test_cuda.py tests/test_kernels.py
+	$(BIN)/python -m pytest -q -m gpu tests/gpu tests/native
 
 lint: $(VENV)/.lint
 	$(BIN)/ruff format --check .

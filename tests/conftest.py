@@ -7,17 +7,23 @@ from zlib import crc32
 
 import numpy as np
 import pytest
+from helpers.commands import CSV
+from helpers.compiled import compile_kernels
 from helpers.data import data_file
 from helpers.libraries import needs
 from helpers.problems import head
+from hypothesis import settings
 
 import ifonly
+from ifonly import cli
 
 TESTS = Path(__file__).parent
 APART = ("browser", "cluster", "gpu", "slow")  # folders and marks
-TOGETHER = ("browser", "cluster", "server")  # folders whose files stay on one worker: each starts something that takes long
-FEW_CASES = 12  # of one test, in the fast lane
+FEW_CASES = 5  # of one test, in the fast lane
 
+
+settings.register_profile("the same each time", derandomize=True, deadline=None)
+settings.load_profile("the same each time")
 
 # ---- the lanes ----
 
@@ -25,6 +31,19 @@ FEW_CASES = 12  # of one test, in the fast lane
 def pytest_addoption(parser):
     text = f"leave out what is marked {', '.join(APART)}; of a test with many cases, run {FEW_CASES}"
     parser.addoption("--fast", action="store_true", help=text)
+
+
+def pytest_configure(config):
+    """Where there will be workers, compile first what all of them need."""
+    if config.getoption("numprocesses", None):
+        compile_kernels()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    from helpers.scheduling import Scheduling
+
+    return Scheduling(config, log)
 
 
 def pytest_ignore_collect(collection_path, config):
@@ -36,13 +55,11 @@ def pytest_ignore_collect(collection_path, config):
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config, items):
-    """Mark each test by its folder, keep on one worker what belongs together, and thin the fast lane."""
+    """Mark each test by its folder, and thin the fast lane."""
     for item in items:
         folder = item.path.relative_to(TESTS).parts[0] if item.path.is_relative_to(TESTS) else ""
         if folder in APART:
             item.add_marker(folder)
-        if folder in TOGETHER and config.pluginmanager.hasplugin("xdist"):
-            item.add_marker(pytest.mark.xdist_group(item.path.stem))
     if config.getoption("fast"):
         fast = few_of_each([item for item in items if not any(map(item.get_closest_marker, APART))])
         chosen = set(fast)
@@ -51,7 +68,7 @@ def pytest_collection_modifyitems(config, items):
 
 
 def few_of_each(items):
-    """Of each test, a dozen cases at most: those whose names have the smallest checksums, so that no parameter is favoured."""
+    """Of each test, a few cases at most: those whose names have the smallest checksums, so that no parameter is favoured."""
     tests = defaultdict(list)
     for item in items:
         tests[item.nodeid.partition("[")[0]].append(item)
@@ -107,3 +124,31 @@ def torch():
     torch = needs("torch", "torch==2.13.0")
     torch.manual_seed(7)
     return torch
+
+
+# ---- commands ----
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    """A folder with a model, and rows of which two are bad; every command runs in it."""
+    monkeypatch.chdir(tmp_path)
+    names = ["age", "loans", "income", "duration"]
+    ifonly.Model.binary([0.05, -0.75, 0.002, -0.125], -1.0, ["refused", "approved"], names).save("credit.npz")
+    (tmp_path / "people.csv").write_text(CSV)
+    return tmp_path
+
+
+@pytest.fixture
+def run(place, capsys, monkeypatch):
+    """Run a command; its exit code, output and complaints."""
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setenv("TERM", "dumb")
+
+    def run(line):
+        with pytest.raises(SystemExit) as stop:
+            cli.main(line.split() if isinstance(line, str) else line)
+        out, err = capsys.readouterr()
+        return stop.value.code, "\n".join(text.rstrip() for text in out.splitlines()), err
+
+    return run

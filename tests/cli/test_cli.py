@@ -1,55 +1,17 @@
-"""The command line: what it prints, what it says when something is wrong, and what stops it."""
+"""The command line: what it prints, what it says when something is wrong."""
 
 import importlib.util
 import json
-import os
 import re
-import signal
-import subprocess
-import sys
-import time
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
+from helpers.commands import ifonly_process
 from helpers.data import page
 
 import ifonly
 from ifonly import cli
-
-CSV = """id,age,loans,income,duration
-007,31,2,900,36
-008,45,1,1500,24
-009,x,1,100,24
-010,52,3,
-011,28,0,800,12
-"""
-
-
-@pytest.fixture
-def place(tmp_path, monkeypatch):
-    """A folder with a model, and rows of which two are bad; every command runs in it."""
-    monkeypatch.chdir(tmp_path)
-    names = ["age", "loans", "income", "duration"]
-    ifonly.Model.binary([0.05, -0.75, 0.002, -0.125], -1.0, ["refused", "approved"], names).save("credit.npz")
-    (tmp_path / "people.csv").write_text(CSV)
-    return tmp_path
-
-
-@pytest.fixture
-def run(place, capsys, monkeypatch):
-    """Run a command; its exit code, output and complaints."""
-    monkeypatch.setenv("COLUMNS", "100")
-    monkeypatch.setenv("TERM", "dumb")
-
-    def run(line):
-        with pytest.raises(SystemExit) as stop:
-            cli.main(line.split() if isinstance(line, str) else line)
-        out, err = capsys.readouterr()
-        return stop.value.code, "\n".join(text.rstrip() for text in out.splitlines()), err
-
-    return run
 
 
 def golden(text):
@@ -308,76 +270,7 @@ def test_a_page_is_written(run, place):
     assert "<html" in (place / "page.html").read_text(encoding="utf-8")
 
 
-# ---- signals and pipes ----
-
-N_ROWS, CHUNK = 2400, 50
-BATCH = [
-    *("batch", "credit.npz", "many.parquet", "answers.parquet", "--target", "approved", "--lam", "0.01"),
-    *("--freeze", "age", "--bounds", "loans:0:", "--chunk-rows", str(CHUNK), "--json"),
-]  # with --lam rows are solved one after the other, so that there is time to stop it
-
-
-def ifonly_process(arguments, **options):
-    command = [sys.executable, "-m", "ifonly", *arguments]
-    env = {**os.environ, "COLUMNS": "100", "PYTHONUNBUFFERED": ""}  # unbuffered, Python takes half a write for a whole one
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env, **options)
-
-
-@pytest.fixture
-def many(place, rng):
-    """Many rows, and what an unbroken run makes of them."""
-    X = np.column_stack([rng.integers(20, 70, N_ROWS), rng.integers(0, 6, N_ROWS), rng.normal(900, 90, (2, N_ROWS)).T])
-    names = ["age", "loans", "income", "duration"]
-    pa.parquet.write_table(pa.table({"id": np.arange(N_ROWS), **dict(zip(names, X.T, strict=True))}), "many.parquet")
-    with pytest.raises(SystemExit) as done:
-        cli.main([*BATCH[:3], "unbroken.parquet", *BATCH[4:]])
-    assert done.value.code == 0
-    return (place / "unbroken.parquet").read_bytes()
-
-
-def wait_for_parts(process, place, count):
-    """Until a run has written so many parts."""
-    manifest = place / "answers.parquet.parts" / "_manifest.json"
-    for _ in range(3000):
-        assert process.poll() is None, process.stderr.read()
-        if manifest.exists() and manifest.read_text().count('"rows"') >= count:
-            return
-        time.sleep(0.01)
-    raise AssertionError("no parts after 30 seconds")
-
-
-@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-def test_a_batch_that_is_stopped_goes_on_to_the_same_file(place, many, capsys, stop):
-    process = ifonly_process(BATCH)
-    wait_for_parts(process, place, 2)
-    process.send_signal(stop)
-    out, err = process.communicate(timeout=60)
-    assert out == ""
-    if stop == signal.SIGINT:
-        assert process.returncode == 130
-        assert re.fullmatch(r"ifonly: stopped after [\d,]+ rows; the same command goes on where it was\n", err)
-    else:
-        assert process.returncode == -stop
-    assert not (place / "answers.parquet").exists()
-    capsys.readouterr()
-    with pytest.raises(SystemExit):
-        cli.main(BATCH)
-    found = json.loads(capsys.readouterr().out)
-    assert found["rows"] == N_ROWS
-    assert 2 * 4 * CHUNK <= found["resumed"] < N_ROWS
-    assert (place / "answers.parquet").read_bytes() == many
-    assert not (place / "answers.parquet.parts").exists()
-
-
-def test_another_question_does_not_go_on(place, run, many):
-    process = ifonly_process(BATCH)
-    wait_for_parts(process, place, 1)
-    process.kill()
-    process.communicate(timeout=60)
-    code, _, err = run([*BATCH, "--max-changes", "2"])
-    assert (code, err.count("\n")) == (2, 1)
-    assert "it differs in max_changes: null, now 2" in err
-    assert run([*BATCH, "--max-changes", "2", "--overwrite"])[0] == 0
+# ---- pipes ----
 
 
 def test_a_closed_pipe_is_no_error(place):

@@ -30,7 +30,7 @@ spark = import_module("ifonly.spark")
 pytestmark = pytest.mark.filterwarnings(spark_cluster.QUIET)
 
 NAMES = [f"f{d}" for d in range(6)]
-ROWS = int(os.environ.get("IFONLY_SPARK_ROWS", "200000"))  # of the test that kills an executor
+ROWS = int(os.environ.get("IFONLY_SPARK_ROWS", "40000"))  # of the test that kills an executor
 PARTS = 16
 LIMITS = Actions(frozen=["f0"], bounds=dict.fromkeys(NAMES[1:], (-2.0, 2.0)))
 
@@ -316,10 +316,11 @@ def test_through_spark_connect(tmp_path):
         except ImportError:
             spark_cluster.missing(f"Spark Connect needs {name}, which is not installed (pyspark[connect])")
     environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+    environment["JAVA_TOOL_OPTIONS"] = spark_cluster.QUICK
     for name in ("PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET"):  # of the session of this process
         environment.pop(name, None)
     arguments = [sys.executable, "-c", CONNECT, *map(str, Path(__file__).parents[:2])]
-    done = subprocess.run(arguments, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=100, check=False)
+    done = subprocess.run(arguments, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     assert done.stdout.startswith("column 'f3' (a feature) is missing")
 

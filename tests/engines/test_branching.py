@@ -754,7 +754,7 @@ def some(seed):
 
 
 @given(seeds)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_a_tighter_limit_never_costs_less(seed):
     rng, model, source, kinds = some(seed)
     wide = invert(model, source, 1, actions=Actions(**kinds))
@@ -770,7 +770,7 @@ def test_a_tighter_limit_never_costs_less(seed):
 
 
 @given(seeds)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_as_many_changes_as_features_is_no_limit(seed):
     _, model, source, kinds = some(seed)
     free, capped = (invert(model, source, 1, actions=Actions(**kinds), max_changes=m) for m in (None, 6))
@@ -779,7 +779,7 @@ def test_as_many_changes_as_features_is_no_limit(seed):
 
 
 @given(seeds)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_the_order_of_features_does_not_matter(seed):
     rng, model, source, kinds = some(seed)
     order = rng.permutation(6)
@@ -794,7 +794,7 @@ def test_the_order_of_features_does_not_matter(seed):
 
 
 @given(seeds)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_freezing_what_did_not_move_changes_nothing(seed):
     _, model, source, kinds = some(seed)
     cf = invert(model, source, 1, actions=Actions(**kinds), max_changes=3)

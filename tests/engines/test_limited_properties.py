@@ -12,7 +12,7 @@ seeds = st.integers(0, 2**32 - 1)
 kinds = st.sampled_from(COSTS)
 walls = st.sampled_from(LIMITS)
 wishes = st.sampled_from(["lam", "prob"])
-some_runs = settings(max_examples=25, deadline=None, derandomize=True)
+some_runs = settings(max_examples=25)
 
 
 def solved(case, actions=None, cost=None):

@@ -322,7 +322,7 @@ def test_passes_are_counted_and_shared(synthetic):
 
 
 def test_targets_of_one_source_share_its_first_pass(synthetic, monkeypatch):
-    from ifonly import heads
+    from ifonly.engines import heads
 
     first = []
     monkeypatch.setattr(heads._Job, "_first", lambda job, x, old=heads._Job._first: first.append(0) or old(job, x))

@@ -10,6 +10,7 @@ import pytest
 
 REQUIRED = "IFONLY_SPARK"  # in the environment, with the value "required": a missing pyspark or Java is a failure
 QUIET = "ignore:PySpark does not yet fully support pandas:FutureWarning"  # pandas is not used here
+QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 SETTINGS = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
@@ -17,6 +18,13 @@ SETTINGS = {
     "spark.log.level": "OFF",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.shuffle.partitions": "2",
+    "spark.task.maxFailures": "2",  # once more, for the task of an executor that is killed
+    # For jobs of seconds: compiling queries and optimising the JVM's own code costs more than it saves.
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.driver.extraJavaOptions": QUICK,
+    "spark.executor.extraJavaOptions": QUICK,
 }
 
 

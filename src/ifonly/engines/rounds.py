@@ -319,12 +319,13 @@ def _aimed(small: Rivals, at: Floats, window: Window) -> tuple[float, Floats]:
         mass = float(np.add.reduce(point.p))
         miss = logit(float(np.add.reduce(point.p)), point.p_target) - window.middle(float(np.add.reduce(point.at)) / lam)
         bracket.saw(lam, miss)
-        new = bracket.next(lam, miss, float(point.p @ ds) / mass if mass > 0.0 else 0.0) or lam
-        move = math.log(new / lam)
+        rate = float(point.p @ ds) / mass if mass > 0.0 else 0.0
+        near = abs(miss) < SURE * rate
+        new = lam * math.exp(-miss / rate) if near else bracket.next(lam, miss, rate) or lam
         change, slope = small.knot(point, tangent)
         small = small.at(new)
-        at = small.from_knot(change + move * slope)
-        if abs(move) < SURE:
+        at = small.from_knot(change + math.log(new / lam) * slope)
+        if near:
             break
     return small.lam, at
 
