@@ -145,7 +145,7 @@ class FreeEngine(Engine):
         """The answers for a piece of a table: the first pass, the loops between, and the second pass where x is wanted."""
         sources, aims = rows.sources, rows.aims
         loop = choose_loop(asked, rows.total)
-        per = len(aims.targets) // max(1, len(sources))
+        per = asked.per_source
         if loop is not None and loop.table is not None and per == 1 and asked.question.start is None:
             stop = Stop.of(asked.question)
             options = {"tol": stop.tol, "max_iter": stop.max_iter}
