@@ -74,7 +74,7 @@ def test_explain(run):
     duration    36  7.71  −28.29       −28.3  100 %
     loans        2     0      −2          −2  0.5 %
 
-    Of all allowed changes none has a lower cost than 402.2; 1 nodes were searched.
+    Of all allowed changes none has a lower cost than 402.2; 1 node was searched.
     """)
 
 
@@ -145,6 +145,18 @@ def test_info(run):
     """)
     code, out, _ = run("info credit.npz --json")
     assert json.loads(out)["columns"][1] == {"name": "loans", "kind": "number"}
+
+
+def test_info_without_a_file_says_what_is_installed(run, monkeypatch):
+    code, out, err = run("info")
+    assert (code, err) == (0, "")
+    assert out.startswith(f"ifonly {ifonly.__version__}, Python ")
+    assert "\nfast      numba " in out
+    found = json.loads(run("info --json")[1])
+    assert set(found) == {"version", "python", "row_loops", "extras"}
+    assert set(found["extras"]["frames"]) == {"pyarrow", "pandas"}
+    monkeypatch.setattr("ifonly.cli.info.compiled_is_installed", lambda: False)
+    assert 'loops over rows: array programs; pip install "ifonly[fast]" compiles them' in run("info")[1]
 
 
 def test_batch(run, place):

@@ -33,7 +33,7 @@ from ifonly.frames.reading import files_of, open_batches
 from ifonly.model.errors import InputError
 from ifonly.problem.question import Question
 
-__all__ = ["BadRow", "Written", "write_parts"]
+__all__ = ["BadRow", "Written", "write_answers", "write_parts"]
 
 VERSION = 2
 MANIFEST = "_manifest.json"
@@ -128,20 +128,34 @@ def write_parts(
         the message names what differs.
 
     """
-    source, out = Path(source), Path(out)
+    ask, layout = Ask(model, Question(target, **question)), Layout(keys, columns, prefix)
+    sizes = {"chunk_rows": chunk_rows, "part_chunks": part_chunks}
+    return write_answers(ask, Path(source), Path(out), layout, **sizes, overwrite=overwrite, on_rows=on_rows)
+
+
+def write_answers(
+    ask: Ask,
+    source: Path,
+    out: Path,
+    layout: Layout,
+    *,
+    chunk_rows: int | None = None,
+    part_chunks: int = PART_CHUNKS,
+    overwrite: bool = False,
+    on_rows: Callable[[int], None] | None = None,
+) -> Written:
+    """`write_parts` for a question that is made already."""
     suffix = out.suffix.lower()
     if suffix and suffix not in ASSEMBLE:
         raise InputError(f"out must end in {', '.join(ASSEMBLE)}, or have no suffix for a folder of parts; got {str(out)!r}")
     if out.resolve() == source.resolve():
         raise InputError(f"out is the input itself: {out}")
-    ask = Ask(model, Question(target, **question))
     threads = available(ask.question.threads)
-    with open_batches(source, needed(ask.model, keys)) as reader:
-        inverter = Inverter(ask, reader.schema, Layout(keys, columns, prefix))
+    with open_batches(source, needed(ask.model, layout.keys)) as reader:
+        inverter = Inverter(ask, reader.schema, layout)
         size = inverter.chunk_rows(chunk_rows)
         asked = {"model": fingerprint(ask.model), "input": _input(source), **json.loads(inverter.ask.question.to_json())}
-        asked |= {"keys": inverter.features.keys, "columns": columns, "prefix": prefix}
-        asked |= {"chunk_rows": size, "part_chunks": part_chunks}
+        asked |= layout._asdict() | {"keys": inverter.features.keys, "chunk_rows": size, "part_chunks": part_chunks}
         work = out.with_name(f"{out.name}.parts") if suffix else out
         manifest = Manifest.begin(work, asked, out, overwrite=overwrite)
         resumed = manifest.rows
