@@ -72,6 +72,6 @@ def test_together_refuses_what_it_cannot_do(synthetic):
     for method in (joint.to_json, lambda: joint.to_html("page.html")):
         with pytest.raises(InputError):
             method()
-    worse = dataclasses.replace(joint, made=joint.made + 1.0)
+    worse = dataclasses.replace(joint, result=dataclasses.replace(joint.result, x=joint.result.x + 1.0))
     with pytest.raises(ifonly.CertificateError):
         worse.verify()

@@ -21,8 +21,9 @@ def test_verify_finds_an_answer_that_was_tampered_with(small):
         "lam": cf.lam * 1.01,
     }
     for field, value in tampered.items():
+        changed = {field: value} if field == "prob" else {"result": dataclasses.replace(cf.result, **{field: value})}
         with pytest.raises(ifonly.CertificateError):
-            dataclasses.replace(cf, **{field: value}).verify()
+            dataclasses.replace(cf, **changed).verify()
 
 
 @pytest.mark.parametrize("backend", ["auto", "reference", "cpu"])

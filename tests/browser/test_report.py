@@ -517,3 +517,33 @@ def test_it_prints(browser, tmp_path):
         seen.page.emulate_media(media="print")
         assert not seen.page.locator("#wanted").is_visible()
         assert seen.page.locator("#value").is_visible()
+
+
+# ---- several modules in one file ----
+
+SHARED = {"web/a.js": "export const one = 1;\n", "web/b.js": 'import { one } from "./a.js";\nexport const two = one + one;\n'}
+REFUSED = {
+    "a default": ('import two from "./web/b.js";\n', "has what a page cannot hold: import two"),
+    "another name": ('import { two as zwei } from "./web/b.js";\n', "imports two as zwei, which web/b.js does not export"),
+    "what is not there": ('import { three } from "./web/b.js";\n', "imports three, which web/b.js does not export"),
+    "elsewhere": ('import { two } from "https://example.org/b.js";\n', "has what a page cannot hold: import"),
+    "later": ('const b = await import("./web/b.js");\n', "has what a page cannot hold: import"),
+    "a list": ("const two = 2;\nexport { two };\n", "has what a page cannot hold: export"),
+    "one name twice": ('import { two } from "./web/b.js";\nconst one = two / 2;\n', "one stands at the top level of both"),
+    "an end": ('const text = "</script>";\n', "has what a page cannot hold: </script"),
+    "a circle": ('import { me } from "./page.js";\n', "in a circle: page.js → page.js"),
+}
+
+
+def test_modules_stand_in_the_order_of_their_imports(monkeypatch):
+    entry = 'import { one } from "./web/a.js";\nimport {\n  two,\n} from "./web/b.js";\nfetchNothing(one, two);\n'
+    monkeypatch.setattr("ifonly.show.page.bundle.static", {**SHARED, "page.js": entry}.__getitem__)
+    assert bundled("page.js").split("\n") == ["const one = 1;", "", "const two = one + one;", "", "fetchNothing(one, two);", ""]
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_cannot_stand_in_one_file_is_refused(monkeypatch, case):
+    entry, words = REFUSED[case]
+    monkeypatch.setattr("ifonly.show.page.bundle.static", {**SHARED, "page.js": entry}.__getitem__)
+    with pytest.raises(ValueError, match=re.escape(words)):
+        bundled("page.js")

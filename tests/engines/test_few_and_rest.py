@@ -3,6 +3,7 @@
 import math
 import sys
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -13,13 +14,30 @@ from scipy.special import logsumexp
 import ifonly
 from ifonly.engines import few_and_rest as crowd
 from ifonly.engines.coordinates import Rivals
-from ifonly.engines.few_and_rest import Crowd, Few, Place, Window
-from ifonly.engines.newton import minimise
-from ifonly.model import classifier
+from ifonly.engines.few_and_rest import Crowd, Few, Place
+from ifonly.engines.newton import Outcome, minimise
+from ifonly.engines.windows import Window
+from ifonly.model import products
 from ifonly.native import few_and_rest as compiled
 
 SAME = 1e-12  # of x, relative to its largest entry (or 1): what two methods may differ by
-SOLVERS = {"numpy": crowd.solve_crowd, "compiled": compiled.solve_crowd}
+
+
+class Ended(NamedTuple):
+    """Where the rounds ended."""
+
+    space: Crowd
+    outcome: Outcome
+
+    @property
+    def rounds(self):
+        return self.outcome.n_iter
+
+
+SOLVERS = {
+    "numpy": lambda *space, **options: Ended(*crowd.solve_crowd(*space, **options)),
+    "compiled": lambda *space, **options: Ended(*compiled.solve_crowd(*space, **options)),
+}
 BACKENDS = ["auto", "cpu"]
 
 
@@ -39,7 +57,7 @@ def head():
 @pytest.fixture
 def tiny(monkeypatch):
     """Three classes are a crowd and two or three rivals the few: they come and go all the time."""
-    monkeypatch.setattr(classifier, "CROWDED", 3)
+    monkeypatch.setattr(products, "SHARED_GRAM", 3)
     monkeypatch.setattr(crowd, "FEW", 2)
     monkeypatch.setattr(crowd, "SHARE", 0.3)
 
@@ -331,7 +349,7 @@ def test_many_rows_are_their_answers_one_by_one(model, rng, backend):
 
 def test_the_history_is_that_of_a_descent(model, rng):
     z = model.logits(rng.normal(size=500))
-    ended = crowd.solve_crowd(Crowd(model.gram, 5, np.delete(z - z[5], 5), 0.01))
+    ended = SOLVERS["numpy"](Crowd(model.gram, 5, np.delete(z - z[5], 5), 0.01))
     E = [step.objective for step in ended.outcome.history] + [ended.outcome.point.objective]
     assert len(E) == ended.rounds + 1
     assert all(b <= a + 1e-12 for a, b in pairwise(E))

@@ -12,15 +12,15 @@ import ifonly
 from ifonly import InputError, Model, Status
 from ifonly.engines import passes
 from ifonly.engines import very_many as many
-from ifonly.model import classifier
+from ifonly.model import products
 from ifonly.model.numerics import EPS, softmax
 
 
 @pytest.fixture
 def forced(monkeypatch):
     """Every model with three classes or more goes through passes, with two rivals at a time one by one."""
-    monkeypatch.setattr(classifier, "CROWDED", 3)
-    monkeypatch.setattr(classifier, "GRAM_CLASSES", 2)
+    monkeypatch.setattr(products, "SHARED_GRAM", 3)
+    monkeypatch.setattr(products, "GRAM_CLASSES", 2)
     monkeypatch.setattr(passes, "MOST", 2)
     monkeypatch.setattr(many, "SMALL_D", 0)  # and never in D dimensions, unless it is slow
 
@@ -68,11 +68,11 @@ def test_rivals_leave_and_return(forced, rng):
 def test_imagenet_head_as_the_dense_solver(imagenet, monkeypatch, lam):
     A, b, X = imagenet
     far = (X @ A.T + b).argmin(axis=1)
-    monkeypatch.setattr(classifier, "CROWDED", 10**9)
+    monkeypatch.setattr(products, "SHARED_GRAM", 10**9)
     dense = Model(A, b)
     answers = [ifonly.invert(dense, X[i], int(far[i]), lam=lam) for i in (0, 401)]
-    monkeypatch.setattr(classifier, "CROWDED", 400)
-    monkeypatch.setattr(classifier, "GRAM_CLASSES", 500)
+    monkeypatch.setattr(products, "SHARED_GRAM", 400)
+    monkeypatch.setattr(products, "GRAM_CLASSES", 500)
     vast = Model(A, b)
     assert vast.vast
     for i, true in zip((0, 401), answers, strict=True):
@@ -85,7 +85,7 @@ def test_imagenet_head_as_the_dense_solver(imagenet, monkeypatch, lam):
 
 def test_imagenet_embeddings_in_step(imagenet, monkeypatch):
     A, b, X = imagenet
-    monkeypatch.setattr(classifier, "GRAM_CLASSES", 500)
+    monkeypatch.setattr(products, "GRAM_CLASSES", 500)
     model = Model(A, b)
     targets = (X[:40] @ A.T + b).argmin(axis=1)
     cfs = ifonly.invert(model, X[:40], targets, prob=0.9)

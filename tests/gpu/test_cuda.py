@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 from helpers import gpu
 from helpers.problems import make
-from ifonly.engines.probability import needed_logit
-from ifonly.native.rows import Goals
 
 import ifonly
+from ifonly.engines.windows import Window, needed_logit
 from ifonly.native import reference
 from ifonly.native.cuda_source import rows_of
 from ifonly.problem.status import Status
@@ -38,7 +37,7 @@ def test_the_seam_at_every_size_of_team(cp, K, form, rng):
     else:
         top = margins.max(axis=1)
         logit = np.minimum(needed_logit(rng.uniform(0.05, 0.99, size=B), model), top - 0.1)
-        goals = Goals(logit, np.full(B, 1e-12), np.full(B, 1e-15), np.full(B, 1e-14))
+        goals = Window(logit, np.full(B, 1e-12), np.full(B, 1e-15), np.full(B, 1e-14))
         found, expected = (kernel.solve_prob(gram, margins, goals) for kernel in (cuda, reference))
     done = expected.done & found.done
     assert done.mean() > 0.98

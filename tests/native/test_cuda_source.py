@@ -8,15 +8,13 @@ import sys
 import numpy as np
 import pytest
 from helpers.problems import make
-from ifonly.engines.probability import needed_logit
-from ifonly.native.batch import solve_rows
-from ifonly.native.rows import Kernel
 
 import ifonly
 from ifonly.engines.rounding import Rounding
+from ifonly.engines.windows import needed_logit
 from ifonly.native import reference
 from ifonly.native.cuda_source import LEAST_SLOTS, SHARED_BYTES, code, gram_pitch, newton_options, rows_of, slices
-from ifonly.problem.question import Wish
+from ifonly.problem.question import Aims
 from ifonly.problem.status import Status
 from ifonly.rows.sources import Sources
 
@@ -85,7 +83,7 @@ def test_row_solver_stops_at_a_tolerance(compiled, rng):
     assert exact[:, 3].max() < loose[:, 3].max()
 
 
-def everything(library, model, X, wish, tol=0.0):
+def everything(library, model, X, aims, tol=0.0):
     """`answer` of newton.cu: whole answers from what is known of the sources."""
     K, N = model.n_classes, len(X)
     Z, _ = Sources.read(model, X).project()
@@ -97,12 +95,12 @@ def everything(library, model, X, wish, tol=0.0):
     for k in range(K):
         grams[k, : (K - 1) ** 2], lengths[k] = model.rival_gram(k).ravel(), model.rival_lengths(k)
     rounding = Rounding.of(model, None)
-    wanted = wish.lam if wish.prob is None else needed_logit(wish.prob, model)
+    wanted = aims.lam if aims.prob is None else needed_logit(aims.prob, model)
     coef, proba, numbers = np.empty((N, rows_of(K))), np.empty((N, K)), np.empty((N, 4))
     n_iter, status = np.empty(N, np.int32), np.empty(N, np.int8)
     scalars = rounding.gamma, rounding.row_norm, rounding.coarse
     model_arrays = np.array(model.b), grams, lengths, *scalars
-    question = wish.targets.astype(np.int32), np.array(wanted), tol, 100
+    question = aims.targets.astype(np.int32), np.array(wanted), tol, 100
     call(library.answer, np.int64(N), *model_arrays, *question, parts, 2, coef, proba, numbers, n_iter, status)
     return coef, proba, *numbers.T, n_iter, status
 
@@ -115,10 +113,9 @@ def test_whole_answers(compiled, K, form, rng):
     X[5] = 0.0
     lam = 10 ** rng.uniform(-4, 4, size=200) if form == "lam" else None
     prob = rng.uniform(0.05, 0.999, size=200) if form == "prob" else None
-    wish = Wish(targets, lam, prob)
-    coef, proba, found_lam, distance, objective, grad_norm, _, status = everything(compiled(K, form == "prob"), model, X, wish)
-    Z, sizes = Sources.read(model, X).project()
-    rows = solve_rows(model, Z, sizes, wish, Kernel(reference.solve_lam, reference.solve_prob))
+    aims = Aims(targets, lam, prob)
+    coef, proba, found_lam, distance, objective, grad_norm, _, status = everything(compiled(K, form == "prob"), model, X, aims)
+    rows = ifonly.invert(model, X, targets, lam=lam, prob=prob, backend="reference").results
     np.testing.assert_array_equal(status, rows.status)
     bad = status == Status.INVALID
     assert np.flatnonzero(bad).tolist() == [7, 11]
@@ -148,11 +145,11 @@ def test_whole_answers(compiled, K, form, rng):
 
 def test_tolerance_is_met_for_certain(compiled, rng):
     model, X, targets = make(rng, 6, 40, 300)
-    wish = Wish(targets, np.full(300, 0.01), None)
-    *_, grad_norm, n_iter, status = everything(compiled(6, False), model, X, wish, tol=1e-6)
+    aims = Aims(targets, np.full(300, 0.01), None)
+    *_, grad_norm, n_iter, status = everything(compiled(6, False), model, X, aims, tol=1e-6)
     assert (grad_norm <= 1e-6).all()
     assert (status == Status.CONVERGED).all()
-    *_, grad_norm, more, status = everything(compiled(6, False), model, X, wish, tol=1e-300)  # out of reach: to the last digit
+    *_, grad_norm, more, status = everything(compiled(6, False), model, X, aims, tol=1e-300)  # out of reach: to the last digit
     assert (status == Status.EXACT).all()
     assert (more >= n_iter).all()
 

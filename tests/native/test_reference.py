@@ -4,15 +4,18 @@ import sys
 
 import numpy as np
 import pytest
-from ifonly.engines.probability import Goal, reach_probability
-from ifonly.native.rows import Goals, Solved
 
 import ifonly
+from ifonly.engines.class_newton import ClassNewton
 from ifonly.engines.class_space import ClassProblem
+from ifonly.engines.closed_form import ClosedForm
+from ifonly.engines.free import Stop
+from ifonly.engines.row_loops import Solved
+from ifonly.engines.windows import Window
 from ifonly.model.numerics import EPS
 from ifonly.native.reference import array_namespace, solve_lam, solve_prob
 from ifonly.problem.status import Status
-from ifonly.rows.sources import NOWHERE, Sizes, Sources
+from ifonly.rows.sources import Sources
 
 P_TOL = 1e-9  # relative, of q and p; a q_j may besides be off by a rounding of the largest
 X_TOL = 1e-12  # of the change, relative to 1 + ‖x‖
@@ -47,20 +50,17 @@ class Batch:
         self.gram = np.array(self.model.rival_gram(self.k))
         self.margins = self.model.margins(self.Z, self.k)
 
+    @property
+    def engine(self):
+        return ClosedForm() if self.model.n_classes == 2 else ClassNewton()
+
     def problem(self, i):
         return ClassProblem(self.model, self.Z[i], Sources.read(self.model, self.X[i]).project()[1].take(0), self.k)
 
     def goals(self, prob):
-        """What `reach_probability` aims at, for every row."""
-        rows = []
-        for i, tau in enumerate(prob):
-            problem = self.problem(i)
-            slack, one = (
-                problem.rounding.of_estimator(problem.size, Sizes(r, r * problem.rounding.row_norm)) for r in (0.0, 1.0)
-            )
-            logit = Goal.of(problem, tau, NOWHERE).top + slack
-            rows.append((logit, slack, 2 * problem.rounding.row_norm * (one - slack), 8 * EPS * (abs(logit) + 1)))
-        return Goals(*np.array(rows).reshape(-1, 4).T.copy())
+        """What the single-source method aims at, for every row."""
+        rows = [self.problem(i).window(tau) for i, tau in enumerate(prob)]
+        return Window(*np.array(rows).reshape(-1, 4).T.copy())
 
     def assert_answers(self, solved, rows):
         """Rows of the kernel's answer are what the single-source solver finds for the same λ."""
@@ -68,7 +68,7 @@ class Batch:
         rows_of_rivals = self.model.A[rivals] - self.model.A[self.k]
         for at, i in enumerate(rows):
             lam = float(solved.lam[at])
-            single = self.problem(i).solve(lam)
+            single = self.engine.minimise(self.problem(i), lam, Stop())
             change = self.model.rows.T @ single.coef
             size = 1 + np.linalg.norm(self.X[i] + change)
             np.testing.assert_allclose(solved.p[at], single.proba[rivals], rtol=P_TOL, atol=1e-300)
@@ -90,7 +90,7 @@ def logit_of(margins):
 def run(solve, library, *arrays, **options):
     """Call a kernel with a library's arrays; check the kind of what comes back, and return it as NumPy's."""
     convert, kind = library
-    arrays = [Goals(*map(convert, a)) if isinstance(a, Goals) else convert(a) for a in arrays]
+    arrays = [Window(*map(convert, a)) if isinstance(a, Window) else convert(a) for a in arrays]
     solved = solve(*arrays, **options)
     assert isinstance(solved, Solved)
     assert all(isinstance(field, kind) for field in solved)
@@ -121,7 +121,7 @@ def test_no_rows_are_no_trouble(library):
     gram, margins, none = np.eye(3), np.empty((0, 3)), np.empty(0)
     for solved in (
         run(solve_lam, library, gram, margins, none),
-        run(solve_prob, library, gram, margins, Goals(none, none, none, none)),
+        run(solve_prob, library, gram, margins, Window(none, none, none, none)),
     ):
         assert solved.q.shape == (0, 3)
 
@@ -195,13 +195,13 @@ def test_goals_are_met_where_the_single_solver_meets_them(library, n, D, B, scal
     goals = batch.goals(prob)
     away = np.flatnonzero(logit_of(batch.margins) > goals.logit - goals.slack)
     assert len(away)
-    goals = Goals(*(field[away] for field in goals))
+    goals = Window(*(field[away] for field in goals))
     solved = run(solve_prob, library, batch.gram, batch.margins[away], goals)
     assert solved.done.all()
     assert_in_window(batch, solved, away, goals)
     batch.assert_answers(solved, away)
     for at, i in enumerate(away):
-        single = reach_probability(batch.problem(i), prob[i])
+        single = batch.engine.reach(batch.problem(i), prob[i], Stop())
         assert single.status is Status.EXACT
         distance = np.sqrt(solved.square[at]) / solved.lam[at]
         np.testing.assert_allclose(distance, single.distance, rtol=GOAL_TOL, atol=GOAL_TOL)
@@ -223,11 +223,11 @@ def test_narrow_windows_are_met(library, tau, rng):
     away = np.flatnonzero(logit_of(batch.margins) > logit + 0.1)
     B = len(away)
     size = np.abs(batch.margins[away]).max(axis=1) + 1
-    goals = Goals(logit[away], 1e-14 * size, np.full(B, 1e-16), 8 * EPS * (np.abs(logit[away]) + 1))
+    goals = Window(logit[away], 1e-14 * size, np.full(B, 1e-16), 8 * EPS * (np.abs(logit[away]) + 1))
     solved = run(solve_prob, library, batch.gram, batch.margins[away], goals)
     assert solved.done.all()
     assert_in_window(batch, solved, away, goals)
-    alone = run(solve_prob, library, batch.gram, batch.margins[away[3:4]], Goals(*(field[3:4] for field in goals)))
+    alone = run(solve_prob, library, batch.gram, batch.margins[away[3:4]], Window(*(field[3:4] for field in goals)))
     np.testing.assert_allclose(alone.p, solved.p[3:4], rtol=10 * float(1e-14 * size[3] + goals.least[3]))
 
 
@@ -235,7 +235,7 @@ def test_goals_out_of_reach_are_left_to_the_single_solver(library):
     """Of four rows two can be helped: no change moves rival 0's margin, which is above the goal in the others."""
     gram = np.array([[0.0, 0.0, 0.0], [0.0, 2.0, 1.0], [0.0, 1.0, 2.0]])
     margins = np.array([[1.0, 2.0, 3.0], [-9.0, 2.0, 3.0], [0.5, -2.0, -3.0], [-40.0, 30.0, 0.0]])
-    goals = Goals(np.zeros(4), np.full(4, 1e-13), np.full(4, 1e-16), np.full(4, 1e-14))
+    goals = Window(np.zeros(4), np.full(4, 1e-13), np.full(4, 1e-16), np.full(4, 1e-14))
     solved = run(solve_prob, library, gram, margins, goals)
     assert solved.done.tolist() == [False, True, False, True]
     np.testing.assert_allclose(solved.p_target[[1, 3]], 0.5, rtol=1e-12)
@@ -245,7 +245,7 @@ def test_rivals_on_opposite_sides_cannot_both_be_beaten(library):
     gram = np.array([[1.0, -1.0], [-1.0, 1.0]])  # what one margin loses the other gains: p_k ≤ 1/(1 + 2) at best
     margins = np.array([[5.0, -5.0], [5.0, -5.0]])
     logit = np.log([2 * (1 - 1e-3), 2 * (1 + 1e-3)])
-    goals = Goals(logit, np.full(2, 1e-13), np.full(2, 1e-16), np.full(2, 1e-14))
+    goals = Window(logit, np.full(2, 1e-13), np.full(2, 1e-16), np.full(2, 1e-14))
     solved = run(solve_prob, library, gram, margins, goals)
     assert solved.done.tolist() == [False, True]
 
@@ -254,7 +254,7 @@ def test_rivals_on_opposite_sides_cannot_both_be_beaten(library):
 def test_what_needs_no_search_is_not_claimed(library, logit):
     """No margin can be moved at all, or the source is inside already: the caller knows, the kernel only stays calm."""
     gram, margins = (np.zeros((2, 2)) if logit < 0 else np.eye(2)), np.array([[1.0, 2.0]])
-    goals = Goals(np.array([logit]), np.array([1e-13]), np.array([1e-16]), np.array([1e-14]))
+    goals = Window(np.array([logit]), np.array([1e-13]), np.array([1e-16]), np.array([1e-14]))
     solved = run(solve_prob, library, gram, margins, goals)
     assert not solved.done.any()
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from limited_problems import Asked, a_model, a_search, an_asked
+from helpers.limited_problems import Asked, a_model, a_search, an_asked
 
 import ifonly
 from ifonly import Actions, CertificateError, Cost, InputError, Model, Status, invert

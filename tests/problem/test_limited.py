@@ -7,7 +7,7 @@ import cvxpy as cp
 import mpmath as mp
 import numpy as np
 import pytest
-from limited_problems import COSTS, Asked, a_cost, a_model, an_asked
+from helpers.limited_problems import COSTS, Asked, a_cost, a_model, an_asked
 
 from ifonly import Actions, InputError, Model
 from ifonly.problem.conditions import Conditions

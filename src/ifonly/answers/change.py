@@ -15,7 +15,7 @@ from ifonly.model import Model
 from ifonly.model.columns import Column, Table
 from ifonly.problem.conditions import Conditions
 
-__all__ = ["Change", "Measure", "Part", "moves", "plain_value"]
+__all__ = ["Change", "Measure", "Part", "moves", "own_rows", "plain_value"]
 
 Floats = NDArray[np.float64]
 
@@ -118,7 +118,7 @@ def moves(answer: Any, *, models_names: bool = False) -> list[Change]:
     units, prices = measure.units(delta), measure.prices(delta)
     total = float(prices.sum())
     parts = [part for part in measure.parts(None if models_names else answer.sources.columns) if delta[part.features].any()]
-    own = _own(answer) if parts else None
+    own = own_rows(answer) if parts else None
     found = []
     for part in parts:
         before, after = _values(part, source, x, own)
@@ -132,12 +132,12 @@ def moves(answer: Any, *, models_names: bool = False) -> list[Change]:
     return sorted(found, key=lambda change: -abs(change.cost))
 
 
-def _own(answer: Any) -> tuple[Table, Table] | None:
-    """The user's own rows before and after, where the model has an encoding of them."""
-    encoding = answer.model.encoding
+def own_rows(answers: Any) -> tuple[Table, Table] | None:
+    """The user's own rows before and after, of one answer or of many, where the model has columns of its own."""
+    encoding = answers.model.encoding
     if not encoding.columns:
         return None
-    return Table.of(answer.source, encoding.names), Table.of(answer.x, encoding.names)
+    return Table.of(answers.source, encoding.names), Table.of(answers.x, encoding.names)
 
 
 def _values(part: Part, source: Floats, x: Floats, own: tuple[Table, Table] | None) -> tuple[Any, Any]:

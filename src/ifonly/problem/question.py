@@ -419,6 +419,9 @@ class Asked:
         """What is wanted of the one source there is."""
         question, among = self.question, self.among(single=True)
         lam, prob = question.lam, question.prob
+        for name, value in (("lam", lam), ("prob", prob)):
+            if isinstance(value, np.ndarray) and len(value) != 1:
+                raise InputError(f"{name} must be one number; got {value.tolist()}")
         if isinstance(lam, np.ndarray) or isinstance(prob, np.ndarray) or isinstance(self.labels, np.ndarray):
             self.check(1, single=True)
             return self.aims(0, 1, single=True).one(0)

@@ -43,6 +43,11 @@ EXACTLY = Context(prec=800)  # any float, with all its digits
 # such roundings, and far less than anyone can see.
 ROUNDINGS = 1 + 1e-9
 
+# of a feature in a column that moves
+DIGITS_OF_CHANGE, DIGITS_OF_VALUE = 3, 7  # significant ones of a difference, as long as the value has no more than these
+SHORT = 6  # a source with no more digits is shown as it was given
+MOST_DECIMALS = 12
+
 # ---- amounts ----
 
 
@@ -191,12 +196,6 @@ def rounded(v: float, digits: int = DIGITS, *, up: bool | None = None) -> float:
     if not math.isfinite(v):
         return v
     return float(_rounded(v, digits, ROUND_HALF_UP if up is None else ROUND_CEILING if up else ROUND_FLOOR))
-
-
-DIGITS_OF_CHANGE = 3  # significant digits of a difference, …
-DIGITS_OF_VALUE = 7  # … as long as the value itself then has no more than these
-SHORT = 6  # a source with no more digits is shown as it was given
-MOST_DECIMALS = 12
 
 
 def decimals(source: float, value: float, others: Iterable[float] = ()) -> int:

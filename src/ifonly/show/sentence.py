@@ -11,7 +11,6 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ifonly.answers import Counterfactual
 from ifonly.answers.change import Change, moves
@@ -21,8 +20,6 @@ from ifonly.show.decision import Decision
 from ifonly.show.numbers import DIGITS, EXACT_DIGITS, asked, number, pair, percent, rounded, share, value
 
 __all__ = ["sentence"]
-
-Floats = NDArray[np.float64]
 
 NAMED = 4  # changes that are named at most …
 MAIN = 0.8  # … or fewer, where those make up this much of the cost

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ifonly.answers import Counterfactuals
-from ifonly.answers.change import Measure, Part, plain_value
+from ifonly.answers.change import Measure, Part, own_rows, plain_value
 from ifonly.model.columns import Table as Own
 from ifonly.problem.status import Status
 from ifonly.show.numbers import count, number, share, signed
@@ -56,7 +56,7 @@ def of_answers(cfs: Counterfactuals) -> Summary:
     measure = Measure.of(cfs.model, cfs.conditions)
     prices = measure.prices(delta).sum(axis=0)
     total = float(prices.sum())
-    own = _own(cfs)
+    own = own_rows(cfs)
     rows, switches = [], {}
     for part in measure.parts(cfs.sources.columns):
         moved = np.flatnonzero((delta[:, part.features] != 0).any(axis=1))
@@ -71,8 +71,9 @@ def of_answers(cfs: Counterfactuals) -> Summary:
         of_cost = float(prices[part.features].sum()) / total if total > 0 else 0.0
         rows.append((part.name, len(moved) / max(int(solved.sum()), 1), *quartiles, of_cost))
     rows.sort(key=lambda row: -abs(row[-1]))
-    texts = tuple((row[0], share(row[1]), *(_quartile(v) for v in row[2:5]), share(row[5])) for row in rows)
-    notes = (_counted(statuses, len(cfs)), *(_switched(name, found) for name, found in switches.items()))
+    texts = tuple((name, share(often), *(_quartile(v) for v in middle), share(part)) for name, often, *middle, part in rows)
+    ends = ", ".join(f"{number(n)} {status.name}" for status, n in statuses.items())
+    notes = (f"{count(len(cfs), 'row')}: {ends}", *(_switched(name, found) for name, found in switches.items()))
     return Summary(COLUMNS, tuple(rows), texts, notes=notes, n_rows=len(cfs), statuses=statuses, switches=switches)
 
 
@@ -81,13 +82,6 @@ def html_of(cfs: Counterfactuals) -> str:
     if cfs.sources.rows is None:
         return f"<p>{escape(repr(cfs))}</p>"
     return of_answers(cfs).to_html()
-
-
-def _own(cfs: Counterfactuals) -> tuple[Own, Own] | None:
-    encoding = cfs.model.encoding
-    if not encoding.columns:
-        return None
-    return Own.of(cfs.source, encoding.names), Own.of(cfs.x, encoding.names)
 
 
 def _differences(part: Part, delta: Floats, moved: NDArray[np.intp], own: tuple[Own, Own] | None) -> Floats:
@@ -112,10 +106,6 @@ def _switches(part: Part, source: Floats, x: Floats, moved: NDArray[np.intp], ow
 
 def _quartile(v: float) -> str:
     return "" if np.isnan(v) else signed(number(v))
-
-
-def _counted(statuses: Mapping[Status, int], n: int) -> str:
-    return f"{count(n, 'row')}: " + ", ".join(f"{number(found)} {status.name}" for status, found in statuses.items())
 
 
 def _switched(name: str, found: Mapping[tuple[Any, Any], int]) -> str:

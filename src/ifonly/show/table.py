@@ -12,7 +12,7 @@ from ifonly.problem.status import Status
 from ifonly.show.decision import Decision
 from ifonly.show.numbers import bound, count, number, pair, percent, share, signed
 
-__all__ = ["Table", "certificate_words", "decisions", "html_of", "of_changes"]
+__all__ = ["Table", "certificate_words", "cut", "decisions", "html_of", "of_changes"]
 
 WIDTH = 80  # columns of a terminal
 ROWS = 12  # that are printed; the others are counted
@@ -78,9 +78,6 @@ class Table:
         wrapped = [part for note in self.notes for part in wrap(note, WIDTH, subsequent_indent="  ")]
         return "\n".join([*(line.rstrip() for line in lines), *wrapped])
 
-    def __repr__(self) -> str:
-        return str(self)
-
     def to_html(self) -> str:
         """The rows that are printed, as an HTML table."""
         left, right = 'style="text-align:left"', 'style="text-align:right"'
@@ -94,8 +91,7 @@ class Table:
         notes = "".join(f"<p>{escape(note)}</p>" for note in self.notes)
         return f"<table><thead><tr>{cells(self.columns, 'th')}</tr></thead><tbody>{body}</tbody></table>{notes}"
 
-    def _repr_html_(self) -> str:
-        return self.to_html()
+    __repr__, _repr_html_ = __str__, to_html
 
     def __rich__(self) -> Any:
         from rich.console import Group
@@ -185,5 +181,10 @@ def _fitted(widths: list[int]) -> list[int]:
 
 
 def _line(row: Sequence[str], widths: Sequence[int]) -> str:
-    cut = [text if len(text) <= width else text[: width - 1] + "…" for text, width in zip(row, widths, strict=True)]
-    return "  ".join([f"{cut[0]:<{widths[0]}}", *(f"{text:>{width}}" for text, width in zip(cut[1:], widths[1:], strict=True))])
+    first, *others = (cut(text, width) for text, width in zip(row, widths, strict=True))
+    return "  ".join([first.ljust(widths[0]), *(text.rjust(width) for text, width in zip(others, widths[1:], strict=True))])
+
+
+def cut(text: str, most: int) -> str:
+    """A text of at most so many characters."""
+    return text if len(text) <= most else text[: most - 1] + "…"

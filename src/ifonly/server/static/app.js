@@ -317,9 +317,7 @@ $("share").addEventListener("click", async () => {
 function say(button, words) {
   const before = (button.dataset.before ??= button.textContent);
   button.textContent = words;
-  setTimeout(() => {
-    button.textContent = before;
-  }, 1500);
+  setTimeout(() => Object.assign(button, { textContent: before }), 1500);
 }
 
 $("bookmark").addEventListener("click", () => {

@@ -28,7 +28,7 @@ def static(name: str) -> str:
 
 def bundled(entry: str) -> str:
     """A module and all that it imports, as one script."""
-    scripts: dict[str, str] = {}  # those that are imported first
+    scripts: dict[str, str] = {}
     exported: dict[str, list[str]] = {}
     owner: dict[str, str] = {}
 
@@ -41,9 +41,9 @@ def bundled(entry: str) -> str:
         for names, file in IMPORT.findall(text):
             other = f"web/{file}" if name.startswith("web/") else file
             add(other, (*above, name))
-            missing = set(re.findall(r"[^,\s][^,]*[^,\s]|[^,\s]", names)) - set(exported[other])
-            if missing:
-                raise ValueError(f"{name} imports {', '.join(sorted(missing))}, which {other} does not export")
+            for wanted in re.findall(r"[^,\s](?:[^,]*[^,\s])?", names):
+                if wanted not in exported[other]:
+                    raise ValueError(f"{name} imports {wanted}, which {other} does not export")
         exported[name] = EXPORTED.findall(text)
         scripts[name] = EXPORT.sub("", IMPORT.sub("", text))
         if strange := STRANGE.search(scripts[name]):

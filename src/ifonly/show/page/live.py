@@ -13,7 +13,6 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ifonly.answers import Counterfactual
 from ifonly.problem.status import Status
@@ -22,8 +21,6 @@ from ifonly.show.page.scene import MOST, MOST_FEATURES, Scene, packed
 
 __all__ = ["live_data"]
 
-Floats = NDArray[np.float64]
-
 PARTS = 1000  # of the slider's probabilities: it moves in tenths of a per cent
 KNOTS = 25  # answers along the curve: close enough for Newton's method to take three or four steps
 HIGHEST = 745.0  # of ln((1 − p)/p) where p or 1 − p has underflowed
@@ -31,7 +28,7 @@ NEARLY_ONE = 1 - 1e-9  # beyond, a probability is asked for only where the answe
 
 
 def live_data(scene: Scene) -> dict[str, Any]:
-    """The page's data."""
+    """All that the page needs to solve for any probability, as JSON has it."""
     cf, model, k = scene.cf, scene.cf.model, scene.k
     rivals, bars = model.rivals(k), scene.bars()
     least, most = _ends(scene)
@@ -55,7 +52,7 @@ def live_data(scene: Scene) -> dict[str, Any]:
         "rest": model.n_classes - len(bars),
         "now": scene.now().tolist(),
         "ends": [least, most],
-        "features": [_feature(names[d], float(source[d]), deltas[:, d]) for d in order.tolist()],
+        "features": [_feature(names[d], float(source[d]), *deltas[:, d].tolist()) for d in order.tolist()],
         "size": float(sizes.max()) or 1.0,
         "level": _level(cf),
         "margins": (z[rivals] - z[k]).tolist(),
@@ -82,8 +79,7 @@ def _ends(scene: Scene) -> tuple[float, float]:
     return min(scene.least, most), most
 
 
-def _feature(name: str, source: float, deltas: Floats) -> dict[str, Any]:
-    first, delta, last = deltas.tolist()
+def _feature(name: str, source: float, first: float, delta: float, last: float) -> dict[str, Any]:
     return {"name": name, "from": source, "decimals": decimals(source, source + delta, (source + first, source + last))}
 
 

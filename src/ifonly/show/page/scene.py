@@ -158,20 +158,24 @@ def scene_of(answer: Counterfactual | Path, shape: Sequence[int] | None, ink: bo
         Whether high values are dark, as ink on paper; by default in images with one channel.
 
     """
-    model = answer.model
-    size = None if shape is None else tuple(int(n) for n in shape)
-    if size is not None and (len(size) not in (2, 3) or (len(size) == 3 and size[2] != 3)):
-        raise InputError(f"shape must be (height, width) or (height, width, 3); got {tuple(shape or ())}")
-    if size is not None and math.prod(size) != model.n_features:
-        raise InputError(f"shape must have {model.n_features} pixels in all, as the model has features; got {size}")
-    if size is not None and not model.encoding.identity:
-        raise InputError("shape is for models whose features are pixels; this one reads columns of other kinds")
+    size = None if shape is None else _checked(tuple(int(n) for n in shape), answer.model)
     if isinstance(answer, Counterfactual) and not np.isfinite(answer.proba).all():
         raise InputError(f"there is no answer to show: {answer.message}")
     at = _asking(answer)
     if isinstance(answer, Path):
         answer = at(FIRST)
     return Scene(answer, at, size, (size is not None and len(size) == 2) if ink is None else bool(ink))
+
+
+def _checked(shape: tuple[int, ...], model: Model) -> tuple[int, ...]:
+    """The shape of an image that the model's features can be the pixels of."""
+    if len(shape) not in (2, 3) or (len(shape) == 3 and shape[2] != 3):
+        raise InputError(f"shape must be (height, width) or (height, width, 3); got {shape}")
+    if math.prod(shape) != model.n_features:
+        raise InputError(f"shape must have {model.n_features} pixels in all, as the model has features; got {shape}")
+    if not model.encoding.identity:
+        raise InputError("shape is for models whose features are pixels; this one reads columns of other kinds")
+    return shape
 
 
 def _asking(answer: Counterfactual | Path) -> Callable[[float], Counterfactual]:

@@ -24,11 +24,11 @@ SIZE_DIGITS = 4  # of a bar's length
 
 
 def step_data(scene: Scene) -> dict[str, Any]:
-    """The page's data."""
+    """The answers that the page steps through, as JSON has them."""
     cf, bars = scene.cf, scene.bars()
     answers, beyond = _answers(scene)
     start = next(i for i, (_, answer) in enumerate(answers) if answer is cf)
-    changes = [{_key(change): change for change in moves(answer)} for _, answer in answers]
+    changes = [{int(change.part.features[0]): change for change in moves(answer)} for _, answer in answers]
     features = _features(changes, start)[:MOST_FEATURES]
     described = {key: _described(scene, key, changes, start) for key in features}
     top = max((abs(change.units) for found in changes for change in found.values()), default=1.0)
@@ -52,17 +52,19 @@ def step_data(scene: Scene) -> dict[str, Any]:
                 "wanted": wanted,
                 "p": _chances(answer.proba, bars),
                 "decided": _decided(answer, scene.k),
-                "changes": [
-                    [n, _shown(described[key], found[key].after), float(f"{abs(found[key].units):.{SIZE_DIGITS}g}")]
-                    for n, key in enumerate(features)
-                    if key in found
-                ],
+                "changes": [_changed(n, described[key], found[key]) for n, key in enumerate(features) if key in found],
                 "unseen": sum(key not in described for key in found),
                 "proof": _proof(answer, hard=scene.hard),
             }
             for (wanted, answer), found in zip(answers, changes, strict=True)
         ],
     }
+
+
+def _changed(n: int, feature: dict[str, Any], change: Change) -> list[Any]:
+    """The number of a feature on the page, what it becomes, and the length of its bar."""
+    after = float(change.after) if "decimals" in feature else value(change.after)
+    return [n, after, float(f"{abs(change.units):.{SIZE_DIGITS}g}")]
 
 
 def _answers(scene: Scene) -> tuple[list[tuple[float, Counterfactual]], str]:
@@ -87,10 +89,6 @@ def _answers(scene: Scene) -> tuple[list[tuple[float, Counterfactual]], str]:
     return sorted(found, key=lambda pair: pair[0]), beyond
 
 
-def _key(change: Change) -> int:
-    return int(change.part.features[0])
-
-
 def _features(changes: list[dict[int, Change]], start: int) -> list[int]:
     """The features that change somewhere, first those that do at the start, the largest change first."""
     largest: dict[int, float] = {}
@@ -110,10 +108,6 @@ def _described(scene: Scene, key: int, changes: list[dict[int, Change]], start: 
     if any(isinstance(v, bool) or not isinstance(v, (int, float)) for v in (before, *numbers)):
         return {"name": name, "from": value(before)}
     return {"name": name, "from": float(before), "decimals": decimals(float(before), float(here.after), map(float, numbers))}
-
-
-def _shown(feature: dict[str, Any], after: Any) -> float | str:
-    return float(after) if "decimals" in feature else value(after)
 
 
 def _chances(p: NDArray[np.float64], bars: list[int]) -> list[float]:

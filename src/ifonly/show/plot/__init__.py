@@ -10,24 +10,12 @@ from ifonly.show.plot.images import Images, Strip
 from ifonly.show.plot.paths import Curve, Trajectories
 from ifonly.show.plot.waterfall import Waterfall
 
-__all__ = [
-    "Convergence",
-    "Curve",
-    "HeatMap",
-    "Images",
-    "Strip",
-    "Trajectories",
-    "Waterfall",
-    "of_many",
-    "of_one",
-    "of_path",
-]
+__all__ = ["Convergence", "Curve", "HeatMap", "Images", "Strip", "Trajectories", "Waterfall", "of_many", "of_one", "of_path"]
 
 
 def of_one(cf: Counterfactual, kind: str, **options: Any) -> Waterfall | Images | Convergence:
     """A picture of one answer."""
-    kinds: dict[str, Any] = {"changes": Waterfall.of, "image": Images.of, "convergence": Convergence.of}
-    return _chosen(kinds, kind)(cf, **options)
+    return _chosen({"changes": Waterfall.of, "image": Images.of, "convergence": Convergence.of}, kind)(cf, **options)
 
 
 def of_many(cfs: Counterfactuals, kind: str, **options: Any) -> HeatMap:
@@ -37,8 +25,7 @@ def of_many(cfs: Counterfactuals, kind: str, **options: Any) -> HeatMap:
 
 def of_path(path: Path, kind: str, **options: Any) -> Curve | Trajectories | Strip:
     """A picture of a path."""
-    kinds: dict[str, Any] = {"curve": Curve.of, "features": Trajectories.of, "strip": Strip.of}
-    return _chosen(kinds, kind)(path, **options)
+    return _chosen({"curve": Curve.of, "features": Trajectories.of, "strip": Strip.of}, kind)(path, **options)
 
 
 def _chosen(kinds: dict[str, Any], kind: str) -> Any:

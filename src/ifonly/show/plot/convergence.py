@@ -33,7 +33,7 @@ class Convergence:
 
     @classmethod
     def of(cls, cf: Counterfactual) -> "Convergence":
-        """That of an answer whose solver kept a history."""
+        """The iterations of an answer whose solver kept a history."""
         if not cf.history:
             raise InputError(
                 "there is no history: two classes have a closed form, and compiled kernels keep none; "

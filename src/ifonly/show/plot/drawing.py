@@ -24,7 +24,6 @@ __all__ = [
     "SHOWN",
     "axes",
     "by_part",
-    "cut",
     "plain",
     "side_by_side",
 ]
@@ -72,11 +71,6 @@ def plain(ax: Any, *, left: bool = True) -> Any:
     ax.spines["right"].set_visible(False)
     ax.spines["left"].set_visible(left)
     return ax
-
-
-def cut(text: str, most: int) -> str:
-    """A text of at most so many characters."""
-    return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def by_part(answers: Any, delta: Floats) -> tuple[list[str], Floats]:

@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 
 from ifonly.answers import Counterfactuals
 from ifonly.model.errors import InputError
-from ifonly.show.plot.drawing import DIVERGING, FONT, LONGEST, axes, by_part, cut
+from ifonly.show.plot.drawing import DIVERGING, FONT, LONGEST, axes, by_part
+from ifonly.show.table import cut
 
 __all__ = ["HeatMap"]
 
@@ -43,7 +44,7 @@ class HeatMap:
 
     @classmethod
     def of(cls, cfs: Counterfactuals, by: str = "row", features: int = SHOWN_IN_MAP) -> "HeatMap":
-        """That of many answers: ``by`` row, ordered by target and cost, or the mean change by target."""
+        """The changes of many answers: ``by`` row, ordered by target and cost, or the mean change by target."""
         if by not in ("row", "target"):
             raise InputError(f'by must be "row" or "target"; got {by!r}')
         source, x = cfs.coordinates

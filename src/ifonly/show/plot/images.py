@@ -36,7 +36,7 @@ class Images:
 
     @classmethod
     def of(cls, cf: Counterfactual, shape: Sequence[int] | None = None) -> "Images":
-        """Those of an answer whose features are pixels, row by row, of an image of this shape: (28, 28), or (32, 32, 3)."""
+        """Images of an answer whose features are pixels, row by row, of an image of this shape: (28, 28), or (32, 32, 3)."""
         source, x = (_image(v, shape) for v in cf.coordinates)
         if not np.isfinite(x).all():
             raise InputError(f"there is no answer to draw: {cf.message}")

@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ifonly.answers import Path
-from ifonly.show.plot.drawing import BLUE, FAINT, FONT, GREY, LINES, LONGEST, ORANGE, SHOWN, axes, by_part, cut, plain
+from ifonly.show.plot.drawing import BLUE, FAINT, FONT, GREY, LINES, LONGEST, ORANGE, SHOWN, axes, by_part, plain
+from ifonly.show.table import cut
 
 __all__ = ["Curve", "Trajectories"]
 
@@ -34,7 +35,7 @@ class Curve:
 
     @classmethod
     def of(cls, path: Path) -> "Curve":
-        """That of a path."""
+        """The probabilities and distances of a path, by λ."""
         order = np.argsort(path.lam)
         p = path.proba[:, path.model.class_index(path.target)]
         return cls(path.lam[order], p[order], path.distance[order], path.target)
@@ -87,7 +88,7 @@ class Trajectories:
 
     @classmethod
     def of(cls, path: Path, features: int = SHOWN) -> "Trajectories":
-        """Those of the features of a path that move most."""
+        """The features of a path that move most."""
         order = np.argsort(path.lam)
         source, x = path.coordinates
         names, units = by_part(path, x[order] - source)

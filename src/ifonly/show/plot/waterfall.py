@@ -11,7 +11,8 @@ from ifonly.answers.change import Change, moves
 from ifonly.model.errors import InputError
 from ifonly.model.numerics import log_sum_exp, softmax
 from ifonly.show.numbers import number, pair, percent, signed
-from ifonly.show.plot.drawing import FAINT, FALLS, FONT, GREY, LONGEST, RISES, SHOWN, axes, cut, plain
+from ifonly.show.plot.drawing import FAINT, FALLS, FONT, GREY, LONGEST, RISES, SHOWN, axes, plain
+from ifonly.show.table import cut
 
 __all__ = ["Waterfall"]
 
@@ -48,7 +49,7 @@ class Waterfall:
 
     @classmethod
     def of(cls, cf: Counterfactual, features: int = SHOWN) -> "Waterfall":
-        """That of an answer; so many ``features`` one by one, the others together."""
+        """The steps of an answer: so many ``features`` one by one, the others together."""
         source, x = cf.coordinates
         if not np.isfinite(x).all():
             raise InputError(f"there is no answer to draw: {cf.message}")

@@ -18,10 +18,7 @@ const SETTLED = 1e-13; // relative to the length of the change: far below what i
 
 export class Nearest {
   constructor({ margins, gram, knots }) {
-    this.margins = margins;
-    this.gram = gram;
-    this.knots = knots;
-    this.n = margins.length;
+    Object.assign(this, { margins, gram, knots, n: margins.length });
   }
 
   /** w, s, the length of the change, and a bound on how far it is from the exact answer. */
@@ -53,51 +50,42 @@ export class Nearest {
 
   /** Everything there is to know of w and c. */
   look(w, c, level) {
-    const { n, gram, margins } = this;
-    const s = Float64Array.from(margins);
-    let square = 0;
-    for (let i = 0; i < n; i++) {
-      let g = 0;
-      for (let j = 0; j < n; j++) g += gram[i * n + j] * w[j];
-      s[i] -= g;
-      square += g * w[i];
-    }
+    const g = this.times(w);
+    const s = g.map((v, i) => this.margins[i] - v);
     const top = s.reduce((a, b) => Math.max(a, b), -Infinity);
     const e = s.map((v) => Math.exp(v - top));
     const sum = e.reduce((a, b) => a + b, 0);
     const pi = e.map((v) => v / sum);
     const rest = w.map((v, i) => v - c * pi[i]);
     const off = top + Math.log(sum) - level;
-    const error = Math.sqrt(this.norm(rest)) + Math.abs(off) / Math.sqrt(this.norm(pi));
-    return { w, s, pi, rest, off, error, distance: Math.sqrt(Math.max(square, 0)) };
+    const error = this.norm(rest) + Math.abs(off) / this.norm(pi);
+    return { w, s, pi, rest, off, error, distance: this.norm(w, g) };
   }
 
-  /** ‖Āᵀv‖². */
-  norm(v) {
+  /** Ḡv. */
+  times(v) {
     const { n, gram } = this;
-    let sum = 0;
-    for (let i = 0; i < n; i++) {
-      let g = 0;
-      for (let j = 0; j < n; j++) g += gram[i * n + j] * v[j];
-      sum += g * v[i];
-    }
-    return Math.max(sum, 0);
+    return Float64Array.from({ length: n }, (_, i) => {
+      let sum = 0;
+      for (let j = 0; j < n; j++) sum += gram[i * n + j] * v[j];
+      return sum;
+    });
+  }
+
+  /** ‖Āᵀv‖, with `g` = Ḡv. */
+  norm(v, g = this.times(v)) {
+    return Math.sqrt(Math.max(v.reduce((sum, a, i) => sum + a * g[i], 0), 0));
   }
 
   matrix({ pi }, c) {
     const { n, gram } = this;
-    const rows = [];
-    const pull = new Float64Array(n + 1); // πᵀḠ
-    for (let i = 0; i < n; i++) for (let j = 0; j < n; j++) pull[j] += pi[i] * gram[i * n + j];
-    for (let i = 0; i < n; i++) {
-      const row = new Float64Array(n + 1);
-      for (let j = 0; j < n; j++) row[j] = c * pi[i] * (gram[i * n + j] - pull[j]);
+    const pull = this.times(pi); // Ḡπ
+    const rows = Array.from(pi, (p, i) => {
+      const row = Float64Array.from({ length: n + 1 }, (_, j) => (j < n ? c * p * (gram[i * n + j] - pull[j]) : -p));
       row[i] += 1;
-      row[n] = -pi[i];
-      rows.push(row);
-    }
-    rows.push(pull.map((v) => -v));
-    return rows;
+      return row;
+    });
+    return [...rows, Float64Array.from({ length: n + 1 }, (_, j) => (j < n ? -pull[j] : 0))];
   }
 
   /** Where to start: between the library's answers on either side, and how exact those are. */

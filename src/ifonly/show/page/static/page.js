@@ -62,9 +62,7 @@ all.addEventListener("click", () => {
   const open = all.getAttribute("aria-expanded") !== "true";
   all.setAttribute("aria-expanded", open);
   all.textContent = open ? `Show the first ${FEW}` : more;
-  rows.forEach(({ row }, i) => {
-    row.hidden = !open && i >= FEW;
-  });
+  for (const [i, { row }] of rows.entries()) row.hidden = !open && i >= FEW;
   draw();
 });
 
