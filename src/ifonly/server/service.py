@@ -57,8 +57,8 @@ class Service:
             self.desk, max(1, settings.threads - 1), metrics.batches.observe
         )  # the event loop has a core too
         self.draining = False
-        metrics.gauge("ifonly_queue_depth", "Requests that wait or are solved.", lambda: {(): self.desk.waiting})
-        metrics.gauge("ifonly_queue_limit", "How many may.", lambda: {(): settings.queue})
+        metrics.gauge("ifonly_queue_depth", "Requests that wait or are solved.", lambda: self.desk.waiting)
+        metrics.gauge("ifonly_queue_limit", "How many may.", lambda: settings.queue)
 
     def close(self) -> None:
         """No more work."""
@@ -76,7 +76,7 @@ class Service:
             found = [replies.of_batch(request, *await self.gatherer.solve(visit.until, request))]
         else:
             found = await self.desk.run(visit.until, visit.gone, lambda: self._invert(served, body, visit))
-        self.metrics.rows.add(served.name, by=len(found))
+        self.metrics.rows.labels(served.name).inc(len(found))
         return encode({"model": _name(served), "answers": found, "took_ms": _since(began)})
 
     def _invert(self, served: Served, body: Question, visit: Visit) -> list[dict[str, Any]]:
