@@ -16,6 +16,7 @@ from ifonly.model import Model, Scaling
 from ifonly.model.errors import CertificateError, IfonlyError, InputError, UnsupportedModelError
 from ifonly.model.readers import as_model
 from ifonly.model.store import load
+from ifonly.model.version import __version__ as __version__
 from ifonly.problem import Certificate, Problem
 from ifonly.problem.actions import Actions
 from ifonly.problem.cost import Cost
@@ -48,8 +49,6 @@ __all__ = [
     "phi",
     "verify",
 ]
-
-__version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from ifonly.cli import credit as credit

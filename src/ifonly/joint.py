@@ -162,7 +162,7 @@ def answer(model: Any, x: Any, question: Question) -> JointCounterfactual:
     told = [f.name for f in fields(question) if f.name not in ("target", "lam", "prob", "cost") and _told(question, f)]
     ask = Ask(model, question)
     if told or ask.conditions is not None:
-        raise InputError(f"joint answers take lam or prob and a plain cost; no limits{', no ' + told[0] if told else ''}")
+        raise InputError("joint answers take lam or prob and a plain cost; no limits, and no other argument")
     alone = ask(x)
     together = None if not isinstance(alone, Counterfactual) else ask.classes
     if together is None:

@@ -12,10 +12,10 @@ from helpers.data import data_file
 from scipy.special import logsumexp
 
 import ifonly
-from ifonly.engines import few_and_rest as crowd
+from ifonly.engines import rounds as crowd
 from ifonly.engines.coordinates import Rivals
-from ifonly.engines.few_and_rest import Crowd, Few, Place
 from ifonly.engines.newton import Outcome, minimise
+from ifonly.engines.rounds import Crowd, Few, Place
 from ifonly.engines.windows import Window
 from ifonly.model import products
 from ifonly.native import few_and_rest as compiled

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ifonly.answers.one import Counterfactual
+from ifonly.answers.shown import ShownMany, ShownPath
 from ifonly.answers.tables import frame_of
 from ifonly.engines import drive
 from ifonly.model import Model
@@ -184,7 +185,7 @@ class Answers:
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class Counterfactuals(Answers):
+class Counterfactuals(ShownMany, Answers):
     """N answers: the fields of :class:`Counterfactual` with a leading axis; ``cfs[i]`` is one of them.
 
     ``cfs[1:3]``, ``cfs[mask]`` and ``cfs[[2, 0]]`` are those rows. ``x`` and ``delta`` are (N, D) arrays made when first read; for
@@ -208,27 +209,6 @@ class Counterfactuals(Answers):
         index = self.sources.index
         return frame_of(self._x, self.sources.columns, index if index is None or self.of is None else index[self.of])
 
-    def summary(self) -> Any:
-        """Which features move how often and how much, as a :class:`ifonly.show.summary.Summary`."""
-        from ifonly.show import summary
-
-        return summary.of_answers(self)
-
-    def picture(self, kind: str = "heat map", **options: Any) -> Any:
-        """A picture's data, with a method ``plot(ax=None)``: "heat map" (``by="row"`` or ``by="target"``)."""
-        from ifonly.show import plot
-
-        return plot.of_many(self, kind, **options)
-
-    def plot(self, kind: str = "heat map", ax: Any = None, **options: Any) -> Any:
-        """Draw :meth:`picture` with matplotlib; returns the axes."""
-        return self.picture(kind, **options).plot(ax)
-
-    def _repr_html_(self) -> str:
-        from ifonly.show import summary
-
-        return summary.html_of(self)
-
     def __repr__(self) -> str:
         if (self.status == Status.INVALID).all():
             return f"Counterfactuals({len(self)} rows{': ' if len(self) else ''}{self._counts()})"
@@ -239,7 +219,7 @@ class Counterfactuals(Answers):
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class Path(Answers):
+class Path(ShownPath, Answers):
     """One answer per λ for one source and one target; ``path[i]`` is one of them.
 
     ``at_lam`` and ``at_prob`` give the exact answer between the λ that were asked for.
@@ -283,22 +263,6 @@ class Path(Answers):
     def _answer(self, aim: Aim) -> Counterfactual:
         found: Result = drive.one(self.asked, self.sources, aim)
         return Counterfactual(self.model, self.sources, found, aim.prob, conditions=self.conditions)
-
-    def picture(self, kind: str = "curve", **options: Any) -> Any:
-        """A picture's data, with a method ``plot(ax=None)``: "curve", "features" or "strip" (with ``shape``)."""
-        from ifonly.show import plot
-
-        return plot.of_path(self, kind, **options)
-
-    def plot(self, kind: str = "curve", ax: Any = None, **options: Any) -> Any:
-        """Draw :meth:`picture` with matplotlib; returns the axes."""
-        return self.picture(kind, **options).plot(ax)
-
-    def to_html(self, path: Any, **options: Any) -> Any:
-        """Write a page with a slider for the wanted probability; ``shape``, ``title``: see :func:`ifonly.show.page.write`."""
-        from ifonly.show import page
-
-        return page.write(self, path, **options)
 
     def __repr__(self) -> str:
         p = self.proba[:, self._k]

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ifonly.answers.change import moves
+from ifonly.answers.shown import ShownOne
 from ifonly.answers.tables import frame_of
 from ifonly.answers.within import Within, blocking
 from ifonly.model import Model
@@ -31,7 +31,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class Counterfactual:
+class Counterfactual(ShownOne):
     """The nearest input with the wanted decision.
 
     Attributes
@@ -263,51 +263,6 @@ class Counterfactual:
     @property
     def _claims(self) -> Result:
         return self.result
-
-    # ---- how it is shown ----
-
-    def changes(self) -> list[tuple[str, Any, Any]]:
-        """What changed, as (feature, from, to) in the user's own columns, the largest share of the cost first."""
-        return [(change.feature, change.before, change.after) for change in moves(self)]
-
-    def table(self, rows: int | None = None) -> Any:
-        """What changed and what it costs, as a :class:`ifonly.show.table.Table`; ``rows`` is how many are printed."""
-        from ifonly.show import table
-
-        return table.of_changes(self, rows)
-
-    def sentence(self, *, markdown: bool = False) -> str:
-        """The answer in words: "If only duration were 24 instead of 36, the decision would be approved (81 %)."."""
-        from ifonly.show import sentence
-
-        return sentence.sentence(self, markdown=markdown)
-
-    def to_json(self, path: Any = None) -> str:
-        """Everything that it takes to recheck the answer from the model alone, for :func:`ifonly.verify`."""
-        from ifonly.answers import record
-
-        return record.to_json(self, path)
-
-    def picture(self, kind: str = "changes", **options: Any) -> Any:
-        """A picture's data, with a method ``plot(ax=None)``: "changes", "image" (with ``shape``) or "convergence"."""
-        from ifonly.show import plot
-
-        return plot.of_one(self, kind, **options)
-
-    def plot(self, kind: str = "changes", ax: Any = None, **options: Any) -> Any:
-        """Draw :meth:`picture` with matplotlib; returns the axes."""
-        return self.picture(kind, **options).plot(ax)
-
-    def to_html(self, path: Any, **options: Any) -> Any:
-        """Write a page with a slider for the wanted probability; ``shape``, ``title``: see :func:`ifonly.show.page.write`."""
-        from ifonly.show import page
-
-        return page.write(self, path, **options)
-
-    def _repr_html_(self) -> str:
-        from ifonly.show import table
-
-        return table.html_of(self)
 
     def to_frame(self) -> Any:
         """A one-row frame of ``x`` with the features' names."""

@@ -53,6 +53,7 @@ from ifonly.answers.change import moves
 from ifonly.answers.one import Counterfactual
 from ifonly.model import Model
 from ifonly.model.errors import CertificateError, InputError
+from ifonly.model.version import __version__
 from ifonly.problem.actions import Actions, Limits, Uneven
 from ifonly.problem.conditions import Conditions
 from ifonly.problem.cost import Cost
@@ -86,7 +87,7 @@ def to_dict(cf: Counterfactual) -> dict[str, Any]:
     record: dict[str, Any] = {
         "format": FORMAT,
         "version": VERSION,
-        "library": _library(),
+        "library": __version__,
         "model": {"fingerprint": fingerprint(own), "n_classes": own.n_classes, "n_features": own.n_features},
         "features": None if own.feature_names is None else list(own.feature_names),
         "source": _numbers(source),
@@ -116,12 +117,6 @@ def to_dict(cf: Counterfactual) -> dict[str, Any]:
         },
     }
     return {**record, "digest": _digest(record)}
-
-
-def _library() -> str:
-    import ifonly  # late: it imports this
-
-    return ifonly.__version__
 
 
 def _multipliers(cf: Counterfactual) -> list[Any]:

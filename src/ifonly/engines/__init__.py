@@ -1,14 +1,11 @@
 """One method a file, all with one protocol (`protocol.Engine`); `ENGINES` has them in the order in which they are asked."""
 
-from ifonly.engines.branching import Branching
 from ifonly.engines.class_newton import ClassNewton
 from ifonly.engines.closed_form import ClosedForm
 from ifonly.engines.few_and_rest import FewAndRest
 from ifonly.engines.many_passes import ManyPasses
-from ifonly.engines.one_multiplier import OneMultiplier
 from ifonly.engines.protocol import Engine
-from ifonly.engines.semismooth_newton import SemismoothNewton
-from ifonly.engines.uneven_grids import UnevenGrids
+from ifonly.engines.uneven_grids import LIMITED
 from ifonly.model.errors import InputError
 from ifonly.problem.question import Asked
 
@@ -19,10 +16,7 @@ ENGINES: tuple[Engine, ...] = (
     ClassNewton(),
     FewAndRest(),
     ManyPasses(),
-    UnevenGrids(),
-    OneMultiplier(),
-    Branching(),
-    SemismoothNewton(),
+    *LIMITED,
 )
 
 

@@ -20,13 +20,13 @@ from itertools import count
 import numpy as np
 from numpy.typing import NDArray
 
-from ifonly.engines import multiplier_search as scalar
 from ifonly.engines import semismooth
 from ifonly.engines.budget import Budget
 from ifonly.engines.limited_problem import IDLE, CostSpace, LimitedProblem
 from ifonly.engines.semismooth import Point, Terms
 from ifonly.model.errors import InputError
 from ifonly.model.numerics import EPS
+from ifonly.native import multiplier_search as scalar
 from ifonly.problem.cost import Cost
 from ifonly.problem.results import Result
 from ifonly.problem.status import Status

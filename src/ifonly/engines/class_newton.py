@@ -26,7 +26,7 @@ from ifonly.engines.class_space import ClassProblem
 from ifonly.engines.coordinates import Floats, Point, Space
 from ifonly.engines.follow import follow
 from ifonly.engines.free import FreeEngine, Stop
-from ifonly.engines.lam_search import Bracket
+from ifonly.engines.lam_search import LONGEST_STEP, Bracket
 from ifonly.engines.nearest import pair_bounds
 from ifonly.engines.newton import Outcome, minimise, newton
 from ifonly.engines.row_loops import compiled_loop, device_loop
@@ -36,10 +36,9 @@ from ifonly.problem.results import Result, Results
 from ifonly.problem.status import Status
 from ifonly.rows.sources import Sizes, Sources
 
-__all__ = ["LEAST_LAM", "LONGEST_STEP", "NEAR", "ROUGH", "ClassNewton", "first_lam"]
+__all__ = ["LEAST_LAM", "NEAR", "ROUGH", "ClassNewton", "first_lam"]
 
 MAX_STEPS = 100  # of the search for λ; four to six are usual
-LONGEST_STEP = math.log(1e4)  # where L is flat, Newton's step is no guide
 ROUGH = 1e-3  # inner solves are this good (δ of their last step, so 1e-9 in the margins) …
 NEAR = 1e-2  # … until logit Q is this near to the goal, then to the last digit
 LEAST_LAM = 1e-60  # relative to the first guess: from there on down only the exponent changes

@@ -13,8 +13,9 @@ import numpy as np
 from ifonly.engines.class_space import ClassProblem
 from ifonly.engines.free import FreeEngine, Stop
 from ifonly.engines.phi import logistic_root
-from ifonly.engines.row_loops import RowLoop, Solved, softmax_rows
+from ifonly.engines.row_loops import RowLoop, softmax_rows
 from ifonly.engines.windows import Window, logit
+from ifonly.native.solved import Solved
 from ifonly.problem.question import Asked
 from ifonly.problem.results import Result
 from ifonly.problem.status import Status

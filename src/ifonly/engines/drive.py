@@ -7,7 +7,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ifonly.engines import choose
-from ifonly.engines.limited import LimitedEngine
 from ifonly.engines.plans import several
 from ifonly.engines.progress import Progress
 from ifonly.engines.protocol import Engine, Rows
@@ -43,16 +42,14 @@ def run(asked: Asked, x: Any, *, out: Any = None, progress: bool | None = None) 
         return _streamed(engine, asked, x, out, progress)
     sources = x if isinstance(x, Sources) else engine.read(asked, x)
     if asked.question.n is not None:
-        assert isinstance(engine, LimitedEngine)
-        return Answered(asked, sources, several(engine, asked, sources))
+        return Answered(asked, sources, several(asked, sources))
     if sources.single and asked.per_source == 1 and out is None:
         return Answered(asked, sources, engine.for_rows(asked, 1).one(asked, sources, asked.aim()))
     results = _table(engine, asked, sources, out, progress)
-    if sources.single and asked.per_source == 1:
-        if results.status[0] == Status.INVALID:
-            raise sources.reject(0)
-        return Answered(asked, sources, results[0])
-    return Answered(asked, sources, results)
+    one = sources.single and asked.per_source == 1
+    if sources.single and results.status[0] == Status.INVALID and (one or asked.conditions is None):
+        raise sources.reject(0)
+    return Answered(asked, sources, results[0] if one else results)
 
 
 def one(asked: Asked, sources: Sources, aim: Aim) -> Result:
@@ -86,7 +83,7 @@ def _gathered(asked: Asked, x: Iterator[Any]) -> tuple[Asked, Any]:
     if asked.conditions is None and not asked.model.vast:
         return asked, x
     tables = list(x)
-    joined = stacked(tables)
+    joined = None if asked.model.encoding.identity else stacked(tables)
     if joined is not None:
         return asked, joined
     return asked, Sources.joined(asked.model, [Sources.read(asked.model, table) for table in tables])

@@ -18,12 +18,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ifonly.engines import multiplier_search as scalar
 from ifonly.engines.branch_and_bound import search
 from ifonly.engines.budget import Budget
 from ifonly.engines.limited_problem import LimitedProblem
 from ifonly.engines.subproblem import Narrow
 from ifonly.engines.windows import needed_logit
+from ifonly.native import multiplier_search as scalar
 from ifonly.problem.results import Result
 from ifonly.problem.status import Status
 
@@ -96,7 +96,8 @@ def _candidates(problem: LimitedProblem, prob: float, budget: Budget) -> tuple[N
     s, best, bound, keep = problem.margins, None, -np.inf, None
     for _ in range(ROUNDS):
         # 1. The rivals in fixed proportions, as one.
-        least, items, lo, hi, state, allowed, cap = Merged.of(problem, s)
+        merged = Merged.of(problem, s)
+        least, items, lo, hi, state, allowed, cap = merged
         value, w, _, right, reached = scalar.maximise(least - goal, items, lo, hi, state, allowed, cap, 1.0)
         if not reached:
             return keep, best, best is not None
@@ -109,7 +110,7 @@ def _candidates(problem: LimitedProblem, prob: float, budget: Budget) -> tuple[N
             best = plan
         rose = value > bound + SAME * abs(bound)
         if best is not None and value > bound:
-            bound, keep = value, _survivors(problem, items, lo, hi, allowed, cap, w, value, best.cost)
+            bound, keep = value, _survivors(problem, merged, w, value, best.cost)
         if not rose:
             break
         # 3. The proportions at the answer, or where the choice leads.
@@ -158,18 +159,9 @@ def _over(problem: LimitedProblem, chosen: NDArray[np.intp], prob: float, budget
     return plan if plan.status is not Status.UNREACHABLE and np.isfinite(plan.x).all() else None
 
 
-def _survivors(
-    problem: LimitedProblem,
-    items: scalar.Items,
-    lo: Floats,
-    hi: Floats,
-    allowed: NDArray[np.bool_],
-    cap: int,
-    w: float,
-    bound: float,
-    cost: float,
-) -> NDArray[np.intp]:
+def _survivors(problem: LimitedProblem, merged: Merged, w: float, bound: float, cost: float) -> NDArray[np.intp]:
     """The features whose move does not make the bound exceed the cost of what is known."""
+    _, items, lo, hi, _, allowed, cap = merged
     n, groups = len(items.g), len(items.first) - 1
     everything = np.zeros(n + groups, dtype=np.int64)
     t, choice, *_ = scalar.evaluate(w, items, lo, hi, everything, allowed, n + groups)

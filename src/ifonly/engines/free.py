@@ -17,10 +17,11 @@ from ifonly.engines.class_space import ClassProblem
 from ifonly.engines.newton import MAX_ITER
 from ifonly.engines.protocol import Engine, Rows
 from ifonly.engines.rounding import Rounding
-from ifonly.engines.row_loops import RowLoop, Solved, choose_loop, device_loop, softmax_rows
+from ifonly.engines.row_loops import RowLoop, choose_loop, device_loop, softmax_rows
 from ifonly.engines.windows import Window
 from ifonly.model import Model
 from ifonly.model.errors import InputError
+from ifonly.native.solved import Solved
 from ifonly.problem.question import NEAREST, Aim, Aims, Asked, Question
 from ifonly.problem.results import Result, Results
 from ifonly.problem.status import Status

@@ -6,7 +6,9 @@ engine solves for a λ, says by how much L missed and how fast it rises there, a
 
 import math
 
-__all__ = ["Bracket"]
+__all__ = ["LONGEST_STEP", "Bracket"]
+
+LONGEST_STEP = math.log(1e4)  # where L is flat, Newton's step is no guide
 
 
 class Bracket:

@@ -19,13 +19,13 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from ifonly.engines import multiplier_search
 from ifonly.engines.row_loops import compiled_is_installed
 from ifonly.engines.semismooth import Point, Target, Terms
 from ifonly.engines.windows import needed_logit
 from ifonly.model import Model
 from ifonly.model.errors import InputError
 from ifonly.model.numerics import EPS, summation_error
+from ifonly.native import multiplier_search
 from ifonly.problem.actions import Limits
 from ifonly.problem.conditions import Conditions
 from ifonly.problem.question import Asked

@@ -87,7 +87,6 @@ def newton(
     """
     if close is None:
         close = CLOSE[order] if tol is None else 0.0
-    armijo = ARMIJO if order == 3 else 0.0
     size = space.size
     noise = EPS * (size + 1)
     history: list[Iteration] = []
@@ -104,25 +103,13 @@ def newton(
         direction = factor.newton()
         ds = factor.margins_along(direction)
         delta = max(-float(ds[ds.argmin()]), float(ds[ds.argmax()]))
-        decrease = float(point.slope.dot(direction))
         slack = ROUNDINGS * EPS * (abs(point.objective) + size * float(np.add.reduce(point.p)))
 
         # 3. The step.
-        new, step, trials = None, 1.0, 0
-        if order == 3 and delta > CLOSE[2]:  # below, the correction is nothing
-            trials = 1
-            trial = space.evaluate(point.at + (direction + factor.correction(ds)))
-            if trial.objective <= point.objective - armijo * decrease + slack:
-                new = trial
-        while new is None:
-            trials += 1
-            trial = space.evaluate(point.at + step * direction, point.moved - step * ds)
-            if trial.objective <= point.objective - armijo * step * decrease + slack:
-                new = trial
-            elif step < LEAST_STEP:
-                return Outcome(point, False, False, tuple(history))
-            else:
-                step *= BACKTRACK if trials < 30 or order == 2 else 0.1
+        correction = factor.correction(ds) if order == 3 and delta > CLOSE[2] else None  # below, it is nothing
+        new, step, trials = _step(space, point, direction, ds, correction, slack, order)
+        if new is None:
+            return Outcome(point, False, False, tuple(history))
         history.append(Iteration(point.objective, point.grad_norm, step, trials))
         point = new
 
@@ -130,3 +117,27 @@ def newton(
         least = ROUNDINGS * noise
         if step == 1.0 and delta <= max(least, close):
             return Outcome(point, True, delta <= max(least, CLOSE[order]), tuple(history), factor)
+
+
+def _step(
+    space: Space, point: Point, direction: Floats, ds: Floats, correction: Floats | None, slack: float, order: int
+) -> tuple[Point | None, float, int]:
+    """The corrected full step if E falls there, else back along the direction: the new point, the step's length, the trials.
+
+    No point where none was short enough.
+    """
+    armijo, decrease = ARMIJO if order == 3 else 0.0, float(point.slope.dot(direction))
+    step, trials = 1.0, 0
+    if correction is not None:
+        trials = 1
+        trial = space.evaluate(point.at + (direction + correction))
+        if trial.objective <= point.objective - armijo * decrease + slack:
+            return trial, step, trials
+    while True:
+        trials += 1
+        trial = space.evaluate(point.at + step * direction, point.moved - step * ds)
+        if trial.objective <= point.objective - armijo * step * decrease + slack:
+            return trial, step, trials
+        if step < LEAST_STEP:
+            return None, step, trials
+        step *= BACKTRACK if trials < 30 or order == 2 else 0.1

@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ifonly.engines import multiplier_rows, multiplier_search
+from ifonly.engines import multiplier_rows
 from ifonly.engines.budget import Budget
 from ifonly.engines.limited import CHASE, LimitedEngine, meets, stays
 from ifonly.engines.limited_problem import LimitedProblem
 from ifonly.engines.multiplier_rows import SETTLED
 from ifonly.engines.protocol import Rows
+from ifonly.native import multiplier_search
 from ifonly.problem.conditions import Conditions
 from ifonly.problem.question import Aim, Asked
 from ifonly.problem.results import Result, Results
@@ -87,11 +88,13 @@ def _solved(problem: LimitedProblem, aim: Aim, budget: Budget) -> Result:
 def _reached(problem: LimitedProblem, x: Floats, w: float, bound: float, prob: float | None, done: bool, nodes: int) -> Result:
     # λ∇cost = (1 − p_k)·g at the answer
     lam = float(problem.proba(x)[0][problem.rivals].sum()) / w if w > 0 else math.inf
+    if prob is None and w > 0:  # a margin is a rule like any other, and w its multiplier
+        lam = 1.0
     if not problem.space.branched and w > 0:
-        if prob is None:  # a margin is a rule like any other, and w its multiplier
+        if prob is None:
             nu = np.array([w])
-            worth = problem.certificate(x, 1.0, 1.0, nu)
-            plan = problem.result(x, 1.0, grad_norm=worth.grad_norm, gap=worth.gap, multipliers=nu)
+            worth = problem.certificate(x, lam, 1.0, nu)
+            plan = problem.result(x, lam, grad_norm=worth.grad_norm, gap=worth.gap, multipliers=nu)
             return replace(plan, bound=plan.cost - worth.gap)
         worth = problem.certificate(x, lam, lam, np.zeros(0))
         plan = problem.result(x, lam, weight=lam, grad_norm=worth.grad_norm)

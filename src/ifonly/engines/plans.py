@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ifonly.engines.budget import Budget
-from ifonly.engines.limited import LimitedEngine
 from ifonly.engines.limited_problem import CostSpace
+from ifonly.engines.uneven_grids import engine_for
 from ifonly.model import Model
 from ifonly.model.errors import InputError
 from ifonly.problem.question import ALL, Asked
@@ -31,7 +31,7 @@ NOTABLE = 0.05  # … those with this share of the cost
 MAIN_SHARE = 0.5  # where no feature is notable, the dearest that make up this much are left out together
 
 
-def several(engine: LimitedEngine, asked: Asked, sources: Sources) -> Results:
+def several(asked: Asked, sources: Sources) -> Results:
     """Up to ``n`` answers."""
     if not sources.single or asked.labels == ALL or asked.among(single=True) is not None:
         raise InputError("n is for one source and one target; call invert for each")
@@ -46,6 +46,7 @@ def several(engine: LimitedEngine, asked: Asked, sources: Sources) -> Results:
 
     def consider(frozen: frozenset[int], here: CostSpace, k: int) -> None:
         tried.add(frozen)
+        engine = engine_for(here.conditions, aim.lam is not None)
         result = engine.row(here, source, aim._replace(k=k), budget.anew(), asked.question.tol)
         if len(tried) == 1 or (result.status is not Status.UNREACHABLE and np.isfinite(result.cost)):
             result = replace(result, conditions=here.conditions)

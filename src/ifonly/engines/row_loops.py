@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 from ifonly.engines.phi import phi
 from ifonly.engines.threads import available
 from ifonly.engines.windows import Window
+from ifonly.native.solved import Solved
 from ifonly.problem.question import Asked, Backend
 
-__all__ = ["RowLoop", "Solved", "any_cut", "choose_loop", "compiled_is_installed", "softmax_rows"]
+__all__ = ["RowLoop", "any_cut", "choose_loop", "compiled_is_installed", "softmax_rows"]
 
 Floats = NDArray[np.float64]
 
@@ -27,20 +28,6 @@ FEW = 16  # rows up to which one after the other is as quick as any loop
 # Rows from which loading the compiled loop (a second, once per process) pays for itself against the reference's 25 µs a row.
 LOAD_ROWS = 20_000
 ROWS_PER_THREAD = 512  # fewer than these are solved sooner than they are handed over
-
-
-class Solved(NamedTuple):
-    """What a loop found for B sources with the same target, in the coordinates q of `coordinates.Rivals`."""
-
-    q: Any  # (B, n), n = K − 1 rivals
-    p: Any  # (B, n) the rivals' probabilities
-    p_target: Any  # (B,)
-    lam: Any  # (B,)
-    objective: Any  # (B,) E
-    grad_norm: Any  # (B,) ‖∇E‖ as computed, without an allowance for rounding
-    square: Any  # (B,) qᵀḠq: the distance is its root over λ
-    n_iter: Any  # (B,) int
-    done: Any  # (B,) bool: False for a row that is left to the single-source method
 
 
 class RowLoop(NamedTuple):

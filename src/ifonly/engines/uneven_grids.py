@@ -27,7 +27,7 @@ from ifonly.problem.question import Aim
 from ifonly.problem.results import Result
 from ifonly.problem.status import Status
 
-__all__ = ["INNER", "UnevenGrids"]
+__all__ = ["LIMITED", "UnevenGrids", "engine_for"]
 
 Floats = NDArray[np.float64]
 Solve = Callable[[LimitedProblem], Result]
@@ -173,6 +173,13 @@ class UnevenGrids(LimitedEngine):
 
     def answer(self, problem: LimitedProblem, aim: Aim, budget: Budget, tol: float | None) -> Result:
         """See `LimitedEngine`."""
-        weighed = aim.lam is not None
-        inner = next(engine for engine in INNER if engine.unfit(problem.space.conditions, weighed) is None)
+        inner = engine_for(problem.space.conditions, aim.lam is not None, INNER)
         return search(problem, lambda part: inner.answer(part, aim, budget, tol), aim.value, budget)
+
+
+LIMITED: tuple[LimitedEngine, ...] = (UnevenGrids(), *INNER)
+
+
+def engine_for(conditions: Conditions, weighed: bool, engines: tuple[LimitedEngine, ...] = LIMITED) -> LimitedEngine:
+    """The first engine that is fit for these conditions (``weighed``: with λ)."""
+    return next(engine for engine in engines if engine.unfit(conditions, weighed) is None)

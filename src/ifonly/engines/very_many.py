@@ -28,9 +28,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ifonly.engines.class_newton import LEAST_LAM, LONGEST_STEP, NEAR, ROUGH
+from ifonly.engines.class_newton import LEAST_LAM, NEAR, ROUGH
 from ifonly.engines.coordinates import Rivals
-from ifonly.engines.lam_search import Bracket
+from ifonly.engines.lam_search import LONGEST_STEP, Bracket
 from ifonly.engines.newton import ROUNDINGS, minimise
 from ifonly.engines.passes import MOST, Look, Seen, SumUp, Task, sum_up, take_a_pass
 from ifonly.engines.rounding import Rounding

@@ -15,7 +15,7 @@ become numbers in `columns`; each model has one of each.
 import os
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +42,7 @@ class Scaling:
 
     shift: Floats
     scale: Floats
-    rough: Floats | None = None  # Σ|shift| of all scalers on the way, in x's units: they may cancel in shift, but each rounds
+    rough: Any = None  # Σ|shift| of all scalers on the way, in x's units: they may cancel in shift, but each rounds
 
     def __post_init__(self) -> None:
         rough = np.abs(self.shift) if self.rough is None else self.rough
@@ -58,7 +58,6 @@ class Scaling:
     @cached_property
     def offset(self) -> Floats:
         """How far the user's zero is from the classifier's, in the latter's units: what rounding x costs."""
-        assert self.rough is not None
         return frozen(np.abs(self.rough / self.scale))
 
     def __eq__(self, other: object) -> bool:
@@ -68,6 +67,17 @@ class Scaling:
 
     def __hash__(self) -> int:
         return hash(self.scale.tobytes())
+
+
+def _delegated(part: str, of: type, name: str) -> Any:
+    """A part's attribute as one of the model's, remembered there, with its documentation."""
+    found = cached_property(lambda model: getattr(getattr(model, part), name))
+    found.__doc__ = getattr(of, name).__doc__
+    return found
+
+
+_of_sizes = partial(_delegated, "sizes", ModelSizes)
+_of_products = partial(_delegated, "derived", Products)
 
 
 class Model:
@@ -131,21 +141,11 @@ class Model:
             raise InputError("A must have at least 1 column, one per feature; got 0")
         if self.b.shape != (K,):
             raise InputError(f"b must have one entry per row of A, {K}; got {self.b.size}")
-        labels = np.arange(K) if classes is None else _labels(classes)
-        if labels.ndim != 1:
-            raise InputError(f"classes must be one label per row of A; got an array of shape {labels.shape}")
-        if len(labels) != K:
-            raise InputError(f"classes must have one label per row of A, {K}; got {len(labels)}")
-        self.classes = frozen(labels)
-        self._index: dict[Hashable, int] = {label: k for k, label in enumerate(labels.tolist())}
+        self.classes = frozen(np.arange(K) if classes is None else _labels(classes, K))
+        self._index: dict[Hashable, int] = {label: k for k, label in enumerate(self.classes.tolist())}
         if len(self._index) != K:
-            raise InputError(f"classes must be distinct; got {labels.tolist()}")
-        names = None if feature_names is None else tuple(str(name) for name in feature_names)
-        if names is not None and len(names) != D:
-            raise InputError(f"feature_names must have one name per column of A, {D}; got {len(names)}")
-        if names is not None and len(set(names)) != D:
-            raise InputError(f"feature_names must be distinct; got {sorted({n for n in names if names.count(n) > 1})} twice")
-        self.feature_names = names
+            raise InputError(f"classes must be distinct; got {self.classes.tolist()}")
+        self.feature_names = names = None if feature_names is None else _names(feature_names, D)
         self.scaling = scaling
         self.encoding = Numbers(names or ()) if encoding is None or encoding.identity else encoding
         self.hard = hard
@@ -320,33 +320,33 @@ class Model:
         return Products(self.A, self.b, self.sizes)
 
     # The same by names of the model's own, for the solvers.
-    row_norm: Lazy[float] = cached_property(lambda model: model.sizes.row_norm)
-    column_sizes: Lazy[Floats] = cached_property(lambda model: model.sizes.column_sizes)
-    offset_size: Lazy[float] = cached_property(lambda model: model.sizes.offset_size)
-    offset_norm: Lazy[float] = cached_property(lambda model: model.sizes.offset_norm)
-    coarse: Lazy[float] = cached_property(lambda model: model.sizes.coarse)
-    basis: Lazy[Floats] = cached_property(lambda model: model.derived.basis)
-    gram: Lazy[Floats] = cached_property(lambda model: model.derived.gram)
-    dependent: Lazy[bool] = cached_property(lambda model: model.derived.dependent)
-    times: Lazy[Callable[[Floats], Floats]] = cached_property(lambda model: model.derived.times)
-    combination: Lazy[Callable[[Floats], Floats]] = cached_property(lambda model: model.derived.combination)
-    blocks: Lazy[Callable[..., Iterator[tuple[slice, Floats]]]] = cached_property(lambda model: model.derived.blocks)
-    weights: Lazy[Callable[[Any], Floats]] = cached_property(lambda model: model.derived.weights)
-    rivals: Lazy[Callable[[int], NDArray[np.intp]]] = cached_property(lambda model: model.derived.rivals)
-    margins: Lazy[Callable[[Floats, int], Floats]] = cached_property(lambda model: model.derived.margins)
-    best_class: Lazy[Callable[[Floats], NDArray[np.intp]]] = cached_property(lambda model: model.derived.best_class)
-    coefficients: Lazy[Callable[[Floats, int], Floats]] = cached_property(lambda model: model.derived.coefficients)
-    rival_gram: Lazy[Callable[[int], Floats]] = cached_property(lambda model: model.derived.rival_gram)
-    rival_map: Lazy[Callable[[int], Floats]] = cached_property(lambda model: model.derived.rival_map)
-    rival_lengths: Lazy[Callable[[int], Floats]] = cached_property(lambda model: model.derived.rival_lengths)
+    row_norm: Lazy[float] = _of_sizes("row_norm")
+    column_sizes: Lazy[Floats] = _of_sizes("column_sizes")
+    offset_size: Lazy[float] = _of_sizes("offset_size")
+    offset_norm: Lazy[float] = _of_sizes("offset_norm")
+    coarse: Lazy[float] = _of_sizes("coarse")
+    basis: Lazy[Floats] = _of_products("basis")
+    gram: Lazy[Floats] = _of_products("gram")
+    dependent: Lazy[bool] = _of_products("dependent")
+    times: Lazy[Callable[[Floats], Floats]] = _of_products("times")
+    combination: Lazy[Callable[[Floats], Floats]] = _of_products("combination")
+    blocks: Lazy[Callable[..., Iterator[tuple[slice, Floats]]]] = _of_products("blocks")
+    weights: Lazy[Callable[[Any], Floats]] = _of_products("weights")
+    rivals: Lazy[Callable[[int], NDArray[np.intp]]] = _of_products("rivals")
+    margins: Lazy[Callable[[Floats, int], Floats]] = _of_products("margins")
+    best_class: Lazy[Callable[[Floats], NDArray[np.intp]]] = _of_products("best_class")
+    coefficients: Lazy[Callable[[Floats, int], Floats]] = _of_products("coefficients")
+    rival_gram: Lazy[Callable[[int], Floats]] = _of_products("rival_gram")
+    rival_map: Lazy[Callable[[int], Floats]] = _of_products("rival_map")
+    rival_lengths: Lazy[Callable[[int], Floats]] = _of_products("rival_lengths")
     # And by names that say less than those of `Products`.
-    rows: Lazy[Floats] = cached_property(lambda model: model.derived.basis)
-    rows_gram: Lazy[Floats] = cached_property(lambda model: model.derived.basis_gram)
-    products: Lazy[Callable[[Floats], Floats]] = cached_property(lambda model: model.derived.times)
-    crowd_gram: Lazy[Callable[[int], Floats]] = cached_property(lambda model: model.derived.shared_gram)
-    crowded: Lazy[bool] = cached_property(lambda model: model.derived.shares_gram)
-    vast: Lazy[bool] = cached_property(lambda model: model.derived.only_passes)
-    kept: Lazy[bool] = cached_property(lambda model: model.derived.borrowed)
+    rows: Lazy[Floats] = _of_products("basis")
+    rows_gram: Lazy[Floats] = _of_products("basis_gram")
+    products: Lazy[Callable[[Floats], Floats]] = _of_products("times")
+    crowd_gram: Lazy[Callable[[int], Floats]] = _of_products("shared_gram")
+    crowded: Lazy[bool] = _of_products("shares_gram")
+    vast: Lazy[bool] = _of_products("only_passes")
+    kept: Lazy[bool] = _of_products("borrowed")
 
     # ---- a value like any other ----
 
@@ -365,7 +365,6 @@ class Model:
             raise InputError(f"a model is saved as {', '.join(CONTAINERS)}; got {str(path)!r}")
         arrays: dict[str, np.ndarray] = {"A": self.A, "b": self.b}
         if self.scaling is not None:
-            assert self.scaling.rough is not None
             arrays |= {"shift": self.scaling.shift, "scale": self.scaling.scale, "rough": self.scaling.rough}
         columns = self.encoding.to_dict()
         extra = {} if columns is None else {"encoding": columns}
@@ -428,12 +427,26 @@ def _read_only(value: ArrayLike, name: str, ndim: int) -> Floats:
     return frozen(array)
 
 
-def _labels(classes: Sequence[Hashable] | np.ndarray) -> np.ndarray:
-    """Labels as a one-dimensional array, tuples and mixed types kept whole."""
+def _labels(classes: Sequence[Hashable] | np.ndarray, K: int) -> np.ndarray:
+    """K labels as a one-dimensional array of their own, tuples and mixed types kept whole."""
     if isinstance(classes, np.ndarray):
-        return classes.copy()
-    if len({type(label) for label in classes}) == 1 and isinstance(classes[0], (str, int, float)):
-        return np.array(list(classes))
-    labels = np.empty(len(classes), dtype=object)
-    labels[:] = list(classes)
+        labels = classes.copy()
+    elif len({type(label) for label in classes}) == 1 and isinstance(classes[0], (str, int, float)):
+        labels = np.array(list(classes))
+    else:
+        labels = np.empty(len(classes), dtype=object)
+        labels[:] = list(classes)
+    if labels.ndim != 1:
+        raise InputError(f"classes must be one label per row of A; got an array of shape {labels.shape}")
+    if len(labels) != K:
+        raise InputError(f"classes must have one label per row of A, {K}; got {len(labels)}")
     return labels
+
+
+def _names(given: Sequence[str], D: int) -> tuple[str, ...]:
+    names = tuple(str(name) for name in given)
+    if len(names) != D:
+        raise InputError(f"feature_names must have one name per column of A, {D}; got {len(names)}")
+    if len(set(names)) != D:
+        raise InputError(f"feature_names must be distinct; got {sorted({n for n in names if names.count(n) > 1})} twice")
+    return names

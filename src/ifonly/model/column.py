@@ -138,13 +138,7 @@ class Column:
                 return self.forward(v)[:, None]
             above = np.where(np.isnan(v), np.nan, (v > self.cut).astype(np.float64))
             return np.stack([1.0 - above, above], axis=1)
-        values = table.column(self.place)
-        index, fill = self._index, None if self.fill is None else _key(self.fill)
-        gap = MISSING if self.missing is None else _key(self.missing)
-        keys = [_key(value) for value in (values.tolist() if values.dtype.kind in "iubfU" else values)]
-        if fill is not None:
-            keys = [fill if key == gap else key for key in keys]
-        places = np.array([index.get(key, -1) for key in keys], dtype=np.intp)
+        places = self._places(table.column(self.place))
         if self.kind == "ordinal":
             return np.where(places < 0, np.nan, places.astype(np.float64))[:, None]
         out = np.zeros((len(places), self.size))
@@ -152,6 +146,14 @@ class Column:
         if not self.unknown:
             out[places < 0] = np.nan
         return out
+
+    def _places(self, values: np.ndarray) -> NDArray[np.intp]:
+        """Where in the list values are; −1 for those that are not there."""
+        keys = [_key(value) for value in (values.tolist() if values.dtype.kind in "iubfU" else values)]
+        if self.fill is not None:
+            fill, gap = _key(self.fill), MISSING if self.missing is None else _key(self.missing)
+            keys = [fill if key == gap else key for key in keys]
+        return np.array([self._index.get(key, -1) for key in keys], dtype=np.intp)
 
     @cached_property
     def _index(self) -> dict[Any, int]:
@@ -222,7 +224,7 @@ class Column:
         return cells
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain data."""
+        """As plain data, but for where its coordinates begin; monotone maps are called bends there."""
         return {
             "place": self.place,
             "name": self.name,
@@ -231,25 +233,17 @@ class Column:
             "unknown": self.unknown,
             "fill": _value_to(self.fill),
             "missing": _value_to(self.missing),
-            "bends": [to_dict(step) for step in self.maps],  # as files have called them from the first version on
+            "bends": [to_dict(step) for step in self.maps],
             "cut": self.cut,
         }
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], first: int) -> "Column":
         """From what :meth:`to_dict` gave."""
-        return cls(
-            int(data["place"]),
-            str(data["name"]),
-            str(data["kind"]),
-            first,
-            tuple(_value_from(level) for level in data["levels"]),
-            bool(data["unknown"]),
-            _value_from(data["fill"]),
-            _value_from(data["missing"]),
-            tuple(from_dict(step) for step in data["bends"]),
-            data["cut"],
-        )
+        levels = tuple(_value_from(level) for level in data["levels"])
+        fill, missing = _value_from(data["fill"]), _value_from(data["missing"])
+        maps, names = tuple(from_dict(step) for step in data["bends"]), (str(data["name"]), str(data["kind"]))
+        return cls(int(data["place"]), *names, first, levels, bool(data["unknown"]), fill, missing, maps, data["cut"])
 
 
 def _key(value: Any) -> Any:

@@ -63,16 +63,13 @@ def unpack(path: Path, data: bytes) -> tuple[Arrays, dict[str, Any] | None]:
     """Arrays by name (or what else there is by name), and the header: None where the file is not of ours."""
     try:
         arrays, header = CONTAINERS[path.suffix.lower()][1](data)
+        if header is not None:
+            check_header(arrays, header)
     except InputError as error:
         raise InputError(f"{path} cannot be read: {error}") from None
     except DAMAGE as error:
         what = str(error) or type(error).__name__
         raise InputError(f"{path} is damaged, or no {path.suffix} file ({what})") from None
-    if header is not None:
-        try:
-            check_header(arrays, header)
-        except InputError as error:
-            raise InputError(f"{path} cannot be read: {error}") from None
     return arrays, header
 
 

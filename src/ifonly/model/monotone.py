@@ -54,30 +54,15 @@ def _normal_ends() -> tuple[float, float]:
 class Monotone(ABC):
     """An increasing or decreasing map. Subclasses say how it and its inverse are computed, and what else is true of it.
 
-    Attributes
-    ----------
-    name : str
-        What it is called in messages.
-    least, most : float
-        The numbers that it takes.
-    rising : bool
-        Whether it increases.
-    rough : float
-        How large constants are that are added inside, in units of the result: they round.
-    knots : tuple of float
-        Of a map that is linear between given numbers: those numbers.
-    jumps : bool
-        Whether there are numbers between two of its values that it never takes: where knots repeat.
-
+    What is true of it has no annotations: it is no field, and no part of what is compared and written to files.
     """
 
-    # Without annotations: they are no fields, and no part of what is compared and written to files.
-    name = ""
-    least, most = -np.inf, np.inf
-    rising = True
-    rough = 0.0
-    knots = tuple[float, ...]()
-    jumps = False
+    name = ""  # what it is called in messages
+    least, most = -np.inf, np.inf  # the numbers that it takes
+    rising = True  # whether it increases
+    rough = 0.0  # how large constants are that are added inside, in units of the result: they round
+    knots = tuple[float, ...]()  # of a map that is linear between given numbers: those numbers
+    jumps = False  # whether knots repeat, and there are numbers between two of its values that it never takes
 
     def forward(self, v: Floats) -> Floats:
         """The map; NaN for what it does not take."""

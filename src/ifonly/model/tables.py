@@ -85,19 +85,11 @@ class Table:
         if isinstance(X, cls):
             return X
         row = X if is_row(X) else None
-        if isinstance(X, Mapping):
-            _check_there(names, list(X))
-            return cls(_objects([[X[name] for name in names]]), names, row)
-        library = library_of(X)
-        if library == "polars" and not hasattr(X, "columns"):
+        if library_of(X) == "polars" and not hasattr(X, "columns"):
             raise InputError("x is a polars Series, which has no columns; give a frame of one row, or a dict")
-        if library != "numpy":
+        if library_of(X) != "numpy":
             return cls(X if row is None else X.to_frame().T, names, row)
-        if hasattr(X, "tocsr"):
-            return cls(X.toarray(), names, row)
-        if isinstance(X, (list, tuple)) and X and isinstance(X[0], Mapping):
-            X = [[cells[name] for name in names] for cells in X]
-        array = X if isinstance(X, np.ndarray) else _objects(X)
+        array = _array(X, names)
         return cls(array[None] if array.ndim == 1 else array, names, row)
 
     def take(self, rows: Any) -> "Table":
@@ -164,8 +156,17 @@ def _check_there(names: Sequence[str], columns: Sequence[str]) -> None:
         raise InputError(f"x must have the columns that the model was fitted on; missing {missing[:5]}, it has {columns[:10]}")
 
 
-def _objects(X: Any) -> np.ndarray:
-    """Lists as an array: of numbers, where all are; else of objects."""
+def _array(X: Any, names: Sequence[str]) -> np.ndarray:
+    """What is no frame as an array: a dict or dicts by name, lists of numbers as numbers, other lists as objects."""
+    if isinstance(X, np.ndarray):
+        return X
+    if hasattr(X, "tocsr"):
+        return X.toarray()
+    if isinstance(X, Mapping):
+        _check_there(names, list(X))
+        X = [X[name] for name in names]
+    elif isinstance(X, (list, tuple)) and X and isinstance(X[0], Mapping):
+        X = [[row[name] for name in names] for row in X]
     array = np.array(X, dtype=object)
     if array.size and all(isinstance(v, (int, float, np.number)) and not isinstance(v, bool) for v in array.ravel()):
         return array.astype(np.float64)

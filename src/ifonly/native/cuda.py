@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from ifonly.engines.newton import MAX_ITER
-from ifonly.engines.row_loops import Solved
 from ifonly.engines.windows import Window
 from ifonly.model.errors import InputError
 from ifonly.native import reference
@@ -30,6 +29,7 @@ from ifonly.native.cuda_source import (
     team_of,
     threads_of,
 )
+from ifonly.native.solved import Solved
 
 cp: Any = import_module("cupy")  # so that types are checked where it is not installed
 

@@ -7,8 +7,8 @@ from importlib.resources import files
 from itertools import count
 from typing import NamedTuple
 
-from ifonly.engines.class_newton import LONGEST_STEP
 from ifonly.engines.coordinates import EVEN_STEPS, MANY_RIVALS, PAIR_TOL
+from ifonly.engines.lam_search import LONGEST_STEP
 from ifonly.engines.newton import ARMIJO, CLOSE, ROUNDINGS
 from ifonly.model.numerics import EPS, TINY_SQUARE
 from ifonly.native.reference import FAR, SURE, TRUST

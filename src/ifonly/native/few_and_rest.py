@@ -13,9 +13,10 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from ifonly.engines import few_and_rest as crowd
+from ifonly.engines import rounds as crowd
 from ifonly.engines.coordinates import PAIRS
-from ifonly.engines.few_and_rest import (
+from ifonly.engines.newton import ARMIJO, CLOSE, ROUNDINGS, Outcome
+from ifonly.engines.rounds import (
     DEPTH,
     FIRST_STEPS,
     LEAST_RATE,
@@ -31,7 +32,6 @@ from ifonly.engines.few_and_rest import (
     Window,
     logit,
 )
-from ifonly.engines.newton import ARMIJO, CLOSE, ROUNDINGS, Outcome
 from ifonly.model.numerics import EPS
 from ifonly.native.lanes import _OPTIONS, _exp
 

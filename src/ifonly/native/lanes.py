@@ -20,14 +20,14 @@ from numba import njit, types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from ifonly.engines.class_newton import LONGEST_STEP
 from ifonly.engines.coordinates import EVEN_STEPS, MANY_RIVALS, PAIR_TOL
+from ifonly.engines.lam_search import LONGEST_STEP
 from ifonly.engines.newton import ARMIJO, CLOSE, ROUNDINGS
 from ifonly.engines.phi import phi
-from ifonly.engines.row_loops import Solved
 from ifonly.engines.windows import Window
 from ifonly.model.numerics import EPS
 from ifonly.native.reference import SURE, TRUST, first_lam
+from ifonly.native.solved import Solved
 
 __all__ = ["root", "solve_lam", "solve_prob"]
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from ifonly.engines import multiplier_search as scalar
+from ifonly.native import multiplier_search as scalar
 
 __all__ = ["compiled", "reach"]
 

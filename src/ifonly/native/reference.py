@@ -25,12 +25,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ifonly.engines.class_newton import LONGEST_STEP
 from ifonly.engines.coordinates import PAIRS
+from ifonly.engines.lam_search import LONGEST_STEP
 from ifonly.engines.newton import ARMIJO, BACKTRACK, CLOSE, MAX_ITER, ROUNDINGS
-from ifonly.engines.row_loops import Solved
 from ifonly.engines.windows import Window
 from ifonly.model.numerics import EPS
+from ifonly.native.solved import Solved
 
 __all__ = ["array_namespace", "solve_lam", "solve_prob"]
 

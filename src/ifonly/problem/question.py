@@ -476,26 +476,32 @@ def in_units_of_cost(model: Model, cost: Cost) -> Model:
 def _check_effects(asked: Asked) -> None:
     """Refuse what would change nothing, and say why."""
     question, model, conditions = asked.question, asked.model, asked.conditions
-    if conditions is None:
-        for name in ("gap", "node_limit", "time_limit"):
-            if getattr(question, name) is not None:
-                raise InputError(f"{name} stops a search, and without limits there is none; leave it out")
-        if question.max_iter is not None and model.n_classes == 2 and question.start is None:
-            raise InputError("max_iter limits Newton's iterations, and two classes have a closed form; leave it out")
-        return
-    if question.backend == "cuda":
-        raise InputError('backend="cuda" is for problems without limits; with them leave backend out')
-    if question.start is not None:
-        raise InputError("start is for problems without limits; with a cost, actions or max_changes leave it out")
-    searched, columns = conditions.discrete, bool(model.encoding.columns)  # flags among the columns may yet need a search
-    for name in ("gap", "node_limit"):
-        if getattr(question, name) is not None and not (searched or columns):
-            raise InputError(f"{name} stops a search over whole numbers, categories or few changes; here is none, leave it out")
-    if question.tol is not None and (searched or question.lam is None):
-        raise InputError("with limits tol goes with lam and without whole numbers, categories or max_changes; leave it out")
-    multiplier = model.n_classes == 2 and conditions.separable and question.lam is None
-    if question.max_iter is not None and (searched or multiplier):
-        raise InputError("max_iter limits Newton's iterations, and this question takes a search instead; leave it out")
+    reasons = _without_limits(question, model) if conditions is None else _with_limits(question, model, conditions)
+    for name, reason in reasons.items():
+        if getattr(question, name) not in (None, "auto", "reference", "cpu"):
+            raise InputError(f"{reason}; leave it out")
+
+
+def _without_limits(question: Question, model: Model) -> dict[str, str]:
+    """Arguments that have no effect on a free problem, and why."""
+    reasons = {name: f"{name} stops a search, and without limits there is none" for name in ("gap", "node_limit", "time_limit")}
+    if model.n_classes == 2 and question.start is None:
+        reasons["max_iter"] = "max_iter limits Newton's iterations, and two classes have a closed form"
+    return reasons
+
+
+def _with_limits(question: Question, model: Model, conditions: Conditions) -> dict[str, str]:
+    """Arguments that have no effect on a problem with a cost or limits, and why."""
+    reasons = {"backend": 'backend="cuda" is for problems without limits'}
+    reasons["start"] = "start is for problems without limits, and here are a cost, actions or max_changes"
+    if not conditions.discrete and not model.encoding.columns:  # flags among a table's columns may yet need a search
+        for name in ("gap", "node_limit"):
+            reasons[name] = f"{name} stops a search over whole numbers, categories or few changes, and here is none"
+    if conditions.discrete or question.lam is None:
+        reasons["tol"] = "with limits tol goes with lam, and without whole numbers, categories or max_changes"
+    if conditions.discrete or (model.n_classes == 2 and conditions.separable and question.lam is None):
+        reasons["max_iter"] = "max_iter limits Newton's iterations, and this question takes a search instead"
+    return reasons
 
 
 # ---- labels ----

@@ -15,7 +15,7 @@ from ifonly.model.numerics import TINY_SQUARE, norms
 from ifonly.model.sizes import NOWHERE, Sizes
 from ifonly.model.tables import Table
 from ifonly.model.tensors import plain
-from ifonly.rows.tables import like_frame, stacked, written
+from ifonly.rows.tables import stacked, written
 from ifonly.rows.tensors import Like, like
 
 __all__ = ["LARGEST", "NOWHERE", "Sizes", "Sources", "check_out"]
@@ -127,34 +127,27 @@ class Sources:
 
         ``rows`` are the sources that the values belong to: a number for one, by default all.
         """
-        if self.frame is not None:
-            return self._framed(values, rows)
-        encoding = self.model.encoding
-        if self.own is None or not encoding.columns:
+        table = self._user_table()
+        if table is None:
             return values if self.like is None else self.like(values)
-        table = Table.of(self.own, encoding.names)
+        many = values.ndim > 1
+        values = values if many else values[None]
         if table.row is not None:  # one row, and perhaps several answers for it
-            many = values.ndim > 1
-            values = values if many else values[None]
-            before = np.repeat(self.rows, len(values), axis=0)
-            return written(encoding, table.repeated(len(values)) if many else table, values, before)
-        if values.ndim == 1:
-            rows, values = [rows or 0], values[None]
-        if rows is None:
-            return written(encoding, table, values, self.rows)
-        return written(encoding, table.take(rows), values, self.rows[rows])
+            table, rows = table.repeated(len(values)) if many else table, [0] * len(values)
+        else:
+            if not many:
+                rows = [rows or 0]
+            elif rows is None and len(values) != len(self):
+                rows = np.repeat(np.arange(len(self)), len(values) // len(self))
+            table = table if rows is None else table.take(rows)
+        return written(self.model.encoding, table, values, self.rows if rows is None else self.rows[rows])
 
-    def _framed(self, values: np.ndarray, rows: Any) -> Any:
-        """Values as the frame, or the row, that the user gave, whose columns may be in another order."""
-        assert self.columns is not None
-        names = tuple(str(name) for name in self.columns)
-        if self.single:
-            return like_frame(self.frame, names, values if values.ndim > 1 else values[None], many=values.ndim > 1)
-        if values.ndim == 1:
-            rows, values = [rows or 0], values[None]
-        elif rows is None and len(values) != len(self):
-            rows = np.repeat(np.arange(len(self)), len(values) // len(self))
-        return like_frame(self.frame, names, values, rows)
+    def _user_table(self) -> Table | None:
+        """What the user gave, where it has columns."""
+        if self.frame is not None:
+            return Table.of(self.frame, [str(name) for name in self.columns or ()])
+        encoding = self.model.encoding
+        return Table.of(self.own, encoding.names) if self.own is not None and encoding.columns else None
 
     def moved(self, n: int, coef: Floats) -> Floats:
         """Row ``n`` after the change ``basisᵀ coef``, in the user's units: the second and last pass over ``A``."""

@@ -15,16 +15,17 @@ from numpy.typing import NDArray
 from ifonly.model.columns import Coordinates
 from ifonly.model.tables import Table, is_missing, library_of, numpy_type
 
-__all__ = ["like_frame", "stacked", "written"]
+__all__ = ["stacked", "written"]
 
 Floats = NDArray[np.float64]
 FLOAT = np.dtype(np.float64)
 Cells = tuple[NDArray[np.intp], list[Any]]  # rows, and their new values
 
 
-def written(encoding: Coordinates, X: Any, V: Floats, before: Floats) -> Any:
-    """A table (or a row) like X, whose coordinates were ``before``, with the values of coordinates V where they differ."""
-    table = Table.of(X, encoding.names)
+def written(encoding: Coordinates, table: Table, V: Floats, before: Floats) -> Any:
+    """A table (or a row) like this one, whose coordinates were ``before``, with the values of V where they differ."""
+    if encoding.identity:
+        return _renumbered(table, V, before)
     differs = before != V  # NaN too: a row without an answer has missing values
     new: dict[int, Cells] = {}
     for column in encoding.columns:
@@ -35,24 +36,16 @@ def written(encoding: Coordinates, X: Any, V: Floats, before: Floats) -> Any:
     return _replaced(table, new, [column.place for column in encoding.columns if column.kind == "number"])
 
 
-def like_frame(frame: Any, names: Sequence[str], values: Floats, rows: Any = None, *, many: bool = False) -> Any:
-    """A frame (or a pandas row) like this one, with numbers (N, D) of these columns; what did not change keeps its type.
-
-    ``many`` is for several answers to one row: a frame of them.
-    """
-    table = Table.of(frame, names)
-    if many:
-        table = table.repeated(len(values))
-    if rows is not None:
-        table = table.take(rows)
-    if table.row is None and table.library == "pandas" and len(names) == table.data.shape[1] and set(table.dtypes) == {FLOAT}:
+def _renumbered(table: Table, V: Floats, before: Floats) -> Any:
+    """A table of numbers with others; what did not change keeps its type."""
+    D = V.shape[1]
+    if table.row is None and table.library == "pandas" and table.data.shape[1] == D and set(table.dtypes) == {FLOAT}:
         out = table.data.copy()
-        out.iloc[:, table.order] = values  # one block, not column by column
+        out.iloc[:, table.order] = V  # one block, not column by column
         return out
-    old = np.stack([table.numbers(i, name) for i, name in enumerate(names)], axis=1)
-    differs = (old != values) & ~(np.isnan(old) & np.isnan(values))
+    differs = (before != V) & ~(np.isnan(before) & np.isnan(V))
     changed = {int(i): np.flatnonzero(differs[:, i]) for i in np.flatnonzero(differs.any(axis=0))}
-    return _replaced(table, {i: (at, values[at, i].tolist()) for i, at in changed.items()}, range(len(names)))
+    return _replaced(table, {i: (at, V[at, i].tolist()) for i, at in changed.items()}, range(D))
 
 
 def stacked(tables: Sequence[Any]) -> Any:

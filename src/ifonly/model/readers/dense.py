@@ -11,12 +11,35 @@ import numpy as np
 
 from ifonly.model import Model
 from ifonly.model.errors import UnsupportedModelError
+from ifonly.model.readers.weights import Weights
 
 __all__ = ["read"]
 
 
 def read(layer: Any) -> Model:
     """A ``Dense`` layer."""
+    _check(layer)
+    given = layer.get_weights()
+    eps = max(float(np.finfo(weights.dtype).eps) for weights in given)
+    kernel, *bias = (np.asarray(weights, dtype=np.float64) for weights in given)
+    K = kernel.shape[1]
+    activation = getattr(layer.activation, "__name__", type(layer.activation).__name__)
+    if activation not in ("softmax", "log_softmax", "sigmoid", "linear"):
+        raise UnsupportedModelError(
+            f"the Dense layer's activation is {activation}. Expected softmax, sigmoid, or none (linear) for logits"
+        )
+    if activation == "sigmoid" and K > 1:
+        raise UnsupportedModelError(
+            f"sigmoid over {K} units gives {K} independent yes-or-no answers, not one class; "
+            "for one of them: Model.binary(kernel[:, k], bias[k])"
+        )
+    if activation in ("softmax", "log_softmax") and K == 1:
+        raise UnsupportedModelError(f"{activation} over 1 unit is constant; expected 2 or more units, or sigmoid")
+    return Weights(kernel.T, bias[0] if bias else np.zeros(K), None).model(precision=eps)
+
+
+def _check(layer: Any) -> None:
+    """Whether this is a ``Dense`` layer with weights that are what it computes with."""
     kind = type(layer).__name__
     if kind != "Dense" or not type(layer).__module__.startswith(("keras.", "tf_keras.")):
         inner = getattr(layer, "layers", None)
@@ -30,21 +53,3 @@ def read(layer: Any) -> Model:
         raise UnsupportedModelError("the Dense layer has no weights yet; pass data through it first")
     if getattr(layer, "quantization_mode", None) is not None:
         raise UnsupportedModelError(f"the Dense layer is quantized ({layer.quantization_mode}), which is not linear")
-    given = layer.get_weights()
-    eps = max(float(np.finfo(weights.dtype).eps) for weights in given)
-    kernel, *bias = (np.asarray(weights, dtype=np.float64) for weights in given)
-    K = kernel.shape[1]
-    b = bias[0] if bias else np.zeros(K)
-    activation = getattr(layer.activation, "__name__", type(layer.activation).__name__)
-    if activation not in ("softmax", "log_softmax", "sigmoid", "linear"):
-        raise UnsupportedModelError(
-            f"the Dense layer's activation is {activation}. Expected softmax, sigmoid, or none (linear) for logits"
-        )
-    if activation == "sigmoid" and K > 1:
-        raise UnsupportedModelError(
-            f"sigmoid over {K} units gives {K} independent yes-or-no answers, not one class; "
-            "for one of them: Model.binary(kernel[:, k], bias[k])"
-        )
-    if activation in ("softmax", "log_softmax") and K == 1:
-        raise UnsupportedModelError(f"{activation} over 1 unit is constant; expected 2 or more units, or sigmoid")
-    return Model.binary(kernel[:, 0], float(b[0]), precision=eps) if K == 1 else Model(kernel.T, b, precision=eps)

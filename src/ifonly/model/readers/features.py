@@ -1,6 +1,6 @@
 """Features half-way through a pipeline: from the user's columns to coordinates, and from those by an affine map to features.
 
-    features = W (v − zero) + w0,       v = the coordinates of `encoding.Encoding`
+    features = W (v − zero) + w0,       v = the coordinates of `columns.Encoding`
 
 On the way a column may be read in several ways (as it is and through ``log1p``, say), each with coordinates of its own. In the
 end only one of them may be in use: no single number can be moved for two that depend on it in different ways.
@@ -9,7 +9,7 @@ end only one of them may be in use: no single number can be moved for two that d
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +18,9 @@ from scipy import sparse
 from ifonly.model.columns import Column, Encoding
 from ifonly.model.errors import UnsupportedModelError
 from ifonly.model.monotone import Affine
+from ifonly.model.readers.weights import Weights
 
-__all__ = ["UNDERSTOOD", "Columns", "Feature", "Features", "kind_of", "refuse"]
+__all__ = ["UNDERSTOOD", "Columns", "Feature", "Features", "Folded", "kind_of", "refuse", "rounding"]
 
 Floats = NDArray[np.float64]
 
@@ -102,33 +103,17 @@ def _way(column: Column) -> str:
 class Feature:
     """One feature half-way: an untouched column of the user's, or ``Σ_i row[i]·(v_i − zero[i]) + offset``.
 
-    Attributes
-    ----------
-    place : int
-        The column that nothing has touched yet; −1 for a feature that is affine in coordinates, as all that follows is.
-    fill, missing : object
-        Of an untouched one: what a missing value counts as, and which value is missing.
-    row : dict
-        Weights by coordinate.
-    offset : float
-    rough : float
-        The sum of |offsets| on the way: they may cancel, but each rounds.
-    sizes : dict
-        Weights by coordinate as if no terms had cancelled, where features were mixed.
-    zero : dict
-        What the weights are taken of: coordinates less these. A scaler's mean of a column goes here, so that nothing is left
-        to cancel later.
-
+    A scaler's mean of a column goes into ``zero``, so that nothing is left to cancel later.
     """
 
-    place: int = -1
-    fill: Any = None
-    missing: Any = None
-    row: dict[int, float] = field(default_factory=dict)
+    place: int = -1  # the column that nothing has touched yet; −1 for what is affine in coordinates, as all that follows is
+    fill: Any = None  # of an untouched one: what a missing value counts as …
+    missing: Any = None  # … and which value is missing
+    row: dict[int, float] = field(default_factory=dict)  # weights by coordinate
     offset: float = 0.0
-    rough: float = 0.0
-    sizes: dict[int, float] = field(default_factory=dict)
-    zero: dict[int, float] = field(default_factory=dict)
+    rough: float = 0.0  # the sum of |offsets| on the way: they may cancel, but each rounds
+    sizes: dict[int, float] = field(default_factory=dict)  # weights as if no terms had cancelled, where features were mixed
+    zero: dict[int, float] = field(default_factory=dict)  # what the weights are taken of: coordinates less these
 
     @classmethod
     def affine(cls, row: dict[int, float], offset: float = 0.0, rough: float = 0.0) -> "Feature":
@@ -223,6 +208,35 @@ class Features:
         """The one column that a feature depends on; None if there are several or none."""
         owners = {self.columns.owner[i] for i in part.row}
         return owners.pop() if len(owners) == 1 else None
+
+
+class Folded(NamedTuple):
+    """A classifier and the steps before it as one: ``coef (v − zero) + intercept`` over the coordinates that they read."""
+
+    W: Any  # the steps alone, J×D, sparse
+    coef: Floats
+    intercept: Floats
+    zero: Floats
+    sizes: Floats  # how large the terms of a unit of each coordinate are, in any class
+    extra: float  # how large what is added on the way is
+
+    @classmethod
+    def of(cls, weights: Weights, features: Features) -> "Folded":
+        """Those of a classifier with these weights over features of which none is untouched."""
+        coef, J = weights.coef, len(features)
+        if coef.shape[1] != J:
+            raise UnsupportedModelError(f"the steps give {J} features, the classifier takes {coef.shape[1]}")
+        W, S, zero, offset, rough = features.affine()
+        extra = float((np.abs(coef) @ (rough + np.abs(offset)) + np.abs(weights.intercept)).max())
+        return cls(W, coef @ W, weights.intercept + coef @ offset, zero, (np.abs(coef) @ S).max(axis=0), extra)
+
+
+def rounding(extra: float, sizes: Floats, unit: Floats) -> Floats:
+    """What is added on the way, as if it all were in the coordinate that counts most, by its unit."""
+    out, top = np.zeros(len(sizes)), int(sizes.argmax())
+    if sizes[top] > 0:
+        out[top] = extra * unit[top] / sizes[top]
+    return out
 
 
 def _sparse(rows: list[dict[int, float]], size: int) -> Any:

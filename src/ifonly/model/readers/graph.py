@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ifonly.model import Model, Scaling
 from ifonly.model.errors import UnsupportedModelError
+from ifonly.model.readers.weights import Weights
 
 __all__ = ["read"]
 
@@ -84,28 +85,32 @@ def _classifier(attributes: dict[str, Any], scalers: list[dict[str, Any]], softe
             f"the LinearClassifier has {K} labels, {len(coefficients)} coefficients and {len(b)} intercepts, which do not fit"
         )
     A, transform = coefficients.reshape(len(b), -1), attributes["post_transform"]
-    scaling = _scaling(scalers, A.shape[1])
-    hard = transform == "NONE" and not softened
+    if transform not in ("SOFTMAX", "LOGISTIC", "NONE"):
+        raise UnsupportedModelError(f"post_transform {transform} is not understood. Expected SOFTMAX, LOGISTIC or NONE")
     if len(b) == 1 and K == 2:
         if transform == "SOFTMAX" or softened:
             raise UnsupportedModelError("the LinearClassifier has one row of coefficients and a softmax; expected LOGISTIC")
-        return Model.binary(A[0], float(b[0]), labels, scaling=scaling, hard=hard, precision=FLOAT32)
-    if len(b) != K:
+    elif len(b) != K:
         raise UnsupportedModelError(f"the LinearClassifier has {K} labels and {len(b)} rows of coefficients")
-    if transform == "LOGISTIC":
-        if K > 2:
-            raise UnsupportedModelError(
-                f"the LinearClassifier has {K} classes and post_transform LOGISTIC: one-vs-rest probabilities are not a softmax"
-            )
-        if not (np.array_equal(A[0], -A[1]) and b[0] == -b[1]):
-            raise UnsupportedModelError(
-                "the LinearClassifier has two rows that are not each other's opposite and post_transform LOGISTIC: "
-                "two independent logistic regressions, not a softmax"
-            )
-        return Model.binary(A[1], float(b[1]), labels, scaling=scaling, precision=FLOAT32)
-    if transform not in ("SOFTMAX", "NONE"):
-        raise UnsupportedModelError(f"post_transform {transform} is not understood. Expected SOFTMAX, LOGISTIC or NONE")
-    return Model(A, b, labels, scaling=scaling, hard=hard, precision=FLOAT32)
+    elif transform == "LOGISTIC":
+        _check_opposite(A, b)
+        A, b = A[1:], b[1:]
+    hard = transform == "NONE" and not softened
+    return Weights(A, b, labels, hard).model(scaling=_scaling(scalers, A.shape[1]), precision=FLOAT32)
+
+
+def _check_opposite(A: Floats, b: Floats) -> None:
+    """Whether a logistic function of each row is a softmax: of two rows that are each other's opposite."""
+    if len(b) > 2:
+        raise UnsupportedModelError(
+            f"the LinearClassifier has {len(b)} classes and post_transform LOGISTIC: "
+            "one-vs-rest probabilities are not a softmax"
+        )
+    if not (np.array_equal(A[0], -A[1]) and b[0] == -b[1]):
+        raise UnsupportedModelError(
+            "the LinearClassifier has two rows that are not each other's opposite and post_transform LOGISTIC: "
+            "two independent logistic regressions, not a softmax"
+        )
 
 
 def _scaling(scalers: list[dict[str, Any]], D: int) -> Scaling | None:

@@ -12,6 +12,7 @@ import numpy as np
 
 from ifonly.model import Model
 from ifonly.model.errors import InputError, UnsupportedModelError
+from ifonly.model.readers.weights import Weights
 
 __all__ = ["MAGIC", "read"]
 
@@ -42,16 +43,13 @@ def read(data: bytes) -> Model:
             f"LIBLINEAR's {solver} with {K} classes is one-vs-rest, {K} logistic regressions whose probabilities are divided "
             "by their sum: that is not a softmax. Fit a multinomial one, such as scikit-learn's LogisticRegression"
         )
-    n_rows = 1 if K == 2 and solver != "MCSVM_CS" else K
-    n_lines = D + (bias >= 0)
+    n_rows, n_lines = 1 if K == 2 and solver != "MCSVM_CS" else K, D + (bias >= 0)
     if D < 1 or weights.size != n_lines * n_rows:
         _damaged(f"it has {weights.size} weights; expected {n_lines} × {n_rows}")
     W = weights.reshape(n_lines, n_rows).T
-    b = W[:, D] * bias if bias >= 0 else np.zeros(n_rows)
-    A, hard = W[:, :D], solver in SCORES
-    if n_rows == 1:
-        return Model.binary(-A[0], -float(b[0]), labels, hard=hard)  # towards the second label
-    return Model(A, b, labels, hard=hard)
+    b = (W[:, D:] * bias).sum(axis=1)  # of no column where the model has no bias
+    towards = -1 if n_rows == 1 else 1  # the one row of two classes is towards the first label, ours towards the second
+    return Weights(towards * W[:, :D], towards * b, labels, solver in SCORES).model()
 
 
 def _damaged(why: str) -> NoReturn:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from ifonly.model import Model, Scaling
 from ifonly.model.errors import UnsupportedModelError
+from ifonly.model.readers.weights import Weights
 from ifonly.model.tensors import plain
 
 __all__ = ["read"]
@@ -57,9 +58,7 @@ def read(module: Any) -> Model:
     scaling = None if len(steps) == 1 else _rounding(chain)
     finfo = sys.modules["torch"].finfo
     precision = max(float(finfo(weight.dtype).eps) for weight in module.parameters())
-    if K == 1:
-        return Model.binary(chain.W[0], float(chain.c[0]), scaling=scaling, precision=precision)
-    return Model(chain.W, chain.c, scaling=scaling, precision=precision)
+    return Weights(chain.W, chain.c, None).model(scaling=scaling, precision=precision)
 
 
 def _rounding(chain: Affine) -> Scaling | None:

@@ -16,7 +16,7 @@ from ifonly.model import Model, Scaling
 from ifonly.model.columns import Encoding
 from ifonly.model.errors import UnsupportedModelError
 from ifonly.model.readers import text
-from ifonly.model.readers.features import Feature, Features, kind_of
+from ifonly.model.readers.features import Feature, Features, Folded, kind_of, rounding
 from ifonly.model.readers.fold import fold
 from ifonly.model.readers.steps import SCALERS, cut
 from ifonly.model.readers.weights import Weights
@@ -37,23 +37,27 @@ def read(estimator: Any) -> Model:
     if not hasattr(last, "classes_"):
         raise UnsupportedModelError(f"{kind} is not fitted; call fit first")
     weights = _CLASSIFIERS[kind](last)
-    named = next((step for _, step in [*steps, ("", last)] if hasattr(step, "feature_names_in_")), None)
-    names = None if named is None else [str(name) for name in named.feature_names_in_]
     if steps and kind_of(steps[0][1]) in _VECTORIZERS:
         return text.read(steps, weights, last)
+    named = next((step for _, step in [*steps, ("", last)] if hasattr(step, "feature_names_in_")), None)
+    names = None if named is None else [str(name) for name in named.feature_names_in_]
     looked_up = kind == "CategoricalNB" or (kind == "BernoulliNB" and last.binarize is not None)
-    if not looked_up and all(kind_of(step) in SCALERS for _, step in steps):
-        scaling = None
-        for name, step in steps:
-            scaling = _then(scaling, _scaler(step, f"step {name!r} of the pipeline"))
-        return weights.model(names, scaling=None if scaling is None else Scaling(*scaling))
-    return _folded(steps, last, weights, names)
+    if looked_up or not _only_scalers(steps):
+        return _folded(steps, last, weights, names)
+    scaling = None
+    for name, step in steps:
+        scaling = _then(scaling, _scaler(step, f"step {name!r} of the pipeline"))
+    return weights.model(names, scaling=None if scaling is None else Scaling(*scaling))
+
+
+def _only_scalers(steps: list[tuple[str, Any]]) -> bool:
+    return all(kind_of(step) in SCALERS for _, step in steps)
 
 
 def fingerprint(estimator: Any) -> Any:
     """All that was fitted, as a value to compare; None for what is read as quickly as compared."""
     steps, _ = _unwrapped(estimator)
-    return None if all(kind_of(step) in SCALERS for _, step in steps) else _mark(estimator)
+    return None if _only_scalers(steps) else _mark(estimator)
 
 
 LONG = 1000  # a dict with more items than this (the vocabulary of a vectorizer) is not looked into: it is replaced, not changed
@@ -107,26 +111,16 @@ def _folded(steps: list[tuple[str, Any]], last: Any, weights: Weights, names: li
         features, weights = _looked_up(last, features, weights)
     elif kind_of(last) == "BernoulliNB" and last.binarize is not None:
         features = cut(features, float(last.binarize), "the classifier (BernoulliNB)")
-    features = features.numbers("the classifier")
-    if weights.coef.shape[1] != len(features):
-        raise UnsupportedModelError(f"the steps give {len(features)} features, the classifier takes {weights.coef.shape[1]}")
-    W, S, zero, offset, rough = features.affine()
-    encoding, order = features.columns.encoding(np.asarray(abs(W).sum(axis=0)).ravel() > 0)
+    folded = Folded.of(weights, features.numbers("the classifier"))
+    encoding, order = features.columns.encoding(np.asarray(abs(folded.W).sum(axis=0)).ravel() > 0)
     if not encoding.columns:
         raise UnsupportedModelError("no column reaches the classifier: all are dropped, or constant after the steps")
-    W, S, shift = W[:, order], S[:, order], zero[order]
-    unit = _units({int(i): u for i, u in features.unit.items()}, order, W, encoding)
-    A, b = (weights.coef @ W) * unit, weights.intercept + weights.coef @ offset
-    sizes = (np.abs(weights.coef) @ S).max(axis=0) * unit
-    # Rounding of what is added on the way, as if it all were in the coordinate that counts most.
-    place = int(sizes.argmax())
-    extra = float((np.abs(weights.coef) @ (rough + np.abs(offset)) + np.abs(weights.intercept)).max())
-    rounds = np.abs(shift)
-    if sizes[place] > 0:
-        rounds[place] += extra * unit[place] / sizes[place]
+    unit = _units(features.unit, order, folded.W[:, order], encoding)
+    shift, sizes = folded.zero[order], folded.sizes[order] * unit
     encoding = replace(encoding, sizes=tuple(sizes.tolist()))
-    read = weights._replace(coef=A, intercept=b)
-    return read.model(encoding.labels, scaling=Scaling(shift, unit, rounds), encoding=encoding)
+    scaling = Scaling(shift, unit, np.abs(shift) + rounding(folded.extra, sizes, unit))
+    read = weights._replace(coef=folded.coef[:, order] * unit, intercept=folded.intercept)
+    return read.model(encoding.labels, scaling=scaling, encoding=encoding)
 
 
 def _units(before: dict[int, float], order: NDArray[np.intp], W: Any, encoding: Encoding) -> Floats:

@@ -170,23 +170,26 @@ def _unknown_one_hot(step: Any, j: int, J: int, start: Floats) -> Floats:
 def _ordinal(step: Any, features: Features, where: str) -> Features:
     """The place in the list where that is the code, else categories with codes: missing, unknown and infrequent ones."""
     _untouched(features, where)
-    infrequent = getattr(step, "infrequent_categories_", None)
-    odd = step.handle_unknown != "error" or any(is_missing(v) for c in step.categories_ for v in c)
-    if odd or (infrequent is not None and any(found is not None for found in infrequent)):
-        codes = [step.unknown_value, *(step.encoded_missing_value for c in step.categories_ for v in c if is_missing(v))]
-        if any(isinstance(code, float) and math.isnan(code) for code in codes):
-            refuse(where, "encodes unknown or missing categories as NaN; use numbers, such as −1, or OneHotEncoder")
-
-        def unknown(j: int, J: int, start: Floats) -> Floats:
-            return np.where(np.arange(J) == j, step.unknown_value - start, 0.0)
-
-        return _coded(step, features, where, unknown if step.handle_unknown != "error" else None)
+    infrequent = any(found is not None for found in getattr(step, "infrequent_categories_", None) or ())
+    if infrequent or step.handle_unknown != "error" or any(is_missing(v) for c in step.categories_ for v in c):
+        return _ordinal_codes(step, features, where)
     out = []
     for part, values in zip(features.parts, step.categories_, strict=True):
         levels = tuple(_plain(v) for v in values)
         column = features.columns.make(part.place, "ordinal", where, levels=levels, fill=part.fill, missing=part.missing)
         out.append(Feature.affine({column.first: 1.0}))
     return features.now(out)
+
+
+def _ordinal_codes(step: Any, features: Features, where: str) -> Features:
+    codes = [step.unknown_value, *(step.encoded_missing_value for c in step.categories_ for v in c if is_missing(v))]
+    if any(isinstance(code, float) and math.isnan(code) for code in codes):
+        refuse(where, "encodes unknown or missing categories as NaN; use numbers, such as −1, or OneHotEncoder")
+
+    def unknown(j: int, J: int, start: Floats) -> Floats:
+        return np.where(np.arange(J) == j, step.unknown_value - start, 0.0)
+
+    return _coded(step, features, where, unknown if step.handle_unknown != "error" else None)
 
 
 def _target(step: Any, features: Features, where: str) -> Features:

@@ -12,7 +12,7 @@ import numpy as np
 from ifonly.model import Model, Scaling
 from ifonly.model.columns import Documents
 from ifonly.model.errors import UnsupportedModelError
-from ifonly.model.readers.features import Features, kind_of, refuse
+from ifonly.model.readers.features import Features, Folded, kind_of, refuse, rounding
 from ifonly.model.readers.fold import fold
 from ifonly.model.readers.steps import cut
 from ifonly.model.readers.weights import Weights
@@ -37,11 +37,24 @@ def read(steps: list[tuple[str, Any]], weights: Weights, last: Any) -> Model:
     while rest and kind_of(rest[0][1]) in REWEIGHTS:
         transforms.append(rest.pop(0)[1].transform)
     threshold = float(last.binarize) if kind_of(last) == "BernoulliNB" and last.binarize is not None else None
+    features = _affine(words, rest, threshold)
+    folded = Folded.of(weights, features)
+    place = np.array([column.place for column in features.columns.owner], dtype=np.intp)  # of each coordinate, its word
+    A, sizes, ones = np.zeros((len(weights.coef), len(words))), np.zeros(len(words)), np.ones(len(words))
+    A[:, place], sizes[place] = folded.coef, folded.sizes
+    encoding = Documents(tuple(words), tuple(transforms), cut=threshold, sizes=tuple(sizes.tolist()))
+    scaling = Scaling(np.zeros(len(words)), ones, rounding(folded.extra, sizes, ones))
+    read = weights._replace(coef=A, intercept=folded.intercept - folded.coef @ folded.zero)
+    return read.model(words, scaling=scaling, encoding=encoding)
+
+
+def _affine(words: list[str], steps: list[tuple[str, Any]], threshold: float | None) -> Features:
+    """What the steps after the vectorizer, which may be no more than affine, make of the words' weights."""
     features = Features.untouched(words)
-    for other, step in rest:
+    for name, step in steps:
         if kind_of(step) in REWEIGHTS:
-            refuse(f"step {other!r} of the pipeline ({kind_of(step)})", "reweights words after other steps; put it before them")
-        features = fold(step, features, f"step {other!r} of the pipeline")
+            refuse(f"step {name!r} of the pipeline ({kind_of(step)})", "reweights words after other steps; put it before them")
+        features = fold(step, features, f"step {name!r} of the pipeline")
     if threshold is not None and any(part.place < 0 for part in features.parts):
         cut(features, threshold, "the classifier (BernoulliNB)")
     features = features.numbers("the classifier")
@@ -50,18 +63,4 @@ def read(steps: list[tuple[str, Any]], weights: Weights, last: Any) -> Model:
             raise UnsupportedModelError(
                 f"the steps after the vectorizer do more than an affine map of the word {column.name!r}; leave them out"
             )
-    W, S, zero, offset, rough = features.affine()
-    if weights.coef.shape[1] != len(features):
-        raise UnsupportedModelError(f"the steps give {len(features)} features, the classifier takes {weights.coef.shape[1]}")
-    place = np.array([column.place for column in features.columns.owner], dtype=np.intp)  # of each coordinate, its word
-    A, sizes = np.zeros((len(weights.coef), len(words))), np.zeros(len(words))
-    A[:, place] = weights.coef @ W
-    sizes[place] = (np.abs(weights.coef) @ S).max(axis=0)
-    b = weights.intercept + weights.coef @ offset - (weights.coef @ W) @ zero
-    extra = float((np.abs(weights.coef) @ (rough + np.abs(offset)) + np.abs(weights.intercept)).max())
-    rounds, top = np.zeros(len(words)), int(sizes.argmax())
-    if sizes[top] > 0:
-        rounds[top] = extra / sizes[top]
-    encoding = Documents(tuple(words), tuple(transforms), cut=threshold, sizes=tuple(sizes.tolist()))
-    scaling = Scaling(np.zeros(len(words)), np.ones(len(words)), rounds)
-    return weights._replace(coef=A, intercept=b).model(words, scaling=scaling, encoding=encoding)
+    return features

@@ -18,10 +18,10 @@ class Weights(NamedTuple):
 
     coef: Floats
     intercept: Floats
-    classes: np.ndarray
+    classes: Any  # labels; None for 0 … K−1
     hard: bool = False  # scores, no probabilities
 
-    def model(self, names: Sequence[str] | None, **more: Any) -> Model:
+    def model(self, names: Sequence[str] | None = None, **more: Any) -> Model:
         """The model of these weights over features of these names."""
         if len(self.coef) == 1:
             w, w0 = self.coef[0], float(self.intercept[0])

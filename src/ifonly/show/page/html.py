@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from html import escape
 from pathlib import Path as FilePath
 
-import ifonly
 from ifonly.answers import Counterfactual, Path
+from ifonly.model.version import __version__
 from ifonly.show.page.bundle import bundled, static
 from ifonly.show.page.live import live_data
 from ifonly.show.page.scene import scene_of
@@ -38,7 +38,7 @@ def html(
         "style": style,
         "script": script,
         "data": _json(data),
-        "version": escape(ifonly.__version__),
+        "version": escape(__version__),
     }
     return re.sub(r"\{\{(\w+)\}\}", lambda mark: parts[mark[1]], static("page.html"))
 

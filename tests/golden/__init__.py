@@ -1,0 +1,1 @@
+"""Golden answers: what the public API gave, kept, and compared after every step."""
