@@ -328,3 +328,27 @@ def test_sparse_sources_give_the_dense_answers(rng):
         np.testing.assert_allclose(ifonly.invert(model, kind(X), 3, lam=0.05).x, dense.x, rtol=1e-13, atol=1e-14)
     row = ifonly.invert(model, sparse.csr_matrix(X)[2], 3, lam=0.05)
     np.testing.assert_allclose(row[0].x, dense.x[2], rtol=1e-13, atol=1e-14)
+
+
+# ---- one question, asked again ----
+
+
+def test_an_ask_with_another_goal_shares_what_was_prepared():
+    model = ifonly.Model([[1.0, 0.0], [0.0, 1.0]], [0.0, 0.0], classes=["a", "b"])
+    ask = ifonly.ask(model, "b", prob=0.7, actions=ifonly.Actions(bounds=(-5, 5)))
+    other = ask.at(prob=0.9).within(2.0)
+    assert (other.question.prob, other.question.time_limit, ask.question.prob) == (0.9, 2.0, 0.7)
+    assert other.conditions is ask.conditions
+    alone = ifonly.invert(model, [2.0, 0.0], "b", prob=0.9, actions=ifonly.Actions(bounds=(-5, 5)))
+    np.testing.assert_array_equal(other([2.0, 0.0]).x, alone.x)
+    free = ifonly.ask(model, "b", prob=0.7)
+    assert free.within(2.0) is free  # where nothing is searched, there is nothing to stop
+    assert (free.per_source, ifonly.ask(model, "all").per_source, ifonly.ask(model, "b", n=3).per_source) == (1, 2, 3)
+    assert not ask.row_by_row
+    assert ifonly.ask(model, "b", lam=0.1, actions=ifonly.Actions(frozen=[0])).row_by_row
+
+
+def test_a_table_of_no_rows_has_no_answers():
+    model = ifonly.Model([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]], [0.0, 0.0, 0.0])
+    for question in ({}, {"lam": 0.1}, {"backend": "cpu"}, {"actions": ifonly.Actions(frozen=[0])}):
+        assert len(ifonly.invert(model, np.empty((0, 2)), 1, **question)) == 0

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Hashable, Mapping, Sequence
+from copy import copy
 from typing import Any, Literal, Protocol, TypedDict, Unpack, overload
 
 import numpy as np
@@ -9,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from ifonly.answers.many import Counterfactuals, Path
 from ifonly.answers.one import Counterfactual
-from ifonly.engines import drive
+from ifonly.engines import choose, drive
 from ifonly.model import Model
 from ifonly.model.errors import InputError
 from ifonly.model.readers import as_model
@@ -73,28 +74,49 @@ class Ask:
     Attributes
     ----------
     model : Model
-    question : Question
+    asked : Asked
+        The question as engines take it.
 
     """
 
     def __init__(self, model: Any, question: Question) -> None:
         self.model: Model = as_model(model)
-        self._asked = Asked.of(self.model, question)
+        self.asked = Asked.of(self.model, question)
 
     @property
     def question(self) -> Question:
         """What is asked, with its defaults filled in."""
-        return self._asked.question
+        return self.asked.question
 
     @property
     def conditions(self) -> Conditions | None:
         """The cost and limits; None for a free problem."""
-        return self._asked.conditions
+        return self.asked.conditions
 
     @property
     def classes(self) -> np.ndarray | None:
         """The indices of the classes of which any will do, where a set was given."""
-        return self._asked.among(single=True)
+        return self.asked.among(single=True)
+
+    @property
+    def per_source(self) -> int:
+        """How many answers there are for each source, at most."""
+        return self.question.n or self.asked.per_source
+
+    @property
+    def row_by_row(self) -> bool:
+        """Whether the rows of a table are solved one after the other, in milliseconds each, and not side by side."""
+        return choose(self.asked).row_by_row
+
+    def at(self, **changed: Any) -> "Ask":
+        """The same with another ``target``, ``lam`` or ``prob``, time limit or backend: what was prepared is shared."""
+        other = copy(self)
+        other.asked = self.asked.at(**changed)
+        return other
+
+    def within(self, seconds: float) -> "Ask":
+        """The same with so many seconds for each source; of a problem without limits, which takes none, the same."""
+        return self if self.conditions is None else self.at(time_limit=seconds)
 
     @overload
     def __call__(self, x: _Row, *, out: None = None, progress: bool | None = None) -> Counterfactual: ...
@@ -104,7 +126,7 @@ class Ask:
     def __call__(self, x: Any, *, out: np.ndarray | None = None, progress: bool | None = None) -> Any: ...
     def __call__(self, x: Any, *, out: np.ndarray | None = None, progress: bool | None = None) -> Any:
         """The answer for a row, or the answers for a table; ``out`` and ``progress`` as for :func:`ifonly.invert`."""
-        asked, sources, found = drive.run(self._asked, x, out=out, progress=progress)
+        asked, sources, found = drive.run(self.asked, x, out=out, progress=progress)
         if isinstance(found, Result):
             return Counterfactual(asked.model, sources, found, asked.aim().prob, conditions=asked.conditions)
         per = len(found) // max(1, 1 if asked.question.n is not None else asked.per_source)
@@ -124,7 +146,7 @@ class Ask:
         """The answers for many λ, as :func:`ifonly.path` gives them."""
         if self.model.hard:
             raise InputError("path needs probabilities, and this model has only scores; see invert(..., margin=)")
-        answered = drive.follow(self._asked, x, _lams(lams))
+        answered = drive.follow(self.asked, x, _lams(lams))
         asked, sources, found = answered
         return Path(asked.model, sources, found, conditions=asked.conditions, asked=asked)  # type: ignore[arg-type]
 
@@ -266,8 +288,8 @@ def invert(
     Raises
     ------
     InputError
-        For input of the wrong kind, and for an argument that could have no effect on this question. In a table, a row that is not finite does not raise: its status is INVALID, its
-        answer NaN.
+        For input of the wrong kind, and for an argument that could have no effect on this question. In a table, a row that is
+        not finite does not raise: its status is INVALID, its answer NaN.
 
     Examples
     --------

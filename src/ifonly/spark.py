@@ -13,7 +13,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal
 
 import ifonly
-from ifonly.frames.inverting import Inverter, chunks
+from ifonly.frames.inverting import Inverter, Layout, chunks
 from ifonly.model.errors import InputError
 from ifonly.problem.actions import Actions
 from ifonly.problem.cost import Cost
@@ -82,10 +82,10 @@ def invert(
         raise InputError(f"{unfit[0]} is for one machine; Spark decides how many tasks run, and where rows go")
     if not isinstance(getattr(df, "schema", None), StructType):
         raise InputError(f"df must be a Spark data frame; got {type(df).__name__}")
-    asked = {"lam": lam, "prob": prob, "margin": margin, "cost": cost, "actions": actions, "max_changes": max_changes}
-    question = (ifonly.as_model(model), target, keys, columns, prefix, asked | options)
+    limits = {"cost": cost, "actions": actions, "max_changes": max_changes}
+    asked = ifonly.Ask(model, ifonly.Question(target, lam, prob, margin, **limits, **options)), Layout(keys, columns, prefix)
     given = df.schema
-    inverter = _inverter(question, to_arrow_schema(given, timezone="UTC"))
+    inverter = Inverter(asked[0], to_arrow_schema(given, timezone="UTC"), asked[1])
     features = inverter.features
     rows = inverter.chunk_rows(chunk_rows)
     if keys is not None:
@@ -94,12 +94,7 @@ def invert(
     schema = StructType([*(given[key] for key in features.keys), *made])
     # Spark's own look-up by name trips over dots and backticks, so that the columns travel under names without them.
     plain = df.toDF(*(f"c{i}" for i in range(len(df.columns))))
-    return plain.mapInArrow(_task(df, pickle.dumps(question), rows), schema)
-
-
-def _inverter(question: tuple[Any, ...], schema: Any) -> Inverter:
-    model, target, keys, columns, prefix, asked = question
-    return Inverter(model, schema, target, keys, columns, prefix, asked)
+    return plain.mapInArrow(_task(df, pickle.dumps(asked), rows), schema)
 
 
 def _task(df: "DataFrame", packed: bytes, rows: int) -> Callable[[Iterator[Any]], Iterator[Any]]:
@@ -112,48 +107,43 @@ def _task(df: "DataFrame", packed: bytes, rows: int) -> Callable[[Iterator[Any]]
     names, name, version = df.columns, hashlib.sha256(packed).hexdigest(), ifonly.__version__
 
     def task(batches: Iterator[Any]) -> Iterator[Any]:
-        from importlib import import_module
-
         try:
-            spark = import_module("ifonly.spark")
+            from ifonly.spark import answers
         except ImportError as error:
             raise RuntimeError(
                 f"a Spark worker cannot import ifonly: {error}. Install ifonly {version} with its extras fast and spark on "
                 "every node, for the Python that executors run (PYSPARK_PYTHON)"
             ) from error
         named = (batch.rename_columns(names) for batch in batches)
-        return spark.answers(named, lambda: sent if isinstance(sent, bytes) else sent.value, name, version, rows)
+        return answers(named, lambda: sent if isinstance(sent, bytes) else sent.value, name, version, rows)
 
     return task
 
 
 # ---- on a worker ----
 
-_open: dict[str, tuple[Any, ...]] = {}  # the questions that this process has opened, the latest last
+_open: dict[str, Inverter] = {}  # the questions that this process has opened, the latest last
 
 
 def answers(batches: Iterator[Any], packed: Callable[[], bytes], name: str, version: str, rows: int) -> Iterator[Any]:
     """The answers to the batches of one partition, for a question that is opened once in a process."""
     first = next(batches, None)
     if first is not None:
-        inverter = _inverter(_opened(packed, name, version), first.schema)
-        yield from map(inverter, chunks(chain([first], batches), first.schema, rows))
+        if name not in _open:
+            while len(_open) >= KEPT:
+                _open.pop(next(iter(_open)))
+            ask, layout = _unpacked(packed, version)
+            _open[name] = Inverter(ask, first.schema, layout)
+        yield from map(_open[name], chunks(chain([first], batches), first.schema, rows))
 
 
-def _opened(packed: Callable[[], bytes], name: str, version: str) -> tuple[Any, ...]:
-    if name not in _open:
-        if ifonly.__version__ != version:
-            raise RuntimeError(
-                f"a Spark worker has ifonly {ifonly.__version__}, the driver {version}: install the same on both"
-            )
-        try:
-            question = pickle.loads(packed())
-        except Exception as error:  # whatever a foreign library raises when it is not there, or not the same
-            raise RuntimeError(
-                f"a Spark worker cannot load the model: {type(error).__name__}: {error}. "
-                "The Python that the executors run needs the packages that the driver has, in the same versions"
-            ) from error
-        while len(_open) >= KEPT:
-            _open.pop(next(iter(_open)))
-        _open[name] = question
-    return _open[name]
+def _unpacked(packed: Callable[[], bytes], version: str) -> tuple[ifonly.Ask, Layout]:
+    if ifonly.__version__ != version:
+        raise RuntimeError(f"a Spark worker has ifonly {ifonly.__version__}, the driver {version}: install the same on both")
+    try:
+        return pickle.loads(packed())
+    except Exception as error:  # whatever a foreign library raises when it is not there, or not the same
+        raise RuntimeError(
+            f"a Spark worker cannot load the model: {type(error).__name__}: {error}. "
+            "The Python that the executors run needs the packages that the driver has, in the same versions"
+        ) from error

@@ -109,6 +109,18 @@ def test_info(run):
     assert json.loads(out)["columns"][1] == {"name": "loans", "kind": "number"}
 
 
+def test_info_without_a_file_says_what_is_installed(run, monkeypatch):
+    code, out, err = run("info")
+    assert (code, err) == (0, "")
+    assert out.startswith(f"ifonly {ifonly.__version__}, Python ")
+    assert "\nfast      numba " in out
+    found = json.loads(run("info --json")[1])
+    assert set(found) == {"version", "python", "row_loops", "extras"}
+    assert set(found["extras"]["frames"]) == {"pyarrow", "pandas"}
+    monkeypatch.setattr("ifonly.cli.info.compiled_is_installed", lambda: False)
+    assert 'loops over rows: array programs; pip install "ifonly[fast]" compiles them' in run("info")[1]
+
+
 def test_batch(run, place):
     code, out, err = run("batch credit.npz people.csv answers.csv --target approved --prob 0.75 --freeze age --key id")
     assert (code, err) == (0, "")

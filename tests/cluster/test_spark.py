@@ -24,6 +24,7 @@ from helpers.data import page
 
 import ifonly
 from ifonly import Actions, Cost, InputError, Model, frames
+from ifonly.frames.inverting import Layout
 
 spark_cluster.check()
 spark = import_module("ifonly.spark")
@@ -250,7 +251,7 @@ def test_a_worker_without_ifonly_or_with_another_version_says_so():
 
 
 def test_a_worker_opens_a_question_once_and_keeps_a_few(model):
-    packed = pickle.dumps((model, "approved", None, "changed", "new_", {"prob": 0.7}))
+    packed = pickle.dumps((ifonly.ask(model, "approved", prob=0.7), Layout()))
     opened = []
 
     def read():

@@ -1,6 +1,7 @@
 """``ifonly batch``: a file of rows to a file of answers, in bounded memory; a killed run goes on where it stopped."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
 from typing import Annotated, Any
@@ -9,29 +10,8 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
 
-from ifonly.cli.options import (
-    L1,
-    Bounds,
-    Decrease,
-    Freeze,
-    Increase,
-    Integer,
-    Json,
-    Lam,
-    Margin,
-    MaxChanges,
-    ModelFile,
-    Prob,
-    Scale,
-    Step,
-    Target,
-    Trust,
-    actions_from,
-    cost_from,
-    emit,
-    open_model,
-    target_from,
-)
+import ifonly
+from ifonly.cli.options import Goal, Json, Limits, ModelFile, Trust, emit, open_model, question_from, with_groups
 
 __all__ = ["batch"]
 
@@ -39,23 +19,13 @@ TELLING = 10_000  # rows from which their rate says more about them than about h
 LISTED = 5  # bad rows that are shown; all of them are in the output, with the reason
 
 
+@with_groups
 def batch(
     model: ModelFile,
     source: Annotated[Path, typer.Argument(metavar="IN", help="Rows: .csv, .parquet, .arrow, or a folder of those.")],
     out: Annotated[Path, typer.Argument(metavar="OUT", help="Answers: .parquet, .csv, .arrow, or a folder for Parquet parts.")],
-    target: Target = None,
-    prob: Prob = None,
-    lam: Lam = None,
-    margin: Margin = None,
-    freeze: Freeze = None,
-    bounds: Bounds = None,
-    increase: Increase = None,
-    decrease: Decrease = None,
-    integer: Integer = None,
-    step: Step = None,
-    max_changes: MaxChanges = None,
-    scale: Scale = "model",
-    l1: L1 = 0.0,
+    goal: Goal,
+    limits: Limits,
     key: Annotated[
         list[str] | None,
         typer.Option("--key", metavar="NAME", help="A column to hand through; by default all that are no features."),
@@ -80,19 +50,13 @@ def batch(
 
     ifonly batch credit.npz people.csv answers.csv --key id --freeze age --integer loans
     """
-    from ifonly.frames.parts import write_parts
+    from ifonly.frames.inverting import Layout
+    from ifonly.frames.parts import write_answers
     from ifonly.frames.reading import count_rows
 
     classifier = open_model(model, trust=trust_pickle)
-    question: dict[str, Any] = {
-        "lam": lam,
-        "prob": prob,
-        "margin": margin,
-        "cost": cost_from(scale, l1),
-        "actions": actions_from(classifier, freeze, bounds, increase, decrease, integer, step),
-        "max_changes": max_changes,
-    }
-    wanted = target_from(classifier, target)
+    ask = ifonly.Ask(classifier, replace(question_from(classifier, goal, limits), threads=threads))
+    layout = Layout(key, "all" if every else "changed")
     began, done = perf_counter(), 0
     total = count_rows(source)
     with _bar() as bar:
@@ -104,19 +68,7 @@ def batch(
             bar.update(task, completed=rows)
 
         try:
-            written = write_parts(
-                classifier,
-                source,
-                out,
-                wanted,
-                keys=key,
-                columns="all" if every else "changed",
-                chunk_rows=chunk_rows,
-                overwrite=overwrite,
-                on_rows=advance,
-                threads=threads,
-                **question,
-            )
+            written = write_answers(ask, source, out, layout, chunk_rows=chunk_rows, overwrite=overwrite, on_rows=advance)
         except KeyboardInterrupt:
             raise KeyboardInterrupt(f"stopped after {done:,} rows; the same command goes on where it was") from None
     seconds = perf_counter() - began

@@ -1,7 +1,6 @@
 """``ifonly bench``: what an answer costs on this machine, in units of what the machine must do at least."""
 
 from collections.abc import Callable, Iterator
-from importlib.util import find_spec
 from statistics import median
 from time import perf_counter
 from typing import Annotated, Any, NamedTuple
@@ -12,7 +11,9 @@ from rich.table import Table
 
 import ifonly
 from ifonly.cli.options import Json, console, emit
+from ifonly.engines.row_loops import any_cut
 from ifonly.model import Model
+from ifonly.problem.question import Backend
 
 __all__ = ["bench"]
 
@@ -57,18 +58,17 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
     """The work, with sources and models of random numbers: what it costs does not depend on what they mean."""
     A, b, x, y = rng.normal(size=(16, 8192)) / 90, rng.normal(size=16), rng.normal(size=8192), rng.normal(size=16)
     wide = Model(A, b)
-    yield Case("one row, D = 8192, K = 16", "A x, Aᵀ y", lambda: _x(wide, x), lambda: (A @ x, A.T @ y), 1)
+    yield Case("one row, D = 8192, K = 16", "A x, Aᵀ y", lambda: _ask(wide)(x).x, lambda: (A @ x, A.T @ y), 1)
     B, c, X, Y = rng.normal(size=(10, 784)) / 28, rng.normal(size=10), rng.normal(size=(4000, 784)), rng.normal(size=(4000, 10))
     table = Model(B, c)
-    yield Case("4000 rows, D = 784, K = 10", "X Aᵀ, Y A", lambda: _x(table, X), lambda: (X @ B.T, Y @ B), len(X))
+    yield Case("4000 rows, D = 784, K = 10", "X Aᵀ, Y A", lambda: _ask(table, any_cut())(X).x, lambda: (X @ B.T, Y @ B), len(X))
     w, z = rng.normal(size=(1, 784)) / 28, rng.normal(size=(4000, 1))
     pair = Model.binary(w[0], 0.1)
-    yield Case("4000 rows, D = 784, K = 2", "X w, y wᵀ", lambda: _x(pair, X), lambda: (X @ w.T, z @ w), len(X))
+    yield Case("4000 rows, D = 784, K = 2", "X w, y wᵀ", lambda: _ask(pair, any_cut())(X).x, lambda: (X @ w.T, z @ w), len(X))
 
 
-def _x(model: Model, X: Any) -> Any:
-    backend = "auto" if find_spec("numba") is None else "cpu"  # "auto" compiles nothing for so few rows
-    return ifonly.invert(model, X, 1, lam=LAM, progress=False, backend=backend).x
+def _ask(model: Model, backend: Backend = "auto") -> ifonly.Ask:
+    return ifonly.ask(model, 1, lam=LAM, backend=backend)
 
 
 def measured(case: Case, repeats: int) -> dict[str, Any]:

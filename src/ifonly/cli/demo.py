@@ -5,7 +5,6 @@ from typing import Annotated
 
 import typer
 
-from ifonly.answers import Counterfactual
 from ifonly.api import invert
 from ifonly.cli.options import Json
 
@@ -22,16 +21,13 @@ def demo(
 
     ifonly demo --html page.html
     """
-    import ifonly.cli.credit
-    import ifonly.cli.walkthrough
+    from ifonly.cli import credit, walkthrough
 
     if not as_json:
-        ifonly.cli.walkthrough.main(str(html))
+        walkthrough.main(str(html))
         return
-    frame = ifonly.cli.credit.applicants()
-    bank = ifonly.cli.credit.pipeline(frame.iloc[:800])
+    frame = credit.applicants()
+    bank = credit.pipeline(frame.iloc[:800])
     others = frame.iloc[800:].drop(columns="decision")
     applicant = others[bank.predict(others) == "refused"].iloc[0]
-    cf = invert(bank, applicant, "approved", prob=0.6, actions=ifonly.cli.credit.actions())
-    assert isinstance(cf, Counterfactual)
-    typer.echo(cf.to_json())
+    typer.echo(invert(bank, applicant, "approved", prob=0.6, actions=credit.actions()).to_json())

@@ -1,37 +1,25 @@
 """``ifonly explain``: one row, and what would have to change."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 import ifonly
 from ifonly.answers import Counterfactual
 from ifonly.cli.options import (
-    L1,
-    Bounds,
     Data,
-    Decrease,
-    Freeze,
-    Increase,
-    Integer,
+    Goal,
     Json,
     Keys,
-    Lam,
-    Margin,
-    MaxChanges,
+    Limits,
     ModelFile,
-    Prob,
     Row,
-    Scale,
-    Step,
-    Target,
     Trust,
-    actions_from,
-    cost_from,
     one_row,
     open_model,
-    target_from,
+    question_from,
+    with_groups,
 )
 from ifonly.problem.status import Status
 from ifonly.show.table import certificate_words, decisions
@@ -39,23 +27,13 @@ from ifonly.show.table import certificate_words, decisions
 __all__ = ["explain", "show"]
 
 
+@with_groups
 def explain(
     model: ModelFile,
     data: Data,
+    goal: Goal,
+    limits: Limits,
     row: Row = 0,
-    target: Target = None,
-    prob: Prob = None,
-    lam: Lam = None,
-    margin: Margin = None,
-    freeze: Freeze = None,
-    bounds: Bounds = None,
-    increase: Increase = None,
-    decrease: Decrease = None,
-    integer: Integer = None,
-    step: Step = None,
-    max_changes: MaxChanges = None,
-    scale: Scale = "model",
-    l1: L1 = 0.0,
     key: Keys = None,
     html: Annotated[Path | None, typer.Option("--html", help="Write a page with the answer to this file.")] = None,
     trust_pickle: Trust = False,
@@ -72,13 +50,8 @@ def explain(
     ifonly explain credit.npz people.csv --row 17 --html page.html
     """
     classifier = open_model(model, trust=trust_pickle)
-    wanted = target_from(classifier, target)
-    actions = actions_from(classifier, freeze, bounds, increase, decrease, integer, step)
-    cost = cost_from(scale, l1)
-    x = one_row(classifier, data, row, key)
-    asked: dict[str, Any] = {"lam": lam, "prob": prob, "margin": margin}
-    cf = ifonly.invert(classifier, x, wanted, cost=cost, actions=actions, max_changes=max_changes, **asked)
-    assert isinstance(cf, Counterfactual)
+    ask = ifonly.Ask(classifier, question_from(classifier, goal, limits))
+    cf: Counterfactual = ask(one_row(classifier, data, row, key))
     if as_json:
         typer.echo(cf.to_json())
     else:

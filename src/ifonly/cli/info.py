@@ -1,25 +1,38 @@
-"""``ifonly info``: what is in a model file."""
+"""``ifonly info``: what is in a model file, or what is installed."""
 
-from typing import Any
+import platform
+import re
+from collections.abc import Callable
+from importlib import metadata
+from pathlib import Path
+from typing import Annotated, Any
 
 import numpy as np
 import typer
 
-from ifonly.cli.options import Json, ModelFile, Trust, emit, open_model
+import ifonly
+from ifonly.cli.options import Json, Trust, emit, open_model
+from ifonly.engines.row_loops import compiled_is_installed
 from ifonly.model import Model
 
 __all__ = ["info"]
 
+Optional = Annotated[Path | None, typer.Argument(metavar="[MODEL]", help="A model file (ifonly.load).")]
 SHOWN = 12  # classes and features that are listed
 
 
-def info(model: ModelFile, trust_pickle: Trust = False, as_json: Json = False) -> None:
-    """What is in a model file: classes, features, and how they are read.
+def info(model: Optional = None, trust_pickle: Trust = False, as_json: Json = False) -> None:
+    """What is in a model file: classes, features, and how they are read. Without a file: what is installed here.
 
-    [bold]Example[/bold]
+    [bold]Examples[/bold]
 
     ifonly info credit.npz
+
+    ifonly info
     """
+    if model is None:
+        _show_installed(as_json)
+        return
     classifier = open_model(model, trust=trust_pickle)
     found = {"file": str(model), **summary(classifier)}
     if as_json:
@@ -51,6 +64,35 @@ def summary(model: Model) -> dict[str, Any]:
         "scaled": model.scaling is not None,
         "largest_weight": float(np.abs(model.A).max()),
     }
+
+
+def installed() -> dict[str, Any]:
+    """The version, and of each extra what is there of what it needs: its version, or None where it is missing."""
+    extras: dict[str, dict[str, str | None]] = {}
+    for needed in _or_none(metadata.requires) or ():
+        package, extra = re.split(r"[^\w.-]", needed, maxsplit=1)[0], re.search(r"extra == ['\"]([\w-]+)", needed)
+        if extra is not None:
+            extras.setdefault(extra[1], {})[package] = _or_none(metadata.version, package)
+    loops = "compiled (Numba)" if compiled_is_installed() else 'array programs; pip install "ifonly[fast]" compiles them'
+    return {"version": ifonly.__version__, "python": platform.python_version(), "row_loops": loops, "extras": extras}
+
+
+def _or_none(read: Callable[[str], Any], package: str = "ifonly") -> Any:
+    try:
+        return read(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _show_installed(as_json: bool) -> None:
+    found = installed()
+    if as_json:
+        emit(found)
+        return
+    typer.echo(f"ifonly {found['version']}, Python {found['python']}; loops over rows: {found['row_loops']}")
+    for extra, packages in found["extras"].items():
+        there = ", ".join(f"{name} {version or '(missing)'}" for name, version in packages.items())
+        typer.echo(f"{extra:<8}  {there}")
 
 
 def _listed(names: list[str]) -> str:

@@ -1,9 +1,12 @@
 """What commands have in common: their options, and what these mean to the library."""
 
+import inspect
 import json
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,34 +18,24 @@ from ifonly.model import Model
 from ifonly.model.errors import InputError
 from ifonly.problem.actions import Actions
 from ifonly.problem.cost import Cost
+from ifonly.problem.question import Question
 
 __all__ = [
-    "L1",
-    "Bounds",
     "Data",
-    "Decrease",
-    "Freeze",
-    "Increase",
-    "Integer",
+    "Goal",
     "Json",
     "Keys",
-    "Lam",
-    "Margin",
-    "MaxChanges",
+    "Limits",
     "ModelFile",
-    "Prob",
     "Row",
-    "Scale",
-    "Step",
     "Target",
     "Trust",
-    "actions_from",
     "console",
-    "cost_from",
     "emit",
     "one_row",
     "open_model",
-    "target_from",
+    "question_from",
+    "with_groups",
 ]
 
 PIPE_WIDTH = 100  # columns of a table where no terminal says how wide it is
@@ -53,35 +46,66 @@ ModelFile = Annotated[
 Data = Annotated[Path, typer.Argument(metavar="DATA", help="Rows: .csv, .parquet, .arrow, or a folder of those.")]
 Row = Annotated[int, typer.Option("--row", min=0, help="Which row, counted from 0.")]
 Target = Annotated[str | None, typer.Option("--target", help="The wanted class; by default the nearest other.")]
-Prob = Annotated[float | None, typer.Option("--prob", help="The probability to reach; by default 0.5.")]
-Lam = Annotated[float | None, typer.Option("--lam", help="Instead: what the squared distance is multiplied with.")]
-Margin = Annotated[float | None, typer.Option("--margin", help="Instead: how far the target's score has to be ahead.")]
-Freeze = Annotated[list[str] | None, typer.Option("--freeze", metavar="NAME", help="A feature that stays as it is.")]
-Bounds = Annotated[list[str] | None, typer.Option("--bounds", metavar="NAME:LOW:HIGH", help="Limits; either may be empty.")]
-Increase = Annotated[list[str] | None, typer.Option("--increase", metavar="NAME", help="A feature that may only rise.")]
-Decrease = Annotated[list[str] | None, typer.Option("--decrease", metavar="NAME", help="A feature that may only fall.")]
-Integer = Annotated[list[str] | None, typer.Option("--integer", metavar="NAME", help="A feature that is a whole number.")]
-Step = Annotated[list[str] | None, typer.Option("--step", metavar="NAME:SIZE", help="A feature that is a multiple of SIZE.")]
-MaxChanges = Annotated[int | None, typer.Option("--max-changes", help="At most so many features change.")]
-Scale = Annotated[str, typer.Option("--scale", help="The unit of distance: model (after its scaler) or raw.")]
-L1 = Annotated[float, typer.Option("--l1", help="What each unit of change costs besides: more of it, fewer changes.")]
 Keys = Annotated[list[str] | None, typer.Option("--key", metavar="NAME", help="A column that is no feature (repeatable).")]
 Trust = Annotated[bool, typer.Option("--trust-pickle", help="Open a pickle: that runs whatever its author put into it.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Names = list[str] | None
 
 
-def open_model(path: Path, *, trust: bool) -> Model:
-    """The model in a file; the library's hint about trust in the words of the command line."""
-    try:
-        return ifonly.load(path, trust=trust)
-    except InputError as error:
-        what, hint, _ = str(error).partition(". If you know")
-        if not hint:
-            raise InputError(str(error).replace("trust=True", "--trust-pickle")) from None
-        raise InputError(f"{what}. If you know where it comes from: --trust-pickle") from None
+# ---- what is asked ----
 
 
-def target_from(model: Model, text: str | None) -> Any:
+@dataclass(frozen=True)
+class Goal:
+    """Options that say what is wanted."""
+
+    target: Target = None
+    prob: Annotated[float | None, typer.Option("--prob", help="The probability to reach; by default 0.5.")] = None
+    lam: Annotated[float | None, typer.Option("--lam", help="Instead: what the squared distance is multiplied with.")] = None
+    margin: Annotated[float | None, typer.Option("--margin", help="Instead: how far the target's score has to be ahead.")] = (
+        None
+    )
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Options that say what may change, and what that costs."""
+
+    freeze: Annotated[Names, typer.Option("--freeze", metavar="NAME", help="A feature that stays as it is.")] = None
+    bounds: Annotated[Names, typer.Option("--bounds", metavar="NAME:LOW:HIGH", help="Limits; either may be empty.")] = None
+    increase: Annotated[Names, typer.Option("--increase", metavar="NAME", help="A feature that may only rise.")] = None
+    decrease: Annotated[Names, typer.Option("--decrease", metavar="NAME", help="A feature that may only fall.")] = None
+    integer: Annotated[Names, typer.Option("--integer", metavar="NAME", help="A feature that is a whole number.")] = None
+    step: Annotated[Names, typer.Option("--step", metavar="NAME:SIZE", help="A feature that is a multiple of SIZE.")] = None
+    max_changes: Annotated[int | None, typer.Option("--max-changes", help="At most so many features change.")] = None
+    scale: Annotated[str, typer.Option("--scale", help="The unit of distance: model (after its scaler) or raw.")] = "model"
+    l1: Annotated[float, typer.Option("--l1", help="What each unit of change costs besides: more of it, fewer changes.")] = 0.0
+
+
+def with_groups(command: Callable[..., None]) -> Callable[..., None]:
+    """A command of which every parameter that is a group of options (`Goal`, `Limits`) stands for these options."""
+    given = inspect.signature(command).parameters.values()
+    groups: dict[str, Any] = {p.name: p.annotation for p in given if is_dataclass(p.annotation)}
+
+    @wraps(command)
+    def run(**values: Any) -> None:
+        made = {name: kind(**{f.name: values.pop(f.name) for f in fields(kind)}) for name, kind in groups.items()}
+        command(**values, **made)
+
+    flat = [q for p in given for q in (inspect.signature(groups[p.name]).parameters.values() if p.name in groups else [p])]
+    keywords = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in flat]
+    vars(run).update(__signature__=inspect.Signature(keywords), __annotations__={p.name: p.annotation for p in keywords})
+    return run
+
+
+def question_from(model: Model, goal: Goal, limits: Limits) -> Question:
+    """What the options ask for."""
+    target, cost, actions = _target(model, goal.target), _cost(limits), _actions(model, limits)
+    more = {"cost": cost, "actions": actions, "max_changes": limits.max_changes}
+    return Question(target, goal.lam, goal.prob, goal.margin, **more)
+
+
+def _target(model: Model, text: str | None) -> Any:
     """The class that is called so."""
     labels = {str(label): label for label in model.classes.tolist()}
     if text is None or text in labels:
@@ -92,29 +116,21 @@ def target_from(model: Model, text: str | None) -> Any:
     raise InputError(f"--target: unknown class {text!r}; the model's classes are {shown}{', …' if len(labels) > 20 else ''}")
 
 
-def actions_from(
-    model: Model,
-    freeze: Sequence[str] | None,
-    bounds: Sequence[str] | None,
-    increase: Sequence[str] | None,
-    decrease: Sequence[str] | None,
-    integer: Sequence[str] | None,
-    step: Sequence[str] | None,
-) -> Actions | None:
-    """What may change, from the options; None where there are none. Checked one option at a time, so that errors name it."""
+def _actions(model: Model, limits: Limits) -> Actions | None:
+    """What may change; None where nothing is said. Checked one option at a time, so that errors name it."""
 
-    def features(names: Sequence[str] | None) -> list[Any]:
+    def features(names: Names) -> list[Any]:
         return [_feature(model, name) for name in names or ()]
 
-    limits: dict[str, Any] = {
-        "frozen": features(freeze),
-        "bounds": dict(_bound(model, text) for text in bounds or ()),
-        "increase": features(increase),
-        "decrease": features(decrease),
-        "integer": features(integer),
-        "step": dict(_step(model, text) for text in step or ()),
+    found: dict[str, Any] = {
+        "frozen": features(limits.freeze),
+        "bounds": dict(_bound(model, text) for text in limits.bounds or ()),
+        "increase": features(limits.increase),
+        "decrease": features(limits.decrease),
+        "integer": features(limits.integer),
+        "step": dict(_step(model, text) for text in limits.step or ()),
     }
-    given = {name: value for name, value in limits.items() if value}
+    given = {name: value for name, value in found.items() if value}
     for name, value in given.items():
         try:
             Actions(**{name: value}).resolve(model)
@@ -151,11 +167,25 @@ def _step(model: Model, text: str) -> tuple[Any, float]:
         raise InputError(f"--step must be NAME:SIZE, such as amount:50; got {text!r}") from None
 
 
-def cost_from(scale: str, l1: float) -> Cost | None:
-    """What a change costs, from the options; None for the library's own measure."""
-    if scale not in ("model", "raw"):
-        raise InputError(f"--scale must be model or raw; got {scale!r}")
-    return None if scale == "model" and not l1 else Cost(scale, l1=l1)
+def _cost(limits: Limits) -> Cost | None:
+    """What a change costs; None for the library's own measure."""
+    if limits.scale not in ("model", "raw"):
+        raise InputError(f"--scale must be model or raw; got {limits.scale!r}")
+    return None if limits.scale == "model" and not limits.l1 else Cost(limits.scale, l1=limits.l1)
+
+
+# ---- files in, text out ----
+
+
+def open_model(path: Path, *, trust: bool) -> Model:
+    """The model in a file; the library's hint about trust in the words of the command line."""
+    try:
+        return ifonly.load(path, trust=trust)
+    except InputError as error:
+        what, hint, _ = str(error).partition(". If you know")
+        if not hint:
+            raise InputError(str(error).replace("trust=True", "--trust-pickle")) from None
+        raise InputError(f"{what}. If you know where it comes from: --trust-pickle") from None
 
 
 def one_row(model: Model, data: Path, row: int, keys: Sequence[str] | None) -> Any:

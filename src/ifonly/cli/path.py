@@ -8,29 +8,21 @@ from rich.table import Table
 
 import ifonly
 from ifonly.cli.options import (
-    L1,
-    Bounds,
     Data,
-    Decrease,
-    Freeze,
-    Increase,
-    Integer,
+    Goal,
     Json,
     Keys,
-    MaxChanges,
+    Limits,
     ModelFile,
     Row,
-    Scale,
-    Step,
     Target,
     Trust,
-    actions_from,
     console,
-    cost_from,
     emit,
     one_row,
     open_model,
-    target_from,
+    question_from,
+    with_groups,
 )
 from ifonly.model.errors import InputError
 from ifonly.problem.status import Status
@@ -40,9 +32,11 @@ __all__ = ["path"]
 FULL_BAR = 30  # characters
 
 
+@with_groups
 def path(
     model: ModelFile,
     data: Data,
+    limits: Limits,
     row: Row = 0,
     target: Target = None,
     first: Annotated[
@@ -50,15 +44,6 @@ def path(
     ] = 1e2,
     last: Annotated[float, typer.Option("--to", help="The smallest λ.")] = 1e-4,
     count: Annotated[int, typer.Option("--count", min=1, help="How many, evenly on a logarithmic scale.")] = 13,
-    freeze: Freeze = None,
-    bounds: Bounds = None,
-    increase: Increase = None,
-    decrease: Decrease = None,
-    integer: Integer = None,
-    step: Step = None,
-    max_changes: MaxChanges = None,
-    scale: Scale = "model",
-    l1: L1 = 0.0,
     key: Keys = None,
     trust_pickle: Trust = False,
     as_json: Json = False,
@@ -73,11 +58,8 @@ def path(
     for name, value in (("--from", first), ("--to", last)):
         if not 0 < value < np.inf:
             raise InputError(f"{name} must be a number > 0; got {value}")
-    actions = actions_from(classifier, freeze, bounds, increase, decrease, integer, step)
-    x = one_row(classifier, data, row, key)
-    lams = np.geomspace(first, last, count)
-    wanted, cost = target_from(classifier, target), cost_from(scale, l1)
-    found = ifonly.path(classifier, x, wanted, lams=lams, cost=cost, actions=actions, max_changes=max_changes)
+    ask = ifonly.Ask(classifier, question_from(classifier, Goal(target), limits))
+    found = ask.path(one_row(classifier, data, row, key), lams=np.geomspace(first, last, count))
     k = classifier.class_index(found.target)
     steps = [
         {

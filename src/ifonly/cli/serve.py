@@ -16,7 +16,7 @@ from ifonly.model.errors import InputError
 
 __all__ = ["serve"]
 
-NEEDED = ("fastapi", "uvicorn", "orjson")
+NEEDED = ("fastapi", "uvicorn", "orjson", "prometheus_client")
 TABLES = (".csv", ".tsv", ".parquet", ".pq", ".arrow", ".ipc", ".feather", ".gz", ".bz2", ".zst")
 NAME = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)=(.+)")
 LEAST_TOKEN = 16  # characters
@@ -65,7 +65,7 @@ def serve(
     ifonly serve credit.npz --host 0.0.0.0 --allow-host whatif.example.org --token-file token.txt
     """
     if any(find_spec(name) is None for name in NEEDED):
-        raise ImportError('ifonly serve needs FastAPI, uvicorn and orjson: pip install "ifonly[serve]"')
+        raise ImportError('ifonly serve needs FastAPI, uvicorn, orjson and prometheus_client: pip install "ifonly[serve]"')
     from ifonly.server.run import listen, serve
     from ifonly.server.settings import LOOPBACK, Settings
 

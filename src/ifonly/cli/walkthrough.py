@@ -34,29 +34,22 @@ def main(page: str = PAGE) -> None:
     print(f"A bank's model: logistic regression on 7 numbers and 13 categories, fitted to {len(train)} applicants.")
     print(f"It refuses {len(refused)} of {len(held_out)} others. One of them:\n")
 
-    actions = credit.actions()
+    ask = ifonly.ask(bank, "approved", prob=0.6, actions=credit.actions())
     applicant = refused.iloc[[3]]
-    cf = _one(ifonly.invert(bank, applicant, "approved", prob=0.6, actions=actions))
+    cf = ask(applicant)[0]
     _indented(applicant.iloc[0].to_dict())
     print("\nWhat may not change: age, status, history and the like. Months, amounts and rates are whole numbers.\n")
     print(f"  {cf.sentence()}\n")
     print(_shifted(str(cf.table())))
     print(f"\n  Proof: {_proof(cf)}")
     print(f"  Checked: the bank's own predict says {bank.predict(cf.x)[0]!r}, p = {bank.predict_proba(cf.x)[0, 0]:.4f}.")
-    _times(bank, applicant, actions)
+    _times(bank, applicant, ask)
 
-    cfs = ifonly.invert(bank, refused, "approved", prob=0.6, actions=actions)
-    assert isinstance(cfs, ifonly.Counterfactuals)
     print(f"\nAll {len(refused)} who were refused, in one call:\n")
-    print(_shifted(str(cfs.summary())))
+    print(_shifted(str(ask(refused).summary())))
 
     cf.to_html(page)
     print(f"\nA page with a slider for the wanted probability: {Path(page).resolve()}")
-
-
-def _one(answer: Any) -> Counterfactual:
-    assert isinstance(answer, ifonly.Counterfactuals | Counterfactual)
-    return answer if isinstance(answer, Counterfactual) else answer[0]
 
 
 def _indented(row: dict[str, Any]) -> None:
@@ -76,14 +69,12 @@ def _shifted(text: str) -> str:
 
 def _proof(cf: Counterfactual) -> str:
     cf.verify()
-    assert cf.within is not None
-    return (
-        f"no plan costs less than {cf.within.bound:.6g}, and this one costs {cf.cost:.6g} ({cf.within.n_nodes} nodes searched)."
-    )
+    found = cf.result
+    return f"no plan costs less than {found.bound:.6g}, and this one costs {cf.cost:.6g} ({found.n_nodes} nodes searched)."
 
 
-def _times(bank: Any, applicant: Any, actions: ifonly.Actions) -> None:
-    ours = _median(lambda: ifonly.invert(bank, applicant, "approved", prob=0.6, actions=actions))
+def _times(bank: Any, applicant: Any, ask: ifonly.Ask) -> None:
+    ours = _median(lambda: ask(applicant))
     theirs = _median(lambda: bank.predict_proba(applicant))
     print(f"  Time: {1e3 * ours:.1f} ms; the pipeline's own predict_proba takes {1e3 * theirs:.1f} ms.")
 

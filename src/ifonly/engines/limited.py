@@ -39,6 +39,7 @@ class LimitedEngine(Engine):
     """See the module."""
 
     makes_x = True
+    row_by_row = True
 
     def refuses(self, asked: Asked) -> str | None:
         """Free problems, and what `unfit` says."""

@@ -33,6 +33,8 @@ SLICE = 256  # nodes between two looks at the clock
 class OneMultiplier(LimitedEngine):
     """Two classes, a probability or a margin, limits on features one by one; whole numbers, categories and few changes too."""
 
+    row_by_row = False
+
     def unfit(self, conditions: Conditions, weighed: bool) -> str | None:
         """What has more than one constraint, or none."""
         if conditions.model.n_classes != 2:

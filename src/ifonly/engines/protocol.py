@@ -54,6 +54,7 @@ class Engine:
     """One method; see the module."""
 
     makes_x: ClassVar[bool] = False  # whether answers are made as they are found, or left as coefficients
+    row_by_row: ClassVar[bool] = False  # whether rows of a table take milliseconds each, one after the other
 
     def refuses(self, asked: Asked) -> str | None:
         """Why this engine is not for the question; None if it is."""

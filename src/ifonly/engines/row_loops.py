@@ -18,9 +18,9 @@ from ifonly.engines.phi import phi
 from ifonly.engines.threads import available
 from ifonly.engines.windows import Window
 from ifonly.native.solved import Solved
-from ifonly.problem.question import Asked
+from ifonly.problem.question import Asked, Backend
 
-__all__ = ["RowLoop", "choose_loop", "compiled_is_installed", "softmax_rows"]
+__all__ = ["RowLoop", "any_cut", "choose_loop", "compiled_is_installed", "softmax_rows"]
 
 Floats = NDArray[np.float64]
 
@@ -63,6 +63,13 @@ def _cut(value: Any, s: slice) -> Any:
 def compiled_is_installed() -> bool:
     """Whether there is a compiler for row loops (extra ``fast``)."""
     return find_spec("numba") is not None
+
+
+def any_cut(backend: Backend = "auto") -> Backend:
+    """For rows that come in pieces: one loop whatever the size of a piece, so that answers do not depend on the cut."""
+    if backend != "auto":
+        return backend
+    return "cpu" if compiled_is_installed() else "reference"
 
 
 def choose_loop(asked: Asked, n_rows: int | None) -> RowLoop | None:

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ifonly.api import invert
+from ifonly.api import Ask
 from ifonly.model.errors import InputError
 from ifonly.problem.cost import Cost
+from ifonly.problem.question import Question
 from ifonly.problem.status import Status
 
 __all__ = ["CounterfactualExplainer"]
@@ -111,16 +112,15 @@ class CounterfactualExplainer(OneToOneFeatureMixin, MetaEstimatorMixin, Transfor
     def explain(self, X: Any, target: Any = None) -> "Counterfactuals":
         """The answers for the rows of X, with their certificates; ``target`` overrides the explainer's."""
         check_is_fitted(self)
-        wanted = {"lam": self.lam, "prob": self.prob, "margin": self.margin}
-        limits = {"cost": self.cost_, "actions": self.actions, "max_changes": self.max_changes}
         rows = X if hasattr(X, "columns") or hasattr(X, "tocsr") else np.asarray(X)
         if getattr(rows, "ndim", 2) != 2:
             raise InputError(
                 f"X must be a table (N, D); got an array of shape {rows.shape}. Reshape your data: X.reshape(1, -1)"
             )
         validate_data(self, X, reset=False, skip_check_array=True)
-        answers: Any = invert(self.estimator_, rows, self.target if target is None else target, **wanted, **limits)
-        return answers
+        limits = {"cost": self.cost_, "actions": self.actions, "max_changes": self.max_changes}
+        question = Question(self.target if target is None else target, self.lam, self.prob, self.margin, **limits)
+        return Ask(self.estimator_, question)(rows)
 
     def transform(self, X: Any) -> Any:
         """The rows of X, changed so that they are decided as wanted; of the kind that X is.

@@ -3,28 +3,28 @@
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
-from importlib import import_module
+from itertools import chain
 from threading import Event
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ifonly.answers import Counterfactuals
-from ifonly.api import invert
+from ifonly.api import Ask
+from ifonly.engines.row_loops import any_cut
 from ifonly.engines.threads import available
 from ifonly.frames.arrow import dataset, pa
 from ifonly.frames.features import Features, needed
 from ifonly.model import Model
 from ifonly.model.columns import Column
 from ifonly.model.errors import InputError
-from ifonly.model.readers import as_model
 from ifonly.problem.actions import Actions
 from ifonly.problem.cost import Cost
+from ifonly.problem.question import Question
 from ifonly.problem.status import Status
 
-__all__ = ["Inverter", "chunks", "in_order", "invert_batches", "threads_of"]
+__all__ = ["Inverter", "Layout", "chunks", "in_order", "invert_batches"]
 
 Flags = NDArray[np.bool_]
 Given = TypeVar("Given")
@@ -105,18 +105,12 @@ def invert_batches(
     [{'id': 7, 'new_debt': 0.4, 'status': 'EXACT'}, {'id': 8, 'new_debt': 1.4, 'status': 'EXACT'}]
 
     """
-    model = as_model(model)
-    schema, stream = _stream(batches, model, keys)
-    question = {"lam": lam, "prob": prob, "margin": margin, "cost": cost, "actions": actions, "max_changes": max_changes}
-    threads = threads_of(options)
-    inverter = Inverter(model, schema, target, keys, columns, prefix, {**question, **options})
-    size = inverter.chunk_rows(chunk_rows)
-    return pa.RecordBatchReader.from_batches(inverter.schema, in_order(inverter, chunks(stream, schema, size), threads))
-
-
-def threads_of(options: dict[str, Any]) -> int:
-    """Take ``threads`` out of the options: chunks are solved side by side, each of them on one thread."""
-    return available(options.pop("threads", None))
+    question = Question(target, lam, prob, margin, cost=cost, actions=actions, max_changes=max_changes, **options)
+    ask = Ask(model, question)
+    schema, stream = _stream(batches, ask.model, keys)
+    inverter = Inverter(ask, schema, Layout(keys, columns, prefix))
+    tables = chunks(stream, schema, inverter.chunk_rows(chunk_rows))
+    return pa.RecordBatchReader.from_batches(inverter.schema, in_order(inverter, tables, available(question.threads)))
 
 
 def in_order(make: Callable[[Given], Made], items: Iterable[Given], threads: int, stop: Event | None = None) -> Iterator[Made]:
@@ -187,20 +181,27 @@ def _stream(batches: Any, model: Model, keys: Sequence[str] | None) -> tuple[Any
     if not isinstance(first, (pa.RecordBatch, pa.Table)):
         got = "none" if first is None else type(first).__name__
         raise InputError(f"batches must be Arrow record batches or tables, one at least; got {got}")
-    return first.schema, _again(first, iterator)
+    return first.schema, chain([first], iterator)
 
 
-def _again(first: Any, rest: Iterator[Any]) -> Iterator[Any]:
-    yield first
-    yield from rest
+# ---- a table ----
+
+
+class Layout(NamedTuple):
+    """Which columns answers have: see `invert_batches`."""
+
+    keys: Sequence[str] | None = None
+    columns: str = "changed"
+    prefix: str = "new_"
 
 
 class Inverter:
-    """Tables in, record batches of answers out, for one model and one question.
+    """Tables in, record batches of answers out, for one question.
 
     Attributes
     ----------
-    model : Model
+    ask : Ask
+        The question. Each table is solved on one thread, and how rows are cut into tables does not decide by which method.
     features : Features
         Which columns are read.
     schema : pyarrow.Schema
@@ -208,31 +209,24 @@ class Inverter:
 
     """
 
-    def __init__(
-        self,
-        model: Model,
-        schema: Any,
-        target: Any,
-        keys: Sequence[str] | None,
-        columns: str,
-        prefix: str,
-        question: dict[str, Any],
-    ) -> None:
-        if columns not in ("changed", "all"):
-            raise InputError(f'columns must be "changed" or "all"; got {columns!r}')
-        if isinstance(target, str) and target == "all" and target not in model.classes.tolist():
-            raise InputError('target "all" gives several answers a row; ask for one class at a time')
-        if np.ndim(target) > 0:
-            raise InputError("target must be one label for all rows of a stream")
-        self.model, self.target, self.question = model, target, {**question, "threads": 1}
-        self.every = columns == "all"
-        self.features = Features(model, schema, keys)
-        self.label, label_type = _typed(model.classes.tolist())
-        self.given = self._movable()
+    def __init__(self, ask: Ask, schema: Any, layout: Layout) -> None:
+        if layout.columns not in ("changed", "all"):
+            raise InputError(f'columns must be "changed" or "all"; got {layout.columns!r}')
+        for name in ("target", "lam", "prob"):
+            if np.ndim(getattr(ask.question, name)) > 0:
+                raise InputError(f"{name} must be one {'label' if name == 'target' else 'number'} for all rows of a stream")
+        if ask.per_source > 1:
+            what = 'target "all"' if ask.question.n is None else "n"
+            raise InputError(f"{what} gives several answers a row; ask for one class at a time, and one answer")
+        self.ask = ask.at(backend=any_cut(ask.question.backend), threads=None if ask.question.backend == "cuda" else 1)
+        self.every = layout.columns == "all"
+        self.features = Features(ask.model, schema, layout.keys)
+        self.label, label_type = _typed(ask.model.classes.tolist())
+        self.written = self._written()
         fields = [schema.field(key) for key in self.features.keys]
         fields += [pa.field("target", label_type), *(pa.field(name, pa.float64()) for name in MEASURES)]
         fields += [pa.field("status", pa.string()), pa.field("reason", pa.string())]
-        fields += [pa.field(f"{prefix}{self.features.names[i]}", kind) for i, (_, kind) in self.given.items()]
+        fields += [pa.field(f"{layout.prefix}{self.features.names[i]}", kind) for i, (_, kind) in self.written.items()]
         names = [field.name for field in fields]
         for key in self.features.keys:
             if names.count(key) > 1:
@@ -240,127 +234,79 @@ class Inverter:
                     f"column {key!r} is handed through as a key, and an answer's column has the same name; rename it"
                 )
         self.schema = pa.schema(fields)
-        if model.n_classes == 2:
-            with suppress(ImportError):  # with Numba, rows get the same bits however they are cut into chunks
-                import_module("ifonly.native.intervals")
-        X, _ = self.features.read(schema.empty_table())
-        invert(model, X, target, **question)  # of no rows: raises what is wrong with the question
 
     def chunk_rows(self, given: int | None) -> int:
         """How many rows to solve at once: as many as the user says, or as fit."""
         if given is not None and given < 1:
             raise InputError(f"chunk_rows must be 1 or more; got {given}")
-        most = SLOW_ROWS if self._one_by_one() else CHUNK_ROWS[1]
-        return given or int(np.clip(CHUNK_BYTES // (8 * self.model.n_features), CHUNK_ROWS[0], most))
+        most = SLOW_ROWS if self.ask.row_by_row else CHUNK_ROWS[1]
+        return given or int(np.clip(CHUNK_BYTES // (8 * self.ask.model.n_features), CHUNK_ROWS[0], most))
 
-    def _one_by_one(self) -> bool:
-        """Whether there are limits for which there is no kernel: see `solvers.limited`."""
-        model, asked = self.model, self.question
-        bound = not model.encoding.plain
-        if not bound and all(asked.get(name) is None for name in ("cost", "actions", "max_changes", "margin")):
-            return False
-        tied = getattr(asked.get("cost"), "matrix", None) is not None or bool(getattr(asked.get("actions"), "linear", ()))
-        return model.n_classes > 2 or tied or asked.get("lam") is not None
-
-    def _movable(self) -> dict[int, tuple[Callable[[Any], Any], Any]]:
+    def _written(self) -> dict[int, tuple[Callable[[Any], Any], Any]]:
         """For each feature that has a column in the answer: how its values are written, and as what type."""
-        actions = self.question.get("actions")
-        frozen = np.zeros(self.model.n_features, dtype=bool)
-        if isinstance(actions, Actions) and not self.every:
-            frozen = actions.resolve(self.model).frozen
+        frozen = np.zeros(self.ask.model.n_features, dtype=bool)
+        if self.ask.conditions is not None and not self.every:
+            frozen = self.ask.conditions.limits.frozen
         out: dict[int, tuple[Callable[[Any], Any], Any]] = {}
         for i, column in enumerate(self.features.columns):
             if not frozen[_coordinates(i, column)].all():
                 levels = None if column is None or column.kind == "number" or column.cut is not None else list(column.levels)
-                out[i] = (_same, pa.float64()) if levels is None else _typed(levels)
+                out[i] = (float, pa.float64()) if levels is None else _typed(levels)
         return out
 
     def __call__(self, table: Any) -> Any:
         """The answers for a table of rows."""
         X, bad = self.features.read(table)
-        N = len(table)
-        fit = np.ones(N, dtype=bool)
-        fit[list(bad)] = False
-        good = np.flatnonzero(fit)
-        if bad:
-            X = X.iloc[good] if hasattr(X, "iloc") else X[good]
         with np.errstate(all="ignore"):  # a logarithm of a negative number: its row is INVALID
-            cfs = invert(self.model, X, self.target, progress=False, **self.question) if len(good) else None
-        status = np.full(N, Status.INVALID, dtype=np.int8)
-        if cfs is not None:
-            assert isinstance(cfs, Counterfactuals)
-            status[good] = cfs.status
-            for i in np.flatnonzero(cfs.status == Status.INVALID).tolist():
-                bad[int(good[i])] = self._reason(X, i)
+            cfs: Counterfactuals = self.ask(X, progress=False)
+        status = cfs.status.copy()
+        status[list(bad)] = Status.INVALID  # also where a model that fills in missing values has an answer
+        invalid = status == Status.INVALID
+        bad |= {i: self._reason(X, i) for i in np.flatnonzero(invalid).tolist() if i not in bad}
         arrays = [table.column(key).combine_chunks() for key in self.features.keys]
-        arrays += self._measures(cfs, good, status)
+        arrays += self._measures(cfs, invalid)
         arrays.append(STATUS_NAMES.take(pa.array(status)))
-        arrays.append(pa.array([bad.get(row) for row in range(N)] if bad else pa.nulls(N), pa.string()))
-        arrays += self._answers(cfs, good, status)
+        arrays.append(pa.array([bad.get(row) for row in range(len(table))] if bad else pa.nulls(len(table)), pa.string()))
+        arrays += self._answers(cfs, invalid)
         return pa.record_batch(arrays, schema=self.schema)
 
     def _reason(self, X: Any, i: int) -> str:
         """What is wrong with a row that only the solver found wrong: it says so when it is asked for that row alone."""
-        row = X.iloc[[i]].iloc[0] if hasattr(X, "iloc") else X[i]
         try:
             with np.errstate(all="ignore"):
-                invert(self.model, row, self.target, **self.question)
+                self.ask(X.iloc[[i]].iloc[0] if hasattr(X, "iloc") else X[i])
         except InputError as error:
             return str(error)
         return Status.INVALID.message
 
-    def _measures(self, cfs: Counterfactuals | None, good: NDArray[np.intp], status: NDArray[np.int8]) -> list[Any]:
-        labels = self.schema.field("target").type
-        if cfs is None:
-            return [pa.nulls(len(status), kind) for kind in (labels, *[pa.float64()] * len(MEASURES))]
-        k = cfs.results.target
-        names = pa.array([*map(self.label, self.model.classes.tolist()), None], labels)
-        wanted = np.full(len(status), self.model.n_classes)
-        wanted[good] = np.where(cfs.status == Status.INVALID, self.model.n_classes, k)
-        probability = np.full(len(k), np.nan) if self.model.hard else cfs.proba[np.arange(len(k)), k]
+    def _measures(self, cfs: Counterfactuals, invalid: Flags) -> list[Any]:
+        model, k = self.ask.model, cfs.results.target
+        names = pa.array([*map(self.label, model.classes.tolist()), None], self.schema.field("target").type)
+        probability = np.full(len(k), np.nan) if model.hard else cfs.proba[np.arange(len(k)), k]
         measures = (probability, cfs.distance, cfs.cost, cfs.gap)
-        return [names.take(pa.array(wanted)), *(_spread(v, good, status) for v in measures)]
+        wanted = pa.array(np.where(invalid, model.n_classes, k))
+        return [names.take(wanted), *(pa.array(v, mask=invalid | np.isnan(v)) for v in measures)]
 
-    def _answers(self, cfs: Counterfactuals | None, good: NDArray[np.intp], status: NDArray[np.int8]) -> list[Any]:
+    def _answers(self, cfs: Counterfactuals, invalid: Flags) -> list[Any]:
         """A column for each feature that may change."""
-        if cfs is None:
-            return [pa.nulls(len(status), kind) for _, kind in self.given.values()]
         before, after = (np.ascontiguousarray(rows.T) for rows in cfs.coordinates)
         moved = before != after
         out = []
-        for i, (write, kind) in self.given.items():
+        for i, (write, kind) in self.written.items():
             column = self.features.columns[i]
-            changed = moved[_coordinates(i, column)].any(axis=0)
+            hidden = invalid if self.every else invalid | ~moved[_coordinates(i, column)].any(axis=0)
             values = after[i] if column is None else cfs.x[column.name].to_numpy()
-            if kind == pa.float64() and write is _same:
-                values = np.asarray(values, dtype=np.float64)
-                out.append(_spread(values, good, status, None if self.every else changed))
-                continue
-            cells = np.full(len(status), None, dtype=object)
-            shown = np.flatnonzero((cfs.status != Status.INVALID) & (changed | self.every))
-            cells[good[shown]] = [write(value) for value in values[shown].tolist()]
-            out.append(pa.array(cells.tolist(), kind))
+            if write is float:
+                numbers = np.asarray(values, dtype=np.float64)
+                out.append(pa.array(numbers, mask=hidden | np.isnan(numbers)))
+            else:
+                cells = [None if h else write(v) for v, h in zip(values.tolist(), hidden.tolist(), strict=True)]
+                out.append(pa.array(cells, kind))
         return out
 
 
 def _coordinates(i: int, column: Column | None) -> NDArray[np.intp]:
     return np.array([i]) if column is None else column.coordinates
-
-
-def _spread(values: Any, good: NDArray[np.intp], status: NDArray[np.int8], shown: Flags | None = None) -> Any:
-    """Numbers of the good rows as a column over all rows, null where there is none (or nothing to show)."""
-    empty = np.isnan(values)
-    if shown is not None:
-        empty |= ~shown
-    if len(good) == len(status):
-        return pa.array(values, mask=empty)
-    whole, none = np.zeros(len(status)), np.ones(len(status), dtype=bool)
-    whole[good], none[good] = values, empty
-    return pa.array(whole, mask=none)
-
-
-def _same(value: Any) -> Any:
-    return value
 
 
 def _typed(labels: list[Any]) -> tuple[Callable[[Any], Any], Any]:
@@ -369,7 +315,7 @@ def _typed(labels: list[Any]) -> tuple[Callable[[Any], Any], Any]:
     kinds = {type(label) for label in plain if not _missing(label)}
     for kind, arrow in ((bool, pa.bool_()), (int, pa.int64()), (str, pa.string())):
         if kinds == {kind}:
-            return _or_null(_same), arrow
+            return _or_null(lambda value: value), arrow
     if kinds and kinds <= {int, float}:
         return _or_null(float), pa.float64()
     return _or_null(str), pa.string()

@@ -9,14 +9,13 @@ that a resumed run computes the same numbers, to the last bit, as one that was n
 Parts are made side by side, one per thread, from rows that one thread reads in order, and listed in order.
 """
 
-import hashlib
 import json
 import os
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass
 from itertools import count, islice
 from pathlib import Path
 from threading import Event
@@ -25,16 +24,18 @@ from typing import Any, Literal
 import numpy as np
 
 from ifonly.answers.record import fingerprint
+from ifonly.api import Ask
+from ifonly.engines.threads import available
 from ifonly.frames.arrow import csv, ipc, pa, parquet
 from ifonly.frames.features import needed
-from ifonly.frames.inverting import Inverter, chunks, in_order, threads_of
+from ifonly.frames.inverting import Inverter, Layout, chunks, in_order
 from ifonly.frames.reading import files_of, open_batches
 from ifonly.model.errors import InputError
-from ifonly.model.readers import as_model
+from ifonly.problem.question import Question
 
-__all__ = ["BadRow", "Written", "write_parts"]
+__all__ = ["BadRow", "Written", "write_answers", "write_parts"]
 
-VERSION = 1
+VERSION = 2
 MANIFEST = "_manifest.json"
 PART_CHUNKS = 4  # chunks in a part; a part is a row group of the file
 SHOWN = 20  # bad rows that are kept with their reasons; all of them are in the output
@@ -127,20 +128,36 @@ def write_parts(
         the message names what differs.
 
     """
-    model, source, out = as_model(model), Path(source), Path(out)
+    ask, layout = Ask(model, Question(target, **question)), Layout(keys, columns, prefix)
+    sizes = {"chunk_rows": chunk_rows, "part_chunks": part_chunks}
+    return write_answers(ask, Path(source), Path(out), layout, **sizes, overwrite=overwrite, on_rows=on_rows)
+
+
+def write_answers(
+    ask: Ask,
+    source: Path,
+    out: Path,
+    layout: Layout,
+    *,
+    chunk_rows: int | None = None,
+    part_chunks: int = PART_CHUNKS,
+    overwrite: bool = False,
+    on_rows: Callable[[int], None] | None = None,
+) -> Written:
+    """`write_parts` for a question that is made already."""
     suffix = out.suffix.lower()
     if suffix and suffix not in ASSEMBLE:
         raise InputError(f"out must end in {', '.join(ASSEMBLE)}, or have no suffix for a folder of parts; got {str(out)!r}")
     if out.resolve() == source.resolve():
         raise InputError(f"out is the input itself: {out}")
-    threads = threads_of(question)
-    with open_batches(source, needed(model, keys)) as reader:
-        inverter = Inverter(model, reader.schema, target, keys, columns, prefix, question)
+    threads = available(ask.question.threads)
+    with open_batches(source, needed(ask.model, layout.keys)) as reader:
+        inverter = Inverter(ask, reader.schema, layout)
         size = inverter.chunk_rows(chunk_rows)
-        asked = {"model": fingerprint(model), "input": _input(source), "target": target, "keys": inverter.features.keys}
-        asked |= {"columns": columns, "prefix": prefix, "chunk_rows": size, "part_chunks": part_chunks, **question}
+        asked = {"model": fingerprint(ask.model), "input": _input(source), **json.loads(inverter.ask.question.to_json())}
+        asked |= layout._asdict() | {"keys": inverter.features.keys, "chunk_rows": size, "part_chunks": part_chunks}
         work = out.with_name(f"{out.name}.parts") if suffix else out
-        manifest = Manifest.begin(work, {name: _plain(value) for name, value in asked.items()}, out, overwrite=overwrite)
+        manifest = Manifest.begin(work, asked, out, overwrite=overwrite)
         resumed = manifest.rows
         report = on_rows or (lambda _: None)
         report(resumed)
@@ -312,26 +329,6 @@ ASSEMBLE: dict[str, Callable[[Path, Any], Any]] = {
 }
 
 
-# ---- what was asked, as plain values ----
-
-
 def _input(source: Path) -> list[list[Any]]:
     """The input's files, by name, size and time of change."""
     return [[file.name, file.stat().st_size, file.stat().st_mtime_ns] for file in files_of(source)]
-
-
-def _plain(value: Any) -> Any:
-    """A value as JSON has it; large arrays as their digest, functions left out."""
-    if isinstance(value, np.ndarray) and value.dtype != object:
-        return hashlib.sha256(repr((value.dtype.str, value.shape)).encode() + np.ascontiguousarray(value).tobytes()).hexdigest()
-    if isinstance(value, np.generic):
-        value = value.item()
-    if is_dataclass(value) and not isinstance(value, type):
-        return {f.name: _plain(getattr(value, f.name)) for f in fields(value) if not callable(getattr(value, f.name))}
-    if isinstance(value, Mapping):
-        return {str(key): _plain(v) for key, v in value.items()}
-    if isinstance(value, (set, frozenset)):
-        return sorted(map(repr, value))
-    if isinstance(value, (list, tuple, np.ndarray)):
-        return [_plain(v) for v in value]
-    return value if value is None or isinstance(value, (str, bool, int)) else repr(value)

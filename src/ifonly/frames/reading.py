@@ -253,12 +253,9 @@ def _header(path: Path) -> tuple[list[str], str, bool]:
 
 def _folder(path: Path, wanted: Sequence[str] | None, batch_rows: int) -> tuple[Any, Iterator[Any]]:
     files = files_of(path)
-    kinds = {_format(file) for file in files}
-    if len(kinds) > 1:
-        raise InputError(f"{path} has files of several formats: {', '.join(sorted(kinds))}")
+    is_text = _one_format(path, files) == "csv"
     values = {file: _partition(file.relative_to(path)) for file in files}
     keys = values[files[0]]
-    is_text = kinds == {"csv"}
     own = [name for name in _schema(files[0], None, batch_rows).names if name != BAD_LINE and name not in keys]
     names = _check(path, wanted, [*own, *keys])
     inside = [name for name in names if name in own]
@@ -276,6 +273,13 @@ def _folder(path: Path, wanted: Sequence[str] | None, batch_rows: int) -> tuple[
                 )
 
     return schema, batches()
+
+
+def _one_format(path: Path, files: Iterable[Path]) -> str:
+    kinds = {_format(file) for file in files}
+    if len(kinds) > 1:
+        raise InputError(f"{path} has files of several formats: {', '.join(sorted(kinds))}")
+    return kinds.pop()
 
 
 def _schema(file: Path, columns: Sequence[str] | None, batch_rows: int) -> Any:

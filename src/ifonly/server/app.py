@@ -75,15 +75,15 @@ def create_app(service: Service) -> Guard:
     app.mount("/static/web", StaticFiles(directory=str(WEB)))  # what the page of `to_html` has too
     app.mount("/static", StaticFiles(directory=str(STATIC)))
     posted = [route for route in app.routes if isinstance(route, APIRoute) and "POST" in (route.methods or ())]
-    return Guard(app, {route.path: _lane(route.endpoint) for route in posted}, service)
+    return Guard(app, {("POST", route.path): _lane(route.endpoint) for route in posted}, service)
 
 
 def _lane(endpoint: Any) -> Lane:
     """The short way to an endpoint. FastAPI describes it; its own way from a body to a function takes longer than that."""
     kind = TypeAdapter(get_type_hints(endpoint)["question"])
 
-    async def answer(body: bytes, scope: Any) -> Response:
-        return await endpoint(decode(kind, body), Request(scope))
+    async def answer(body: bytes, request: Request) -> Response:
+        return await endpoint(decode(kind, body), request)
 
     return answer
 

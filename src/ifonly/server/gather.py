@@ -14,9 +14,12 @@ from time import monotonic
 from typing import Any, NamedTuple
 
 from ifonly.answers import Counterfactuals
+from ifonly.api import Ask
+from ifonly.engines.row_loops import any_cut
+from ifonly.problem.question import Question
 from ifonly.server.desk import Desk
-from ifonly.server.models import Served, solve_many
-from ifonly.server.questions import Asked
+from ifonly.server.models import Served
+from ifonly.server.questions import Request
 from ifonly.server.refusals import RefusedError
 
 __all__ = ["Gatherer"]
@@ -24,17 +27,20 @@ __all__ = ["Gatherer"]
 MOST = 256  # rows of one call
 TARGETS = 3  # of one call, see above
 
-Key = tuple[Served, str, Any]
+Key = tuple[Served, bool, Any]
 Found = tuple[Counterfactuals, int]
 
 
 class _One(NamedTuple):
     """A row that waits to be solved."""
 
-    asked: Asked
-    kind: str
-    value: float
+    request: Request
     done: "asyncio.Future[Found]"
+
+    @property
+    def key(self) -> Key:
+        """What has to be the same for those that are solved together; the target may be one of a few."""
+        return self.request.served, self.request.question.lam is None, self.request.question.target
 
 
 class Gatherer:
@@ -57,16 +63,16 @@ class Gatherer:
         self.waiting: dict[Key, list[_One]] = {}  # by target: the one that has waited longest comes first
         self.calls = 0  # that are being made
 
-    async def solve(self, until: float, asked: Asked, kind: str, value: float) -> Found:
-        """The answers of a batch, and which of them is this row's; ``kind`` is "lam" or "prob"."""
+    async def solve(self, until: float, request: Request) -> Found:
+        """The answers of a batch, and which of them is this row's."""
         loop = asyncio.get_running_loop()
-        one = _One(asked, kind, value, loop.create_future())
+        one = _One(request, loop.create_future())
         self.desk.enter()
         over = loop.call_later(until - monotonic(), _tell, one, RefusedError("the time for this request is over", None, 504))
         try:
             if not self.waiting:
                 loop.call_soon(self._call)
-            self.waiting.setdefault(_key(one), []).append(one)
+            self.waiting.setdefault(one.key, []).append(one)
             return await one.done
         finally:
             over.cancel()
@@ -80,7 +86,7 @@ class Gatherer:
             keys = [key for key in self.waiting if key[:2] == first[:2]][:TARGETS]
             ones = [one for key in keys for one in self.waiting.pop(key)]
             for one in ones[MOST:]:
-                self.waiting.setdefault(_key(one), []).append(one)
+                self.waiting.setdefault(one.key, []).append(one)
             del ones[MOST:]
             self.calls += 1
             job = self.pool.submit(_solved, ones)
@@ -98,10 +104,6 @@ class Gatherer:
         self.pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _key(one: _One) -> Key:
-    return one.asked.served, one.kind, one.asked.target
-
-
 def _tell(one: _One, result: Found | Exception) -> None:
     """The answer, or what is wrong, to one who may no longer wait for it."""
     if one.done.done():
@@ -114,10 +116,14 @@ def _tell(one: _One, result: Found | Exception) -> None:
 
 def _solved(ones: list[_One]) -> list[Found | Exception]:
     """One call for all of them; where that fails, one for each, so that nobody pays for a neighbour's numbers."""
-    asked, kind = ones[0].asked, ones[0].kind
+    served, by_prob, _ = ones[0].key
+    questions = [one.request.question for one in ones]
+    values: Any = [question.prob if by_prob else question.lam for question in questions]
+    lam, prob = (None, values) if by_prob else (values, None)
     try:
-        rows, values = [one.asked.rows[0] for one in ones], [one.value for one in ones]
-        answers = solve_many(asked.served, rows, [one.asked.target for one in ones], kind, values)
+        question = Question([question.target for question in questions], lam, prob, backend=any_cut(), threads=1)
+        rows = served.columns.table([one.request.rows[0] for one in ones])
+        answers: Counterfactuals = Ask(served.model, question)(rows, progress=False)
     except Exception as error:
         return [error] if len(ones) == 1 else [found for one in ones for found in _solved([one])]
     return [(answers, i) for i in range(len(ones))]

@@ -3,31 +3,30 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from importlib.util import find_spec
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 import ifonly
-from ifonly.answers import Counterfactuals
 from ifonly.answers.change import plain_value
 from ifonly.answers.record import fingerprint
+from ifonly.api import Ask
+from ifonly.engines.row_loops import any_cut
 from ifonly.frames.features import Features
 from ifonly.model import Model
 from ifonly.model.columns import Column
 from ifonly.model.errors import InputError
+from ifonly.problem.question import Question
 from ifonly.server.columns import Columns
 from ifonly.server.data import Data, Page
 from ifonly.server.refusals import RefusedError
 from ifonly.server.search import Searches
 
-__all__ = ["FLIP", "Served", "solve_many"]
+__all__ = ["Served"]
 
-WARM = 1.0  # seconds that a trial search may take
+WARM, WARM_LAM = 1.0, 0.01  # seconds that a trial search may take, and a λ to try
 REMEMBERED = 256  # rows: someone drags, and asks about the same one again and again
-BACKEND: Literal["auto", "cpu"] = "auto" if find_spec("numba") is None else "cpu"
-FLIP = 0.5  # what is asked for where nothing is, as in `ifonly.invert`
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,9 +68,9 @@ class Served:
         return Columns(self.model, [kind == "bool" for kind in kinds])
 
     @cached_property
-    def plain(self) -> bool:
-        """Whether its columns are numbers that may take any value, and it has probabilities: what the kernels take."""
-        return not self.model.hard and not self.columns.flags and self.model.encoding.plain
+    def free(self) -> bool:
+        """Whether nothing limits what changes, as long as nobody asks for limits."""
+        return not self.columns.flags and Ask(self.model, Question()).conditions is None
 
     @property
     def named(self) -> bool:
@@ -168,23 +167,11 @@ class Served:
         row = [c["typical"] if c["typical"] is not None else (c["values"] or [0])[0] for c in self.description["features"]]
         try:
             x = self.columns.read(row, "row")
-            ifonly.invert(self.model, x, time_limit=WARM)
-            if self.plain:
-                for kind in ("lam", "prob"):
-                    solve_many(self, [x], [None], kind, [FLIP])
+            Ask(self.model, Question()).within(WARM)(x)
+            for lam in (None, WARM_LAM) if self.free else ():
+                Ask(self.model, Question(lam=lam, backend=any_cut(), threads=1))(self.columns.table([x]), progress=False)
         except (InputError, RefusedError):  # of a model without data nothing is typical, and its columns need not take a 0
             return
-
-
-def solve_many(
-    served: Served, rows: list[Any], targets: list[Any], kind: str, values: list[float], threads: int = 1
-) -> Counterfactuals:
-    """One call of the kernel for rows without limits, each with its own target and λ or probability."""
-    asked: dict[str, Any] = {kind: np.array(values)}
-    X = served.columns.table(rows)
-    found = ifonly.invert(served.model, X, targets, backend=BACKEND, threads=threads, progress=False, **asked)
-    assert isinstance(found, Counterfactuals)
-    return found
 
 
 def _usual(column: Column | None, seen: Any) -> dict[str, Any]:

@@ -1,125 +1,163 @@
-"""From what a request says to what the library takes, with the field named wherever that cannot be."""
+"""From what a request says to one `Question` of the library's, with the field named wherever that cannot be."""
 
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from ifonly.api import DEFAULT_LAMS, Ask
 from ifonly.model.errors import InputError
 from ifonly.problem.actions import Actions
 from ifonly.problem.cost import Cost
+from ifonly.problem.question import FLIP, Question
+from ifonly.server import schema
 from ifonly.server.models import Served
 from ifonly.server.refusals import RefusedError
-from ifonly.server.schema import DIFFICULTY, ActionsIn, CostIn, DownloadQuestion, PathQuestion, Question
+from ifonly.server.schema import DIFFICULTY, ActionsIn, CostIn
 from ifonly.server.wire import shown
 
-__all__ = ["Asked", "plain_row", "read_question"]
+__all__ = ["Request", "path_points", "plain_row", "read_request"]
 
 LISTED = 20  # classes that an error lists
+CHART_LAMS = 60  # of a path, where none are given: as many as a small chart shows
+
+Body = schema.Question | schema.DownloadQuestion | schema.PathQuestion
 
 
 @dataclass(frozen=True, eq=False)
-class Asked:
-    """A question about one model, checked.
+class Request:
+    """What a request asks of one model, checked.
 
     Attributes
     ----------
+    served : Served
+    question : Question
     rows : list
         Sources, as the library takes them one by one.
     index : list of int, optional
         Which rows of the data they are.
     single, named, packed, delta : bool
         Whether one was asked for; whether values go by name, or as base64; whether the change is told without names too.
-    target : label, "other" or None
-    cost, actions, max_changes
-        None where nothing was said.
 
     """
 
     served: Served
+    question: Question
     rows: list[Any]
     index: list[int] | None
     single: bool
     named: bool
-    target: Any
-    cost: Cost | None = None
-    actions: Actions | None = None
-    max_changes: int | None = None
     packed: bool = False
     delta: bool = False
 
-    @property
-    def free(self) -> bool:
-        """Whether nothing limits the change, so that the kernel for many rows can take it."""
-        return self.served.plain and self.cost is None and self.actions is None and self.max_changes is None
+    @cached_property
+    def ask(self) -> Ask:
+        """The question, put to the model; an InputError says what is wrong with both together."""
+        return Ask(self.served.model, self.question)
 
     @property
-    def limits(self) -> dict[str, Any]:
-        """What is said about the change, as the library's arguments."""
-        return {"cost": self.cost, "actions": self.actions, "max_changes": self.max_changes}
+    def table(self) -> Any:
+        """The rows as one table."""
+        return self.served.columns.table(self.rows)
 
 
-def plain_row(served: Served, question: Question) -> Asked | None:
-    """A question for one row and nothing else, which the kernel for many rows can take; None where there is more to it."""
-    limited = question.cost or question.actions or question.max_changes is not None or question.n or question.margin is not None
-    if question.row is None or limited or question.detail != "answer" or not served.plain:
+def plain_row(served: Served, body: schema.Question) -> Request | None:
+    """A request for one row and nothing else, which can be solved together with others; None where there is more to it."""
+    limited = body.cost or body.actions or body.max_changes is not None or body.n or body.margin is not None
+    elsewhere = body.rows is not None or body.index is not None or body.indices is not None or body.edits
+    if body.row is None or limited or elsewhere or body.detail != "answer" or not served.free:
         return None
-    if question.rows is not None or question.index is not None or question.indices is not None or question.edits:
+    if body.lam is not None and body.prob is not None:
         return None
-    row = served.columns.read(question.row, "row")
-    named, target = isinstance(question.row, Mapping), read_target(served, question.target)
-    packed, delta = _form(served, question, named)
-    return Asked(served, [row], None, True, named, target, packed=packed, delta=delta)
+    row, named = served.columns.read(body.row, "row"), isinstance(body.row, Mapping)
+    prob = body.prob if body.lam is not None else body.prob or FLIP
+    question = Question(read_target(served, body.target), body.lam, prob)
+    return Request(served, question, [row], None, True, named, *_form(served, body, named))
 
 
-def read_question(served: Served, question: Question | DownloadQuestion | PathQuestion, max_rows: int) -> Asked:
+def read_request(served: Served, body: Body, max_rows: int = 1) -> Request:
     """What is asked, checked against the model and the data; a `RefusedError` names the field."""
-    ways = {name: getattr(question, name) for name in ("row", "rows", "index", "indices") if hasattr(question, name)}
+    ways = {name: getattr(body, name) for name in ("row", "rows", "index", "indices") if hasattr(body, name)}
     given = [name for name, value in ways.items() if value is not None]
     if len(given) != 1:
         raise RefusedError(f"give one of {', '.join(ways)}; got {' and '.join(given) or 'none'}", given[-1] if given else "row")
     way = given[0]
     many = way in ("rows", "indices")
-    values = ways[way] if many else [ways[way]]
+    if body.edits and way != "index":
+        raise RefusedError("edits go with index", "edits")
+    values = _listed(served, ways[way] if many else [ways[way]], way, max_rows)
+    fields = [f"{way}.{i}" if many else way for i in range(len(values))]
+    if way in ("row", "rows"):
+        rows, index, named = _given(served, values, fields), None, isinstance(values[0], Mapping)
+    else:
+        rows = [_of_data(served, v, field, body.edits) for v, field in zip(values, fields, strict=True)]
+        index, named = list(values), served.named
+    question = _question(served, body, None if many else rows[0])
+    return Request(served, question, rows, index, not many, named, *_form(served, body, named))
+
+
+def _listed(served: Served, values: Any, way: str, max_rows: int) -> list[Any]:
+    """The rows of a request, or their numbers, as they came; base64 is opened."""
     if way == "rows" and isinstance(values, str):
         values = list(served.columns.unpacked(values, way, None))
     elif not isinstance(values, list) or not values:
         raise RefusedError(f"{way} must be a list of rows, one or more; got {shown(values)}", way)
     if len(values) > max_rows:
         raise RefusedError(f"at most {max_rows} rows at once; got {len(values)}", way, 413)
-    if question.edits and way != "index":
-        raise RefusedError("edits go with index", "edits")
+    return values
 
-    def place(i: int) -> str:
-        return f"{way}.{i}" if many else way
 
-    if way in ("row", "rows"):
-        read = served.columns.read
-        rows = [row if isinstance(row, np.ndarray) else read(row, place(i)) for i, row in enumerate(values)]
-        index, named = None, isinstance(values[0], Mapping)
-    else:
-        rows, index = [_of_data(served, row, place(i), question.edits) for i, row in enumerate(values)], list(values)
-        named = served.named
-    actions, frozen = _actions(served, question.actions, rows[0] if not many else None)
+def _given(served: Served, values: list[Any], fields: list[str]) -> list[Any]:
+    """Rows that stand in a request; those that came as base64 are read already."""
+    read = served.columns.read
+    return [v if isinstance(v, np.ndarray) else read(v, field) for v, field in zip(values, fields, strict=True)]
+
+
+def _form(served: Served, body: Body, named: bool) -> tuple[bool, bool]:
+    """Whether the numbers of an answer are written as base64, and whether those of the change are."""
+    if not isinstance(body, schema.Question):
+        return False, False
+    return body.pack and served.model.encoding.identity and not named, body.delta
+
+
+def _question(served: Served, body: Body, row: Any) -> Question:
+    """What is asked of every row; ``row`` is the one there is, None for many."""
+    limits, frozen = _actions(served, body.actions, row)
     cost = None
-    if question.cost is not None:
-        cost, impossible = _cost(served, question.cost)
+    if body.cost is not None:
+        cost, impossible = _cost(served, body.cost)
         frozen += impossible
     if frozen:
-        actions["frozen"] = [*actions.get("frozen", ()), *frozen]
-    limits = Actions(**actions) if actions else None
-    target = read_target(served, question.target)
-    form = _form(served, question, named)
-    return Asked(served, rows, index, not many, named, target, cost, limits, question.max_changes, *form)
+        limits["frozen"] = [*limits.get("frozen", ()), *frozen]
+    actions = Actions(**limits) if limits else None
+    if served.columns.flags:
+        actions = (actions or Actions()).with_flags(served.model, sorted(served.columns.flags))
+    more = {"cost": cost, "actions": actions, "max_changes": body.max_changes}
+    return Question(read_target(served, body.target), **_goal(body, many=row is None), **more)
 
 
-def _form(served: Served, question: Question | DownloadQuestion | PathQuestion, named: bool) -> tuple[bool, bool]:
-    """Whether the numbers of an answer are written as base64, and whether those of the change are."""
-    if not isinstance(question, Question):
-        return False, False
-    return question.pack and served.model.encoding.identity and not named, question.delta
+def _goal(body: Body, *, many: bool) -> dict[str, Any]:
+    """λ, a probability or a margin, and how many answers; of a path its first."""
+    if isinstance(body, schema.PathQuestion):
+        return path_points(body)[0]
+    if sum(value is not None for value in (body.lam, body.prob, body.margin)) > 1:
+        raise RefusedError("give one of lam, prob and margin", "prob")
+    if body.n is not None and many:
+        raise RefusedError("n is for one row", "n")
+    return {"lam": body.lam, "prob": body.prob, "margin": body.margin, "n": body.n}
+
+
+def path_points(body: schema.PathQuestion) -> list[dict[str, Any]]:
+    """The goals along a path, each a λ or a probability."""
+    if body.lams is not None and body.probs is not None:
+        raise RefusedError("give one of lams and probs", "probs")
+    if body.probs is not None:
+        return [{"lam": None, "prob": prob} for prob in body.probs]
+    default = np.geomspace(DEFAULT_LAMS[0], DEFAULT_LAMS[-1], CHART_LAMS).tolist()
+    return [{"lam": lam, "prob": None} for lam in body.lams or default]
 
 
 def _of_data(served: Served, index: int, field: str, edits: Mapping[str, Any]) -> Any:

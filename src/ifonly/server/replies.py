@@ -12,7 +12,7 @@ from ifonly.answers.change import Change, moves
 from ifonly.model.numerics import softmax
 from ifonly.problem.status import Status
 from ifonly.server.models import Served
-from ifonly.server.questions import Asked
+from ifonly.server.questions import Request
 from ifonly.server.refusals import RefusedError
 from ifonly.show.decision import Decision
 from ifonly.show.numbers import number, pair, signed
@@ -27,21 +27,21 @@ TOP_CLASSES = 5  # of a row in a list
 NAMES = {status: status.name.lower() for status in Status}
 
 
-def of_batch(asked: Asked, answers: Counterfactuals, i: int) -> dict[str, Any]:
+def of_batch(request: Request, answers: Counterfactuals, i: int) -> dict[str, Any]:
     """One of the answers of a call for many rows without limits, straight from the arrays."""
-    served, status = asked.served, Status(int(answers.status[i]))
+    served, status = request.served, Status(int(answers.status[i]))
     if status is Status.INVALID:
-        if asked.single:
+        if request.single:
             raise RefusedError(str(answers.sources.reject(i)), "row")
-        return of_answer(asked, answers[i], i)
+        return of_answer(request, answers[i], i)
     unreachable = status is Status.UNREACHABLE
     lam = answers.lam[i]
     return {
-        "index": None if asked.index is None else asked.index[i],
+        "index": None if request.index is None else request.index[i],
         "status": NAMES[status],
         "target": served.classes[answers.results.target[i]],
-        "x": packed(answers.x[i]) if asked.packed else served.columns.plain(answers.x[i], named=asked.named),
-        "delta": _delta(asked, answers.delta[i]) if asked.named or asked.delta else None,
+        "x": packed(answers.x[i]) if request.packed else served.columns.plain(answers.x[i], named=request.named),
+        "delta": _delta(request, answers.delta[i]) if request.named or request.delta else None,
         "proba": dict(zip(served.class_names, answers.proba[i].tolist(), strict=True)),
         "prob": None if answers.prob is None else answers.prob[i],
         "lam": lam,
@@ -55,18 +55,18 @@ def of_batch(asked: Asked, answers: Counterfactuals, i: int) -> dict[str, Any]:
     }
 
 
-def of_answer(asked: Asked, cf: Counterfactual, i: int) -> dict[str, Any]:
+def of_answer(request: Request, cf: Counterfactual, i: int) -> dict[str, Any]:
     """One answer."""
-    served = asked.served
+    served = request.served
     source, x = cf.coordinates
     delta = x - source
     solved = bool(np.isfinite(delta).all())
     return {
-        "index": None if asked.index is None else asked.index[0 if asked.single else i],
+        "index": None if request.index is None else request.index[0 if request.single else i],
         "status": NAMES[cf.status],
         "target": cf.target,
-        "x": None if not solved else packed(cf.x) if asked.packed else served.columns.plain(cf.x, named=asked.named),
-        "delta": _delta(asked, delta) if solved and (asked.named or asked.delta) else None,
+        "x": None if not solved else packed(cf.x) if request.packed else served.columns.plain(cf.x, named=request.named),
+        "delta": _delta(request, delta) if solved and (request.named or request.delta) else None,
         "proba": dict(zip(served.class_names, cf.proba.tolist(), strict=True)) if solved and not served.model.hard else None,
         "prob": cf.prob,
         "lam": cf.lam,
@@ -80,20 +80,20 @@ def of_answer(asked: Asked, cf: Counterfactual, i: int) -> dict[str, Any]:
     }
 
 
-def _delta(asked: Asked, delta: Any) -> Any:
+def _delta(request: Request, delta: Any) -> Any:
     """What changed: by name only that, else all of it (on request: it doubles a reply, and is a subtraction away)."""
-    if asked.named:
-        label = asked.served.model.feature_label
+    if request.named:
+        label = request.served.model.feature_label
         return {label(d): float(delta[d]) for d in np.flatnonzero(delta).tolist()}
-    return packed(delta) if asked.packed else delta
+    return packed(delta) if request.packed else delta
 
 
 # ---- in words ----
 
 
-def as_page(asked: Asked, cf: Counterfactual, top: int | None) -> dict[str, Any]:
+def as_page(request: Request, cf: Counterfactual, top: int | None) -> dict[str, Any]:
     """An answer in words, for people."""
-    model = asked.served.model
+    model = request.served.model
     valid = cf.status is not Status.INVALID
     changes = moves(cf) if valid else []
     now = softmax(model.scores(cf.coordinates[0])) if valid and not model.hard else None
@@ -104,8 +104,8 @@ def as_page(asked: Asked, cf: Counterfactual, top: int | None) -> dict[str, Any]
         "decision": _decision(cf) if valid else None,
         "changes": [_change(change) for change in changes[:top]],
         "n_changes": len(changes),
-        "kept": len(asked.served.columns.names) - len(changes),
-        "proba_now": None if now is None else dict(zip(asked.served.class_names, now.tolist(), strict=True)),
+        "kept": len(request.served.columns.names) - len(changes),
+        "proba_now": None if now is None else dict(zip(request.served.class_names, now.tolist(), strict=True)),
         "blocking": list(cf.blocking),
         "best": float(cf.proba[model.class_index(cf.target)]) if stopped and not model.hard else None,
     }
@@ -135,7 +135,7 @@ def _decision(cf: Counterfactual) -> dict[str, Any]:
 # ---- a path ----
 
 
-def curve_point(asked: Asked, cf: Counterfactual, *, x: bool) -> dict[str, Any]:
+def curve_point(request: Request, cf: Counterfactual, *, x: bool) -> dict[str, Any]:
     """One λ of a path."""
     found = {
         "lams": cf.lam,
@@ -144,7 +144,7 @@ def curve_point(asked: Asked, cf: Counterfactual, *, x: bool) -> dict[str, Any]:
         "n_changed": int(cf.n_changes),
         "status": NAMES[cf.status],
     }
-    return {**found, "x": asked.served.columns.plain(cf.x, named=asked.named)} if x else found
+    return {**found, "x": request.served.columns.plain(cf.x, named=request.named)} if x else found
 
 
 # ---- rows to choose from ----

@@ -6,6 +6,7 @@ import logging
 import socket
 from collections.abc import Callable
 from dataclasses import replace
+from http import HTTPStatus
 from time import monotonic
 from typing import Any
 
@@ -34,7 +35,6 @@ GARBAGE = 20_000  # objects between two looks for garbage in circles, of which r
 OTHER_FILES = 64  # that a process has open besides its connections
 MOST_HEADERS = 64 * 2**10  # bytes
 QUIET = 0.5  # seconds after SIGTERM in which a connection may still send the request it was about to send
-TOLD = {408: "Request Timeout", 431: "Request Header Fields Too Large", 503: "Service Unavailable"}
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -64,7 +64,7 @@ def serve(
     metrics = Metrics()
 
     def told(name: str, error: Exception | None) -> None:
-        metrics.loads.add(name, "ok" if error is None else "failed")
+        metrics.loads.labels(name, "ok" if error is None else "failed").inc()
         if error is None:
             journal.write("model loaded", model=name)
         else:
@@ -72,7 +72,7 @@ def serve(
 
     service = Service(Shelf(sources, told), settings, journal, metrics)
     for name in service.shelf.models:
-        metrics.loads.add(name, "ok")
+        metrics.loads.labels(name, "ok").inc()
     _through(journal)
     settings = replace(settings, connections=_room_for(settings.connections))
     config = uvicorn.Config(
@@ -187,8 +187,9 @@ def _patient(settings: Settings) -> type[asyncio.Protocol]:
 
 def _refusal(status: int) -> bytes:
     """A whole reply, for those who have not asked a whole question."""
-    body = encode(failure(status, TOLD[status].lower()))
-    head = [f"HTTP/1.1 {status} {TOLD[status]}", "content-type: application/json", f"content-length: {len(body)}"]
+    told = HTTPStatus(status).phrase
+    body = encode(failure(status, told.lower()))
+    head = [f"HTTP/1.1 {status} {told}", "content-type: application/json", f"content-length: {len(body)}"]
     more = ["retry-after: 1"] if status == 503 else []
     return "\r\n".join([*head, *more, "connection: close", "", ""]).encode() + body
 
