@@ -227,13 +227,13 @@ def test_slow_rounds_go_on_in_all_dimensions(monkeypatch):
 def test_search_where_the_rounds_do_not_settle(synthetic, monkeypatch):
     true = ifonly.invert(synthetic.model, synthetic.X[0], 77, prob=0.8)
     monkeypatch.setattr(many, "MAX_ROUNDS", 1)
-    aim = many.VastProblem(synthetic.model, synthetic.X[0], 77).aim(None, 0.8)
+    aim = many.VastProblem(synthetic.model, synthetic.X[0], 77).task(None, 0.8)
     search = many._search(synthetic.model, aim, synthetic.X[0], 1.0)
     ask = next(search)
     monkeypatch.setattr(many, "MAX_ROUNDS", 60)
     try:
         while True:
-            ask = search.send(passes.look(synthetic.model, [ask])[0])
+            ask = search.send(passes.take_a_pass(synthetic.model, [ask])[0])
     except StopIteration as end:
         found = end.value
     assert found.status is Status.EXACT
@@ -247,12 +247,12 @@ def test_compiled_pass_is_the_same(kind, rng):
     A, x = (rng.standard_normal((3000, 50)) * 0.5).astype(kind), 4 * rng.standard_normal(50)
     model = Model(A, rng.standard_normal(3000))
     for outside in ([], [7], [0, 5, 2999]):
-        aim = passes.Aim(x, A[7].astype(float), 0.5, np.array(outside, dtype=np.intp), 1.0, None)
-        asks = [passes.Ask(x, aim), passes.Ask(2 * x, aim, wide=True)]
+        aim = passes.Task(x, A[7].astype(float), 0.5, np.array(outside, dtype=np.intp), 1.0, None)
+        asks = [passes.Look(x, aim), passes.Look(2 * x, aim, wide=True)]
         for threads in (1, 3):
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr(passes, "SHARED_SIZE", 0)
-                plain, compiled = passes.look(model, asks, threads), passes.look(model, asks, threads, sum_up_compiled)
+                plain, compiled = passes.take_a_pass(model, asks, threads), passes.take_a_pass(model, asks, threads, sum_up_compiled)
             for a, b in zip(plain, compiled, strict=True):
                 assert a.level == pytest.approx(b.level, abs=1e-11)
                 assert np.abs(a.mean - b.mean).max() < 1e-12
@@ -312,20 +312,20 @@ def test_passes_are_counted_and_shared(synthetic):
 
     def look(model, asks, *options):
         counted.append(len(asks))
-        return passes.look(model, asks, *options)
+        return passes.take_a_pass(model, asks, *options)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(many, "look", look)
+        patch.setattr(many, "take_a_pass", look)
         cfs = ifonly.invert(synthetic.model, synthetic.X[[0] * 5], [1, 2, 3, 4, 5], lam=0.01)
         assert counted[0] == 5  # five rows, in step
         assert len(counted) == cfs.n_passes.max()
 
 
 def test_targets_of_one_source_share_its_first_pass(synthetic, monkeypatch):
-    from ifonly.engines import heads
+    from ifonly.engines import many_passes
 
     first = []
-    monkeypatch.setattr(heads._Job, "_first", lambda job, x, old=heads._Job._first: first.append(0) or old(job, x))
+    monkeypatch.setattr(many_passes._Passes, "_first", lambda job, x, old=many_passes._Passes._first: first.append(0) or old(job, x))
     path = ifonly.path(synthetic.model, synthetic.X[0], 77, lams=[1.0, 0.1, 0.01])
     assert len(first) == 1
     assert (path.status == Status.EXACT).all()
@@ -347,7 +347,7 @@ def test_rows_that_are_not_finite_stop_nothing(synthetic):
 def test_into_an_array_and_from_a_stream(synthetic):
     out = np.empty((6, 80))
     cfs = ifonly.invert(synthetic.model, iter([synthetic.X[:4], synthetic.X[4:6]]), 5, lam=0.1, out=out)
-    assert cfs.made is out
+    assert cfs.results.x is out
     assert np.abs(out - ifonly.invert(synthetic.model, synthetic.X[:6], 5, lam=0.1).x).max() < 1e-12
     with pytest.raises(InputError, match="out must have shape"):
         ifonly.invert(synthetic.model, synthetic.X[:4], 5, out=out)
