@@ -27,7 +27,7 @@ except ImportError as error:
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["invert"]
+__all__ = ["answers", "invert"]
 
 KEPT = 4  # questions that a worker keeps open
 ONE_MACHINE = ("threads", "out", "progress", "n")  # options of `ifonly.invert` that make no sense here

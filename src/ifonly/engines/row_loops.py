@@ -1,7 +1,7 @@
 """How the row loop of a free engine runs: one row after the other, an array program, compiled, or on a GPU.
 
-Which of them is decided from the question and the number of rows alone, and from what is installed: never from what happens to be
-loaded, so that the same question has the same bits in any session.
+Which of them is decided from the question and the number of rows alone, and from what is installed: never from what happens to
+be loaded, so that the same question has the same bits in any session.
 """
 
 from collections.abc import Callable
@@ -33,7 +33,8 @@ ROWS_PER_THREAD = 512  # fewer than these are solved sooner than they are handed
 class RowLoop(NamedTuple):
     """Functions for B sources with the same target (``root`` is φ, for two classes), and on how many threads to run them.
 
-    ``table``, where there is one, goes from sources to answers by itself (`native.device.invert_table`), or says that it does not.
+    ``table``, where there is one, goes from sources to answers by itself (`native.device.invert_table`), or says that it does
+    not.
     """
 
     solve_lam: Callable[..., Solved]

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ifonly.api import DEFAULT_LAMS, Ask
+from ifonly.api import Ask
 from ifonly.model.errors import InputError
 from ifonly.problem.actions import Actions
 from ifonly.problem.cost import Cost
@@ -19,10 +19,10 @@ from ifonly.server.refusals import RefusedError
 from ifonly.server.schema import DIFFICULTY, ActionsIn, CostIn
 from ifonly.server.wire import shown
 
-__all__ = ["Request", "path_points", "plain_row", "read_request"]
+__all__ = ["Body", "Request", "path_points", "plain_row", "read_request"]
 
 LISTED = 20  # classes that an error lists
-CHART_LAMS = 60  # of a path, where none are given: as many as a small chart shows
+LAMS = np.geomspace(1e3, 1e-5, 60).tolist()  # of a path, where none are given: as many as a small chart shows
 
 Body = schema.Question | schema.DownloadQuestion | schema.PathQuestion
 
@@ -156,8 +156,7 @@ def path_points(body: schema.PathQuestion) -> list[dict[str, Any]]:
         raise RefusedError("give one of lams and probs", "probs")
     if body.probs is not None:
         return [{"lam": None, "prob": prob} for prob in body.probs]
-    default = np.geomspace(DEFAULT_LAMS[0], DEFAULT_LAMS[-1], CHART_LAMS).tolist()
-    return [{"lam": lam, "prob": None} for lam in body.lams or default]
+    return [{"lam": lam, "prob": None} for lam in body.lams or LAMS]
 
 
 def _of_data(served: Served, index: int, field: str, edits: Mapping[str, Any]) -> Any:
