@@ -252,7 +252,10 @@ def test_compiled_pass_is_the_same(kind, rng):
         for threads in (1, 3):
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr(passes, "SHARED_SIZE", 0)
-                plain, compiled = passes.take_a_pass(model, asks, threads), passes.take_a_pass(model, asks, threads, sum_up_compiled)
+                plain, compiled = (
+                    passes.take_a_pass(model, asks, threads),
+                    passes.take_a_pass(model, asks, threads, sum_up_compiled),
+                )
             for a, b in zip(plain, compiled, strict=True):
                 assert a.level == pytest.approx(b.level, abs=1e-11)
                 assert np.abs(a.mean - b.mean).max() < 1e-12
@@ -325,7 +328,9 @@ def test_targets_of_one_source_share_its_first_pass(synthetic, monkeypatch):
     from ifonly.engines import many_passes
 
     first = []
-    monkeypatch.setattr(many_passes._Passes, "_first", lambda job, x, old=many_passes._Passes._first: first.append(0) or old(job, x))
+    monkeypatch.setattr(
+        many_passes._Passes, "_first", lambda job, x, old=many_passes._Passes._first: first.append(0) or old(job, x)
+    )
     path = ifonly.path(synthetic.model, synthetic.X[0], 77, lams=[1.0, 0.1, 0.01])
     assert len(first) == 1
     assert (path.status == Status.EXACT).all()

@@ -179,7 +179,7 @@ def test_a_set_of_one_class_is_that_class(rng):
     model, X, actions = problem(rng)
     many, one = (invert(model, X, target, prob=0.8, actions=actions) for target in ({1}, 1))
     np.testing.assert_array_equal(many.x, one.x)
-    assert (many.rows.target[one.status != Status.INVALID] == 1).all()
+    assert (many.results.target[one.status != Status.INVALID] == 1).all()
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3])

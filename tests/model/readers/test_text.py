@@ -139,11 +139,11 @@ def test_a_vocabulary_of_20_000_words(K):
     questions = [
         {},
         {"actions": Actions(decrease=True)},
-        {"max_changes": 3},
-        {"max_changes": 5, "actions": Actions(decrease=True)},
+        {"max_changes": 3, "node_limit": 100},  # of 10¹² sets of three words
+        {"max_changes": 5, "node_limit": 100, "actions": Actions(decrease=True)},
     ]
     for options in questions:
-        cf = invert(estimator, documents[0], (now + 1) % K, prob=0.6, node_limit=100, **options)  # of 10¹² sets of three words
+        cf = invert(estimator, documents[0], (now + 1) % K, prob=0.6, **options)
         assert cf.status in (Status.EXACT, Status.UNREACHABLE)
         assert cf.n_changes <= options.get("max_changes", 20_000)
         reached = estimator[-1].predict_proba(cf.x[None])[0, (now + 1) % K] >= 0.6

@@ -48,16 +48,22 @@ def step_data(scene: Scene) -> dict[str, Any]:
         "size": top or 1.0,
         "image": None if scene.shape is None else scene.image(furthest, frames=packed(xs, "<f4")),
         "steps": [
-            {
-                "wanted": wanted,
-                "p": _chances(answer.proba, bars),
-                "decided": _decided(answer, scene.k),
-                "changes": [_changed(n, described[key], found[key]) for n, key in enumerate(features) if key in found],
-                "unseen": sum(key not in described for key in found),
-                "proof": _proof(answer, hard=scene.hard),
-            }
+            {"wanted": wanted, **_step(scene, answer, bars, found, described)}
             for (wanted, answer), found in zip(answers, changes, strict=True)
         ],
+    }
+
+
+def _step(
+    scene: Scene, answer: Counterfactual, bars: list[int], found: dict[int, Change], described: dict[int, dict[str, Any]]
+) -> dict[str, Any]:
+    """One of them."""
+    return {
+        "p": _chances(answer.proba, bars),
+        "decided": _decided(answer, scene.k),
+        "changes": [_changed(n, told, found[key]) for n, (key, told) in enumerate(described.items()) if key in found],
+        "unseen": sum(key not in described for key in found),
+        "proof": _proof(answer, hard=scene.hard),
     }
 
 
