@@ -1,6 +1,6 @@
 """Many answers: of a table of sources, or of a path of λ. Views of the table of results."""
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Self, overload
@@ -46,7 +46,7 @@ class Answers:
     @overload
     def __getitem__(self, i: int | np.integer) -> Counterfactual: ...
     @overload
-    def __getitem__(self, i: Any) -> Self: ...
+    def __getitem__(self, i: slice | Sequence[int] | Sequence[bool] | np.ndarray) -> Self: ...
     def __getitem__(self, i: Any) -> Any:
         """One answer, or those of a slice, a mask or a list of numbers."""
         if isinstance(i, (int, np.integer)) and not isinstance(i, bool):
@@ -188,9 +188,9 @@ class Answers:
 class Counterfactuals(ShownMany, Answers):
     """N answers: the fields of :class:`Counterfactual` with a leading axis; ``cfs[i]`` is one of them.
 
-    ``cfs[1:3]``, ``cfs[mask]`` and ``cfs[[2, 0]]`` are those rows. ``x`` and ``delta`` are (N, D) arrays made when first read; for
-    very many rows give ``out=`` to :func:`invert`, or read ``cfs[i].x``. With ``target="all"`` there are N·K answers, those for
-    source n at n·K … n·K + K − 1.
+    ``cfs[1:3]``, ``cfs[mask]`` and ``cfs[[2, 0]]`` are those rows. ``x`` and ``delta`` are (N, D) arrays made when first read;
+    for very many rows give ``out=`` to :func:`invert`, or read ``cfs[i].x``. With ``target="all"`` there are N·K answers, those
+    for source n at n·K … n·K + K − 1.
     """
 
     @property
@@ -206,7 +206,7 @@ class Counterfactuals(ShownMany, Answers):
         """A frame of ``x`` with the features' names and the source frame's index."""
         if hasattr(self.x, "columns"):
             return self.x
-        index = self.sources.index
+        index: Any = self.sources.index
         return frame_of(self._x, self.sources.columns, index if index is None or self.of is None else index[self.of])
 
     def __repr__(self) -> str:

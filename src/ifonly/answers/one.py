@@ -1,8 +1,8 @@
 """One answer.
 
-An answer is a view of a row of the table of results. It may hold class-space coefficients, ``x = x̄ + rowsᵀ coef``, and makes ``x``
-and ``delta`` when they are first read, so that a hundred λ at D = 131 072 or 15 000 sparse documents at D = 47 236 fill no memory
-until they are looked at.
+An answer is a view of a row of the table of results. It may hold class-space coefficients, ``x = x̄ + rowsᵀ coef``, and makes
+``x`` and ``delta`` when they are first read, so that a hundred λ at D = 131 072 or 15 000 sparse documents at D = 47 236 fill
+no memory until they are looked at.
 """
 
 import math

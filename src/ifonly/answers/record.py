@@ -234,7 +234,8 @@ def answer_of(data: dict[str, Any], own: Model) -> Counterfactual:
     prob, margin = asked.get("prob"), asked.get("margin")
     if len(asked) != 1 or not set(asked) <= {"prob", "lam", "margin"} or (prob is not None and not 0 < prob < 1):
         raise InputError(f"what was asked for is one of prob, lam and margin; got {asked}")
-    model, conditions, limited = own, None, {}
+    model, conditions = own, None
+    limited: dict[str, Any] = {}
     if data["limits"] is not None:
         actions, most = Recorded(limits=data["limits"]), data["limits"]["max_changes"]
         conditions = Conditions(own, _cost_from(data["cost"], own), actions, most, None if margin is None else float(margin))
@@ -243,10 +244,11 @@ def answer_of(data: dict[str, Any], own: Model) -> Counterfactual:
     elif data["cost"] is not None:
         model = in_units_of_cost(own, _cost_from(data["cost"], own))
     result = Result(
-        model.class_index(_target(data["target"], own)),
-        Status[told["status"]],
-        *(number_of(v) for v in (told["lam"], told["distance"], told["objective"], certificate["grad_norm"])),
-        _vector(told["proba"], "proba", own.n_classes),
+        target=model.class_index(_target(data["target"], own)),
+        status=Status[told["status"]],
+        **{name: number_of(told[name]) for name in ("lam", "distance", "objective")},
+        grad_norm=number_of(certificate["grad_norm"]),
+        proba=_vector(told["proba"], "proba", own.n_classes),
         x=x,
         n_iter=int(told["n_iter"]),
         n_nodes=int(told["n_nodes"]),

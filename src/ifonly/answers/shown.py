@@ -1,4 +1,7 @@
-"""How answers show themselves: the methods that hand them to `ifonly.show`, which imports them, and is imported here when asked for."""
+"""How answers show themselves: the methods that hand them to `ifonly.show`, which imports them, and is imported here when asked
+
+for.
+"""
 
 from typing import Any
 
@@ -10,7 +13,7 @@ __all__ = ["ShownMany", "ShownOne", "ShownPath"]
 class _Drawn:
     """What has pictures."""
 
-    def picture(self, kind: str, **options: Any) -> Any:
+    def picture(self: Any, kind: str, **options: Any) -> Any:
         """A picture's data, with a method ``plot(ax=None)``."""
         raise NotImplementedError
 
@@ -22,7 +25,7 @@ class _Drawn:
 class _Paged:
     """What has a page."""
 
-    def to_html(self, path: Any, **options: Any) -> Any:
+    def to_html(self: Any, path: Any, **options: Any) -> Any:
         """Write a page with a slider for the wanted probability; ``shape``, ``title``: see :func:`ifonly.show.page.write`."""
         from ifonly.show import page
 
@@ -36,31 +39,31 @@ class ShownOne(_Drawn, _Paged):
         """What changed, as (feature, from, to) in the user's own columns, the largest share of the cost first."""
         return [(change.feature, change.before, change.after) for change in moves(self)]
 
-    def table(self, rows: int | None = None) -> Any:
+    def table(self: Any, rows: int | None = None) -> Any:
         """What changed and what it costs, as a :class:`ifonly.show.table.Table`; ``rows`` is how many are printed."""
         from ifonly.show import table
 
         return table.of_changes(self, rows)
 
-    def sentence(self, *, markdown: bool = False) -> str:
+    def sentence(self: Any, *, markdown: bool = False) -> str:
         """The answer in words: "If only duration were 24 instead of 36, the decision would be approved (81 %)."."""
         from ifonly.show import sentence
 
         return sentence.sentence(self, markdown=markdown)
 
-    def to_json(self, path: Any = None) -> str:
+    def to_json(self: Any, path: Any = None) -> str:
         """Everything that it takes to recheck the answer from the model alone, for :func:`ifonly.verify`."""
         from ifonly.answers import record
 
         return record.to_json(self, path)
 
-    def picture(self, kind: str = "changes", **options: Any) -> Any:
+    def picture(self: Any, kind: str = "changes", **options: Any) -> Any:
         """A picture's data, with a method ``plot(ax=None)``: "changes", "image" (with ``shape``) or "convergence"."""
         from ifonly.show import plot
 
         return plot.of_one(self, kind, **options)
 
-    def _repr_html_(self) -> str:
+    def _repr_html_(self: Any) -> str:
         from ifonly.show import table
 
         return table.html_of(self)
@@ -69,19 +72,19 @@ class ShownOne(_Drawn, _Paged):
 class ShownMany(_Drawn):
     """Many answers."""
 
-    def summary(self) -> Any:
+    def summary(self: Any) -> Any:
         """Which features move how often and how much, as a :class:`ifonly.show.summary.Summary`."""
         from ifonly.show import summary
 
         return summary.of_answers(self)
 
-    def picture(self, kind: str = "heat map", **options: Any) -> Any:
+    def picture(self: Any, kind: str = "heat map", **options: Any) -> Any:
         """A picture's data, with a method ``plot(ax=None)``: "heat map" (``by="row"`` or ``by="target"``)."""
         from ifonly.show import plot
 
         return plot.of_many(self, kind, **options)
 
-    def _repr_html_(self) -> str:
+    def _repr_html_(self: Any) -> str:
         from ifonly.show import summary
 
         return summary.html_of(self)
@@ -90,7 +93,7 @@ class ShownMany(_Drawn):
 class ShownPath(_Drawn, _Paged):
     """One answer per λ."""
 
-    def picture(self, kind: str = "curve", **options: Any) -> Any:
+    def picture(self: Any, kind: str = "curve", **options: Any) -> Any:
         """A picture's data, with a method ``plot(ax=None)``: "curve", "features" or "strip" (with ``shape``)."""
         from ifonly.show import plot
 

@@ -1,7 +1,7 @@
 """`verify`: every claim of a recorded answer, recomputed from the model alone.
 
-The answer itself is checked by `problem.checker`, which knows no engine; here is what a record adds to it: numbers that follow from
-others, the changes in the user's columns, and (where that is wanted) a search made again.
+The answer itself is checked by `problem.checker`, which knows no engine; here is what a record adds to it: numbers that follow
+from others, the changes in the user's columns, and (where that is wanted) a search made again.
 """
 
 import math

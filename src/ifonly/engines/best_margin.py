@@ -5,6 +5,8 @@
 a linear program, with whole numbers and categories where there are any.
 """
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -19,7 +21,9 @@ SECONDS = 10.0  # a best answer that takes longer is not looked for: there is no
 
 def best_margin(problem: LimitedProblem) -> Floats | None:
     """The x with the largest lead; None where it is unbounded, not found in time, or only few changes are allowed."""
-    from scipy import optimize  # takes a while to load
+    import scipy.optimize  # takes a while to load
+
+    optimize: Any = scipy.optimize  # its stubs take no arrays for bounds
 
     space, source = problem.space, problem.source
     limits, D = space.limits, problem.model.n_features

@@ -1,7 +1,8 @@
 """Two classes: the answer in closed form (section 4 of the paper).
 
-With ``w = a₂ − a₁`` and the rival's margin s̄, theorem 4.2 says that x moves by ``q·w/λ``, and ``q = 1 − p₁* = φ(‖w‖²/λ, −s̄)`` (`phi`).
-For a wanted probability the margin to end at is known, and x moves by q‖w‖/λ to make up the difference; so λ is known too.
+With ``w = a₂ − a₁`` and the rival's margin s̄, theorem 4.2 says that x moves by ``q·w/λ``, and ``q = 1 − p₁* = φ(‖w‖²/λ, −s̄)``
+(`phi`). For a wanted probability the margin to end at is known, and x moves by q‖w‖/λ to make up the difference; so λ is known
+too.
 """
 
 import math

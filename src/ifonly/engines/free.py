@@ -1,8 +1,8 @@
 """What the engines for free problems share: the first pass over A, the nearest class, rows side by side, starts.
 
-An engine has ``minimise(problem, λ)`` and ``reach(problem, τ)`` for one `ClassProblem`, and, where its rows can go side by side, the
-same for many: ``minimise_rows`` and ``reach_rows``. Rows are grouped by target (a group shares one Ḡ), given to a row loop, and come
-back with their certificate; rows that a loop gives up go through the method for one.
+An engine has ``minimise(problem, λ)`` and ``reach(problem, τ)`` for one `ClassProblem`, and, where its rows can go side by
+side, the same for many: ``minimise_rows`` and ``reach_rows``. Rows are grouped by target (a group shares one Ḡ), given to a row
+loop, and come back with their certificate; rows that a loop gives up go through the method for one.
 """
 
 from concurrent.futures import ThreadPoolExecutor
@@ -303,7 +303,10 @@ class Batch(NamedTuple):
 
 @dataclass(frozen=True)
 class Starts:
-    """Where to start, for all rows or for each: ``x₀ rowsᵀ``, or the sources themselves, or (None, False) nowhere in particular."""
+    """Where to start, for all rows or for each: ``x₀ rowsᵀ``, or the sources themselves, or (None, False) nowhere in
+
+    particular.
+    """
 
     points: Floats | None
     at_source: bool

@@ -125,7 +125,7 @@ def meets(problem: LimitedProblem, aim: Aim, x: Floats) -> bool:
 def within_rules(
     problem: LimitedProblem, attempt: Callable[[LimitedProblem], tuple[Any, ...]]
 ) -> tuple[LimitedProblem, tuple[Any, ...]]:
-    """What an attempt finds, repeated with tighter linear limits until x keeps them in floating point; and how tight they were."""
+    """What an attempt finds, with linear limits made tighter until x keeps them in floating point; and that problem."""
     limits, broken = problem.space.limits, None
     for _ in range(CHASE):
         found = attempt(problem)

@@ -1,8 +1,8 @@
 """Very many classes, from sources to answers: the ImageNet head, a language model's vocabulary.
 
-The engine around `very_many`: rows in chunks that share their passes over A, targets that share a source and so its first pass, the
-nearest class, and paths. Answers are made as they are found (there are no class-space coefficients), their K probabilities are
-not kept.
+The engine around `very_many`: rows in chunks that share their passes over A, targets that share a source and so its first pass,
+the nearest class, and paths. Answers are made as they are found (there are no class-space coefficients), their K probabilities
+are not kept.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
 """`one_multiplier` for the rows of a table, in compiled loops (extra ``fast``).
 
-Where there is nothing but intervals a loop goes from a source to its certified answer (`native.intervals`). Else the items of all
-rows are worked out here, searched by a loop, and certified here. Rows that a loop does not settle are left.
+Where there is nothing but intervals a loop goes from a source to its certified answer (`native.intervals`). Else the items of
+all rows are worked out here, searched by a loop, and certified here. Rows that a loop does not settle are left.
 """
 
 import math

@@ -1,9 +1,9 @@
 """Which other class is nearest: one search, best bound first, shared by all engines.
 
-Solving for all K − 1 classes would do, but a rival taken alone gives a lower bound in closed form, on the distance that a wanted
-probability takes or on the least E for a given λ, and so do several, each alone. The classes are tried in the order of their bounds
-until the next bound is no better than the best answer: usually after one or two. Limits only make a change dearer, so that the
-bounds hold with them too, in units of cost.
+Solving for all K − 1 classes would do, but a rival taken alone gives a lower bound in closed form, on the distance that a
+wanted probability takes or on the least E for a given λ, and so do several, each alone. The classes are tried in the order of
+their bounds until the next bound is no better than the best answer: usually after one or two. Limits only make a change dearer,
+so that the bounds hold with them too, in units of cost.
 """
 
 import math
@@ -61,7 +61,8 @@ def candidates(model: Model, aim: Aim, now: int) -> Indices:
 def pair_bounds(margins: Floats, lengths: Floats, lam: Any, top: Any) -> Floats:
     """From each rival alone, with margin s and distance ‖ā‖ in weights: the least E for λ, or else the least distance.
 
-    The first is theorem 4.2's, ``½hq² + ln(1 + e^{s − hq})`` with ``q = φ(h, −s)``, h = ‖ā‖²/λ; the second makes up ``s − top``.
+    The first is theorem 4.2's, ``½hq² + ln(1 + e^{s − hq})`` with ``q = φ(h, −s)``, h = ‖ā‖²/λ; the second makes up ``s −
+    top``.
     """
     if lam is None:
         gaps = np.maximum(margins - top, 0.0)

@@ -27,7 +27,7 @@ class Tree(Generic[Node]):
         self._heap: list[tuple[float, int, Node]] = [(-math.inf, next(self._serial), root)]
 
     def open(self) -> Iterator[tuple[float, Node]]:
-        """The open nodes with what is known of their bounds, the most promising first, until none can be better or time is up."""
+        """The open nodes and their known bounds, the most promising first, until none can be better or time is up."""
         while self._heap and not self.hopeless(self._heap[0][0]) and self.n_nodes < self.most and not self.budget.late:
             known, _, node = heapq.heappop(self._heap)
             self.n_nodes += 1

@@ -1,10 +1,10 @@
 """The class-space Newton for many rows on a GPU (extra ``gpu``): compiles the CUDA sources and calls what is in them.
 
 `newton.cu` has the Newton problems, `passes.cu` the two passes over the sources around them. CuPy compiles both at first use,
-once per number of classes and kind of number, and keeps the result on disk. `kernels.device` puts them together.
+once per number of classes and kind of number, and keeps the result on disk. `native.device` puts them together.
 
 A row belongs to one thread up to K = 16; to a small team of threads up to 32, to a warp up to 64, to a block up to 128, with
-all that is known of it in shared memory. Beyond, the array program of `kernels.reference` runs on the device.
+all that is known of it in shared memory. Beyond, the array program of `native.reference` runs on the device.
 """
 
 from functools import cache
@@ -116,7 +116,7 @@ def answer(
     n_iter: Any,
     status: Any,
 ) -> None:
-    """Whole answers with their certificates, in class space: what `kernels.batch` does, for rows of any targets."""
+    """Whole answers with their certificates, in class space: what `engines.free.Batch` does, for rows of any targets."""
     scalars = tuple(map(np.float64, rounding))
     launch = _newton("answer", len(biases), goal)
     stopping = np.float64(tol or 0.0), np.int32(max_iter)

@@ -1,4 +1,4 @@
-"""`solvers.crowd` compiled with Numba (extra ``fast``): the same rounds, loop for loop.
+"""`engines.rounds` compiled with Numba (extra ``fast``): the same rounds, loop for loop.
 
 What differs: G is read in place, the factor of a small problem serves again where a step was short (`REUSE`), and no history is
 kept. A problem that does not settle here goes to the original.
@@ -312,7 +312,7 @@ def _newton(gram, vec, num, M, n, fresh):
 
 @njit(**_SUMS)
 def _start(gram, vec, num, n):
-    """`spaces.start_from_pairs`: coordinate descent on the rival that is most wrong."""
+    """`coordinates.start_from_pairs`: coordinate descent on the rival that is most wrong."""
     il = 1.0 / num[_LAM]
     q, moved, p = vec[_Q, :n], vec[_MOVED, :n], vec[_P, :n]
     for i in range(n):
@@ -354,7 +354,7 @@ def _root(h, margin):
 
 @njit(**_OPTIONS)
 def _solve_small(gram, vec, num, M, n, window, fresh, E):
-    """`solvers.crowd._solved`: ``vec[_Q]`` becomes a solution, near enough, and ``num[_LAM]`` its λ."""
+    """`engines.rounds._solved`: ``vec[_Q]`` becomes a solution, near enough, and ``num[_LAM]`` its λ."""
     _evaluate(gram, vec, num, n)
     if len(window) == 0 and not fresh:  # so short a step that there is nothing to correct or to check
         _spread(M, vec, num[_C], vec[_SLOPE], n, vec[_DIR])
@@ -405,7 +405,7 @@ def _solve_small(gram, vec, num, M, n, window, fresh, E):
 
 @njit(**_SUMS)
 def _combine(t, tu, D, U, m, d, p, pt, lam, error):
-    """The best combination of a step with the last m ones, in place: `solvers.crowd._combined`."""
+    """The best combination of a step with the last m ones, in place: `engines.rounds._combined`."""
     K = len(t)
     for j in range(K):
         D[m, j], U[m, j] = t[j], tu[j]
@@ -502,7 +502,7 @@ def _weigh(margins, u, rest, w):
 
 @njit(cache=True, nogil=True, **_OPTIONS)
 def _rounds(G, k, margins, size, lam, window, few, share, max_iter, warm, state):
-    """`solvers.crowd.solve_crowd`; ``state`` holds d, which is the start if ``warm``, and takes u = Ḡd and p.
+    """`engines.rounds.solve_crowd`; ``state`` holds d, which is the start if ``warm``, and takes u = Ḡd and p.
 
     Gives λ, p_k, −ln p_k, the number of rounds, and whether they settled.
     """
@@ -603,7 +603,7 @@ def _rounds(G, k, margins, size, lam, window, few, share, max_iter, warm, state)
 def solve_crowd(
     space: Crowd, start: Floats | None = None, *, window: Window | None = None, max_iter: int = MAX_ROUNDS
 ) -> tuple[Crowd, Outcome]:
-    """`solvers.crowd.solve_crowd`, compiled."""
+    """`engines.rounds.solve_crowd`, compiled."""
     k, K = space.k, len(space.G)
     margins, state = np.empty(K), np.zeros((3, K))
     margins[:k], margins[k], margins[k + 1 :] = space.margins[:k], -math.inf, space.margins[k:]

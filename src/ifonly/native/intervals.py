@@ -1,6 +1,6 @@
 """Two classes and nothing but intervals: from a source to its certified answer, row by row, compiled (extra ``fast``).
 
-This is the problem of `solvers.scalar` without grids, groups or a largest number of changes,
+This is the problem of `native.multiplier_search` without grids, groups or a largest number of changes,
 
     min  Σ_d ½t_d² + μ_d|t_d|     subject to   G = Σ_d g_d t_d ≥ need,    lo_d ≤ t_d ≤ hi_d,
 
@@ -13,7 +13,7 @@ G(w) is continuous, rises and is made of straight lines, so the least w with G(w
 the right line, and a bracket brings us there. What is asked of the classifier is asked from that first point on: a source far
 outside its interval, a sentinel of 1e18 say, costs no digits.
 
-`solve` does for each row what `solvers.limited.reach` and ``ahead`` do for one: the intervals around the source, w, the answer
+`solve` does for each row what `engines.one_multiplier` does for one: the intervals around the source, w, the answer
 within its limits to the last bit, whether it is reached for whoever evaluates it, and the certificate. All of it stands in this
 one file because Numba's cache on disk looks at the time of the file that holds `solve`, and at no other.
 """

@@ -1,11 +1,10 @@
 """The class-space Newton for many rows on a CPU, compiled with Numba (extra ``fast``).
 
-The mathematics is that of `solvers.spaces.Rivals`, step for step; what differs is the order of the loops. Rows are taken in
-blocks of W *lanes*, every quantity is stored as (…, W), and the innermost loop of everything runs over lanes: straight-line
+The mathematics is that of `engines.coordinates.Rivals`, step for step; what differs is the order of the loops. Rows are taken
+in blocks of W *lanes*, every quantity is stored as (…, W), and the innermost loop of everything runs over lanes: straight-line
 arithmetic without branches that the compiler turns into vector instructions, exponentials and logarithms included (`_exp`,
-`_log`). A lane that is done is replaced by the last active one, and when half of them are free new rows are taken in. No
-memory is allocated inside the loops of lanes. A row that does not converge in the ordinary way is left to the single-source
-solver.
+`_log`). A lane that is done is replaced by the last active one, and when half of them are free new rows are taken in. No memory
+is allocated inside the loops of lanes. A row that does not converge in the ordinary way is left to the single-source solver.
 
 All of it stands in this one file because Numba's cache on disk looks at the time of the file that holds `_solve`, and at no
 other.
@@ -376,7 +375,7 @@ def _roots(h, margin, t, log_h, ell, high, steps, lo, hi):
 
 @njit(**_OPTIONS)
 def _start(G, il, margins, q, s, p, vec, work, choice, steps, m):
-    """Coordinate descent on the rival that is most wrong: `spaces.start_from_pairs` in all lanes at once."""
+    """Coordinate descent on the rival that is most wrong: `coordinates.start_from_pairs` in all lanes at once."""
     n = G.shape[0]
     top, total, pt, worst, old = vec[0], vec[1], vec[2], vec[3], vec[4]
     for i in range(n):
@@ -415,7 +414,7 @@ def _start(G, il, margins, q, s, p, vec, work, choice, steps, m):
 
 @njit(**_OPTIONS)
 def _start_evenly(pull, il, margins, q, s, w):
-    """`spaces.start_evenly` for one lane, where it is the better start."""
+    """`coordinates.start_evenly` for one lane, where it is the better start."""
     n = len(pull)
     top, square = 0.0, 0.0
     for i in range(n):
@@ -655,7 +654,7 @@ def _solve(G, margins, lam, window, tol, max_iter, lanes, steps, q_out, p_out, n
 
 
 def root(alpha: Floats, beta: Floats) -> Floats:
-    """`solvers.logistic.phi` for arrays: compiled where its arguments are ordinary."""
+    """`engines.phi.phi` for arrays: compiled where its arguments are ordinary."""
     ordinary = (np.abs(beta) <= 300) & (alpha > 1e-100) & (alpha < 1e100)
     t = np.empty(len(alpha))
     _two_classes(np.where(ordinary, alpha, 1.0), np.where(ordinary, -beta, 0.0), t)

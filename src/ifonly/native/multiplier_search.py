@@ -14,7 +14,7 @@ better than those of a relaxed solution. D is concave, and its slope ``need − 
 an item changes its mind. Without such items the maximum closes the gap, and w is exact after a few Newton steps. With them, the
 two solutions left and right of the jump differ in (usually) one item: the right one is feasible, and the item is branched on.
 
-Everything here is written in arrays and plain loops, so that `kernels.limited` can compile this very text with Numba.
+Everything here is written in arrays and plain loops, so that `native.one_multiplier` can compile this very text with Numba.
 """
 
 from typing import Any, NamedTuple

@@ -1,6 +1,6 @@
 /* Class-space Newton for many rows on a GPU.
  *
- * The mathematics is that of solvers/spaces.py (`Rivals`), the loops are those of kernels/cpu.py; docs/math.md derives both.
+ * The mathematics is that of engines/coordinates.py (`Rivals`), the loops are those of native/lanes.py; docs/math.md derives both.
  * What differs is who does the work: a row belongs to a team of TEAM threads. With TEAM = 1 all loops are unrolled, and what is
  * known of a row lives in the registers of its thread, as far as they go; a larger team keeps it in shared memory, and its
  * thread r has the rivals r, r + TEAM, ….
@@ -167,7 +167,7 @@ using Gram = const volatile double *; // Ḡ (N, N); else all of it is taken int
 using Gram = const double *;
 #endif
 
-struct Goal { // rows.Goals of one row
+struct Goal { // engines.windows.Window of one row
     double logit, slack, slope, least;
 };
 

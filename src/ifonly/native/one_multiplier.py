@@ -1,6 +1,7 @@
-"""`solvers.scalar`, compiled with Numba (extra ``fast``), for one source and for many.
+"""`native.multiplier_search`, compiled with Numba (extra ``fast``), for one source and for many.
 
-The compiled functions are those of `solvers.scalar` themselves: the same text, with each call replaced by the compiled callee.
+The compiled functions are those of `native.multiplier_search` themselves: the same text, with each call replaced by the
+compiled callee.
 """
 
 from concurrent.futures import ThreadPoolExecutor
@@ -21,7 +22,7 @@ _CALLED = ("evaluate", "next_point", "most", "branch_item", "maximise", "fixed",
 
 
 def _compile() -> SimpleNamespace:
-    """The functions of `solvers.scalar`, callees first, each compiled against the compiled ones before it."""
+    """The functions of `native.multiplier_search`, callees first, each compiled against the compiled ones before it."""
     space = dict(vars(scalar))
     for name in (*_CALLED, "expand", "expand_rows"):
         text = getattr(scalar, name)

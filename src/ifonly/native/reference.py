@@ -8,7 +8,7 @@ device. Rows share Ḡ and nothing else; with H = Ḡ/λ (λ may differ by row) 
     Δs = −H Δq,    b = ½p''[Δs, Δs],    Chebyshev's step Δq + b − R M⁻¹ Rᵀ H b
     dq/d ln λ = R M⁻¹ Rᵀ (s̄ − s),    logit(1 − p_k) = ln Σ eˢ
 
-The formulas are those of `solvers.spaces.Rivals`, the loop is that of `solvers.newton` and `solvers.target`:
+The formulas are those of `engines.coordinates.Rivals`, the loop is that of `engines.newton` and `engines.class_newton`:
 
     1. rows that are done leave
     2. Newton's direction for the others, and the third-order correction from the same matrix
@@ -43,7 +43,7 @@ FAR = 1e20  # a λ this many times larger or smaller than the first guess is no 
 
 # The third-order step leaves an error of the order of δ³ in the margins; when that is this share of the miss, λ can move on.
 # Mean steps per row, on 16 556 random problems and on 20 000 of MNIST at prob 0.9: 7.9 and 6.1. With the rule of
-# `solvers.target` instead (δ ≤ 1e-3, the last digit when near) 10.8 and 8.2; if besides the next λ always starts along the
+# `class_newton` instead (δ ≤ 1e-3, the last digit when near) 10.8 and 8.2; if besides the next λ always starts along the
 # tangent of q, 12.9 and 10.7.
 SURE = 0.2
 TRUST = 0.5  # … and no estimate of the error is believed above this δ
@@ -63,7 +63,7 @@ def array_namespace(array: Any) -> Any:
 
 
 class Point(NamedTuple):
-    """An iterate of every row, and what is known of it (`solvers.spaces.Point`)."""
+    """An iterate of every row, and what is known of it (`engines.coordinates.Point`)."""
 
     q: Any
     p: Any
@@ -245,7 +245,7 @@ class Search(NamedTuple):
 def solve_prob(gram: Any, margins: Any, window: Window, *, max_iter: int = MAX_ITER) -> Solved:
     """For every row the λ at which logit(1 − p_k) of the answer lies in the row's window, and that answer.
 
-    Newton on ``L(ln λ) = logit(1 − p_k)``, aimed at the middle of the window, inside a bracket (`solvers.target`): as soon as
+    Newton on ``L(ln λ) = logit(1 − p_k)``, aimed at the middle of the window, inside a bracket (`engines.class_newton`): as soon as
     the inner solve for one λ is good enough, its matrix gives the derivative and a start for the next.
 
     Parameters
@@ -312,7 +312,7 @@ def _shorter(lanes: Lanes, step: Step, close: float) -> Any:
 
 
 def first_lam(xp: Any, gram: Any, margins: Any, window: Window) -> Any:
-    """λ of the two-class problem with the rival that is hardest to beat (`solvers.target`)."""
+    """λ of the two-class problem with the rival that is hardest to beat (`engines.class_newton`)."""
     own = _diagonal(xp, gram)
     top = window.logit - window.slack
     gaps = margins - top[:, None]

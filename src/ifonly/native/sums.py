@@ -1,4 +1,4 @@
-"""`solvers.passes.sum_up`, compiled with Numba (extra ``fast``): a class after the other, each row of A read once.
+"""`engines.passes.sum_up`, compiled with Numba (extra ``fast``): a class after the other, each row of A read once.
 
 Where there are few points the time of a pass is that of reading A, and NumPy reads it three times: to make it float64, and for
 each of the two products.

@@ -49,8 +49,8 @@ class Result:
     n_iter, n_passes, n_nodes : int
         Newton iterations, passes over ``A``, nodes of a search.
     cost, bound, gap : float
-        Where a cost or limits were given (elsewhere NaN): the cost; a lower bound on what was minimised (the objective with λ, else the cost);
-        and how far above it the answer is.
+        Where a cost or limits were given (elsewhere NaN): the cost; a lower bound on what was minimised (the objective with λ,
+        else the cost); and how far above it the answer is.
     ceiling : float
         Where the goal is out of reach: an upper bound on the probability that can be reached.
     multipliers : ndarray or None
