@@ -126,28 +126,16 @@ class Ask:
     def __call__(self, x: Any, *, out: np.ndarray | None = None, progress: bool | None = None) -> Any: ...
     def __call__(self, x: Any, *, out: np.ndarray | None = None, progress: bool | None = None) -> Any:
         """The answer for a row, or the answers for a table; ``out`` and ``progress`` as for :func:`ifonly.invert`."""
-        asked, sources, found = drive.run(self.asked, x, out=out, progress=progress)
+        asked, sources, found, prob, of = drive.run(self.asked, x, out=out, progress=progress)
         if isinstance(found, Result):
-            return Counterfactual(asked.model, sources, found, asked.aim().prob, conditions=asked.conditions)
-        per = len(found) // max(1, 1 if asked.question.n is not None else asked.per_source)
-        of = None
-        if asked.question.n is not None or asked.per_source > 1:
-            of = (
-                np.zeros(len(found), dtype=np.intp)
-                if asked.question.n is not None
-                else np.arange(len(found)) // asked.per_source
-            )
-        prob = None
-        if asked.question.prob is not None:
-            prob = np.full(len(found), asked.question.prob) if asked.question.n is not None else asked.aims(0, per).prob
+            return Counterfactual(asked.model, sources, found, prob, conditions=asked.conditions)
         return Counterfactuals(asked.model, sources, found, prob, conditions=asked.conditions, of=of)
 
     def path(self, x: Any, *, lams: ArrayLike | None = None) -> Path:
         """The answers for many λ, as :func:`ifonly.path` gives them."""
         if self.model.hard:
             raise InputError("path needs probabilities, and this model has only scores; see invert(..., margin=)")
-        answered = drive.follow(self.asked, x, _lams(lams))
-        asked, sources, found = answered
+        asked, sources, found, *_ = drive.follow(self.asked, x, _lams(lams))
         return Path(asked.model, sources, found, conditions=asked.conditions, asked=asked)  # type: ignore[arg-type]
 
     def __repr__(self) -> str:

@@ -23,11 +23,17 @@ Floats = NDArray[np.float64]
 
 
 class Answered(NamedTuple):
-    """What a call found: one result, or a table of them; for which sources, and what was asked of these."""
+    """What a call found: one result, or a table of them; for which sources, and what was asked of these.
+
+    ``prob`` is the probability that was asked for (of each answer, if many); ``of`` is which source each is for, where
+    that is not its own.
+    """
 
     asked: Asked
     sources: Sources
-    found: Result | Results
+    found: Any
+    prob: Any = None
+    of: NDArray[np.intp] | None = None
 
 
 def run(asked: Asked, x: Any, *, out: Any = None, progress: bool | None = None) -> Answered:
@@ -42,14 +48,25 @@ def run(asked: Asked, x: Any, *, out: Any = None, progress: bool | None = None) 
         return _streamed(engine, asked, x, out, progress)
     sources = x if isinstance(x, Sources) else engine.read(asked, x)
     if asked.question.n is not None:
-        return Answered(asked, sources, several(asked, sources))
+        return _plans(asked, sources)
     if sources.single and asked.per_source == 1 and out is None:
-        return Answered(asked, sources, engine.for_rows(asked, 1).one(asked, sources, asked.aim()))
+        aim = asked.aim()
+        return Answered(asked, sources, engine.for_rows(asked, 1).one(asked, sources, aim), aim.prob)
     results = _table(engine, asked, sources, out, progress)
     one = sources.single and asked.per_source == 1
     if sources.single and results.status[0] == Status.INVALID and (one or asked.conditions is None):
         raise sources.reject(0)
-    return Answered(asked, sources, results[0] if one else results)
+    prob = asked.aims(0, len(sources), single=sources.single).prob
+    if one:
+        return Answered(asked, sources, results[0], None if prob is None else float(prob[0]))
+    return Answered(asked, sources, results, prob, _of(asked, len(results)))
+
+
+def _plans(asked: Asked, sources: Sources) -> Answered:
+    """Several answers for one source."""
+    found, aim = several(asked, sources), asked.aim()
+    prob = None if aim.prob is None else np.full(len(found), aim.prob)
+    return Answered(asked, sources, found, prob, np.zeros(len(found), dtype=np.intp))
 
 
 def one(asked: Asked, sources: Sources, aim: Aim) -> Result:
@@ -149,4 +166,10 @@ def _streamed(engine: Engine, asked: Asked, x: Iterator[Any], out: Any, progress
     kept_sources = Sources.joined(asked.model, kept) if out is None else Sources.forgotten(asked.model)
     nothing = Results.empty(np.zeros(0, dtype=np.intp), classes=asked.model.n_classes, coef=asked.model.rows.shape[0])
     results = Results.join(parts) if parts else nothing
-    return Answered(asked, kept_sources, results if out is None else results.with_x(out[: len(results)]))
+    found = results if out is None else results.with_x(out[: len(results)])
+    return Answered(asked, kept_sources, found, asked.aims(0, done).prob, _of(asked, len(found)))
+
+
+def _of(asked: Asked, n_answers: int) -> NDArray[np.intp] | None:
+    """Which source each answer is for, where there are several for each."""
+    return None if asked.per_source == 1 else np.arange(n_answers) // asked.per_source

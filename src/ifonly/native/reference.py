@@ -245,7 +245,7 @@ class Search(NamedTuple):
 def solve_prob(gram: Any, margins: Any, window: Window, *, max_iter: int = MAX_ITER) -> Solved:
     """For every row the λ at which logit(1 − p_k) of the answer lies in the row's window, and that answer.
 
-    Newton on ``L(ln λ) = logit(1 − p_k)``, aimed at the middle of the window, inside a bracket (`engines.class_newton`): as soon as
+    Newton on ``L(ln λ) = logit(1 − p_k)``, aimed at the middle of the window, inside a bracket (`class_newton`): as soon as
     the inner solve for one λ is good enough, its matrix gives the derivative and a start for the next.
 
     Parameters

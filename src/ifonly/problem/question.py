@@ -479,9 +479,14 @@ def in_units_of_cost(model: Model, cost: Cost) -> Model:
 # ---- arguments that could have no effect ----
 
 
+_SOMETIMES = ("gap", "node_limit", "time_limit", "max_iter", "tol", "start")  # arguments that are not for every question
+
+
 def _check_effects(asked: Asked) -> None:
     """Refuse what would change nothing, and say why."""
     question, model, conditions = asked.question, asked.model, asked.conditions
+    if question.backend != "cuda" and all(getattr(question, name) is None for name in _SOMETIMES):
+        return
     reasons = _without_limits(question, model) if conditions is None else _with_limits(question, model, conditions)
     for name, reason in reasons.items():
         if getattr(question, name) not in (None, "auto", "reference", "cpu"):
