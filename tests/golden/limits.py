@@ -183,4 +183,34 @@ def scores() -> Iterator[Question]:
             yield Question(f"scores/K={K},D={D}/free/{goal}/table", partial(invert, m, X, labels(K)[1], **GOALS[goal]))
 
 
-FAMILIES = (two_limits, some_limits, two_grids, some_grids, scores)
+def each_limits() -> Iterator[Question]:
+    """Limits with a goal or a target for each row, and every class in turn."""
+    for K, D in ((2, 6), (3, 5)):
+        m, every = model(K, D, spread=0.7), labels(K)
+        x = sources(1, D, "each", K)[0]
+        X = (x + 0.5 * sources(3, D, "each rows", K)).round(3)
+        menu = convex(D, x) | discrete(D, x)
+        for limit in ("bounds", "l1", "scale", "matrix", "==", "integer", "max_changes=1"):
+            settings = menu[limit]
+            like = "grid" if limit in discrete(D, x) else "exact"
+            probs, lams = [0.3, 0.6, 0.8], [0.02, 0.3, 2.0]
+            three = [every[0], every[-1], every[0]]
+            for name, target, goals in (
+                ("prob each", every[1], [{"prob": p} for p in probs]),
+                ("lam each", None, [{"lam": lam} for lam in lams]),
+                ("label each", three, [{"prob": 0.7}] * 3),
+                ("both each", np.array(three), [{"prob": p} for p in probs]),
+            ):
+                key = next(iter(goals[0]))
+                given = {key: [goal[key] for goal in goals]} if len({*(goal[key] for goal in goals)}) > 1 else goals[0]
+                wanted = [target] * 3 if target is None or isinstance(target, str) else list(target)
+                problems = tuple(Problem.of(m, X[n], wanted[n], settings, goals[n]) for n in range(3))
+                ask = partial(invert, m, X, target, **given, **settings)
+                yield Question(f"each_limits/K={K}/{limit}/{name}", ask, like, problems=problems)
+            problems = tuple(Problem.of(m, X[0], label, settings, {"prob": 0.6}) for label in every)
+            ask = partial(invert, m, X[0], "all", prob=0.6, **settings)
+            yield Question(f"each_limits/K={K}/{limit}/all/one", ask, like, problems=problems)
+            yield Question(f"each_limits/K={K}/{limit}/all/table", partial(invert, m, X[:2], "all", lam=0.2, **settings), like)
+
+
+FAMILIES = (two_limits, some_limits, two_grids, some_grids, scores, each_limits)
