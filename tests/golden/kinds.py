@@ -134,7 +134,7 @@ def kinds() -> Iterator[Question]:
     """Kinds of sources, for every engine."""
     for engine in ENGINES:
         like = "grid" if "integer" in engine or "few" in engine else "exact"
-        X = np.round(8 * sources(3, D, "kinds", engine)) / 8
+        X = np.round(8 * sources(3 if engine != "some, few" else 2, D, "kinds", engine)) / 8
         for menu, needs in ((ONE, ""), (TORCH, "torch")):
             for name, kind in menu.items():
                 yield Question(f"kinds/{engine}/one/{name}", partial(_asked, engine, kind, X[0]), like, needs)

@@ -1,7 +1,7 @@
 """With a cost and limits: bounds, frozen features, directions, ℓ1, scales, matrices, rules; whole numbers, few changes."""
 
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -32,6 +32,14 @@ def matrix(D: int) -> np.ndarray:
     return (root.T @ root / D).round(3)
 
 
+@cache
+def costs(D: int) -> dict[str, Cost]:
+    """Costs that take a while to make."""
+    data, Q = sources(40, D, "fit"), matrix(D)
+    found = {"matrix": Cost(matrix=Q), "matrix, l1": Cost(matrix=Q, l1=0.05), "mahalanobis": Cost.mahalanobis(data)}
+    return found | {"std": Cost("std").fit(data), "mad": Cost("mad").fit(data), "iqr": Cost("iqr", l1=0.1).fit(data)}
+
+
 def convex(D: int, x: np.ndarray) -> dict[str, Limits]:
     """Costs and limits without whole numbers, for sources near ``x``; by names, numbers, mappings and arrays."""
     rng = rng_of("convex", D)
@@ -54,13 +62,9 @@ def convex(D: int, x: np.ndarray) -> dict[str, Limits]:
         "scale": {"cost": Cost(scale=price)},
         "scale some": {"cost": Cost(scale={first: 3.0}), "actions": Actions(frozen=[last] if D > 1 else ())},
         "raw": {"cost": Cost("raw", l1=0.05)},
-        "std": {"cost": Cost("std").fit(sources(30, D, "fit")), "actions": Actions(bounds=both)},
-        "mad": {"cost": Cost("mad").fit(sources(30, D, "fit"))},
-        "iqr": {"cost": Cost("iqr", l1=0.1).fit(sources(30, D, "fit"))},
-        "matrix": {"cost": Cost(matrix=matrix(D))},
-        "matrix, l1": {"cost": Cost(matrix=matrix(D), l1=0.05)},
-        "matrix, bounds": {"cost": Cost(matrix=matrix(D)), "actions": Actions(bounds=both)},
-        "mahalanobis": {"cost": Cost.mahalanobis(sources(40, D, "fit"))},
+        "std": {"cost": costs(D)["std"], "actions": Actions(bounds=both)},
+        **{name: {"cost": costs(D)[name]} for name in ("mad", "iqr", "matrix", "matrix, l1", "mahalanobis")},
+        "matrix, bounds": {"cost": costs(D)["matrix"], "actions": Actions(bounds=both)},
         "<=": {"actions": Actions(linear=[({first: 1.0, last: -0.5}, "<=", float(round(x[0] - 0.5 * x[-1] + 0.2, 3)))])},
         ">=": {"actions": Actions(linear=[({first: 1.0, last: 2.0}, ">=", float(round(x[0] + 2 * x[-1] + 0.3, 3)))])},
         "==": {"actions": Actions(linear=[({first: 1.0, last: 1.0}, "==", float(round(x[0] + x[-1], 3)))])},
@@ -136,7 +140,8 @@ def asked(name: str, K: int, D: int, menu: Menu, per_limit: int, *, hard: bool =
             problems = tuple(Problem.of(m, x, target, settings, value) for x in X)
             yield Question(f"{at}/one", partial(invert, m, X[0], target, **value, **settings), like, problems=problems[:1])
             first = f"{at}/table/auto"
-            for backend in BACKENDS if j == 0 else ():
+            backends = BACKENDS if K == 2 else ("auto", *BACKENDS[1 + i % 6 : 2 + i % 6])  # with more classes, some of them
+            for backend in backends if j == 0 else ():
                 ask = partial(invert, m, X, target, **value, **settings, backend=backend)
                 twin = None if backend == "auto" else first
                 yield Question(f"{at}/table/{backend}", ask, like, twin=twin, problems=problems)
@@ -150,8 +155,8 @@ def two_limits() -> Iterator[Question]:
 
 def some_limits() -> Iterator[Question]:
     """More classes, and limits without whole numbers."""
-    for K, D in ((3, 2), (3, 6), (5, 4), (10, 20)):
-        yield from asked(f"some_limits/K={K},D={D}", K, D, convex, 3)
+    for K, D, per_limit in ((3, 2, 3), (3, 6, 3), (5, 4, 3), (10, 20, 1)):
+        yield from asked(f"some_limits/K={K},D={D}", K, D, convex, per_limit)
 
 
 def two_grids() -> Iterator[Question]:
@@ -163,7 +168,7 @@ def two_grids() -> Iterator[Question]:
 def some_grids() -> Iterator[Question]:
     """More classes; whole numbers, groups, few changes."""
     for K, D in ((3, 5), (4, 6)):
-        yield from asked(f"some_grids/K={K},D={D}", K, D, discrete, 4)
+        yield from asked(f"some_grids/K={K},D={D}", K, D, discrete, 3)
 
 
 def scores() -> Iterator[Question]:
@@ -178,4 +183,34 @@ def scores() -> Iterator[Question]:
             yield Question(f"scores/K={K},D={D}/free/{goal}/table", partial(invert, m, X, labels(K)[1], **GOALS[goal]))
 
 
-FAMILIES = (two_limits, some_limits, two_grids, some_grids, scores)
+def each_limits() -> Iterator[Question]:
+    """Limits with a goal or a target for each row, and every class in turn."""
+    for K, D in ((2, 6), (3, 5)):
+        m, every = model(K, D, spread=0.7), labels(K)
+        x = sources(1, D, "each", K)[0]
+        X = (x + 0.5 * sources(3, D, "each rows", K)).round(3)
+        menu = convex(D, x) | discrete(D, x)
+        for limit in ("bounds", "l1", "scale", "matrix", "==", "integer", "max_changes=1"):
+            settings = menu[limit]
+            like = "grid" if limit in discrete(D, x) else "exact"
+            probs, lams = [0.3, 0.6, 0.8], [0.02, 0.3, 2.0]
+            three = [every[0], every[-1], every[0]]
+            for name, target, goals in (
+                ("prob each", every[1], [{"prob": p} for p in probs]),
+                ("lam each", None, [{"lam": lam} for lam in lams]),
+                ("label each", three, [{"prob": 0.7}] * 3),
+                ("both each", np.array(three), [{"prob": p} for p in probs]),
+            ):
+                key = next(iter(goals[0]))
+                given = {key: [goal[key] for goal in goals]} if len({*(goal[key] for goal in goals)}) > 1 else goals[0]
+                wanted = [target] * 3 if target is None or isinstance(target, str) else list(target)
+                problems = tuple(Problem.of(m, X[n], wanted[n], settings, goals[n]) for n in range(3))
+                ask = partial(invert, m, X, target, **given, **settings)
+                yield Question(f"each_limits/K={K}/{limit}/{name}", ask, like, problems=problems)
+            problems = tuple(Problem.of(m, X[0], label, settings, {"prob": 0.6}) for label in every)
+            ask = partial(invert, m, X[0], "all", prob=0.6, **settings)
+            yield Question(f"each_limits/K={K}/{limit}/all/one", ask, like, problems=problems)
+            yield Question(f"each_limits/K={K}/{limit}/all/table", partial(invert, m, X[:2], "all", lam=0.2, **settings), like)
+
+
+FAMILIES = (two_limits, some_limits, two_grids, some_grids, scores, each_limits)

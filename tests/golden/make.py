@@ -17,7 +17,10 @@ from tests.golden.truth import judge, truth
 
 FILE = Path(__file__).with_name("answers.json.gz")
 WRONG = Path(__file__).with_name("wrong.txt")
-HEAD = "# Questions on which the code is known to give something else than the truth: what is wrong, and the id.\n"
+HEAD = """\
+# Questions on which the code is known to give something else than the truth: what is wrong, and the id.
+# With a "?" on some machines only, as rounding goes: such a one is struck off by hand, when its cause is gone.
+"""
 
 
 def read() -> dict[str, Any]:
@@ -35,7 +38,10 @@ def write(answers: dict[str, Any]) -> None:
 
 
 def known_wrong() -> dict[str, str]:
-    """The ids on which the code is known to give something else than the truth, and what."""
+    """The ids on which the code is known to give something else than the truth, and what.
+
+    A kind that ends in "?" is wrong on some machines only: rounding decides.
+    """
     lines = WRONG.read_text(encoding="utf-8").splitlines() if WRONG.exists() else []
     pairs = (line.split(maxsplit=1) for line in lines if line and not line.startswith("#"))
     return {name: kind for kind, name in pairs}
@@ -86,13 +92,14 @@ def main(only: list[str]) -> None:
                 stored, verdict = answered(question, answers)
             if stored is not None:
                 answers[question.id] = stored
-            if verdict:
-                wrong[question.id] = verdict
+            sometimes = wrong_before.get(question.id, "").endswith("?")
+            if verdict or sometimes:
+                wrong[question.id] = wrong_before[question.id] if sometimes else verdict.split(maxsplit=1)[0]
         print(
             f"{name:12} {len(questions):5} questions, {sum(question.id in wrong for question in questions)} wrong", flush=True
         )
     write(answers)
-    lines = [f"{verdict.split(maxsplit=1)[0]:18} {name}\n" for name, verdict in wrong.items()]
+    lines = [f"{kind:19} {name}\n" for name, kind in wrong.items()]
     WRONG.write_text(HEAD + "".join(lines), encoding="utf-8")
     print(f"{FILE.name}: {len(answers)} questions, {FILE.stat().st_size / 1e3:.0f} kB; {len(wrong)} are wrong")
 
