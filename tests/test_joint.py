@@ -63,7 +63,7 @@ def test_together_with_very_many_classes(synthetic):
 
 def test_together_refuses_what_it_cannot_do(synthetic):
     for options in ({"max_changes": 2}, {"tol": 1e-3}, {"n": 2}):
-        with pytest.raises(InputError, match="joint=True takes lam or prob"):
+        with pytest.raises(InputError, match="joint answers take lam or prob"):
             ifonly.invert(synthetic.model, synthetic.X[0], [1, 2], joint=True, **options)
     for target in (None, 3):
         with pytest.raises(InputError, match="a set of two or more classes"):

@@ -8,6 +8,7 @@
 
 from typing import TYPE_CHECKING, Any
 
+from ifonly import joint as joint
 from ifonly.answers import Counterfactual, Counterfactuals, Path
 from ifonly.answers.verify import verify
 from ifonly.api import Ask, ask, invert, path

@@ -159,9 +159,9 @@ def invert(
 
 def answer(model: Any, x: Any, question: Question) -> JointCounterfactual:
     """`invert` for a question; what of it has no meaning here is refused."""
-    told = [f.name for f in fields(question) if f.name not in ("target", "lam", "prob", "cost") and _told(question, f)]
-    ask = Ask(model, question)
-    if told or ask.conditions is not None:
+    unfit = [f.name for f in fields(question) if f.name not in ("target", "lam", "prob", "cost") and _told(question, f)]
+    ask = None if unfit else Ask(model, question)
+    if ask is None or ask.conditions is not None:
         raise InputError("joint answers take lam or prob and a plain cost; no limits, and no other argument")
     alone = ask(x)
     together = None if not isinstance(alone, Counterfactual) else ask.classes

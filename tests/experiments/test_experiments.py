@@ -158,7 +158,7 @@ def test_the_page_is_what_the_files_say():
 
 # ---- outside the package ----
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 OUTSIDE = ("experiments", "benchmarks", "examples", "docs")
 SCRIPTS = [file for folder in OUTSIDE for file in sorted((ROOT / folder).rglob("*.py"))]
 PUBLIC = {*__all__, "__file__", "__version__", "credit", "frames", "spark", "joint"}
