@@ -363,9 +363,9 @@ class Asked:
         key = ("flags", *names)
 
         def make() -> Asked:
-            actions = (self.question.actions or Actions()).with_flags(self.model, names)
-            question = replace(self.question, actions=actions)
-            return Asked(question, self.model, _conditions(self.model, question))
+            model = self.model if self.model.origin is None else self.model.origin[0]  # the user's own
+            question = replace(self.question, actions=(self.question.actions or Actions()).with_flags(model, names))
+            return Asked(question, model, _conditions(model, question))
 
         return self.keep(key, make)
 
