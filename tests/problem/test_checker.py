@@ -168,7 +168,7 @@ def test_the_nearest_point_within_bounds_that_reaches_the_goal():
     assert math.isinf(case["result"].lam)
     assert check(**case).bound == pytest.approx(0.5 * 1.8**2)
     raised = case["result"].bound * 1.01
-    with pytest.raises(CertificateError, match="lower bound that can be proved|the bound is"):
+    with pytest.raises(CertificateError, match=r"lower bound that can be proved|the bound is"):
         check(**changed(case, bound=raised))
 
 
