@@ -149,8 +149,9 @@ class Counterfactual(ShownOne):
     @property
     def within(self) -> Within | None:
         """The cost and limits, and what is known of this answer because of them; None where there were none."""
-        none = self.conditions is None or self.status is Status.INVALID
-        return None if none else Within(self.conditions, self.result)  # type: ignore[arg-type]
+        if self.conditions is None or self.status is Status.INVALID:
+            return None
+        return Within(self.conditions, self.result)
 
     # ---- what follows from it ----
 

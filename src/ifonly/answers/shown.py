@@ -11,14 +11,10 @@ __all__ = ["ShownMany", "ShownOne", "ShownPath"]
 
 
 class _Drawn:
-    """What has pictures."""
+    """What has pictures: a method ``picture(kind, **options)``."""
 
-    def picture(self: Any, kind: str, **options: Any) -> Any:
-        """A picture's data, with a method ``plot(ax=None)``."""
-        raise NotImplementedError
-
-    def plot(self, kind: str | None = None, ax: Any = None, **options: Any) -> Any:
-        """Draw :meth:`picture` with matplotlib; returns the axes."""
+    def plot(self: Any, kind: str | None = None, ax: Any = None, **options: Any) -> Any:
+        """Draw ``picture(kind, **options)`` with matplotlib; returns the axes."""
         return (self.picture(**options) if kind is None else self.picture(kind, **options)).plot(ax)
 
 

@@ -91,15 +91,16 @@ class ClassNewton(FreeEngine):
         stop = Stop.of(asked.question)
         return Results.of(follow(ClassProblem(model, z, sizes, k), lams, tol=stop.tol, max_iter=stop.max_iter))
 
-    def _looped(self, asked: Asked, problem: ClassProblem, lam: float, stop: Stop) -> Result | None:
-        """One source through the row loop; None where it does not do."""
-        if problem.model.dependent or problem.model.n_classes == 2:
-            return None
-        loop = compiled_loop(1) if asked.question.backend == "cpu" else device_loop()
-        gram = problem.model.rival_gram(problem.k)
-        solved = loop.solve_lam(gram, problem.margins[None], np.array([lam]), tol=stop.tol, max_iter=stop.max_iter)
+    def _minimised(self, asked: Asked, problem: ClassProblem, lam: float, stop: Stop) -> Result:
+        """One source, through the row loop where one was asked for by name and does it."""
+        backend, model = asked.question.backend, problem.model
+        if backend not in ("cpu", "cuda") or model.dependent or model.n_classes == 2:
+            return self.minimise(problem, lam, stop)
+        loop = compiled_loop(1) if backend == "cpu" else device_loop()
+        margins, options = problem.margins[None], {"tol": stop.tol, "max_iter": stop.max_iter}
+        solved = loop.solve_lam(model.rival_gram(problem.k), margins, np.array([lam]), **options)
         if not solved.done[0]:
-            return None
+            return self.minimise(problem, lam, stop)
         space = problem.space(lam)
         found = Outcome(space.evaluate(solved.q[0]), converged=True, precise=stop.tol is None, history=())
         return problem.settle(space, found, stop.tol, int(solved.n_iter[0]))

@@ -5,6 +5,7 @@ side, the same for many: ``minimise_rows`` and ``reach_rows``. Rows are grouped 
 loop, and come back with their certificate; rows that a loop gives up go through the method for one.
 """
 
+from abc import abstractmethod
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -58,13 +59,13 @@ class FreeEngine(Engine):
 
     lanes = True  # whether rows can go side by side
 
+    @abstractmethod
     def minimise(self, problem: ClassProblem, lam: float, stop: Stop) -> Result:
         """The least E for one λ."""
-        raise NotImplementedError
 
+    @abstractmethod
     def reach(self, problem: ClassProblem, prob: float, stop: Stop) -> Result:
         """The nearest x with ``p_k(x) ≥ prob``, or the best there is, with status UNREACHABLE."""
-        raise NotImplementedError
 
     def minimise_rows(self, loop: RowLoop, gram: Floats, margins: Floats, lam: Floats, stop: Stop) -> Solved:
         """`minimise` for many rows with the same target."""
@@ -75,8 +76,9 @@ class FreeEngine(Engine):
         return loop.run(loop.solve_prob, gram, margins, window, max_iter=stop.max_iter)
 
     def begin(self, problem: ClassProblem, lam: float, start: Floats, stop: Stop) -> Result:
-        """`minimise` from margins to start from."""
-        raise NotImplementedError
+        """`minimise` from margins to start from; an engine that takes no start refuses the question."""
+        del start
+        return self.minimise(problem, lam, stop)
 
     # ---- one source ----
 
@@ -99,27 +101,20 @@ class FreeEngine(Engine):
             problem = ClassProblem(model, z, sizes, k)
             if aim.prob is not None:
                 return self.reach(problem, aim.prob, stop)
+            assert aim.lam is not None
             if start is None:
-                return self._minimised(asked, problem, aim, stop)
+                return self._minimised(asked, problem, aim.lam, stop)
             at = problem.margins if np.array_equal(start, z) else model.margins(start, k)
-            return self.begin(problem, aim.lam, at, stop)  # type: ignore[arg-type]
+            return self.begin(problem, aim.lam, at, stop)
 
         if aim.k != NEAREST:
             return solve(aim.k)
         classes, bounds = nearest.of_one(model, z, aim)
         return nearest.search(classes, bounds, solve, aim)
 
-    def _minimised(self, asked: Asked, problem: ClassProblem, aim: Aim, stop: Stop) -> Result:
-        """`minimise`; through the row loop where one was asked for by name."""
-        assert aim.lam is not None
-        if asked.question.backend in ("cpu", "cuda"):
-            found = self._looped(asked, problem, aim.lam, stop)
-            if found is not None:
-                return found
-        return self.minimise(problem, aim.lam, stop)
-
-    def _looped(self, asked: Asked, problem: ClassProblem, lam: float, stop: Stop) -> Result | None:
-        return None
+    def _minimised(self, asked: Asked, problem: ClassProblem, lam: float, stop: Stop) -> Result:
+        """`minimise`; an engine with a row loop for one source takes that where it was asked for by name."""
+        return self.minimise(problem, lam, stop)
 
     # ---- many ----
 

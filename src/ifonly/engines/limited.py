@@ -9,6 +9,7 @@ Such an engine has ``answer(problem, aim, …)`` for one `LimitedProblem`. Which
 """
 
 import math
+from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any
 
@@ -47,13 +48,13 @@ class LimitedEngine(Engine):
             "there are no limits" if asked.conditions is None else self.unfit(asked.conditions, asked.question.lam is not None)
         )
 
+    @abstractmethod
     def unfit(self, conditions: Conditions, weighed: bool) -> str | None:
         """Why this engine is not for these conditions (``weighed``: with λ); None if it is."""
-        raise NotImplementedError
 
+    @abstractmethod
     def answer(self, problem: LimitedProblem, aim: Aim, budget: Budget, tol: float | None) -> Result:
         """The least E, or the least cost with the goal met; where that is out of reach, the best there is."""
-        raise NotImplementedError
 
     def one(self, asked: Asked, sources: Sources, aim: Aim) -> Result:
         """The answer for one source."""

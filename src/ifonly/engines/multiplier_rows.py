@@ -155,7 +155,7 @@ class _Searched(NamedTuple):
         results.objective[place] = loss if self.space.margin is None else 0.0
         results.lam[place], results.distance[place], results.grad_norm[place] = np.inf, 0.0, 0.0
         results.status[place] = Status.EXACT
-        results.cost[place], results.bound[place], results.gap[place] = 0.0, 0.0, 0.0  # type: ignore[index]
+        results.cost[place], results.bound[place], results.gap[place] = 0.0, 0.0, 0.0
 
     def _fill(self, rows: Indices, x: Floats, numbers: Floats) -> None:
         """What the loop found, with its certificate (`one_multiplier._reached` for many)."""
@@ -186,7 +186,7 @@ class _Searched(NamedTuple):
             if space.margin is not None:
                 _put_multipliers(results, place, w)
         results.grad_norm[place] = norm
-        results.cost[place], results.bound[place], results.gap[place] = cost, bound, gap  # type: ignore[index]
+        results.cost[place], results.bound[place], results.gap[place] = cost, bound, gap
 
     def _certificate(self, rows: Indices, x: Floats, w: Floats, lam: Floats) -> tuple[Floats, Floats]:
         """Bounds on the least subgradient of E, and on the cost above the least (`LimitedProblem.certificate` for many)."""

@@ -95,7 +95,8 @@ def of_many(model: Model, Z: Floats, aims: Aims) -> Floats:
         here = np.flatnonzero(now != k) if aims.among is None else np.arange(len(Z))
         margins, lengths = model.margins(Z[here], k), model.rival_lengths(k)
         if aims.lam is None:
-            top = needed_logit(aims.prob[here], model)[:, None]  # type: ignore[index]
+            assert aims.prob is not None
+            top = needed_logit(aims.prob[here], model)[:, None]
             bounds[here, k] = pair_bounds(margins, lengths, None, top).max(axis=1)
         else:  # the class that is predicted now, as the one rival
             j = now[here] - (now[here] > k)

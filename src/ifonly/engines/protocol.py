@@ -7,6 +7,7 @@
 The last is by default one row after the other; engines whose rows go side by side have their own.
 """
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -50,23 +51,23 @@ class Rows:
         return np.arange(len(self.aims.targets)) // max(1, len(self.aims.targets) // max(1, len(self.sources)))
 
 
-class Engine:
+class Engine(ABC):
     """One method; see the module."""
 
     makes_x: ClassVar[bool] = False  # whether answers are made as they are found, or left as coefficients
     row_by_row: ClassVar[bool] = False  # whether rows of a table take milliseconds each, one after the other
 
+    @abstractmethod
     def refuses(self, asked: Asked) -> str | None:
         """Why this engine is not for the question; None if it is."""
-        raise NotImplementedError
 
+    @abstractmethod
     def one(self, asked: Asked, sources: Sources, aim: Aim) -> Result:
         """The answer for one source; what is wrong with the source is an InputError."""
-        raise NotImplementedError
 
+    @abstractmethod
     def solve(self, asked: Asked, rows: Rows) -> Results:
         """The answers for a piece of a table; a row that is wrong is INVALID."""
-        raise NotImplementedError
 
     def for_rows(self, asked: Asked, n_rows: int | None) -> "Engine":
         """The same method in the form that suits so many rows (None: a stream of them)."""

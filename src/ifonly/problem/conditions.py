@@ -6,7 +6,7 @@ first term where a matrix Q ties features together (and c_d = √Q_dd).
 
 import pickle
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any
 
@@ -39,8 +39,8 @@ class Conditions:
     """
 
     model: Model
-    cost: Cost = Cost()  # noqa: RUF009  a frozen value
-    actions: Actions = Actions()  # noqa: RUF009
+    cost: Cost = field(default_factory=Cost)
+    actions: Actions = field(default_factory=Actions)
     max_changes: int | None = None
     margin: float | None = None
 
@@ -77,7 +77,7 @@ class Conditions:
         return self._kept[key]
 
     def __getstate__(self) -> dict[str, Any]:
-        return {field.name: getattr(self, field.name) for field in fields(self)}
+        return {f.name: getattr(self, f.name) for f in fields(self)}
 
     @cached_property
     def limits(self) -> Limits:

@@ -423,16 +423,20 @@ class Asked:
 
     def aim(self) -> Aim:
         """What is wanted of the one source there is."""
-        question, among = self.question, self.among(single=True)
-        lam, prob = question.lam, question.prob
-        for name, value in (("lam", lam), ("prob", prob)):
-            if isinstance(value, np.ndarray) and len(value) != 1:
+        among, lam, prob = self.among(single=True), self._one("lam"), self._one("prob")
+        if among is not None:
+            return Aim(NEAREST, lam, prob, among)
+        labels: Any = self.labels
+        return Aim(int(labels if isinstance(labels, int) else labels[0]), lam, prob)
+
+    def _one(self, name: str) -> float | None:
+        """λ or the probability, of which there is one."""
+        value: Any = getattr(self.question, name)
+        if isinstance(value, np.ndarray):
+            if len(value) != 1:
                 raise InputError(f"{name} must be one number; got {value.tolist()}")
-        if isinstance(lam, np.ndarray) or isinstance(prob, np.ndarray) or isinstance(self.labels, np.ndarray):
-            self.check(1, single=True)
-            return self.aims(0, 1, single=True).one(0)
-        k = NEAREST if among is not None else self.labels
-        return Aim(int(k), lam, prob, among)  # type: ignore[arg-type]
+            return float(value[0])
+        return value
 
     # ---- what engines work out, and keep ----
 

@@ -101,9 +101,9 @@ class Results:
     n_iter: Any = 0
     n_passes: Any = 2
     n_nodes: Any = 0
-    cost: Floats | None = None
-    bound: Floats | None = None
-    gap: Floats | None = None
+    cost: Any = None
+    bound: Any = None
+    gap: Any = None
     ceiling: Any = 1.0
     multipliers: list[Floats | None] | None = None
     history: list[tuple[Iteration, ...]] | None = None
