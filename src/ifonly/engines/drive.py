@@ -42,7 +42,7 @@ def run(asked: Asked, x: Any, *, out: Any = None, progress: bool | None = None) 
         raise InputError("out is for one answer per row; with n leave it out")
     if hasattr(x, "__next__"):
         asked, x = _gathered(asked, x)
-    asked = asked.with_flags(_flags(asked, x))
+    asked = _with_flags(asked, x)
     engine = choose(asked)
     if hasattr(x, "__next__"):
         return _streamed(engine, asked, x, out, progress)
@@ -77,7 +77,7 @@ def one(asked: Asked, sources: Sources, aim: Aim) -> Result:
 
 def follow(asked: Asked, x: Any, lams: Floats) -> Answered:
     """One answer per λ, for one source and one class (by default the one that is nearest at a probability of one half)."""
-    asked = asked.with_flags(_flags(asked, x))
+    asked = _with_flags(asked, x)
     sources = Sources.read(asked.model, x)
     if not sources.single:
         raise InputError(f"path takes one source; got a table of {len(sources)} rows")
@@ -90,9 +90,11 @@ def follow(asked: Asked, x: Any, lams: Floats) -> Answered:
     return Answered(weighed, sources, engine.follow(weighed, sources, k, lams.tolist()))
 
 
-def _flags(asked: Asked, x: Any) -> list[str]:
-    """The columns of the user's table that are yes or no by their type."""
-    return [] if isinstance(x, Sources) or hasattr(x, "__next__") else asked.model.encoding.flags(x)
+def _with_flags(asked: Asked, x: Any) -> Asked:
+    """The same question where columns of the user's table are yes or no by their type."""
+    if asked.model.encoding.identity or isinstance(x, Sources) or hasattr(x, "__next__"):
+        return asked
+    return asked.with_flags(asked.model.encoding.flags(x))
 
 
 def _gathered(asked: Asked, x: Iterator[Any]) -> tuple[Asked, Any]:

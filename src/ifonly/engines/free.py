@@ -118,6 +118,10 @@ class FreeEngine(Engine):
 
     # ---- many ----
 
+    def for_rows(self, asked: Asked, n_rows: int | None) -> "FreeEngine":
+        """The same for any number of rows, unless an engine has another form."""
+        return self
+
     def chunk_rows(self, asked: Asked, n_rows: int | None) -> int | None:
         """As many as fit into the memory for a chunk; a GPU cuts tables itself."""
         if asked.question.backend == "cuda":

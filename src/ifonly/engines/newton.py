@@ -42,12 +42,11 @@ class Outcome:
     precise: bool  # … and no further digit can be had
     history: tuple[Iteration, ...]
     factor: Factor | None = None  # Newton's matrix just before the last step: all but at the point
-    rounds: int | None = None  # where those are not what the history tells
+    n_iter: int = -1  # iterations; those of the history unless it is said
 
-    @property
-    def n_iter(self) -> int:
-        """How many iterations it took."""
-        return len(self.history) if self.rounds is None else self.rounds
+    def __post_init__(self) -> None:
+        if self.n_iter < 0:
+            self.n_iter = len(self.history)
 
 
 def minimise(
@@ -87,6 +86,7 @@ def newton(
     """
     if close is None:
         close = CLOSE[order] if tol is None else 0.0
+    armijo = ARMIJO if order == 3 else 0.0
     size = space.size
     noise = EPS * (size + 1)
     history: list[Iteration] = []
@@ -103,13 +103,19 @@ def newton(
         direction = factor.newton()
         ds = factor.margins_along(direction)
         delta = max(-float(ds[ds.argmin()]), float(ds[ds.argmax()]))
-        slack = ROUNDINGS * EPS * (abs(point.objective) + size * float(np.add.reduce(point.p)))
 
-        # 3. The step.
-        correction = factor.correction(ds) if order == 3 and delta > CLOSE[2] else None  # below, it is nothing
-        new, step, trials = _step(space, point, direction, ds, correction, slack, order)
-        if new is None:
-            return Outcome(point, False, False, tuple(history))
+        # 3. The step: the full one, corrected, or what is left of it.
+        slack = ROUNDINGS * EPS * (abs(point.objective) + size * float(np.add.reduce(point.p)))
+        decrease, step, trials = armijo * float(point.slope.dot(direction)), 1.0, 1
+        bent = order == 3 and delta > CLOSE[2]  # below, the correction is nothing
+        if bent:
+            new = space.evaluate(point.at + (direction + factor.correction(ds)))
+        else:
+            new = space.evaluate(point.at + direction, point.moved - ds)
+        if not new.objective <= point.objective - decrease + slack:
+            new, step, trials = _backtrack(space, point, direction, ds, decrease, slack, bent, order)
+            if new is None:
+                return Outcome(point, False, False, tuple(history))
         history.append(Iteration(point.objective, point.grad_norm, step, trials))
         point = new
 
@@ -119,25 +125,18 @@ def newton(
             return Outcome(point, True, delta <= max(least, CLOSE[order]), tuple(history), factor)
 
 
-def _step(
-    space: Space, point: Point, direction: Floats, ds: Floats, correction: Floats | None, slack: float, order: int
+def _backtrack(
+    space: Space, point: Point, direction: Floats, ds: Floats, decrease: float, slack: float, bent: bool, order: int
 ) -> tuple[Point | None, float, int]:
-    """The corrected full step if E falls there, else back along the direction: the new point, the step's length, the trials.
+    """Along Newton's direction until E falls: the new point, the step's length, the trials with the one before.
 
-    No point where none was short enough.
+    The full step comes first if what was tried was ``bent``. No point where none was short enough.
     """
-    armijo, decrease = ARMIJO if order == 3 else 0.0, float(point.slope.dot(direction))
-    step, trials = 1.0, 0
-    if correction is not None:
-        trials = 1
-        trial = space.evaluate(point.at + (direction + correction))
-        if trial.objective <= point.objective - armijo * decrease + slack:
-            return trial, step, trials
-    while True:
+    trials, step = 1, 1.0 if bent else BACKTRACK
+    while step >= LEAST_STEP:
         trials += 1
         trial = space.evaluate(point.at + step * direction, point.moved - step * ds)
-        if trial.objective <= point.objective - armijo * step * decrease + slack:
+        if trial.objective <= point.objective - step * decrease + slack:
             return trial, step, trials
-        if step < LEAST_STEP:
-            return None, step, trials
         step *= BACKTRACK if trials < 30 or order == 2 else 0.1
+    return None, step, trials

@@ -178,12 +178,12 @@ class Model:
 
     # ---- what everybody asks of a classifier (in the user's units) ----
 
-    @property
+    @cached_property
     def n_classes(self) -> int:
         """K, the number of classes."""
         return self.A.shape[0]
 
-    @property
+    @cached_property
     def n_features(self) -> int:
         """D, the number of features."""
         return self.A.shape[1]

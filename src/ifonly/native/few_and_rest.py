@@ -616,7 +616,7 @@ def solve_crowd(
     if not done and max_iter >= MAX_ROUNDS:
         return crowd.solve_crowd(space, start, window=window, max_iter=max_iter)
     space = space.at(lam)
-    return space, Outcome(space.end(state, p_target, loss), done, done, (), rounds=rounds)
+    return space, Outcome(space.end(state, p_target, loss), done, done, (), n_iter=rounds)
 
 
 def _read_only(G: Floats) -> Floats:

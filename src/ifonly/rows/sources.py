@@ -61,6 +61,12 @@ class Sources:
     def read(cls, model: Model, X: Any) -> "Sources":
         """Check; a frame's columns are put into the model's order by name. Arrays are referred to, not copied."""
         encoding = model.encoding
+        if (
+            type(X) is np.ndarray and encoding.identity
+        ):  # most often: nothing to be put into order or given back as something else
+            rows, single = _table(_numbers(X))
+            model.check_width(rows)
+            return cls(model, rows, single, None, model.feature_names)
         if not encoding.identity:
             single = encoding.single(X)
             rows = encoding.read(X, strict=single)  # in a table, a row that cannot be read is INVALID
@@ -197,7 +203,8 @@ class Sources:
         else:
             basis = model.basis
             with np.errstate(invalid="ignore", over="ignore"):
-                row = model.to_classifier(self.rows[0].astype(np.float64, copy=False))
+                row = self.rows[0].astype(np.float64, copy=False)
+                row = row if model.scaling is None else model.scaling(row)
                 z = np.array([basis[0] @ row]) if len(basis) == 1 else basis @ row
                 square = float(row @ row)
                 length = math.sqrt(square) if TINY_SQUARE < square < math.inf else float(norms(row[None])[0])
