@@ -90,6 +90,11 @@ class CostSpace:
             self.root = np.linalg.cholesky(conditions.matrix).T
             self.B = np.linalg.solve(self.root.T, slope.T).T
 
+    @cached_property
+    def per_term(self) -> float:
+        """The rounding of a logit's sum, at the source and at x, in ours and the estimator's, relative to its terms."""
+        return 4 * summation_error(sum(self.model.A.shape))
+
     @classmethod
     def of(cls, asked: Asked) -> "CostSpace":
         """That of a question, worked out once; with the compiled search where it is worth loading, or asked for."""
@@ -199,10 +204,10 @@ class CostSpace:
     def rounding(self, X: Floats, x: Floats, size: Any) -> Any:
         """How far a margin at x can be from ours when the user's own estimator evaluates it; ``size`` is the largest at X."""
         model = self.model
-        K, D = model.A.shape
+        K = model.n_classes
         terms = sum(np.abs(v if model.scaling is None else model.scaling(v)) @ model.column_sizes for v in (X, x))
         terms = terms + 2 * model.offset_size
-        return model.coarse * (4 * summation_error(D + K) * terms + 2 * EPS * (K + 8) * (terms + size))
+        return model.coarse * (self.per_term * terms + 2 * EPS * (K + 8) * (terms + size))
 
 
 class LimitedProblem:
@@ -220,6 +225,7 @@ class LimitedProblem:
         if not np.isfinite(z).all():
             raise InputError("x must be finite, and its logits too")
         self.margins = z[self.rivals] - z[k]
+        self._logits: dict[float, float] = {}
         self.tight = 8.0  # roundings by which linear limits are tightened, so that they hold in floating point
         self.ahead = 0.0  # by how much more than it is asked for the target's score is to be ahead
 
@@ -454,7 +460,7 @@ class LimitedProblem:
 
     def reached(self, x: Floats, prob: float) -> bool:
         """Whether p_k ≥ prob at x for whoever evaluates it."""
-        return self.logit(x) <= float(needed_logit(prob, self.model)) - self.rounding(x)
+        return self.logit(x) <= self.goal(prob, x)[0]
 
     def is_ahead(self, x: Floats) -> bool:
         """Whether the target's score is ahead by the margin at x, for whoever evaluates it."""
@@ -533,9 +539,15 @@ class LimitedProblem:
         loss = float(y @ constants + u @ corner) + entropy - 2 * summation_error(len(y) + len(u)) * size
         return min(1.0, math.exp(-max(loss - self.rounding(self.source), 0.0)))
 
+    def _needed(self, prob: float) -> float:
+        """`needed_logit`, which is asked for again and again."""
+        if prob not in self._logits:
+            self._logits[prob] = float(needed_logit(prob, self.model))
+        return self._logits[prob]
+
     def goal(self, prob: float, x: Floats) -> tuple[float, float]:
         """What logit(1 − p_k) has to be: at most the first, and no more than the second below it."""
-        logit, rounding = float(needed_logit(prob, self.model)), self.rounding(x)
+        logit, rounding = self._needed(prob), self.rounding(x)
         return logit - rounding, rounding + 8 * EPS * (abs(logit) + 1)
 
     def excess(self, x: Floats, prob: float) -> float:

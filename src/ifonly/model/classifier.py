@@ -199,6 +199,8 @@ class Model:
 
     def scores(self, V: Any) -> Floats:
         """``A x + b`` from :meth:`coordinates`, one row or many."""
+        if type(V) is np.ndarray and V.dtype == self.A.dtype == np.float64 and V.shape[-1] == self.n_features:
+            return (V if self.scaling is None else self.scaling(V)) @ self.A.T + self.b
         X = self._scaled(V)
         return (X @ self.A.T if hasattr(X, "tocsr") else self.times(X)) + self.b
 

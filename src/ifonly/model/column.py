@@ -73,7 +73,7 @@ class Column:
     maps: tuple[Monotone, ...] = ()
     cut: float | None = None
 
-    @property
+    @cached_property
     def size(self) -> int:
         """How many coordinates it has."""
         return len(self.levels) + self.unknown if self.kind == "category" else 1

@@ -116,7 +116,7 @@ class Encoding(Coordinates):
     columns: tuple[Column, ...]
     sizes: tuple[float, ...] | None = None
 
-    @property
+    @cached_property
     def size(self) -> int:
         """D, the number of coordinates."""
         return sum(column.size for column in self.columns)
