@@ -233,7 +233,7 @@ def _follow(
 
 def _gradient(model: Model, x: Floats, source: Floats, together: Indices, lam: float) -> Floats:
     """∇E of the summed probability: ``λ(x − x̄) + Aᵀ(p − w)``, w the softmax within the set."""
-    z = model.products(x) + model.b
+    z = model.times(x) + model.b
     pull = softmax(z)
     outside = np.setdiff1d(np.arange(len(z)), together, assume_unique=True)
     within = softmax(z[together])

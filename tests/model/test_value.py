@@ -67,7 +67,7 @@ ARRAYS = {
     "b": lambda m: m.b,
     "classes": lambda m: m.classes,
     "gram": lambda m: m.gram,
-    "rows": lambda m: m.rows,
+    "basis": lambda m: m.basis,
     "basis_transposed": lambda m: m.derived.basis_transposed,
     "rivals": lambda m: m.rivals(0),
     "rival_gram": lambda m: m.rival_gram(0),

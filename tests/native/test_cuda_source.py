@@ -133,13 +133,13 @@ def test_whole_answers(compiled, K, form, rng):
     answers = ifonly.invert(model, X, targets, lam=lam, prob=prob, backend="reference")
     for n in np.flatnonzero(good)[:20]:  # the bound holds at the x that is made of it: it is recomputed in D dimensions
         single = answers[n]
-        x = X[n] + coef[n] @ model.rows
+        x = X[n] + coef[n] @ model.basis
         if np.isfinite(found_lam[n]):
             gradient = model.gradient(x, X[n], single.target, found_lam[n])
             assert np.linalg.norm(gradient) <= grad_norm[n]
         assert grad_norm[n] <= 100 * max(single.grad_norm, 1e-300) or not np.isfinite(found_lam[n])
     if prob is not None:
-        reached = model.predict_proba(X[good] + coef[good] @ model.rows)
+        reached = model.predict_proba(X[good] + coef[good] @ model.basis)
         assert (reached[np.arange(good.sum()), targets[good]] >= prob[good]).all()
 
 

@@ -45,7 +45,7 @@ class Batch:
                 break
         self.k = int(rng.integers(n + 1))
         self.X = rng.normal(size=(B, D)) * 10 ** rng.uniform(-3, 1.5, size=(B, 1))
-        self.Z = self.X @ self.model.rows.T
+        self.Z = self.X @ self.model.basis.T
         self.lam = 10 ** rng.uniform(-6, 6, size=B)
         self.gram = np.array(self.model.rival_gram(self.k))
         self.margins = self.model.margins(self.Z, self.k)
@@ -69,7 +69,7 @@ class Batch:
         for at, i in enumerate(rows):
             lam = float(solved.lam[at])
             single = self.engine.minimise(self.problem(i), lam, Stop())
-            change = self.model.rows.T @ single.coef
+            change = self.model.basis.T @ single.coef
             size = 1 + np.linalg.norm(self.X[i] + change)
             np.testing.assert_allclose(solved.p[at], single.proba[rivals], rtol=P_TOL, atol=1e-300)
             np.testing.assert_allclose(solved.q[at], single.proba[rivals], rtol=P_TOL, atol=16 * EPS * solved.p[at].max())

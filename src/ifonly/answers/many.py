@@ -90,7 +90,7 @@ class Answers:
         """``x`` as an array, whatever the sources were."""
         if self.results.x is not None:
             return self.results.x[: len(self)]
-        return self._source + self.model.to_user(self.coef @ self.model.rows)
+        return self._source + self.model.to_user(self.coef @ self.model.basis)
 
     @cached_property
     def delta(self) -> Any:

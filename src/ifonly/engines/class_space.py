@@ -84,7 +84,7 @@ class ClassProblem:
     def stay(self, status: Status) -> Result:
         """The source itself as the answer: it is nearest to itself, the limit of λ → ∞."""
         p, p_target, loss = rivals_softmax(self.margins)
-        still = np.zeros(self.model.rows.shape[0])
+        still = np.zeros(self.model.basis.shape[0])
         return Result(self.k, status, math.inf, 0.0, loss, 0.0, self.proba(p, p_target), still)
 
     def proba(self, p: Floats, p_target: float) -> Floats:

@@ -99,7 +99,7 @@ def _with_flags(asked: Asked, x: Any) -> Asked:
 
 def _gathered(asked: Asked, x: Iterator[Any]) -> tuple[Asked, Any]:
     """A stream as a table, where its answers are kept anyway; else as it is."""
-    if asked.conditions is None and not asked.model.vast:
+    if asked.conditions is None and not asked.model.derived.only_passes:
         return asked, x
     tables = list(x)
     joined = None if asked.model.encoding.identity else stacked(tables)
@@ -166,7 +166,7 @@ def _streamed(engine: Engine, asked: Asked, x: Iterator[Any], out: Any, progress
                 bar.advance(b - a)
     asked.check(done)
     kept_sources = Sources.joined(asked.model, kept) if out is None else Sources.forgotten(asked.model)
-    nothing = Results.empty(np.zeros(0, dtype=np.intp), classes=asked.model.n_classes, coef=asked.model.rows.shape[0])
+    nothing = Results.empty(np.zeros(0, dtype=np.intp), classes=asked.model.n_classes, coef=asked.model.basis.shape[0])
     results = Results.join(parts) if parts else nothing
     found = results if out is None else results.with_x(out[: len(results)])
     return Answered(asked, kept_sources, found, asked.aims(0, done).prob, _of(asked, len(found)))

@@ -164,7 +164,7 @@ class FreeEngine(Engine):
     def _solve(self, asked: Asked, Z: Floats, sizes: Sizes, aims: Aims, starts: Floats | None, loop: RowLoop | None) -> Results:
         """Solve N rows, given ``Z = X rowsᵀ`` and the sources' sizes; a row of Z that is not finite is INVALID."""
         model = asked.model
-        results = Results.empty(aims.targets, classes=model.n_classes, coef=model.rows.shape[0])
+        results = Results.empty(aims.targets, classes=model.n_classes, coef=model.basis.shape[0])
         valid = np.asarray(np.isfinite(Z).all(axis=1))
         left = valid.copy()
         if loop is not None and starts is None and self.lanes and not model.dependent:

@@ -321,7 +321,7 @@ class Model:
         """Products of its weights: the basis of all changes, Gram matrices, rivals."""
         return Products(self.A, self.b, self.sizes)
 
-    # The same by names of the model's own, for the solvers.
+    # The same by names of the model's own, for the engines.
     row_norm: Lazy[float] = _of_sizes("row_norm")
     column_sizes: Lazy[Floats] = _of_sizes("column_sizes")
     offset_size: Lazy[float] = _of_sizes("offset_size")
@@ -341,15 +341,6 @@ class Model:
     rival_gram: Lazy[Callable[[int], Floats]] = _of_products("rival_gram")
     rival_map: Lazy[Callable[[int], Floats]] = _of_products("rival_map")
     rival_lengths: Lazy[Callable[[int], Floats]] = _of_products("rival_lengths")
-    # And by names that say less than those of `Products`.
-    rows: Lazy[Floats] = _of_products("basis")
-    rows_gram: Lazy[Floats] = _of_products("basis_gram")
-    products: Lazy[Callable[[Floats], Floats]] = _of_products("times")
-    crowd_gram: Lazy[Callable[[int], Floats]] = _of_products("shared_gram")
-    crowded: Lazy[bool] = _of_products("shares_gram")
-    vast: Lazy[bool] = _of_products("only_passes")
-    kept: Lazy[bool] = _of_products("borrowed")
-
     # ---- a value like any other ----
 
     def save(self, path: str | os.PathLike[str]) -> None:

@@ -63,7 +63,7 @@ class Board(NamedTuple):
                 grams[k, : (K - 1) ** 2], lengths[k] = model.rival_gram(k).ravel(), model.rival_lengths(k)
             rounding = Rounding.of(model, Sizes(0.0, 0.0))
             found = model.memo[key] = cls(
-                *(cp.asarray(a) for a in (model.rows, model.column_sizes, model.b, grams, lengths)),
+                *(cp.asarray(a) for a in (model.basis, model.column_sizes, model.b, grams, lengths)),
                 rounding=(rounding.gamma, rounding.row_norm, rounding.coarse),
                 shift=None if scaling is None else cp.asarray(scaling.shift),
                 scale=None if scaling is None else cp.asarray(scaling.scale),
@@ -158,7 +158,7 @@ for _name in (*("target", "status", "lam", "distance", "objective", "grad_norm")
 
 
 def _room(model: Model, aims: Aims) -> Results:
-    return Results.empty(aims.targets, classes=model.n_classes, coef=model.rows.shape[0])
+    return Results.empty(aims.targets, classes=model.n_classes, coef=model.basis.shape[0])
 
 
 @dataclass(frozen=True)
@@ -303,7 +303,7 @@ def invert_table(
     That is: where a class is still to be chosen, where rivals depend on each other, and for sparse sources.
     """
     model = sources.model
-    usual = model.dependent or model.crowded or model.n_classes > MOST_CLASSES
+    usual = model.dependent or model.derived.shares_gram or model.n_classes > MOST_CLASSES
     if usual or hasattr(sources.rows, "tocsr") or (aims.targets < 0).any():
         return None
     job = Job(model, aims, tol, max_iter, alone)

@@ -149,7 +149,7 @@ class Problem:
         x = np.asarray(x, dtype=np.float64)
         model, lam = self.model, self.lam
         K, D = model.A.shape
-        proba = softmax(model.products(x) + model.b)
+        proba = softmax(model.times(x) + model.b)
         gradient, lengths = (
             lam * (x - self.source),
             np.empty(K),

@@ -61,9 +61,7 @@ class Sources:
     def read(cls, model: Model, X: Any) -> "Sources":
         """Check; a frame's columns are put into the model's order by name. Arrays are referred to, not copied."""
         encoding = model.encoding
-        if (
-            type(X) is np.ndarray and encoding.identity
-        ):  # most often: nothing to be put into order or given back as something else
+        if encoding.identity and _is_plain(X):  # most often: nothing to reorder, or to give back as something else
             rows, single = _table(_numbers(X))
             model.check_width(rows)
             return cls(model, rows, single, None, model.feature_names)
@@ -257,6 +255,10 @@ def _table(rows: Any) -> tuple[Any, bool]:
     if rows.ndim not in (1, 2):
         raise InputError(f"x must be one row (D,) or a table of rows (N, D); got an array of shape {rows.shape}")
     return (rows.reshape(1, -1), True) if rows.ndim == 1 else (rows, False)
+
+
+def _is_plain(X: Any) -> bool:
+    return type(X) is np.ndarray
 
 
 def _is_sparse(X: Any) -> bool:
