@@ -87,7 +87,8 @@ class LimitedEngine(Engine):
 
     def begin(self, asked: Asked, rows: Rows) -> tuple[Floats, Results]:
         """The sources, one for each aim, and room for the answers."""
-        X = rows.sources.table()[rows.each]
+        X = rows.sources.table()
+        X = X if asked.per_source == 1 else X[rows.each]
         rows.out[...] = np.nan
         return X, Results.empty(rows.aims.targets, classes=asked.model.n_classes, x=rows.out, limited=True)
 

@@ -73,8 +73,8 @@ class Question:
             value = getattr(self, name)
             if value is not None:
                 object.__setattr__(self, name, check(value, name))
-        given = [name for name in ("lam", "prob", "margin") if getattr(self, name) is not None]
-        if len(given) > 1:
+        if (self.lam is not None) + (self.prob is not None) + (self.margin is not None) > 1:
+            given = [name for name in ("lam", "prob", "margin") if getattr(self, name) is not None]
             raise InputError(f"give one of {' and '.join(given)}, not both")
         if self.start is not None and self.lam is None:
             raise InputError("start goes with lam; with prob the search finds its own starts")
@@ -337,22 +337,16 @@ class Asked:
     @classmethod
     def of(cls, model: Model, question: Question) -> "Asked":
         """Check, and work out what all sources share."""
-        given = [name for name in ("lam", "prob", "margin") if getattr(question, name) is not None]
-        if model.hard and not given:
-            question = replace(question, margin=0.0)
-        elif model.hard and question.margin is None:
-            raise InputError(f"{given[0]} needs probabilities, and this model has only scores; give margin")
-        elif not given:
-            question = replace(question, prob=FLIP)
-        asked = cls(question, model, None)
+        question = _with_default(question, model)
+        cost, conditions, seen = question.cost, None, model
+        limited = not (question.actions is question.max_changes is question.n is question.margin is None)
+        if limited or not model.encoding.plain or (cost is not None and not cost.plain):  # its own columns may have limits
+            _ = cls(question, model, None).labels  # what is wrong with the target comes first
+            conditions = _conditions(model, question)
+        elif cost is not None:
+            seen = in_units_of_cost(model, cost)
+        asked = cls(question, seen, conditions)
         _ = asked.labels
-        limited = any(v is not None for v in (question.actions, question.max_changes, question.n, question.margin))
-        own = not model.encoding.plain  # its own columns have limits: categories, ranges
-        cost = question.cost
-        if cost is not None and cost.plain and not limited and not own:
-            asked = cls(question, in_units_of_cost(model, cost), None)
-        elif limited or own or cost is not None:
-            asked = cls(question, model, _conditions(model, question))
         _check_effects(asked)
         return asked
 
@@ -454,6 +448,18 @@ class Asked:
         return {"question": self.question, "model": self.model, "conditions": self.conditions}
 
 
+def _with_default(question: Question, model: Model) -> Question:
+    """The question with a goal: where none is given, to flip the decision."""
+    if question.margin is not None:
+        return question
+    given = "lam" if question.lam is not None else "prob" if question.prob is not None else None
+    if model.hard and given:
+        raise InputError(f"{given} needs probabilities, and this model has only scores; give margin")
+    if given:
+        return question
+    return replace(question, margin=0.0) if model.hard else replace(question, prob=FLIP)
+
+
 def _conditions(model: Model, question: Question) -> Conditions:
     if model.derived.borrowed or model.n_classes > GRAM_CLASSES:
         raise InputError(
@@ -483,13 +489,11 @@ def in_units_of_cost(model: Model, cost: Cost) -> Model:
 # ---- arguments that could have no effect ----
 
 
-_SOMETIMES = ("gap", "node_limit", "time_limit", "max_iter", "tol", "start")  # arguments that are not for every question
-
-
 def _check_effects(asked: Asked) -> None:
     """Refuse what would change nothing, and say why."""
     question, model, conditions = asked.question, asked.model, asked.conditions
-    if question.backend != "cuda" and all(getattr(question, name) is None for name in _SOMETIMES):
+    stops = question.gap is question.node_limit is question.time_limit is question.max_iter is question.tol is question.start
+    if stops and question.gap is None and question.backend != "cuda":  # nothing that is not for every question
         return
     reasons = _without_limits(question, model) if conditions is None else _with_limits(question, model, conditions)
     for name, reason in reasons.items():
