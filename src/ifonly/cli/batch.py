@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
 
 import ifonly
-from ifonly.cli.options import Goal, Json, Limits, ModelFile, Trust, emit, open_model, question_from, with_groups
+from ifonly.cli.options import GoalOptions, Json, LimitOptions, ModelFile, Trust, emit, open_model, question_from, with_groups
 
 __all__ = ["batch"]
 
@@ -24,8 +24,8 @@ def batch(
     model: ModelFile,
     source: Annotated[Path, typer.Argument(metavar="IN", help="Rows: .csv, .parquet, .arrow, or a folder of those.")],
     out: Annotated[Path, typer.Argument(metavar="OUT", help="Answers: .parquet, .csv, .arrow, or a folder for Parquet parts.")],
-    goal: Goal,
-    limits: Limits,
+    goal: GoalOptions,
+    limits: LimitOptions,
     key: Annotated[
         list[str] | None,
         typer.Option("--key", metavar="NAME", help="A column to hand through; by default all that are no features."),

@@ -9,10 +9,10 @@ import ifonly
 from ifonly.answers import Counterfactual
 from ifonly.cli.options import (
     Data,
-    Goal,
+    GoalOptions,
     Json,
     Keys,
-    Limits,
+    LimitOptions,
     ModelFile,
     Row,
     Trust,
@@ -31,8 +31,8 @@ __all__ = ["explain", "show"]
 def explain(
     model: ModelFile,
     data: Data,
-    goal: Goal,
-    limits: Limits,
+    goal: GoalOptions,
+    limits: LimitOptions,
     row: Row = 0,
     key: Keys = None,
     html: Annotated[Path | None, typer.Option("--html", help="Write a page with the answer to this file.")] = None,

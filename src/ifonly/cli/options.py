@@ -22,10 +22,10 @@ from ifonly.problem.question import Question
 
 __all__ = [
     "Data",
-    "Goal",
+    "GoalOptions",
     "Json",
     "Keys",
-    "Limits",
+    "LimitOptions",
     "ModelFile",
     "Row",
     "Target",
@@ -56,7 +56,7 @@ Names = list[str] | None
 
 
 @dataclass(frozen=True)
-class Goal:
+class GoalOptions:
     """Options that say what is wanted."""
 
     target: Target = None
@@ -68,7 +68,7 @@ class Goal:
 
 
 @dataclass(frozen=True)
-class Limits:
+class LimitOptions:
     """Options that say what may change, and what that costs."""
 
     freeze: Annotated[Names, typer.Option("--freeze", metavar="NAME", help="A feature that stays as it is.")] = None
@@ -83,7 +83,7 @@ class Limits:
 
 
 def with_groups(command: Callable[..., None]) -> Callable[..., None]:
-    """A command of which every parameter that is a group of options (`Goal`, `Limits`) stands for these options."""
+    """A command of which every parameter that is a group (`GoalOptions`, `LimitOptions`) stands for these options."""
     given = inspect.signature(command).parameters.values()
     groups: dict[str, Any] = {p.name: p.annotation for p in given if is_dataclass(p.annotation)}
 
@@ -98,7 +98,7 @@ def with_groups(command: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
-def question_from(model: Model, goal: Goal, limits: Limits) -> Question:
+def question_from(model: Model, goal: GoalOptions, limits: LimitOptions) -> Question:
     """What the options ask for."""
     target, cost, actions = _target(model, goal.target), _cost(limits), _actions(model, limits)
     more = {"cost": cost, "actions": actions, "max_changes": limits.max_changes}
@@ -116,7 +116,7 @@ def _target(model: Model, text: str | None) -> Any:
     raise InputError(f"--target: unknown class {text!r}; the model's classes are {shown}{', …' if len(labels) > 20 else ''}")
 
 
-def _actions(model: Model, limits: Limits) -> Actions | None:
+def _actions(model: Model, limits: LimitOptions) -> Actions | None:
     """What may change; None where nothing is said. Checked one option at a time, so that errors name it."""
 
     def features(names: Names) -> list[Any]:
@@ -167,7 +167,7 @@ def _step(model: Model, text: str) -> tuple[Any, float]:
         raise InputError(f"--step must be NAME:SIZE, such as amount:50; got {text!r}") from None
 
 
-def _cost(limits: Limits) -> Cost | None:
+def _cost(limits: LimitOptions) -> Cost | None:
     """What a change costs; None for the library's own measure."""
     if limits.scale not in ("model", "raw"):
         raise InputError(f"--scale must be model or raw; got {limits.scale!r}")

@@ -9,10 +9,10 @@ from rich.table import Table
 import ifonly
 from ifonly.cli.options import (
     Data,
-    Goal,
+    GoalOptions,
     Json,
     Keys,
-    Limits,
+    LimitOptions,
     ModelFile,
     Row,
     Target,
@@ -36,7 +36,7 @@ FULL_BAR = 30  # characters
 def path(
     model: ModelFile,
     data: Data,
-    limits: Limits,
+    limits: LimitOptions,
     row: Row = 0,
     target: Target = None,
     first: Annotated[
@@ -58,7 +58,7 @@ def path(
     for name, value in (("--from", first), ("--to", last)):
         if not 0 < value < np.inf:
             raise InputError(f"{name} must be a number > 0; got {value}")
-    ask = ifonly.Ask(classifier, question_from(classifier, Goal(target), limits))
+    ask = ifonly.Ask(classifier, question_from(classifier, GoalOptions(target), limits))
     found = ask.path(one_row(classifier, data, row, key), lams=np.geomspace(first, last, count))
     k = classifier.class_index(found.target)
     steps = [

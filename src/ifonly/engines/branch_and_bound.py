@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from ifonly.engines import semismooth
 from ifonly.engines.budget import Budget
 from ifonly.engines.limited_problem import IDLE, CostSpace, LimitedProblem
-from ifonly.engines.semismooth import Point, Terms
+from ifonly.engines.semismooth import Response, Terms
 from ifonly.engines.tree import Tree
 from ifonly.model.errors import InputError
 from ifonly.model.numerics import EPS
@@ -46,7 +46,7 @@ class Node:
     lo: Floats
     hi: Floats
     state: NDArray[np.int64]
-    start: Point | None
+    start: Response | None
 
 
 @dataclass(frozen=True)
@@ -54,13 +54,13 @@ class Relaxed:
     """What a node's relaxation says."""
 
     bound: float
-    at: Point
+    at: Response
     x: Floats  # relaxed
     choice: Floats | None  # x with the discrete choices of D'
     moved: NDArray[np.bool_] | None  # which items those move
 
 
-class Search:
+class Branches:
     """Branch and bound for one problem, in the λ form or the probability form."""
 
     def __init__(self, problem: LimitedProblem, lam: float | None, prob: float | None) -> None:
@@ -103,7 +103,7 @@ class Search:
     def _bound(self, dual: float, lam: float) -> float:
         return dual if self.prob is None else (dual + math.log(self.prob)) / lam
 
-    def _discrete(self, node: Node, terms: Terms, at: Point) -> tuple[float, Floats, NDArray[np.bool_]]:
+    def _discrete(self, node: Node, terms: Terms, at: Response) -> tuple[float, Floats, NDArray[np.bool_]]:
         """D' at the relaxation's q, and the choices it makes."""
         space, source = self.space, self.problem.source
         m = self.problem.n_rules  # the groups' rows are not needed where groups choose one option
@@ -119,14 +119,14 @@ class Search:
 
     # ---- candidates ----
 
-    def candidate(self, x: Floats, moved: NDArray[np.bool_] | None, start: Point) -> Result | None:
+    def candidate(self, x: Floats, moved: NDArray[np.bool_] | None, start: Response) -> Result | None:
         """The best answer with the discrete choices of x; None if there is none."""
         problem = self.problem
         x, fixed = self._decided(x, moved)
         if (x[fixed] < problem.lo[fixed]).any() or (x[fixed] > problem.hi[fixed]).any():
             return None
         lo, hi = np.where(fixed, x, problem.lo), np.where(fixed, x, problem.hi)
-        at: Point | None = start
+        at: Response | None = start
         if (lo < hi).any():
             at = self._continuous(lo, hi, start)
             if at is None:
@@ -156,7 +156,7 @@ class Search:
                 fixed[still] = True
         return x, fixed
 
-    def _continuous(self, lo: Floats, hi: Floats, start: Point) -> Point | None:
+    def _continuous(self, lo: Floats, hi: Floats, start: Response) -> Response | None:
         """What is continuous, solved in a box with all choices made; None if nothing there will do."""
         problem = self.problem
         terms = self._without_idle(problem.terms((lo, hi)), lo, hi)
@@ -284,7 +284,7 @@ class Search:
         return [Node(lo[c], hi[c], states[c], relaxed.at) for c in (0, 1)]
 
 
-def _dual(terms: Terms, at: Point) -> float:
+def _dual(terms: Terms, at: Response) -> float:
     """D(q): E at t(q), less the gap."""
     rows = at.nu @ (terms.C @ at.t - terms.rest) if len(terms.C) else 0.0
     linear = float(0.5 * at.lam * at.t @ at.t + at.weight * terms.mu @ np.abs(at.t) + rows)
@@ -293,7 +293,7 @@ def _dual(terms: Terms, at: Point) -> float:
 
 def search(problem: LimitedProblem, budget: Budget, *, lam: float | None = None, prob: float | None = None) -> Result:
     """The best answer with whole numbers, categories and at most so many changes, and how far from the optimum it can be."""
-    work = Search(problem, lam, prob)
+    work = Branches(problem, lam, prob)
     tree = Tree(work.root(), budget, max(1, NODE_BYTES // (NODE_ARRAYS * problem.source.nbytes)), work.value)
     for known, node in tree.open():
         # 1. Its bound.

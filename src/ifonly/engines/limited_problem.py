@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ifonly.engines.row_loops import compiled_is_installed
-from ifonly.engines.semismooth import Point, Target, Terms
+from ifonly.engines.semismooth import Response, Target, Terms
 from ifonly.engines.windows import needed_logit
 from ifonly.model import Model
 from ifonly.model.errors import InputError
@@ -490,11 +490,11 @@ class LimitedProblem:
     # ---- for those who solve it ----
 
     def goal_of(
-        self, prob: float, place: Callable[[Point], Floats], box: Box | None = None, *, closely: bool = False
+        self, prob: float, place: Callable[[Response], Floats], box: Box | None = None, *, closely: bool = False
     ) -> Target:
         """For `semismooth.reach`, with x where ``place`` puts a point."""
 
-        def miss(at: Point) -> tuple[float, float]:
+        def miss(at: Response) -> tuple[float, float]:
             x = place(at)
             top, width = self.goal(prob, x)
             return self.logit(x) - top, width
@@ -502,7 +502,7 @@ class LimitedProblem:
         logit = float(needed_logit(prob, self.model))
         return Target(prob, logit, miss, lambda at: self.ceiling(at, box), closely)
 
-    def ceiling(self, at: Point, box: Box | None = None) -> float:
+    def ceiling(self, at: Response, box: Box | None = None) -> float:
         """An upper bound on p_k within the limits, from the multipliers of a point.
 
         For all q and ν: −ln p_k(x) ≥ q·s(x) + H(q) + ν·(C x − c) = q·s̄ − ν·c + H(q) + u·(x − x̄), u = slopesᵀq + Cᵀν, and the

@@ -38,7 +38,7 @@ from scipy.linalg import get_lapack_funcs
 from ifonly.engines.lam_search import Bracket
 from ifonly.model.numerics import EPS
 
-__all__ = ["Point", "Sought", "Target", "Terms", "evaluate", "infeasible", "nearest", "reach", "solve"]
+__all__ = ["Response", "Sought", "Target", "Terms", "evaluate", "infeasible", "nearest", "reach", "solve"]
 
 Floats = NDArray[np.float64]
 
@@ -84,7 +84,7 @@ class Terms(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class Response:
     """q with all that follows from it; the target stands last in the vectors of K."""
 
     lq: Floats  # (K,) ln q
@@ -116,7 +116,7 @@ class Point:
         return top + math.log(float(np.exp(self.s - top).sum()))
 
 
-def evaluate(terms: Terms, lam: float, weight: float, lq: Floats, nu: Floats) -> Point:
+def evaluate(terms: Terms, lam: float, weight: float, lq: Floats, nu: Floats) -> Response:
     """Every feature's answer to q, and what the classifier makes of it."""
     q = np.exp(lq)
     u = q[:-1] @ terms.B
@@ -125,12 +125,12 @@ def evaluate(terms: Terms, lam: float, weight: float, lq: Floats, nu: Floats) ->
     top = max(0.0, float(s.max(initial=0.0)))
     total = float(np.exp(s - top).sum()) + math.exp(-top)
     lp = np.append(s, 0.0) - (top + math.log(total))
-    return Point(lq, q, nu, pull, t, _free(terms, t), s, lp, np.exp(lp), lam, weight)
+    return Response(lq, q, nu, pull, t, _free(terms, t), s, lp, np.exp(lp), lam, weight)
 
 
 def solve(
-    terms: Terms, lam: float, weight: float = 1.0, *, start: Point | None = None, tol: float = 0.0, max_iter: int = MAX_ITER
-) -> tuple[Point, int, bool]:
+    terms: Terms, lam: float, weight: float = 1.0, *, start: Response | None = None, tol: float = 0.0, max_iter: int = MAX_ITER
+) -> tuple[Response, int, bool]:
     """The optimum for this λ, the iterations it took, and whether it was found.
 
     ``start`` is an answer for another λ or other limits. With ``tol = 0`` the residual is brought down to what rounding leaves.
@@ -153,7 +153,7 @@ def solve(
     return at, n_iter, found
 
 
-def _newton(terms: Terms, at: Point, tol: float, max_iter: int, budget: int) -> tuple[Point, int, bool]:
+def _newton(terms: Terms, at: Response, tol: float, max_iter: int, budget: int) -> tuple[Response, int, bool]:
     """Semismooth Newton from a point; stops at ``tol``, where rounding stops it, or after ``budget`` evaluations."""
     gram = Gram(terms)
     least = math.inf
@@ -198,7 +198,7 @@ def _newton(terms: Terms, at: Point, tol: float, max_iter: int, budget: int) -> 
     raise AssertionError  # the loop returns
 
 
-def _along(at: Point, alpha: float, dq: Floats, ahead: Floats) -> Floats:
+def _along(at: Response, alpha: float, dq: Floats, ahead: Floats) -> Floats:
     """The logarithm of q + αΔq, kept positive and normalised: what would fall too far follows that of the predicted p."""
     q = at.q + alpha * dq
     low = q < SHRINK * at.q
@@ -211,7 +211,7 @@ def _along(at: Point, alpha: float, dq: Floats, ahead: Floats) -> Floats:
     return np.maximum(lq - (top + math.log(float(np.exp(lq - top).sum()))), LOW)
 
 
-def _factor(G: Floats, at: Point) -> tuple[Floats, float, Floats]:
+def _factor(G: Floats, at: Response) -> tuple[Floats, float, Floats]:
     """v, c and M = λI + RᵀGR, with S = RRᵀ and R = diag(v)(I − c v vᵀ)."""
     x = at.lp - at.lq
     near = np.abs(x) < 1e-5
@@ -229,7 +229,7 @@ def _factor(G: Floats, at: Point) -> tuple[Floats, float, Floats]:
     return v, c, M
 
 
-def _step(G: Floats, at: Point, r: Floats) -> tuple[Floats, Floats]:
+def _step(G: Floats, at: Response, r: Floats) -> tuple[Floats, Floats]:
     """Δq = r − R M⁻¹RᵀG r over all K classes, and the margins' change −GΔq/λ."""
     v, c, M = _factor(G, at)
     rhs = v * (G @ r)
@@ -253,7 +253,7 @@ def _definite(M: Floats, rhs: Floats) -> Floats:
     raise np.linalg.LinAlgError("the class-space matrix is not positive definite")
 
 
-def logit_slope(terms: Terms, at: Point) -> float:
+def logit_slope(terms: Terms, at: Response) -> float:
     """The derivative of logit(1 − p_k) by ln λ at an answer, where μ is multiplied with λ too (the cost as a whole is)."""
     G = Gram(terms).over(at)
     v, c, M = _factor(G, at)
@@ -280,7 +280,7 @@ class Gram:
         self.free: NDArray[np.bool_] | None = None
         self.G = np.zeros((len(terms.B), len(terms.B)))
 
-    def over(self, at: Point) -> Floats:
+    def over(self, at: Response) -> Floats:
         """That of a point."""
         B = self.terms.B
         changed = None if self.free is None else np.flatnonzero(at.free != self.free)
@@ -300,7 +300,7 @@ class Gram:
         return left @ left.T
 
 
-def _active(terms: Terms, at: Point) -> NDArray[np.intp]:
+def _active(terms: Terms, at: Response) -> NDArray[np.intp]:
     """The linear limits that hold with equality: their multipliers are inside their range."""
     return np.flatnonzero((at.nu > at.weight * terms.low) & (at.nu < at.weight * terms.high))
 
@@ -456,21 +456,21 @@ class Target(NamedTuple):
 
     prob: float
     logit: float  # of 1 − prob
-    miss: Callable[[Point], tuple[float, float]]  # by how much the logit is above what it has to be; how far below will do
-    ceiling: Callable[[Point], float]  # an upper bound on p_k within the limits, from a point's multipliers
+    miss: Callable[[Response], tuple[float, float]]  # by how much the logit is above what it has to be; how far below will do
+    ceiling: Callable[[Response], float]  # an upper bound on p_k within the limits, from a point's multipliers
     closely: bool = False  # where it is out of reach: go on to the largest p_k there is
 
 
 class Sought(NamedTuple):
     """What `reach` found: the answer, or (not ``met``) the largest p_k it came to and a bound on what there is."""
 
-    at: Point
+    at: Response
     n_iter: int
     met: bool
     ceiling: float
 
 
-def reach(terms: Terms, target: Target, start: Point | None = None, max_iter: int = MAX_ITER) -> Sought:
+def reach(terms: Terms, target: Target, start: Response | None = None, max_iter: int = MAX_ITER) -> Sought:
     """The answer for the largest λ at which the target is met.
 
     λ multiplies the whole cost here, so that μ counts λμ. Newton on logit(ln λ), in a bracket. Where the target is out of
@@ -478,7 +478,7 @@ def reach(terms: Terms, target: Target, start: Point | None = None, max_iter: in
     """
     first = lam = _first_lam(terms, target) if start is None else start.lam
     bracket, farthest = Bracket(LONGEST_STEP), _Farthest(target, first)
-    met: Point | None = None
+    met: Response | None = None
     at, n_iter = start, 0
     for _ in range(MAX_STEPS):
         # 1. Solve for this λ, and see whether the target is met.
@@ -525,7 +525,7 @@ class _Farthest:
 
     def __init__(self, target: Target, first: float) -> None:
         self.target, self.first = target, first
-        self.best: Point | None = None
+        self.best: Response | None = None
         self.ceiling = 1.0
 
     @property
@@ -533,7 +533,7 @@ class _Farthest:
         """Whether the target is known to be out of reach."""
         return self.ceiling < self.target.prob
 
-    def saw(self, at: Point, found: bool, open_: bool) -> bool:
+    def saw(self, at: Response, found: bool, open_: bool) -> bool:
         """Look at a point that misses; if that is ``open_`` at all, whether no more of p_k is to be had, or asked for."""
         target, before = self.target, self.proved
         risen = math.inf if self.best is None else self.best.loss - at.loss
@@ -548,7 +548,7 @@ class _Farthest:
         return at.lam <= LEAST_LAM * self.first or not (found or target.closely or at.lam > ROUGH_LAM * self.first)
 
 
-def _between(met: Point, short: Point, target: Target) -> Point:
+def _between(met: Response, short: Response, target: Target) -> Response:
     """The point between two on both sides of the target that meets it with nothing to spare, by regula falsi.
 
     Where λ is small, λ·t is a difference of larger numbers, and no λ may hit the target to the last digit. What is at a bound
@@ -570,7 +570,7 @@ def _between(met: Point, short: Point, target: Target) -> Point:
     return at
 
 
-def _noise(terms: Terms, at: Point) -> float:
+def _noise(terms: Terms, at: Response) -> float:
     """How much rounding there is in a point's logit: features answer to sums of terms that may cancel, divided by λ."""
     size = at.q[:-1] @ np.abs(terms.B) + np.abs(at.nu) @ np.abs(terms.C) + at.weight * terms.mu
     shares = np.exp(at.s - at.logit)

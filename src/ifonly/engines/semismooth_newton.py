@@ -11,7 +11,7 @@ from ifonly.engines.best_margin import best_margin
 from ifonly.engines.budget import Budget
 from ifonly.engines.limited import CHASE, LimitedEngine, check_feasible, stays, within_rules
 from ifonly.engines.limited_problem import LimitedProblem
-from ifonly.engines.semismooth import MAX_ITER, Point
+from ifonly.engines.semismooth import MAX_ITER, Response
 from ifonly.problem.conditions import Conditions
 from ifonly.problem.question import Aim
 from ifonly.problem.results import Result
@@ -99,7 +99,7 @@ def out_of_margin(problem: LimitedProblem) -> Result:
     return replace(result, bound=result.cost)
 
 
-def _solved(problem: LimitedProblem, lam: float, tol: float, max_iter: int) -> tuple[Floats, Point, int, bool]:
+def _solved(problem: LimitedProblem, lam: float, tol: float, max_iter: int) -> tuple[Floats, Response, int, bool]:
     at, n_iter, found = semismooth.solve(problem.terms(), lam, tol=tol, max_iter=max_iter)
     return _placed(problem, at), at, n_iter, found
 
@@ -109,5 +109,5 @@ def _nearest(problem: LimitedProblem) -> tuple[Floats, Floats]:
     return problem.placed(t, nu, 1.0), nu
 
 
-def _placed(problem: LimitedProblem, at: Point) -> Floats:
+def _placed(problem: LimitedProblem, at: Response) -> Floats:
     return problem.placed(at.t, at.nu, at.weight)

@@ -62,7 +62,7 @@ def array_namespace(array: Any) -> Any:
     return array_api_compat.array_namespace(array)
 
 
-class Point(NamedTuple):
+class Iterate(NamedTuple):
     """An iterate of every row, and what is known of it (`engines.coordinates.Point`)."""
 
     q: Any
@@ -77,7 +77,7 @@ class Point(NamedTuple):
 class Step(NamedTuple):
     """What one iteration did to every row."""
 
-    point: Point
+    point: Iterate
     delta: Any  # max|Δs| of the full Newton step
     length: Any  # 1 for a full step
     fell: Any  # bool: False where no step was short enough for E to fall
@@ -101,7 +101,7 @@ class Lanes:
         """``H q``; Ḡ is symmetric."""
         return (q @ self.gram) / self.lam[:, None]
 
-    def evaluate(self, q: Any) -> Point:
+    def evaluate(self, q: Any) -> Iterate:
         """E and its derivative at q."""
         xp = self.xp
         moved = self.times(q)
@@ -109,7 +109,7 @@ class Lanes:
         slope = self.times(p - q)
         square = _dot(xp, p - q, slope)
         grad_norm = xp.sqrt(self.lam * xp.where(square > 0, square, 0.0))
-        return Point(q, p, p_target, 0.5 * _dot(xp, q, moved) + loss, grad_norm, slope, moved)
+        return Iterate(q, p, p_target, 0.5 * _dot(xp, q, moved) + loss, grad_norm, slope, moved)
 
     def start(self) -> Any:
         """A q near the answer: PAIRS times the closed form for the rival that is most wrong now (`start_from_pairs`)."""
@@ -128,7 +128,7 @@ class Lanes:
             s = s - ((new - old) / self.lam)[:, None] * xp.take(self.gram, j, axis=0)
         return q
 
-    def spread(self, point: Point) -> Callable[..., list[Any]]:
+    def spread(self, point: Iterate) -> Callable[..., list[Any]]:
         """``Hr ↦ R M⁻¹ Rᵀ Hr`` at a point, for one or several Hr at once."""
         xp, p = self.xp, point.p
         v, c = xp.sqrt(p), (1 / (1 + xp.sqrt(point.p_target)))[:, None]
@@ -152,7 +152,7 @@ class Lanes:
 
         return apply
 
-    def step(self, point: Point) -> tuple[Step, Any]:
+    def step(self, point: Iterate) -> tuple[Step, Any]:
         """One iteration, and ``dq/d ln λ`` at the point before it."""
         xp = self.xp
         spread = self.spread(point)
@@ -180,7 +180,7 @@ class Lanes:
             step = _in_order(xp, [good, bad], [_take(xp, step, good), Step(trial, size, length, fell)])
         return step, tangent
 
-    def backtrack(self, point: Point, direction: Any, decrease: Any, slack: Any) -> tuple[Point, Any, Any]:
+    def backtrack(self, point: Iterate, direction: Any, decrease: Any, slack: Any) -> tuple[Iterate, Any, Any]:
         """Along Newton's direction until E falls: where it came to, the length of the step, and whether E fell."""
         xp, length = self.xp, self.xp.ones_like(decrease)
         while True:
@@ -233,7 +233,7 @@ def solve_lam(gram: Any, margins: Any, lam: Any, *, tol: float | None = None, ma
     return _in_order(xp, rows, blocks)
 
 
-class Search(NamedTuple):
+class Bracket(NamedTuple):
     """The search for λ, row by row."""
 
     window: Window
@@ -262,7 +262,7 @@ def solve_prob(gram: Any, margins: Any, window: Window, *, max_iter: int = MAX_I
     failed = ~(first > 0)  # no change of x changes any margin
     first = xp.where(failed, 1.0, first)
     lanes = Lanes(xp, gram, margins, first)
-    search = Search(window, first, xp.zeros_like(first), xp.full_like(first, math.inf))
+    search = Bracket(window, first, xp.zeros_like(first), xp.full_like(first, math.inf))
     row = _arange(first)
     point = lanes.evaluate(lanes.start())
     done = first < 0
@@ -324,7 +324,7 @@ def first_lam(xp: Any, gram: Any, margins: Any, window: Window) -> Any:
     return mass * xp.take(own, j, axis=0) / xp.where(gap > 0.1, gap, 0.1)
 
 
-def _next_lam(lanes: Lanes, search: Search, miss: Any, rate: Any) -> tuple[Any, Any]:
+def _next_lam(lanes: Lanes, search: Bracket, miss: Any, rate: Any) -> tuple[Any, Any]:
     """Newton's next λ, or the middle of the bracket where Newton leaves it; and whether that is inside and not absurd."""
     xp, low, high = lanes.xp, search.low, search.high
     flat = ~(xp.abs(miss) < LONGEST_STEP * rate)  # there Newton's step is no guide
@@ -335,13 +335,13 @@ def _next_lam(lanes: Lanes, search: Search, miss: Any, rate: Any) -> tuple[Any, 
     return lam, (low < lam) & (lam < high) & (lam > search.first / FAR) & (lam < search.first * FAR)
 
 
-def _solved(lanes: Lanes, n_iter: int, point: Point, done: Any) -> Solved:
+def _solved(lanes: Lanes, n_iter: int, point: Iterate, done: Any) -> Solved:
     square = lanes.lam * _dot(lanes.xp, point.q, point.moved)
     count = _arange(lanes.lam) * 0 + n_iter
     return Solved(point.q, point.p, point.p_target, lanes.lam, point.objective, point.grad_norm, square, count, done)
 
 
-def _better(xp: Any, one: Point, other: Point) -> Point:
+def _better(xp: Any, one: Iterate, other: Iterate) -> Iterate:
     """Row by row the point with the smaller E."""
     wins = one.objective <= other.objective
     return _map(lambda a, b: xp.where(wins if a.ndim == 1 else wins[:, None], a, b), one, other)
@@ -369,7 +369,7 @@ def _logit(xp: Any, s: Any) -> tuple[Any, Any]:
     return top + xp.log(total), e / total[:, None]
 
 
-def _second_derivative(xp: Any, point: Point, ds: Any) -> Any:
+def _second_derivative(xp: Any, point: Iterate, ds: Any) -> Any:
     """``½p''[Δs, Δs]``."""
     mean = _dot(xp, point.p, ds)
     square = (ds - mean[:, None]) ** 2

@@ -297,7 +297,7 @@ class FeatureOut(BaseModel):
     typical: Cell = Field(description="The median, or the most frequent value.")
 
 
-class Limits(BaseModel):
+class LimitsOut(BaseModel):
     """What this server takes at once."""
 
     max_rows: int
@@ -321,7 +321,7 @@ class ModelOut(BaseModel):
     image: list[int] | None
     rows: int | None
     keys: list[str]
-    limits: Limits
+    limits: LimitsOut
 
 
 class ModelLine(ModelName):

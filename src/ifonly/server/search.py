@@ -12,7 +12,7 @@ from ifonly.frames.arrow import pa, pc
 from ifonly.frames.features import Features
 from ifonly.server.data import Data
 
-__all__ = ["Search", "Searches"]
+__all__ = ["RowSearch", "Searches"]
 
 SECONDS = 0.5  # of one request; the next one goes on where it stopped
 KEPT = 16  # searches that are remembered
@@ -23,21 +23,21 @@ class Searches:
 
     def __init__(self, data: Data, features: Features) -> None:
         self.data, self.features = data, features
-        self._kept: OrderedDict[tuple[str, int | None], Search] = OrderedDict()
+        self._kept: OrderedDict[tuple[str, int | None], RowSearch] = OrderedDict()
         self._lock = threading.Lock()
 
-    def get(self, text: str, label: int | None) -> "Search":
+    def get(self, text: str, label: int | None) -> "RowSearch":
         """The search for a text, and for rows of one class; the one that is there goes on."""
         key = (text.strip().lower(), label)
         with self._lock:
-            found = self._kept.pop(key, None) or Search(self.data, self.features, *key)
+            found = self._kept.pop(key, None) or RowSearch(self.data, self.features, *key)
             self._kept[key] = found
             if len(self._kept) > KEPT:
                 self._kept.popitem(last=False)
         return found
 
 
-class Search:
+class RowSearch:
     """The rows that match, found as far as someone has asked; several threads may ask."""
 
     def __init__(self, data: Data, features: Features, text: str, label: int | None) -> None:
