@@ -20,6 +20,7 @@ X = [2.0, 0.0]
 QUESTIONS = {
     "nothing": {},
     "a label": {"target": "b", "prob": 0.9},
+    "a label of two parts": {"target": ("b", 2)},
     "a set": {"target": {"b", "c"}, "lam": 0.1, "tol": 1e-6, "max_iter": 7},
     "labels and numbers for each row": {"target": ["a", None], "prob": [0.5, 0.75]},
     "a start": {"lam": 0.1, "start": [0.5, 1.0]},
@@ -64,7 +65,7 @@ def test_a_question_from_json_has_the_same_answer(name):
         ("[1]", "JSON object; got list"),
         ('{"wanted": 1}', "no 'wanted'"),
         ('{"cost": {"price": 1}}', "cost must be an object"),
-        ('{"target": {"some": [1]}}', '"pairs" or "any"'),
+        ('{"target": {"some": [1]}}', '"pairs", "any" or "tuple"'),
     ],
 )
 def test_what_is_no_question_is_refused(text, said):

@@ -231,7 +231,7 @@ _CHECKS: dict[str, Callable[[Any, str], Any]] = {
 
 
 def _plain(value: Any) -> Any:
-    """A field as JSON has it: mappings as pairs (their keys may be numbers), sets as such, arrays as lists."""
+    """A field as JSON has it: mappings as pairs (their keys may be numbers), sets and tuples as such, arrays as lists."""
     if isinstance(value, (Cost, Actions)):
         return {
             field.name: _plain(getattr(value, field.name)) for field in fields(value) if getattr(value, field.name) is not None
@@ -244,7 +244,9 @@ def _plain(value: Any) -> Any:
         value = value.to_numpy()
     if isinstance(value, (np.ndarray, np.generic)):
         return _plain(value.tolist())
-    if isinstance(value, (list, tuple)):
+    if isinstance(value, tuple):  # may be a label
+        return {"tuple": [_plain(v) for v in value]}
+    if isinstance(value, list):
         return [_plain(v) for v in value]
     if value is None or isinstance(value, (str, int, float, bool)):
         return value
@@ -266,7 +268,9 @@ def _unplain(value: Any) -> Any:
             return {_unplain(key): _unplain(v) for key, v in value["pairs"]}
         if set(value) == {"any"}:
             return {_unplain(v) for v in value["any"]}
-        raise InputError(f'an object of a question has "pairs" or "any"; got {sorted(value)}')
+        if set(value) == {"tuple"}:
+            return tuple(_unplain(v) for v in value["tuple"])
+        raise InputError(f'an object of a question has "pairs", "any" or "tuple"; got {sorted(value)}')
     return [_unplain(v) for v in value] if isinstance(value, list) else value
 
 
