@@ -5,10 +5,8 @@ first term where a matrix Q ties features together (and c_d = √Q_dd).
 """
 
 import pickle
-from collections.abc import Callable
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +15,7 @@ from ifonly.model import Model
 from ifonly.model.errors import InputError
 from ifonly.problem.actions import Actions, Limits
 from ifonly.problem.cost import Cost
+from ifonly.problem.keeping import Keeping
 
 __all__ = ["Conditions"]
 
@@ -24,7 +23,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class Conditions:
+class Conditions(Keeping):
     """A model, a cost and limits, checked against each other.
 
     Attributes
@@ -65,19 +64,6 @@ class Conditions:
             found = cls(model, cost, actions, max_changes, margin)
             model.memo["conditions"] = key, found
         return found
-
-    @cached_property
-    def _kept(self) -> dict[Any, Any]:
-        return {}
-
-    def keep(self, key: Any, make: Callable[[], Any]) -> Any:
-        """What an engine worked out under this key before, or works out now; no part of the value."""
-        if key not in self._kept:
-            self._kept[key] = make()
-        return self._kept[key]
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {f.name: getattr(self, f.name) for f in fields(self)}
 
     @cached_property
     def limits(self) -> Limits:

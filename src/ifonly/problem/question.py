@@ -19,6 +19,7 @@ from ifonly.model.errors import InputError
 from ifonly.problem.actions import Actions
 from ifonly.problem.conditions import Conditions
 from ifonly.problem.cost import Cost
+from ifonly.problem.keeping import Keeping
 
 __all__ = ["ALL", "FLIP", "MAX_NODES", "NEAREST", "REL_GAP", "Aims", "Asked", "Backend", "Question"]
 
@@ -321,7 +322,7 @@ class Aim(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Asked:
+class Asked(Keeping):
     """A question, put to a model and checked against it.
 
     Attributes
@@ -435,21 +436,6 @@ class Asked:
                 raise InputError(f"{name} must be one number; got {value.tolist()}")
             return float(value[0])
         return value
-
-    # ---- what engines work out, and keep ----
-
-    @cached_property
-    def _kept(self) -> dict[Any, Any]:
-        return {}
-
-    def keep(self, key: Any, make: Callable[[], Any]) -> Any:
-        """What was made under this key before, or is made now; no part of the question's value."""
-        if key not in self._kept:
-            self._kept[key] = make()
-        return self._kept[key]
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {"question": self.question, "model": self.model, "conditions": self.conditions}
 
 
 def _with_default(question: Question, model: Model) -> Question:
