@@ -17,6 +17,7 @@ Two promises are kept here, not hoped for:
 
 import math
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -36,7 +37,7 @@ from ifonly.problem.results import Result, Results
 from ifonly.problem.status import Status
 from ifonly.rows.sources import Sizes, Sources
 
-__all__ = ["LEAST_LAM", "NEAR", "ROUGH", "ClassNewton", "first_lam"]
+__all__ = ["LEAST_LAM", "NEAR", "ROUGH", "ClassNewton", "reach_by_search"]
 
 MAX_STEPS = 100  # of the search for λ; four to six are usual
 ROUGH = 1e-3  # inner solves are this good (δ of their last step, so 1e-9 in the margins) …
@@ -69,15 +70,7 @@ class ClassNewton(FreeEngine):
 
     def reach(self, problem: ClassProblem, prob: float, stop: Stop) -> Result:
         """The search for λ."""
-        window = problem.window(prob)
-        here = staying(problem, window)
-        if here is not None:
-            return here
-        first = first_lam(problem, window)
-        if not sys.float_info.min < first < math.inf:  # x̄ is so large that its rounding is more than any probability allows
-            return problem.stay(Status.UNREACHABLE)
-        found = search_lam(problem, prob, window, first, stop.max_iter)
-        return problem.finish(found.space, found.outcome, stop.tol, found.status, found.n_iter)
+        return reach_by_search(problem, prob, stop)
 
     def follow(self, asked: Asked, sources: Sources, k: int, lams: list[float]) -> Results:
         """One answer per λ: side by side where there is a row loop, else each from its neighbours."""
@@ -115,7 +108,7 @@ class Sought(NamedTuple):
     n_iter: int
 
 
-def search_lam(problem: ClassProblem, prob: float, window: Window, first: float, max_iter: int) -> Sought:
+def _search_lam(problem: ClassProblem, prob: float, window: Window, first: float, max_iter: int) -> Sought:
     """The largest λ at which logit Q is in its window."""
     lam = first
     space = problem.space(lam)
@@ -160,7 +153,25 @@ def search_lam(problem: ClassProblem, prob: float, window: Window, first: float,
     return Sought(space, outcome, Status.MAX_ITER, n_iter) if met is None else Sought(*met, None, n_iter)
 
 
-def staying(problem: ClassProblem, window: Window) -> Result | None:
+def reach_by_search(
+    problem: ClassProblem, prob: float, stop: Stop, attempt: Callable[[Window, float], Result | None] | None = None
+) -> Result:
+    """The search for λ, where the source is not the answer; ``attempt``, from a window and a first λ, is tried before it."""
+    window = problem.window(prob)
+    here = _staying(problem, window)
+    if here is not None:
+        return here
+    first = _first_lam(problem, window)
+    if not sys.float_info.min < first < math.inf:  # x̄ is so large that its rounding is more than any probability allows
+        return problem.stay(Status.UNREACHABLE)
+    answer = None if attempt is None else attempt(window, first)
+    if answer is not None:
+        return answer
+    found = _search_lam(problem, prob, window, first, stop.max_iter)
+    return problem.finish(found.space, found.outcome, stop.tol, found.status, found.n_iter)
+
+
+def _staying(problem: ClassProblem, window: Window) -> Result | None:
     """The source as the answer, where it is there already or nothing can be done about it; None otherwise."""
     here = problem.stay(Status.EXACT)
     mass = float(here.proba[problem.model.rivals(problem.k)].sum())
@@ -169,7 +180,7 @@ def staying(problem: ClassProblem, window: Window) -> Result | None:
     return None if problem.lengths.any() else replace(here, status=Status.UNREACHABLE)
 
 
-def first_lam(problem: ClassProblem, window: Window) -> float:
+def _first_lam(problem: ClassProblem, window: Window) -> float:
     """λ of the two-class problem with the rival that is hardest to beat: x moves by Q·‖ā_j‖/λ to make up its margin."""
     top = float(window.logit - window.slack)
     distances = pair_bounds(problem.margins, problem.lengths, None, top)

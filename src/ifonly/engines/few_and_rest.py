@@ -1,18 +1,17 @@
 """Very many classes, up to some thousands: few rivals one by one and the rest as one (`rounds`), one row after the other."""
 
 import math
-import sys
 
-from ifonly.engines.class_newton import first_lam, search_lam, staying
+from ifonly.engines.class_newton import reach_by_search
 from ifonly.engines.class_space import ClassProblem
 from ifonly.engines.follow import Knot, carry_on
 from ifonly.engines.free import FreeEngine, Stop
 from ifonly.engines.newton import Outcome, minimise
 from ifonly.engines.rounds import Crowd, Rounds, solve_crowd
 from ifonly.engines.row_loops import LOAD_ROWS, compiled_is_installed
+from ifonly.engines.windows import Window
 from ifonly.problem.question import Asked
 from ifonly.problem.results import Result, Results
-from ifonly.problem.status import Status
 from ifonly.rows.sources import Sources
 
 __all__ = ["FewAndRest"]
@@ -52,18 +51,12 @@ class FewAndRest(FreeEngine):
 
     def reach(self, problem: ClassProblem, prob: float, stop: Stop) -> Result:
         """λ moves with the rounds; where these do not settle, the search for it around the whole problem."""
-        window = problem.window(prob)
-        here = staying(problem, window)
-        if here is not None:
-            return here
-        first = first_lam(problem, window)
-        if not sys.float_info.min < first < math.inf:
-            return problem.stay(Status.UNREACHABLE)
-        space, outcome = self.rounds(_space(problem, first), window=window, max_iter=stop.max_iter)
-        if outcome.converged:
-            return _finished(problem, space, outcome, Stop(stop.tol))
-        found = search_lam(problem, prob, window, first, stop.max_iter)
-        return problem.finish(found.space, found.outcome, stop.tol, found.status, found.n_iter)
+
+        def attempt(window: Window, first: float) -> Result | None:
+            space, outcome = self.rounds(_space(problem, first), window=window, max_iter=stop.max_iter)
+            return _finished(problem, space, outcome, Stop(stop.tol)) if outcome.converged else None
+
+        return reach_by_search(problem, prob, stop, attempt)
 
     def follow(self, asked: Asked, sources: Sources, k: int, lams: list[float]) -> Results:
         """One answer per λ, each from its neighbours; a tangent would cost as much as an answer."""
