@@ -6,7 +6,8 @@ from helpers import gpu
 from helpers.problems import make
 
 import ifonly
-from ifonly.engines.windows import Window, needed_logit
+from ifonly.engines.windows import Window
+from ifonly.problem.goals import needed_logit
 from ifonly.native import reference
 from ifonly.native.cuda_source import rows_of
 from ifonly.problem.status import Status

@@ -11,7 +11,7 @@ from helpers.problems import make
 
 import ifonly
 from ifonly.engines.rounding import Rounding
-from ifonly.engines.windows import needed_logit
+from ifonly.problem.goals import needed_logit
 from ifonly.native import reference
 from ifonly.native.cuda_source import LEAST_SLOTS, SHARED_BYTES, code, gram_pitch, newton_options, rows_of, slices
 from ifonly.problem.question import Aims

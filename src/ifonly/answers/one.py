@@ -7,7 +7,7 @@ no memory until they are looked at.
 
 import math
 from collections.abc import Hashable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -21,8 +21,11 @@ from ifonly.model import Model
 from ifonly.model.numerics import softmax
 from ifonly.problem.checker import Checked, check
 from ifonly.problem.conditions import Conditions
+from ifonly.problem.limited import LimitedProblem
+from ifonly.problem.proof import Proof, continuous_proof
+from ifonly.problem.question import Asked, Question
 from ifonly.problem.results import Iteration, Result
-from ifonly.problem.status import Status
+from ifonly.problem.status import REL_GAP, Status
 from ifonly.rows.sources import Sources
 
 __all__ = ["Counterfactual"]
@@ -254,16 +257,62 @@ class Counterfactual(ShownOne):
     def _p_target(self) -> float:
         return float(self.proba[self.result.target])
 
-    def verify(self) -> Checked:
+    @property
+    def searched(self) -> bool:
+        """Whether it takes a proof by cases: it was searched for, or nothing within its limits reaches the goal."""
+        if self.conditions is None:
+            return False
+        stays = self.status is not Status.UNREACHABLE and self._goal and bool((self._x == self._source).all())
+        return not stays and (self.conditions.discrete or self.status is Status.UNREACHABLE)
+
+    @property
+    def _goal(self) -> bool:
+        return self.prob is not None or self._margin is not None
+
+    @cached_property
+    def proof(self) -> Proof | None:
+        """What shows that nothing is better, as data (docs/proof.md); None where there is no proof.
+
+        A search has the tree of its cases with multipliers for each; other answers have one case. A row of a table is solved
+        again for it.
+        """
+        kept = self.result.proof
+        if kept is not None or self.status in (Status.INVALID, Status.LOCAL, Status.STOPPED):
+            return kept
+        if self.searched:
+            return self._proved_again()
+        if self.status is Status.UNREACHABLE:
+            return None
+        problem = LimitedProblem(self.conditions or Conditions(self.model), self._source, self.result.target)
+        return continuous_proof(problem, self._x, self.prob, self.result)
+
+    def _proved_again(self) -> Proof | None:
+        """The proof of an answer that was kept without; None if it does not come out the same."""
+        from ifonly.engines import drive
+
+        value = self.cost if self._goal else self.objective
+        lam, gap = (None if self._goal else self.lam), max(REL_GAP, self.gap / value if value > 0 else 0.0)
+        asked = Asked(Question(self.target, lam, self.prob, margin=self._margin, gap=gap), self.model, self.conditions)
+        found = drive.one(asked, Sources(self.model, self._source[None], True), asked.aim())
+        same = found.status is self.status and abs(found.cost - self.result.cost) <= REL_GAP * (1 + self.result.cost)
+        return found.proof if same else None
+
+    def verify(self, *, exact: bool = False) -> Checked:
         """Recompute everything from A, b, the source and ``x`` in D dimensions, trusting nothing the solver said.
 
-        Returns the fresh certificate. Raises :class:`CertificateError` if anything that the answer claims does not hold.
+        Returns the fresh certificate. Raises :class:`CertificateError` if anything that the answer claims does not hold. With
+        ``exact`` what limits are about is computed with fractions.
         """
-        return check(self.model, self.conditions, self._source, self._x, self.prob, self._claims)
+        return check(self.model, self.conditions, self._source, self._x, self.prob, self._claims, exact=exact)
 
     @property
     def _claims(self) -> Result:
-        return self.result
+        if not self.searched or self.result.proof is not None:
+            return self.result
+        return replace(self.result, proof=self.proof, n_nodes=0 if self.proof is None else self._counted(self.proof))
+
+    def _counted(self, proof: Proof) -> int:
+        return len(proof) if self.conditions is not None and self.conditions.discrete else 0
 
     def to_frame(self) -> Any:
         """A one-row frame of ``x`` with the features' names."""

@@ -1,9 +1,9 @@
 """An answer as JSON that a third party can check: `to_json` writes it, `ifonly.verify` recomputes every claim of it.
 
-The format, version 1, is one object:
+The format, version 2, is one object:
 
-``format``, ``version``, ``library``
-    "ifonly answer", 1, and the version of ifonly that wrote it.
+``format``, ``version``
+    "ifonly answer" and 2.
 ``model``
     ``fingerprint`` (see `fingerprint`), ``n_classes``, ``n_features``.
 ``features``
@@ -23,18 +23,21 @@ The format, version 1, is one object:
     What changed, as ``[column, from, to]`` in the user's own columns, the largest share of the cost first.
 ``result``
     ``status``, ``proba`` (K numbers), ``lam`` (of the certificate; infinite where the source is the answer), ``distance``,
-    ``cost``, ``objective``, ``n_iter``, ``n_nodes``.
+    ``cost``, ``objective``, ``n_nodes``. λ and the objective are null where a search was for a goal: it has no use for them.
 ``certificate``
     ``grad_norm``, ``gap``, ``error_bound``, ``bound`` (a lower bound on what was minimised), ``multipliers`` (of the linear
     limits; none where whole numbers, categories or few changes took a search), ``best_bound`` (an upper bound on the
     probability that can be reached).
+``proof``
+    Null; or what shows that nothing is better (:class:`ifonly.problem.proof.Proof`, docs/proof.md): ``top``, ``tree`` and
+    ``multipliers``; or ``{"left_out": n}``, of a proof of n nodes that was left out because of its size.
 ``digest``
     SHA-256 of all of the above, as JSON with sorted keys and no spaces.
 
 Numbers are decimal and give back every bit; "inf" and "nan" stand for what JSON has no number for. The digest finds accidents.
-What was changed on purpose, digest and all, is found by recomputing, except where nothing is claimed about the optimum: which
-version wrote it, how many iterations and nodes it took, the λ of a search, which of the statuses EXACT, CONVERGED and MAX_ITER
-a certificate that holds goes by, and limits and costs that are in nobody's way.
+What was changed on purpose, digest and all, is found by recomputing, unless what the record then says is true as well: that
+an answer is the best, say, without a limit that was in nobody's way. Version 1 had ``library`` and ``n_iter``, and no proofs;
+it is still read.
 """
 
 import hashlib
@@ -53,10 +56,10 @@ from ifonly.answers.change import moves
 from ifonly.answers.one import Counterfactual
 from ifonly.model import Model
 from ifonly.model.errors import CertificateError, InputError
-from ifonly.model.version import __version__
 from ifonly.problem.actions import Actions, Limits, Uneven
 from ifonly.problem.conditions import Conditions
 from ifonly.problem.cost import Cost
+from ifonly.problem.proof import Proof
 from ifonly.problem.question import in_units_of_cost
 from ifonly.problem.results import Result
 from ifonly.problem.status import Status
@@ -66,28 +69,30 @@ __all__ = ["answer_of", "fingerprint", "number_of", "read", "to_dict", "to_json"
 
 Floats = NDArray[np.float64]
 
-FORMAT, VERSION = "ifonly answer", 1
+FORMAT, VERSION = "ifonly answer", 2
+
+MOST_NODES = 10_000  # of a proof that is written; larger ones are left out
 
 
 # ---- writing ----
 
 
-def to_json(cf: Counterfactual, path: str | os.PathLike[str] | None = None) -> str:
-    """An answer as JSON, and into a file if a path is given."""
-    text = json.dumps(to_dict(cf), ensure_ascii=False, allow_nan=False)
+def to_json(cf: Counterfactual, path: str | os.PathLike[str] | None = None, *, most_nodes: int = MOST_NODES) -> str:
+    """An answer as JSON, and into a file if a path is given; without its proof, if that has more than so many nodes."""
+    text = json.dumps(to_dict(cf, most_nodes=most_nodes), ensure_ascii=False, allow_nan=False)
     if path is not None:
         Path(path).write_text(text + "\n", encoding="utf-8")
     return text
 
 
-def to_dict(cf: Counterfactual) -> dict[str, Any]:
+def to_dict(cf: Counterfactual, *, most_nodes: int = MOST_NODES) -> dict[str, Any]:
     """An answer as plain data, ready for JSON."""
     (source, x), conditions = cf.coordinates, cf.conditions
+    unweighed = cf.searched and conditions is not None and conditions.discrete and "lam" not in _asked(cf)
     own = cf.model if cf.model.origin is None else cf.model.origin[0]
     record: dict[str, Any] = {
         "format": FORMAT,
         "version": VERSION,
-        "library": __version__,
         "model": {"fingerprint": fingerprint(own), "n_classes": own.n_classes, "n_features": own.n_features},
         "features": None if own.feature_names is None else list(own.feature_names),
         "source": _numbers(source),
@@ -100,11 +105,10 @@ def to_dict(cf: Counterfactual) -> dict[str, Any]:
         "result": {
             "status": cf.status.name,
             "proba": _numbers(cf.proba),
-            "lam": _number(cf.lam),
+            "lam": None if unweighed else _number(cf.lam),
             "distance": _number(cf.distance),
             "cost": _number(cf.cost),
-            "objective": _number(cf.objective),
-            "n_iter": cf.n_iter,
+            "objective": None if unweighed else _number(cf.objective),
             "n_nodes": cf.n_nodes,
         },
         "certificate": {
@@ -115,8 +119,16 @@ def to_dict(cf: Counterfactual) -> dict[str, Any]:
             "multipliers": _multipliers(cf),
             "best_bound": _number(cf.result.ceiling),
         },
+        "proof": _proof_to(cf, most_nodes),
     }
     return {**record, "digest": _digest(record)}
+
+
+def _proof_to(cf: Counterfactual, most_nodes: int) -> dict[str, Any] | None:
+    proof = cf.proof if cf.searched else None  # elsewhere the multipliers of the certificate are all there is to it
+    if proof is None:
+        return None
+    return proof.to_dict() if len(proof) <= most_nodes else {"left_out": len(proof)}
 
 
 def _multipliers(cf: Counterfactual) -> list[Any]:
@@ -197,21 +209,33 @@ def read(record: Any) -> dict[str, Any]:
         data = dict(record)
     else:
         text = record
-        if isinstance(record, os.PathLike) or (isinstance(record, str) and not record.lstrip().startswith("{")):
-            text = Path(record).read_text(encoding="utf-8")
         try:
-            data = json.loads(text)
-        except (TypeError, ValueError) as error:
+            if isinstance(record, os.PathLike) or (isinstance(record, str) and not record.lstrip().startswith("{")):
+                text = Path(record).read_bytes()
+            data = json.loads(text, parse_constant=_refuse)
+        except OSError as error:
+            raise InputError(f"the record is neither JSON nor a file with it ({error.strerror or error})") from None
+        except (TypeError, ValueError, RecursionError) as error:
             raise InputError(f"the record is no JSON ({error})") from None
     _check_header(data)
+    if data["version"] == 1:
+        told = {key: value for key, value in data["result"].items() if key != "n_iter"}
+        data = {key: value for key, value in data.items() if key != "library"} | {"result": told, "proof": None}
     return data
 
 
-_KEYS = {"format", "version", "library", "model", "features", "source", "x", "target", "asked", "cost", "limits"}
+def _refuse(word: str) -> None:
+    raise ValueError(f"{word} is no number of JSON's")
+
+
+_KEYS = {"format", "version", "model", "features", "source", "x", "target", "asked", "cost", "limits"}
 _KEYS |= {"changes", "result", "certificate", "digest"}
+_OF_VERSION = {1: _KEYS | {"library"}, 2: _KEYS | {"proof"}}
 
 
-def _check_header(data: dict[str, Any]) -> None:
+def _check_header(data: Any) -> None:
+    if not isinstance(data, dict):
+        raise InputError(f"this is no record of an answer: it is {type(data).__name__}, expected an object")
     if data.get("format") != FORMAT:
         raise InputError(f"this is no record of an answer: its format is {data.get('format')!r}, expected {FORMAT!r}")
     version = data.get("version")
@@ -221,8 +245,8 @@ def _check_header(data: dict[str, Any]) -> None:
         raise InputError(
             f"the record's version is {version}, and this ifonly reads up to {VERSION}: pip install --upgrade ifonly"
         )
-    if set(data) != _KEYS:
-        raise InputError(f"the record is damaged: it has too few or too many of {sorted(_KEYS ^ set(data))}")
+    if set(data) != _OF_VERSION[version]:
+        raise InputError(f"the record is damaged: it has too few or too many of {sorted(_OF_VERSION[version] ^ set(data))}")
     if data["digest"] != _digest({key: value for key, value in data.items() if key != "digest"}):
         raise InputError("the record is damaged: its content is not what was written (the digest differs)")
 
@@ -246,16 +270,36 @@ def answer_of(data: dict[str, Any], own: Model) -> Counterfactual:
     result = Result(
         target=model.class_index(_target(data["target"], own)),
         status=Status[told["status"]],
-        **{name: number_of(told[name]) for name in ("lam", "distance", "objective")},
+        distance=number_of(told["distance"]),
+        **_weights(told),
         grad_norm=number_of(certificate["grad_norm"]),
         proba=_vector(told["proba"], "proba", own.n_classes),
         x=x,
-        n_iter=int(told["n_iter"]),
-        n_nodes=int(told["n_nodes"]),
+        n_nodes=_count(told["n_nodes"]),
+        proof=_proof_from(data["proof"]),
         ceiling=number_of(certificate["best_bound"]),
         **limited,
     )
     return Counterfactual(model, Sources(model, source[None], True), result, prob, conditions=conditions)
+
+
+def _weights(told: dict[str, Any]) -> dict[str, float]:
+    """λ and the objective; NaN of a search for a goal, which has no use for them."""
+    if told["lam"] is None and told["objective"] is None:
+        return {"lam": math.nan, "objective": math.nan}
+    return {name: number_of(told[name]) for name in ("lam", "objective")}
+
+
+def _count(v: Any) -> int:
+    if type(v) is not int or v < 0:
+        raise InputError(f"the record is damaged: {v!r} is no number of nodes")
+    return v
+
+
+def _proof_from(data: Any) -> Proof | None:
+    if data is None or (isinstance(data, dict) and set(data) == {"left_out"} and _count(data["left_out"]) >= 0):
+        return None
+    return Proof.from_dict(data)
 
 
 @dataclass(frozen=True, eq=False)

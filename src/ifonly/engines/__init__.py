@@ -3,9 +3,9 @@
 from ifonly.engines.class_newton import ClassNewton
 from ifonly.engines.closed_form import ClosedForm
 from ifonly.engines.few_and_rest import FewAndRest
+from ifonly.engines.limits import LIMITED
 from ifonly.engines.many_passes import ManyPasses
 from ifonly.engines.protocol import Engine
-from ifonly.engines.uneven_grids import LIMITED
 from ifonly.model.errors import InputError
 from ifonly.problem.question import Asked
 

@@ -4,7 +4,8 @@ import math
 from dataclasses import dataclass, field, replace
 from time import perf_counter
 
-from ifonly.problem.question import MAX_NODES, REL_GAP, Question
+from ifonly.problem.question import MAX_NODES, Question
+from ifonly.problem.status import REL_GAP
 
 __all__ = ["Budget"]
 
@@ -30,6 +31,15 @@ class Budget:
         return replace(self, began=perf_counter())
 
     @property
+    def left(self) -> float:
+        """Seconds that are left."""
+        return self.seconds - (perf_counter() - self.began)
+
+    def is_late(self) -> bool:
+        """Whether the time is up."""
+        return self.late
+
+    @property
     def late(self) -> bool:
         """Whether the time is up."""
-        return perf_counter() - self.began > self.seconds
+        return self.left < 0

@@ -4,8 +4,7 @@ Such an engine has ``answer(problem, aim, …)`` for one `LimitedProblem`. Which
 
 * two classes and a probability or a margin, with limits on features one by one: `one_multiplier`;
 * anything else without whole numbers, categories or a largest number of changes: `semismooth_newton`;
-* anything else: `branching` over that;
-* numbers at uneven distances, over whatever the rest takes: `uneven_grids`.
+* anything else: `cases`.
 """
 
 import math
@@ -16,19 +15,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ifonly.engines import nearest, semismooth
+from ifonly.engines import nearest
 from ifonly.engines.budget import Budget
 from ifonly.engines.limited_problem import CostSpace, LimitedProblem
 from ifonly.engines.protocol import Engine, Rows, put_row
-from ifonly.engines.semismooth import Terms
-from ifonly.engines.windows import needed_logit
 from ifonly.model.errors import InputError
 from ifonly.problem.conditions import Conditions
+from ifonly.problem.goals import needed_logit
 from ifonly.problem.question import NEAREST, Aim, Asked
 from ifonly.problem.results import Result, Results
 from ifonly.rows.sources import Sources
 
-__all__ = ["CHASE", "LimitedEngine", "check_feasible", "stays", "within_rules"]
+__all__ = ["CHASE", "LimitedEngine", "stays", "within_rules"]
 
 Floats = NDArray[np.float64]
 
@@ -136,9 +134,3 @@ def within_rules(
             return problem, found
         problem = problem.but(tight=8.0 * problem.tight)
     raise InputError(f"the linear limits cannot be met in floating point: {broken}")
-
-
-def check_feasible(terms: Terms) -> None:
-    """Whether any point satisfies the limits."""
-    if semismooth.infeasible(terms):
-        raise InputError("the limits contradict each other: no point satisfies all bounds and linear limits")

@@ -21,13 +21,14 @@ from numpy.typing import NDArray
 
 from ifonly.engines.row_loops import compiled_is_installed
 from ifonly.engines.semismooth import Response, Target, Terms
-from ifonly.engines.windows import needed_logit
 from ifonly.model import Model
 from ifonly.model.errors import InputError
 from ifonly.model.numerics import EPS, summation_error
 from ifonly.native import multiplier_search
 from ifonly.problem.actions import Limits
 from ifonly.problem.conditions import Conditions
+from ifonly.problem.goals import needed_logit
+from ifonly.problem.proof import Proof
 from ifonly.problem.question import Asked
 from ifonly.problem.results import Result
 from ifonly.problem.status import Status
@@ -103,14 +104,23 @@ class CostSpace:
             conditions, backend = asked.conditions, asked.question.backend
             assert conditions is not None
             worth_it = backend == "auto" and conditions.discrete and compiled_is_installed()
-            if asked.model.n_classes == 2 and conditions.separable and (worth_it or backend == "cpu"):
+            one = asked.model.n_classes == 2 and asked.question.lam is None and conditions.separable
+            if one and (worth_it or backend == "cpu"):
                 from ifonly.native.one_multiplier import compiled
 
-                return cls(conditions, compiled)
+                return cls(conditions, compiled).warmed()
             return cls(conditions)
 
         assert asked.conditions is not None
         return asked.conditions.keep(("space", asked.question.backend), make)
+
+    def warmed(self) -> Self:
+        """The same once the search is compiled, which takes a while the first time: no part of anyone's time limit."""
+        X = np.zeros((1, self.model.n_features))
+        many, lo, hi = self.items(X, X, X, -self.rows(0)[0])
+        items = _one_of(many)
+        self.search.expand(self.search.open_pool(items, lo[0], hi[0], 1), 0.0, items, 1, 0.0, 1)
+        return self
 
     @property
     def separable(self) -> bool:
@@ -210,6 +220,11 @@ class CostSpace:
         return model.coarse * (self.per_term * terms + 2 * EPS * (K + 8) * (terms + size))
 
 
+def _one_of(many: Any) -> Any:
+    """The items of the first source."""
+    return many._replace(**{name: getattr(many, name)[0] for name in many.per_row})
+
+
 class LimitedProblem:
     """One source and one target in a `CostSpace`; a value, of which `but` makes others."""
 
@@ -306,7 +321,7 @@ class LimitedProblem:
             np.zeros(n),
             -free,
             free,
-            np.array(rows).reshape(-1, n),
+            np.array(rows).reshape(len(rows), n),
             rest,
             low,
             high,
@@ -361,6 +376,11 @@ class LimitedProblem:
                 if self.space.mu[d] > 0:
                     x[d] = self.source[d] if abs(nu[row]) < weight * self.space.mu[d] else x[d]
                     row += 1
+        return self.kept(x, (lo, hi))
+
+    def kept(self, x: Floats, box: Box) -> Floats:
+        """X within its limits exactly, to which it is near."""
+        lo, hi = box
         x = self._keeping(np.minimum(np.maximum(x, lo), hi), lo, hi)
         x = self.space.limits.placed(x, self.source, self.lo, self.hi)
         return self.space.settled(self.source[None], x[None])[0]
@@ -489,9 +509,7 @@ class LimitedProblem:
 
     # ---- for those who solve it ----
 
-    def goal_of(
-        self, prob: float, place: Callable[[Response], Floats], box: Box | None = None, *, closely: bool = False
-    ) -> Target:
+    def goal_of(self, prob: float, place: Callable[[Response], Floats], box: Box | None = None) -> Target:
         """For `semismooth.reach`, with x where ``place`` puts a point."""
 
         def miss(at: Response) -> tuple[float, float]:
@@ -500,7 +518,7 @@ class LimitedProblem:
             return self.logit(x) - top, width
 
         logit = float(needed_logit(prob, self.model))
-        return Target(prob, logit, miss, lambda at: self.ceiling(at, box), closely)
+        return Target(prob, logit, miss, lambda at: self.ceiling(at, box))
 
     def ceiling(self, at: Response, box: Box | None = None) -> float:
         """An upper bound on p_k within the limits, from the multipliers of a point.
@@ -560,16 +578,15 @@ class LimitedProblem:
         """`CostSpace.items` for this source."""
         lo, hi = box or (self.lo, self.hi)
         many, t_lo, t_hi = self.space.items(self.source[None], lo[None], hi[None], g, scale)
-        one = {name: getattr(many, name)[0] for name in ("anchor", "at_rest", "og", "oc", "moves")}
-        return many._replace(**one), t_lo[0], t_hi[0]
+        return _one_of(many), t_lo[0], t_hi[0]
 
     def cap(self, items: Any) -> int:
         """How many items may move."""
         n_items = len(items.g) + len(items.first) - 1
         return n_items if self.space.max_changes is None else self.space.max_changes
 
-    def nothing_found(self, n_nodes: int) -> Result:
+    def nothing_found(self, n_nodes: int, bound: float = 0.0, proof: Proof | None = None) -> Result:
         """The search was stopped before it found anything."""
-        plan = self.result(self.source, math.inf, status=Status.STOPPED, n_nodes=n_nodes)
+        plan = self.result(self.source, math.inf, status=Status.STOPPED, n_nodes=n_nodes, bound=bound, proof=proof)
         arrays = {name: np.full_like(getattr(plan, name), np.nan) for name in ("x", "proba")}
         return replace(plan, **arrays, lam=math.nan, distance=math.nan, objective=math.nan, cost=math.inf, gap=math.inf)

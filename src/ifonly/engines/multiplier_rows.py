@@ -15,11 +15,11 @@ from ifonly.engines.limited import CHASE
 from ifonly.engines.limited_problem import CostSpace
 from ifonly.engines.row_loops import compiled_is_installed
 from ifonly.engines.threads import available
-from ifonly.engines.windows import needed_logit
 from ifonly.model.numerics import EPS
+from ifonly.problem.goals import needed_logit
 from ifonly.problem.question import NEAREST, Aims, Asked
 from ifonly.problem.results import Results
-from ifonly.problem.status import Status
+from ifonly.problem.status import REL_GAP, Status
 
 __all__ = ["solve"]
 
@@ -28,7 +28,6 @@ Flags = NDArray[np.bool_]
 Indices = NDArray[np.intp]
 
 FEW_NODES = 1024  # a few milliseconds
-SETTLED = 1e-8  # relative: a larger gap is not one of rounding
 
 
 def solve(asked: Asked, X: Floats, aims: Aims, results: Results) -> Flags:
@@ -160,7 +159,7 @@ class _Searched(NamedTuple):
     def _fill(self, rows: Indices, x: Floats, numbers: Floats) -> None:
         """What the loop found, with its certificate (`one_multiplier._reached` for many)."""
         space, results, place, k = self.space, self.results, self.place[rows], self.k
-        _, w, nodes, bound, ended = numbers.T
+        _, w, nodes, bound, _ = numbers.T
         z = space.model.scores(x)
         s = z[:, 1 - k] - z[:, k]
         others, loss = np.exp(-np.logaddexp(0.0, -s)), np.logaddexp(0.0, s)
@@ -176,7 +175,8 @@ class _Searched(NamedTuple):
         if space.conditions.discrete:
             bound = np.minimum(bound, cost)
             gap, norm = cost - bound, np.zeros(len(x))
-            results.status[place] = np.where((ended > 0) & (gap <= SETTLED * (1 + cost)), Status.EXACT, Status.STOPPED)
+            met = np.where(gap <= self.budget.gap * cost, Status.CONVERGED, Status.STOPPED)
+            results.status[place] = np.where(gap <= REL_GAP * cost, Status.EXACT, met)
             results.n_nodes[place] = nodes
         else:
             norm, gap = self._certificate(rows, x, w, lam)

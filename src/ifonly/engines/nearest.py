@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ifonly.engines.phi import phi
-from ifonly.engines.windows import needed_logit
 from ifonly.model import Model
+from ifonly.problem.goals import needed_logit
 from ifonly.problem.question import Aim, Aims
 from ifonly.problem.results import Result
 from ifonly.problem.status import Status

@@ -13,12 +13,15 @@ from numpy.typing import NDArray
 
 from ifonly.engines import multiplier_rows
 from ifonly.engines.budget import Budget
+from ifonly.engines.cases import Cases
 from ifonly.engines.limited import CHASE, LimitedEngine, meets, stays
 from ifonly.engines.limited_problem import LimitedProblem
-from ifonly.engines.multiplier_rows import SETTLED
 from ifonly.engines.protocol import Rows
-from ifonly.native import multiplier_search
+from ifonly.problem.choices import Choices, Cut
 from ifonly.problem.conditions import Conditions
+from ifonly.problem.dual import Dual, Goal, Multipliers
+from ifonly.problem.limited import LimitedProblem as Textbook
+from ifonly.problem.proof import Leaf, Proof
 from ifonly.problem.question import Aim, Asked
 from ifonly.problem.results import Result, Results
 from ifonly.problem.status import Status
@@ -28,6 +31,7 @@ __all__ = ["OneMultiplier"]
 Floats = NDArray[np.float64]
 
 SLICE = 256  # nodes between two looks at the clock
+FIRST_NOTES = 64  # nodes that a record has room for at first
 
 
 class OneMultiplier(LimitedEngine):
@@ -41,6 +45,8 @@ class OneMultiplier(LimitedEngine):
             return "there are more than two classes"
         if weighed:
             return "λ weighs the classifier, which is then no constraint"
+        if conditions.limits.uneven:
+            return "numbers are at uneven distances"
         return None if conditions.separable else "a matrix or linear rules tie features together"
 
     def answer(self, problem: LimitedProblem, aim: Aim, budget: Budget, tol: float | None) -> Result:
@@ -65,32 +71,46 @@ def _solved(problem: LimitedProblem, aim: Aim, budget: Budget) -> Result:
     """One constraint: the rival's margin at most ``top``."""
     space, search, source = problem.space, problem.space.search, problem.source[None]
     items, lo, hi = problem.items(-space.rows(problem.k)[0])
-    cap = problem.cap(items)
-    x, done, nodes = problem.source, False, 0.0
+    cap, noted = problem.cap(items), FIRST_NOTES if space.branched else 0
+    x, top, done = problem.source, 0.0, False
     for _ in range(CHASE):
         # The allowance for rounding grows with x: again, where it was too small. Half of it more, for our own rounding.
-        need = float(problem.margins[0]) - (_top(problem, aim, x) - 0.5 * problem.rounding(x))
-        pool, done = search.open_pool(items, lo, hi), False
+        top = _top(problem, aim, x) - 0.5 * problem.rounding(x)
+        pool, done = search.open_pool(items, lo, hi, noted), False
         while not done and pool.numbers[2] < budget.nodes and not budget.late:
             nodes = int(min(SLICE, budget.nodes - pool.numbers[2]))
-            pool, done = search.expand(pool, need, items, cap, budget.gap, nodes)
-        cost, w, nodes = (float(v) for v in pool.numbers[:3])
-        if math.isinf(cost):
+            pool, done = search.expand(pool, float(problem.margins[0]) - top, items, cap, budget.gap, nodes)
+        if math.isinf(pool.numbers[0]):
             break
         x = space.placed(source, pool.best_t[None], pool.best_choice[None], items.first, problem.lo[None], problem.hi[None])[0]
         if meets(problem, aim, x):
-            return _reached(
-                problem, x, w, min(cost, float(pool.bound.min()), float(pool.numbers[3])), aim.prob, done, int(nodes)
-            )
-    return _out_of_reach(problem, items, lo, hi, cap, done, int(nodes))
+            proof = _proof(problem, items, pool.log, top) if space.branched else None
+            return _reached(problem, x, pool, aim.prob, budget, proof)
+    return _out_of_reach(problem, aim, top) if done else Cases().answer(problem, aim, budget, None)
 
 
-def _reached(problem: LimitedProblem, x: Floats, w: float, bound: float, prob: float | None, done: bool, nodes: int) -> Result:
+def _out_of_reach(problem: LimitedProblem, aim: Aim, top: float) -> Result:
+    """Every feature as far as it goes: the largest gain, which is not enough, as one multiplier shows."""
+    goal = Goal(margin=-top) if aim.prob is None else Goal(top=top)
+    dual = Dual(Textbook(problem.space.conditions, problem.source, problem.k), goal)
+    given = Multipliers(np.ones(1), np.zeros(0))
+    found = dual.bound(dual.choices.root, given, reach=True)
+    x = problem.space.settled(problem.source[None], found.x[None])[0]
+    ceiling = 1.0 if aim.prob is None else 1 / (1 + math.exp(min(top + float(found.value), 700.0)))
+    proof = Proof((Leaf(0, reach=True),), (given,), top)
+    n_nodes = len(proof) if problem.space.branched else 0
+    result = problem.result(x, math.inf, status=Status.UNREACHABLE, ceiling=ceiling, proof=proof, n_nodes=n_nodes)
+    return replace(result, bound=result.cost)
+
+
+def _reached(problem: LimitedProblem, x: Floats, pool: Any, prob: float | None, budget: Budget, proof: Proof | None) -> Result:
+    """The answer x, with its bound."""
+    w = float(pool.numbers[1])
     # λ∇cost = (1 − p_k)·g at the answer
     lam = float(problem.proba(x)[0][problem.rivals].sum()) / w if w > 0 else math.inf
     if prob is None and w > 0:  # a margin is a rule like any other, and w its multiplier
         lam = 1.0
-    if not problem.space.branched and w > 0:
+    if proof is None and w > 0:
         if prob is None:
             nu = np.array([w])
             worth = problem.certificate(x, lam, 1.0, nu)
@@ -100,31 +120,40 @@ def _reached(problem: LimitedProblem, x: Floats, w: float, bound: float, prob: f
         plan = problem.result(x, lam, weight=lam, grad_norm=worth.grad_norm)
         gap = min((worth.gap + problem.excess(x, prob)) / lam, plan.cost)
         return replace(plan, bound=plan.cost - gap, gap=gap)
-    n_nodes = nodes if problem.space.branched else 0
-    plan = problem.result(x, lam, weight=lam if w > 0 else 1.0, n_nodes=n_nodes)
-    bound = min(bound, plan.cost)
+    plan = problem.result(x, lam, weight=lam if w > 0 else 1.0, n_nodes=0 if proof is None else len(proof), proof=proof)
+    bound = min(plan.cost, float(pool.numbers[0]), float(pool.bound.min()), float(pool.numbers[3]))
     gap = plan.cost - bound
-    # What the user's pipeline makes of x need not be what was wanted of it: a quantile transform has steps.
-    status = Status.EXACT if done and gap <= SETTLED * (1 + plan.cost) else Status.STOPPED
-    return replace(plan, bound=bound, gap=gap, status=status)
+    return replace(plan, bound=bound, gap=gap, status=Status.of_gap(gap, plan.cost, budget.gap))
 
 
-def _out_of_reach(problem: LimitedProblem, items: Any, lo: Floats, hi: Floats, cap: int, done: bool, nodes: int) -> Result:
-    """Every feature as far as it goes: the largest gain, which is not enough."""
-    if not done:
-        return problem.nothing_found(nodes)
-    allowed = np.isfinite(items.oc)
-    state = np.zeros(len(items.g) + len(items.first) - 1, dtype=np.int64)
-    # A multiplier at which everything is at its largest gain.
-    far = np.abs(np.where(items.g > 0, hi, lo))
-    of_features = ((far + items.mu + items.step) / np.maximum(np.abs(items.g), 1e-300))[(items.g != 0) & np.isfinite(far)]
-    prices, differences = items.oc[allowed], np.abs(np.subtract.outer(items.og, items.og))
-    of_groups = prices.max(initial=0.0) / differences[differences > 1e-9].min(initial=math.inf)
-    w = 2 * max(1.0, float(of_features.max(initial=0.0)), float(of_groups))
-    t, choice, *_ = multiplier_search.evaluate(w, items, lo, hi, state, allowed, cap)
-    x = problem.space.placed(problem.source[None], t[None], choice[None], items.first, problem.lo[None], problem.hi[None])[0]
-    top = multiplier_search.most(items, lo, hi, state, allowed, cap)
-    best = 1 / (1 + math.exp(min(float(problem.margins[0]) - top - problem.rounding(x), 700.0)))
-    n_nodes = nodes if problem.space.branched else 0
-    plan = problem.result(x, 1 / w, weight=1 / w, status=Status.UNREACHABLE, n_nodes=n_nodes, ceiling=best)
-    return replace(plan, bound=plan.cost)
+def _proof(problem: LimitedProblem, items: Any, log: Floats, top: float) -> Proof:
+    """The record of a search as its proof."""
+    choices = Choices(problem.space.conditions, problem.source)
+    tree: list[Cut | Leaf] = []
+    known: dict[float, int] = {}
+    nodes = [0]
+    while nodes:
+        w, item, kind, below, above, first = log[nodes.pop()].tolist()
+        if item < 0:
+            tree.append(Leaf(known.setdefault(w, len(known)), reach=math.isinf(w)))
+            continue
+        nodes += [int(first) + 1, int(first)]
+        if kind == 0:
+            d = int(choices.singles[int(item)])
+            ends = [choices.nearest(choices.root, _at(problem, d, t))[d] for t in (below, above)]
+            tree.append(Cut("value", d, float(ends[0]), float(ends[1])))
+        elif kind == 1:
+            tree.append(Cut("move", int(item)))
+        else:
+            j = int(item) - len(choices.singles)
+            gains = items.og[items.first[j] : items.first[j + 1]]
+            tree.append(Cut("option", j, options=tuple(np.flatnonzero(gains < below).tolist())))
+    nothing = np.zeros(0)
+    return Proof(tuple(tree), tuple(Multipliers(np.array([1.0 if math.isinf(w) else w]), nothing) for w in known), top)
+
+
+def _at(problem: LimitedProblem, d: int, t: float) -> Floats:
+    """The source with one feature changed by t units of cost."""
+    x = problem.source.copy()
+    x[d] += t / problem.space.per_unit[d]
+    return x

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ifonly.engines.budget import Budget
 from ifonly.engines.limited_problem import CostSpace
-from ifonly.engines.uneven_grids import engine_for
+from ifonly.engines.limits import engine_for
 from ifonly.model import Model
 from ifonly.model.errors import InputError
 from ifonly.problem.question import ALL, Asked

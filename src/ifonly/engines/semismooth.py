@@ -38,7 +38,7 @@ from scipy.linalg import get_lapack_funcs
 from ifonly.engines.lam_search import Bracket
 from ifonly.model.numerics import EPS
 
-__all__ = ["Response", "Sought", "Target", "Terms", "evaluate", "infeasible", "nearest", "reach", "solve"]
+__all__ = ["Response", "Sought", "Target", "Terms", "evaluate", "nearest", "reach", "solve"]
 
 Floats = NDArray[np.float64]
 
@@ -57,10 +57,8 @@ LONGEST_STEP = math.log(100.0)
 MOST_LAM = 1e12
 FLAT_LOGIT = 1e-12  # a logit that rises by less with ln λ is flat
 LEAST_LAM = 1e-30  # relative to the first guess: what is not reached there is not reached
-ROUGH_LAM = 1e-8  # … and where no close answer is needed, one that is not even solved here
+ROUGH_LAM = 1e-8  # … and one that is not even solved here
 NARROW = 1e-8  # relative: between answers for λ so near to each other, a straight line is as good as the path
-CLOSE = 1e-5  # relative: where a bound on p_k is this near to it, p_k is taken for the largest there is …
-SETTLED = 1e-6  # … and where a tenth of λ makes no more of it
 INNER = 100  # steps for the multipliers of linear limits; two or three are usual
 FLAT = 1e-10  # curvature along a combination of rows, relative to that with all features free: below, there is none
 UNSETTLED = 1e3  # roundings: below, rows that Newton no longer brings to hold differ by rounding
@@ -128,17 +126,31 @@ def evaluate(terms: Terms, lam: float, weight: float, lq: Floats, nu: Floats) ->
     return Response(lq, q, nu, pull, t, _free(terms, t), s, lp, np.exp(lp), lam, weight)
 
 
+def _never() -> bool:
+    return False
+
+
 def solve(
-    terms: Terms, lam: float, weight: float = 1.0, *, start: Response | None = None, tol: float = 0.0, max_iter: int = MAX_ITER
+    terms: Terms,
+    lam: float,
+    weight: float = 1.0,
+    *,
+    start: Response | None = None,
+    tol: float = 0.0,
+    max_iter: int = MAX_ITER,
+    late: Callable[[], bool] = _never,
 ) -> tuple[Response, int, bool]:
-    """The optimum for this λ, the iterations it took, and whether it was found.
+    """The optimum for this λ, the iterations it took, and whether it was found; ``late`` says when to give up.
 
     ``start`` is an answer for another λ or other limits. With ``tol = 0`` the residual is brought down to what rounding leaves.
     """
     budget = EASY_EVALUATIONS if start is None or start.lam != lam else 10 * EASY_EVALUATIONS
     lq, nu = (_pair_start(terms, lam, weight), np.zeros(len(terms.C))) if start is None else (start.lq, start.nu)
+    if len(nu) != len(terms.C):  # other limits have other rows
+        nu = np.zeros(len(terms.C))
+    nu = np.where(terms.C.any(axis=1), nu, 0.0)  # of rows between features that cannot change
     at = evaluate(terms, lam, weight, lq, nu)
-    at, n_iter, found = _newton(terms, at, tol, max_iter, budget)
+    at, n_iter, found = _newton(terms, at, tol, max_iter, budget, late)
     easy = EASY_LAM * float(np.square(terms.B).sum(axis=1).max(initial=0.0))
     if not found and lam < easy:
         steps = max(1, math.ceil(math.log(easy / lam) / math.log(LAM_STEP)))
@@ -147,13 +159,15 @@ def solve(
             last = value == lam or math.isclose(value, lam, rel_tol=1e-12)
             at = evaluate(terms, lam if last else float(value), weight, lq, nu)
             rough = tol if last else 1e-3 * math.sqrt(easy)
-            at, more, found = _newton(terms, at, rough, max_iter, 10 * EASY_EVALUATIONS)
+            at, more, found = _newton(terms, at, rough, max_iter, 10 * EASY_EVALUATIONS, late)
             n_iter += more
             lq, nu = at.lq, at.nu
     return at, n_iter, found
 
 
-def _newton(terms: Terms, at: Response, tol: float, max_iter: int, budget: int) -> tuple[Response, int, bool]:
+def _newton(
+    terms: Terms, at: Response, tol: float, max_iter: int, budget: int, late: Callable[[], bool]
+) -> tuple[Response, int, bool]:
     """Semismooth Newton from a point; stops at ``tol``, where rounding stops it, or after ``budget`` evaluations."""
     gram = Gram(terms)
     least = math.inf
@@ -167,7 +181,7 @@ def _newton(terms: Terms, at: Response, tol: float, max_iter: int, budget: int) 
         rounding = 4 * EPS * size * float(1.0 - at.p[-1]) * (1.0 + float(np.abs(at.s).max(initial=0.0)))
         if residual <= max(tol, rounding) or stalled >= 2:
             return at, n_iter, True
-        if budget <= 0 or n_iter == max_iter:
+        if budget <= 0 or n_iter == max_iter or late():
             return at, n_iter, False
         least = min(least, gap)
         # 2. The step.
@@ -458,7 +472,6 @@ class Target(NamedTuple):
     logit: float  # of 1 − prob
     miss: Callable[[Response], tuple[float, float]]  # by how much the logit is above what it has to be; how far below will do
     ceiling: Callable[[Response], float]  # an upper bound on p_k within the limits, from a point's multipliers
-    closely: bool = False  # where it is out of reach: go on to the largest p_k there is
 
 
 class Sought(NamedTuple):
@@ -470,7 +483,13 @@ class Sought(NamedTuple):
     ceiling: float
 
 
-def reach(terms: Terms, target: Target, start: Response | None = None, max_iter: int = MAX_ITER) -> Sought:
+def reach(
+    terms: Terms,
+    target: Target,
+    start: Response | None = None,
+    max_iter: int = MAX_ITER,
+    late: Callable[[], bool] = _never,
+) -> Sought:
     """The answer for the largest λ at which the target is met.
 
     λ multiplies the whole cost here, so that μ counts λμ. Newton on logit(ln λ), in a bracket. Where the target is out of
@@ -482,7 +501,7 @@ def reach(terms: Terms, target: Target, start: Response | None = None, max_iter:
     at, n_iter = start, 0
     for _ in range(MAX_STEPS):
         # 1. Solve for this λ, and see whether the target is met.
-        at, more, found = solve(terms, lam, lam, start=at, max_iter=max_iter)
+        at, more, found = solve(terms, lam, lam, start=at, max_iter=max_iter, late=late)
         n_iter += more
         miss, width = target.miss(at)
         width = max(width, 4 * _noise(terms, at))
@@ -493,13 +512,11 @@ def reach(terms: Terms, target: Target, start: Response | None = None, max_iter:
                 break
         elif farthest.saw(at, found, met is None):  # 2. Out of reach.
             break
-        if bracket.low > 0 and bracket.shut(NARROW):
+        if late() or (bracket.low > 0 and bracket.shut(NARROW)):
             break
         # 3. The next λ: a Newton step, aimed at the middle of what is allowed.
         slope = logit_slope(terms, at)
         new = bracket.next(lam, miss + 0.5 * width, slope if slope > FLAT_LOGIT else 0.0)
-        if farthest.proved and met is None:
-            new = lam / LAM_STEP
         if new is None:
             break
         lam = new
@@ -535,17 +552,11 @@ class _Farthest:
 
     def saw(self, at: Response, found: bool, open_: bool) -> bool:
         """Look at a point that misses; if that is ``open_`` at all, whether no more of p_k is to be had, or asked for."""
-        target, before = self.target, self.proved
-        risen = math.inf if self.best is None else self.best.loss - at.loss
-        self.best = at if risen > 0 else self.best
+        self.best = at if self.best is None or at.loss < self.best.loss else self.best
         if not open_:
             return False
-        self.ceiling = min(self.ceiling, target.ceiling(at))
-        p = math.exp(-at.loss)
-        close = self.ceiling - p <= (1e3 * SETTLED if before and risen < SETTLED else CLOSE) * p
-        if self.proved and (close or not found or not target.closely):
-            return True
-        return at.lam <= LEAST_LAM * self.first or not (found or target.closely or at.lam > ROUGH_LAM * self.first)
+        self.ceiling = min(self.ceiling, self.target.ceiling(at))
+        return self.proved or at.lam <= LEAST_LAM * self.first or not (found or at.lam > ROUGH_LAM * self.first)
 
 
 def _between(met: Response, short: Response, target: Target) -> Response:
@@ -575,25 +586,6 @@ def _noise(terms: Terms, at: Response) -> float:
     size = at.q[:-1] @ np.abs(terms.B) + np.abs(at.nu) @ np.abs(terms.C) + at.weight * terms.mu
     shares = np.exp(at.s - at.logit)
     return EPS / at.lam * float(shares @ np.abs(terms.B) @ np.where(at.free, size, 0.0))
-
-
-def infeasible(terms: Terms) -> bool:
-    """Whether no t satisfies the bounds and linear limits, by linear programming."""
-    if not len(terms.C):
-        return bool((terms.lo > terms.hi).any())
-    from scipy.optimize import linprog
-
-    equal = np.isinf(terms.low)
-    less = ~equal & np.isinf(terms.high)
-    found = linprog(
-        np.zeros(terms.B.shape[1]),
-        A_ub=terms.C[less] if less.any() else None,
-        b_ub=terms.rest[less] if less.any() else None,
-        A_eq=terms.C[equal] if equal.any() else None,
-        b_eq=terms.rest[equal] if equal.any() else None,
-        bounds=np.stack([terms.lo, terms.hi], axis=1),
-    )
-    return found.status == 2
 
 
 def _norm(x: Floats) -> float:

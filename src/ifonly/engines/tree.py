@@ -1,63 +1,101 @@
-"""Branch and bound, best bound first: what all searches share. A search says what a node is, bounds it and splits it."""
+"""Branch and bound, best bound first, with a record of it that is the proof (`problem.proof`)."""
 
 import heapq
 import math
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass
 from itertools import count
-from typing import Generic, TypeVar
 
 from ifonly.engines.budget import Budget
-from ifonly.problem.results import Result
-from ifonly.problem.status import Status
+from ifonly.problem.choices import Cut, Node
+from ifonly.problem.dual import Multipliers
+from ifonly.problem.proof import Leaf, Proof
 
-__all__ = ["Tree"]
-
-Node = TypeVar("Node")
+__all__ = ["Branch", "Tree"]
 
 
-class Tree(Generic[Node]):
-    """The open nodes, and the best answer so far; ``value`` is what is minimised."""
+@dataclass
+class Branch:
+    """A node of the tree: its points, the best bound that is known for them, by which multipliers, and how it was cut."""
 
-    def __init__(self, root: Node, budget: Budget, most: int, value: Callable[[Result], float]) -> None:
-        self.budget, self.most, self.value = budget, min(most, budget.nodes), value
-        self.best: Result | None = None
-        self.least, self.closed, self.n_nodes = math.inf, math.inf, 0
+    node: Node
+    bound: float
+    given: Multipliers | None = None
+    reach: bool = False
+    start: object = None
+    cut: Cut | None = None
+    parts: "tuple[Branch, Branch] | None" = None
+
+    def bounded(self, bound: float, given: Multipliers, *, reach: bool) -> None:
+        """A bound, kept if it is better than what is known."""
+        if bound > self.bound or self.given is None:
+            self.bound, self.given, self.reach = max(bound, self.bound), given, reach
+
+
+class Tree:
+    """All branches from one root, those that are open, and the least value so far."""
+
+    def __init__(self, root: Node, budget: Budget) -> None:
+        self.budget, self.least, self.n_nodes = budget, math.inf, 0
+        self.slack = 0.0  # what is better by no more than this is not looked for
+        self.root = Branch(root, -math.inf)
         self._serial = count()
-        self._heap: list[tuple[float, int, Node]] = [(-math.inf, next(self._serial), root)]
+        self._heap: list[tuple[float, int, Branch]] = [(-math.inf, next(self._serial), self.root)]
+        self._closed = math.inf
 
-    def open(self) -> Iterator[tuple[float, Node]]:
-        """The open nodes and their known bounds, the most promising first, until none can be better or time is up."""
-        while self._heap and not self.hopeless(self._heap[0][0]) and self.n_nodes < self.most and not self.budget.late:
-            known, _, node = heapq.heappop(self._heap)
-            self.n_nodes += 1
-            yield known, node
+    def __iter__(self) -> "Tree":
+        return self
 
-    def hopeless(self, bound: float) -> bool:
-        """Whether nothing with this bound is better than what is known."""
-        return bound >= self.least - self.budget.gap * abs(self.least)
-
-    def push(self, bound: float, node: Node) -> None:
-        """A node to open."""
-        heapq.heappush(self._heap, (bound, next(self._serial), node))
-
-    def close(self, bound: float) -> None:
-        """A node that is done with: nothing in it is below this bound."""
-        self.closed = min(self.closed, bound)
-
-    def offer(self, result: Result | None) -> None:
-        """An answer, kept if it is the best so far."""
-        if result is not None and result.status is not Status.UNREACHABLE and self.value(result) < self.least:
-            self.best, self.least = result, self.value(result)
+    def __next__(self) -> Branch:
+        """The most promising branch; stops where none can be better, or the time is up."""
+        if self.done or self.n_nodes >= self.budget.nodes or (self.budget.late and self.n_nodes):
+            raise StopIteration
+        self.n_nodes += 1
+        return heapq.heappop(self._heap)[2]
 
     @property
     def done(self) -> bool:
         """Whether nothing is left that could be better."""
         return not self._heap or self.hopeless(self._heap[0][0])
 
-    def answer(self, best: Result, n_nodes: int = 0) -> Result:
-        """The best answer with its bound; ``n_nodes`` were searched besides those of this tree."""
-        bound = min(self.least, self.closed, self._heap[0][0] if self._heap else math.inf)
-        status = Status.EXACT if self.done and best.status is Status.EXACT else Status.STOPPED
-        gap = max(self.least - bound, 0.0)
-        return replace(best, bound=bound, gap=gap, status=status, n_nodes=self.n_nodes + n_nodes, grad_norm=0.0)
+    @property
+    def bound(self) -> float:
+        """Nothing is below this."""
+        return min(self._closed, self._heap[0][0] if self._heap else math.inf)
+
+    def hopeless(self, bound: float) -> bool:
+        """Whether nothing with this bound is better than what is known."""
+        return (
+            bound >= self.least - self.budget.gap * abs(self.least) - self.slack if self.least < math.inf else bound == math.inf
+        )
+
+    def close(self, branch: Branch) -> None:
+        """Nothing more is to be had of a branch."""
+        self._closed = min(self._closed, branch.bound)
+
+    def split(self, branch: Branch, cut: Cut, parts: tuple[Node, Node]) -> None:
+        """Two branches in place of one; each has its bound, until it is looked at."""
+        one, other = (Branch(part, branch.bound, branch.given, branch.reach, branch.start) for part in parts)
+        branch.cut, branch.parts = cut, (one, other)
+        for part in branch.parts:
+            heapq.heappush(self._heap, (part.bound, next(self._serial), part))
+
+    def proof(self, top: float | None) -> Proof:
+        """The record."""
+        tree: list[Cut | Leaf] = []
+        known: dict[int, int] = {}
+        multipliers: list[Multipliers] = []
+        branches = [self.root]
+        while branches:
+            branch = branches.pop()
+            if branch.cut is not None and branch.parts is not None:
+                tree.append(branch.cut)
+                branches += branch.parts[::-1]
+                continue
+            if branch.given is None:
+                tree.append(Leaf(-1))
+                continue
+            if id(branch.given) not in known:
+                known[id(branch.given)] = len(multipliers)
+                multipliers.append(branch.given)
+            tree.append(Leaf(known[id(branch.given)], branch.reach))
+        return Proof(tuple(tree), tuple(multipliers), top)

@@ -34,9 +34,9 @@ from ifonly.engines.lam_search import LONGEST_STEP, Bracket
 from ifonly.engines.newton import ROUNDINGS, minimise
 from ifonly.engines.passes import MOST, Look, Seen, SumUp, Task, sum_up, take_a_pass
 from ifonly.engines.rounding import Rounding
-from ifonly.engines.windows import needed_logit
 from ifonly.model import Model
 from ifonly.model.numerics import EPS, softmax, summation_error
+from ifonly.problem.goals import needed_logit
 from ifonly.problem.results import Result
 from ifonly.problem.status import Status
 from ifonly.rows.sources import Sizes

@@ -9,14 +9,13 @@ logit(1 − τ) by as much as all that rounding can come to, which grows with th
 import math
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from ifonly.engines.rounding import Rounding
 from ifonly.model import Model
 from ifonly.model.numerics import EPS
+from ifonly.problem.goals import needed_logit
 from ifonly.rows.sources import NOWHERE, Sizes
 
-__all__ = ["Window", "logit", "needed_logit"]
+__all__ = ["Window", "logit"]
 
 
 class Window(NamedTuple):
@@ -57,14 +56,6 @@ class Window(NamedTuple):
         """Whether logit(1 − p_k) is where it has to be."""
         top, width = self.edges(self.allowance(change))
         return top - width <= logit <= top
-
-
-def needed_logit(prob: Any, model: Model) -> Any:
-    """logit(1 − p_k) at which a softmax of K terms, itself rounded, comes out ≥ prob; for one or many."""
-    eps = model.precision
-    # Rivals with a mass below eps/4 vanish from it and it is 1.
-    mass = np.maximum((1 - prob) - prob * ((model.n_classes + 8) * eps), eps / 4)
-    return np.log(mass) - np.log(np.maximum(1 - mass, np.minimum(prob, 0.5)))
 
 
 def logit(mass: float, rest: float) -> float:

@@ -16,12 +16,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ifonly.engines.rounding import Rounding
-from ifonly.engines.windows import needed_logit
 from ifonly.model import Model
 from ifonly.model.errors import InputError
 from ifonly.model.numerics import norms
 from ifonly.native import cuda
 from ifonly.native.cuda_source import MOST_CLASSES, gram_pitch, rows_of
+from ifonly.problem.goals import needed_logit
 from ifonly.problem.question import Aims
 from ifonly.problem.results import Results
 from ifonly.rows.sources import Sizes, Sources

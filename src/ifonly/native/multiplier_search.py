@@ -32,6 +32,11 @@ SETTLED = 4e-16  # relative width at which the bracket of w is a point
 SHUT = 1e-13  # relative: below, D has met its tangents and cannot be raised
 FIRST_NODES = 16
 
+# A node's record: the w of its bound (inf where nothing in it meets the need), and for one that was cut: the item, how (0 at a
+# value, 1 stays or moves, 2 options of less gain or more), the value below or the least gain of the second part, the value
+# above, and which node is its first part (the second is the next).
+LOG = ("w", "item", "kind", "below", "above", "first")
+
 
 class Items(NamedTuple):
     """What may move: n features and, after them, groups of options (all arrays; empty where there are none)."""
@@ -62,7 +67,11 @@ class Pool(NamedTuple):
     bound: Any  # (capacity,) +inf where a place is free
     best_t: Any  # (n,) the incumbent
     best_choice: Any  # (groups,)
-    numbers: Any  # (5,): the incumbent's cost, its w, nodes solved, the least bound of what was cut off, first w
+    numbers: (
+        Any  # (6,): the incumbent's cost, its w, nodes solved, the least bound of what was cut off, first w, nodes there are
+    )
+    ids: Any  # (capacity,) which node of the record each is
+    log: Any  # (nodes, 6) the record, see `LOG`; empty where none is wanted
 
 
 def evaluate(w: float, items: Items, lo: Any, hi: Any, state: Any, allowed: Any, cap: int) -> Any:
@@ -202,14 +211,14 @@ def branch_item(items: Items, left: Any, right: Any, state: Any, cap: int) -> in
 def maximise(need: float, items: Items, lo: Any, hi: Any, state: Any, allowed: Any, cap: int, w: float) -> Any:
     """The largest D(w): the bound, w, and the solutions on its two sides (t, choice, moved, gain, cost), short of need and not.
 
-    ``reached`` is False where no w meets the need (and then the bound is infinite).
+    Then False where no w meets the need (and then the bound is infinite), and last the w at which the bound is.
     """
     left = evaluate(0.0, items, lo, hi, state, allowed, cap)
     if left[3] >= need:
-        return left[4], 0.0, left, left, True
+        return left[4], 0.0, left, left, True, 0.0
     top = most(items, lo, hi, state, allowed, cap)
     if top < need:
-        return np.inf, np.inf, left, left, False
+        return np.inf, np.inf, left, left, False, np.inf
     # 1. A multiplier that meets the need; each item is at its largest gain for some finite w.
     a, b = 0.0, w if 0.0 < w < np.inf else 1.0
     right = evaluate(b, items, lo, hi, state, allowed, cap)
@@ -218,10 +227,10 @@ def maximise(need: float, items: Items, lo: Any, hi: Any, state: Any, allowed: A
         step = (need - right[3]) / right[6] if right[6] > 0.0 else 0.0
         b = min(max(2.0 * b, b + step), 1e16 * b)
         if b > 1e300:
-            return np.inf, np.inf, left, left, False
+            return np.inf, np.inf, left, left, False, np.inf
         right = evaluate(b, items, lo, hi, state, allowed, cap)
     # 2. Close in on the largest D: by Newton where the slope is a line, else where the two tangents meet.
-    bound = max(left[5] + a * need, right[5] + b * need, 0.0)
+    bound, best = max(left[5] + a * need, right[5] + b * need, 0.0), b if right[5] + b * need >= left[5] + a * need else a
     for _ in range(MAX_STEPS):
         if b - a <= SETTLED * b or right[3] == need:
             break
@@ -242,7 +251,8 @@ def maximise(need: float, items: Items, lo: Any, hi: Any, state: Any, allowed: A
             if not a < w < b:
                 break
         here = evaluate(w, items, lo, hi, state, allowed, cap)
-        bound = max(bound, here[5] + w * need)
+        if here[5] + w * need > bound:
+            bound, best = here[5] + w * need, w
         if here[3] >= need:
             b, right = w, here
         else:
@@ -250,11 +260,12 @@ def maximise(need: float, items: Items, lo: Any, hi: Any, state: Any, allowed: A
                 beyond = w + 2.0 * max((need - here[3]) / right[6] if right[6] > 0.0 else 0.0, SETTLED * w)
                 if beyond < b:
                     there = evaluate(beyond, items, lo, hi, state, allowed, cap)
-                    bound = max(bound, there[5] + beyond * need)
+                    if there[5] + beyond * need > bound:
+                        bound, best = there[5] + beyond * need, beyond
                     if there[3] >= need:
                         b, right = beyond, there
             a, left = w, here
-    return bound, b, left, right, True
+    return bound, b, left, right, True, best
 
 
 def fixed(items: Items, lo: Any, hi: Any, found: Any) -> Any:
@@ -273,8 +284,8 @@ def fixed(items: Items, lo: Any, hi: Any, found: Any) -> Any:
     return lo, hi, state, allowed
 
 
-def open_pool(items: Items, lo: Any, hi: Any) -> Pool:
-    """One open node: everything is allowed."""
+def open_pool(items: Items, lo: Any, hi: Any, noted: int) -> Pool:
+    """One open node: everything is allowed. With room for the record of so many nodes, 0 for none."""
     n, groups, m = len(items.g), len(items.first) - 1, len(items.og)
     pool = Pool(
         np.zeros((FIRST_NODES, n)),
@@ -284,7 +295,9 @@ def open_pool(items: Items, lo: Any, hi: Any) -> Pool:
         np.full(FIRST_NODES, np.inf),
         np.zeros(n),
         items.first[:groups].copy(),
-        np.array([np.inf, np.inf, 0.0, np.inf, 1.0]),
+        np.array([np.inf, np.inf, 0.0, np.inf, 1.0, 1.0]),
+        np.zeros(FIRST_NODES, dtype=np.int64),
+        np.full((noted, 6), -1.0),
     )
     pool.lo[0] = lo
     pool.hi[0] = hi
@@ -299,17 +312,27 @@ def grown(pool: Pool) -> Pool:
     lo, hi = np.zeros((2 * capacity, pool.lo.shape[1])), np.zeros((2 * capacity, pool.lo.shape[1]))
     state = np.zeros((2 * capacity, pool.state.shape[1]), dtype=np.int64)
     allowed = np.ones((2 * capacity, pool.allowed.shape[1]), dtype=np.bool_)
-    bound = np.full(2 * capacity, np.inf)
+    bound, ids = np.full(2 * capacity, np.inf), np.zeros(2 * capacity, dtype=np.int64)
     lo[:capacity], hi[:capacity], state[:capacity] = pool.lo, pool.hi, pool.state
-    allowed[:capacity], bound[:capacity] = pool.allowed, pool.bound
-    return Pool(lo, hi, state, allowed, bound, pool.best_t, pool.best_choice, pool.numbers)
+    allowed[:capacity], bound[:capacity], ids[:capacity] = pool.allowed, pool.bound, pool.ids
+    return Pool(lo, hi, state, allowed, bound, pool.best_t, pool.best_choice, pool.numbers, ids, pool.log)
+
+
+def with_room(pool: Pool) -> Pool:
+    """The same pool with room in its record for two more nodes."""
+    if len(pool.log) == 0 or pool.numbers[5] + 2 <= len(pool.log):
+        return pool
+    log = np.full((2 * len(pool.log) + 2, pool.log.shape[1]), -1.0)
+    log[: len(pool.log)] = pool.log
+    kept = (pool.lo, pool.hi, pool.state, pool.allowed, pool.bound, pool.best_t, pool.best_choice, pool.numbers, pool.ids)
+    return Pool(kept[0], kept[1], kept[2], kept[3], kept[4], kept[5], kept[6], kept[7], kept[8], log)
 
 
 def offer(pool: Pool, need: float, items: Items, lo: Any, hi: Any, found: Any, cap: int, w: float) -> None:
     """Make the best of a solution's decisions, and keep it if nothing better is known."""
     if items.step.any() or len(items.first) > 1 or cap < len(found[2]):
         lo, hi, state, allowed = fixed(items, lo, hi, found)
-        _, own, _, found, reached = maximise(need, items, lo, hi, state, allowed, len(found[2]), w)
+        _, own, _, found, reached, _ = maximise(need, items, lo, hi, state, allowed, len(found[2]), w)
         if not reached:
             return
         if own > 0.0:
@@ -337,7 +360,10 @@ def expand(pool: Pool, need: float, items: Items, cap: int, rel_gap: float, node
         pool.bound[i] = np.inf
         pool.numbers[2] += 1.0
         # 2. Its bound, and what its two solutions give.
-        bound, w, left, right, reached = maximise(need, items, lo, hi, state, allowed, cap, pool.numbers[4])
+        bound, w, left, right, reached, best = maximise(need, items, lo, hi, state, allowed, cap, pool.numbers[4])
+        node, pool = pool.ids[i], with_room(pool)
+        if len(pool.log) > 0 and (bound > known or not reached):
+            pool.log[node, 0] = best
         if not reached:
             continue
         bound = max(bound, known)
@@ -353,6 +379,11 @@ def expand(pool: Pool, need: float, items: Items, cap: int, rel_gap: float, node
             continue
         offer(pool, need, items, lo, hi, left, cap, w)
         # 3. Two children: the item as on the left, or as on the right.
+        first = int(pool.numbers[5])
+        pool.numbers[5] += 2.0
+        if len(pool.log) > 0:
+            pool.log[node, 1], pool.log[node, 5] = item, first
+            pool.log[first, 0] = pool.log[first + 1, 0] = pool.log[node, 0]
         for side in range(2):
             free = np.flatnonzero(np.isinf(pool.bound))
             if len(free) == 0:
@@ -360,27 +391,26 @@ def expand(pool: Pool, need: float, items: Items, cap: int, rel_gap: float, node
                 free = np.flatnonzero(np.isinf(pool.bound))
             c = free[0]
             pool.lo[c], pool.hi[c], pool.state[c], pool.allowed[c] = lo, hi, state, allowed
-            pool.bound[c] = bound
-            if item < n and left[2][item] == right[2][item] and items.step[item] > 0.0:
-                low = min(left[0][item], right[0][item])
-                if side == 0:
-                    pool.hi[c, item] = low
-                else:
-                    pool.lo[c, item] = next_point(items, item, low)
-            elif left[2][item] != right[2][item] and cap < len(left[2]) and state[item] == UNDECIDED:
+            pool.bound[c], pool.ids[c] = bound, first + side
+            counted = cap < len(left[2]) and left[2][item] != right[2][item] and state[item] == UNDECIDED
+            if counted:
                 pool.state[c, item] = STAYS if side == 0 else COUNTS
+                kind, below, above = 1, 0.0, 0.0
             elif item < n:
-                low = min(left[0][item], right[0][item])
+                below = min(left[0][item], right[0][item])
+                kind, above = 0, next_point(items, item, below)
                 if side == 0:
-                    pool.hi[c, item] = low
+                    pool.hi[c, item] = below
                 else:
-                    pool.lo[c, item] = next_point(items, item, low)
+                    pool.lo[c, item] = above
             else:
                 j = item - n
-                edge = max(items.og[left[1][j]], items.og[right[1][j]])
+                kind, below, above = 2, max(items.og[left[1][j]], items.og[right[1][j]]), 0.0
                 for o in range(items.first[j], items.first[j + 1]):
-                    if (items.og[o] >= edge) == (side == 0):
+                    if (items.og[o] >= below) == (side == 0):
                         pool.allowed[c, o] = False
+            if len(pool.log) > 0:
+                pool.log[node, 2], pool.log[node, 3], pool.log[node, 4] = kind, below, above
     done = pool.bound.min() >= pool.numbers[0] * (1.0 - rel_gap)
     return pool, bool(done)
 
@@ -394,9 +424,9 @@ def expand_rows(need: Any, many: Items, lo: Any, hi: Any, cap: int, gap: float, 
     for n in range(len(need)):
         per_row = (many.anchor[n], many.at_rest[n], many.og[n], many.oc[n], many.moves[n])
         items = Items(many.g, many.mu, many.step, *per_row, many.first)
-        pool, done = expand(open_pool(items, lo[n], hi[n]), need[n], items, cap, gap, nodes)
+        pool, done = expand(open_pool(items, lo[n], hi[n], 0), need[n], items, cap, gap, nodes)
         t[n] = pool.best_t
         choice[n] = pool.best_choice
-        numbers[n, :3] = pool.numbers[:3]
+        numbers[n, :2], numbers[n, 2] = pool.numbers[:2], pool.numbers[5]
         numbers[n, 3] = min(pool.numbers[0], pool.bound.min(), pool.numbers[3])
         numbers[n, 4] = 1.0 if done else 0.0

@@ -18,7 +18,18 @@ __all__ = ["compiled", "reach"]
 
 ROWS_PER_THREAD = 64
 
-_CALLED = ("evaluate", "next_point", "most", "branch_item", "maximise", "fixed", "open_pool", "grown", "offer")  # callees first
+_CALLED = (
+    "evaluate",
+    "next_point",
+    "most",
+    "branch_item",
+    "maximise",
+    "fixed",
+    "open_pool",
+    "grown",
+    "with_room",
+    "offer",
+)  # callees first
 
 
 def _compile() -> SimpleNamespace:

@@ -153,28 +153,24 @@ class Limits:
 
     @cached_property
     def _parts(self) -> tuple[Floats, Floats]:
-        """The steps of these features as fractions: numerators, denominators."""
-        ratios = [Fraction(step).limit_denominator(MOST_PARTS) for step in self.step[self.on_grid].tolist()]
-        exact = [float(r) == step for r, step in zip(ratios, self.step[self.on_grid].tolist(), strict=True)]
-        up = np.where(exact, [float(r.numerator) for r in ratios], self.step[self.on_grid])
-        return up, np.where(exact, [float(r.denominator) for r in ratios], 1.0)
+        """The steps as fractions: numerators, denominators."""
+        steps, place = np.unique(np.where(self.on_grid, self.step, 1.0), return_inverse=True)
+        ratios = [Fraction(step).limit_denominator(MOST_PARTS) for step in steps.tolist()]
+        exact = [float(r) == step for r, step in zip(ratios, steps.tolist(), strict=True)]
+        up = np.where(exact, [float(r.numerator) for r in ratios], steps)
+        return up[place], np.where(exact, [float(r.denominator) for r in ratios], 1.0)[place]
 
-    def multiples(self, n: Floats) -> Floats:
-        """``n`` steps, for the features on a grid."""
+    def multiples(self, n: Any, which: Any) -> Floats:
+        """``n`` steps of some features."""
         up, down = self._parts
-        return n * up / down + 0.0  # no −0.0
-
-    def multiple(self, d: int, n: float) -> float:
-        """``n`` steps, for one feature."""
-        i = int(self.on_grid[:d].sum())
-        return float(n * self._parts[0][i] / self._parts[1][i])
+        return n * up[which] / down[which] + 0.0  # no −0.0
 
     def nearest(self, X: Floats) -> Floats:
         """Every feature on a grid at the grid point nearest to it."""
         if not self.on_grid.any():
             return X
         X = X.copy()
-        X[..., self.on_grid] = self.multiples(np.rint(X[..., self.on_grid] / self.step[self.on_grid]))
+        X[..., self.on_grid] = self.multiples(np.rint(X[..., self.on_grid] / self.step[self.on_grid]), self.on_grid)
         return X
 
     def snapped(self, X: Floats, source: Floats) -> Floats:
@@ -196,8 +192,12 @@ class Limits:
         if on_grid.any():
             step = self.step[on_grid]
             low, high = lo[:, on_grid], hi[:, on_grid]
-            lo[:, on_grid] = np.maximum(low, self.multiples(np.ceil(low / step - ON_GRID)))
-            hi[:, on_grid] = np.minimum(high, self.multiples(np.floor(high / step + ON_GRID)))
+            lo[:, on_grid] = np.maximum(low, self.multiples(np.ceil(low / step - ON_GRID), on_grid))
+            hi[:, on_grid] = np.minimum(high, self.multiples(np.floor(high / step + ON_GRID), on_grid))
+            # A source that is a grid point up to rounding stands for it, at the end of the range too.
+            near = ON_GRID * np.where(on_grid, self.step, 0.0)
+            lo = np.where(on_grid & ~outside & (np.abs(X - lo) <= near), X, lo)
+            hi = np.where(on_grid & ~outside & (np.abs(X - hi) <= near), X, hi)
         wrong: dict[int, str] = {}
         label = self.model.feature_label
         for n, d in np.argwhere(outside & self.frozen):

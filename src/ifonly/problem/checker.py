@@ -8,16 +8,17 @@ checked, for problems with limits and without,
 3. probabilities, distance, cost and objective, to the rounding that two ways of computing them can differ by;
 4. the certificate (`free.Problem.certificate`, `limited.LimitedProblem.certificate`): ‖∇E‖ or ‖ξ‖ is at most what is claimed,
    and the lower bound that it proves at least the one that is claimed;
-5. out of reach: p_k(x) < τ, and a ceiling on p_k from multipliers (`LimitedProblem.ceiling`).
+5. of a search over whole numbers, categories or few changes, and of a goal out of reach within limits: the proof that comes
+   with the answer (`proof`), case by case.
 
-What cannot be proved from x and multipliers is named in `Checked.unproved`: the optimum of a search over whole numbers,
-categories or few changes, a margin that is out of reach, a ceiling that the multipliers do not give. What was *asked* is taken
-as given: with another λ, or other limits, the same x may answer another question truthfully.
+What is not proved is named in `Checked.unproved`: a proof that was left out, a ceiling that multipliers do not give. What was
+*asked* is taken as given: with another λ, or other limits, the same x may answer another question truthfully.
 """
 
 import math
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,11 +27,14 @@ from ifonly.model import Model
 from ifonly.model.errors import CertificateError, InputError
 from ifonly.model.numerics import EPS, summation_error
 from ifonly.problem.conditions import Conditions
+from ifonly.problem.dual import Dual, Goal
+from ifonly.problem.exact import check_exactly, exact_value
 from ifonly.problem.free import Certificate, Problem
-from ifonly.problem.goals import Weights, excess, probabilities
+from ifonly.problem.goals import Weights, excess, needed_logit, probabilities
 from ifonly.problem.limited import FAR, LimitedProblem
+from ifonly.problem.proof import Proved, continuous_proof, prove
 from ifonly.problem.results import Result
-from ifonly.problem.status import Status
+from ifonly.problem.status import REL_GAP, Status
 
 __all__ = ["Checked", "check"]
 
@@ -56,12 +60,20 @@ class Checked(Certificate):
         Where the goal is out of reach, the upper bound on p_k that is proved here; 1 where there is none.
     unproved : tuple of str
         What the answer claims and this does not prove.
+    notes : tuple of str
+        What is to be known of what it does prove.
 
     """
 
     bound: float = -math.inf
     ceiling: float = 1.0
     unproved: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def claim(self) -> str:
+        """What became of the claim: "proved", or "not proved here"."""
+        return "not proved here" if self.unproved else "proved"
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,6 +94,15 @@ class _Case:
     @property
     def margin(self) -> float | None:
         return None if self.conditions is None else self.conditions.margin
+
+    @property
+    def goal(self) -> bool:
+        return self.prob is not None or self.margin is not None
+
+    @property
+    def unweighed(self) -> bool:
+        """Whether λ and the objective are left out, as they may be of a search for a goal."""
+        return self.discrete and self.goal and math.isnan(self.result.lam) and math.isnan(self.result.objective)
 
     @property
     def discrete(self) -> bool:
@@ -114,7 +135,14 @@ class _Facts:
 
 
 def check(
-    model: Model, conditions: Conditions | None, source: Floats, x: Floats, prob: float | None, result: Result
+    model: Model,
+    conditions: Conditions | None,
+    source: Floats,
+    x: Floats,
+    prob: float | None,
+    result: Result,
+    *,
+    exact: bool = False,
 ) -> Checked:
     """The fresh certificate of an answer; raises if anything that is claimed does not hold.
 
@@ -129,6 +157,8 @@ def check(
         The probability that was asked for; None where λ (``result.lam``) or a margin (``conditions.margin``) was.
     result : Result
         The claims; the class is ``result.target``. Its ``x``, ``coef``, ``history`` and counts are not looked at.
+    exact : bool
+        Whether to compute with fractions, so that nothing depends on the rounding of floats (for answers within limits).
 
     Raises
     ------
@@ -159,20 +189,25 @@ def check(
     facts = _free_facts(case) if conditions is None else _limited_facts(case)
     _check_goal(case, facts)
     _check_numbers(case, facts)
-    if case.discrete:
-        return _searched(case, facts)
+    if exact and conditions is not None:
+        check_exactly(case.problem, x, prob, reached=result.status in REACHED)
+    out = result.status is Status.UNREACHABLE
+    stays = case.goal and not out and bool((x == source).all())  # and costs nothing: no proof is needed
+    if (case.discrete and not stays) or (out and conditions is not None):
+        return _by_proof(case, facts, exact=exact)
     found = _certificate(case, facts)
-    if result.status is Status.UNREACHABLE:
+    if out:
         return _out_of_reach(case, facts, found)
     _check_gradient(case, found)
     bound = _proved_bound(case, facts, found)
     _check_bound(case, facts, bound)
+    if exact and conditions is not None:
+        _check_leaf(case, facts)
     return _checked(found, bound=bound)
 
 
-def _checked(found: Certificate, bound: float = -math.inf, ceiling: float = 1.0, unproved: tuple[str, ...] = ()) -> Checked:
-    values = {field.name: getattr(found, field.name) for field in fields(Certificate)}
-    return Checked(**values, bound=bound, ceiling=ceiling, unproved=unproved)
+def _checked(found: Certificate, **more: Any) -> Checked:
+    return Checked(**{field.name: getattr(found, field.name) for field in fields(Certificate)}, **more)
 
 
 # ---- the point ----
@@ -240,13 +275,13 @@ def _check_status(case: _Case) -> None:
         raise CertificateError("there is no answer to verify: the source is not a finite input")
     if not np.isfinite(case.x).all():
         raise CertificateError("there is no answer to verify: the search was stopped before it found one")
-    if status is Status.UNREACHABLE and case.prob is None and case.margin is None:
+    if status is Status.UNREACHABLE and not case.goal:
         raise CertificateError("with λ given nothing is out of reach")
     if status is Status.STOPPED and not case.discrete:
         raise CertificateError("no search was made that could have been stopped")
-    if not case.result.lam > 0:
+    if not case.result.lam > 0 and not case.unweighed:
         raise CertificateError(f"λ must be a number > 0; the answer claims {case.result.lam!r}")
-    if math.isinf(case.result.lam) and case.prob is None and case.margin is None:
+    if math.isinf(case.result.lam) and not case.goal:
         raise CertificateError("λ was given, but the answer has none")
 
 
@@ -283,10 +318,11 @@ def _check_numbers(case: _Case, facts: _Facts) -> None:
     if not math.isnan(result.cost):
         _same("cost", result.cost, facts.cost, facts.cost_error)
     objective, error = _objective(case, facts)
-    _same("objective", result.objective, objective, error)
+    if not case.unweighed:
+        _same("objective", result.objective, objective, error)
     if case.conditions is None or result.status is Status.UNREACHABLE:
         return
-    whole = objective if case.prob is None else facts.cost
+    whole = facts.cost if case.goal else objective
     if not result.gap >= 0:
         raise CertificateError(f"the gap must be a number ≥ 0; the answer claims {result.gap!r}")
     if not abs(whole - result.gap - result.bound) <= SAME * (1 + abs(whole)):
@@ -344,8 +380,8 @@ def _proved_bound(case: _Case, facts: _Facts, found: Certificate) -> float:
 def _check_bound(case: _Case, facts: _Facts, bound: float) -> None:
     """Whether the claimed bound is proved, and an answer called exact no farther from the goal than rounding takes it."""
     result = case.result
-    objective, _ = _objective(case, facts)
-    if not math.isnan(result.bound) and not result.bound <= bound + SAME * (1 + abs(facts.cost) + abs(objective)):
+    value = facts.cost if case.goal else abs(_objective(case, facts)[0])
+    if not math.isnan(result.bound) and not result.bound <= bound + SAME * (1 + value):
         raise CertificateError(f"the lower bound that can be proved is {bound!r}; the answer claims {result.bound!r}")
     if case.conditions is None and case.prob is not None and result.status is Status.EXACT and math.isfinite(result.lam):
         _check_near(case, facts, case.prob)
@@ -366,41 +402,100 @@ def _check_near(case: _Case, facts: _Facts, prob: float) -> None:
         raise CertificateError(f"p(target) is {p!r}, so far above the {prob!r} that was asked for that nearer inputs reach it")
 
 
-def _searched(case: _Case, facts: _Facts) -> Checked:
-    """Of a search: x is what it claims to be; that nothing is better, or that nothing reaches the goal, is not proved."""
-    result = case.result
-    if result.grad_norm != 0.0:
-        raise CertificateError(f"a search has no gradient; the answer claims one of {result.grad_norm!r}")
-    what = "that the goal is out of reach" if result.status is Status.UNREACHABLE else "the bound of the search"
-    gap = result.gap
+# ---- proofs ----
+
+
+def _check_leaf(case: _Case, facts: _Facts) -> None:
+    """Whether the multipliers of a continuous answer prove its bound in fractions too: a proof of one leaf."""
+    proof = continuous_proof(case.problem, case.x, case.prob, case.result)
+    dual = Dual(case.problem, _goal(case, proof.top), exact=True)
+    gap = float(exact_value(dual, case.x) - prove(dual, proof).bound)
+    value = facts.cost if case.goal else _objective(case, facts)[0]
+    if gap > case.result.gap + SAME * (1 + abs(value)):
+        raise CertificateError(f"the gap that is proved in fractions is {gap!r}; the answer claims {case.result.gap!r}")
+
+
+def _by_proof(case: _Case, facts: _Facts, *, exact: bool) -> Checked:
+    """Of a search, or of a goal that nothing reaches within limits: what the proof that comes with the answer proves."""
+    result, proof = case.result, case.result.proof
     objective, _ = _objective(case, facts)
-    nan = math.nan
-    found = Certificate(objective, facts.proba, facts.distance, nan, facts.logit_error, facts.logit_error, gap, nan)
-    return _checked(found, unproved=(f"{what} is not proved here: x is within the limits, but better points may be too",))
+    nan, out = math.nan, result.status is Status.UNREACHABLE
+    found = Certificate(objective, facts.proba, facts.distance, nan, facts.logit_error, facts.logit_error, result.gap, nan)
+    if case.discrete and result.grad_norm != 0.0:
+        raise CertificateError(f"a search has no gradient; the answer claims one of {result.grad_norm!r}")
+    if proof is None:
+        what = "that the goal is out of reach" if out else "the bound of the search"
+        return _checked(found, unproved=(f"{what} is not proved here: the answer comes without its proof",))
+    if result.n_nodes != (len(proof) if case.discrete else 0):
+        raise CertificateError(f"the proof has {len(proof)} nodes; the answer claims {result.n_nodes}")
+    _check_top(case, facts, proof.top)
+    dual = Dual(case.problem, _goal(case, proof.top), exact=exact)
+    proved = prove(dual, proof)
+    if out:
+        return _proved_out_of_reach(case, found, proof.top, proved)
+    bound = float(proved.bound)
+    _check_bound(case, facts, bound)
+    value = objective if not case.goal else facts.cost
+    slack = SAME * (1 + abs(value)) if not exact else 4 * EPS * (1 + abs(value))
+    if exact and float(exact_value(dual, case.x) - proved.bound) > result.gap + slack:
+        raise CertificateError(f"what is minimised is {value!r} and the bound {bound!r}; the gap is said to be {result.gap!r}")
+    good = value - bound <= REL_GAP * abs(value)
+    if (result.status is Status.EXACT) != (result.gap <= REL_GAP * abs(value)) or (good and result.status is not Status.EXACT):
+        raise CertificateError(f"the gap that is proved is {value - bound!r}; that is not what {result.status.name} says")
+    return _checked(found, bound=min(bound, value))
+
+
+def _goal(case: _Case, top: float | None) -> Goal:
+    """What a proof is about."""
+    if not case.goal:
+        return Goal(lam=case.result.lam)
+    assert top is not None
+    return Goal(top=top) if case.margin is None else Goal(margin=-top)
+
+
+def _check_top(case: _Case, facts: _Facts, top: float | None) -> None:
+    """Whether a proof is about the goal that was asked for, but for the rounding of whoever evaluates answers."""
+    if not case.goal:
+        if top is not None:
+            raise CertificateError("λ was given, and the proof is about another goal")
+        return
+    asked = -(case.margin or 0.0) if case.prob is None else float(needed_logit(case.prob, case.model))
+    room = 16 * case.model.coarse * facts.logit_error + 16 * EPS * (1 + abs(asked))
+    if top is None or not asked - room <= top <= asked + room:
+        raise CertificateError(f"the proof is about a logit of at most {top!r}; asked for was {asked!r}")
+
+
+def _proved_out_of_reach(case: _Case, found: Certificate, top: float | None, proved: Proved) -> Checked:
+    """Whether nothing reaches the goal, and how near to it anything comes at most."""
+    if proved.bound != math.inf:
+        raise CertificateError("some leaves of the proof do not show that the goal is out of reach")
+    ceiling = 1.0
+    if case.prob is not None:
+        ceiling = 1 / (1 + math.exp(min((top or 0.0) + float(proved.missed), 700.0)))
+        if not case.result.ceiling >= ceiling * (1 - SAME):
+            raise CertificateError(f"p(target) is at most {ceiling!r}; the answer claims at most {case.result.ceiling!r}")
+        if not case.result.ceiling <= ceiling * (1 + SETTLED) + TINY:
+            raise CertificateError(f"p(target) is at most {ceiling!r}; the answer claims only {case.result.ceiling!r}")
+    elif case.result.ceiling != 1.0:
+        raise CertificateError("a ceiling belongs to a probability that is out of reach")
+    far = () if np.isfinite(case.problem.box).all() else (_FAR,)
+    return _checked(found, ceiling=ceiling, notes=far)
+
+
+_FAR = f"that is proved for changes of up to {FAR:g} units of cost of each feature"
 
 
 def _out_of_reach(case: _Case, facts: _Facts, found: Certificate) -> Checked:
-    """A goal that nothing reaches: from the probabilities at x and the multipliers, how large p_k can be at most."""
+    """A goal that nothing reaches, without limits: from the probabilities at x, how large p_k can be at most."""
     p, claimed = float(facts.proba[case.k]), case.result.ceiling
-    if case.margin is not None:
-        return _checked(found, unproved=("that no input within the limits has the margin is not proved here",))
     assert case.prob is not None
     if not claimed >= p * (1 - SAME - facts.logit_error):
         raise CertificateError(f"p(target) is {p!r}; the answer claims that nothing is above {claimed!r}")
-    ceiling, unproved = _ceiling(case, facts), []
+    ceiling, unproved = 1.0, []
+    if case.model.encoding.identity and case.model.A.size <= MANY:
+        ceiling = min(case.problem.ceiling(facts.proba, None, still) for still in (None, np.ones(len(case.x), dtype=bool)))
     if ceiling >= case.prob:
         unproved.append(f"that no input reaches {case.prob!r} is not proved here: p(target) is at most {ceiling!r}")
     elif claimed < ceiling * (1 - SETTLED):
         unproved.append(f"that p(target) is at most {claimed!r} is not proved here: it is at most {ceiling!r}")
-    if ceiling < 1 and (case.conditions is None or np.isinf(case.problem.box).any()):
-        unproved.append(f"the ceiling is proved for changes of up to {FAR:g} units of cost of each feature")
-    return _checked(found, ceiling=ceiling, unproved=tuple(unproved))
-
-
-def _ceiling(case: _Case, facts: _Facts) -> float:
-    """The least upper bound on p_k that the probabilities at x and the multipliers of the answer prove."""
-    if case.conditions is None and (not case.model.encoding.identity or case.model.A.size > MANY):
-        return 1.0
-    lo, hi = case.problem.box
-    between = (case.x > lo) & (case.x < hi)
-    return min(case.problem.ceiling(facts.proba, case.result.multipliers, still) for still in (None, between))
+    return _checked(found, ceiling=ceiling, unproved=tuple(unproved), notes=(_FAR,) if ceiling < 1 else ())

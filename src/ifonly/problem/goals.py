@@ -5,13 +5,15 @@ Everything here is a function of the K scores z of one point and of the wanted c
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ifonly.model import Model
 from ifonly.model.numerics import EPS
 
-__all__ = ["Weights", "entropy", "excess", "lead", "probabilities"]
+__all__ = ["Weights", "entropy", "excess", "lead", "needed_logit", "probabilities"]
 
 Floats = NDArray[np.float64]
 
@@ -76,3 +78,11 @@ def excess(p: Floats, loss: float, k: int, prob: float, logit_error: float) -> f
 def lead(z: Floats, k: int) -> float:
     """How far the target's score is ahead of the best rival's; negative where it is behind."""
     return float(z[k] - np.delete(z, k).max())
+
+
+def needed_logit(prob: Any, model: Model) -> Any:
+    """logit(1 − p_k) at which a softmax of K terms, itself rounded, comes out ≥ prob; for one or many."""
+    eps = model.precision
+    # Rivals with a mass below eps/4 vanish from it and it is 1.
+    mass = np.maximum((1 - prob) - prob * ((model.n_classes + 8) * eps), eps / 4)
+    return np.log(mass) - np.log(np.maximum(1 - mass, np.minimum(prob, 0.5)))

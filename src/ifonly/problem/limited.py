@@ -226,23 +226,6 @@ class LimitedProblem:
             error_bound=math.sqrt(2 * gap / weights.lam),
         )
 
-    def dual(self, q: Floats, nu: Floats | None, weights: Weights) -> float:
-        """A lower bound on E* from any probabilities q of the K classes and any multipliers, less its own rounding."""
-        q, multipliers = q / q.sum(), self.multipliers(nu)
-        x = self._response(q, multipliers, weights)
-        norm, rounding = self._subgradient(x, q, multipliers, weights, 0.0)
-        change = x - self.source
-        distance, _ = self.cost_of(x)
-        left, error = self.left(x)
-        delta, K, D = self.logit_error(x), len(q), len(x)
-        terms = [0.5 * weights.lam * distance**2, weights.l1 * self._sparse(change), *(-multipliers * left)]
-        if weights.loss:
-            terms += [*(q[self.rivals] * self.margins(x)), entropy(q)]
-        size = float(np.abs(terms).sum()) + 0.5 * weights.lam * self.square_size(change)
-        doubt = 2 * summation_error(D + K + len(terms)) * size + float(np.abs(multipliers) @ error)
-        doubt += delta + (K + 64) * EPS if weights.loss else 0.0
-        return math.fsum(terms) - (norm + rounding) ** 2 / (2 * weights.lam) - doubt
-
     def ceiling(self, q: Floats, nu: Floats | None = None, still: NDArray[np.bool_] | None = None) -> float:
         """An upper bound on p_k within the limits, from any probabilities of the K classes and any multipliers.
 
@@ -301,24 +284,6 @@ class LimitedProblem:
         norm = float(np.linalg.norm(np.linalg.solve(np.linalg.cholesky(part), xi)))
         of_root = len(part) ** 2 * EPS * float(sizes[-1] / sizes[0])  # of a Cholesky factor and of the solution with it
         return norm, float(np.linalg.norm(slip[free])) / math.sqrt(float(sizes[0])) + of_root * norm
-
-    def _response(self, q: Floats, nu: Floats, weights: Weights) -> Floats:
-        """Where L is least in the box: features answer one by one, over and over where a matrix ties them together."""
-        (lo, hi), (S, _), (R, _, _) = self.box, self.slopes, self.rows
-        Q, c = self.conditions.matrix, self.conditions.per_unit
-        g = nu @ R + (q[self.rivals] @ S if weights.loss else 0.0)
-        bend = weights.l1 * self.conditions.mu * c
-        x = np.clip(self.source, lo, hi)
-        for _ in range(1 if Q is None else SWEEPS):
-            before = x.copy()
-            for d in np.flatnonzero(lo < hi).tolist():
-                others = 0.0 if Q is None else float(Q[d] @ (x - self.source)) - float(Q[d, d] * (x[d] - self.source[d]))
-                slope = g[d] + weights.lam * others
-                t = -math.copysign(max(abs(slope) - bend[d], 0.0), slope) / (weights.lam * c[d] ** 2)
-                x[d] = min(max(self.source[d] + t, lo[d]), hi[d])
-            if np.abs(x - before).max(initial=0.0) <= EPS * np.abs(x).max(initial=0.0):
-                break
-        return x
 
 
 def _shortest(P: NDArray[np.floating[Any]], least: Floats, most: Floats) -> Floats:

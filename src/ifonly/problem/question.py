@@ -21,7 +21,7 @@ from ifonly.problem.conditions import Conditions
 from ifonly.problem.cost import Cost
 from ifonly.problem.keeping import Keeping
 
-__all__ = ["ALL", "FLIP", "MAX_NODES", "NEAREST", "REL_GAP", "Aims", "Asked", "Backend", "Question"]
+__all__ = ["ALL", "FLIP", "MAX_NODES", "NEAREST", "Aims", "Asked", "Backend", "Question"]
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -31,7 +31,6 @@ FLIP = 0.5  # the default probability: more than all other classes together
 NEAREST = -1  # in place of a class index: the nearest other class, or the nearest of a set
 ALL = -2  # in place of a class index: every class in turn
 EXTREME_LAM = 1e100  # beyond, squares overflow
-REL_GAP = 1e-10  # of a search: less is rounding
 MAX_NODES = 100_000  # of a search
 
 

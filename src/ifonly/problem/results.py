@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ifonly.problem.conditions import Conditions
+from ifonly.problem.proof import Proof
 from ifonly.problem.status import Status
 
 __all__ = ["Iteration", "Result", "Results"]
@@ -58,6 +59,8 @@ class Result:
     history : tuple of Iteration
     conditions : Conditions or None
         Those of this answer, where they differ from those of the others (each of several plans has its own).
+    proof : Proof or None
+        Of a search.
 
     """
 
@@ -80,6 +83,7 @@ class Result:
     multipliers: Floats | None = None
     history: tuple[Iteration, ...] = ()
     conditions: Conditions | None = None
+    proof: Proof | None = None
 
 
 _OF_LIMITS = ("cost", "bound", "gap")  # columns that answers without limits have no use for
@@ -108,6 +112,7 @@ class Results:
     multipliers: list[Floats | None] | None = None
     history: list[tuple[Iteration, ...]] | None = None
     conditions: list[Conditions | None] | None = None
+    proof: list[Proof | None] | None = None
 
     @classmethod
     def empty(
@@ -124,7 +129,7 @@ class Results:
         if limited:
             cost, bound, gap = np.full((3, N), np.nan)
             more = {"cost": cost, "bound": bound, "gap": gap, "ceiling": np.ones(N), "n_nodes": np.zeros(N, dtype=np.intp)}
-            more["multipliers"] = [None] * N
+            more["multipliers"], more["proof"] = [None] * N, [None] * N
         return cls(
             targets.copy(),
             np.full(N, Status.INVALID, dtype=np.int8),
@@ -146,7 +151,7 @@ class Results:
         columns: dict[str, Any] = {}
         for field in fields(Result):
             values = [getattr(row, field.name) for row in rows]
-            if field.name in ("multipliers", "history", "conditions"):
+            if field.name in ("multipliers", "history", "conditions", "proof"):
                 nothing = all(v is None or (isinstance(v, tuple) and not v) for v in values)
                 columns[field.name] = None if nothing else values
             elif field.name in _OF_LIMITS and math.isnan(values[0]):

@@ -2,7 +2,9 @@
 
 from enum import IntEnum
 
-__all__ = ["Status"]
+__all__ = ["REL_GAP", "Status"]
+
+REL_GAP = 1e-9  # of a search: what EXACT means
 
 
 class Status(IntEnum):
@@ -18,6 +20,13 @@ class Status(IntEnum):
     INVALID = 4
     STOPPED = 5
     LOCAL = 6
+
+    @classmethod
+    def of_gap(cls, gap: float, value: float, allowed: float) -> "Status":
+        """Of a search that ended this far above its bound, where a relative gap of ``allowed`` is good enough."""
+        if gap <= REL_GAP * abs(value):
+            return cls.EXACT
+        return cls.CONVERGED if gap <= allowed * abs(value) else cls.STOPPED
 
     @property
     def message(self) -> str:

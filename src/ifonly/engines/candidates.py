@@ -1,0 +1,205 @@
+"""Answers from decisions: all discrete choices made, what is continuous solved, and the result put to every test.
+
+Decisions come from a relaxation (rounded), from the choices that a bound makes, and, before there is any, from `greedy`.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ifonly.engines import semismooth
+from ifonly.engines.limited import CHASE
+from ifonly.engines.limited_problem import IDLE, LimitedProblem
+from ifonly.engines.relaxing import Relaxing, squeezed
+from ifonly.engines.semismooth import Response, Terms
+from ifonly.model.numerics import log_sum_exp
+from ifonly.problem.choices import Node
+from ifonly.problem.question import Aim
+from ifonly.problem.results import Result
+
+__all__ = ["Candidates"]
+
+Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+
+TRIED = 20  # of the most helpful moves, where linear rules forbid some
+STRIDES = 2.0 ** np.arange(-2, 5)  # of what a feature without bounds would have to move by if the classifier were linear
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """Answers to one problem."""
+
+    problem: LimitedProblem
+    aim: Aim
+    relaxing: Relaxing
+
+    def best_of(self, x: Floats, moved: Flags | None, start: Response | None) -> tuple[Result, Response | None] | None:
+        """The best answer with the discrete choices of x (and these items moved); None if there is none that will do.
+
+        Where the goal is out of reach, what comes nearest to it.
+        """
+        problem = self.problem
+        x, fixed = self.decided(x, moved)
+        if (x[fixed] < problem.lo[fixed]).any() or (x[fixed] > problem.hi[fixed]).any():
+            return None
+        at = start
+        if not fixed.all():
+            lo, hi = np.where(fixed, x, problem.lo), np.where(fixed, x, problem.hi)
+            solved = (self._nearest if self.relaxing.farthest else self._continuous)(lo, hi, start)
+            if solved is None:
+                return None
+            at, placed = solved
+            x = np.where(fixed, x, placed)
+        if problem.space.limits.broken(problem.source, x) is not None or not self.meets(x) or self._too_many(x):
+            return None
+        return self._result(x, at), at
+
+    def meets(self, x: Floats) -> bool:
+        """Whether x meets the goal, for whoever evaluates it."""
+        if self.aim.lam is not None or self.relaxing.farthest:
+            return True
+        return self.problem.is_ahead(x) if self.aim.prob is None else self.problem.reached(x, self.aim.prob)
+
+    def _too_many(self, x: Floats) -> bool:
+        most = self.problem.space.max_changes
+        return most is not None and self.problem.space.conditions.n_changes(x != self.problem.source) > most
+
+    def _result(self, x: Floats, at: Response | None) -> Result:
+        if self.aim.lam is not None:
+            return self.problem.result(x, self.aim.lam)
+        if self.relaxing.farthest:
+            return self.problem.result(x, math.inf)
+        if self.aim.prob is None:
+            return self.problem.result(x, 1.0)
+        lam = math.inf if at is None else at.lam
+        return self.problem.result(x, lam, weight=1.0 if at is None else lam)
+
+    def decided(self, x: Floats, moved: Flags | None) -> tuple[Floats, Flags]:
+        """X with every discrete choice made, and the features that are fixed by them."""
+        problem, limits, choices = self.problem, self.problem.space.limits, self.relaxing.choices
+        x = limits.placed(x, problem.source, problem.lo, problem.hi)
+        fixed = limits.on_grid | problem.space.grouped | (problem.lo == problem.hi)
+        uneven = [part.feature for part in limits.uneven]
+        x[uneven], fixed[uneven] = choices.nearest(choices.root, x)[uneven], True
+        for group in limits.groups:
+            allowed = choices.options(choices.root, group)
+            best = int(group[np.where(allowed, x[group], -1.0).argmax()])
+            x[group] = 0.0
+            x[best] = 1.0
+        if choices.capped:
+            for item in np.flatnonzero(~self._some(x, moved)).tolist():
+                still = self.relaxing.members(item)
+                x[still], fixed[still] = problem.source[still], True
+        return x, fixed
+
+    def _some(self, x: Floats, moved: Flags | None) -> Flags:
+        """The items that move: no more than may, those that must first, then those that change most in units of cost."""
+        choices = self.relaxing.choices
+        if moved is not None and int(moved.sum()) <= choices.most:
+            return moved
+        size = np.abs(x - self.problem.source) * self.problem.space.per_unit
+        of = np.append(size[choices.singles], [size[group].max() for group in choices.groups])
+        of[~choices.rests(choices.root)] = np.inf
+        found = np.zeros(choices.n_items, dtype=bool)
+        found[np.argsort(-of, kind="stable")[: choices.most]] = True
+        return found & (of > 0)
+
+    def _nearest(self, lo: Floats, hi: Floats, start: Response | None) -> tuple[Response | None, Floats] | None:
+        """What comes nearest to the goal in a box with all choices made; None if no point keeps the rules."""
+        relaxed = self.relaxing.solve(Node(lo, hi, np.zeros(self.relaxing.choices.n_items, dtype=np.int8)), start)
+        if relaxed.x is None:
+            return None
+        if relaxed.at is None or self.problem.space.root is None:
+            return relaxed.at, self.problem.kept(relaxed.x, (lo, hi))
+        return relaxed.at, self.problem.placed(relaxed.at.t, relaxed.at.nu, relaxed.at.weight, (lo, hi))
+
+    def _continuous(self, lo: Floats, hi: Floats, start: Response | None) -> tuple[Response, Floats] | None:
+        """What is continuous, solved in a box with all choices made; None if nothing there will do."""
+        problem, late = self.problem, self.relaxing.late
+        for _ in range(CHASE):
+            terms, kept, still = squeezed(self._without_idle(problem.terms((lo, hi)), lo, hi))
+
+            def place(at: Response, kept: Any = kept, still: Floats = still) -> Floats:
+                t = still.copy()
+                t[kept] = at.t
+                return self.problem.placed(t, at.nu, at.weight, (lo, hi))
+
+            if self.aim.prob is not None:
+                at, _, met, _ = semismooth.reach(terms, problem.goal_of(self.aim.prob, place, (lo, hi)), start, late=late)
+                return (at, place(at)) if met else None
+            at, _, _ = semismooth.solve(terms, self.aim.lam or 1.0, start=start, late=late)
+            x = place(at)
+            if self.meets(x) or late():
+                return at, x
+            # The allowance for rounding grows with x: again, with more of it.
+            problem = problem.but(ahead=2 * max(problem.rounding(x), problem.ahead))
+        return None
+
+    def _without_idle(self, terms: Terms, lo: Floats, hi: Floats) -> Terms:
+        """The rules between fixed features are left out: they hold, perhaps just so, or `broken` says that they do not."""
+        limits, idle = self.problem.space.limits, np.zeros(len(terms.C), dtype=bool)
+        idle[: len(limits.C)] = ~((limits.C != 0) & (lo < hi)).any(axis=1)
+        return terms._replace(rest=np.where(idle, IDLE, terms.rest), low=np.where(idle, 0.0, terms.low))
+
+    # ---- a first answer ----
+
+    def greedy(self, node: Node) -> Floats:
+        """Where one item at a time, each time the one that helps most, gets to: the goal, or as far as items may move."""
+        problem, choices, dual = self.problem, self.relaxing.choices, self.relaxing.dual
+        x, _ = self.decided(np.clip(problem.source, node.lo, node.hi), None)
+        for _ in range(max(choices.most - int((~choices.rests(node)).sum()), 0)):
+            if self.meets(x):
+                break
+            s = dual.margins + dual.S @ (x - problem.source)
+            better = [move for move in self._moves(node, x, s) if move[0] < self._short(s)]
+            new = next((y for _, y in self._tried(x, better) if self._keeps(y)), None)
+            if new is None:
+                break
+            x = new
+        return x
+
+    def _short(self, s: Floats) -> Any:
+        """By how much the goal is missed, up to a constant."""
+        return s.max(axis=-1) if self.aim.prob is None else log_sum_exp(s)
+
+    def _keeps(self, x: Floats) -> bool:
+        limits = self.problem.space.limits
+        return not len(limits.C) or limits.broken(self.problem.source, x) is None
+
+    def _tried(self, x: Floats, moves: list[tuple[float, Any, Any]]) -> Iterator[tuple[float, Floats]]:
+        """The points that moves lead to, the most helpful of some first."""
+        for short, features, values in sorted(moves, key=lambda move: move[0])[:TRIED]:
+            y = x.copy()
+            y[features] = values
+            yield short, y
+
+    def _moves(self, node: Node, x: Floats, s: Floats) -> Iterator[tuple[float, Any, Any]]:
+        """What is missed after a move, which features it changes, and to what: the best for every item that has not moved."""
+        problem, choices, dual = self.problem, self.relaxing.choices, self.relaxing.dual
+        p = np.exp(s - s.max())
+        pull = -(p / p.sum()) @ dual.S
+        top = dual.goal.top if dual.goal.margin is None else -dual.goal.margin
+        over = max(float(self._short(s) - (top or 0.0)), 1e-6)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            strides = np.where(pull != 0, over / pull, 0.0)
+            wanted = x + np.append(STRIDES, np.inf)[:, None] * np.where(strides == 0, 0.0, strides)
+        wanted = np.minimum(np.maximum(np.where(np.isfinite(wanted), wanted, x), node.lo), node.hi)
+        wanted[-1] = np.where(pull > 0, node.hi, np.where(pull < 0, node.lo, x))
+        wanted = np.where(np.isfinite(wanted), wanted, x)
+        values = np.stack([choices.nearest(node, row) for row in wanted])
+        still = choices.singles[(x == problem.source)[choices.singles]]
+        tried = s[:, None, None] + dual.S[:, None, still] * (values - x)[:, still]
+        short = self._short(np.moveaxis(tried, 0, -1))
+        best = short.argmin(axis=0)
+        for i, (v, d) in enumerate(zip(best.tolist(), still.tolist(), strict=True)):
+            yield float(short[v, i]), d, values[v, d]
+        for group in choices.groups:
+            if x[group].argmax() == problem.source[group].argmax():
+                for option in np.flatnonzero(choices.options(node, group)).tolist():
+                    new = np.eye(len(group))[option]
+                    yield float(self._short(s + dual.S[:, group] @ (new - x[group]))), group, new

@@ -1,0 +1,298 @@
+"""Whole numbers, categories, uneven grids, few changes: a search by cases, whose record is the proof of its answer.
+
+A case is a set of points (`problem.choices.Node`). Multipliers from its relaxation (`relaxing`) prove a bound for it
+(`problem.dual`), with its discrete choices as they are, and the choices at which that bound is taken are tried as an answer
+(`candidates`), like those of the relaxation, rounded. A case that can hold no better answer is closed; others are cut in two,
+the most promising first (`tree`). Where nothing meets the goal the same search finds what comes nearest to it.
+"""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ifonly.engines.budget import Budget
+from ifonly.engines.candidates import Candidates
+from ifonly.engines.limited import LimitedEngine, stays
+from ifonly.engines.limited_problem import CostSpace, LimitedProblem
+from ifonly.engines.relaxing import Relaxed, Relaxing
+from ifonly.engines.tree import Branch, Tree
+from ifonly.model.errors import InputError
+from ifonly.problem.choices import OPEN, Choices, Cut, Node
+from ifonly.problem.conditions import Conditions
+from ifonly.problem.dual import Bounded, Dual, Goal, Multipliers
+from ifonly.problem.limited import LimitedProblem as Textbook
+from ifonly.problem.proof import Proof, prove
+from ifonly.problem.question import Aim
+from ifonly.problem.results import Result
+from ifonly.problem.status import Status
+
+__all__ = ["Cases", "impossible"]
+
+Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+
+OFF = 1e-9  # a relaxed value this far from an allowed one, relative to their distance, is none
+PADDINGS = 4  # times that the allowance for rounding is raised, because the answer is larger than was thought
+CLOSE = 1e-7  # how near to the best what comes nearest is to be, in logits or scores
+
+
+class Cases(LimitedEngine):
+    """Any limits that take a search, and any number of classes."""
+
+    def unfit(self, conditions: Conditions, weighed: bool) -> str | None:
+        """What takes no search."""
+        return None if conditions.discrete else "nothing is discrete, and no search is needed"
+
+    def answer(self, problem: LimitedProblem, aim: Aim, budget: Budget, tol: float | None) -> Result:
+        """See `LimitedEngine`."""
+        here = stays(problem, aim)
+        found: Result | None = None
+        x = problem.source
+        for _ in range(PADDINGS):
+            goal, top = _goal(problem, aim, x)
+            search = Search(problem.but(ahead=2 * problem.rounding(x)), aim, goal, budget)
+            if here is not None:
+                return replace(here, proof=search.tree.proof(top))
+            found = search.run(found)
+            if found is None:
+                return _nothing(problem, aim, search, budget, top)
+            answer = search.answer(found, top)
+            if answer.status is not Status.STOPPED or search.stopped or _goal(problem, aim, found.x)[1] == top:
+                return answer
+            x = found.x
+        return answer
+
+
+def _goal(problem: LimitedProblem, aim: Aim, x: Floats) -> tuple[Goal, float | None]:
+    """What is asked, with room for rounding at x; and that as one number, for the record."""
+    if aim.lam is not None:
+        return Goal(lam=aim.lam), None
+    if aim.prob is not None:
+        top = problem.goal(aim.prob, x)[0]
+        return Goal(top=top), top
+    top = -(problem.space.margin or 0.0) - problem.rounding(x)
+    return Goal(margin=-top), top
+
+
+def impossible(problem: LimitedProblem, aim: Aim, budget: Budget) -> bool:
+    """Whether no point keeps the rules, or has the margin, as far as a linear program shows it."""
+    if not problem.n_rules:
+        return False
+    search = Search(problem, aim, _goal(problem, aim, problem.source)[0], budget)
+    return search.relaxing.impossible(search.relaxing.box(search.choices.root)) is not None
+
+
+class Search:
+    """One search: for the least there is, or (``farthest``) for what comes nearest to a goal out of reach."""
+
+    def __init__(self, problem: LimitedProblem, aim: Aim, goal: Goal, budget: Budget, *, farthest: bool = False) -> None:
+        self.problem, self.aim, self.budget, self.farthest = problem, aim, budget, farthest
+        conditions = problem.space.conditions
+        self.choices = Choices(conditions, problem.source)
+        self.dual = Dual(Textbook(conditions, problem.source, problem.k), goal, self.choices)
+        self.relaxing = Relaxing(problem, self.dual, budget, farthest)
+        self.candidates = Candidates(problem, aim, self.relaxing)
+        self.tree = Tree(self.choices.root, budget)
+        nothing = Multipliers(np.zeros(len(self.dual.margins)), np.zeros(len(self.dual.over)))
+        self.known = [nothing]
+        if farthest:
+            self.known = [Multipliers(np.full(len(nothing.y), 1 / len(nothing.y)), nothing.nu)]
+        self._bounded(self.tree.root, self.known[0], reach=farthest)
+        self.best: Result | None = None
+
+    @property
+    def stopped(self) -> bool:
+        """Whether it ended before it was done."""
+        return not self.tree.done
+
+    def run(self, best: Result | None = None) -> Result | None:
+        """Search until nothing better is left, or it is time to stop; ``best`` is an answer that is known."""
+        self._offer(best)
+        for branch in self.tree:
+            if self.dual.empty(branch.node):
+                branch.bound, branch.given = math.inf, None
+                continue
+            relaxed = self.relaxing.solve(branch.node, branch.start)
+            at = self._bounded(branch, relaxed.given, reach=relaxed.reach)
+            for given in self.known:
+                self._bounded(branch, given, reach=self.farthest)
+            if not self.tree.hopeless(branch.bound):
+                self._try(branch, relaxed, at)
+            cut = None if self.tree.hopeless(branch.bound) else self._cut(branch.node, relaxed, at)
+            if cut is None:
+                self.tree.close(branch)
+                continue
+            branch.start = relaxed.at or branch.start
+            self.tree.split(branch, cut, self.choices.cut(branch.node, cut))
+        return self.best
+
+    def counted(self, proof: Proof) -> int:
+        """The nodes of a search; where nothing is discrete there is one case, and no search."""
+        return len(proof) if self.problem.space.conditions.discrete else 0
+
+    def answer(self, best: Result, top: float | None) -> Result:
+        """The best answer with its bound, and the proof of that."""
+        least, proof = self._value(best), self.tree.proof(top)
+        bound = min(self.tree.bound, least)
+        gap = least - bound
+        status = Status.of_gap(gap, least, self.budget.gap)
+        return replace(best, bound=bound, gap=gap, status=status, n_nodes=self.counted(proof), grad_norm=0.0, proof=proof)
+
+    # ---- bounds ----
+
+    def _bounded(self, branch: Branch, given: Multipliers, *, reach: bool) -> Bounded:
+        """A branch's bound from multipliers, kept if it is better."""
+        found = self.dual.bound(branch.node, given, reach=reach)
+        if self.farthest:
+            branch.bounded(found.value, given, reach=True)
+        elif not reach:
+            branch.bounded(found.value, given, reach=False)
+        elif found.value > 0:
+            branch.bounded(math.inf, given, reach=True)
+        return found
+
+    # ---- answers ----
+
+    def _value(self, result: Result) -> float:
+        """What is minimised."""
+        if self.farthest:
+            return self._missed(result.x)
+        return result.objective if self.aim.lam is not None else result.cost
+
+    def _missed(self, x: Floats) -> float:
+        """By how much a point misses the goal."""
+        if self.aim.prob is None:
+            z = self.problem.model.scores(x)
+            return float((z[self.problem.rivals] - z[self.problem.k]).max()) + (self.dual.goal.margin or 0.0)
+        return self.problem.logit(x) - (self.dual.goal.top or 0.0)
+
+    def _offer(self, result: Result | None) -> bool:
+        if result is None or not self._value(result) < self.tree.least:
+            return False
+        self.best, self.tree.least = result, self._value(result)
+        return True
+
+    def _try(self, branch: Branch, relaxed: Relaxed, at: Bounded) -> None:
+        """Answers from the choices of a relaxation and of its bound; their multipliers may bound the branch better."""
+        tried = [(at.x, at.moved)] if relaxed.x is None else [(at.x, at.moved), (relaxed.x, None)]
+        if self.best is None and branch is self.tree.root and self.aim.lam is None:
+            tried.append((self.candidates.greedy(branch.node), None))
+        for x, moved in tried:
+            found = self.candidates.best_of(x, moved, relaxed.at)
+            if found is not None and self._offer(found[0]) and found[1] is not None and not self.farthest:
+                given = self.relaxing.multipliers(found[1], found[0].x - self.problem.source)
+                self.known = [given, *self.known[:1]]
+                self._bounded(branch, given, reach=False)
+
+    # ---- cuts ----
+
+    def _cut(self, node: Node, relaxed: Relaxed, at: Bounded) -> Cut | None:
+        """A cut that leaves out the relaxed solution; where that is an answer, one that narrows; None where all is decided."""
+        x = np.clip(at.x if relaxed.x is None else relaxed.x, node.lo, node.hi)
+        return self._between(node, x) or self._one_too_many(node, x) or self._narrower(node, x, at)
+
+    def _between(self, node: Node, x: Floats) -> Cut | None:
+        """Where a feature is between two of its values, or a group between options: that which is farthest from one."""
+        choices, c = self.choices, self.problem.space.per_unit
+        worst, cut = 0.0, None
+        for d, below, above in self._beside(node, x):
+            off = min(x[d] - below, above - x[d])
+            if off > OFF * (above - below) and off * c[d] > worst:
+                worst, cut = off * c[d], Cut("value", d, below, above)
+        for j, group in enumerate(choices.groups):
+            off = 1.0 - float(x[group].max())
+            if off > OFF and off * float(c[group].max()) > worst:
+                worst, cut = off * float(c[group].max()), Cut("option", j, options=(int(x[group].argmax()),))
+        return cut
+
+    def _beside(self, node: Node, x: Floats) -> list[tuple[int, float, float]]:
+        """The features that are at none of their values, which they are between."""
+        choices, found = self.choices, []
+        values = choices.beside(node, x)
+        points = np.append(choices.grid, [part.feature for part in choices.limits.uneven]).astype(int)
+        for d in points[(values[:, points] != x[points]).all(axis=0)].tolist():
+            below, above = (values[:, d][values[:, d] < x[d]], values[:, d][values[:, d] > x[d]])
+            if len(below) and len(above):
+                found.append((d, float(below.max()), float(above.min())))
+        return found
+
+    def _one_too_many(self, node: Node, x: Floats) -> Cut | None:
+        """Where more items move than may: the largest move."""
+        choices = self.choices
+        if not choices.capped:
+            return None
+        size = np.abs(x - self.problem.source) * self.problem.space.per_unit
+        of = np.append(size[choices.singles], [size[group].max() for group in choices.groups])
+        of[of <= OFF * of.max(initial=0.0)] = 0.0
+        if int((of > 0).sum()) <= choices.most:
+            return None
+        open_ = np.where((node.state == OPEN) & choices.rests(node), of, 0.0)
+        return Cut("move", int(open_.argmax())) if open_.max() > 0 else None
+
+    def _narrower(self, node: Node, x: Floats, at: Bounded) -> Cut | None:
+        """Any cut at all: about a group, the widest of the features with values of their own, an item that may move."""
+        choices = self.choices
+        for j, group in enumerate(choices.groups):
+            if choices.options(node, group).sum() > 1:
+                return Cut("option", j, options=(int(np.where(choices.options(node, group), x[group], -1.0).argmax()),))
+        points = np.append(choices.grid, [part.feature for part in choices.limits.uneven]).astype(int)
+        wide = np.where(
+            choices.limits.step > 0,
+            (node.hi - node.lo) / np.where(choices.limits.step > 0, choices.limits.step, 1.0),
+            node.hi - node.lo,
+        )
+        for d in points[np.argsort(-wide[points], kind="stable")].tolist():
+            cut = self._beside_value(node, x, d)
+            if cut is not None:
+                return cut
+        if choices.capped:
+            open_ = (node.state == OPEN) & choices.rests(node)
+            open_[: len(choices.singles)] &= (node.lo < node.hi)[choices.singles]
+            if open_.any():
+                return Cut("move", int(np.where(open_, 1.0 + at.moved, 0.0).argmax()))
+        return None
+
+    def _beside_value(self, node: Node, x: Floats, d: int) -> Cut | None:
+        """The values of a feature up to where it is, and those above; or those below, and from there on."""
+        values = self.choices.beside(node, x)[:, d]
+        values = values[~np.isnan(values)]
+        here = float(values[np.abs(values - x[d]).argmin()])
+        above, below = values[values > here], values[values < here]
+        if len(above) and here < node.hi[d]:
+            return Cut("value", d, here, float(above.min()))
+        if len(below) and here > node.lo[d]:
+            return Cut("value", d, float(below.max()), here)
+        return None
+
+
+def _nothing(problem: LimitedProblem, aim: Aim, search: Search, budget: Budget, top: float | None) -> Result:
+    """No answer: none exists, or none was found in time."""
+    proof = search.tree.proof(top)
+    if search.stopped or search.tree.bound < math.inf:
+        return problem.nothing_found(search.counted(proof), search.tree.bound, proof)
+    if aim.lam is not None or math.isinf(prove(search.dual, proof).missed):
+        raise InputError("the limits contradict each other: no point satisfies all of them")
+    far = Search(problem, aim, search.dual.goal, replace(budget, gap=0.0), farthest=True)
+    far.tree.slack = CLOSE
+    best = far.run(_anywhere(problem, aim, budget))
+    if best is None:
+        return problem.nothing_found(search.counted(proof), math.inf, proof)
+    if far.tree.bound > 0:
+        proof = far.tree.proof(top)
+    missed = float(prove(search.dual, proof).missed)
+    ceiling = 1.0 if aim.prob is None else 1 / (1 + math.exp(min((top or 0.0) + missed, 700.0)))
+    found = replace(best, status=Status.UNREACHABLE, ceiling=ceiling, bound=best.cost)
+    return replace(found, n_nodes=search.counted(proof), proof=proof)
+
+
+def _anywhere(problem: LimitedProblem, aim: Aim, budget: Budget) -> Result | None:
+    """The nearest point within the limits, whatever the classifier says of it; None where none was found in time."""
+    space = problem.space
+    plain = problem.but(space=CostSpace(replace(space.conditions, margin=None), space.search))
+    search = Search(plain, aim._replace(lam=1.0, prob=None), Goal(lam=1.0), replace(budget, gap=1.0))
+    found = search.run()
+    if found is None and not search.stopped:
+        raise InputError("the limits contradict each other: no point satisfies all of them")
+    return None if found is None else problem.result(found.x, math.inf)

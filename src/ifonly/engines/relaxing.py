@@ -1,0 +1,268 @@
+"""Multipliers for a set of points: from its relaxation, in which everything between two values is allowed.
+
+`semismooth` solves the relaxation; where that has no solution a linear program says why. Whatever comes out, right or
+rough, is only a proposal: what it is worth says `problem.dual`.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ifonly.engines import semismooth
+from ifonly.engines.budget import Budget
+from ifonly.engines.limited_problem import LimitedProblem
+from ifonly.engines.semismooth import Response, Target, Terms
+from ifonly.model.numerics import EPS
+from ifonly.problem.choices import MOVES, OPEN, STAYS, Choices, Node
+from ifonly.problem.dual import Dual, Goal, Multipliers
+
+__all__ = ["Relaxed", "Relaxing", "squeezed"]
+
+Floats = NDArray[np.float64]
+
+NO_COST = 1e-9  # what the largest cost may add to −ln p where only the probability counts
+WITHIN = 1 - 1e-15  # probabilities add up to 1, not to a rounding more
+
+
+class Relaxed(NamedTuple):
+    """A node's relaxation: its solution (None where there is none), multipliers, whether these are about the goal alone."""
+
+    x: Floats | None
+    given: Multipliers
+    reach: bool
+    at: Response | None
+
+
+@dataclass(frozen=True)
+class Relaxing:
+    """The relaxations of one problem, for a goal; ``farthest``: where that is out of reach, for what comes nearest to it."""
+
+    problem: LimitedProblem
+    dual: Dual
+    budget: Budget
+    farthest: bool = False
+
+    @property
+    def choices(self) -> Choices:
+        """What every item may be."""
+        return self.dual.choices
+
+    @property
+    def goal(self) -> Goal:
+        """What is asked."""
+        return self.dual.goal
+
+    def box(self, node: Node) -> tuple[Floats, Floats]:
+        """The bounds of a node, items that stay at the source."""
+        choices, lo, hi = self.choices, node.lo.copy(), node.hi.copy()
+        still = node.state == STAYS
+        if int((node.state == MOVES).sum()) >= choices.most:
+            still |= node.state == OPEN
+        for item in np.flatnonzero(still).tolist():
+            members = self.members(item)
+            lo[members] = hi[members] = self.problem.source[members]
+        for group in choices.groups:
+            open_ = choices.options(node, group)
+            hi[group[~open_]] = 0.0
+            if open_.sum() == 1:
+                lo[group[open_]] = 1.0
+        return lo, hi
+
+    def members(self, item: int) -> NDArray[np.intp]:
+        """The features of an item."""
+        n = len(self.choices.singles)
+        return self.choices.singles[item : item + 1] if item < n else self.choices.groups[item - n]
+
+    def solve(self, node: Node, start: Response | None) -> Relaxed:
+        """The relaxation of a node."""
+        box = self.box(node)
+        impossible = self.impossible(box)
+        if impossible is not None:
+            return impossible
+        whole = self.problem.terms(box, tight=-self.problem.tight)  # grid points on the very edge of a rule are let in
+        terms, kept, still = squeezed(whole)
+        if self.farthest and self.goal.margin is None:
+            terms = terms._replace(mu=0.0 * terms.mu)
+            at, _, _ = semismooth.solve(terms, self._least_lam(box), start=start, late=self.late)
+        elif self.goal.top is None:
+            at, _, _ = semismooth.solve(terms, self.goal.lam or 1.0, start=start, late=self.late)
+        else:
+            at, _, met, _ = semismooth.reach(terms, self._target(terms, box), start, late=self.late)
+            if not met:
+                return self._short(at, kept, still, box)
+        x = self._x(at, kept, still)
+        given = self.multipliers(at, x - self.problem.source)
+        return Relaxed(x, self._ended(given, box) if self.farthest else given, self.farthest, at)
+
+    def late(self) -> bool:
+        """Whether the time is up."""
+        return self.budget.late
+
+    def _x(self, at: Response, kept: Any, still: Floats) -> Floats:
+        t = still.copy()
+        t[kept] = at.t
+        return self.problem.source + self.problem.change(t)
+
+    def multipliers(self, at: Response, change: Floats) -> Multipliers:
+        """Those of a response, with the change that it leads to."""
+        n_rules = len(self.problem.space.limits.C)
+        nu = np.where(self.problem.space.limits.equal, at.nu[:n_rules], np.maximum(at.nu[:n_rules], 0.0))
+        around = None if self.problem.space.root is None else change
+        if self.goal.margin is not None:
+            n = len(self.problem.rivals)
+            return Multipliers(np.maximum(at.nu[n_rules : n_rules + n], 0.0), nu, around)
+        y = at.p[:-1] * WITHIN  # not q, which is settled only where features feel it
+        if self.farthest:
+            total = float(y.sum())
+            return Multipliers(y / total, nu / total)
+        return Multipliers(y, nu, around) if self.goal.lam is not None else Multipliers(y / at.lam, nu / at.lam, around)
+
+    # ---- a probability ----
+
+    def _target(self, terms: Terms, box: tuple[Floats, Floats]) -> Target:
+        top = self.goal.top
+        assert top is not None
+        prob = 1 / (1 + math.exp(top)) if top < 700 else 0.0
+
+        def miss(at: Response) -> tuple[float, float]:
+            s = terms.margins + terms.B @ at.t
+            most = float(s.max())
+            return most + math.log(float(np.exp(s - most).sum())) - top, 8 * EPS * (abs(top) + 1)
+
+        return Target(prob, top, miss, lambda at: self.problem.ceiling(at, box))
+
+    def _short(self, at: Response, kept: Any, still: Floats, box: tuple[Floats, Floats]) -> Relaxed:
+        """No point of the relaxation meets the goal: multipliers that show it, where the box has an end."""
+        y, nu = at.q[:-1] / at.q[:-1].sum(), at.nu[: len(self.problem.space.limits.C)] / at.q[:-1].sum()
+        nu = np.where(self.problem.space.limits.equal, nu, np.maximum(nu, 0.0))
+        return Relaxed(self._x(at, kept, still), self._ended(Multipliers(y, nu), box), True, at)
+
+    def _ended(self, given: Multipliers, box: tuple[Floats, Floats]) -> Multipliers:
+        """Multipliers changed a little, so that nothing pulls where there is no bound to stop it."""
+        (lo, hi), limits = box, self.problem.space.limits
+        W = np.concatenate([self.dual.S, self.dual.C]) / self.problem.space.per_unit
+        n, both = len(given.y), np.append(given.y, given.nu)
+        pinned = np.zeros(len(lo), dtype=bool)
+        for _ in range(len(lo)):
+            u = both @ W
+            more = (((u > 0) & np.isinf(lo)) | ((u < 0) & np.isinf(hi))) & ~pinned
+            if not more.any():
+                break
+            pinned |= more
+            columns = W[:, pinned]
+            both = both * (1 + np.linalg.lstsq((both[:, None] * columns).T, -(both @ columns), rcond=None)[0])
+            both[:n] = np.maximum(both[:n], 0.0)
+            both[n:] = np.where(limits.equal, both[n:], np.maximum(both[n:], 0.0))
+        total = float(both[:n].sum())
+        return Multipliers(both[:n] / total, both[n:] / total) if total > 0 else given
+
+    def _least_lam(self, box: tuple[Floats, Floats]) -> float:
+        """A λ at which the cost no longer counts."""
+        far = np.maximum(np.abs(box[0] - self.problem.source), np.abs(box[1] - self.problem.source))
+        most = 0.5 * float(np.square(far * self.problem.space.per_unit).sum())
+        size = float(np.square(self.problem.space.rows(self.problem.k)).sum(axis=1).max(initial=0.0))
+        return max(EPS * size, 1e-12) if math.isinf(most) else max(NO_COST / max(most, 1e-300), 1e-100)
+
+    # ---- linear programs ----
+
+    def impossible(self, box: tuple[Floats, Floats]) -> Relaxed | None:
+        """Multipliers that show that no point of a box keeps the rules (or has the margin); None where there is one.
+
+        The largest violation is made as small as it gets: of the rules, and if these can be kept and a margin is asked for, of
+        the margin. Looking for what comes farthest, that is the answer too.
+        """
+        limits, n = self.problem.space.limits, len(self.problem.rivals)
+        if not self.problem.n_rules:
+            return None
+        program = _Program(self.problem, self.dual, box, self.budget)
+        if len(limits.C) and not self._kept(box):
+            found = program.least_violation(margins=False)
+            if found is not None and found.violation > 0 and self._shows(found.y, found.nu, box):
+                return Relaxed(None, Multipliers(np.zeros(n), found.nu), True, None)
+        if self.goal.margin is None:
+            return None
+        found = program.least_violation(margins=True)
+        if found is not None and (self.farthest or (found.violation > 0 and self._shows(found.y, found.nu, box))):
+            return Relaxed(found.x, Multipliers(found.y, found.nu), True, None)
+        return None
+
+    def _kept(self, box: tuple[Floats, Floats]) -> bool:
+        """Whether the nearest point of a box keeps the rules: then it takes no program to see that one does."""
+        limits = self.problem.space.limits
+        x = np.clip(self.problem.source, *box)
+        one_hot = all(x[group].sum() == 1 for group in limits.groups)
+        return one_hot and bool((~limits.equal & (limits.C @ x <= limits.rest)).all())
+
+    def _shows(self, y: Floats, nu: Floats, box: tuple[Floats, Floats]) -> bool:
+        node = Node(*box, np.zeros(self.choices.n_items, dtype=np.int8))
+        return self.dual.bound(node, Multipliers(y, nu), reach=True).value > 0
+
+
+class _Found(NamedTuple):
+    violation: float
+    x: Floats
+    y: Floats
+    nu: Floats
+
+
+class _Program(NamedTuple):
+    """The least violation of rules, or of a margin within the rules, over a box: a linear program in units of cost."""
+
+    problem: LimitedProblem
+    dual: Dual
+    box: tuple[Floats, Floats]
+    budget: Budget
+
+    def least_violation(self, *, margins: bool) -> _Found | None:
+        """The least of the largest violation; None where the program has no solution, or none was found in time."""
+        from scipy.optimize import linprog
+
+        problem, dual, limits = self.problem, self.dual, self.problem.space.limits
+        c, (lo, hi) = problem.space.per_unit, self.box
+        D, m, groups = len(lo), len(limits.C), limits.groups
+        one_hot = np.zeros((len(groups), D))
+        for row, group in zip(one_hot, groups, strict=True):
+            row[group] = 1.0
+        rules = np.concatenate([dual.C, -dual.C[limits.equal]]) / c
+        over = np.concatenate([dual.over, -dual.over[limits.equal]])
+        lengths = np.sqrt(np.square(rules).sum(axis=1))
+        lengths = np.where(lengths > 0, lengths, 1.0)
+        margin = dual.goal.margin or 0.0
+        rows = np.concatenate([dual.S / c, rules / lengths[:, None]]) if margins else rules / lengths[:, None]
+        right = np.concatenate([-dual.margins - margin, -over / lengths]) if margins else -over / lengths
+        slack = np.append(np.ones(len(dual.S)), np.zeros(len(over))) if margins else np.ones(len(over))
+        equal, equal_to = np.hstack([one_hot / c, np.zeros((len(groups), 1))]), 1.0 - one_hot @ problem.source
+        ends = np.stack([(lo - problem.source) * c, (hi - problem.source) * c], axis=1)
+        found = linprog(
+            np.append(np.zeros(D), 1.0),
+            A_ub=np.hstack([rows, -slack[:, None]]),
+            b_ub=right,
+            A_eq=equal if len(groups) else None,
+            b_eq=equal_to if len(groups) else None,
+            bounds=np.vstack([ends, [(None, None) if margins else (0.0, None)]]),
+            options={"time_limit": max(self.budget.left, 1e-3)},
+        )
+        if found.status != 0:
+            return None
+        given = np.maximum(-found.ineqlin.marginals, 0.0)
+        y = given[: len(dual.S)] if margins else np.zeros(len(dual.S))
+        of_rules = given[len(dual.S) :] / lengths if margins else given / lengths
+        nu = of_rules[:m].copy()
+        nu[limits.equal] -= of_rules[m:]
+        nu = np.where(limits.equal, nu, np.maximum(nu, 0.0))
+        if margins and y.sum() > 0:
+            y, nu = y / y.sum(), nu / y.sum()
+        return _Found(float(found.x[-1]), problem.source + found.x[:-1] / c, y, nu)
+
+
+def squeezed(terms: Terms) -> tuple[Terms, Any, Floats]:
+    """The problem over the features that can move, which these are, and the others' t."""
+    kept, still = terms.lo < terms.hi, np.where(terms.lo < terms.hi, 0.0, terms.lo)
+    if kept.all():
+        return terms, slice(None), still
+    margins, rest = terms.margins + terms.B[:, ~kept] @ still[~kept], terms.rest - terms.C[:, ~kept] @ still[~kept]
+    fewer = {name: getattr(terms, name)[kept] for name in ("mu", "lo", "hi")}
+    return terms._replace(B=terms.B[:, kept], margins=margins, C=terms.C[:, kept], rest=rest, **fewer), kept, still

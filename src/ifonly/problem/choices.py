@@ -1,0 +1,186 @@
+"""What every item may be, and how a set of choices is cut in two: the cover that a proof by cases rests on.
+
+An *item* is what counts as one change: a feature by itself, or a group of one-hot columns. A `Node` is a set of points: the
+values x_d in [lo_d, hi_d] that the limits allow there, with items that stay as they are, or that count among those that move.
+The root is everything that the limits allow (but for linear rules, which the bounds of `dual` take care of). A `Cut` splits a
+node in two that together have all its points, so that nobody has to believe a tree of cuts: it is applied again.
+"""
+
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ifonly.model.errors import CertificateError, InputError
+from ifonly.problem.actions import ON_GRID, Uneven
+from ifonly.problem.conditions import Conditions
+
+__all__ = ["MOVES", "OPEN", "STAYS", "Choices", "Cut", "Node"]
+
+Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+
+OPEN, STAYS, MOVES = 0, 1, 2  # of an item, where only some may move: undecided, stays, counts among those that move
+AROUND = np.arange(-1.0, 3.0)  # grid points beside a value: one more on each side than exact arithmetic needs
+
+
+class Node(NamedTuple):
+    """A set of points: see the module."""
+
+    lo: Floats  # (D,), in the user's units
+    hi: Floats
+    state: NDArray[np.int8]  # (items,)
+
+
+class Cut(NamedTuple):
+    """One of three: ``x_d ≤ below | x_d ≥ above``; item d stays | moves; group d is one of ``options`` | of the others."""
+
+    kind: str  # "value", "move", "option"
+    d: int
+    below: float = 0.0
+    above: float = 0.0
+    options: tuple[int, ...] = ()
+
+
+class Choices:
+    """The items of one source under `Conditions`.
+
+    Attributes
+    ----------
+    singles : ndarray
+        The features that are items by themselves; after them come the groups.
+    most : int
+        How many items may move.
+
+    """
+
+    def __init__(self, conditions: Conditions, source: Floats) -> None:
+        self.conditions, self.source, self.limits = conditions, source, conditions.limits
+        self.singles = np.flatnonzero(~conditions.grouped)
+        self.groups = self.limits.groups
+        self.n_items = len(self.singles) + len(self.groups)
+        self.most = self.n_items if conditions.max_changes is None else min(conditions.max_changes, self.n_items)
+        self.grid = np.flatnonzero(self.limits.on_grid & ~conditions.grouped)
+
+    @property
+    def capped(self) -> bool:
+        """Whether fewer items may move than there are."""
+        return self.most < self.n_items
+
+    @cached_property
+    def root(self) -> Node:
+        """Everything that the limits allow."""
+        lo, hi, wrong = self.limits.around(self.source[None])
+        if wrong:
+            raise InputError(wrong[0])
+        lo, hi = lo[0], hi[0]
+        for part in self.limits.uneven:
+            lo[part.feature], hi[part.feature] = self._ends(part, float(lo[part.feature]), float(hi[part.feature]))
+        return Node(lo, hi, np.zeros(self.n_items, dtype=np.int8))
+
+    def _ends(self, part: Uneven, lo: float, hi: float) -> tuple[float, float]:
+        """The least and largest allowed values between two bounds."""
+        low = part.beside(lo)[1] if np.isfinite(lo) else lo
+        high = part.beside(hi)[0] if np.isfinite(hi) else hi
+        if self._own_will_do(part, lo, hi):
+            low, high = min(low, self.source[part.feature]), max(high, self.source[part.feature])
+        if low > high:
+            label = self.conditions.model.feature_label(part.feature)
+            raise InputError(f"{label} has no value within its bounds that is a multiple of {part.step:g}")
+        return low, high
+
+    def _own_will_do(self, part: Uneven, lo: float, hi: float) -> bool:
+        """Whether a feature may stay at the source's value, though that is none of the allowed ones: beside quantiles."""
+        return not part.step and lo <= self.source[part.feature] <= hi
+
+    # ---- the values of a node ----
+
+    def rests(self, node: Node) -> Flags:
+        """Which items may stay as they are."""
+        x = self.source
+        inside = (node.lo <= x) & (x <= node.hi)
+        inside[self.grid] &= self.limits.snapped(x, x)[self.grid] == x[self.grid]
+        for part in self.limits.uneven:
+            d = part.feature
+            inside[d] = inside[d] and (not part.step or part.beside(float(x[d])) == (x[d], x[d]))
+        return np.append(inside[self.singles], [inside[group].all() for group in self.groups]).astype(bool)
+
+    def options(self, node: Node, group: NDArray[np.intp]) -> Flags:
+        """Which of a group's columns may be the one that is 1."""
+        zero, one = node.lo[group] <= 0, node.hi[group] >= 1
+        return one & (zero.sum() - zero == len(group) - 1)
+
+    def beside(self, node: Node, x: Floats) -> Floats:
+        """Allowed values (J, D) among which, for a convex function of each feature with its least value at x, the best is.
+
+        NaN stands for none. Features of groups are left as they are.
+        """
+        x = np.minimum(np.maximum(x, node.lo), node.hi)
+        found = np.tile(x, (len(AROUND), 1))
+        if len(self.grid):
+            n = np.floor(x[self.grid] / self.limits.step[self.grid]) + AROUND[:, None]
+            points = self._stood_for(self.limits.multiples(n, self.grid))
+            found[:, self.grid] = np.minimum(np.maximum(points, node.lo[self.grid]), node.hi[self.grid])
+        for part in self.limits.uneven:
+            found[:, part.feature] = self._uneven(node, part, float(x[part.feature]))
+        return found
+
+    def nearest(self, node: Node, x: Floats) -> Floats:
+        """The allowed values nearest to x."""
+        values = self.beside(node, x)
+        return values[np.nanargmin(np.abs(values - x), axis=0), np.arange(len(x))]
+
+    def _stood_for(self, points: Floats) -> Floats:
+        """Grid points, with the source's own value for the one that it is up to rounding."""
+        own = self.source[self.grid]
+        return np.where(np.abs(own - points) <= ON_GRID * self.limits.step[self.grid], own, points)
+
+    def _uneven(self, node: Node, part: Uneven, x: float) -> Floats:
+        lo, hi = float(node.lo[part.feature]), float(node.hi[part.feature])
+        values = [*part.beside(x), *([float(self.source[part.feature])] if self._own_will_do(part, lo, hi) else []), lo, hi]
+        allowed = [v for v in values[:-2] if lo <= v <= hi]
+        # The ends of a node are allowed values; beyond them there is nothing to choose.
+        allowed += [v for v in values[-2:] if np.isfinite(v)]
+        found = np.full(len(AROUND), np.nan)
+        nearest = sorted(set(allowed), key=lambda v: abs(v - x))[: len(found)]
+        found[: len(nearest)] = nearest
+        return found
+
+    # ---- cuts ----
+
+    def cut(self, node: Node, cut: Cut) -> tuple[Node, Node]:
+        """The two parts of a node; raises if they do not have all its points."""
+        if cut.kind == "value" and 0 <= cut.d < len(node.lo):
+            if not self._adjacent(cut):
+                raise CertificateError(f"a cut leaves out what is between {cut.below!r} and {cut.above!r} of feature {cut.d}")
+            lo, hi = node.lo.copy(), node.hi.copy()
+            lo[cut.d], hi[cut.d] = max(lo[cut.d], cut.above), min(hi[cut.d], cut.below)
+            return node._replace(hi=hi), node._replace(lo=lo)
+        if cut.kind == "move" and 0 <= cut.d < self.n_items and node.state[cut.d] == OPEN:
+            stays, moves = node.state.copy(), node.state.copy()
+            stays[cut.d], moves[cut.d] = STAYS, MOVES
+            return node._replace(state=stays), node._replace(state=moves)
+        if cut.kind == "option" and 0 <= cut.d < len(self.groups):
+            group = self.groups[cut.d]
+            these = np.isin(np.arange(len(group)), cut.options)
+            one, other = node.hi.copy(), node.hi.copy()
+            one[group[~these]], other[group[these]] = 0.0, 0.0
+            return node._replace(hi=one), node._replace(hi=other)
+        raise CertificateError(f"there is no such cut: {cut}")
+
+    def _adjacent(self, cut: Cut) -> bool:
+        """Whether no allowed value of a feature is between two."""
+        below, above, d = cut.below, cut.above, cut.d
+        if above <= below:
+            return True
+        if d in self.grid:
+            step = self.limits.step[d]
+            return bool(np.rint(above / step) - np.rint(below / step) <= 1)
+        for part in self.limits.uneven:
+            if part.feature == d:
+                between = 0.5 * (below + above)
+                low, high = part.beside(between)
+                own = self._own_will_do(part, -np.inf, np.inf) and below < self.source[d] < above
+                return low <= below and high >= above and not own
+        return False

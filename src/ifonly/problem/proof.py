@@ -1,0 +1,179 @@
+"""Proofs by cases: a tree of cuts whose leaves each have multipliers, and what it proves.
+
+The tree stands in preorder: a `Cut`, then all of its first part, then all of its second; a `Leaf` says which multipliers
+are its own, and what they prove: a bound on what is minimised, or that nothing in the leaf meets the goal. The leaves are made
+here again from what the limits allow (`choices`), and the bound of each from its multipliers (`dual`): none of it is believed.
+"""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ifonly.model.errors import CertificateError, InputError
+from ifonly.model.numerics import EPS
+from ifonly.problem.choices import Cut, Node
+from ifonly.problem.dual import Dual, Multipliers
+from ifonly.problem.limited import LimitedProblem
+
+if TYPE_CHECKING:  # results have proofs
+    from ifonly.problem.results import Result
+
+__all__ = ["Leaf", "Proof", "Proved", "continuous_proof", "prove"]
+
+Floats = NDArray[np.float64]
+
+KINDS = ("value", "move", "option")
+
+
+class Leaf(NamedTuple):
+    """Which multipliers, −1 for none (the leaf has no point), and whether they are about the goal alone."""
+
+    multipliers: int
+    reach: bool = False
+
+
+class Proved(NamedTuple):
+    """What a proof proves: that nothing is below ``bound``; where nothing meets the goal (it is infinite), by how much."""
+
+    bound: Any
+    missed: Any  # the goal, by every point: in logits for a probability, in scores for a margin
+
+
+@dataclass(frozen=True, eq=False)
+class Proof:
+    """What shows that an answer is the best, or that there is none.
+
+    Attributes
+    ----------
+    tree : tuple of Cut and Leaf
+        In preorder.
+    multipliers : tuple of Multipliers
+        Those that leaves name.
+    top : float or None
+        Where a probability was asked for: the logit of 1 − p_k at which every estimator's rounding lets it be reached. What is
+        proved is about points up to there.
+
+    """
+
+    tree: tuple[Cut | Leaf, ...]
+    multipliers: tuple[Multipliers, ...]
+    top: float | None = None
+
+    def __len__(self) -> int:
+        return len(self.tree)
+
+    @property
+    def n_leaves(self) -> int:
+        """How many cases there are."""
+        return (len(self.tree) + 1) // 2
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain data: cuts are lists that begin with their kind, leaves are numbers, those about the goal [number]."""
+        return {
+            "top": self.top,
+            "tree": [_entry_to(entry) for entry in self.tree],
+            "multipliers": [[None if part is None else part.tolist() for part in m] for m in self.multipliers],
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> "Proof":
+        """From what :meth:`to_dict` gave."""
+        if set(data) != {"top", "tree", "multipliers"}:
+            raise InputError("the record is damaged: a proof has top, tree and multipliers")
+        multipliers = tuple(
+            Multipliers(
+                np.array(y, dtype=np.float64), np.array(nu, dtype=np.float64), None if at is None else np.array(at, float)
+            )
+            for y, nu, at in data["multipliers"]
+        )
+        top = None if data["top"] is None else float(data["top"])
+        return cls(tuple(_entry_from(entry) for entry in data["tree"]), multipliers, top)
+
+
+def _entry_to(entry: Cut | Leaf) -> Any:
+    if isinstance(entry, Leaf):
+        return [entry.multipliers] if entry.reach else entry.multipliers
+    more = {"value": [entry.below, entry.above], "move": [], "option": list(entry.options)}
+    return [entry.kind, entry.d, *more[entry.kind]]
+
+
+def _entry_from(entry: Any) -> Cut | Leaf:
+    whole = [entry] if isinstance(entry, int) else entry
+    if isinstance(whole, list) and len(whole) == 1 and type(whole[0]) is int:
+        return Leaf(whole[0], reach=whole is entry)
+    if isinstance(whole, list) and len(whole) >= 2 and whole[0] in KINDS and type(whole[1]) is int:
+        kind, d, *more = whole
+        if kind == "value" and len(more) == 2:
+            return Cut(kind, d, float(more[0]), float(more[1]))
+        if kind == "option" and more and all(type(o) is int for o in more):
+            return Cut(kind, d, options=tuple(more))
+        if kind == "move" and not more:
+            return Cut(kind, d)
+    raise InputError(f"the record is damaged: {str(entry)[:100]} is no part of a proof")
+
+
+def continuous_proof(problem: LimitedProblem, x: Floats, prob: float | None, result: "Result") -> Proof:
+    """The proof of an answer that took no search, from its λ and multipliers: one leaf."""
+    n, m, margin = len(problem.rivals), len(problem.conditions.limits.C), problem.conditions.margin
+    nu, top = problem.multipliers(result.multipliers), None
+    y = problem.proba(x)[0][problem.rivals]
+    if margin is not None:
+        y, top = nu[m : m + n], -margin
+    elif prob is not None:
+        share = 0.0 if math.isinf(result.lam) else 1 / result.lam
+        scale = 1.0 if math.isinf(result.lam) else share
+        y, nu, top = y * share, nu * scale, _above(math.log((1 - prob) / prob))
+    else:
+        y = y * (1 - (n + 2) * EPS)  # with that of the target they add up to 1, not to a rounding more
+    at = None if problem.conditions.matrix is None else x - problem.source
+    return Proof((Leaf(0),), (Multipliers(y, nu[:m], at),), top)
+
+
+def _above(v: float) -> float:
+    """A little more than a number that was rounded."""
+    return v + 8 * EPS * (1 + abs(v))
+
+
+def prove(dual: Dual, proof: Proof) -> Proved:
+    """What a proof proves of a problem; raises if it is none."""
+    bound, missed = math.inf, math.inf
+    for node, leaf in _leaves(dual, proof):
+        if dual.empty(node):
+            continue
+        if not 0 <= leaf.multipliers < len(proof.multipliers):
+            raise CertificateError("a leaf of the proof has points, but no multipliers")
+        given = proof.multipliers[leaf.multipliers]
+        found = dual.bound(node, given, reach=leaf.reach).value
+        if not leaf.reach:
+            bound = min(bound, found)
+        elif found > 0:
+            missed = min(missed, _missed(dual, given, found))
+        else:
+            raise CertificateError(f"a leaf of the proof is said to miss the goal, and may meet it by {-found!r}")
+    return Proved(bound, missed)
+
+
+def _missed(dual: Dual, given: Multipliers, found: Any) -> Any:
+    """By how much points miss the goal for which y·(what is missed) ≥ found; infinite where the limits allow no point."""
+    total = dual.number(given.y).sum()
+    return found / total if total > 0 else math.inf
+
+
+def _leaves(dual: Dual, proof: Proof) -> Iterator[tuple[Node, Leaf]]:
+    """The leaves of a tree, each with its node."""
+    nodes = [dual.choices.root]
+    for entry in proof.tree:
+        if not nodes:
+            raise CertificateError("the proof goes on after its last leaf")
+        node = nodes.pop()
+        if isinstance(entry, Leaf):
+            yield node, entry
+        else:
+            first, second = dual.choices.cut(node, entry)
+            nodes += [second, first]
+    if nodes:
+        raise CertificateError(f"the proof leaves out {len(nodes)} of its cases")
