@@ -425,12 +425,10 @@ print(*[name for name in ("safetensors", "torch", "onnx", "xgboost", "skops", "s
     assert out.stdout.split() == []
 
 
-@pytest.mark.parametrize(
-    ("suffix", "package"), [(".onnx", "onnx"), (".skops", "skops"), (".ubj", "xgboost-cpu"), (".joblib", "joblib")]
-)
+@pytest.mark.parametrize(("suffix", "package"), [(".onnx", "onnx"), (".skops", "skops"), (".joblib", "joblib")])
 def test_a_missing_library_says_what_to_install(tmp_path, monkeypatch, suffix, package):
     (tmp_path / f"m{suffix}").write_bytes(b"something")
-    module = {".skops": "skops.io", ".ubj": "xgboost"}.get(suffix, package)
+    module = {".skops": "skops.io"}.get(suffix, package)
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(ImportError, match=f"needs {package}: pip install {package}"):
         load(tmp_path / f"m{suffix}", trust=True)
