@@ -16,6 +16,7 @@ from ifonly.model import Model, Scaling
 from ifonly.model.columns import Encoding
 from ifonly.model.errors import IfonlyError, InputError
 from ifonly.model.formats import CONTAINERS, DAMAGE, check_archive, check_padded, labels_from, unpack
+from ifonly.model.numerics import EPS
 from ifonly.model.readers import as_model, boosted, graph, liblinear
 
 __all__ = ["load"]
@@ -106,6 +107,7 @@ def _own(entries: dict[str, Any], header: dict[str, Any]) -> Model:
     try:
         extra = dict(header["extra"])
         labels, names, hard = header["classes"], header["feature_names"], bool(header["hard"])
+        precision = float(extra.pop("precision", EPS))
         A, b = entries.pop("A"), entries.pop("b")
         parts = [entries.pop(name) for name in ("shift", "scale", "rough")] if "shift" in entries else None
         scaling = None if parts is None else Scaling(*(np.asarray(part, dtype=np.float64) for part in parts))
@@ -118,7 +120,9 @@ def _own(entries: dict[str, Any], header: dict[str, Any]) -> Model:
         raise InputError(f"it has {unknown[0]!r}, which this version of ifonly does not know: pip install --upgrade ifonly")
     if scaling is not None and not all(part.shape == np.shape(A)[1:] for part in (scaling.shift, scaling.scale)):
         raise InputError(f"it is damaged: A has shape {np.shape(A)}, its scaling {scaling.shift.shape}")
-    return Model(A, b, labels_from(labels), names, scaling=scaling, encoding=encoding, hard=hard)
+    if not 0 < precision < 1:
+        raise InputError(f"it is damaged: its precision must be between 0 and 1; got {precision}")
+    return Model(A, b, labels_from(labels), names, scaling=scaling, encoding=encoding, hard=hard, precision=precision)
 
 
 def _weights(entries: Mapping[str, Any]) -> Model:
