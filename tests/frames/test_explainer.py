@@ -93,6 +93,14 @@ def test_what_has_no_answer_is_not_passed_over():
         CounterfactualExplainer(SCALED).transform(X)
 
 
+def test_what_is_masked_is_missing():
+    explainer = CounterfactualExplainer(SCALED, target=2).fit(X, Y)
+    masked = np.ma.array(X[:2], mask=[[True, False, False, False], [False] * 4])
+    assert [Status(s).name for s in explainer.explain(masked).status] == ["INVALID", "EXACT"]
+    with pytest.raises(InputError, match="1 of 2 rows of X cannot be read; row 0: it has NaN"):
+        explainer.transform(masked)
+
+
 def test_it_survives_pickling():
     explainer = pickle.loads(pickle.dumps(CounterfactualExplainer(SCALED, target=1).fit(X, Y)))
     assert (explainer.estimator_.predict(explainer.transform(X)) == 1).all()

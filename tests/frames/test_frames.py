@@ -4,9 +4,11 @@ import gc
 import gzip
 import itertools
 import json
+import shutil
 import threading
 import time
 from decimal import Decimal
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -507,6 +509,11 @@ class StopError(Exception):
     pass
 
 
+def content(path):
+    """The bytes of a file, or of every file of a folder, by name."""
+    return {p.name: p.read_bytes() for p in ([path] if path.is_file() else path.iterdir())}
+
+
 def stop_after(rows):
     def on_rows(done):
         if done >= rows:
@@ -539,9 +546,6 @@ def test_a_file_has_what_the_stream_has(model, people, source, tmp_path, name):
 @pytest.mark.parametrize("name", READ)
 @pytest.mark.parametrize("rows", [0, 16, 32, 112, 200])
 def test_a_run_that_was_stopped_goes_on_to_the_same_bytes(model, source, tmp_path, name, rows):
-    def content(path):
-        return {p.name: p.read_bytes() for p in ([path] if path.is_file() else path.iterdir())}
-
     (tmp_path / "whole").mkdir()
     whole = tmp_path / "whole" / name
     frames.write_parts(model, source, whole, "approved", **OPTIONS)
@@ -631,12 +635,69 @@ def test_a_folder_that_is_complete_is_left_alone(model, source, tmp_path):
     assert {p.name: p.stat().st_mtime_ns for p in out.iterdir()} == times
 
 
-def test_a_part_that_is_damaged_is_noticed(model, source, tmp_path):
+FLIPS = 8  # in each file: any bit of it may be wrong
+
+
+@pytest.mark.parametrize("name", READ)
+def test_a_flipped_bit_is_made_good_or_refused(model, source, tmp_path, rng, name):
+    """Whatever a disk does to the files of a stopped run: the same bytes come out, or a refusal that says why."""
+
+    def run(**more):
+        return frames.write_parts(model, source, out, "approved", **OPTIONS, **more)
+
+    out = tmp_path / name
+    run()
+    whole = content(out)
+    shutil.rmtree(out) if out.is_dir() else out.unlink()
+    with pytest.raises(StopError):
+        run(on_rows=stop_after(100))
+    work = out if name == "out" else tmp_path / f"{name}.parts"
+    stopped = content(work)
+    assert {"part-000003.parquet", "_manifest.json"} <= set(stopped)  # four are listed; others may be made already
+    for file, i in itertools.product(stopped, range(FLIPS)):
+        shutil.rmtree(work, ignore_errors=True)  # not there after a run that ended
+        work.mkdir()
+        for other, data in stopped.items():
+            (work / other).write_bytes(data)
+        changed = bytearray(stopped[file])
+        changed[-1 if i == 0 else rng.integers(len(changed))] ^= 1 << int(rng.integers(8))
+        (work / file).write_bytes(changed)
+        if file == "_manifest.json":
+            with pytest.raises(InputError, match=r"_manifest\.json is damaged, or of another version.*with overwrite"):
+                run()
+            assert content(work) == {**stopped, file: bytes(changed)}  # a refusal changes nothing
+            continue
+        assert run().resumed == min(32 * int(file[5:11]), 128)  # the parts before it
+        assert content(out) == whole
+        if name != "out":
+            out.unlink()
+
+
+def test_a_part_that_is_gone_or_short_is_made_again(model, source, tmp_path):
+    out = tmp_path / "out.csv"
+    frames.write_parts(model, source, out, "approved", **OPTIONS)
+    whole = out.read_bytes()
+    out.unlink()
+    for damage in (Path.unlink, lambda part: part.write_bytes(b""), lambda part: part.write_bytes(part.read_bytes() + b"more")):
+        with pytest.raises(StopError):
+            frames.write_parts(model, source, out, "approved", on_rows=stop_after(200), **OPTIONS)
+        damage(tmp_path / "out.csv.parts" / "part-000006.parquet")
+        assert frames.write_parts(model, source, out, "approved", **OPTIONS).resumed == 192
+        assert out.read_bytes() == whole
+        out.unlink()
+
+
+def test_a_complete_folder_that_was_changed_is_refused(model, source, tmp_path):
+    """It is the user's: nothing in it is made again unasked."""
     out = tmp_path / "out"
     frames.write_parts(model, source, out, "approved", **OPTIONS)
-    (out / "part-000001.parquet").write_bytes(b"short")
-    with pytest.raises(InputError, match="its manifest cannot be read or its parts are not whole"):
+    whole = content(out)
+    (out / "part-000001.parquet").write_bytes(b"mine")
+    with pytest.raises(InputError, match=r"out was complete, and part-000001\.parquet is no longer what was written"):
         frames.write_parts(model, source, out, "approved", **OPTIONS)
+    assert (out / "part-000001.parquet").read_bytes() == b"mine"
+    assert frames.write_parts(model, source, out, "approved", **OPTIONS, overwrite=True).resumed == 0
+    assert content(out) == whole
 
 
 def test_bad_rows_are_counted_and_the_first_are_kept(model, people, tmp_path):

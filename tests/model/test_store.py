@@ -200,6 +200,9 @@ def forged(file, change):
         ),
         (lambda d, h: (h.pop("digest"), h["classes"].update(dtype="object", values=[["x", 1]] * 3)), "labels cannot be read"),
         (lambda d, h: (h.pop("digest"), d.update(A=[[1.0, "x", 2.0]] * 3)), "A must be an array of numbers"),
+        (lambda d, h: (h.pop("digest"), d.update(scale=["x"] * 3)), "it is damaged: .*'x' is missing or wrong"),
+        (lambda d, h: (h.pop("digest"), h["extra"].update(precision="fine")), "it is damaged: .*'fine' is missing or wrong"),
+        (lambda d, h: (h.pop("digest"), h["extra"].update(precision=0)), r"its precision must be between 0 and 1; got 0\.0"),
     ],
 )
 def test_a_header_that_does_not_fit_is_refused(saved, change, message):
@@ -210,6 +213,13 @@ def test_a_header_that_does_not_fit_is_refused(saved, change, message):
 def test_a_header_made_by_hand_needs_no_digest(saved):
     model = load(saved[".json"])
     assert load(forged(saved[".json"], lambda document, header: header.pop("digest"))) == model
+
+
+def test_a_precision_is_read_and_a_file_without_one_is_of_double_precision(saved):
+    single = float(np.finfo(np.float32).eps)
+    assert load(saved[".json"]).precision == np.finfo(np.float64).eps
+    file = forged(saved[".json"], lambda document, header: (header.pop("digest"), header["extra"].update(precision=single)))
+    assert load(file).precision == single
 
 
 # ---- weights alone ----
@@ -425,12 +435,10 @@ print(*[name for name in ("safetensors", "torch", "onnx", "xgboost", "skops", "s
     assert out.stdout.split() == []
 
 
-@pytest.mark.parametrize(
-    ("suffix", "package"), [(".onnx", "onnx"), (".skops", "skops"), (".ubj", "xgboost-cpu"), (".joblib", "joblib")]
-)
+@pytest.mark.parametrize(("suffix", "package"), [(".onnx", "onnx"), (".skops", "skops"), (".joblib", "joblib")])
 def test_a_missing_library_says_what_to_install(tmp_path, monkeypatch, suffix, package):
     (tmp_path / f"m{suffix}").write_bytes(b"something")
-    module = {".skops": "skops.io", ".ubj": "xgboost"}.get(suffix, package)
+    module = {".skops": "skops.io"}.get(suffix, package)
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(ImportError, match=f"needs {package}: pip install {package}"):
         load(tmp_path / f"m{suffix}", trust=True)

@@ -5,8 +5,11 @@ import pandas as pd
 import pytest
 from helpers.small import HUGE, MODEL, NAMES, PAIR, SAME, A, B, X, replaced, sound
 from scipy.sparse import csr_array
+from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
 
-from ifonly import CertificateError, InputError, Model, Scaling, invert, path
+from ifonly import CertificateError, InputError, Model, Scaling, Status, invert, path
 
 # ---- refused: the source ----
 
@@ -118,6 +121,89 @@ def test_any_kind_of_row_gives_the_same_answer(kind):
 @pytest.mark.parametrize("kind", sorted(KINDS.keys() - {"sparse", "sparse, unsorted"}))
 def test_any_kind_of_weights_makes_the_same_model(kind):
     assert Model(KINDS[kind](WHOLE), [1, 2, 3]) == Model(WHOLE, [1.0, 2.0, 3.0])
+
+
+# ---- masked: what is hidden is missing ----
+
+HIDDEN = np.zeros((3, 4), dtype=bool)
+HIDDEN[0, 1] = HIDDEN[2, 3] = True
+MASKED = {
+    "array": lambda: np.ma.array(WHOLE, mask=HIDDEN),
+    "float32": lambda: np.ma.array(WHOLE.astype(np.float32), mask=HIDDEN),
+    "int": lambda: np.ma.array(WHOLE.astype(int), mask=HIDDEN),
+    "object": lambda: np.ma.array(WHOLE.astype(object), mask=HIDDEN),
+    "hard mask": lambda: np.ma.array(WHOLE, mask=HIDDEN, hard_mask=True, fill_value=7.0),
+    "list of rows": lambda: list(np.ma.array(WHOLE, mask=HIDDEN)),
+    "lists with the constant": lambda: [
+        [np.ma.masked if hidden else v for v, hidden in zip(*row, strict=True)]
+        for row in zip(WHOLE.tolist(), HIDDEN, strict=True)
+    ],
+}
+
+
+@pytest.mark.parametrize("kind", MASKED)
+def test_a_masked_entry_counts_as_nan(kind):
+    table, missing = MASKED[kind](), np.where(HIDDEN, np.nan, WHOLE)
+    found, expected = invert(MODEL, table, "b", lam=0.03), invert(MODEL, missing, "b", lam=0.03)
+    assert [Status(s).name for s in found.status] == ["INVALID", "EXACT", "INVALID"]
+    np.testing.assert_array_equal(found.x, expected.x)
+    np.testing.assert_array_equal(found.source, expected.source)
+    np.testing.assert_array_equal(MODEL.logits(table), MODEL.logits(missing))
+    np.testing.assert_array_equal(invert(MODEL, iter([table, table]), "b", lam=0.03).x, np.concatenate([expected.x] * 2))
+    for question in (invert, path):
+        with pytest.raises(InputError, match="x must be finite; feature income is nan"):
+            question(MODEL, table[0], "b")
+    np.testing.assert_array_equal(invert(MODEL, table[1], "b", lam=0.03).x, expected.x[1])
+
+
+def test_an_array_in_which_nothing_is_masked_is_an_array():
+    for mask in (np.ma.nomask, np.zeros_like(WHOLE, dtype=bool)):
+        plain = invert(MODEL, np.ma.array(WHOLE, mask=mask), "b").x
+        assert type(plain) is np.ndarray
+        np.testing.assert_array_equal(plain, invert(MODEL, WHOLE, "b").x)
+
+
+# ---- documents ----
+
+
+@pytest.fixture(scope="module")
+def reviews():
+    return make_pipeline(CountVectorizer(), LogisticRegression()).fit(
+        ["good film", "bad film", "so good", "bad plot"], [1, 0, 1, 0]
+    )
+
+
+@pytest.mark.parametrize(
+    ("x", "message"),
+    [
+        (5, "got int"),
+        (np.nan, "got float"),
+        (None, "got NoneType"),
+        ({"text": "good"}, "got a dict"),
+        (["good film", 5], r"got list \(document 1 is 5\)"),
+        (["good film", None], r"got list \(document 1 is None\)"),
+        (pd.Series(["good film", np.nan], dtype=object), r"got Series \(document 1 is nan\)"),
+        (np.ma.array(["good film", "bad"], mask=[False, True]), r"got ndarray \(document 1 is nan\)"),
+        ([["good", "film"]], r"got list \(document 0 is \['good', 'film'\]\)"),
+        (pd.DataFrame({"text": ["good film"]}), "got DataFrame"),
+    ],
+)
+def test_what_is_no_document_is_refused(reviews, x, message):
+    with pytest.raises(
+        InputError, match=f"x must be a document, a list of documents, or the weights of their words; {message}"
+    ):
+        invert(reviews, x, 1)
+
+
+def test_weights_of_words_that_are_masked_or_no_row_are_refused(reviews):
+    weights = np.ma.array(np.ones((2, 5)), mask=False)
+    weights[1, 2] = np.ma.masked
+    assert [Status(s).name for s in invert(reviews, weights, 1).status] == ["EXACT", "INVALID"]
+    with pytest.raises(InputError, match=r"got an array of shape \(\)"):
+        invert(reviews, np.array(5.0), 1)
+
+
+# ---- nobody's but the user's ----
 
 
 def test_the_source_is_not_written_to():

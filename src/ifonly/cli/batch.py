@@ -12,6 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColum
 
 import ifonly
 from ifonly.cli.options import GoalOptions, Json, LimitOptions, ModelFile, Trust, emit, open_model, question_from, with_groups
+from ifonly.show.table import visible
 
 __all__ = ["batch"]
 
@@ -93,13 +94,13 @@ def _show(found: dict[str, Any], n_bad: int) -> None:
     fresh = found["rows"] - found["resumed"]
     rate = f" ({fresh / found['seconds']:,.0f} a second)" if fresh >= TELLING else ""
     earlier = f", {found['resumed']:,} of them by an earlier run" if found["resumed"] else ""
-    typer.echo(f"{found['out']}: {found['rows']:,} rows{earlier}{rate}")
+    typer.echo(f"{visible(found['out'])}: {found['rows']:,} rows{earlier}{rate}")
     for status, count in found["statuses"].items():
         typer.echo(f"  {status:<12}{count:>12,}")
     if n_bad:
         typer.echo(f"bad rows, counted from 0 ({min(LISTED, n_bad)} of {n_bad:,}):")
         for bad in found["bad"][:LISTED]:
-            typer.echo(f"  row {bad['row']}: {bad['reason']}")
+            typer.echo(f"  row {bad['row']}: {visible(bad['reason'])}")
 
 
 class _Rate(ProgressColumn):

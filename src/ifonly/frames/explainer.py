@@ -9,6 +9,7 @@ import numpy as np
 
 from ifonly.api import Ask
 from ifonly.model.errors import InputError
+from ifonly.model.tables import unmasked
 from ifonly.problem.cost import Cost
 from ifonly.problem.question import Question
 from ifonly.problem.status import Status
@@ -112,7 +113,7 @@ class CounterfactualExplainer(OneToOneFeatureMixin, MetaEstimatorMixin, Transfor
     def explain(self, X: Any, target: Any = None) -> "Counterfactuals":
         """The answers for the rows of X, with their certificates; ``target`` overrides the explainer's."""
         check_is_fitted(self)
-        rows = X if hasattr(X, "columns") or hasattr(X, "tocsr") else np.asarray(X)
+        rows = X if hasattr(X, "columns") or hasattr(X, "tocsr") else np.asarray(unmasked(X))
         if getattr(rows, "ndim", 2) != 2:
             raise InputError(
                 f"X must be a table (N, D); got an array of shape {rows.shape}. Reshape your data: X.reshape(1, -1)"

@@ -6,9 +6,14 @@ they are parts. A part is written under another name and renamed, and only then 
 that they are put together to. Whatever is killed when, what is listed is whole. Chunks begin at the same rows in any run, so
 that a resumed run computes the same numbers, to the last bit, as one that was never stopped.
 
+Disks fail too. The manifest has the SHA-256 of every part and of itself, and a run that goes on checks them all. A part that is
+not what was written is made again, and so are those after it. A manifest that is not what was written no longer says of what
+question its parts are, and is refused; so is a folder that was complete and has changed since, for it is the user's.
+
 Parts are made side by side, one per thread, from rows that one thread reads in order, and listed in order.
 """
 
+import hashlib
 import json
 import os
 import shutil
@@ -16,7 +21,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import count, islice
+from itertools import count, islice, takewhile
 from pathlib import Path
 from threading import Event
 from typing import Any, Literal
@@ -35,7 +40,7 @@ from ifonly.problem.question import Question
 
 __all__ = ["BadRow", "Written", "write_answers", "write_parts"]
 
-VERSION = 2
+VERSION = 3
 MANIFEST = "_manifest.json"
 PART_CHUNKS = 4  # chunks in a part; a part is a row group of the file
 SHOWN = 20  # bad rows that are kept with their reasons; all of them are in the output
@@ -125,7 +130,7 @@ def write_parts(
     ------
     InputError
         If anything is wrong with the question or the columns; if ``out`` is there; if parts of another question are there:
-        the message names what differs.
+        the message names what differs; if the manifest of an earlier run, or a folder that was complete, is damaged.
 
     """
     ask, layout = Ask(model, Question(target, **question)), Layout(keys, columns, prefix)
@@ -198,7 +203,7 @@ def _part(work: Path, inverter: Inverter, i: int, tables: list[Any], stop: Event
     bad = np.flatnonzero(np.asarray(reason.is_valid()))[:SHOWN].tolist()
     return {
         "rows": len(answers),
-        "bytes": file.stat().st_size,
+        "sha256": _sum(file),
         "statuses": {entry["values"]: entry["counts"] for entry in status.value_counts().to_pylist()},
         "bad": [(row, reason[row].as_py()) for row in bad],
     }
@@ -227,20 +232,14 @@ class Manifest:
         """That of an earlier run of the same question, or a new one."""
         file = work / MANIFEST
         if file.exists():
-            found = cls._read(file)
-            if found is not None and found.asked == asked:
-                return found
-            if found is None and not overwrite:
-                raise InputError(f"{work}: its manifest cannot be read or its parts are not whole; start again with overwrite")
-            if found is not None and not overwrite:
-                raise InputError(
-                    f"{work} was begun with another question or input: it differs in {_difference(found.asked, asked)}. "
-                    "Go on with the same, or start again with overwrite"
-                )
+            try:
+                return cls._read(file).continued(asked, out)
+            except InputError:
+                if not overwrite:
+                    raise
+            shutil.rmtree(work)
         elif out.exists() and not overwrite and (out.is_file() or any(out.iterdir())):
             raise InputError(f"{out} is there already; choose another name, or overwrite")
-        if file.exists():
-            shutil.rmtree(work)
         elif work.is_dir() and any(work.iterdir()):
             raise InputError(f"{work} is there already and is not of ours; choose another name")
         work.mkdir(parents=True, exist_ok=True)
@@ -249,16 +248,35 @@ class Manifest:
         return manifest
 
     @classmethod
-    def _read(cls, file: Path) -> "Manifest | None":
+    def _read(cls, file: Path) -> "Manifest":
+        """What an earlier run wrote, if that is what is there."""
+        stored: dict[str, Any] = {}
         try:
             stored = json.loads(file.read_text(encoding="utf-8"))
-            if stored["version"] != VERSION:
-                return None
-            manifest = cls(file.parent, stored["question"], stored["parts"], complete=stored["complete"])
-            whole = all(path.stat().st_size == part["bytes"] for path, part in zip(manifest.files, manifest.parts, strict=True))
-        except (OSError, ValueError, KeyError, TypeError):
-            return None
-        return manifest if whole else None
+            whole = stored.pop("sha256") == _sum_of(stored) and stored["version"] == VERSION
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            whole = False
+        if not whole:
+            raise InputError(f"{file} is damaged, or of another version of ifonly; start again with overwrite")
+        return cls(file.parent, stored["question"], stored["parts"], complete=stored["complete"])
+
+    def continued(self, asked: dict[str, Any], out: Path) -> "Manifest":
+        """What is there to go on from: the parts before the first that is not what was written."""
+        if self.asked != asked:
+            raise InputError(
+                f"{self.work} was begun with another question or input: it differs in {_difference(self.asked, asked)}. "
+                "Go on with the same, or start again with overwrite"
+            )
+        listed = zip(self.files, self.parts, strict=True)
+        whole = len(list(takewhile(lambda pair: _sum(pair[0]) == pair[1]["sha256"], listed)))
+        if whole == len(self.parts):
+            return self
+        if self.complete and self.work == out:
+            raise InputError(
+                f"{out} was complete, and {self.files[whole].name} is no longer what was written: it was damaged or changed. "
+                "Choose another name, or start again with overwrite"
+            )
+        return Manifest(self.work, asked, self.parts[:whole], complete=False)
 
     @property
     def rows(self) -> int:
@@ -281,9 +299,24 @@ class Manifest:
         self._write()
 
     def _write(self) -> None:
-        stored = {"version": VERSION, "complete": self.complete, "question": self.asked, "parts": self.parts}
+        stored: dict[str, Any] = {"version": VERSION, "complete": self.complete, "question": self.asked, "parts": self.parts}
+        stored["sha256"] = _sum_of(stored)
         with _replacing(self.work / MANIFEST) as temporary:
             temporary.write_text(json.dumps(stored, indent=1, ensure_ascii=False), encoding="utf-8")
+
+
+def _sum(path: Path) -> str | None:
+    """SHA-256 of a file; None where it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError:
+        return None
+
+
+def _sum_of(stored: Mapping[str, Any]) -> str:
+    """SHA-256 of what a manifest says."""
+    return hashlib.sha256(json.dumps(stored, sort_keys=True).encode()).hexdigest()
 
 
 @contextmanager

@@ -9,8 +9,9 @@ A file holds, whatever its suffix,
 ``ifonly``
     The header, a JSON object: ``format`` ("ifonly"), ``version`` (1), ``classes`` (``dtype``, and ``values``, which for the
     dtype "object" are pairs of a type's name and a value), ``feature_names`` (strings, or null), ``hard`` (whether there are
-    only scores), ``extra`` (what a later version may need to read the model right: an unknown key is an error) and ``digest``
-    (SHA-256 of everything else; a file made by hand may leave it out).
+    only scores), ``extra`` (what it takes to read the model right, where there is more: ``encoding``, its columns, and
+    ``precision``, how coarsely its estimator rounds; an unknown key is an error) and ``digest`` (SHA-256 of everything else; a
+    file made by hand may leave it out).
 
 =================  ========================================================================================================
 ``.npz``           NumPy's zip archive, one member per name; the header is a string (``np.load(path)["ifonly"].item()``).
@@ -18,7 +19,8 @@ A file holds, whatever its suffix,
 ``.json``          One object: arrays as nested lists, whose decimal numbers give back every bit; the header as it is.
 =================  ========================================================================================================
 
-None of them can hold code: nothing is unpickled, whatever is in the file.
+None of them can hold code: nothing is unpickled, whatever is in the file. Nor can a small file fill the memory: what it would
+unpack to is known from its directory and its arrays' own headers, and refused before anything of that size is made.
 """
 
 import hashlib
@@ -29,13 +31,27 @@ import zipfile
 import zlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
 from ifonly.model.errors import InputError
 
-__all__ = ["CONTAINERS", "HEADER", "VERSION", "check_header", "labels_from", "labels_to", "pack", "typed", "unpack", "untyped"]
+__all__ = [
+    "CONTAINERS",
+    "DAMAGE",
+    "HEADER",
+    "VERSION",
+    "check_archive",
+    "check_header",
+    "check_padded",
+    "labels_from",
+    "labels_to",
+    "pack",
+    "typed",
+    "unpack",
+    "untyped",
+]
 
 VERSION = 1
 HEADER = "ifonly"
@@ -47,6 +63,10 @@ TENSORS = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2", "I64": "<i8"
 # What the readers of containers raise where a byte is wrong.
 BROKEN = (ValueError, LookupError, TypeError, AttributeError, EOFError, OSError, ArithmeticError, MemoryError, RuntimeError)
 DAMAGE = (*BROKEN, zipfile.BadZipFile, zlib.error)
+
+# A file may unpack to so many bytes whatever its size, and beyond to so many times its size. Weights are noise, which hardly
+# shrinks; 32 leaves room for those that are nearly all zero. Zeros alone shrink a thousandfold: a small file fills a machine.
+UNPACKED_BYTES, UNPACKED_TIMES = 2**28, 32
 
 NUMBERS = ("|b1", "|i1", "|u1", *(f"<{kind}{size}" for kind in "iuf" for size in (2, 4, 8)))  # types of class labels
 LABELS = {"str": str, "int": int, "float": float, "bool": bool}
@@ -128,7 +148,10 @@ def labels_from(stored: Any) -> np.ndarray:
             return labels
         if stored["dtype"] not in (*NUMBERS, "str"):
             raise ValueError(f"their type is {stored['dtype']!r}")
+        check_padded(values)
         labels = np.array(values, dtype=stored["dtype"])
+    except InputError:
+        raise
     except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
         raise InputError(f"its class labels cannot be read ({error})") from None
     if labels.ndim != 1 or labels.tolist() != values:
@@ -176,6 +199,7 @@ def _to_npz(arrays: Arrays, header: dict[str, Any]) -> bytes:
 
 
 def _from_npz(data: bytes) -> tuple[Arrays, dict[str, Any] | None]:
+    check_archive(data)
     with np.load(io.BytesIO(data), allow_pickle=False) as archive:
         arrays = {name: archive[name] for name in archive.files}
     text = arrays.pop(HEADER, None)
@@ -202,9 +226,9 @@ def _from_safetensors(data: bytes) -> tuple[Arrays, dict[str, Any] | None]:
     index = json.loads(data[8 : 8 + size])
     body = memoryview(data)[8 + size :]
     metadata = index.pop("__metadata__", {})
-    arrays = {name: _tensor(name, entry, body) for name, entry in index.items()}
     if sum(entry["data_offsets"][1] - entry["data_offsets"][0] for entry in index.values()) != len(body):
         raise ValueError("its arrays do not fill the file")
+    arrays = {name: _tensor(name, entry, body) for name, entry in index.items()}
     ours = metadata.get("format") == "ifonly" or HEADER in metadata
     return arrays, json.loads(metadata[HEADER]) if ours else None
 
@@ -234,8 +258,14 @@ def _from_json(data: bytes) -> tuple[Arrays, dict[str, Any] | None]:
 
 def _numbers(value: Any) -> Any:
     """Lists of numbers as an array; anything else (labels, names, documents) as it is."""
-    array = np.array(value) if isinstance(value, list) else None
+    array = np.array(value) if isinstance(value, list) and not _has_text(value) else None
     return value if array is None or array.dtype.kind not in "iuf" else array
+
+
+def _has_text(values: list[Any]) -> bool:
+    """Whether there is text in nested lists, of which NumPy would make an array as wide as the longest."""
+    kinds = set(map(type, values))
+    return str in kinds or (list in kinds and any(_has_text(part) for part in values if type(part) is list))
 
 
 Container = tuple[Callable[[Arrays, dict[str, Any]], bytes], Callable[[bytes], tuple[Arrays, dict[str, Any] | None]]]
@@ -244,3 +274,60 @@ CONTAINERS: dict[str, Container] = {
     ".safetensors": (_to_safetensors, _from_safetensors),
     ".json": (_to_json, _from_json),
 }
+
+
+# ---- how much would it be? ----
+
+
+def check_archive(data: bytes, most: int | None = None) -> int:
+    """How many bytes a zip archive unpacks to, if that is no more than ``most`` and every array is as large as it says.
+
+    An archive in it, such as a sparse matrix of scipy's, counts as well with what it unpacks to.
+    """
+    is_inner = most is not None
+    most = most if is_inner else max(UNPACKED_BYTES, UNPACKED_TIMES * len(data))
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        members = archive.infolist()
+        size = sum(member.file_size for member in members)
+        if size > most:
+            _refuse(size, len(data), "save it without compression")
+        for member in members:
+            # Of these two no more is unpacked than the directory says; other methods may give any amount at once.
+            if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+                raise InputError(f"its part {member.filename!r} must be stored or deflated; it is packed in another way")
+            with archive.open(member) as file:
+                first = file.read(len(np.lib.format.MAGIC_PREFIX))
+                file.seek(0)
+                if first == np.lib.format.MAGIC_PREFIX:
+                    _check_array(member.filename, file, member.file_size)
+                elif first.startswith(b"PK") and not is_inner:
+                    size += check_archive(file.read(), most - size)
+    return size
+
+
+def _check_array(name: str, file: Any, size: int) -> None:
+    """Whether an array in NumPy's format is as large as its file has room for."""
+    version = np.lib.format.read_magic(file)
+    headers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+    if version not in headers:
+        raise ValueError(f"its array {name!r} is of version {version}; expected one of {sorted(headers)}")
+    shape, _, dtype = headers[version](file)
+    if dtype.hasobject:
+        return  # a pickle, which NumPy refuses to open
+    there = size - file.tell()
+    if not dtype.itemsize or math.prod(shape) * dtype.itemsize != there:
+        raise ValueError(
+            f"its array {name!r} of shape {shape} and type {dtype} does not fit into the {there} bytes that it has"
+        )
+
+
+def check_padded(labels: Any) -> None:
+    """Whether a list of labels may become an array, in which each text takes as much room as the longest."""
+    lengths = [len(label) for label in labels if isinstance(label, str)] if isinstance(labels, list) else []
+    padded, there = 4 * len(lengths) * max(lengths, default=0), 4 * sum(lengths)
+    if padded > max(UNPACKED_BYTES, UNPACKED_TIMES * there):
+        _refuse(padded, there, f"its longest class label has {max(lengths)} characters")
+
+
+def _refuse(size: int, there: int, hint: str) -> NoReturn:
+    raise InputError(f"it would take {size:,} bytes of memory, from {there:,} in the file; {hint}")

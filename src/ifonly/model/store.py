@@ -1,7 +1,6 @@
 """`load`: a model from a file, whoever wrote it; what runs code when it is opened only on request."""
 
 import io
-import json
 import os
 import pickle
 import zipfile
@@ -16,7 +15,8 @@ from numpy.typing import NDArray
 from ifonly.model import Model, Scaling
 from ifonly.model.columns import Encoding
 from ifonly.model.errors import IfonlyError, InputError
-from ifonly.model.formats import CONTAINERS, labels_from, unpack
+from ifonly.model.formats import CONTAINERS, DAMAGE, check_archive, check_padded, labels_from, unpack
+from ifonly.model.numerics import EPS
 from ifonly.model.readers import as_model, boosted, graph, liblinear
 
 __all__ = ["load"]
@@ -62,7 +62,8 @@ def load(path: str | os.PathLike[str], *, trust: bool = False) -> Model:
     Raises
     ------
     InputError
-        If the file is damaged, of a later version, of an unknown kind, or not opened without ``trust``.
+        If the file is damaged, of a later version, of an unknown kind, not opened without ``trust``, or a small one that would
+        fill the memory: one that unpacks to more than 256 MB and 32 times its size, or an array larger than its file.
     UnsupportedModelError
         If what is in it is not a linear softmax.
 
@@ -106,8 +107,10 @@ def _own(entries: dict[str, Any], header: dict[str, Any]) -> Model:
     try:
         extra = dict(header["extra"])
         labels, names, hard = header["classes"], header["feature_names"], bool(header["hard"])
+        precision = float(extra.pop("precision", EPS))
         A, b = entries.pop("A"), entries.pop("b")
         parts = [entries.pop(name) for name in ("shift", "scale", "rough")] if "shift" in entries else None
+        scaling = None if parts is None else Scaling(*(np.asarray(part, dtype=np.float64) for part in parts))
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(f"it is damaged: {error} is missing or wrong") from None
     columns = extra.pop("encoding", None)
@@ -115,10 +118,11 @@ def _own(entries: dict[str, Any], header: dict[str, Any]) -> Model:
     unknown = [*extra, *entries]
     if unknown:
         raise InputError(f"it has {unknown[0]!r}, which this version of ifonly does not know: pip install --upgrade ifonly")
-    scaling = None if parts is None else Scaling(*(np.asarray(part, dtype=np.float64) for part in parts))
     if scaling is not None and not all(part.shape == np.shape(A)[1:] for part in (scaling.shift, scaling.scale)):
         raise InputError(f"it is damaged: A has shape {np.shape(A)}, its scaling {scaling.shift.shape}")
-    return Model(A, b, labels_from(labels), names, scaling=scaling, encoding=encoding, hard=hard)
+    if not 0 < precision < 1:
+        raise InputError(f"it is damaged: its precision must be between 0 and 1; got {precision}")
+    return Model(A, b, labels_from(labels), names, scaling=scaling, encoding=encoding, hard=hard, precision=precision)
 
 
 def _weights(entries: Mapping[str, Any]) -> Model:
@@ -135,6 +139,7 @@ def _weights(entries: Mapping[str, Any]) -> Model:
     if left:
         raise InputError(f"beside {pair[0]} and {pair[1]} it has {sorted(left)[0]!r}, which may change what they mean")
     labels = classes if classes is None or isinstance(classes, list) else np.asarray(classes)
+    check_padded(labels)
     features = None if names is None else [str(name) for name in names]
     if len(A) == 1 and len(b) == 1:
         return Model.binary(A[0], float(b[0]), labels, features)
@@ -148,7 +153,7 @@ def _prefixed(entries: Mapping[str, Any]) -> tuple[str, str] | None:
 
 
 def _array(values: Any, name: str) -> NDArray[np.floating]:
-    array = np.asarray(values)
+    array = np.asarray(None if isinstance(values, list) else values)  # a list that is still one has more than numbers in it
     if array.dtype.kind not in "fiu":
         raise InputError(f"{name} must be an array of numbers; got {array.dtype}")
     return array if array.dtype.kind == "f" else array.astype(np.float64)
@@ -167,7 +172,7 @@ def _others(suffix: str, data: bytes, trust: bool) -> Model:
         case ".skops":
             return as_model(_from_skops(data, trust))
         case ".ubj":
-            return as_model(_booster(data))
+            return boosted.from_json(_from_ubjson(data), lambda: boosted.margins_at_zero(_booster(data)))
         case ".pkl" | ".pickle" | ".joblib":
             return as_model(_from_pickle(data, suffix, trust))
     hint = next((f" For this one: {how}." for suffixes, how in ELSEWHERE.items() if suffix in suffixes), "")
@@ -185,6 +190,7 @@ def _from_onnx(data: bytes) -> Model:
 def _from_skops(data: bytes, trust: bool) -> Any:
     skops = _library("skops.io", ".skops")
     try:
+        check_archive(data)
         unknown = skops.get_untrusted_types(data=data)
         if unknown and not trust:
             raise InputError(
@@ -192,7 +198,9 @@ def _from_skops(data: bytes, trust: bool) -> Any:
                 "load(path, trust=True)"
             )
         return skops.loads(data, trusted=unknown)
-    except (zipfile.BadZipFile, KeyError, json.JSONDecodeError) as error:
+    except InputError:
+        raise
+    except DAMAGE as error:
         raise InputError(f"it is damaged, or no skops file ({error})") from None
 
 
@@ -220,3 +228,80 @@ def _library(name: str, what: str, package: str | None = None) -> Any:
     except ImportError as error:
         package = package or name.split(".", maxsplit=1)[0]
         raise ImportError(f"reading {what} needs {package}: pip install {package}") from error
+
+
+# ---- UBJSON ----
+
+UBJSON_NUMBERS = {b"i": ">i1", b"U": ">u1", b"I": ">i2", b"l": ">i4", b"L": ">i8", b"d": ">f4", b"D": ">f8"}
+UBJSON_CONSTANTS = {b"Z": None, b"T": True, b"F": False}
+
+
+def _from_ubjson(data: bytes) -> dict[str, Any]:
+    """The document in a ``.ubj`` file. Not left to xgboost, which ends the process where a length or a key is wrong."""
+    try:
+        found = _Ubjson(data).value()
+    except DAMAGE as error:
+        raise InputError(f"it is damaged, or no model of xgboost's ({error})") from None
+    if not isinstance(found, dict):
+        raise InputError(f"it is no model of xgboost's: expected an object; got a {type(found).__name__}")
+    return found
+
+
+class _Ubjson:
+    """UBJSON as xgboost writes it, value by value; a length that is more than what is left is refused before it is used."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data, self.at = data, 0
+
+    def value(self) -> Any:
+        """The next value, whatever it is."""
+        mark = self._take(1)
+        if mark in UBJSON_NUMBERS:
+            return self._numbers(mark, 1)[0].item()
+        match mark:
+            case b"S":
+                return self._text()
+            case b"[":
+                return self._array()
+            case b"{":
+                return self._object()
+        return UBJSON_CONSTANTS[mark]
+
+    def _array(self) -> Any:
+        if self._comes(b"$"):
+            mark = self._take(1)
+            if not self._comes(b"#"):
+                raise ValueError(f"an array has a type and no length, at byte {self.at}")
+            return self._numbers(mark, self.value())
+        if self._comes(b"#"):
+            return [self.value() for _ in range(self.value())]
+        found = []
+        while not self._comes(b"]"):
+            found.append(self.value())
+        return found
+
+    def _object(self) -> dict[str, Any]:
+        found = {}
+        while not self._comes(b"}"):
+            name = self._text()
+            found[name] = self.value()
+        return found
+
+    def _text(self) -> str:
+        return self._take(self.value()).decode()
+
+    def _numbers(self, mark: bytes, n: int) -> NDArray[Any]:
+        kind = np.dtype(UBJSON_NUMBERS[mark])
+        return np.frombuffer(self._take(n * kind.itemsize), kind)
+
+    def _comes(self, mark: bytes) -> bool:
+        """Whether this is next; if so it is taken."""
+        found = self.data[self.at : self.at + 1] == mark
+        self.at += found
+        return found
+
+    def _take(self, n: int) -> bytes:
+        if not 0 <= n <= len(self.data) - self.at:
+            raise ValueError(f"{n} bytes are announced at byte {self.at} of {len(self.data)}")
+        self.at += n
+        return self.data[self.at - n : self.at]

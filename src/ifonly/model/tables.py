@@ -4,7 +4,7 @@ Neither library is imported: a frame of theirs exists only if its user imported 
 is the business of `ifonly.rows.tables`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ifonly.model.errors import InputError
 
-__all__ = ["Table", "aligned", "is_missing", "is_row", "library_of", "numpy_type"]
+__all__ = ["Table", "aligned", "is_missing", "is_row", "library_of", "numpy_type", "unmasked"]
 
 Floats = NDArray[np.float64]
 FEW = 8  # rows of a frame that are read in one go
@@ -23,7 +23,9 @@ def is_row(X: Any) -> bool:
     """Whether this is one row, not a table of rows."""
     if isinstance(X, Mapping) or getattr(X, "ndim", 2) == 1:
         return True
-    return isinstance(X, (list, tuple)) and not (X and isinstance(X[0], (list, tuple, np.ndarray, Mapping)))
+    first = X[0] if isinstance(X, (list, tuple)) and X else None
+    is_table = isinstance(first, (list, tuple, Mapping)) or (isinstance(first, np.ndarray) and first.ndim > 0)
+    return isinstance(X, (list, tuple)) and not is_table
 
 
 def is_missing(value: Any) -> bool:
@@ -31,6 +33,30 @@ def is_missing(value: Any) -> bool:
     if value is None or (isinstance(value, (float, np.floating)) and bool(np.isnan(value))):
         return True
     return type(value).__name__ in ("NAType", "NaTType")
+
+
+def unmasked(X: Any) -> Any:
+    """The same without masks, also in lists and dicts: what is masked is NaN, so that nobody sees what is hidden there."""
+    if X is np.ma.masked:
+        return np.nan
+    if isinstance(X, np.ma.MaskedArray):
+        hidden = np.ma.getmaskarray(X)
+        if X.dtype.names or not hidden.any():
+            return X.data
+        kind = X.dtype.kind
+        out = X.data.astype(X.dtype if kind in "fc" else np.float64 if kind in "iub" else object)
+        out[hidden] = np.nan
+        return out
+    if isinstance(X, Mapping):
+        return {name: unmasked(cell) for name, cell in X.items()} if _may_hide(X.values()) else X
+    if isinstance(X, (list, tuple)) and _may_hide(X):
+        return [unmasked(part) for part in X]
+    return X
+
+
+def _may_hide(parts: Iterable[Any]) -> bool:
+    """Whether one of these may be masked, or have parts that are."""
+    return any(issubclass(kind, (np.ma.MaskedArray, Mapping, list, tuple)) for kind in set(map(type, parts)))
 
 
 def library_of(X: Any) -> str:
@@ -84,6 +110,7 @@ class Table:
         """A table as it comes; one row is a table of one."""
         if isinstance(X, cls):
             return X
+        X = unmasked(X)
         row = X if is_row(X) else None
         if library_of(X) == "polars" and not hasattr(X, "columns"):
             raise InputError("x is a polars Series, which has no columns; give a frame of one row, or a dict")
@@ -149,11 +176,20 @@ class Table:
             raise InputError(f"{name} must be numbers ({error})") from None
 
 
-def _check_there(names: Sequence[str], columns: Sequence[str]) -> None:
+def _check_there(names: Sequence[str], columns: Sequence[str], where: str = "x") -> None:
     there = set(columns)
     missing = [name for name in names if name not in there]
     if missing:
-        raise InputError(f"x must have the columns that the model was fitted on; missing {missing[:5]}, it has {columns[:10]}")
+        shown = f"missing {missing[:5]}, it has {columns[:10]}"
+        raise InputError(f"{where} must have the columns that the model was fitted on; {shown}")
+
+
+def _cells(row: Any, names: Sequence[str], where: str) -> list[Any]:
+    """The cells of a row that is a dict."""
+    if not isinstance(row, Mapping):
+        raise InputError(f"{where} must be a dict, as the first row is; got a {type(row).__name__}")
+    _check_there(names, list(row), where)
+    return [row[name] for name in names]
 
 
 def _array(X: Any, names: Sequence[str]) -> np.ndarray:
@@ -163,10 +199,9 @@ def _array(X: Any, names: Sequence[str]) -> np.ndarray:
     if hasattr(X, "tocsr"):
         return X.toarray()
     if isinstance(X, Mapping):
-        _check_there(names, list(X))
-        X = [X[name] for name in names]
+        X = _cells(X, names, "x")
     elif isinstance(X, (list, tuple)) and X and isinstance(X[0], Mapping):
-        X = [[row[name] for name in names] for row in X]
+        X = [_cells(row, names, f"row {i} of x") for i, row in enumerate(X)]
     array = np.array(X, dtype=object)
     if array.size and all(isinstance(v, (int, float, np.number)) and not isinstance(v, bool) for v in array.ravel()):
         return array.astype(np.float64)
@@ -179,9 +214,9 @@ def numpy_type(dtype: Any) -> Any:
 
 
 def aligned(X: Any, names: Sequence[str] | None) -> Any:
-    """A frame of numbers (or a pandas row) as an array, its columns in the order of ``names``; anything else as it is."""
+    """A frame of numbers (or a pandas row) as an array, its columns in the order of ``names``; others as they are, unmasked."""
     if not hasattr(X, "to_numpy"):
-        return X
+        return unmasked(X)
     single = not hasattr(X, "columns")
     if single and not hasattr(X, "index"):  # a polars column
         return X.to_numpy()

@@ -2,7 +2,7 @@
 
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ifonly.model import Model
+from ifonly.model.columns import Coordinates
 from ifonly.model.errors import InputError
 from ifonly.model.numerics import TINY_SQUARE, norms
 from ifonly.model.sizes import NOWHERE, Sizes
-from ifonly.model.tables import Table
+from ifonly.model.tables import Table, unmasked
 from ifonly.model.tensors import plain
 from ifonly.rows.tables import stacked, written
 from ifonly.rows.tensors import Like, like
@@ -67,7 +68,8 @@ class Sources:
             return cls(model, rows, single, None, model.feature_names)
         if not encoding.identity:
             single = encoding.single(X)
-            rows = encoding.read(X, strict=single)  # in a table, a row that cannot be read is INVALID
+            # In a table, a row that cannot be read is INVALID.
+            rows = _weights(encoding, X) if encoding.text else encoding.read(X, strict=single)
             model.check_width(rows)
             index = X.index if hasattr(X, "columns") and hasattr(X, "index") else None
             return cls(model, rows, single, index, model.feature_names, own=X)
@@ -248,6 +250,21 @@ def _numbers(X: Any) -> np.ndarray:
     if kind not in "fiubO":
         raise InputError(f"x must be real numbers; got {type(X).__name__} of {'strings' if kind == 'U' else rows.dtype}")
     return rows
+
+
+def _weights(encoding: Coordinates, X: Any) -> Any:
+    """Weights of documents (N, D); what cannot be read as documents is refused in these words, not in the vectorizer's."""
+    X = unmasked(X)
+    wanted = "x must be a document, a list of documents, or the weights of their words"
+    if isinstance(X, Mapping):
+        raise InputError(f"{wanted}; got a {type(X).__name__}")
+    try:
+        rows = encoding.read(X)
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        each = X if isinstance(X, (list, tuple)) or getattr(X, "ndim", 0) == 1 else ()
+        odd = next((f"document {i} is {text!r}" for i, text in enumerate(each) if not isinstance(text, str)), str(error))
+        raise InputError(f"{wanted}; got {type(X).__name__} ({odd})") from None
+    return _table(rows)[0]
 
 
 def _table(rows: Any) -> tuple[Any, bool]:

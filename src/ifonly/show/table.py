@@ -1,5 +1,10 @@
-"""Tables of answers, for terminals, notebooks and `rich`; and an answer as a few lines of HTML."""
+"""Tables of answers, for terminals, notebooks and `rich`; and an answer as a few lines of HTML.
 
+Names, values and labels are the user's, or of whoever wrote their file. Whatever is printed goes through `visible`, so that
+nothing in them moves a cursor, hides a line or begins a new one.
+"""
+
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -12,11 +17,13 @@ from ifonly.problem.status import Status
 from ifonly.show.decision import Decision
 from ifonly.show.numbers import bound, count, number, pair, percent, share, signed
 
-__all__ = ["Table", "certificate_words", "cut", "decisions", "html_of", "of_changes"]
+__all__ = ["Table", "certificate_words", "cut", "decisions", "html_of", "of_changes", "visible"]
 
 WIDTH = 80  # columns of a terminal
 ROWS = 12  # that are printed; the others are counted
 LEAST_NAME = 8  # columns that a name keeps, whatever the numbers take
+# What a terminal acts on or cannot write: control characters, ends of lines and paragraphs, changes of direction, surrogates.
+UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 @dataclass(frozen=True)
@@ -32,7 +39,7 @@ class Table:
     rows : tuple of tuples
         The data.
     texts : tuple of tuples of str
-        The data as they are printed.
+        The data as they are printed; see `visible`.
     shown : int
         How many rows are printed; the others are counted.
     notes : tuple of str
@@ -45,6 +52,10 @@ class Table:
     texts: tuple[tuple[str, ...], ...]
     shown: int = ROWS
     notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "texts", tuple(tuple(map(visible, row)) for row in self.texts))
+        object.__setattr__(self, "notes", tuple(map(visible, self.notes)))
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -130,19 +141,21 @@ def html_of(cf: Counterfactual) -> str:
     head = f"<p><b>{escape(decisions(cf))}</b></p>"
     proof = f"<p>{escape(certificate_words(cf))}</p>"
     if not cf.changes():
-        return f"<div>{head}{proof}</div>" if cf.status.ok else f"<div><p><b>{escape(cf.message)}</b></p></div>"
+        return f"<div>{head}{proof}</div>" if cf.status.ok else f"<div><p><b>{escape(visible(cf.message))}</b></p></div>"
     return f"<div>{head}{of_changes(cf).to_html()}{proof}</div>"
 
 
 def decisions(cf: Counterfactual) -> str:
     """The decision before and after: ``refused → approved, p(approved) 12 % → 80 %``."""
+    target = visible(str(cf.target))
     if cf.status is Status.INVALID:
-        return f"towards {cf.target}: no answer"
+        return f"towards {target}: no answer"
     found = Decision.of(cf)
-    moved = f"{found.before} → {found.after}" if found.before != found.after else f"{found.before}, as before"
+    before, after = visible(str(found.before)), visible(str(found.after))
+    moved = f"{before} → {after}" if found.before != found.after else f"{before}, as before"
     if found.p_before is None or found.p_after is None:
         return moved
-    return f"{moved}, p({cf.target}) {percent(found.p_before)} → {percent(found.p_after)}"
+    return f"{moved}, p({target}) {percent(found.p_before)} → {percent(found.p_after)}"
 
 
 def certificate_words(
@@ -150,9 +163,9 @@ def certificate_words(
 ) -> str:
     """The certificate in plain words; ``again`` says how to recheck a proof."""
     if cf.status is Status.INVALID or cf.cost == float("inf"):
-        return cf.message
+        return visible(cf.message)
     if cf.status is Status.UNREACHABLE:
-        return f"{cf.message}."
+        return f"{visible(cf.message)}."
     if not cf.distance:
         return "Nothing has to change: the source is as wanted, and nothing is nearer to it than itself."
     asked = cf.prob is None and (cf.within is None or cf.within.conditions.margin is None)
@@ -183,6 +196,16 @@ def _fitted(widths: list[int]) -> list[int]:
 def _line(row: Sequence[str], widths: Sequence[int]) -> str:
     first, *others = (cut(text, width) for text, width in zip(row, widths, strict=True))
     return "  ".join([first.ljust(widths[0]), *(text.rjust(width) for text, width in zip(others, widths[1:], strict=True))])
+
+
+def visible(text: str) -> str:
+    r"""A text with what a terminal would act on written out, as Python writes it.
+
+    >>> print(visible("red \x1b[31m, and\nanother line"))
+    red \x1b[31m, and\nanother line
+
+    """
+    return UNSEEN.sub(lambda found: repr(found[0])[1:-1], text)
 
 
 def cut(text: str, most: int) -> str:

@@ -124,13 +124,35 @@ def test_a_file_of_xgboosts_is_read_exactly(tmp_path, rng, suffix, K):
         load(tmp_path / f"m{suffix}")
 
 
-def test_a_file_of_xgboosts_with_two_classes_needs_no_xgboost(tmp_path, monkeypatch):
+@pytest.mark.parametrize("suffix", [".json", ".ubj"])
+def test_a_file_of_xgboosts_with_two_classes_needs_no_xgboost(tmp_path, monkeypatch, suffix):
     xgboost = needs("xgboost", "xgboost-cpu")
     estimator = xgboost.XGBClassifier(booster="gblinear", n_estimators=10).fit(X, Y > 0)
-    estimator.save_model(tmp_path / "m.json")
+    estimator.save_model(tmp_path / f"m{suffix}")
     model = as_model(estimator)
     monkeypatch.setitem(sys.modules, "xgboost", None)
-    assert load(tmp_path / "m.json") == model
+    assert load(tmp_path / f"m{suffix}") == model
+
+
+def test_a_binary_file_with_other_bytes_is_refused_and_nothing_crashes(tmp_path, rng):
+    """xgboost's own reader ends the process, say where a key is not there; so it is not asked."""
+    xgboost = needs("xgboost", "xgboost-cpu")
+    estimator = xgboost.XGBClassifier(booster="gblinear", n_estimators=2).fit(X, Y > 0)
+    data = bytes(estimator.get_booster().save_raw("ubj"))
+    file, refused = tmp_path / "m.ubj", 0
+    file.write_bytes(data.replace(b"weights", b"veights"))
+    with pytest.raises(InputError, match=r"damaged \('weights'\)"):
+        load(file)
+    for place in rng.choice(len(data), size=300, replace=False):
+        changed = bytearray(data)
+        changed[place] ^= 1 << int(rng.integers(8))
+        file.write_bytes(changed)
+        with np.errstate(all="ignore"):  # a base score that is no probability
+            try:
+                load(file)
+            except (InputError, UnsupportedModelError):
+                refused += 1
+    assert refused > 200
 
 
 def test_a_file_of_xgboosts_that_is_damaged_is_refused(tmp_path):
