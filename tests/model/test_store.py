@@ -82,6 +82,14 @@ def test_answers_are_the_same_after_a_round_trip(tmp_path, suffix):
     np.testing.assert_array_equal(invert(load(tmp_path / f"m{suffix}"), X, 1).x, invert(estimator, X, 1).x)
 
 
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_the_precision_of_the_estimator_comes_back(tmp_path, suffix):
+    model = Model(np.eye(2), [0.0, 1.0], precision=float(np.finfo(np.float32).eps))
+    model.save(tmp_path / f"m{suffix}")
+    assert load(tmp_path / f"m{suffix}") == model
+    assert load(tmp_path / f"m{suffix}").precision == model.precision
+
+
 def test_an_encoding_comes_back_or_is_refused(tmp_path):
     """Never lost without a word."""
     file = tmp_path / "m.json"

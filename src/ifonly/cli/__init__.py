@@ -71,7 +71,9 @@ def _run(arguments: list[str]) -> int:
 
 
 def _complain(message: str, code: int) -> int:
-    sys.stderr.write(f"ifonly: {message}\n")
+    from ifonly.show.table import visible
+
+    sys.stderr.write(f"ifonly: {visible(message)}\n")
     return code
 
 

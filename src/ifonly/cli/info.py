@@ -14,6 +14,7 @@ import ifonly
 from ifonly.cli.options import Json, Trust, emit, open_model
 from ifonly.engines.row_loops import compiled_is_installed
 from ifonly.model import Model
+from ifonly.show.table import visible
 
 __all__ = ["info"]
 
@@ -96,4 +97,4 @@ def _show_installed(as_json: bool) -> None:
 
 
 def _listed(names: list[str]) -> str:
-    return ", ".join(names[:SHOWN]) + (f", … ({len(names)} in all)" if len(names) > SHOWN else "")
+    return ", ".join(map(visible, names[:SHOWN])) + (f", … ({len(names)} in all)" if len(names) > SHOWN else "")

@@ -19,6 +19,7 @@ from ifonly.model.errors import InputError
 from ifonly.problem.actions import Actions
 from ifonly.problem.cost import Cost
 from ifonly.problem.question import Question
+from ifonly.show.table import UNSEEN
 
 __all__ = [
     "Data",
@@ -213,8 +214,9 @@ def console() -> Console:
 
 
 def emit(value: Any) -> None:
-    """Print as JSON; what is no finite number is null."""
-    typer.echo(json.dumps(_clean(value), ensure_ascii=False, indent=2, default=str))
+    """Print as JSON; what is no finite number is null, and what a terminal would act on is escaped."""
+    lines = json.dumps(_clean(value), ensure_ascii=False, indent=2, default=str).split("\n")
+    typer.echo("\n".join(UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", line) for line in lines))
 
 
 def _clean(value: Any) -> Any:

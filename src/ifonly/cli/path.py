@@ -5,6 +5,7 @@ from typing import Annotated
 import numpy as np
 import typer
 from rich.table import Table
+from rich.text import Text
 
 import ifonly
 from ifonly.cli.options import (
@@ -26,6 +27,7 @@ from ifonly.cli.options import (
 )
 from ifonly.model.errors import InputError
 from ifonly.problem.status import Status
+from ifonly.show.table import visible
 
 __all__ = ["path"]
 
@@ -75,11 +77,11 @@ def path(
     if as_json:
         emit({"row": row, "target": found.target, "path": steps})
         return
-    out = console()
-    out.print(f"{data}, row {row}, towards {found.target}: λ multiplies the distance", markup=False)
+    out, wanted = console(), visible(str(found.target))
+    out.print(f"{data}, row {row}, towards {wanted}: λ multiplies the distance", markup=False)
     table = Table(show_edge=False, pad_edge=False)
-    for name in ("λ", f"p({found.target})", "distance", "changes"):
-        table.add_column(name, justify="right")
+    for name in ("λ", f"p({wanted})", "distance", "changes"):
+        table.add_column(Text(name), justify="right")  # Text: [brackets] are no markup
     table.add_column("")
     for s in steps:
         bar = "█" * round(FULL_BAR * s["probability"])

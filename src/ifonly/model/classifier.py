@@ -360,7 +360,9 @@ class Model:
         if self.scaling is not None:
             arrays |= {"shift": self.scaling.shift, "scale": self.scaling.scale, "rough": self.scaling.rough}
         columns = self.encoding.to_dict()
-        extra = {} if columns is None else {"encoding": columns}
+        extra: dict[str, Any] = {} if columns is None else {"encoding": columns}
+        if self.precision != EPS:
+            extra["precision"] = self.precision
         names = None if self.feature_names is None else list(self.feature_names)
         header = {"classes": labels_to(self.classes), "feature_names": names, "hard": self.hard, "extra": extra}
         path.write_bytes(pack(path.suffix.lower(), arrays, header))

@@ -17,7 +17,7 @@ from ifonly.problem.status import Status
 from ifonly.show.decision import Decision
 from ifonly.show.numbers import bound, count, number, pair, percent, share, signed
 
-__all__ = ["Table", "certificate_words", "cut", "decisions", "html_of", "of_changes", "visible"]
+__all__ = ["UNSEEN", "Table", "certificate_words", "cut", "decisions", "html_of", "of_changes", "visible"]
 
 WIDTH = 80  # columns of a terminal
 ROWS = 12  # that are printed; the others are counted
