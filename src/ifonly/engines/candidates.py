@@ -5,7 +5,7 @@ Decisions come from a relaxation (rounded), from the choices that a bound makes,
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -37,6 +37,7 @@ class Candidates:
     problem: LimitedProblem
     aim: Aim
     relaxing: Relaxing
+    tried: set[bytes] = field(default_factory=set)  # decisions, each of which leads to one answer
 
     def best_of(self, x: Floats, moved: Flags | None, start: Response | None) -> tuple[Result, Response | None] | None:
         """The best answer with the discrete choices of x (and these items moved); None if there is none that will do.
@@ -45,6 +46,10 @@ class Candidates:
         """
         problem = self.problem
         x, fixed = self.decided(x, moved)
+        decisions = np.where(fixed, x, np.nan).tobytes()
+        if decisions in self.tried:
+            return None
+        self.tried.add(decisions)
         if (x[fixed] < problem.lo[fixed]).any() or (x[fixed] > problem.hi[fixed]).any():
             return None
         at = start

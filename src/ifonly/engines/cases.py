@@ -96,11 +96,11 @@ class Search:
         self.candidates = Candidates(problem, aim, self.relaxing)
         self.tree = Tree(self.choices.root, budget)
         nothing = Multipliers(np.zeros(len(self.dual.margins)), np.zeros(len(self.dual.over)))
-        self.known = [nothing]
         if farthest:
-            self.known = [Multipliers(np.full(len(nothing.y), 1 / len(nothing.y)), nothing.nu)]
-        self._bounded(self.tree.root, self.known[0], reach=farthest)
+            nothing = Multipliers(np.full(len(nothing.y), 1 / len(nothing.y)), nothing.nu)
+        self._bounded(self.tree.root, nothing, reach=farthest)
         self.best: Result | None = None
+        self.of_best: Multipliers | None = None
 
     @property
     def stopped(self) -> bool:
@@ -116,8 +116,8 @@ class Search:
                 continue
             relaxed = self.relaxing.solve(branch.node, branch.start)
             at = self._bounded(branch, relaxed.given, reach=relaxed.reach)
-            for given in self.known:
-                self._bounded(branch, given, reach=self.farthest)
+            if self.of_best is not None and not self.tree.hopeless(branch.bound):
+                self._bounded(branch, self.of_best, reach=False)
             if not self.tree.hopeless(branch.bound):
                 self._try(branch, relaxed, at)
             cut = None if self.tree.hopeless(branch.bound) else self._cut(branch.node, relaxed, at)
@@ -182,9 +182,8 @@ class Search:
         for x, moved in tried:
             found = self.candidates.best_of(x, moved, relaxed.at)
             if found is not None and self._offer(found[0]) and found[1] is not None and not self.farthest:
-                given = self.relaxing.multipliers(found[1], found[0].x - self.problem.source)
-                self.known = [given, *self.known[:1]]
-                self._bounded(branch, given, reach=False)
+                self.of_best = self.relaxing.multipliers(found[1], found[0].x - self.problem.source)
+                self._bounded(branch, self.of_best, reach=False)
 
     # ---- cuts ----
 

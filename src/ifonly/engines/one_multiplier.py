@@ -140,8 +140,8 @@ def _proof(problem: LimitedProblem, items: Any, log: Floats, top: float) -> Proo
         nodes += [int(first) + 1, int(first)]
         if kind == 0:
             d = int(choices.singles[int(item)])
-            ends = [choices.nearest(choices.root, _at(problem, d, t))[d] for t in (below, above)]
-            tree.append(Cut("value", d, float(ends[0]), float(ends[1])))
+            ends = (choices.grid_point(d, problem.source[d] + t / problem.space.per_unit[d]) for t in (below, above))
+            tree.append(Cut("value", d, *ends))
         elif kind == 1:
             tree.append(Cut("move", int(item)))
         else:
@@ -151,9 +151,3 @@ def _proof(problem: LimitedProblem, items: Any, log: Floats, top: float) -> Proo
     nothing = np.zeros(0)
     return Proof(tuple(tree), tuple(Multipliers(np.array([1.0 if math.isinf(w) else w]), nothing) for w in known), top)
 
-
-def _at(problem: LimitedProblem, d: int, t: float) -> Floats:
-    """The source with one feature changed by t units of cost."""
-    x = problem.source.copy()
-    x[d] += t / problem.space.per_unit[d]
-    return x

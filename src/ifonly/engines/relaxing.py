@@ -24,6 +24,7 @@ __all__ = ["Relaxed", "Relaxing", "squeezed"]
 Floats = NDArray[np.float64]
 
 NO_COST = 1e-9  # what the largest cost may add to −ln p where only the probability counts
+ROUGHLY = 1e-6  # how near to the goal a relaxation ends: a bound is off by the square of it
 WITHIN = 1 - 1e-15  # probabilities add up to 1, not to a rounding more
 
 
@@ -130,7 +131,7 @@ class Relaxing:
         def miss(at: Response) -> tuple[float, float]:
             s = terms.margins + terms.B @ at.t
             most = float(s.max())
-            return most + math.log(float(np.exp(s - most).sum())) - top, 8 * EPS * (abs(top) + 1)
+            return most + math.log(float(np.exp(s - most).sum())) - top, ROUGHLY * (abs(top) + 1)
 
         return Target(prob, top, miss, lambda at: self.problem.ceiling(at, box))
 

@@ -131,6 +131,13 @@ class Choices:
         values = self.beside(node, x)
         return values[np.nanargmin(np.abs(values - x), axis=0), np.arange(len(x))]
 
+    def grid_point(self, d: int, v: float) -> float:
+        """The value nearest to v of a feature on a grid."""
+        point = float(self.limits.multiples(np.rint(v / self.limits.step[d]), d))
+        near = abs(self.source[d] - point) <= ON_GRID * self.limits.step[d]
+        point = float(self.source[d]) if near else point
+        return min(max(point, float(self.root.lo[d])), float(self.root.hi[d]))
+
     def _stood_for(self, points: Floats) -> Floats:
         """Grid points, with the source's own value for the one that it is up to rounding."""
         own = self.source[self.grid]
