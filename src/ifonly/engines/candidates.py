@@ -60,9 +60,13 @@ class Candidates:
                 return None
             at, placed = solved
             x = np.where(fixed, x, placed)
-        if problem.space.limits.broken(problem.source, x) is not None or not self.meets(x) or self._too_many(x):
-            return None
-        return self._result(x, at), at
+        found = self.as_it_is(x, at)
+        return None if found is None else (found, at)
+
+    def as_it_is(self, x: Floats, at: Response | None = None) -> Result | None:
+        """A point as an answer; None if it will not do."""
+        broken = self.problem.space.limits.broken(self.problem.source, x) is not None
+        return None if broken or self._too_many(x) or not self.meets(x) else self._result(x, at)
 
     def meets(self, x: Floats) -> bool:
         """Whether x meets the goal, for whoever evaluates it."""

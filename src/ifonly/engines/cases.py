@@ -110,6 +110,8 @@ class Search:
     def run(self, best: Result | None = None) -> Result | None:
         """Search until nothing better is left, or it is time to stop; ``best`` is an answer that is known."""
         self._offer(best)
+        if best is None and self.aim.lam is None:
+            self._first()
         for branch in self.tree:
             if self.dual.empty(branch.node):
                 branch.bound, branch.given = math.inf, None
@@ -174,11 +176,16 @@ class Search:
         self.best, self.tree.least = result, self._value(result)
         return True
 
+    def _first(self) -> None:
+        """An answer before anything is searched, if being greedy finds one: as it is, and made the best of."""
+        x = self.candidates.greedy(self.choices.root)
+        if self._offer(self.candidates.as_it_is(x)) and not self.budget.late:
+            found = self.candidates.best_of(x, None, None)
+            self._offer(None if found is None else found[0])
+
     def _try(self, branch: Branch, relaxed: Relaxed, at: Bounded) -> None:
         """Answers from the choices of a relaxation and of its bound; their multipliers may bound the branch better."""
         tried = [(at.x, at.moved)] if relaxed.x is None else [(at.x, at.moved), (relaxed.x, None)]
-        if self.best is None and branch is self.tree.root and self.aim.lam is None:
-            tried.append((self.candidates.greedy(branch.node), None))
         for x, moved in tried:
             found = self.candidates.best_of(x, moved, relaxed.at)
             if found is not None and self._offer(found[0]) and found[1] is not None and not self.farthest:
