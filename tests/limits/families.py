@@ -1,0 +1,331 @@
+"""Random problems with limits: K from 2 to 6, D from 2 to 8, every kind of limit, and by name the kinds that are hard.
+
+``make(family, number, seed)`` is the same problem on every machine. A family draws a problem as `draw` does, with some things
+settled beforehand, or changes one that was drawn.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+from zlib import crc32
+
+import numpy as np
+
+from tests.limits.problem import Problem
+
+__all__ = ["FAMILIES", "make"]
+
+PROBS = (0.05, 0.3, 0.5, 0.6, 0.8, 0.9, 0.99, 0.9999, 1 - 1e-6, 1 - 1e-9)
+STEPS = (0.1, 0.25, 0.3, 0.5, 2.0, 2.5)
+KINDS = {"free": 4.0, "bounds": 2.0, "one side": 1.5, "increase": 1.0, "decrease": 1.0, "frozen": 1.0, "integer": 2.0}
+KINDS |= {"step": 1.5}
+MOST_VALUES = 9  # of a grid with two ends
+MOST_GRIDS, MOST_ENDLESS = 3, 2  # features on grids, and those of them without two ends
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What is settled beforehand; None, or a share, for what is left to chance.
+
+    Attributes
+    ----------
+    kinds : dict
+        Weights of the kinds of features (`KINDS`), where they differ.
+    off : str
+        How sources lie off their grids: "some", "ulp", "1e-12", "never".
+    outside : float
+        The share of bounds that the source is outside of.
+    rules : tuple
+        Shares of no rule, one and two; ``just`` is the share of those that just hold, ``equal`` of equations.
+    ends : float
+        The share of grids with two ends.
+
+    """
+
+    K: int | None = None
+    D: int | None = None
+    goal: str | None = None
+    cost: str | None = None
+    few: bool | None = None
+    groups: float = 0.25
+    kinds: dict[str, float] | None = None
+    off: str = "some"
+    outside: float = 0.15
+    rules: tuple[float, float, float] = (0.6, 0.25, 0.15)
+    just: float = 0.2
+    equal: float = 0.2
+    ends: float = 0.85
+
+
+def make(family: str, number: int, seed: int = 0) -> Problem:
+    """A problem of a family."""
+    rng = np.random.default_rng([seed, number, crc32(family.encode())])
+    return replace(FAMILIES[family](rng), name=f"{family} {number}" if seed == 0 else f"{family} {number} (seed {seed})")
+
+
+# ---- a problem, piece by piece ----
+
+
+def draw(rng: np.random.Generator, wish: Wish = Wish()) -> Problem:  # noqa: B008
+    """A random problem."""
+    K = wish.K or int(rng.integers(2, 7))
+    D = wish.D or int(rng.integers(2, 9))
+    A, b = rng.normal(size=(K, D)) * 10 ** rng.uniform(-1, 0.5), rng.normal(size=K)
+    if rng.random() < 0.15:
+        A = np.rint(2 * A) / 2 + 0.0
+    x = rng.normal(size=D) * 2
+    actions = _features(rng, wish, x)
+    rules = [_rule(rng, wish, x, actions) for _ in range(int(rng.choice(3, p=wish.rules)))]
+    if rules:
+        actions["linear"] = rules
+    goal = wish.goal or str(rng.choice(["prob", "lam", "margin"], p=[0.5, 0.25, 0.25]))
+    few = wish.few if wish.few is not None else rng.random() < 0.35
+    z = A @ x + b
+    target = int(z.argmin()) if rng.random() < 0.7 else int(rng.integers(K))
+    return Problem(
+        A, b, x, target, goal, _want(rng, goal), actions, _cost(rng, wish, D), int(rng.integers(0, D + 1)) if few else None
+    )
+
+
+def _want(rng: np.random.Generator, goal: str) -> float:
+    if goal == "prob":
+        return float(rng.choice(PROBS)) if rng.random() < 0.8 else float(rng.uniform(0.05, 0.99))
+    if goal == "lam":
+        return float(10 ** rng.uniform(-4, 4))
+    return float(rng.choice([0.0, 0.5, 1.0, 3.0, 10.0])) if rng.random() < 0.7 else float(rng.uniform(0, 2))
+
+
+def _cost(rng: np.random.Generator, wish: Wish, D: int) -> dict[str, Any] | None:
+    kind = wish.cost or str(rng.choice(["none", "scale", "l1", "matrix", "matrix, l1"], p=[0.3, 0.15, 0.25, 0.2, 0.1]))
+    if kind == "none":
+        return None
+    l1 = rng.uniform(0, 1.0, D) * (rng.random(D) < 0.8)
+    if "matrix" in kind:
+        root = rng.normal(size=(D, D)) + 10 ** rng.uniform(-1, 1) * np.eye(D)
+        Q = root.T @ root / D
+        return {"matrix": (0.5 * (Q + Q.T)).tolist()} | ({"l1": l1.tolist()} if "l1" in kind else {})
+    return {"scale": np.exp(rng.normal(size=D) * 0.7).tolist()} | ({"l1": l1.tolist()} if kind == "l1" else {})
+
+
+def _features(rng: np.random.Generator, wish: Wish, x: np.ndarray) -> dict[str, Any]:
+    """Limits on features one by one, and groups; the source is moved onto grids and options."""
+    D = x.size
+    weights = np.array([(wish.kinds or KINDS).get(kind, 0.0) for kind in KINDS])
+    kinds = rng.choice(list(KINDS), D, p=weights / weights.sum()).astype(object)
+    taken = rng.permutation(D).tolist()
+    groups: list[list[int]] = []
+    while len(taken) >= 3 and rng.random() < wish.groups:
+        size = int(rng.integers(2, min(4, len(taken) - 1) + 1))
+        group = [taken.pop() for _ in range(size)]
+        x[group] = 0.0
+        x[rng.choice(group)] = 1.0
+        kinds[group] = "group"
+        groups.append(group)
+    grids = [d for d in range(D) if kinds[d] in ("integer", "step")]
+    kinds[grids[MOST_GRIDS:]] = "free"
+    found: dict[str, Any] = {name: [] for name in ("integer", "frozen", "increase", "decrease")}
+    found |= {"bounds": {}, "step": {}, "one_of": groups}
+    endless = 0
+    for d in range(D):
+        kind = kinds[d]
+        if kind in ("bounds", "one side"):
+            found["bounds"][d] = _pair(rng, wish, float(x[d]), one=kind == "one side")
+        elif kind in ("increase", "decrease", "frozen"):
+            found[kind].append(d)
+        elif kind in ("integer", "step"):
+            step = 1.0 if kind == "integer" else float(rng.choice(STEPS))
+            if kind == "integer":
+                found["integer"].append(d)
+            else:
+                found["step"][d] = step
+            ends = rng.random() < wish.ends or endless >= MOST_ENDLESS
+            endless += not ends
+            x[d] = _on_grid(rng, wish, float(x[d]), step)
+            pair = _grid_pair(rng, wish, float(x[d]), step, ends=ends)
+            if pair != (None, None):
+                found["bounds"][d] = pair
+            if rng.random() < 0.15:
+                found[str(rng.choice(["increase", "decrease"]))].append(d)
+    return {key: value for key, value in found.items() if value}
+
+
+def _pair(rng: np.random.Generator, wish: Wish, v: float, *, one: bool) -> tuple[float | None, float | None]:
+    """Bounds around a number, or beside it."""
+    low, high = v - float(rng.exponential(1.0)), v + float(rng.exponential(1.0))
+    if rng.random() < wish.outside:
+        shift = float(rng.choice([-1, 1])) * (high - low)
+        low, high = low + shift, high + shift
+    elif rng.random() < 0.1:
+        low, high = (v, high) if rng.random() < 0.5 else (low, v)  # just within
+    if one:
+        return (low, None) if rng.random() < 0.5 else (None, high)
+    return low, high
+
+
+def _on_grid(rng: np.random.Generator, wish: Wish, v: float, step: float) -> float:
+    """A source on a grid, or as far off it as is wished."""
+    n = round(v / step)
+    v = n * step if rng.random() < 0.5 else round(n * step, 10)
+    if wish.off == "ulp":
+        return float(np.nextafter(v, rng.choice([-np.inf, np.inf])))
+    if wish.off == "1e-12":
+        return float(v + rng.choice([-1, 1]) * 1e-12)
+    if wish.off == "some" and rng.random() < 0.2:
+        return float(v + step * rng.uniform(-0.5, 0.5))
+    return float(v)
+
+
+def _grid_pair(rng: np.random.Generator, wish: Wish, v: float, step: float, *, ends: bool) -> tuple[float | None, float | None]:
+    """Bounds of a feature on a grid: on the grid, a little off it, or between; few enough values."""
+    n, (down, up) = round(v / step), rng.integers(0, MOST_VALUES // 2 + 1, 2)
+    if rng.random() < wish.outside:
+        shift = int(rng.choice([-1, 1])) * int(down + up + 1)
+        n += shift
+    off = float(rng.choice([0.0, 0.01 * step, 1e-12, 0.4 * step]))
+    low, high = round((n - down) * step, 10) - off, round((n + up) * step, 10) + off
+    if ends:
+        return low, high
+    return {0: (None, None), 1: (low, None), 2: (None, high)}[int(rng.integers(3))]
+
+
+def _rule(rng: np.random.Generator, wish: Wish, x: np.ndarray, actions: dict[str, Any]) -> tuple[dict[int, float], str, float]:
+    """A rule that the source keeps, just keeps or breaks."""
+    D = x.size
+    some = rng.choice(D, int(rng.integers(1, min(4, D) + 1)), replace=False).tolist()
+    row = {int(d): float(np.rint(10 * rng.normal()) / 10 or 0.5) for d in some}
+    now = float(sum(v * x[d] for d, v in row.items()))
+    still = set(actions.get("frozen", ())) | set(actions.get("integer", ())) | set(actions.get("step", ()))
+    still |= {d for group in actions.get("one_of", ()) for d in group}
+    sense = "==" if rng.random() < wish.equal else str(rng.choice(["<=", ">="]))
+    if sense == "==":  # an equation needs something to move, or holds as it is
+        loose = set(row) - still and rng.random() < 0.4
+        return row, sense, now + (float(rng.normal() * 0.5) if loose else 0.0)
+    room = 0.0 if rng.random() < wish.just else float(rng.exponential(0.7)) * float(rng.choice([1, 1, 1, -0.3]))
+    return row, sense, now + room if sense == "<=" else now - room
+
+
+# ---- families ----
+
+Family = Callable[[np.random.Generator], Problem]
+DISCRETE = {"free": 2.0, "bounds": 1.0, "integer": 4.0, "step": 3.0}
+
+
+def wished(**wish: Any) -> Family:
+    """Problems with something settled beforehand."""
+    return lambda rng: draw(rng, Wish(**wish))
+
+
+def common_part(rng: np.random.Generator) -> Problem:
+    """Every row of A has the same large part, and a small one of its own."""
+    problem = draw(rng)
+    return replace(problem, A=problem.A + rng.normal(size=problem.x.size) * 10 ** rng.uniform(4, 8))
+
+
+def close_rows(rng: np.random.Generator) -> Problem:
+    """A rival's row is the target's, up to 1e-12 or 1e-6 or nothing; sometimes its offset too."""
+    problem = draw(rng)
+    A, b, k = problem.A.copy(), problem.b.copy(), problem.target
+    other = int(rng.choice(np.delete(np.arange(len(b)), k)))
+    A[other] = A[k] + rng.normal(size=problem.x.size) * float(rng.choice([0.0, 1e-12, 1e-6]))
+    if rng.random() < 0.3:
+        b[other] = b[k]
+    return replace(problem, A=A, b=b)
+
+
+def zero_rows(rng: np.random.Generator) -> Problem:
+    """Some rows of A are zero: the target's, a rival's, or all."""
+    problem = draw(rng)
+    A = problem.A.copy()
+    which = {0: [problem.target], 1: [(problem.target + 1) % len(A)], 2: list(range(len(A)))}
+    A[which[int(rng.choice(3, p=[0.45, 0.45, 0.1]))]] = 0.0
+    return replace(problem, A=A)
+
+
+def decades(rng: np.random.Generator) -> Problem:
+    """Weights, and costs, over many powers of ten."""
+    problem = draw(rng)
+    D = problem.x.size
+    A = problem.A * 10 ** rng.uniform(-5, 3, D)
+    cost = problem.cost
+    if cost is not None and "scale" in cost:
+        cost = {**cost, "scale": (np.array(cost["scale"]) * 10 ** rng.uniform(-3, 3, D)).tolist()}
+    return replace(problem, A=A, cost=cost)
+
+
+def all_frozen(rng: np.random.Generator) -> Problem:
+    """Nothing may move."""
+    problem = draw(rng, Wish(kinds={"frozen": 1.0}, groups=0.0))
+    if rng.random() < 0.3:  # groups and grids, frozen too
+        problem = draw(rng, Wish(outside=0.0))
+        problem.actions["frozen"] = list(range(problem.x.size))
+    return problem
+
+
+def out_of_reach(goal: str) -> Family:
+    """Limits so narrow that a high goal is out of reach, or nearly."""
+
+    def family(rng: np.random.Generator) -> Problem:
+        kinds = {"bounds": 3.0, "frozen": 2.0, "integer": 2.0, "step": 2.0, "increase": 0.3, "decrease": 0.3}
+        problem = draw(rng, Wish(goal=goal, kinds=kinds, ends=1.0, outside=0.1))
+        want = float(rng.choice([0.9, 0.99, 1 - 1e-6])) if goal == "prob" else float(rng.uniform(1, 10))
+        return replace(problem, A=problem.A * 0.3, want=want)
+
+    return family
+
+
+def contradictory(rng: np.random.Generator) -> Problem:
+    """Limits that contradict each other, in one of many ways; some of them do not after all."""
+    kinds = {"free": 2.0, "bounds": 2.0, "integer": 1.0, "step": 1.0, "increase": 1.0}
+    problem = draw(rng, Wish(rules=(1.0, 0.0, 0.0), kinds=kinds))
+    actions, x, D = dict(problem.actions), problem.x, problem.x.size
+    grouped = {d for group in actions.get("one_of", ()) for d in group}
+    d = int(rng.choice([d for d in range(D) if d not in grouped] or range(D)))
+    way = str(rng.choice(["rules", "frozen outside", "few", "wrong way", "between", "rule and bounds", "equation on a grid"]))
+    v = float(x[d])
+    if way == "rules":
+        actions["linear"] = [({d: 1.0}, "<=", v - 1.0), ({d: 1.0}, ">=", v + float(rng.choice([1.0, -1.0])))]
+    elif way == "frozen outside":
+        actions |= {"frozen": [d], "bounds": {**actions.get("bounds", {}), d: (v + 1.0, v + 2.0)}}
+    elif way == "few":
+        actions["bounds"] = {**actions.get("bounds", {}), **{e: (x[e] + 1.0, x[e] + 3.0) for e in range(D) if e not in grouped}}
+        return replace(problem, actions=actions, max_changes=int(rng.integers(0, D)))
+    elif way == "wrong way":
+        actions |= {"increase": [d], "bounds": {**actions.get("bounds", {}), d: (v - 3.0, v - 1.0)}}
+    elif way == "between":
+        actions |= {"integer": [d], "bounds": {**actions.get("bounds", {}), d: (np.floor(v) + 0.2, np.floor(v) + 0.8)}}
+        actions["step"] = {e: s for e, s in actions.get("step", {}).items() if e != d}
+    elif way == "rule and bounds":
+        actions["bounds"] = {**actions.get("bounds", {}), **{e: (x[e] - 1.0, x[e] + 1.0) for e in range(D) if e not in grouped}}
+        some = [e for e in range(D) if e not in grouped]
+        actions["linear"] = [(dict.fromkeys(some, 1.0), ">=", float(x[some].sum()) + len(some) * float(rng.uniform(0.8, 1.3)))]
+    else:
+        actions["integer"] = [*actions.get("integer", []), d]
+        actions["linear"] = [({d: 2.0}, "==", 2.0 * round(v) + float(rng.choice([1.0, 2.0])))]
+        actions["step"] = {e: s for e, s in actions.get("step", {}).items() if e != d}
+    return replace(problem, actions=actions)
+
+
+FAMILIES: dict[str, Family] = {
+    "anything": draw,
+    "one ulp off the grid": wished(kinds=DISCRETE, off="ulp"),
+    "1e-12 off the grid": wished(kinds=DISCRETE, off="1e-12"),
+    "outside bounds": wished(outside=0.6, kinds={**KINDS, "bounds": 6.0}),
+    "rules that just hold": wished(rules=(0.0, 0.5, 0.5), just=0.9),
+    "common part": common_part,
+    "close rows": close_rows,
+    "zero rows": zero_rows,
+    "all frozen": all_frozen,
+    "no changes": lambda rng: replace(draw(rng, Wish(outside=0.05, off="ulp")), max_changes=0),
+    "few, with a matrix": wished(few=True, cost="matrix"),
+    "endless grids, with a matrix": wished(
+        D=4, cost="matrix", ends=0.0, groups=0.0, outside=0.0, kinds={"free": 1.0, "integer": 2.0, "step": 0.5, "bounds": 0.5}
+    ),
+    "margin, discrete": wished(goal="margin", kinds=DISCRETE, groups=0.4),
+    "two classes": wished(K=2, groups=0.3, rules=(0.4, 0.3, 0.3)),
+    "decades": decades,
+    "probability out of reach": out_of_reach("prob"),
+    "margin out of reach": out_of_reach("margin"),
+    "contradictory": contradictory,
+    "continuous": wished(kinds={k: v for k, v in KINDS.items() if k not in ("integer", "step")}, groups=0.0, few=False),
+    "weighed": wished(goal="lam"),
+}
