@@ -238,7 +238,7 @@ class _Held:
             except Exception as error:
                 out.append(Verdict("VERIFY", f"{self.status.name}: {type(error).__name__}: {error}"))
             try:
-                ifonly.verify(self.answer.to_json(), self.problem.model, time_limit=2.0)
+                ifonly.verify(self.answer.to_json(), self.problem.model)
             except Exception as error:
                 text = f"{self.status.name}, record: {type(error).__name__}: {error}"
                 out += [] if out else [Verdict("VERIFY", text)]

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from ifonly.engines import semismooth
 from ifonly.engines.limited import CHASE
-from ifonly.engines.limited_problem import IDLE, LimitedProblem
+from ifonly.engines.limited_problem import LimitedProblem
 from ifonly.engines.relaxing import Relaxing, squeezed
-from ifonly.engines.semismooth import Response, Terms
+from ifonly.engines.semismooth import Response
 from ifonly.model.numerics import log_sum_exp
 from ifonly.problem.choices import Node
 from ifonly.problem.question import Aim
@@ -131,7 +131,7 @@ class Candidates:
         """What is continuous, solved in a box with all choices made; None if nothing there will do."""
         problem, late = self.problem, self.relaxing.late
         for _ in range(CHASE):
-            terms, kept, still = squeezed(self._without_idle(problem.terms((lo, hi)), lo, hi))
+            terms, kept, still = squeezed(problem.terms((lo, hi)))
 
             def place(at: Response, kept: Any = kept, still: Floats = still) -> Floats:
                 t = still.copy()
@@ -148,12 +148,6 @@ class Candidates:
             # The allowance for rounding grows with x: again, with more of it.
             problem = problem.but(ahead=2 * max(problem.rounding(x), problem.ahead))
         return None
-
-    def _without_idle(self, terms: Terms, lo: Floats, hi: Floats) -> Terms:
-        """The rules between fixed features are left out: they hold, perhaps just so, or `broken` says that they do not."""
-        limits, idle = self.problem.space.limits, np.zeros(len(terms.C), dtype=bool)
-        idle[: len(limits.C)] = ~((limits.C != 0) & (lo < hi)).any(axis=1)
-        return terms._replace(rest=np.where(idle, IDLE, terms.rest), low=np.where(idle, 0.0, terms.low))
 
     # ---- a first answer ----
 

@@ -17,24 +17,25 @@ from ifonly.engines.candidates import Candidates
 from ifonly.engines.limited import LimitedEngine, stays
 from ifonly.engines.limited_problem import CostSpace, LimitedProblem
 from ifonly.engines.relaxing import Relaxed, Relaxing
+from ifonly.engines.semismooth import Response
 from ifonly.engines.tree import Branch, Tree
 from ifonly.model.errors import InputError
 from ifonly.problem.choices import OPEN, Choices, Cut, Node
 from ifonly.problem.conditions import Conditions
 from ifonly.problem.dual import Bounded, Dual, Goal, Multipliers
 from ifonly.problem.limited import LimitedProblem as Textbook
-from ifonly.problem.proof import Proof, prove
+from ifonly.problem.proof import Proof, continuous_proof, prove
 from ifonly.problem.question import Aim
 from ifonly.problem.results import Result
-from ifonly.problem.status import Status
+from ifonly.problem.status import REL_GAP, Status
 
-__all__ = ["Cases", "impossible"]
+__all__ = ["ALLOWANCES", "Cases", "impossible", "proved"]
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
 OFF = 1e-9  # a relaxed value this far from an allowed one, relative to their distance, is none
-PADDINGS = 4  # times that the allowance for rounding is raised, because the answer is larger than was thought
+ALLOWANCES = 4.0  # for rounding, in the goal that answers have to meet: more than that is not its doing
 CLOSE = 1e-7  # how near to the best what comes nearest is to be, in logits or scores
 
 
@@ -48,48 +49,41 @@ class Cases(LimitedEngine):
     def answer(self, problem: LimitedProblem, aim: Aim, budget: Budget, tol: float | None) -> Result:
         """See `LimitedEngine`."""
         here = stays(problem, aim)
-        found: Result | None = None
-        x = problem.source
-        for _ in range(PADDINGS):
-            goal, top = _goal(problem, aim, x)
-            search = Search(problem.but(ahead=2 * problem.rounding(x)), aim, goal, budget)
-            if here is not None:
-                return replace(here, proof=search.tree.proof(top))
-            found = search.run(found)
-            if found is None:
-                return _nothing(problem, aim, search, budget, top)
-            answer = search.answer(found, top)
-            if answer.status is not Status.STOPPED or search.stopped or _goal(problem, aim, found.x)[1] == top:
-                return answer
-            x = found.x
-        return answer
-
-
-def _goal(problem: LimitedProblem, aim: Aim, x: Floats) -> tuple[Goal, float | None]:
-    """What is asked, with room for rounding at x; and that as one number, for the record."""
-    if aim.lam is not None:
-        return Goal(lam=aim.lam), None
-    if aim.prob is not None:
-        top = problem.goal(aim.prob, x)[0]
-        return Goal(top=top), top
-    top = -(problem.space.margin or 0.0) - problem.rounding(x)
-    return Goal(margin=-top), top
+        if here is not None:
+            return here
+        search = Search(problem, aim, budget)
+        found = search.run()
+        return _nothing(problem, aim, search, budget) if found is None else search.answer(found)
 
 
 def impossible(problem: LimitedProblem, aim: Aim, budget: Budget) -> bool:
     """Whether no point keeps the rules, or has the margin, as far as a linear program shows it."""
     if not problem.n_rules:
         return False
-    search = Search(problem, aim, _goal(problem, aim, problem.source)[0], budget)
+    search = Search(problem, aim, budget)
     return search.relaxing.impossible(search.relaxing.box(search.choices.root)) is not None
+
+
+def proved(problem: LimitedProblem, aim: Aim, found: Result, budget: Budget) -> Result:
+    """An answer that took no search, with the bound that its multipliers prove, where its certificate says less."""
+    search = Search(problem, aim, budget)
+    proof = continuous_proof(search.dual.problem, found.x, aim.prob, found)
+    value = aim.value(found)
+    bound = min(max(float(prove(search.dual, proof).bound), found.bound), value)
+    slack = 0.0
+    if aim.lam is None:
+        slack = ALLOWANCES * float(proof.multipliers[0].y.sum()) * problem.rounding(found.x) / max(abs(value), 1e-300)
+    status = Status.of_gap(value - bound, value, max(budget.gap, REL_GAP + slack))
+    return replace(found, bound=bound, gap=value - bound, status=status, proof=proof)
 
 
 class Search:
     """One search: for the least there is, or (``farthest``) for what comes nearest to a goal out of reach."""
 
-    def __init__(self, problem: LimitedProblem, aim: Aim, goal: Goal, budget: Budget, *, farthest: bool = False) -> None:
+    def __init__(self, problem: LimitedProblem, aim: Aim, budget: Budget, *, farthest: bool = False) -> None:
         self.problem, self.aim, self.budget, self.farthest = problem, aim, budget, farthest
         conditions = problem.space.conditions
+        goal = Goal.of(aim.lam, aim.prob, conditions.margin)
         self.choices = Choices(conditions, problem.source)
         self.dual = Dual(Textbook(conditions, problem.source, problem.k), goal, self.choices)
         self.relaxing = Relaxing(problem, self.dual, budget, farthest)
@@ -134,12 +128,14 @@ class Search:
         """The nodes of a search; where nothing is discrete there is one case, and no search."""
         return len(proof) if self.problem.space.conditions.discrete else 0
 
-    def answer(self, best: Result, top: float | None) -> Result:
+    def answer(self, best: Result) -> Result:
         """The best answer with its bound, and the proof of that."""
-        least, proof = self._value(best), self.tree.proof(top)
+        least, proof = self._value(best), self.tree.proof()
         bound = min(self.tree.bound, least)
+        if least - bound > REL_GAP * abs(least):  # it may be better: that of a branch is at first that of the one it is part of
+            bound = min(float(prove(self.dual, proof).bound), least)
         gap = least - bound
-        status = Status.of_gap(gap, least, self.budget.gap)
+        status = Status.of_gap(gap, least, max(self.budget.gap, REL_GAP + self.tree.slack / max(abs(least), 1e-300)))
         return replace(best, bound=bound, gap=gap, status=status, n_nodes=self.counted(proof), grad_norm=0.0, proof=proof)
 
     # ---- bounds ----
@@ -176,6 +172,12 @@ class Search:
         self.best, self.tree.least = result, self._value(result)
         return True
 
+    def _multipliers(self, found: Result, at: Response) -> Multipliers:
+        """Those of an answer; what the allowance for rounding in its goal costs is not searched for."""
+        given = self.relaxing.multipliers(at, found.x - self.problem.source)
+        self.tree.slack = ALLOWANCES * float(given.y.sum()) * self.problem.rounding(found.x) if self.aim.lam is None else 0.0
+        return given
+
     def _first(self) -> None:
         """An answer before anything is searched, if being greedy finds one: as it is, and made the best of."""
         x = self.candidates.greedy(self.choices.root)
@@ -188,8 +190,8 @@ class Search:
         tried = [(at.x, at.moved)] if relaxed.x is None else [(at.x, at.moved), (relaxed.x, None)]
         for x, moved in tried:
             found = self.candidates.best_of(x, moved, relaxed.at)
-            if found is not None and self._offer(found[0]) and found[1] is not None and not self.farthest:
-                self.of_best = self.relaxing.multipliers(found[1], found[0].x - self.problem.source)
+            if found is not None and self._offer(found[0]) and not self.farthest and found[1] is not None:
+                self.of_best = self._multipliers(*found)
                 self._bounded(branch, self.of_best, reach=False)
 
     # ---- cuts ----
@@ -273,22 +275,23 @@ class Search:
         return None
 
 
-def _nothing(problem: LimitedProblem, aim: Aim, search: Search, budget: Budget, top: float | None) -> Result:
+def _nothing(problem: LimitedProblem, aim: Aim, search: Search, budget: Budget) -> Result:
     """No answer: none exists, or none was found in time."""
-    proof = search.tree.proof(top)
+    proof = search.tree.proof()
     if search.stopped or search.tree.bound < math.inf:
         return problem.nothing_found(search.counted(proof), search.tree.bound, proof)
     if aim.lam is not None or math.isinf(prove(search.dual, proof).missed):
         raise InputError("the limits contradict each other: no point satisfies all of them")
-    far = Search(problem, aim, search.dual.goal, replace(budget, gap=0.0), farthest=True)
+    far = Search(problem, aim, replace(budget, gap=0.0), farthest=True)
     far.tree.slack = CLOSE
     best = far.run(_anywhere(problem, aim, budget))
     if best is None:
         return problem.nothing_found(search.counted(proof), math.inf, proof)
     if far.tree.bound > 0:
-        proof = far.tree.proof(top)
-    missed = float(prove(search.dual, proof).missed)
-    ceiling = 1.0 if aim.prob is None else 1 / (1 + math.exp(min((top or 0.0) + missed, 700.0)))
+        proof = far.tree.proof()
+    ceiling = 1.0
+    if search.dual.goal.top is not None:
+        ceiling = 1 / (1 + math.exp(min(search.dual.goal.top + float(prove(search.dual, proof).missed), 700.0)))
     found = replace(best, status=Status.UNREACHABLE, ceiling=ceiling, bound=best.cost)
     return replace(found, n_nodes=search.counted(proof), proof=proof)
 
@@ -297,7 +300,7 @@ def _anywhere(problem: LimitedProblem, aim: Aim, budget: Budget) -> Result | Non
     """The nearest point within the limits, whatever the classifier says of it; None where none was found in time."""
     space = problem.space
     plain = problem.but(space=CostSpace(replace(space.conditions, margin=None), space.search))
-    search = Search(plain, aim._replace(lam=1.0, prob=None), Goal(lam=1.0), replace(budget, gap=1.0))
+    search = Search(plain, aim._replace(lam=1.0, prob=None), replace(budget, gap=1.0))
     found = search.run()
     if found is None and not search.stopped:
         raise InputError("the limits contradict each other: no point satisfies all of them")

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ifonly.engines.budget import Budget
+from ifonly.engines.cases import ALLOWANCES
 from ifonly.engines.limited import CHASE
 from ifonly.engines.limited_problem import CostSpace
 from ifonly.engines.row_loops import compiled_is_installed
@@ -77,7 +78,9 @@ def _intervals(asked: Asked, space: CostSpace, X: Floats, targets: Indices, aims
     results.ceiling[done] = found["best"]
     if space.margin is not None:
         _put_multipliers(results, done, found["w"])
-    return ended == intervals.LEFT
+    wide = np.zeros(len(X), dtype=bool)
+    wide[done] = (results.status[done] == Status.EXACT) & ~(results.gap[done] <= REL_GAP * results.cost[done])
+    return (ended == intervals.LEFT) | wide
 
 
 def _put_multipliers(results: Results, index: Indices, w: Floats) -> None:
@@ -140,8 +143,8 @@ class _Searched(NamedTuple):
             there = z[:, 1 - self.k] - z[:, self.k] <= allowed
             cost, w, _, _, ended = numbers.T
             sure = np.isfinite(cost) & (w > 0) & np.isfinite(w) & ((ended > 0) | (most == self.budget.nodes))
-            self._fill(todo[there & sure], x[todo[there & sure]], numbers[there & sure])
-            done[todo[there & sure]] = True
+            filled = todo[there & sure]
+            done[filled] = self._fill(filled, x[filled], numbers[there & sure])
             todo = todo[~there & sure]
         return done
 
@@ -156,8 +159,8 @@ class _Searched(NamedTuple):
         results.status[place] = Status.EXACT
         results.cost[place], results.bound[place], results.gap[place] = 0.0, 0.0, 0.0
 
-    def _fill(self, rows: Indices, x: Floats, numbers: Floats) -> None:
-        """What the loop found, with its certificate (`one_multiplier._reached` for many)."""
+    def _fill(self, rows: Indices, x: Floats, numbers: Floats) -> Flags:
+        """What the loop found, with its certificate (`one_multiplier` for many); which rows are as exact as they should be."""
         space, results, place, k = self.space, self.results, self.place[rows], self.k
         _, w, nodes, bound, _ = numbers.T
         z = space.model.scores(x)
@@ -173,7 +176,8 @@ class _Searched(NamedTuple):
         results.objective[place] = lam * cost + loss if space.margin is None else cost
         results.lam[place], results.distance[place] = lam, np.sqrt(square)
         if space.conditions.discrete:
-            bound = np.minimum(bound, cost)
+            slack = ALLOWANCES * w * space.rounding(self.X[rows], x, np.abs(s))  # what that in the goal costs
+            bound = np.maximum(np.minimum(bound, cost) - slack, 0.0)
             gap, norm = cost - bound, np.zeros(len(x))
             met = np.where(gap <= self.budget.gap * cost, Status.CONVERGED, Status.STOPPED)
             results.status[place] = np.where(gap <= REL_GAP * cost, Status.EXACT, met)
@@ -187,6 +191,7 @@ class _Searched(NamedTuple):
                 _put_multipliers(results, place, w)
         results.grad_norm[place] = norm
         results.cost[place], results.bound[place], results.gap[place] = cost, bound, gap
+        return gap <= max(self.budget.gap, REL_GAP) * cost
 
     def _certificate(self, rows: Indices, x: Floats, w: Floats, lam: Floats) -> tuple[Floats, Floats]:
         """Bounds on the least subgradient of E, and on the cost above the least (`LimitedProblem.certificate` for many)."""

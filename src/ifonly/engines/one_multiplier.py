@@ -13,18 +13,19 @@ from numpy.typing import NDArray
 
 from ifonly.engines import multiplier_rows
 from ifonly.engines.budget import Budget
-from ifonly.engines.cases import Cases
+from ifonly.engines.cases import ALLOWANCES, Cases
 from ifonly.engines.limited import CHASE, LimitedEngine, meets, stays
 from ifonly.engines.limited_problem import LimitedProblem
 from ifonly.engines.protocol import Rows
+from ifonly.engines.semismooth_newton import sure
 from ifonly.problem.choices import Choices, Cut
 from ifonly.problem.conditions import Conditions
 from ifonly.problem.dual import Dual, Goal, Multipliers
 from ifonly.problem.limited import LimitedProblem as Textbook
-from ifonly.problem.proof import Leaf, Proof
+from ifonly.problem.proof import Leaf, Proof, prove
 from ifonly.problem.question import Aim, Asked
 from ifonly.problem.results import Result, Results
-from ifonly.problem.status import Status
+from ifonly.problem.status import REL_GAP, Status
 
 __all__ = ["OneMultiplier"]
 
@@ -72,61 +73,78 @@ def _solved(problem: LimitedProblem, aim: Aim, budget: Budget) -> Result:
     space, search, source = problem.space, problem.space.search, problem.source[None]
     items, lo, hi = problem.items(-space.rows(problem.k)[0])
     cap, noted = problem.cap(items), FIRST_NOTES if space.branched else 0
-    x, top, done = problem.source, 0.0, False
+    x, done = problem.source, False
     for _ in range(CHASE):
         # The allowance for rounding grows with x: again, where it was too small. Half of it more, for our own rounding.
-        top = _top(problem, aim, x) - 0.5 * problem.rounding(x)
+        need = float(problem.margins[0]) - (_top(problem, aim, x) - 0.5 * problem.rounding(x))
         pool, done = search.open_pool(items, lo, hi, noted), False
         while not done and pool.numbers[2] < budget.nodes and not budget.late:
             nodes = int(min(SLICE, budget.nodes - pool.numbers[2]))
-            pool, done = search.expand(pool, float(problem.margins[0]) - top, items, cap, budget.gap, nodes)
+            pool, done = search.expand(pool, need, items, cap, budget.gap, nodes)
         if math.isinf(pool.numbers[0]):
             break
         x = space.placed(source, pool.best_t[None], pool.best_choice[None], items.first, problem.lo[None], problem.hi[None])[0]
         if meets(problem, aim, x):
-            proof = _proof(problem, items, pool.log, top) if space.branched else None
-            return _reached(problem, x, pool, aim.prob, budget, proof)
-    return _out_of_reach(problem, aim, top) if done else Cases().answer(problem, aim, budget, None)
+            w = float(pool.numbers[1])
+            if space.branched:
+                return _searched(problem, aim, x, pool, _proof(problem, items, pool.log), budget)
+            return sure(problem, aim, _certified(problem, x, w, aim.prob), budget)
+    found = _out_of_reach(problem, aim) if done else None
+    return found or Cases().answer(problem, aim, budget, None)
 
 
-def _out_of_reach(problem: LimitedProblem, aim: Aim, top: float) -> Result:
-    """Every feature as far as it goes: the largest gain, which is not enough, as one multiplier shows."""
-    goal = Goal(margin=-top) if aim.prob is None else Goal(top=top)
-    dual = Dual(Textbook(problem.space.conditions, problem.source, problem.k), goal)
-    given = Multipliers(np.ones(1), np.zeros(0))
+def _certified(problem: LimitedProblem, x: Floats, w: float, prob: float | None) -> Result:
+    """The answer x where nothing is discrete; w is the multiplier."""
+    if w == 0:  # the limits ask for more than the goal does
+        return problem.result(x, math.inf)
+    if prob is None:  # a margin is a rule like any other, and w its multiplier
+        nu = np.array([w])
+        worth = problem.certificate(x, 1.0, 1.0, nu)
+        plan = problem.result(x, 1.0, grad_norm=worth.grad_norm, gap=worth.gap, multipliers=nu)
+        return replace(plan, bound=plan.cost - worth.gap)
+    lam = float(problem.proba(x)[0][problem.rivals].sum()) / w  # λ∇cost = (1 − p_k)·g at the answer
+    worth = problem.certificate(x, lam, lam, np.zeros(0))
+    plan = problem.result(x, lam, weight=lam, grad_norm=worth.grad_norm)
+    gap = min((worth.gap + problem.excess(x, prob)) / lam, plan.cost)
+    return replace(plan, bound=plan.cost - gap, gap=gap)
+
+
+def _searched(problem: LimitedProblem, aim: Aim, x: Floats, pool: Any, proof: Proof, budget: Budget) -> Result:
+    """The answer x of a search, with its bound."""
+    w = float(pool.numbers[1])
+    lam = 1.0 if aim.prob is None else float(problem.proba(x)[0][problem.rivals].sum()) / w if w > 0 else math.inf
+    plan = problem.result(x, lam, weight=lam if w > 0 else 1.0, n_nodes=len(proof), proof=proof)
+    largest = max(float(given.y[0]) for given in proof.multipliers)
+    slack = ALLOWANCES * largest * problem.rounding(x)  # what the allowance for rounding in the goal costs
+    bound = min(plan.cost, float(pool.numbers[0]), float(pool.bound.min()), float(pool.numbers[3]))
+    bound = max(bound - slack, 0.0)
+    if plan.cost - bound > REL_GAP * plan.cost:
+        bound = min(float(prove(_dual(problem, aim), proof).bound), plan.cost)
+    gap = plan.cost - bound
+    allowed = max(budget.gap, REL_GAP + slack / max(plan.cost, 1e-300))
+    return replace(plan, bound=bound, gap=gap, status=Status.of_gap(gap, plan.cost, allowed))
+
+
+def _dual(problem: LimitedProblem, aim: Aim) -> Dual:
+    conditions = problem.space.conditions
+    return Dual(Textbook(conditions, problem.source, problem.k), Goal.of(None, aim.prob, conditions.margin))
+
+
+def _out_of_reach(problem: LimitedProblem, aim: Aim) -> Result | None:
+    """Every feature as far as it goes: the largest gain, which is not enough, as one multiplier shows; None if it does not."""
+    dual, given = _dual(problem, aim), Multipliers(np.ones(1), np.zeros(0))
     found = dual.bound(dual.choices.root, given, reach=True)
+    if not found.value > 0:
+        return None
     x = problem.space.settled(problem.source[None], found.x[None])[0]
-    ceiling = 1.0 if aim.prob is None else 1 / (1 + math.exp(min(top + float(found.value), 700.0)))
-    proof = Proof((Leaf(0, reach=True),), (given,), top)
+    ceiling = 1.0 if dual.goal.top is None else 1 / (1 + math.exp(min(dual.goal.top + float(found.value), 700.0)))
+    proof = Proof((Leaf(0, reach=True),), (given,))
     n_nodes = len(proof) if problem.space.branched else 0
     result = problem.result(x, math.inf, status=Status.UNREACHABLE, ceiling=ceiling, proof=proof, n_nodes=n_nodes)
     return replace(result, bound=result.cost)
 
 
-def _reached(problem: LimitedProblem, x: Floats, pool: Any, prob: float | None, budget: Budget, proof: Proof | None) -> Result:
-    """The answer x, with its bound."""
-    w = float(pool.numbers[1])
-    # λ∇cost = (1 − p_k)·g at the answer
-    lam = float(problem.proba(x)[0][problem.rivals].sum()) / w if w > 0 else math.inf
-    if prob is None and w > 0:  # a margin is a rule like any other, and w its multiplier
-        lam = 1.0
-    if proof is None and w > 0:
-        if prob is None:
-            nu = np.array([w])
-            worth = problem.certificate(x, lam, 1.0, nu)
-            plan = problem.result(x, lam, grad_norm=worth.grad_norm, gap=worth.gap, multipliers=nu)
-            return replace(plan, bound=plan.cost - worth.gap)
-        worth = problem.certificate(x, lam, lam, np.zeros(0))
-        plan = problem.result(x, lam, weight=lam, grad_norm=worth.grad_norm)
-        gap = min((worth.gap + problem.excess(x, prob)) / lam, plan.cost)
-        return replace(plan, bound=plan.cost - gap, gap=gap)
-    plan = problem.result(x, lam, weight=lam if w > 0 else 1.0, n_nodes=0 if proof is None else len(proof), proof=proof)
-    bound = min(plan.cost, float(pool.numbers[0]), float(pool.bound.min()), float(pool.numbers[3]))
-    gap = plan.cost - bound
-    return replace(plan, bound=bound, gap=gap, status=Status.of_gap(gap, plan.cost, budget.gap))
-
-
-def _proof(problem: LimitedProblem, items: Any, log: Floats, top: float) -> Proof:
+def _proof(problem: LimitedProblem, items: Any, log: Floats) -> Proof:
     """The record of a search as its proof."""
     choices = Choices(problem.space.conditions, problem.source)
     tree: list[Cut | Leaf] = []
@@ -149,5 +167,4 @@ def _proof(problem: LimitedProblem, items: Any, log: Floats, top: float) -> Proo
             gains = items.og[items.first[j] : items.first[j + 1]]
             tree.append(Cut("option", j, options=tuple(np.flatnonzero(gains < below).tolist())))
     nothing = np.zeros(0)
-    return Proof(tuple(tree), tuple(Multipliers(np.array([1.0 if math.isinf(w) else w]), nothing) for w in known), top)
-
+    return Proof(tuple(tree), tuple(Multipliers(np.array([1.0 if math.isinf(w) else w]), nothing) for w in known))

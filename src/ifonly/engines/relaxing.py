@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ifonly.engines import semismooth
 from ifonly.engines.budget import Budget
-from ifonly.engines.limited_problem import LimitedProblem
+from ifonly.engines.limited_problem import IDLE, LimitedProblem
 from ifonly.engines.semismooth import Response, Target, Terms
 from ifonly.model.numerics import EPS
 from ifonly.problem.choices import MOVES, OPEN, STAYS, Choices, Node
@@ -25,7 +25,7 @@ Floats = NDArray[np.float64]
 
 NO_COST = 1e-9  # what the largest cost may add to −ln p where only the probability counts
 ROUGHLY = 1e-6  # how near to the goal a relaxation ends: a bound is off by the square of it
-WITHIN = 1 - 1e-15  # probabilities add up to 1, not to a rounding more
+WITHIN = 1 - 1e-14  # probabilities add up to 1, not to a rounding more
 
 
 class Relaxed(NamedTuple):
@@ -115,7 +115,7 @@ class Relaxing:
         if self.goal.margin is not None:
             n = len(self.problem.rivals)
             return Multipliers(np.maximum(at.nu[n_rules : n_rules + n], 0.0), nu, around)
-        y = at.p[:-1] * WITHIN  # not q, which is settled only where features feel it
+        y = at.p[:-1] / float(at.p.sum()) * WITHIN  # not q, which is settled only where features feel it
         if self.farthest:
             total = float(y.sum())
             return Multipliers(y / total, nu / total)
@@ -262,8 +262,11 @@ class _Program(NamedTuple):
 def squeezed(terms: Terms) -> tuple[Terms, Any, Floats]:
     """The problem over the features that can move, which these are, and the others' t."""
     kept, still = terms.lo < terms.hi, np.where(terms.lo < terms.hi, 0.0, terms.lo)
-    if kept.all():
+    if kept.all() and terms.C.any(axis=1).all():
         return terms, slice(None), still
     margins, rest = terms.margins + terms.B[:, ~kept] @ still[~kept], terms.rest - terms.C[:, ~kept] @ still[~kept]
-    fewer = {name: getattr(terms, name)[kept] for name in ("mu", "lo", "hi")}
-    return terms._replace(B=terms.B[:, kept], margins=margins, C=terms.C[:, kept], rest=rest, **fewer), kept, still
+    fewer: dict[str, Any] = {name: getattr(terms, name)[kept] for name in ("mu", "lo", "hi")}
+    C = terms.C[:, kept]
+    idle = ~C.any(axis=1)  # rows between features that cannot move: they hold, or others say that they do not
+    fewer |= {"C": C, "rest": np.where(idle, IDLE, rest), "low": np.where(idle, 0.0, terms.low)}
+    return terms._replace(B=terms.B[:, kept], margins=margins, **fewer), kept, still

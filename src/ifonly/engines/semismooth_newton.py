@@ -4,6 +4,7 @@ What this does not solve, because the goal is out of reach or the limits contrad
 proof.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -12,16 +13,17 @@ from numpy.typing import NDArray
 
 from ifonly.engines import semismooth
 from ifonly.engines.budget import Budget
-from ifonly.engines.cases import Cases, impossible
+from ifonly.engines.cases import Cases, impossible, proved
 from ifonly.engines.limited import CHASE, LimitedEngine, stays, within_rules
 from ifonly.engines.limited_problem import LimitedProblem
-from ifonly.engines.semismooth import MAX_ITER, Response
+from ifonly.engines.relaxing import squeezed
+from ifonly.engines.semismooth import MAX_ITER, Response, Terms
 from ifonly.problem.conditions import Conditions
 from ifonly.problem.question import Aim
 from ifonly.problem.results import Result
-from ifonly.problem.status import Status
+from ifonly.problem.status import REL_GAP, Status
 
-__all__ = ["SemismoothNewton"]
+__all__ = ["SemismoothNewton", "sure"]
 
 Floats = NDArray[np.float64]
 
@@ -44,7 +46,19 @@ class SemismoothNewton(LimitedEngine):
                 found = _minimise(problem, aim.lam, tol, budget)
             else:
                 found = _ahead(problem, budget) if aim.prob is None else _reach(problem, aim.prob, budget)
-        return found or Cases().answer(problem, aim, budget, tol)
+        return sure(problem, aim, found, budget)
+
+
+def sure(problem: LimitedProblem, aim: Aim, found: Result | None, budget: Budget) -> Result:
+    """An answer that is as exact as it says, or else what `cases` finds."""
+    if found is not None and (found.status is not Status.EXACT or found.gap <= REL_GAP * abs(aim.value(found))):
+        return found
+    if found is not None:
+        found = proved(problem, aim, found, budget)
+        if found.status is not Status.STOPPED or budget.late:
+            return found
+    other = Cases().answer(problem, aim, budget, None)
+    return other if found is None or (np.isfinite(other.x).all() and aim.value(other) < aim.value(found)) else found
 
 
 def _minimise(problem: LimitedProblem, lam: float, tol: float | None, budget: Budget) -> Result:
@@ -65,9 +79,10 @@ def _reach(problem: LimitedProblem, prob: float, budget: Budget) -> Result | Non
         return replace(result, bound=result.cost - worth.gap)
 
     def attempt(part: LimitedProblem) -> tuple[Any, ...]:
-        goal = part.goal_of(prob, lambda at: _placed(part, at))
-        found = semismooth.reach(part.terms(), goal, max_iter=budget.max_iter or MAX_ITER, late=budget.is_late)
-        return _placed(part, found.at), found
+        terms, place = _squeezed(part)
+        goal = part.goal_of(prob, lambda at: place(at.t, at.nu, at.weight))
+        found = semismooth.reach(terms, goal, max_iter=budget.max_iter or MAX_ITER, late=budget.is_late)
+        return place(found.at.t, found.at.nu, found.at.weight), found
 
     problem, (x, (at, n_iter, met, _)) = within_rules(problem, attempt)
     if not met:
@@ -94,14 +109,24 @@ def _ahead(problem: LimitedProblem, budget: Budget) -> Result | None:
 
 def _solved(problem: LimitedProblem, lam: float, tol: float, budget: Budget) -> tuple[Floats, Response, int, bool]:
     most = budget.max_iter or MAX_ITER
-    at, n_iter, found = semismooth.solve(problem.terms(), lam, tol=tol, max_iter=most, late=budget.is_late)
-    return _placed(problem, at), at, n_iter, found
+    terms, place = _squeezed(problem)
+    at, n_iter, found = semismooth.solve(terms, lam, tol=tol, max_iter=most, late=budget.is_late)
+    return place(at.t, at.nu, at.weight), at, n_iter, found
 
 
 def _nearest(problem: LimitedProblem) -> tuple[Floats, Floats]:
-    t, nu = semismooth.nearest(problem.terms())
-    return problem.placed(t, nu, 1.0), nu
+    terms, place = _squeezed(problem)
+    t, nu = semismooth.nearest(terms)
+    return place(t, nu, 1.0), nu
 
 
-def _placed(problem: LimitedProblem, at: Response) -> Floats:
-    return problem.placed(at.t, at.nu, at.weight)
+def _squeezed(problem: LimitedProblem) -> tuple[Terms, Callable[[Floats, Floats, float], Floats]]:
+    """The problem over the features that can move, and what makes x of its solution."""
+    terms, kept, still = squeezed(problem.terms())
+
+    def place(t: Floats, nu: Floats, weight: float) -> Floats:
+        whole = still.copy()
+        whole[kept] = t
+        return problem.placed(whole, nu, weight)
+
+    return terms, place

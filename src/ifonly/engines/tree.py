@@ -79,7 +79,7 @@ class Tree:
         for part in branch.parts:
             heapq.heappush(self._heap, (part.bound, next(self._serial), part))
 
-    def proof(self, top: float | None) -> Proof:
+    def proof(self) -> Proof:
         """The record."""
         tree: list[Cut | Leaf] = []
         known: dict[int, int] = {}
@@ -98,4 +98,4 @@ class Tree:
                 known[id(branch.given)] = len(multipliers)
                 multipliers.append(branch.given)
             tree.append(Leaf(known[id(branch.given)], branch.reach))
-        return Proof(tuple(tree), tuple(multipliers), top)
+        return Proof(tuple(tree), tuple(multipliers))

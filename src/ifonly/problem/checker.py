@@ -30,7 +30,7 @@ from ifonly.problem.conditions import Conditions
 from ifonly.problem.dual import Dual, Goal
 from ifonly.problem.exact import check_exactly, exact_value
 from ifonly.problem.free import Certificate, Problem
-from ifonly.problem.goals import Weights, excess, needed_logit, probabilities
+from ifonly.problem.goals import Weights, excess, probabilities
 from ifonly.problem.limited import FAR, LimitedProblem
 from ifonly.problem.proof import Proved, continuous_proof, prove
 from ifonly.problem.results import Result
@@ -193,7 +193,7 @@ def check(
         check_exactly(case.problem, x, prob, reached=result.status in REACHED)
     out = result.status is Status.UNREACHABLE
     stays = case.goal and not out and bool((x == source).all())  # and costs nothing: no proof is needed
-    if (case.discrete and not stays) or (out and conditions is not None):
+    if conditions is not None and not stays and (case.discrete or out or result.proof is not None):
         return _by_proof(case, facts, exact=exact)
     found = _certificate(case, facts)
     if out:
@@ -277,7 +277,7 @@ def _check_status(case: _Case) -> None:
         raise CertificateError("there is no answer to verify: the search was stopped before it found one")
     if status is Status.UNREACHABLE and not case.goal:
         raise CertificateError("with λ given nothing is out of reach")
-    if status is Status.STOPPED and not case.discrete:
+    if status is Status.STOPPED and case.conditions is None:
         raise CertificateError("no search was made that could have been stopped")
     if not case.result.lam > 0 and not case.unweighed:
         raise CertificateError(f"λ must be a number > 0; the answer claims {case.result.lam!r}")
@@ -408,7 +408,7 @@ def _check_near(case: _Case, facts: _Facts, prob: float) -> None:
 def _check_leaf(case: _Case, facts: _Facts) -> None:
     """Whether the multipliers of a continuous answer prove its bound in fractions too: a proof of one leaf."""
     proof = continuous_proof(case.problem, case.x, case.prob, case.result)
-    dual = Dual(case.problem, _goal(case, proof.top), exact=True)
+    dual = Dual(case.problem, _goal(case), exact=True)
     gap = float(exact_value(dual, case.x) - prove(dual, proof).bound)
     value = facts.cost if case.goal else _objective(case, facts)[0]
     if gap > case.result.gap + SAME * (1 + abs(value)):
@@ -428,11 +428,10 @@ def _by_proof(case: _Case, facts: _Facts, *, exact: bool) -> Checked:
         return _checked(found, unproved=(f"{what} is not proved here: the answer comes without its proof",))
     if result.n_nodes != (len(proof) if case.discrete else 0):
         raise CertificateError(f"the proof has {len(proof)} nodes; the answer claims {result.n_nodes}")
-    _check_top(case, facts, proof.top)
-    dual = Dual(case.problem, _goal(case, proof.top), exact=exact)
+    dual = Dual(case.problem, _goal(case), exact=exact)
     proved = prove(dual, proof)
     if out:
-        return _proved_out_of_reach(case, found, proof.top, proved)
+        return _proved_out_of_reach(case, found, dual.goal.top, proved)
     bound = float(proved.bound)
     _check_bound(case, facts, bound)
     value = objective if not case.goal else facts.cost
@@ -445,24 +444,9 @@ def _by_proof(case: _Case, facts: _Facts, *, exact: bool) -> Checked:
     return _checked(found, bound=min(bound, value))
 
 
-def _goal(case: _Case, top: float | None) -> Goal:
+def _goal(case: _Case) -> Goal:
     """What a proof is about."""
-    if not case.goal:
-        return Goal(lam=case.result.lam)
-    assert top is not None
-    return Goal(top=top) if case.margin is None else Goal(margin=-top)
-
-
-def _check_top(case: _Case, facts: _Facts, top: float | None) -> None:
-    """Whether a proof is about the goal that was asked for, but for the rounding of whoever evaluates answers."""
-    if not case.goal:
-        if top is not None:
-            raise CertificateError("λ was given, and the proof is about another goal")
-        return
-    asked = -(case.margin or 0.0) if case.prob is None else float(needed_logit(case.prob, case.model))
-    room = 16 * case.model.coarse * facts.logit_error + 16 * EPS * (1 + abs(asked))
-    if top is None or not asked - room <= top <= asked + room:
-        raise CertificateError(f"the proof is about a logit of at most {top!r}; asked for was {asked!r}")
+    return Goal.of(None if case.goal else case.result.lam, case.prob, case.margin)
 
 
 def _proved_out_of_reach(case: _Case, found: Certificate, top: float | None, proved: Proved) -> Checked:

@@ -61,6 +61,14 @@ class Goal(NamedTuple):
     top: float | None = None
     margin: float | None = None
 
+    @classmethod
+    def of(cls, lam: float | None, prob: float | None, margin: float | None) -> "Goal":
+        """From what was asked; a probability's logit is rounded up, so that nothing that will do is left out."""
+        if prob is None:
+            return cls(lam=lam) if margin is None else cls(margin=margin)
+        logit = math.log((1 - prob) / prob)
+        return cls(top=logit + 8 * EPS * (1 + abs(logit)))
+
 
 class Multipliers(NamedTuple):
     """y of the rivals, ν of the linear rules, and Δ° where the cost has a matrix."""

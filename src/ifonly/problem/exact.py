@@ -59,7 +59,7 @@ def exact_value(dual: Dual, x: Floats) -> Any:
     if dual.goal.lam is None:
         return value
     s = dual.margins + dual.S @ change
-    top = max(max(s), Fraction(0))
+    top = max(*s, Fraction(0))
     total = sum(_exp_within(v - top)[1] for v in s) + _exp_within(-top)[1]
     return value + top + log_within(total)[1]
 

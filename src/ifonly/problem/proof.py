@@ -53,15 +53,11 @@ class Proof:
         In preorder.
     multipliers : tuple of Multipliers
         Those that leaves name.
-    top : float or None
-        Where a probability was asked for: the logit of 1 − p_k at which every estimator's rounding lets it be reached. What is
-        proved is about points up to there.
 
     """
 
     tree: tuple[Cut | Leaf, ...]
     multipliers: tuple[Multipliers, ...]
-    top: float | None = None
 
     def __len__(self) -> int:
         return len(self.tree)
@@ -74,7 +70,6 @@ class Proof:
     def to_dict(self) -> dict[str, Any]:
         """As plain data: cuts are lists that begin with their kind, leaves are numbers, those about the goal [number]."""
         return {
-            "top": self.top,
             "tree": [_entry_to(entry) for entry in self.tree],
             "multipliers": [[None if part is None else part.tolist() for part in m] for m in self.multipliers],
         }
@@ -82,16 +77,15 @@ class Proof:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "Proof":
         """From what :meth:`to_dict` gave."""
-        if set(data) != {"top", "tree", "multipliers"}:
-            raise InputError("the record is damaged: a proof has top, tree and multipliers")
+        if set(data) != {"tree", "multipliers"}:
+            raise InputError("the record is damaged: a proof has a tree and multipliers")
         multipliers = tuple(
             Multipliers(
                 np.array(y, dtype=np.float64), np.array(nu, dtype=np.float64), None if at is None else np.array(at, float)
             )
             for y, nu, at in data["multipliers"]
         )
-        top = None if data["top"] is None else float(data["top"])
-        return cls(tuple(_entry_from(entry) for entry in data["tree"]), multipliers, top)
+        return cls(tuple(_entry_from(entry) for entry in data["tree"]), multipliers)
 
 
 def _entry_to(entry: Cut | Leaf) -> Any:
@@ -119,23 +113,16 @@ def _entry_from(entry: Any) -> Cut | Leaf:
 def continuous_proof(problem: LimitedProblem, x: Floats, prob: float | None, result: "Result") -> Proof:
     """The proof of an answer that took no search, from its λ and multipliers: one leaf."""
     n, m, margin = len(problem.rivals), len(problem.conditions.limits.C), problem.conditions.margin
-    nu, top = problem.multipliers(result.multipliers), None
+    nu = problem.multipliers(result.multipliers)
     y = problem.proba(x)[0][problem.rivals]
     if margin is not None:
-        y, top = nu[m : m + n], -margin
+        y = nu[m : m + n]
     elif prob is not None:
-        share = 0.0 if math.isinf(result.lam) else 1 / result.lam
-        scale = 1.0 if math.isinf(result.lam) else share
-        y, nu, top = y * share, nu * scale, _above(math.log((1 - prob) / prob))
+        y, nu = (0.0 * y, nu) if math.isinf(result.lam) else (y / result.lam, nu / result.lam)
     else:
         y = y * (1 - (n + 2) * EPS)  # with that of the target they add up to 1, not to a rounding more
     at = None if problem.conditions.matrix is None else x - problem.source
-    return Proof((Leaf(0),), (Multipliers(y, nu[:m], at),), top)
-
-
-def _above(v: float) -> float:
-    """A little more than a number that was rounded."""
-    return v + 8 * EPS * (1 + abs(v))
+    return Proof((Leaf(0),), (Multipliers(y, nu[:m], at),))
 
 
 def prove(dual: Dual, proof: Proof) -> Proved:
