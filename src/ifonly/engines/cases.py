@@ -23,7 +23,6 @@ from ifonly.model.errors import InputError
 from ifonly.problem.choices import OPEN, Choices, Cut, Node
 from ifonly.problem.conditions import Conditions
 from ifonly.problem.dual import Bounded, Dual, Goal, Multipliers
-from ifonly.problem.limited import LimitedProblem as Textbook
 from ifonly.problem.proof import Proof, continuous_proof, prove
 from ifonly.problem.question import Aim
 from ifonly.problem.results import Result
@@ -35,7 +34,7 @@ Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
 OFF = 1e-9  # a relaxed value this far from an allowed one, relative to their distance, is none
-ALLOWANCES = 4.0  # for rounding, in the goal that answers have to meet: more than that is not its doing
+ALLOWANCES = 2.0  # for rounding, in the goal that answers have to meet: more than that is not its doing
 CLOSE = 1e-7  # how near to the best what comes nearest is to be, in logits or scores
 
 
@@ -72,7 +71,9 @@ def proved(problem: LimitedProblem, aim: Aim, found: Result, budget: Budget) -> 
     bound = min(max(float(prove(search.dual, proof).bound), found.bound), value)
     slack = 0.0
     if aim.lam is None:
-        slack = ALLOWANCES * float(proof.multipliers[0].y.sum()) * problem.rounding(found.x) / max(abs(value), 1e-300)
+        slack = (
+            ALLOWANCES * float(proof.multipliers[0].y.sum()) * problem.allowance(aim.prob, found.x) / max(abs(value), 1e-300)
+        )
     status = Status.of_gap(value - bound, value, max(budget.gap, REL_GAP + slack))
     return replace(found, bound=bound, gap=value - bound, status=status, proof=proof)
 
@@ -85,7 +86,7 @@ class Search:
         conditions = problem.space.conditions
         goal = Goal.of(aim.lam, aim.prob, conditions.margin)
         self.choices = Choices(conditions, problem.source)
-        self.dual = Dual(Textbook(conditions, problem.source, problem.k), goal, self.choices)
+        self.dual = Dual(problem.textbook, goal, self.choices)
         self.relaxing = Relaxing(problem, self.dual, budget, farthest)
         self.candidates = Candidates(problem, aim, self.relaxing)
         self.tree = Tree(self.choices.root, budget)
@@ -175,7 +176,8 @@ class Search:
     def _multipliers(self, found: Result, at: Response) -> Multipliers:
         """Those of an answer; what the allowance for rounding in its goal costs is not searched for."""
         given = self.relaxing.multipliers(at, found.x - self.problem.source)
-        self.tree.slack = ALLOWANCES * float(given.y.sum()) * self.problem.rounding(found.x) if self.aim.lam is None else 0.0
+        if self.aim.lam is None:
+            self.tree.slack = ALLOWANCES * float(given.y.sum()) * self.problem.allowance(self.aim.prob, found.x)
         return given
 
     def _first(self) -> None:

@@ -1,12 +1,6 @@
 """One inverse problem with a cost and limits: from the user's units to units of cost, and back with a certificate.
 
 `CostSpace` is what all sources share, `LimitedProblem` one source and one target.
-
-The certificate is recomputed from the very x that is handed out (`LimitedProblem.certificate`): with p = p(x) the vector
-
-    ξ_d = λt_d + (Bᵀp)_d + (Cᵀν)_d + an element of μ_d∂|t_d| and of the normal cone of [lo_d, hi_d], the one nearest to 0,
-
-is a subgradient of E, which is λ-strongly convex, so E(x) − E* ≤ ‖ξ‖²/(2λ) + ν·(what the rules leave), for any ν ≥ 0.
 """
 
 import math
@@ -14,7 +8,7 @@ from collections.abc import Callable
 from copy import copy
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,38 +21,20 @@ from ifonly.model.numerics import EPS, summation_error
 from ifonly.native import multiplier_search
 from ifonly.problem.actions import Limits
 from ifonly.problem.conditions import Conditions
-from ifonly.problem.goals import needed_logit
+from ifonly.problem.goals import Weights, excess, needed_logit
+from ifonly.problem.limited import LimitedProblem as Textbook
 from ifonly.problem.proof import Proof
 from ifonly.problem.question import Asked
 from ifonly.problem.results import Result
 from ifonly.problem.status import Status
 
-__all__ = ["CostSpace", "LimitedProblem", "Worth"]
+__all__ = ["CostSpace", "LimitedProblem"]
 
 Floats = NDArray[np.float64]
 Box = tuple[Floats, Floats]  # the least and largest values of the features, in the user's units
 
 IDLE = 1e30  # the right-hand side of a row that is to have no effect
 KEEPING = 6  # corrections of x by a few roundings; one is usual
-
-
-class Worth(NamedTuple):
-    """The certificate of a point: ‖ξ‖ as computed, how much rounding there can be in it, and what the linear limits leave."""
-
-    norm: float
-    rounding: float
-    slack: float
-    lam: float
-
-    @property
-    def grad_norm(self) -> float:
-        """Upper bound on the least subgradient of E."""
-        return self.norm + self.rounding
-
-    @property
-    def gap(self) -> float:
-        """Upper bound on E(x) − E*."""
-        return self.grad_norm**2 / (2 * self.lam) + self.slack
 
 
 class CostSpace:
@@ -425,50 +401,31 @@ class LimitedProblem:
         loss = math.log1p(others / float(e[self.k])) if top == 0.0 else top + math.log(total)
         return e / total, loss
 
-    def certificate(self, x: Floats, lam: float, weight: float, nu: Floats, *, cost_only: bool = False) -> "Worth":
-        """What x is worth: the least subgradient of E there (or of the cost alone), in the problem without whole numbers."""
-        space, change = self.space, x - self.source
-        terms = self.terms(tight=0.0)
-        t = self.measure(change)
-        p, _ = self.proba(x)
-        rivals = (0.0 if cost_only else 1.0) * p[self.rivals][: len(terms.B)]
-        base = lam * t + rivals @ terms.B
-        slack = 0.0
-        if len(terms.C):
-            low, high = weight * terms.low, weight * terms.high
-            nu = np.minimum(np.maximum(nu if len(nu) else np.zeros(len(terms.C)), low), high)
-            base = base + nu @ terms.C
-            left, size = self._left(x)
-            soft = np.where(np.isfinite(high), high, 0.0)  # of a term μ|C t|: it adds μ|C t| − ν C t, a limit ν(c − C t)
-            slack = float((soft * np.abs(left) + np.where(np.isinf(low), np.abs(nu * left), nu * left)).clip(0.0).sum())
-            slack += summation_error(2 * len(x)) * float(np.abs(nu) @ size)
-        mu = weight * terms.mu
-        a = np.where(t == 0.0, base - mu, base + mu * np.sign(t))
-        b = np.where(t == 0.0, base + mu, base + mu * np.sign(t))
-        if space.root is None:
-            a, b = np.where(x <= self.lo, -np.inf, a), np.where(x >= self.hi, np.inf, b)
-        xi = np.where(a > 0, a, np.where(b < 0, b, 0.0))
-        lengths = np.sqrt(np.square(terms.B).sum(axis=1))
-        rounding = float(rivals @ lengths) * (2 * self.rounding(x) + (len(p) + 8) * EPS) + 4 * EPS * lam * float(
-            np.linalg.norm(t)
-        )
-        rounding += 4 * EPS * lam * float(np.linalg.norm(space.per_unit * np.abs(self.source)))  # of x, seen from the source
-        rounding += 4 * EPS * float(np.linalg.norm(np.abs(nu) @ np.abs(terms.C))) if len(terms.C) else 0.0
-        return Worth(float(np.linalg.norm(xi)), rounding, slack, lam)
+    @cached_property
+    def textbook(self) -> Textbook:
+        """The same problem as `problem.limited` has it, for what answers are worth."""
+        return Textbook(self.space.conditions, self.source, self.k)
 
-    def _left(self, x: Floats) -> tuple[Floats, Floats]:
-        """What the rows of `terms` leave at x, rest − C t, and the size of the terms in it."""
-        change, space = x - self.source, self.space
-        C, rest, _ = self.rules(0.0)
-        rows = [(float(a), float(b)) for a, b in zip(rest - C @ change, np.abs(C) @ np.abs(x) + np.abs(rest), strict=True)]
-        if space.root is not None:
-            for d in self.moving:
-                rows += [(room, room) for room in (self.hi[d] - x[d], x[d] - self.lo[d]) if np.isfinite(room)]
-                if space.mu[d] > 0:
-                    there = -float(space.per_unit[d] * change[d])
-                    rows.append((there, abs(there)))
-        left, size = np.array(rows).reshape(-1, 2).T
-        return left, size
+    def certified(self, x: Floats, weights: Weights, nu: Floats, prob: float | None = None, **more: Any) -> Result:
+        """A point as a result, with the bound that its certificate proves."""
+        found = self.textbook.certificate(x, weights, nu)
+        lam = weights.lam if weights.loss or self.space.margin is not None else math.inf
+        claims = {"grad_norm": found.grad_norm + found.rounding, "multipliers": nu, **more}
+        result = self.result(x, lam, weight=weights.l1, **claims)
+        gap, value = found.gap, result.cost
+        if weights.loss and prob is not None:
+            p, loss = self.proba(x)
+            gap = (gap + excess(p, loss, self.k, prob, found.logit_error)) / lam
+        elif weights.loss:
+            value = result.objective
+        gap = gap if weights.loss and prob is None else min(gap, value)
+        return replace(result, bound=value - gap, gap=gap)
+
+    def allowance(self, prob: float | None, x: Floats) -> float:
+        """How much more than was asked for an answer has to reach, so that rounding does not matter."""
+        if prob is None:
+            return self.rounding(x)
+        return math.log((1 - prob) / prob) - self.goal(prob, x)[0]
 
     def rounding(self, x: Floats) -> float:
         """How far a margin at x can be from ours when the user's own estimator evaluates it."""
@@ -567,12 +524,6 @@ class LimitedProblem:
         """What logit(1 − p_k) has to be: at most the first, and no more than the second below it."""
         logit, rounding = self._needed(prob), self.rounding(x)
         return logit - rounding, rounding + 8 * EPS * (abs(logit) + 1)
-
-    def excess(self, x: Floats, prob: float) -> float:
-        """By how much ln p_k is above ln prob, at most."""
-        p, loss = self.proba(x)
-        rounding = float(p[self.rivals].sum()) * self.rounding(x) + 4 * EPS * (loss - math.log(prob))
-        return max(-loss - math.log(prob), 0.0) + rounding
 
     def items(self, g: Floats, box: Box | None = None, scale: float = 1.0) -> tuple[Any, Floats, Floats]:
         """`CostSpace.items` for this source."""

@@ -21,7 +21,7 @@ from ifonly.engines.semismooth_newton import sure
 from ifonly.problem.choices import Choices, Cut
 from ifonly.problem.conditions import Conditions
 from ifonly.problem.dual import Dual, Goal, Multipliers
-from ifonly.problem.limited import LimitedProblem as Textbook
+from ifonly.problem.goals import Weights
 from ifonly.problem.proof import Leaf, Proof, prove
 from ifonly.problem.question import Aim, Asked
 from ifonly.problem.results import Result, Results
@@ -95,18 +95,12 @@ def _solved(problem: LimitedProblem, aim: Aim, budget: Budget) -> Result:
 
 def _certified(problem: LimitedProblem, x: Floats, w: float, prob: float | None) -> Result:
     """The answer x where nothing is discrete; w is the multiplier."""
-    if w == 0:  # the limits ask for more than the goal does
-        return problem.result(x, math.inf)
     if prob is None:  # a margin is a rule like any other, and w its multiplier
-        nu = np.array([w])
-        worth = problem.certificate(x, 1.0, 1.0, nu)
-        plan = problem.result(x, 1.0, grad_norm=worth.grad_norm, gap=worth.gap, multipliers=nu)
-        return replace(plan, bound=plan.cost - worth.gap)
+        return problem.certified(x, Weights.of_cost(), np.array([w]))
+    if w == 0:  # the limits ask for more than the goal does
+        return problem.certified(x, Weights.of_cost(), np.zeros(0))
     lam = float(problem.proba(x)[0][problem.rivals].sum()) / w  # λ∇cost = (1 − p_k)·g at the answer
-    worth = problem.certificate(x, lam, lam, np.zeros(0))
-    plan = problem.result(x, lam, weight=lam, grad_norm=worth.grad_norm)
-    gap = min((worth.gap + problem.excess(x, prob)) / lam, plan.cost)
-    return replace(plan, bound=plan.cost - gap, gap=gap)
+    return problem.certified(x, Weights.found(lam), np.zeros(0), prob)
 
 
 def _searched(problem: LimitedProblem, aim: Aim, x: Floats, pool: Any, proof: Proof, budget: Budget) -> Result:
@@ -115,7 +109,7 @@ def _searched(problem: LimitedProblem, aim: Aim, x: Floats, pool: Any, proof: Pr
     lam = 1.0 if aim.prob is None else float(problem.proba(x)[0][problem.rivals].sum()) / w if w > 0 else math.inf
     plan = problem.result(x, lam, weight=lam if w > 0 else 1.0, n_nodes=len(proof), proof=proof)
     largest = max(float(given.y[0]) for given in proof.multipliers)
-    slack = ALLOWANCES * largest * problem.rounding(x)  # what the allowance for rounding in the goal costs
+    slack = ALLOWANCES * largest * problem.allowance(aim.prob, x)  # what that for rounding in the goal costs
     bound = min(plan.cost, float(pool.numbers[0]), float(pool.bound.min()), float(pool.numbers[3]))
     bound = max(bound - slack, 0.0)
     if plan.cost - bound > REL_GAP * plan.cost:
@@ -126,8 +120,7 @@ def _searched(problem: LimitedProblem, aim: Aim, x: Floats, pool: Any, proof: Pr
 
 
 def _dual(problem: LimitedProblem, aim: Aim) -> Dual:
-    conditions = problem.space.conditions
-    return Dual(Textbook(conditions, problem.source, problem.k), Goal.of(None, aim.prob, conditions.margin))
+    return Dual(problem.textbook, Goal.of(None, aim.prob, problem.space.conditions.margin))
 
 
 def _out_of_reach(problem: LimitedProblem, aim: Aim) -> Result | None:

@@ -185,8 +185,10 @@ def _newton(
             return at, n_iter, False
         least = min(least, gap)
         # 2. The step.
-        G = gram.over(at)
-        dq, ds = _step(G, at, r)
+        try:
+            dq, ds = _step(gram.over(at), at, r)
+        except np.linalg.LinAlgError:  # λ is lost beside the rest, whatever is added to it
+            return at, n_iter, False
         full = at.s + ds
         top = max(0.0, float(full.max()))
         ahead = np.append(full, 0.0) - (top + math.log(float(np.exp(full - top).sum()) + math.exp(-top)))
@@ -515,7 +517,10 @@ def reach(
         if late() or (bracket.low > 0 and bracket.shut(NARROW)):
             break
         # 3. The next λ: a Newton step, aimed at the middle of what is allowed.
-        slope = logit_slope(terms, at)
+        try:
+            slope = logit_slope(terms, at)
+        except np.linalg.LinAlgError:
+            slope = 0.0
         new = bracket.next(lam, miss + 0.5 * width, slope if slope > FLAT_LOGIT else 0.0)
         if new is None:
             break

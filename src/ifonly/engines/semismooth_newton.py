@@ -5,7 +5,6 @@ proof.
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from ifonly.engines.limited_problem import LimitedProblem
 from ifonly.engines.relaxing import squeezed
 from ifonly.engines.semismooth import MAX_ITER, Response, Terms
 from ifonly.problem.conditions import Conditions
+from ifonly.problem.goals import Weights
 from ifonly.problem.question import Aim
 from ifonly.problem.results import Result
 from ifonly.problem.status import REL_GAP, Status
@@ -64,19 +64,15 @@ def sure(problem: LimitedProblem, aim: Aim, found: Result | None, budget: Budget
 def _minimise(problem: LimitedProblem, lam: float, tol: float | None, budget: Budget) -> Result:
     """The least E."""
     problem, (x, at, n_iter, found) = within_rules(problem, lambda part: _solved(part, lam, tol or 0.0, budget))
-    worth = problem.certificate(x, lam, 1.0, at.nu)
     status = Status.MAX_ITER if not found else Status.EXACT if tol is None else Status.CONVERGED
-    result = problem.result(x, lam, grad_norm=worth.grad_norm, gap=worth.gap, n_iter=n_iter, status=status, multipliers=at.nu)
-    return replace(result, bound=result.objective - worth.gap)
+    return problem.certified(x, Weights.given(lam), at.nu, n_iter=n_iter, status=status)
 
 
 def _reach(problem: LimitedProblem, prob: float, budget: Budget) -> Result | None:
     """The least cost with p_k ≥ prob; None where that is out of reach."""
     problem, (x, nu) = within_rules(problem, _nearest)
     if problem.reached(x, prob):
-        worth = problem.certificate(x, 1.0, 1.0, nu, cost_only=True)
-        result = problem.result(x, np.inf, grad_norm=worth.grad_norm, gap=worth.gap, multipliers=nu)
-        return replace(result, bound=result.cost - worth.gap)
+        return problem.certified(x, Weights.of_cost(), nu)
 
     def attempt(part: LimitedProblem) -> tuple[Any, ...]:
         terms, place = _squeezed(part)
@@ -85,12 +81,7 @@ def _reach(problem: LimitedProblem, prob: float, budget: Budget) -> Result | Non
         return place(found.at.t, found.at.nu, found.at.weight), found
 
     problem, (x, (at, n_iter, met, _)) = within_rules(problem, attempt)
-    if not met:
-        return None
-    worth = problem.certificate(x, at.lam, at.weight, at.nu)
-    result = problem.result(x, at.lam, weight=at.lam, grad_norm=worth.grad_norm, n_iter=n_iter, multipliers=at.nu)
-    gap = min((worth.gap + problem.excess(x, prob)) / at.lam, result.cost)
-    return replace(result, bound=result.cost - gap, gap=gap)
+    return problem.certified(x, Weights.found(at.lam), at.nu, prob, n_iter=n_iter) if met else None
 
 
 def _ahead(problem: LimitedProblem, budget: Budget) -> Result | None:
@@ -100,10 +91,7 @@ def _ahead(problem: LimitedProblem, budget: Budget) -> Result | None:
         problem = problem.but(ahead=2 * problem.rounding(x))
         problem, (x, at, n_iter, _) = within_rules(problem, lambda part: _solved(part, 1.0, 0.0, budget))
         if problem.is_ahead(x):
-            worth = problem.certificate(x, 1.0, 1.0, at.nu)
-            claims = {"grad_norm": worth.grad_norm, "gap": worth.gap, "n_iter": n_iter, "multipliers": at.nu}
-            result = problem.result(x, 1.0, **claims)
-            return replace(result, bound=result.cost - worth.gap)
+            return problem.certified(x, Weights.of_cost(), at.nu, n_iter=n_iter)
     return None
 
 
