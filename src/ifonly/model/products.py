@@ -61,13 +61,11 @@ def borrowed(A: Any) -> Any:
     return frozen(A.view())
 
 
-class Products:
-    """What follows from ``A`` (K×D) and ``b`` alone, whoever asks; ``sizes`` says whether features are in uneven units."""
+class Products(ModelSizes):
+    """What follows from ``A`` (K×D) and ``b``, whoever asks. A part of `Model`, which has these attributes."""
 
-    def __init__(self, A: np.ndarray, b: Floats, sizes: ModelSizes) -> None:
-        self.A, self.b = A, b
-        self._sizes = sizes
-        self._per_target: dict[tuple[str, int], Any] = {}
+    b: Floats
+    _per_target: dict[tuple[str, int], Any]
 
     # ---- products with A, whatever it is kept as ----
 
@@ -142,7 +140,7 @@ class Products:
         K, D = self.A.shape
         if K == 2:
             return frozen(self.A[1:] - self.A[:1])
-        if self.dependent and (D < K - 1 or (self._sizes.uneven_units and D <= UNIT_BASIS * K)):
+        if self.dependent and (D < K - 1 or (self.uneven_units and D <= UNIT_BASIS * K)):
             return frozen(np.eye(D))
         mean = self.A.mean(axis=0)
         centred = self.A - mean

@@ -303,7 +303,7 @@ def invert_table(
     That is: where a class is still to be chosen, where rivals depend on each other, and for sparse sources.
     """
     model = sources.model
-    usual = model.dependent or model.derived.shares_gram or model.n_classes > MOST_CLASSES
+    usual = model.dependent or model.shares_gram or model.n_classes > MOST_CLASSES
     if usual or hasattr(sources.rows, "tocsr") or (aims.targets < 0).any():
         return None
     job = Job(model, aims, tol, max_iter, alone)
