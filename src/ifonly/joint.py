@@ -14,14 +14,13 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ifonly.answers.one import Counterfactual
 from ifonly.api import Ask
 from ifonly.engines.very_many import Endpoint, VastProblem, solve_many
 from ifonly.model import Model
 from ifonly.model.errors import CertificateError, InputError
-from ifonly.model.numerics import EPS, log_sum_exp, softmax
+from ifonly.model.numerics import EPS, Floats, Indices, log_sum_exp, softmax
 from ifonly.problem.cost import Cost
 from ifonly.problem.question import Question
 from ifonly.problem.results import Result
@@ -29,9 +28,6 @@ from ifonly.problem.status import Status
 from ifonly.rows.sources import Sources
 
 __all__ = ["JointCounterfactual", "invert"]
-
-Floats = NDArray[np.float64]
-Indices = NDArray[np.intp]
 
 MAX_TANGENTS = 200  # ten or so are usual
 SETTLED = 1e-9  # a step this much shorter than the change is the last

@@ -20,18 +20,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from ifonly.model.columns import Coordinates, Numbers
 from ifonly.model.errors import InputError
 from ifonly.model.formats import CONTAINERS, labels_to, pack
-from ifonly.model.numerics import EPS, frozen, log_sum_exp, softmax
+from ifonly.model.numerics import EPS, Floats, frozen, log_sum_exp, softmax
 from ifonly.model.products import Products, borrowed
 from ifonly.model.tensors import plain
 
 __all__ = ["Model", "Scaling"]
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -17,15 +17,13 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ifonly.model.formats import typed, untyped
 from ifonly.model.monotone import FARTHEST, Monotone, backward, from_dict, to_dict
+from ifonly.model.numerics import Floats, Indices
 from ifonly.model.tables import Table, is_missing
 
 __all__ = ["NAN", "Column"]
-
-Floats = NDArray[np.float64]
 
 MISSING = "\0missing"  # the key of all kinds of missing values
 NAN = float("nan")  # one object, so that tuples of levels with it are equal
@@ -79,7 +77,7 @@ class Column:
         return len(self.levels) + self.unknown if self.kind == "category" else 1
 
     @cached_property
-    def coordinates(self) -> NDArray[np.intp]:
+    def coordinates(self) -> Indices:
         """The features of the model that are its coordinates."""
         return np.arange(self.first, self.first + self.size)
 
@@ -96,7 +94,7 @@ class Column:
         return shown + ([f"{self.name}=?"] if self.unknown else [])
 
     @property
-    def closed(self) -> NDArray[np.intp]:
+    def closed(self) -> Indices:
         """The coordinates that a row may keep but no answer may choose: values that are not known, or missing."""
         if self.kind != "category":
             return self.coordinates[:0]
@@ -147,7 +145,7 @@ class Column:
             out[places < 0] = np.nan
         return out
 
-    def _places(self, values: np.ndarray) -> NDArray[np.intp]:
+    def _places(self, values: np.ndarray) -> Indices:
         """Where in the list values are; −1 for those that are not there."""
         keys = [_key(value) for value in (values.tolist() if values.dtype.kind in "iubfU" else values)]
         if self.fill is not None:

@@ -11,16 +11,13 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ifonly.model.column import Column
 from ifonly.model.errors import InputError
-from ifonly.model.numerics import frozen
+from ifonly.model.numerics import Floats, Indices, frozen
 from ifonly.model.tables import Table, aligned, is_row
 
 __all__ = ["Column", "Coordinates", "Documents", "Encoding", "Numbers", "Table"]
-
-Floats = NDArray[np.float64]
 
 
 class Coordinates(ABC):
@@ -49,7 +46,7 @@ class Coordinates(ABC):
     text: bool = False
 
     @cached_property
-    def groups(self) -> tuple[NDArray[np.intp], ...]:
+    def groups(self) -> tuple[Indices, ...]:
         """The coordinates of each category."""
         return tuple(column.coordinates for column in self.columns if column.kind == "category" and column.size > 1)
 

@@ -11,9 +11,9 @@ from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ifonly.model.errors import InputError
+from ifonly.model.numerics import Floats
 
 __all__ = [
     "FUNCTIONS",
@@ -27,8 +27,6 @@ __all__ = [
     "from_dict",
     "to_dict",
 ]
-
-Floats = NDArray[np.float64]
 
 TINY = float(np.nextafter(0.0, 1.0))
 NEAR_END = 1e-7  # scikit-learn's BOUNDS_THRESHOLD: this near to the first or last quantile is that quantile

@@ -14,15 +14,12 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ifonly.model.errors import InputError
-from ifonly.model.numerics import EPS, blocks, frozen, norms
+from ifonly.model.numerics import EPS, Floats, Indices, blocks, frozen, norms
 from ifonly.model.sizes import ModelSizes
 
 __all__ = ["GRAM_CLASSES", "SHARED_GRAM", "Products", "borrowed"]
-
-Floats = NDArray[np.float64]
 
 # Inner products of differences come from the Gram matrix by subtraction, Ḡᵢⱼ = Gᵢⱼ − Gᵢₖ − Gⱼₖ + Gₖₖ. Where that
 # cancels more than this share of ‖a_j‖² or ‖a_k‖² (a rival almost equal to the target) the row is formed directly.
@@ -176,7 +173,7 @@ class Products(ModelSizes):
         z = z + self.b
         return z[..., rivals] - z[..., k, None]
 
-    def best_class(self, z: Floats) -> NDArray[np.intp]:
+    def best_class(self, z: Floats) -> Indices:
         """The index of the most probable class, from ``z = basis @ x̄`` (one source or many)."""
         margins = self.margins(z, 0)
         return np.where(margins.max(axis=-1) > 0, margins.argmax(axis=-1) + 1, 0)
@@ -192,7 +189,7 @@ class Products(ModelSizes):
 
     # ---- per target, formed once and kept ----
 
-    def rivals(self, k: int) -> NDArray[np.intp]:
+    def rivals(self, k: int) -> Indices:
         """The class indices other than ``k``."""
         return self._kept("rivals", k, lambda k: np.delete(np.arange(len(self.A)), k))
 

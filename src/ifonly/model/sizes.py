@@ -8,14 +8,11 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ifonly.model.columns import Coordinates
-from ifonly.model.numerics import EPS, blocks, frozen, norms, summation_error
+from ifonly.model.numerics import EPS, Floats, blocks, frozen, norms, summation_error
 
 __all__ = ["NOWHERE", "ModelSizes", "Sizes"]
-
-Floats = NDArray[np.float64]
 
 # ‖a‖·‖x‖ bounds a logit's terms well enough, unless it is this many times the logits themselves: then features come in units so
 # different that a large x meets a small weight, and the terms are summed.

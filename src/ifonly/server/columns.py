@@ -10,18 +10,16 @@ from itertools import compress
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ifonly.answers.change import plain_value
 from ifonly.model import Model
 from ifonly.model.columns import Column, Table
 from ifonly.model.errors import InputError
+from ifonly.model.numerics import Floats
 from ifonly.server.refusals import RefusedError
 from ifonly.server.wire import shown
 
 __all__ = ["Columns"]
-
-Floats = NDArray[np.float64]
 
 NEAR, LISTED = 3, 10  # names to suggest for one that is not known, or to list
 LONGEST = 100  # characters of a name that are looked at

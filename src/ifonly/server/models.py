@@ -6,7 +6,6 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 import ifonly
 from ifonly.answers.change import plain_value
@@ -17,6 +16,7 @@ from ifonly.frames.features import Features
 from ifonly.model import Model
 from ifonly.model.columns import Column
 from ifonly.model.errors import InputError
+from ifonly.model.numerics import Floats
 from ifonly.problem.question import Question
 from ifonly.server.columns import Columns
 from ifonly.server.data import Data, Page
@@ -119,7 +119,7 @@ class Served:
         """What was looked for in the data."""
         return None if self.data is None or self.features is None else Searches(self.data, self.features)
 
-    def scores(self, page: Page) -> NDArray[np.float64]:
+    def scores(self, page: Page) -> Floats:
         """The scores (N, K) of rows of the data; not finite where a row cannot be read."""
         V = self.model.encoding.read(page.X, strict=False)
         with np.errstate(invalid="ignore", over="ignore"):

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from ifonly.frames.arrow import pa, pc
 from ifonly.frames.features import Features
+from ifonly.model.numerics import Indices
 from ifonly.server.data import Data
 
 __all__ = ["RowSearch", "Searches"]
@@ -70,7 +71,7 @@ class RowSearch:
             mask[mask] = self._classes(X, mask) == self.label
         return mask
 
-    def _classes(self, X: Any, mask: NDArray[np.bool_]) -> NDArray[np.intp]:
+    def _classes(self, X: Any, mask: NDArray[np.bool_]) -> Indices:
         model = self.features.model
         V = model.encoding.read(X, strict=False)
         with np.errstate(invalid="ignore", over="ignore"):

@@ -18,11 +18,10 @@ from scipy import sparse
 from ifonly.model.columns import Column, Encoding
 from ifonly.model.errors import UnsupportedModelError
 from ifonly.model.monotone import Affine
+from ifonly.model.numerics import Floats, Indices
 from ifonly.model.readers.weights import Weights
 
 __all__ = ["UNDERSTOOD", "Columns", "Feature", "Features", "Folded", "kind_of", "refuse", "rounding"]
-
-Floats = NDArray[np.float64]
 
 # The steps that are understood, for messages; what becomes of each is in `steps` and `fold`.
 UNDERSTOOD = (
@@ -71,7 +70,7 @@ class Columns:
         """How many coordinates there are."""
         return len(self.owner)
 
-    def encoding(self, used: NDArray[np.bool_]) -> tuple[Encoding, NDArray[np.intp]]:
+    def encoding(self, used: NDArray[np.bool_]) -> tuple[Encoding, Indices]:
         """The columns whose coordinates are in use, in the user's order, and which coordinates become theirs."""
         chosen: dict[int, Column] = {}
         for column in self.read.values():

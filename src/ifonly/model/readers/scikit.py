@@ -10,11 +10,11 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ifonly.model import Model, Scaling
 from ifonly.model.columns import Encoding
 from ifonly.model.errors import UnsupportedModelError
+from ifonly.model.numerics import Floats, Indices
 from ifonly.model.readers import text
 from ifonly.model.readers.features import Feature, Features, Folded, kind_of, rounding
 from ifonly.model.readers.fold import fold
@@ -23,7 +23,6 @@ from ifonly.model.readers.weights import Weights
 
 __all__ = ["fingerprint", "read"]
 
-Floats = NDArray[np.float64]
 Affine = tuple[Floats, Floats, Floats]  # shift, scale of (x − shift) / scale, and Scaling's rough
 
 
@@ -123,7 +122,7 @@ def _folded(steps: list[tuple[str, Any]], last: Any, weights: Weights, names: li
     return read.model(encoding.labels, scaling=scaling, encoding=encoding)
 
 
-def _units(before: dict[int, float], order: NDArray[np.intp], W: Any, encoding: Encoding) -> Floats:
+def _units(before: dict[int, float], order: Indices, W: Any, encoding: Encoding) -> Floats:
     """A unit of each coordinate, as the classifier sees it; ``before`` features are mixed, where they are."""
     norms = np.sqrt(np.asarray((W * W).sum(axis=0))).ravel()
     with np.errstate(divide="ignore"):

@@ -16,12 +16,11 @@ from numpy.typing import NDArray
 
 from ifonly.model.column import NAN
 from ifonly.model.monotone import FUNCTIONS, Affine, BoxCox, Function, Monotone, Quantiles, YeoJohnson, backward
+from ifonly.model.numerics import Floats
 from ifonly.model.readers.features import Feature, Features, refuse
 from ifonly.model.tables import is_missing
 
 __all__ = ["SCALERS", "STEPS", "cut"]
-
-Floats = NDArray[np.float64]
 
 # ---- affine steps ----
 

@@ -7,19 +7,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ifonly.answers import Counterfactual, Path
 from ifonly.answers.change import Measure, Part
 from ifonly.api import invert, path
 from ifonly.model import Model
 from ifonly.model.errors import InputError
-from ifonly.model.numerics import softmax
+from ifonly.model.numerics import Floats, softmax
 from ifonly.problem.status import Status
 
 __all__ = ["MOST", "MOST_FEATURES", "Scene", "packed", "scene_of"]
-
-Floats = NDArray[np.float64]
 
 FIRST = 0.8  # the probability that the page of a path opens with
 LEAST, MOST = 0.5, 0.99  # ends of the slider, unless the answer is beyond

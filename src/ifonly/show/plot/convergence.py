@@ -4,15 +4,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ifonly.answers import Counterfactual
 from ifonly.model.errors import InputError
+from ifonly.model.numerics import Floats
 from ifonly.show.plot.drawing import BLUE, FONT, GREY, ORANGE, axes, plain
 
 __all__ = ["Convergence"]
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,9 @@ Colours are Okabe and Ito's, and differences are shown in PuOr: readers who cann
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ifonly.answers.change import Measure
+from ifonly.model.numerics import Floats
 
 __all__ = [
     "BLUE",
@@ -27,8 +27,6 @@ __all__ = [
     "plain",
     "side_by_side",
 ]
-
-Floats = NDArray[np.float64]
 
 BLUE, ORANGE, GREEN, SKY, PINK, YELLOW = "#0072B2", "#D55E00", "#009E73", "#56B4E9", "#CC79A7", "#E69F00"
 LINES = (BLUE, ORANGE, GREEN, PINK, YELLOW, SKY, "#000000", "#7F7F7F")

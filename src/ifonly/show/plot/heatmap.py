@@ -4,16 +4,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ifonly.answers import Counterfactuals
 from ifonly.model.errors import InputError
+from ifonly.model.numerics import Floats
 from ifonly.show.plot.drawing import DIVERGING, FONT, LONGEST, axes, by_part
 from ifonly.show.table import cut
 
 __all__ = ["HeatMap"]
-
-Floats = NDArray[np.float64]
 
 SHOWN_IN_MAP = 20
 

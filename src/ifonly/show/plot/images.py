@@ -5,17 +5,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ifonly.answers import Counterfactual, Path
 from ifonly.model.errors import InputError
-from ifonly.model.numerics import softmax
+from ifonly.model.numerics import Floats, softmax
 from ifonly.show.numbers import percent
 from ifonly.show.plot.drawing import DIVERGING, FAINT, FALLS, FONT, RISES, axes, side_by_side
 
 __all__ = ["Images", "Strip"]
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

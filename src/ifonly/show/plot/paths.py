@@ -4,15 +4,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ifonly.answers import Path
+from ifonly.model.numerics import Floats
 from ifonly.show.plot.drawing import BLUE, FAINT, FONT, GREY, LINES, LONGEST, ORANGE, SHOWN, axes, by_part, plain
 from ifonly.show.table import cut
 
 __all__ = ["Curve", "Trajectories"]
-
-Floats = NDArray[np.float64]
 
 LABEL_GAP = 0.062  # of the height, between the labels of two lines
 

@@ -4,19 +4,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ifonly.answers import Counterfactual
 from ifonly.answers.change import Change, moves
 from ifonly.model.errors import InputError
-from ifonly.model.numerics import log_sum_exp, softmax
+from ifonly.model.numerics import Floats, log_sum_exp, softmax
 from ifonly.show.numbers import number, pair, percent, signed
 from ifonly.show.plot.drawing import FAINT, FALLS, FONT, GREY, LONGEST, RISES, SHOWN, axes, plain
 from ifonly.show.table import cut
 
 __all__ = ["Waterfall"]
-
-Floats = NDArray[np.float64]
 
 STEPS, NODES = 64, 8  # of the integral along the straight line from the source to the answer
 BEHIND = {"facecolor": "white", "edgecolor": "none", "pad": 0.6}  # of a text that may cross a line
