@@ -67,7 +67,7 @@ def serve(
     if any(find_spec(name) is None for name in NEEDED):
         raise ImportError('ifonly serve needs FastAPI, uvicorn, orjson and prometheus_client: pip install "ifonly[serve]"')
     from ifonly.server.run import listen, serve
-    from ifonly.server.settings import LOOPBACK, Settings
+    from ifonly.server.service import LOOPBACK, Settings
 
     token = None if token_file is None else _token(token_file)
     if host not in LOOPBACK and token is None and not no_token:
@@ -99,7 +99,7 @@ def serve(
 
 def _sources(files: list[str], keys: list[str] | None, image: str | None) -> list[Any]:
     """Models and their data: a file of rows belongs to the model before it."""
-    from ifonly.server.shelf import Source
+    from ifonly.server.models import Source
 
     found: list[dict[str, Any]] = []
     for text in files:

@@ -16,8 +16,7 @@ from ifonly.model import Model
 from ifonly.model.columns import Column, Table
 from ifonly.model.errors import InputError
 from ifonly.model.numerics import Floats
-from ifonly.server.refusals import RefusedError
-from ifonly.server.wire import shown
+from ifonly.server.wire import RefusedError, listed, shown
 
 __all__ = ["Columns"]
 
@@ -27,15 +26,9 @@ LARGEST = 10**300  # of whole numbers: well within float64
 
 
 class Columns:
-    """The columns that a model reads, by name.
+    """The columns that a model reads, by name (numbers, where its features have none), in the model's order.
 
-    Attributes
-    ----------
-    names : tuple of str
-        In the model's order; numbers, where its features have no names.
-    flags : frozenset of str
-        Those of yes and no, by their type in the served data.
-
+    ``flags`` are those of yes and no, by their type in the served data.
     """
 
     def __init__(self, model: Model, flags: Sequence[bool] = ()) -> None:
@@ -109,8 +102,7 @@ class Columns:
     def unknown(self, name: str) -> str:
         """Why a name is none of the model's."""
         near = get_close_matches(name[:LONGEST], self.names, NEAR)
-        there = ", ".join(self.names[:LISTED]) + (", …" if len(self.names) > LISTED else "")
-        hint = f"did you mean {' or '.join(near)}?" if near else f"there are {there}"
+        hint = f"did you mean {' or '.join(near)}?" if near else f"there are {listed(self.names, LISTED)}"
         return f"{shown(name)} is no column of the model's; {hint}"
 
     def value(self, name: str, v: Any, field: str) -> Any:

@@ -8,24 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 
-__all__ = [
-    "DIFFICULTY",
-    "MAX_LAMS",
-    "MAX_PLANS",
-    "ActionsIn",
-    "CostIn",
-    "Curve",
-    "DownloadQuestion",
-    "Failure",
-    "Health",
-    "ModelList",
-    "ModelOut",
-    "PathQuestion",
-    "Question",
-    "Ready",
-    "Reply",
-    "RowPage",
-]
+__all__ = ["DIFFICULTY", "MAX_PLANS", "ActionsIn", "CostIn", "DownloadQuestion", "PathQuestion", "Question"]
 
 MAX_PLANS = 10  # answers that differ from each other, for one row
 MAX_LAMS = 500

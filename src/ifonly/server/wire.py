@@ -1,17 +1,47 @@
-"""JSON in and out: bodies to typed questions, with a word about what is wrong with them; answers to bytes."""
+"""JSON in and out: bodies to typed questions, answers to bytes, and one shape for all errors: a code, words, and a field."""
 
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 import orjson
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from ifonly.server.refusals import RefusedError
-
-__all__ = ["decode", "encode", "refusal_of", "shown"]
+__all__ = ["RefusedError", "decode", "encode", "failure", "listed", "refusal_of", "shown"]
 
 Body = TypeVar("Body", bound=BaseModel)
 
 SHOWN = 40  # characters of a wrong value
+
+CODES = {
+    400: "bad_request",
+    401: "unauthorized",
+    403: "forbidden",
+    404: "not_found",
+    405: "method_not_allowed",
+    408: "timeout",
+    413: "too_large",
+    415: "unsupported_media_type",
+    421: "misdirected",
+    422: "invalid",
+    431: "too_large",
+    500: "internal",
+    503: "busy",
+    504: "timeout",
+}
+
+
+class RefusedError(Exception):
+    """A request that is not answered: why, which field it is about, and the HTTP status that says so."""
+
+    def __init__(self, message: str, field: str | None = None, status: int = 422, **headers: str) -> None:
+        super().__init__(message)
+        self.message, self.field, self.status = message, field, status
+        self.headers = {name.replace("_", "-"): value for name, value in headers.items()}
+
+
+def failure(status: int, message: str, field: str | None = None) -> dict[str, Any]:
+    """The body of an error."""
+    return {"error": {"code": CODES.get(status, "error"), "message": message, "field": field}}
 
 
 def decode(kind: TypeAdapter[Body], body: bytes) -> Body:
@@ -79,3 +109,8 @@ def shown(v: Any) -> str:
         return "a number of very many digits"
     text = repr(v[: SHOWN + 1] if isinstance(v, str) else v)
     return text if len(text) <= SHOWN + 2 else f"{text[:SHOWN]}…"
+
+
+def listed(names: Sequence[str], most: int) -> str:
+    """The first of some names, and whether there are more."""
+    return ", ".join(names[:most]) + (", …" if len(names) > most else "")
