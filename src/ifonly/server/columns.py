@@ -108,7 +108,7 @@ class Columns:
     def value(self, name: str, v: Any, field: str) -> Any:
         """One value, checked against its column."""
         column = self.columns[name]
-        if column is None or column.kind == "number" or column.cut is not None:
+        if column is None or column.numeric:
             return self._number(name, column, v, field)
         found = next((level for level in column.levels if type(level) is type(v) and level == v), v)
         if found is v and not isinstance(v, (list, dict)):

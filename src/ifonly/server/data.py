@@ -140,7 +140,7 @@ class RowSearch:
         self.rows, self.data, self.text, self.label = rows, rows.data, text, label
         features = rows.features
         columns = zip(features.names, features.columns, strict=True)
-        self.tests = {name: _equals if c is None or c.kind == "number" or c.cut is not None else _has for name, c in columns}
+        self.tests = {name: _equals if c is None or c.numeric else _has for name, c in columns}
         words = (key for key in features.keys if _is_word(self.data.schema.field(key).type))
         self.tests |= dict.fromkeys(words, _has)
         self.found: list[int] = []

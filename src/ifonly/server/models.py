@@ -123,7 +123,7 @@ class Served:
     def _kind(self, name: str, column: Column | None) -> dict[str, Any]:
         if name in self.columns.flags:
             return {"kind": "flag", "values": None}
-        if column is None or column.kind == "number" or column.cut is not None:
+        if column is None or column.numeric:
             return {"kind": "number", "values": None}
         values = [level for level in (plain_value(level) for level in column.levels) if level is not None]
         return {"kind": column.kind, "values": values}
@@ -145,7 +145,7 @@ def _usual(column: Column | None, seen: Any) -> dict[str, Any]:
     unknown = {"low": None, "high": None, "whole": False, "typical": None}
     if seen is None:
         return unknown
-    if column is not None and column.kind != "number" and column.cut is None:
+    if column is not None and not column.numeric:
         values, counts = np.unique([str(v) for v in seen if v is not None], return_counts=True)
         by_name = {str(level): level for level in column.levels}
         typical = by_name.get(str(values[counts.argmax()])) if len(values) else None
