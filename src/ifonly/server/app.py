@@ -18,29 +18,16 @@ from ifonly.server.desk import Visit
 from ifonly.server.guard import Guard, Lane, answer_to
 from ifonly.server.replies import FORMATS
 from ifonly.server.service import Service
-from ifonly.server.wire import RefusedError, decode, encode, refusal_of, shown
+from ifonly.server.wire import FAILURES, RefusedError, decode, encode, refusal_of, shown
 
 __all__ = ["create_app"]
 
 STATIC, WEB = files("ifonly.server") / "static", files("ifonly.show") / "web"
 MOST_ROWS = 500  # of a page
-FAILURES = {
-    400: "The body is no JSON.",
-    401: "A token is needed.",
-    403: "From another site's page.",
-    404: "No such thing.",
-    408: "The body did not come in time.",
-    413: "Too large, or too many rows.",
-    415: "The body is not said to be JSON.",
-    421: "Not called so.",
-    422: "A value is wrong; field says which.",
-    503: "Too many requests are waiting: come back after Retry-After seconds.",
-    504: "It took too long.",
-}
 
 
 def _failures(*codes: int) -> dict[int | str, dict[str, Any]]:
-    return {code: {"model": schema.Failure, "description": FAILURES[code]} for code in codes}
+    return {code: {"model": schema.Failure, "description": FAILURES[code][1]} for code in codes}
 
 
 ASKED = _failures(401, 403, 404, 421, 422, 503, 504)
