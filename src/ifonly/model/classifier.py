@@ -51,6 +51,11 @@ class Scaling:
             return (x - self.shift) / self.scale
         return x.multiply(1 / self.scale).tocsr()
 
+    def then(self, shift: Floats, scale: Floats) -> "Scaling":
+        """This map, and after it ``(x − shift) / scale``."""
+        on_top = self.scale * shift
+        return Scaling(self.shift + on_top, self.scale * scale, self.rough + np.abs(on_top))
+
     @cached_property
     def offset(self) -> Floats:
         """How far the user's zero is from the classifier's, in the latter's units: what rounding x costs."""

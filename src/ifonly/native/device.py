@@ -71,7 +71,7 @@ class Board(NamedTuple):
         return found
 
     def project(self, model: Model, X: Any) -> Any:
-        """What is known of the sources in class space, for `cuda.answer`."""
+        """What is known of the sources in class space, for `Job.solve`."""
         if self.scale is None and cuda.fits(X, len(self.A)):
             return cuda.project(X, self.A, self.sizes)
         V = X.astype(np.float64, copy=False) if self.scale is None else (X - self.shift) / self.scale
@@ -272,11 +272,12 @@ class Job(NamedTuple):
         return _upload(aims.targets, np.int32), wanted if aims.prob is None else needed_logit(wanted, self.model)
 
     def solve(self, board: Board, parts: Any, wanted: Any, answers: OnDevice) -> None:
-        """The Newton problems."""
-        goal = self.aims.prob is not None
-        model = board.biases, board.grams, board.lengths, board.rounding
-        numbers = answers.coef, answers.proba, answers.numbers, answers.n_iter, answers.status
-        cuda.answer(*model, answers.target, wanted, goal, self.tol, self.max_iter, parts, *numbers)
+        """The Newton problems: what `engines.free.Batch` does, certificates included, for rows of any targets."""
+        model = board.biases, board.grams, board.lengths, *map(np.float64, board.rounding)
+        question = answers.target, wanted, np.float64(self.tol or 0.0), np.int32(self.max_iter)
+        found = answers.coef, answers.proba, answers.numbers, answers.n_iter, answers.status
+        launch = cuda.newton("answer", self.model.n_classes, self.aims.prob is not None)
+        launch(len(answers.target), *model, *question, parts, np.int32(len(parts)), *found)
 
     def settle(self, board: Board, X: Any, answers: OnDevice, out: Any, first: int = 0) -> None:
         """Results that the kernel left, one by one on the host; the first of the rows is the table's ``first``."""

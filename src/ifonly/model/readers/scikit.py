@@ -18,12 +18,10 @@ from ifonly.model.numerics import Floats, Indices
 from ifonly.model.readers import text
 from ifonly.model.readers.features import Feature, Features, Folded, kind_of, rounding
 from ifonly.model.readers.fold import fold
-from ifonly.model.readers.steps import SCALERS, cut
+from ifonly.model.readers.steps import SCALERS, cut, shift_and_scale
 from ifonly.model.readers.weights import Weights
 
 __all__ = ["fingerprint", "read"]
-
-Affine = tuple[Floats, Floats, Floats]  # shift, scale of (x − shift) / scale, and Scaling's rough
 
 
 def read(estimator: Any) -> Model:
@@ -43,10 +41,7 @@ def read(estimator: Any) -> Model:
     looked_up = kind == "CategoricalNB" or (kind == "BernoulliNB" and last.binarize is not None)
     if looked_up or not _only_scalers(steps):
         return _folded(steps, last, weights, names)
-    scaling = None
-    for name, step in steps:
-        scaling = _then(scaling, _scaler(step, f"step {name!r} of the pipeline"))
-    return weights.model(names, scaling=None if scaling is None else Scaling(*scaling))
+    return weights.model(names, scaling=_scaling(steps))
 
 
 def _only_scalers(steps: list[tuple[str, Any]]) -> bool:
@@ -253,8 +248,7 @@ def _one_vs_rest(estimator: Any) -> Weights:
 
 
 _CLASSIFIERS: dict[str, Callable[[Any], Weights]] = {
-    "LogisticRegression": _logistic,
-    "LogisticRegressionCV": _logistic,
+    **dict.fromkeys(("LogisticRegression", "LogisticRegressionCV"), _logistic),
     "SGDClassifier": _sgd,
     "LinearDiscriminantAnalysis": _linear,
     "MultinomialNB": _bayes,
@@ -263,11 +257,7 @@ _CLASSIFIERS: dict[str, Callable[[Any], Weights]] = {
     "CategoricalNB": _categorical,
     "MLPClassifier": _network,
     "OneVsRestClassifier": _one_vs_rest,
-    "LinearSVC": _hard,
-    "Perceptron": _hard,
-    "PassiveAggressiveClassifier": _hard,
-    "RidgeClassifier": _hard,
-    "RidgeClassifierCV": _hard,
+    **dict.fromkeys(("LinearSVC", "Perceptron", "PassiveAggressiveClassifier", "RidgeClassifier", "RidgeClassifierCV"), _hard),
 }
 
 _VECTORIZERS = ("CountVectorizer", "TfidfVectorizer", "HashingVectorizer")
@@ -304,25 +294,18 @@ _REASONS = {
 }
 
 
-def _scaler(step: Any, where: str) -> Affine:
-    """(shift, scale) of a fitted scaler."""
-    if not hasattr(step, "n_features_in_"):
-        raise UnsupportedModelError(f"{where} ({type(step).__name__}) is not fitted; call fit first")
-    if getattr(step, "clip", False):
-        raise UnsupportedModelError(f"{where} ({type(step).__name__}) clips its output, which is not affine; use clip=False")
-    shift, scale = SCALERS[kind_of(step)](step)
-    D = step.n_features_in_
-    shift = np.zeros(D) if shift is None else np.asarray(shift, dtype=np.float64)
-    scale = np.ones(D) if scale is None else np.asarray(scale, dtype=np.float64)
-    return shift, scale, np.abs(shift)
-
-
-def _then(first: Affine | None, second: Affine) -> Affine:
-    """Two scalers, one after the other."""
-    if first is None:
-        return second
-    (shift, scale, rough), (shift2, scale2, rough2) = first, second
-    return shift + scale * shift2, scale * scale2, rough + np.abs(scale) * rough2
+def _scaling(steps: list[tuple[str, Any]]) -> Scaling | None:
+    """The scalers of a pipeline, one after the other."""
+    scaling = None
+    for name, step in steps:
+        where = f"step {name!r} of the pipeline ({type(step).__name__})"
+        if not hasattr(step, "n_features_in_"):
+            raise UnsupportedModelError(f"{where} is not fitted; call fit first")
+        if getattr(step, "clip", False):
+            raise UnsupportedModelError(f"{where} clips its output, which is not affine; use clip=False")
+        shift, scale = shift_and_scale(step, step.n_features_in_)
+        scaling = Scaling(shift, scale) if scaling is None else scaling.then(shift, scale)
+    return scaling
 
 
 def _dense(coef: Any) -> Floats:
