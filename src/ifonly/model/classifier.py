@@ -52,7 +52,7 @@ class Scaling:
         return x.multiply(1 / self.scale).tocsr()
 
     def then(self, shift: Floats, scale: Floats) -> "Scaling":
-        """This map, and after it ``(x − shift) / scale``."""
+        """The same, and after it ``(x − shift) / scale``."""
         on_top = self.scale * shift
         return Scaling(self.shift + on_top, self.scale * scale, self.rough + np.abs(on_top))
 
