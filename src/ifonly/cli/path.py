@@ -3,8 +3,8 @@
 from typing import Annotated
 
 import numpy as np
-import typer
 from rich.table import Table
+from typer import Option
 
 import ifonly
 from ifonly.cli import options
@@ -23,11 +23,9 @@ def path(
     limits: options.LimitOptions,
     row: options.Row = 0,
     target: options.Target = None,
-    first: Annotated[
-        float, typer.Option("--from", help="The largest λ: it multiplies the distance, so this is closest.")
-    ] = 1e2,
-    last: Annotated[float, typer.Option("--to", help="The smallest λ.")] = 1e-4,
-    count: Annotated[int, typer.Option("--count", min=1, help="How many, evenly on a logarithmic scale.")] = 13,
+    first: Annotated[float, Option("--from", help="The largest λ: it multiplies the distance, so this is closest.")] = 1e2,
+    last: Annotated[float, Option("--to", help="The smallest λ.")] = 1e-4,
+    count: Annotated[int, Option("--count", min=1, help="How many, evenly on a logarithmic scale.")] = 13,
     key: options.Keys = None,
     trust_pickle: options.Trust = False,
     as_json: options.Json = False,

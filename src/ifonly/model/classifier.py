@@ -247,9 +247,8 @@ class Model(Products):
 
             known = tuple(dict.fromkeys((*self.encoding.names, *names)))
             near = get_close_matches(name, known, 3)
-            raise InputError(
-                f"unknown feature {name!r}; " + (f"did you mean {near}?" if near else f"there are {list(known[:10])} …")
-            )
+            hint = f"did you mean {near}?" if near else f"there are {list(known[:10])} …"
+            raise InputError(f"unknown feature {name!r}; {hint}")
         if isinstance(name, (int, np.integer)) and not isinstance(name, bool) and 0 <= name < self.n_features:
             return int(name)
         raise InputError(f"a feature is a name or a number from 0 to {self.n_features - 1}; got {name!r}")

@@ -73,9 +73,8 @@ class Columns:
                 numbers = np.frombuffer(array("d", row))  # NumPy itself would take "1.5" for a number
                 if np.isfinite(numbers).all():
                     return numbers
-        return self._made(
-            [self.value(name, v, f"{field}.{i}") for i, (name, v) in enumerate(zip(self.names, row, strict=True))]
-        )
+        cells = enumerate(zip(self.names, row, strict=True))
+        return self._made([self.value(name, v, f"{field}.{i}") for i, (name, v) in cells])
 
     def _made(self, values: list[Any]) -> Any:
         if self.encoding.identity:

@@ -16,7 +16,6 @@ from ifonly.server.wire import RefusedError
 
 __all__ = ["LEAST", "Desk", "Gatherer", "GoneError", "Visit"]
 
-RETRY_AFTER = "1"  # seconds
 OVER = "the time for this request is over"
 SHARE = 0.8  # of the time left that a search may take: the rest is for telling what it found
 LEAST = 1e-3  # seconds: a search that has begun gets so much
@@ -64,9 +63,7 @@ class Desk:
     def enter(self) -> None:
         """Take a request, or send it away."""
         if self.full:
-            raise RefusedError(
-                f"{self.waiting} requests are waiting already; try again soon", None, 503, Retry_After=RETRY_AFTER
-            )
+            raise RefusedError(f"{self.waiting} requests are waiting already; try again soon", None, 503, Retry_After="1")
         self.waiting += 1
 
     def leave(self) -> None:

@@ -45,9 +45,8 @@ class Metrics:
     def __init__(self) -> None:
         disable_created_metrics()
         self.registry = own = CollectorRegistry()
-        requests = Counter(
-            "ifonly_requests_total", "Requests by address and HTTP status.", ("method", "path", "status"), registry=own
-        )
+        text = "Requests by address and HTTP status."
+        requests = Counter("ifonly_requests_total", text, ("method", "path", "status"), registry=own)
         text = "From the headers of a request to its answer."
         seconds = Histogram("ifonly_request_seconds", text, ("path",), buckets=SECONDS, registry=own)
         self.rows = Counter("ifonly_rows_total", "Rows that were answered.", ("model",), registry=own)

@@ -258,7 +258,6 @@ class Shelf:
             self.models[source.name], self.problems[source.name] = served, None
             self.told(source.name, None)
         except Exception as error:  # whatever is wrong with a file, the server goes on
-            self.problems[source.name] = (
-                f"its file changed, and could not be loaded ({type(error).__name__}); it is served as before"
-            )
+            what = f"could not be loaded ({type(error).__name__})"
+            self.problems[source.name] = f"its file changed, and {what}; it is served as before"
             self.told(source.name, error)

@@ -54,6 +54,7 @@ Delta = Annotated[Any, _optional({"anyOf": [_by_name(NUMBER), {"type": "array", 
 Features = Annotated[list[Annotated[Any, WithJsonSchema(FEATURE)]], Field(fail_fast=True)]
 Rules = Annotated[list[tuple[Numbers, Literal["<=", ">=", "=="], float]], Field(fail_fast=True)]
 Index = Annotated[int, Field(ge=0, lt=2**63)]
+Indices = Annotated[list[Index], Field(fail_fast=True)]
 Prob = Annotated[float, Field(gt=0, lt=1)]
 Lam = Annotated[float, Field(ge=1e-30, le=1e30, allow_inf_nan=False)]  # beyond, an objective has no digits to compare by
 
@@ -131,9 +132,7 @@ class Question(_Wanted):
     rows: Annotated[Any, _optional(ROWS)] = Field(
         None, description="Instead of row: many; all in one base64, one after the other, where columns are numbers."
     )
-    indices: Annotated[list[Index], Field(fail_fast=True)] | None = Field(
-        None, min_length=1, description="Instead of index: many."
-    )
+    indices: Indices | None = Field(None, min_length=1, description="Instead of index: many.")
     detail: Literal["answer", "page"] = Field("answer", description="page: with sentence, certificate in words and changes.")
     delta: bool = Field(
         False, description="delta also where rows come without names: x minus the row. By name it always comes."

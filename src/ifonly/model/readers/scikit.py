@@ -227,9 +227,7 @@ def _network(estimator: Any) -> Weights:
             f"MLPClassifier has {len(estimator.coefs_) - 1} hidden layers: it is not linear. Its last layer is: "
             "Model(mlp.coefs_[-1].T, mlp.intercepts_[-1], mlp.classes_)"
         )
-    if estimator.out_activation_ not in ("softmax", "logistic") or (
-        estimator.out_activation_ == "logistic" and len(estimator.classes_) > 2
-    ):
+    if estimator.out_activation_ not in (("softmax", "logistic") if len(estimator.classes_) <= 2 else ("softmax",)):
         raise UnsupportedModelError("MLPClassifier with several labels at once is not a softmax")
     return Weights(np.asarray(estimator.coefs_[0]).T, np.asarray(estimator.intercepts_[0]), estimator.classes_)
 

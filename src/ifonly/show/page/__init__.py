@@ -8,6 +8,7 @@ import re
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path as FilePath
+from typing import Any
 
 from ifonly.answers import Counterfactual, Path
 from ifonly.model.version import __version__
@@ -29,9 +30,8 @@ def html(
     data = live_data(scene) if scene.live else step_data(scene)
     style, script = static("web/base.css") + static("page.css"), bundled("page.js")
     # Nothing may be fetched, and nothing runs but the one script that is ours: names in the data cannot become code.
-    policy = (
-        f"default-src 'none'; style-src '{_digest(style)}'; script-src '{_digest(script)}'; base-uri 'none'; form-action 'none'"
-    )
+    ours = f"style-src '{_digest(style)}'; script-src '{_digest(script)}'"
+    policy = f"default-src 'none'; {ours}; base-uri 'none'; form-action 'none'"
     parts = {
         "policy": policy,
         "title": escape(TITLE if title is None else title),
@@ -43,14 +43,7 @@ def html(
     return re.sub(r"\{\{(\w+)\}\}", lambda mark: parts[mark[1]], static("page.html"))
 
 
-def write(
-    answer: Counterfactual | Path,
-    path: str | os.PathLike[str],
-    *,
-    shape: Sequence[int] | None = None,
-    title: str | None = None,
-    ink: bool | None = None,
-) -> FilePath:
+def write(answer: Counterfactual | Path, path: str | os.PathLike[str], **options: Any) -> FilePath:
     """Write a page about an answer; returns where it is.
 
     Parameters
@@ -66,10 +59,9 @@ def write(
         Whether high values of pixels are dark, as ink on paper; by default in images with one channel.
 
     """
-    text = html(answer, shape=shape, title=title, ink=ink)
-    path = FilePath(path)
-    path.write_text(text, encoding="utf-8", newline="\n")
-    return path
+    file = FilePath(path)
+    file.write_text(html(answer, **options), encoding="utf-8", newline="\n")
+    return file
 
 
 def _digest(text: str) -> str:

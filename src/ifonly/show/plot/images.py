@@ -53,10 +53,9 @@ class Images:
         for i, (panel, image, title) in enumerate(zip(panels, images, self.titles, strict=True)):
             _show(panel, image, difference=i == 1, like=self.source)
             panel.set_title(title, fontsize=FONT)
+        look: dict[str, Any] = {"transform": panels[1].transAxes, "ha": "center", "va": "top", "fontsize": FONT - 1}
         for at, text, colour in ((0.27, "more", RISES), (0.73, "less", FALLS)):
-            panels[1].text(
-                at, -0.02, text, transform=panels[1].transAxes, ha="center", va="top", color=colour, fontsize=FONT - 1
-            )
+            panels[1].text(at, -0.02, text, color=colour, **look)
         return ax
 
 
