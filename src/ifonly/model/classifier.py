@@ -192,7 +192,10 @@ class Model(Products):
         """``A x + b`` from :meth:`coordinates`, one row or many."""
         if type(V) is np.ndarray and V.dtype == self.A.dtype == np.float64 and V.shape[-1] == self.n_features:
             return (V if self.scaling is None else self.scaling(V)) @ self.A.T + self.b
-        X = self._scaled(V)
+        if not hasattr(V, "tocsr"):
+            V = np.asarray(plain(V), dtype=np.float64)
+        self.check_width(V)
+        X = self.to_classifier(V)
         return (X @ self.A.T if hasattr(X, "tocsr") else self.times(X)) + self.b
 
     def predict_proba(self, X: Any) -> Floats:
@@ -204,12 +207,6 @@ class Model(Products):
     def predict(self, X: Any) -> Any:
         """The most probable class's label, for one row or many."""
         return self.classes[self.logits(X).argmax(axis=-1)]
-
-    def _scaled(self, X: Any) -> Any:
-        if not hasattr(X, "tocsr"):
-            X = np.asarray(plain(X), dtype=np.float64)
-        self.check_width(X)
-        return self.to_classifier(X)
 
     def to_classifier(self, X: Any) -> Any:
         """Points in the user's units, in those that the classifier sees."""

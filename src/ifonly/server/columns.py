@@ -49,6 +49,8 @@ class Columns:
 
     def read(self, row: Any, field: str) -> Any:
         """One row as the library takes it: an array, or a dict where the model has an encoding."""
+        if isinstance(row, np.ndarray):  # of many that came as one base64
+            return row
         if isinstance(row, list):
             return self._listed(row, field)
         if isinstance(row, str):

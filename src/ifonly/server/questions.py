@@ -77,7 +77,8 @@ def read_request(served: Served, body: Body, max_rows: int = 1) -> Request:
     values = _listed(served, ways[way] if many else [ways[way]], way, max_rows)
     fields = [f"{way}.{i}" if many else way for i in range(len(values))]
     if way in ("row", "rows"):
-        rows, index, named = _given(served, values, fields), None, isinstance(values[0], Mapping)
+        rows = [served.columns.read(v, field) for v, field in zip(values, fields, strict=True)]
+        index, named = None, isinstance(values[0], Mapping)
     else:
         rows = [_of_data(served, v, field, body.edits) for v, field in zip(values, fields, strict=True)]
         index, named = list(values), served.named
@@ -94,12 +95,6 @@ def _listed(served: Served, values: Any, way: str, max_rows: int) -> list[Any]:
     if len(values) > max_rows:
         raise RefusedError(f"at most {max_rows} rows at once; got {len(values)}", way, 413)
     return values
-
-
-def _given(served: Served, values: list[Any], fields: list[str]) -> list[Any]:
-    """Rows that stand in a request; those that came as base64 are read already."""
-    read = served.columns.read
-    return [v if isinstance(v, np.ndarray) else read(v, field) for v, field in zip(values, fields, strict=True)]
 
 
 def _form(served: Served, body: Body, named: bool) -> tuple[bool, bool]:

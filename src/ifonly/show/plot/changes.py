@@ -26,24 +26,13 @@ class Waterfall:
 
     With two classes the log-odds are linear, and a feature's step is its weight times its change. With more they are not, and a
     step is its part of the integral of the gradient along the straight line from the source to the answer; they add up exactly.
-
-    Attributes
-    ----------
-    target : label
-    start, end : float
-        Log-odds of the target at the source and at the answer.
-    names : tuple of str
-        The features, with what changed, the largest step first; the last may be all others together.
-    steps : tuple of float
-        What each adds.
-
     """
 
     target: Any
-    start: float
-    end: float
-    names: tuple[str, ...]
-    steps: tuple[float, ...]
+    start: float  # log-odds of the target at the source
+    end: float  # and at the answer
+    names: tuple[str, ...]  # features, with what changed, the largest step first; the last may be all others together
+    steps: tuple[float, ...]  # what each adds
 
     @classmethod
     def of(cls, cf: Counterfactual, features: int = SHOWN) -> "Waterfall":
@@ -108,27 +97,13 @@ def _named(change: Change) -> str:
 
 @dataclass(frozen=True)
 class HeatMap:
-    """Which features change how much: features against rows, or against targets.
+    """Which features change how much: features against rows, or against targets."""
 
-    Attributes
-    ----------
-    names : tuple of str
-        Features, those that cost most first.
-    units : ndarray of shape (len(names), n)
-        Changes in units of cost; of a category, the length of the switch.
-    labels : tuple of str
-        The targets.
-    counts : tuple of int
-        How many columns belong to each.
-    by : {"row", "target"}
-
-    """
-
-    names: tuple[str, ...]
-    units: Floats
-    labels: tuple[str, ...]
-    counts: tuple[int, ...]
-    by: str
+    names: tuple[str, ...]  # features, those that cost most first
+    units: Floats  # (len(names), n) changes in units of cost; of a category, the length of the switch
+    labels: tuple[str, ...]  # the targets
+    counts: tuple[int, ...]  # how many columns belong to each
+    by: str  # "row" or "target"
 
     @classmethod
     def of(cls, cfs: Counterfactuals, by: str = "row", features: int = SHOWN_IN_MAP) -> "HeatMap":

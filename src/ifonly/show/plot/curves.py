@@ -18,14 +18,7 @@ LABEL_GAP = 0.062  # of the height, between the labels of two lines
 
 @dataclass(frozen=True)
 class Curve:
-    """Probability and distance against λ.
-
-    Attributes
-    ----------
-    lam, proba, distance : ndarray of shape (n,)
-    target : label
-
-    """
+    """Probability and distance against λ."""
 
     lam: Floats
     proba: Floats
@@ -64,25 +57,13 @@ class Curve:
 
 @dataclass(frozen=True)
 class Trajectories:
-    """How the features move along a path, in units of cost.
+    """How the features move along a path, in units of cost."""
 
-    Attributes
-    ----------
-    lam, proba : ndarray of shape (n,)
-    names : tuple of str
-        The features that move most, at the end of the path.
-    units : ndarray of shape (n, len(names))
-        Their changes, in units of cost.
-    others : int
-        How many more features move.
-
-    """
-
-    lam: Floats
-    proba: Floats
-    names: tuple[str, ...]
-    units: Floats
-    others: int
+    lam: Floats  # (n,)
+    proba: Floats  # (n,)
+    names: tuple[str, ...]  # the features that move most, at the end of the path
+    units: Floats  # (n, len(names)) their changes, in units of cost
+    others: int  # how many more features move
     target: Any
 
     @classmethod
@@ -139,19 +120,11 @@ def _apart(y: Floats, low: float, high: float) -> Floats:
 
 @dataclass(frozen=True)
 class Convergence:
-    """‖∇E‖ before each iteration, and how far E was above its least.
-
-    Attributes
-    ----------
-    grad_norm, above : ndarray of shape (n_iter,)
-    bound : float
-        What is known of ‖∇E‖ at the answer, rounding included.
-
-    """
+    """‖∇E‖ before each iteration, and how far E was above its least."""
 
     grad_norm: Floats
     above: Floats
-    bound: float
+    bound: float  # what is known of ‖∇E‖ at the answer, rounding included
 
     @classmethod
     def of(cls, cf: Counterfactual) -> "Convergence":

@@ -17,14 +17,7 @@ __all__ = ["Images", "Strip"]
 
 @dataclass(frozen=True)
 class Images:
-    """Source, difference and answer as images.
-
-    Attributes
-    ----------
-    source, difference, answer : ndarray of ``shape``
-    titles : tuple of three str
-
-    """
+    """Source, difference and answer as images, each with its title."""
 
     source: Floats
     difference: Floats
@@ -61,21 +54,11 @@ class Images:
 
 @dataclass(frozen=True)
 class Strip:
-    """Answers along a path as images, from the source to the most certain.
+    """Answers along a path as images, from the source to the most certain."""
 
-    Attributes
-    ----------
-    images : ndarray of shape (n, *shape)
-        The first is the source.
-    proba, lam : ndarray of shape (n,)
-        The target's probability in each, and λ (infinite for the source).
-    target : label
-
-    """
-
-    images: Floats
-    proba: Floats
-    lam: Floats
+    images: Floats  # (n, *shape), the first is the source
+    proba: Floats  # (n,) the target's probability in each
+    lam: Floats  # (n,) infinite for the source
     target: Any
 
     @classmethod
