@@ -11,7 +11,6 @@ from time import perf_counter
 from typing import Any
 
 import ifonly
-from ifonly.answers import Counterfactual
 from ifonly.cli import credit
 
 __all__ = ["main"]
@@ -42,9 +41,12 @@ def main(page: str = PAGE) -> None:
     print("\nWhat may not change: age, status, history and the like. Months, amounts and rates are whole numbers.\n")
     print(f"  {cf.sentence()}\n")
     print(indent(str(cf.table()), "  "))
-    print(f"\n  Proof: {_proof(cf)}")
+    cf.verify()
+    found = f"no plan costs less than {cf.result.bound:.6g}, and this one costs {cf.cost:.6g}"
+    print(f"\n  Proof: {found} ({cf.result.n_nodes} nodes searched).")
     print(f"  Checked: the bank's own predict says {bank.predict(cf.x)[0]!r}, p = {bank.predict_proba(cf.x)[0, 0]:.4f}.")
-    _times(bank, applicant, ask)
+    ours, theirs = _median(lambda: ask(applicant)), _median(lambda: bank.predict_proba(applicant))
+    print(f"  Time: {1e3 * ours:.1f} ms; the pipeline's own predict_proba takes {1e3 * theirs:.1f} ms.")
 
     print(f"\nAll {len(refused)} who were refused, in one call:\n")
     print(indent(str(ask(refused).summary()), "  "))
@@ -61,18 +63,6 @@ def _indented(row: dict[str, Any]) -> None:
             line = ""
         line += f"{cell} · "
     print(f"  {line.rstrip(' ·')}")
-
-
-def _proof(cf: Counterfactual) -> str:
-    cf.verify()
-    found = cf.result
-    return f"no plan costs less than {found.bound:.6g}, and this one costs {cf.cost:.6g} ({found.n_nodes} nodes searched)."
-
-
-def _times(bank: Any, applicant: Any, ask: ifonly.Ask) -> None:
-    ours = _median(lambda: ask(applicant))
-    theirs = _median(lambda: bank.predict_proba(applicant))
-    print(f"  Time: {1e3 * ours:.1f} ms; the pipeline's own predict_proba takes {1e3 * theirs:.1f} ms.")
 
 
 def _median(call: Callable[[], Any]) -> float:

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -354,14 +354,11 @@ def _cut(N: int, number: int) -> Iterator[slice]:
     return (slice(int(a), int(b)) for a, b in pairwise(np.linspace(0, N, number + 1).astype(int)))
 
 
-_streams: dict[int, tuple[Any, Any]] = {}
-
-
+@cache
 def _lanes(device: int) -> tuple[Any, Any]:
-    """Two streams: the one for the passes goes first where both could."""
-    if device not in _streams:
-        _streams[device] = cp.cuda.Stream(non_blocking=True, priority=-1), cp.cuda.Stream(non_blocking=True)
-    return _streams[device]
+    """Two streams on a device: the one for the passes goes first where both could."""
+    del device  # streams are made on the current one, which it is
+    return cp.cuda.Stream(non_blocking=True, priority=-1), cp.cuda.Stream(non_blocking=True)
 
 
 def _invert_through(job: Job, X: np.ndarray, out: Any) -> Results:

@@ -88,13 +88,13 @@ def as_page(request: Request, cf: Counterfactual, top: int | None) -> dict[str, 
     """An answer in words, for people."""
     model = request.served.model
     valid = cf.status is not Status.INVALID
-    changes = moves(cf) if valid else []
+    changes, seen = (moves(cf), Decision.of(cf)) if valid else ([], None)
     now = softmax(model.scores(cf.coordinates[0])) if valid and not model.hard else None
     stopped = cf.status in (Status.UNREACHABLE, Status.STOPPED)
     return {
         "sentence": cf.sentence(),
         "certificate": certificate_words(cf, AGAIN),
-        "decision": _decision(cf) if valid else None,
+        "decision": {"from": seen.before, "to": seen.after, "p_from": seen.p_before, "p_to": seen.p_after} if seen else None,
         "changes": [_change(change) for change in changes[:top]],
         "n_changes": len(changes),
         "kept": len(request.served.columns.names) - len(changes),
@@ -117,12 +117,6 @@ def _change(change: Change) -> dict[str, Any]:
         "change_text": signed(number(change.difference)) if known else "",
         "share": change.share,
     }
-
-
-def _decision(cf: Counterfactual) -> dict[str, Any]:
-    """What is predicted before and after, and how probable the target is."""
-    found = Decision.of(cf)
-    return {"from": found.before, "to": found.after, "p_from": found.p_before, "p_to": found.p_after}
 
 
 # ---- a path ----

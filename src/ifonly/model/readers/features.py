@@ -65,11 +65,6 @@ class Columns:
         """An untouched column read as a category."""
         return self.make(part.place, "category", where, fill=part.fill, missing=part.missing, **more)
 
-    @property
-    def size(self) -> int:
-        """How many coordinates there are."""
-        return len(self.owner)
-
     def encoding(self, used: NDArray[np.bool_]) -> tuple[Encoding, Indices]:
         """The columns whose coordinates are in use, in the user's order, and which coordinates become theirs."""
         chosen: dict[int, Column] = {}
@@ -193,7 +188,7 @@ class Features:
 
     def affine(self) -> tuple[Any, Any, Floats, Floats, Floats]:
         """W and sizes (J×D, sparse), zero, w0 and rough; nothing may be untouched."""
-        D = self.columns.size
+        D = len(self.columns.owner)
         zero, offset = np.zeros(D), np.array([part.offset for part in self.parts])
         for part in self.parts:
             for i, z in part.zero.items():

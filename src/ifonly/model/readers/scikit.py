@@ -160,10 +160,10 @@ def _looked_up(last: Any, features: Features, weights: Weights) -> tuple[Feature
 
 def _linear(estimator: Any) -> Weights:
     """``coef_`` and ``intercept_``, with a softmax over rows, or a logistic function of one."""
-    coef = _dense(estimator.coef_)
-    coef = coef[None] if coef.ndim == 1 else coef
+    coef = estimator.coef_.toarray() if hasattr(estimator.coef_, "toarray") else np.asarray(estimator.coef_)
+    coef = np.atleast_2d(coef).astype(np.float64)
     intercept = np.broadcast_to(np.asarray(estimator.intercept_, dtype=np.float64), len(coef))
-    return Weights(coef.astype(np.float64), intercept, estimator.classes_)
+    return Weights(coef, intercept, estimator.classes_)
 
 
 def _logistic(estimator: Any) -> Weights:
@@ -304,7 +304,3 @@ def _scaling(steps: list[tuple[str, Any]]) -> Scaling | None:
         shift, scale = shift_and_scale(step, step.n_features_in_)
         scaling = Scaling(shift, scale) if scaling is None else scaling.then(shift, scale)
     return scaling
-
-
-def _dense(coef: Any) -> Floats:
-    return np.asarray(coef.toarray() if hasattr(coef, "toarray") else coef)

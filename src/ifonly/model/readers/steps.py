@@ -224,10 +224,6 @@ def _plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def _binarizer(step: Any, features: Features, where: str) -> Features:
-    return cut(features, float(step.threshold), where)
-
-
 def cut(features: Features, threshold: float, where: str) -> Features:
     """Whether each feature is above a threshold: of a column of numbers, or of a function of one category."""
     levels = (0.0, 1.0) if 0 <= threshold < 1 else (threshold, float(np.nextafter(threshold, np.inf)))
@@ -312,7 +308,7 @@ STEPS: dict[str, Callable[[Any, Features, str], Features]] = {
     "OneHotEncoder": _one_hot,
     "OrdinalEncoder": _ordinal,
     "TargetEncoder": _target,
-    "Binarizer": _binarizer,
+    "Binarizer": lambda step, features, where: cut(features, float(step.threshold), where),
     "PowerTransformer": _power,
     "QuantileTransformer": _quantile,
     "FunctionTransformer": _function,
