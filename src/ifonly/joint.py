@@ -9,19 +9,19 @@ class's probability. Solving it, and taking the next tangent there, lowers E (or
 stationary point. It starts from the nearest point at which one of them wins alone, and from the source, and keeps the better.
 """
 
+import math
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ifonly.answers.one import Counterfactual
 from ifonly.api import Ask
 from ifonly.engines.very_many import Endpoint, VastProblem, solve_many
 from ifonly.model import Model
 from ifonly.model.errors import CertificateError, InputError
-from ifonly.model.numerics import EPS, log_sum_exp, softmax
+from ifonly.model.numerics import EPS, Floats, Indices, log_sum_exp, softmax
 from ifonly.problem.cost import Cost
 from ifonly.problem.question import Question
 from ifonly.problem.results import Result
@@ -29,9 +29,6 @@ from ifonly.problem.status import Status
 from ifonly.rows.sources import Sources
 
 __all__ = ["JointCounterfactual", "invert"]
-
-Floats = NDArray[np.float64]
-Indices = NDArray[np.intp]
 
 MAX_TANGENTS = 200  # ten or so are usual
 SETTLED = 1e-9  # a step this much shorter than the change is the last
@@ -57,17 +54,17 @@ class JointCounterfactual(Counterfactual):
     @property
     def gap(self) -> float:
         """Not known."""
-        return float("nan")
-
-    @property
-    def error_bound(self) -> float:
-        """Not known."""
-        return float("nan")
+        return math.nan
 
     @property
     def bound(self) -> float:
         """Not known."""
-        return float("nan")
+        return math.nan
+
+    @property
+    def error_bound(self) -> float:
+        """Not known."""
+        return math.nan
 
     @property
     def message(self) -> str:
@@ -159,7 +156,8 @@ def invert(
 
 def answer(model: Any, x: Any, question: Question) -> JointCounterfactual:
     """`invert` for a question; what of it has no meaning here is refused."""
-    unfit = [f.name for f in fields(question) if f.name not in ("target", "lam", "prob", "cost") and _told(question, f)]
+    others = [f for f in fields(question) if f.name not in ("target", "lam", "prob", "cost")]
+    unfit = [f.name for f in others if (value := getattr(question, f.name)) is not None and value != f.default]
     ask = None if unfit else Ask(model, question)
     if ask is None or ask.conditions is not None:
         raise InputError("joint answers take lam or prob and a plain cost; no limits, and no other argument")
@@ -170,11 +168,6 @@ def answer(model: Any, x: Any, question: Question) -> JointCounterfactual:
     lam, prob = ask.question.lam, ask.question.prob
     numbers = [None if v is None else float(np.asarray(v).item()) for v in (lam, prob)]
     return _nearest(alone.model, alone.sources, together, alone.coordinates[1], *numbers)
-
-
-def _told(question: Question, field: Any) -> bool:
-    value = getattr(question, field.name)
-    return value is not None and value != field.default
 
 
 def _nearest(

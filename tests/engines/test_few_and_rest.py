@@ -165,7 +165,7 @@ def test_the_few_are_the_strongest_in_both_languages(rng):
 def test_few_rivals_that_come_and_go_give_the_answer_in_fifty_digits(rng, tiny, backend, lam):
     A, b = rng.normal(size=(7, 9)), rng.normal(size=7)
     model = ifonly.Model(A, b)
-    assert model.derived.shares_gram
+    assert model.shares_gram
     x = 2 * rng.normal(size=9)
     for k in range(7):
         cf = ifonly.invert(model, x, k, lam=lam, backend=backend)
@@ -194,9 +194,9 @@ def test_rivals_all_but_equal_to_the_target_lose_no_digits(rng, tiny, backend):
     A, b = rng.normal(size=(6, 9)), rng.normal(size=6)
     A[1:3] = A[0] + 1e-2 * A[1:3]
     model = ifonly.Model(A, b)
-    assert model.derived.shares_gram
-    assert model.derived.shared_gram(0) is not model.derived.basis_gram
-    assert model.derived.shared_gram(5) is model.derived.basis_gram
+    assert model.shares_gram
+    assert model.shared_gram(0) is not model.basis_gram
+    assert model.shared_gram(5) is model.basis_gram
     x = rng.normal(size=9)
     for lam in (1e-6, 1e-3):
         cf = ifonly.invert(model, x, 0, lam=lam, backend=backend)
@@ -290,7 +290,7 @@ def test_two_thousand_equal_rivals(rng, backend):
 def model():
     rng = np.random.default_rng(3)
     model = ifonly.Model(rng.normal(size=(403, 500)) / 10, rng.normal(size=403))
-    assert model.derived.shares_gram
+    assert model.shares_gram
     return model
 
 

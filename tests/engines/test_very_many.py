@@ -74,7 +74,7 @@ def test_imagenet_head_as_the_dense_solver(imagenet, monkeypatch, lam):
     monkeypatch.setattr(products, "SHARED_GRAM", 400)
     monkeypatch.setattr(products, "GRAM_CLASSES", 500)
     vast = Model(A, b)
-    assert vast.derived.only_passes
+    assert vast.only_passes
     for i, true in zip((0, 401), answers, strict=True):
         cf = ifonly.invert(vast, X[i], int(far[i]), lam=lam)
         assert cf.status is Status.EXACT
@@ -288,11 +288,11 @@ def test_weights_stay_as_they_are(kind, tmp_path):
     cf = ifonly.invert(model, x, 11, lam=1e-3)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert model.derived.borrowed
+    assert model.borrowed
     assert np.shares_memory(model.A, A)
     assert peak < 13e6  # two threads' blocks, the labels, and some vectors of K; a copy in float64 would be 77 MB
     copied = Model(np.array(A, dtype=np.float64), np.zeros(K))
-    assert not copied.derived.borrowed
+    assert not copied.borrowed
     assert np.abs(ifonly.invert(copied, x, 11, lam=1e-3).x - cf.x).max() < 1e-11
     cf.verify()
     with pytest.raises(ValueError, match="read-only"):

@@ -3,6 +3,7 @@
 from typing import Annotated
 
 import typer
+from typer import Option
 
 import ifonly
 from ifonly.cli.batch import batch
@@ -26,10 +27,8 @@ def _version(wanted: bool) -> None:
 
 @app.callback(epilog="Exit codes: 0 done, 1 failed or out of reach, 2 wrong input, 130 stopped by Ctrl-C.")
 def ifonly_(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Say which version this is.")
-    ] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show where an error comes from (anywhere in the line).")] = False,
+    version: Annotated[bool, Option("--version", callback=_version, is_eager=True, help="Say which version this is.")] = False,
+    debug: Annotated[bool, Option("--debug", help="Show where an error comes from (anywhere in the line).")] = False,
 ) -> None:
     """The smallest change to an input that gives the decision you want from a linear classifier, exactly and with a proof."""
 

@@ -6,8 +6,8 @@ from time import perf_counter
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
-import typer
 from rich.table import Table
+from typer import Option
 
 import ifonly
 from ifonly.cli.options import Json, console, emit
@@ -31,7 +31,7 @@ class Case(NamedTuple):
 
 
 def bench(
-    repeats: Annotated[int, typer.Option("--repeats", min=1, help="Calls of each, of which the median counts.")] = 15,
+    repeats: Annotated[int, Option("--repeats", min=1, help="Calls of each, of which the median counts.")] = 15,
     as_json: Json = False,
 ) -> None:
     """How fast is it here? A small benchmark: the time of an answer in units of two matrix products.

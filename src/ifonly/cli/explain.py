@@ -7,37 +7,24 @@ import typer
 
 import ifonly
 from ifonly.answers import Counterfactual
-from ifonly.cli.options import (
-    Data,
-    GoalOptions,
-    Json,
-    Keys,
-    LimitOptions,
-    ModelFile,
-    Row,
-    Trust,
-    one_row,
-    open_model,
-    question_from,
-    with_groups,
-)
+from ifonly.cli import options
 from ifonly.problem.status import Status
 from ifonly.show.table import certificate_words, decisions
 
 __all__ = ["explain", "show"]
 
 
-@with_groups
+@options.with_groups
 def explain(
-    model: ModelFile,
-    data: Data,
-    goal: GoalOptions,
-    limits: LimitOptions,
-    row: Row = 0,
-    key: Keys = None,
+    model: options.ModelFile,
+    data: options.Data,
+    goal: options.GoalOptions,
+    limits: options.LimitOptions,
+    row: options.Row = 0,
+    key: options.Keys = None,
     html: Annotated[Path | None, typer.Option("--html", help="Write a page with the answer to this file.")] = None,
-    trust_pickle: Trust = False,
-    as_json: Json = False,
+    trust_pickle: options.Trust = False,
+    as_json: options.Json = False,
 ) -> None:
     """What is the least that would have to change in one row?
 
@@ -49,9 +36,9 @@ def explain(
 
     ifonly explain credit.npz people.csv --row 17 --html page.html
     """
-    classifier = open_model(model, trust=trust_pickle)
-    ask = ifonly.Ask(classifier, question_from(classifier, goal, limits))
-    cf: Counterfactual = ask(one_row(classifier, data, row, key))
+    classifier = options.open_model(model, trust=trust_pickle)
+    ask = ifonly.Ask(classifier, options.question_from(classifier, goal, limits))
+    cf: Counterfactual = ask(options.one_row(classifier, data, row, key))
     if as_json:
         typer.echo(cf.to_json())
     else:

@@ -53,9 +53,8 @@ def summary(model: Model) -> dict[str, Any]:
     if not model.encoding.columns:
         columns = [{"name": name, "kind": "number"} for name in model.feature_names or ()]
     else:
-        columns = [
-            {"name": c.name, "kind": c.kind, **({"levels": list(c.levels)} if c.levels else {})} for c in model.encoding.columns
-        ]
+        levels = [{"levels": list(c.levels)} if c.levels else {} for c in model.encoding.columns]
+        columns = [{"name": c.name, "kind": c.kind} | of for c, of in zip(model.encoding.columns, levels, strict=True)]
     return {
         "n_classes": model.n_classes,
         "n_features": model.n_features,

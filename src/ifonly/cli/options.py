@@ -12,6 +12,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from typer import Argument, Option
 
 import ifonly
 from ifonly.model import Model
@@ -21,35 +22,20 @@ from ifonly.problem.cost import Cost
 from ifonly.problem.question import Question
 from ifonly.show.table import UNSEEN
 
-__all__ = [
-    "Data",
-    "GoalOptions",
-    "Json",
-    "Keys",
-    "LimitOptions",
-    "ModelFile",
-    "Row",
-    "Target",
-    "Trust",
-    "console",
-    "emit",
-    "one_row",
-    "open_model",
-    "question_from",
-    "with_groups",
-]
+__all__ = ["Data", "GoalOptions", "Json", "Keys", "LimitOptions", "ModelFile", "Row", "Target", "Trust"]
+__all__ += ["console", "emit", "one_row", "open_model", "question_from", "with_groups"]
 
 PIPE_WIDTH = 100  # columns of a table where no terminal says how wide it is
 
 ModelFile = Annotated[
-    Path, typer.Argument(metavar="MODEL", help="A model file: .npz, .safetensors, .json, .onnx, .skops, … (ifonly.load).")
+    Path, Argument(metavar="MODEL", help="A model file: .npz, .safetensors, .json, .onnx, .skops, … (ifonly.load).")
 ]
-Data = Annotated[Path, typer.Argument(metavar="DATA", help="Rows: .csv, .parquet, .arrow, or a folder of those.")]
-Row = Annotated[int, typer.Option("--row", min=0, help="Which row, counted from 0.")]
-Target = Annotated[str | None, typer.Option("--target", help="The wanted class; by default the nearest other.")]
-Keys = Annotated[list[str] | None, typer.Option("--key", metavar="NAME", help="A column that is no feature (repeatable).")]
-Trust = Annotated[bool, typer.Option("--trust-pickle", help="Open a pickle: that runs whatever its author put into it.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Data = Annotated[Path, Argument(metavar="DATA", help="Rows: .csv, .parquet, .arrow, or a folder of those.")]
+Row = Annotated[int, Option("--row", min=0, help="Which row, counted from 0.")]
+Target = Annotated[str | None, Option("--target", help="The wanted class; by default the nearest other.")]
+Keys = Annotated[list[str] | None, Option("--key", metavar="NAME", help="A column that is no feature (repeatable).")]
+Trust = Annotated[bool, Option("--trust-pickle", help="Open a pickle: that runs whatever its author put into it.")]
+Json = Annotated[bool, Option("--json", help="Print JSON.")]
 Names = list[str] | None
 
 
@@ -61,26 +47,24 @@ class GoalOptions:
     """Options that say what is wanted."""
 
     target: Target = None
-    prob: Annotated[float | None, typer.Option("--prob", help="The probability to reach; by default 0.5.")] = None
-    lam: Annotated[float | None, typer.Option("--lam", help="Instead: what the squared distance is multiplied with.")] = None
-    margin: Annotated[float | None, typer.Option("--margin", help="Instead: how far the target's score has to be ahead.")] = (
-        None
-    )
+    prob: Annotated[float | None, Option("--prob", help="The probability to reach; by default 0.5.")] = None
+    lam: Annotated[float | None, Option("--lam", help="Instead: what the squared distance is multiplied with.")] = None
+    margin: Annotated[float | None, Option("--margin", help="Instead: how far the target's score has to be ahead.")] = None
 
 
 @dataclass(frozen=True)
 class LimitOptions:
     """Options that say what may change, and what that costs."""
 
-    freeze: Annotated[Names, typer.Option("--freeze", metavar="NAME", help="A feature that stays as it is.")] = None
-    bounds: Annotated[Names, typer.Option("--bounds", metavar="NAME:LOW:HIGH", help="Limits; either may be empty.")] = None
-    increase: Annotated[Names, typer.Option("--increase", metavar="NAME", help="A feature that may only rise.")] = None
-    decrease: Annotated[Names, typer.Option("--decrease", metavar="NAME", help="A feature that may only fall.")] = None
-    integer: Annotated[Names, typer.Option("--integer", metavar="NAME", help="A feature that is a whole number.")] = None
-    step: Annotated[Names, typer.Option("--step", metavar="NAME:SIZE", help="A feature that is a multiple of SIZE.")] = None
-    max_changes: Annotated[int | None, typer.Option("--max-changes", help="At most so many features change.")] = None
-    scale: Annotated[str, typer.Option("--scale", help="The unit of distance: model (after its scaler) or raw.")] = "model"
-    l1: Annotated[float, typer.Option("--l1", help="What each unit of change costs besides: more of it, fewer changes.")] = 0.0
+    freeze: Annotated[Names, Option("--freeze", metavar="NAME", help="A feature that stays as it is.")] = None
+    bounds: Annotated[Names, Option("--bounds", metavar="NAME:LOW:HIGH", help="Limits; either may be empty.")] = None
+    increase: Annotated[Names, Option("--increase", metavar="NAME", help="A feature that may only rise.")] = None
+    decrease: Annotated[Names, Option("--decrease", metavar="NAME", help="A feature that may only fall.")] = None
+    integer: Annotated[Names, Option("--integer", metavar="NAME", help="A feature that is a whole number.")] = None
+    step: Annotated[Names, Option("--step", metavar="NAME:SIZE", help="A feature that is a multiple of SIZE.")] = None
+    max_changes: Annotated[int | None, Option("--max-changes", help="At most so many features change.")] = None
+    scale: Annotated[str, Option("--scale", help="The unit of distance: model (after its scaler) or raw.")] = "model"
+    l1: Annotated[float, Option("--l1", help="What each unit of change costs besides: more of it, fewer changes.")] = 0.0
 
 
 def with_groups(command: Callable[..., None]) -> Callable[..., None]:

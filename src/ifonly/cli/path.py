@@ -3,28 +3,12 @@
 from typing import Annotated
 
 import numpy as np
-import typer
 from rich.table import Table
 from rich.text import Text
+from typer import Option
 
 import ifonly
-from ifonly.cli.options import (
-    Data,
-    GoalOptions,
-    Json,
-    Keys,
-    LimitOptions,
-    ModelFile,
-    Row,
-    Target,
-    Trust,
-    console,
-    emit,
-    one_row,
-    open_model,
-    question_from,
-    with_groups,
-)
+from ifonly.cli import options
 from ifonly.model.errors import InputError
 from ifonly.problem.status import Status
 from ifonly.show.table import visible
@@ -34,21 +18,19 @@ __all__ = ["path"]
 FULL_BAR = 30  # characters
 
 
-@with_groups
+@options.with_groups
 def path(
-    model: ModelFile,
-    data: Data,
-    limits: LimitOptions,
-    row: Row = 0,
-    target: Target = None,
-    first: Annotated[
-        float, typer.Option("--from", help="The largest λ: it multiplies the distance, so this is closest.")
-    ] = 1e2,
-    last: Annotated[float, typer.Option("--to", help="The smallest λ.")] = 1e-4,
-    count: Annotated[int, typer.Option("--count", min=1, help="How many, evenly on a logarithmic scale.")] = 13,
-    key: Keys = None,
-    trust_pickle: Trust = False,
-    as_json: Json = False,
+    model: options.ModelFile,
+    data: options.Data,
+    limits: options.LimitOptions,
+    row: options.Row = 0,
+    target: options.Target = None,
+    first: Annotated[float, Option("--from", help="The largest λ: it multiplies the distance, so this is closest.")] = 1e2,
+    last: Annotated[float, Option("--to", help="The smallest λ.")] = 1e-4,
+    count: Annotated[int, Option("--count", min=1, help="How many, evenly on a logarithmic scale.")] = 13,
+    key: options.Keys = None,
+    trust_pickle: options.Trust = False,
+    as_json: options.Json = False,
 ) -> None:
     """How the answer for one row moves as λ falls: further from the row, and surer.
 
@@ -56,12 +38,12 @@ def path(
 
     ifonly path credit.npz people.csv --row 17 --target approved --count 9
     """
-    classifier = open_model(model, trust=trust_pickle)
+    classifier = options.open_model(model, trust=trust_pickle)
     for name, value in (("--from", first), ("--to", last)):
         if not 0 < value < np.inf:
             raise InputError(f"{name} must be a number > 0; got {value}")
-    ask = ifonly.Ask(classifier, question_from(classifier, GoalOptions(target), limits))
-    found = ask.path(one_row(classifier, data, row, key), lams=np.geomspace(first, last, count))
+    ask = ifonly.Ask(classifier, options.question_from(classifier, options.GoalOptions(target), limits))
+    found = ask.path(options.one_row(classifier, data, row, key), lams=np.geomspace(first, last, count))
     k = classifier.class_index(found.target)
     steps = [
         {
@@ -75,10 +57,12 @@ def path(
         for i in range(len(found))
     ]
     if as_json:
-        emit({"row": row, "target": found.target, "path": steps})
+        options.emit({"row": row, "target": found.target, "path": steps})
         return
     out, wanted = console(), visible(str(found.target))
     out.print(f"{data}, row {row}, towards {wanted}: λ multiplies the distance", markup=False)
+    out = options.console()
+    out.print(f"{data}, row {row}, towards {found.target}: λ multiplies the distance", markup=False)
     table = Table(show_edge=False, pad_edge=False)
     for name in ("λ", f"p({wanted})", "distance", "changes"):
         table.add_column(Text(name), justify="right")  # Text: [brackets] are no markup

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from ifonly.cli.options import Keys
 from ifonly.model.errors import InputError
@@ -25,34 +26,26 @@ LEAST_TOKEN = 16  # characters
 def serve(
     files: Annotated[
         list[str],
-        typer.Argument(
-            metavar="[NAME=]MODEL [DATA] …", help="Model files, each perhaps followed by a file of rows to choose from."
-        ),
+        Argument(metavar="[NAME=]MODEL [DATA] …", help="Model files, each perhaps followed by a file of rows to choose from."),
     ],
-    host: Annotated[str, typer.Option("--host", help="Where to listen; by default only this machine can ask.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0 for any that is free.")] = 8000,
+    host: Annotated[str, Option("--host", help="Where to listen; by default only this machine can ask.")] = "127.0.0.1",
+    port: Annotated[int, Option("--port", min=0, max=65535, help="0 for any that is free.")] = 8000,
     key: Keys = None,
-    image: Annotated[str | None, typer.Option("--image", metavar="HxW", help="The features are pixels, such as 28x28.")] = None,
-    token_file: Annotated[
-        Path | None, typer.Option("--token-file", help="Requests have to bring the token in this file.")
-    ] = None,
+    image: Annotated[str | None, Option("--image", metavar="HxW", help="The features are pixels, such as 28x28.")] = None,
+    token_file: Annotated[Path | None, Option("--token-file", help="Requests have to bring the token in this file.")] = None,
     no_token: Annotated[
-        bool, typer.Option("--no-token", help="Other machines may ask without one (a gateway in front asks for it).")
+        bool, Option("--no-token", help="Other machines may ask without one (a gateway in front asks for it).")
     ] = False,
     allow_host: Annotated[
-        list[str] | None, typer.Option("--allow-host", metavar="NAME", help="A name the server is called by (repeatable).")
+        list[str] | None, Option("--allow-host", metavar="NAME", help="A name the server is called by (repeatable).")
     ] = None,
-    max_rows: Annotated[int, typer.Option("--max-rows", min=1, help="Rows in one request.")] = 1000,
-    max_body: Annotated[float, typer.Option("--max-body", min=0.001, help="Megabytes in one request.")] = 8.0,
-    timeout: Annotated[float, typer.Option("--timeout", min=0.01, help="Seconds for one request.")] = 10.0,
-    queue: Annotated[int, typer.Option("--queue", min=1, help="Requests that may wait; one more gets a 503.")] = 1000,
-    threads: Annotated[
-        int | None, typer.Option("--threads", min=1, help="For what takes long; by default one per core.")
-    ] = None,
-    log_data: Annotated[
-        bool, typer.Option("--log-data", help="Log what was asked and answered, personal data included.")
-    ] = False,
-    no_open: Annotated[bool, typer.Option("--no-open", help="Do not open the page in a browser.")] = False,
+    max_rows: Annotated[int, Option("--max-rows", min=1, help="Rows in one request.")] = 1000,
+    max_body: Annotated[float, Option("--max-body", min=0.001, help="Megabytes in one request.")] = 8.0,
+    timeout: Annotated[float, Option("--timeout", min=0.01, help="Seconds for one request.")] = 10.0,
+    queue: Annotated[int, Option("--queue", min=1, help="Requests that may wait; one more gets a 503.")] = 1000,
+    threads: Annotated[int | None, Option("--threads", min=1, help="For what takes long; by default one per core.")] = None,
+    log_data: Annotated[bool, Option("--log-data", help="Log what was asked and answered, personal data included.")] = False,
+    no_open: Annotated[bool, Option("--no-open", help="Do not open the page in a browser.")] = False,
 ) -> None:
     """Serve the what-if page and the JSON API.
 
@@ -67,7 +60,7 @@ def serve(
     if any(find_spec(name) is None for name in NEEDED):
         raise ImportError('ifonly serve needs FastAPI, uvicorn, orjson and prometheus_client: pip install "ifonly[serve]"')
     from ifonly.server.run import listen, serve
-    from ifonly.server.settings import LOOPBACK, Settings
+    from ifonly.server.service import LOOPBACK, Settings
 
     token = None if token_file is None else _token(token_file)
     if host not in LOOPBACK and token is None and not no_token:
@@ -99,7 +92,7 @@ def serve(
 
 def _sources(files: list[str], keys: list[str] | None, image: str | None) -> list[Any]:
     """Models and their data: a file of rows belongs to the model before it."""
-    from ifonly.server.shelf import Source
+    from ifonly.server.models import Source
 
     found: list[dict[str, Any]] = []
     for text in files:

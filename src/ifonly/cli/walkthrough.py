@@ -6,11 +6,11 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from statistics import median
+from textwrap import indent
 from time import perf_counter
 from typing import Any
 
 import ifonly
-from ifonly.answers import Counterfactual
 from ifonly.cli import credit
 
 __all__ = ["main"]
@@ -40,43 +40,29 @@ def main(page: str = PAGE) -> None:
     _indented(applicant.iloc[0].to_dict())
     print("\nWhat may not change: age, status, history and the like. Months, amounts and rates are whole numbers.\n")
     print(f"  {cf.sentence()}\n")
-    print(_shifted(str(cf.table())))
-    print(f"\n  Proof: {_proof(cf)}")
+    print(indent(str(cf.table()), "  "))
+    cf.verify()
+    found = f"no plan costs less than {cf.result.bound:.6g}, and this one costs {cf.cost:.6g}"
+    print(f"\n  Proof: {found} ({cf.result.n_nodes} nodes searched).")
     print(f"  Checked: the bank's own predict says {bank.predict(cf.x)[0]!r}, p = {bank.predict_proba(cf.x)[0, 0]:.4f}.")
-    _times(bank, applicant, ask)
+    ours, theirs = _median(lambda: ask(applicant)), _median(lambda: bank.predict_proba(applicant))
+    print(f"  Time: {1e3 * ours:.1f} ms; the pipeline's own predict_proba takes {1e3 * theirs:.1f} ms.")
 
     print(f"\nAll {len(refused)} who were refused, in one call:\n")
-    print(_shifted(str(ask(refused).summary())))
+    print(indent(str(ask(refused).summary()), "  "))
 
     cf.to_html(page)
     print(f"\nA page with a slider for the wanted probability: {Path(page).resolve()}")
 
 
 def _indented(row: dict[str, Any]) -> None:
-    cells = [f"{name} {value}" for name, value in row.items()]
-    lines, line = [], ""
-    for cell in cells:
+    line = ""
+    for cell in (f"{name} {value}" for name, value in row.items()):
         if len(line) + len(cell) > 96:
-            lines.append(line.rstrip(" ·"))
+            print(f"  {line.rstrip(' ·')}")
             line = ""
         line += f"{cell} · "
-    print("\n".join(f"  {text}" for text in [*lines, line.rstrip(" ·")]))
-
-
-def _shifted(text: str) -> str:
-    return "\n".join(f"  {line}" for line in text.splitlines())
-
-
-def _proof(cf: Counterfactual) -> str:
-    cf.verify()
-    found = cf.result
-    return f"no plan costs less than {found.bound:.6g}, and this one costs {cf.cost:.6g} ({found.n_nodes} nodes searched)."
-
-
-def _times(bank: Any, applicant: Any, ask: ifonly.Ask) -> None:
-    ours = _median(lambda: ask(applicant))
-    theirs = _median(lambda: bank.predict_proba(applicant))
-    print(f"  Time: {1e3 * ours:.1f} ms; the pipeline's own predict_proba takes {1e3 * theirs:.1f} ms.")
+    print(f"  {line.rstrip(' ·')}")
 
 
 def _median(call: Callable[[], Any]) -> float:

@@ -52,7 +52,7 @@ class ClassNewton(FreeEngine):
         """Limits, and so many classes that a K×K system is too large."""
         if asked.conditions is not None:
             return "there are limits"
-        if asked.model.derived.only_passes or (asked.model.derived.shares_gram and asked.question.start is None):
+        if asked.model.only_passes or (asked.model.shares_gram and asked.question.start is None):
             return "there are very many classes"
         return None
 

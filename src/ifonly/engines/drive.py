@@ -99,7 +99,7 @@ def _with_flags(asked: Asked, x: Any) -> Asked:
 
 def _gathered(asked: Asked, x: Iterator[Any]) -> tuple[Asked, Any]:
     """A stream as a table, where its answers are kept anyway; else as it is."""
-    if asked.conditions is None and not asked.model.derived.only_passes:
+    if asked.conditions is None and not asked.model.only_passes:
         return asked, x
     tables = list(x)
     joined = None if asked.model.encoding.identity else stacked(tables)

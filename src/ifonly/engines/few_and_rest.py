@@ -30,7 +30,7 @@ class FewAndRest(FreeEngine):
             return "there are limits"
         if asked.question.start is not None:
             return "a start is for Newton's method"
-        return None if asked.model.derived.shares_gram else "there are few classes, or too many for their Gram matrix"
+        return None if asked.model.shares_gram else "there are few classes, or too many for their Gram matrix"
 
     def __init__(self, rounds: Rounds | None = None) -> None:
         self.rounds = rounds or solve_crowd
@@ -72,7 +72,7 @@ class FewAndRest(FreeEngine):
 
 
 def _space(problem: ClassProblem, lam: float) -> Crowd:
-    return Crowd(problem.model.derived.shared_gram(problem.k), problem.k, problem.margins, lam, problem.size)
+    return Crowd(problem.model.shared_gram(problem.k), problem.k, problem.margins, lam, problem.size)
 
 
 def _finished(problem: ClassProblem, space: Crowd, outcome: Outcome, stop: Stop) -> Result:

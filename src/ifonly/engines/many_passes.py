@@ -42,7 +42,7 @@ class ManyPasses(Engine):
         """Limits, fewer classes, and a GPU."""
         if asked.conditions is not None:
             return "there are limits"
-        if not asked.model.derived.only_passes:
+        if not asked.model.only_passes:
             return "there are few enough classes for their Gram matrix"
         if asked.question.backend == "cuda":
             raise InputError('with very many classes backend must be "auto", "reference" or "cpu"; got \'cuda\'')

@@ -78,10 +78,10 @@ def of_one(model: Model, z: Floats, aim: Aim) -> tuple[Indices, Floats]:
     """The classes to try for one source, from ``z = rows @ x̄``, and their bounds."""
     now = int(model.best_class(z))
     classes = candidates(model, aim, now)
-    if model.derived.shares_gram:
+    if model.shares_gram:
         logits = z + model.b
         strong = np.argpartition(logits, -BOUNDING)[-BOUNDING:]
-        G = model.derived.basis_gram
+        G = model.basis_gram
         squares = np.diagonal(G)[:, None] - 2 * G[:, strong] + np.diagonal(G)[strong]
         return classes, bounds_by_few(model, logits, strong, squares, aim)[classes]
     return classes, of_many(model, z[None], Aims.of(aim))[0, classes]

@@ -8,32 +8,28 @@ and, for a wanted class k, a source x̄ and λ > 0, the objective of the paper (
     ∇E(x)  = λ(x − x̄) + Āᵀp(x)                     Ā = A − 1 a_kᵀ
     ∇²E(x) = λI + Āᵀ(diag p − p pᵀ)Ā
 
-What the solvers need of ``A`` and ``b`` is in `products`, how large things are that round in `sizes`, and how the user's rows
-become numbers in `columns`; each model has one of each.
+What the solvers need of ``A`` and ``b`` is in `products`, and how large things are that round in `sizes`: both are parts of the
+model. How the user's rows become numbers is in `columns`; each model has one of those.
 """
 
 import os
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from ifonly.model.columns import Coordinates, Numbers
 from ifonly.model.errors import InputError
 from ifonly.model.formats import CONTAINERS, labels_to, pack
-from ifonly.model.numerics import EPS, frozen, log_sum_exp, softmax
+from ifonly.model.numerics import EPS, Floats, frozen, log_sum_exp, softmax
 from ifonly.model.products import Products, borrowed
-from ifonly.model.sizes import ModelSizes
 from ifonly.model.tensors import plain
 
 __all__ = ["Model", "Scaling"]
-
-Floats = NDArray[np.float64]
-Lazy = cached_property
 
 
 @dataclass(frozen=True)
@@ -55,6 +51,11 @@ class Scaling:
             return (x - self.shift) / self.scale
         return x.multiply(1 / self.scale).tocsr()
 
+    def then(self, shift: Floats, scale: Floats) -> "Scaling":
+        """The same, and after it ``(x − shift) / scale``."""
+        on_top = self.scale * shift
+        return Scaling(self.shift + on_top, self.scale * scale, self.rough + np.abs(on_top))
+
     @cached_property
     def offset(self) -> Floats:
         """How far the user's zero is from the classifier's, in the latter's units: what rounding x costs."""
@@ -69,18 +70,7 @@ class Scaling:
         return hash(self.scale.tobytes())
 
 
-def _delegated(part: str, of: type, name: str) -> Any:
-    """A part's attribute as one of the model's, remembered there, with its documentation."""
-    found = cached_property(lambda model: getattr(getattr(model, part), name))
-    found.__doc__ = getattr(of, name).__doc__
-    return found
-
-
-_of_sizes = partial(_delegated, "sizes", ModelSizes)
-_of_products = partial(_delegated, "derived", Products)
-
-
-class Model:
+class Model(Products):
     """A linear softmax classifier, ``p(x) = softmax(A x + b)``.
 
     Parameters
@@ -150,6 +140,7 @@ class Model:
         self.encoding = Numbers(names or ()) if encoding is None or encoding.identity else encoding
         self.hard = hard
         self.precision = float(precision)
+        self._per_target = {}
         self.memo: dict[str, Any] = {}  # what others worked out for this model and keep with it; no part of its value
 
     @classmethod
@@ -201,7 +192,10 @@ class Model:
         """``A x + b`` from :meth:`coordinates`, one row or many."""
         if type(V) is np.ndarray and V.dtype == self.A.dtype == np.float64 and V.shape[-1] == self.n_features:
             return (V if self.scaling is None else self.scaling(V)) @ self.A.T + self.b
-        X = self._scaled(V)
+        if not hasattr(V, "tocsr"):
+            V = np.asarray(plain(V), dtype=np.float64)
+        self.check_width(V)
+        X = self.to_classifier(V)
         return (X @ self.A.T if hasattr(X, "tocsr") else self.times(X)) + self.b
 
     def predict_proba(self, X: Any) -> Floats:
@@ -213,12 +207,6 @@ class Model:
     def predict(self, X: Any) -> Any:
         """The most probable class's label, for one row or many."""
         return self.classes[self.logits(X).argmax(axis=-1)]
-
-    def _scaled(self, X: Any) -> Any:
-        if not hasattr(X, "tocsr"):
-            X = np.asarray(plain(X), dtype=np.float64)
-        self.check_width(X)
-        return self.to_classifier(X)
 
     def to_classifier(self, X: Any) -> Any:
         """Points in the user's units, in those that the classifier sees."""
@@ -256,9 +244,8 @@ class Model:
 
             known = tuple(dict.fromkeys((*self.encoding.names, *names)))
             near = get_close_matches(name, known, 3)
-            raise InputError(
-                f"unknown feature {name!r}; " + (f"did you mean {near}?" if near else f"there are {list(known[:10])} …")
-            )
+            hint = f"did you mean {near}?" if near else f"there are {list(known[:10])} …"
+            raise InputError(f"unknown feature {name!r}; {hint}")
         if isinstance(name, (int, np.integer)) and not isinstance(name, bool) and 0 <= name < self.n_features:
             return int(name)
         raise InputError(f"a feature is a name or a number from 0 to {self.n_features - 1}; got {name!r}")
@@ -308,39 +295,6 @@ class Model:
         """``1 + ‖Ā‖²/λ``: a bound on the Hessian's condition number anywhere (theorem 3.3)."""
         return self.lipschitz(target, lam) / lam
 
-    # ---- what the solvers need, worked out once ----
-
-    @cached_property
-    def sizes(self) -> ModelSizes:
-        """How large its weights and offsets are, for what rounding can do."""
-        offset = None if self.scaling is None else self.scaling.offset
-        return ModelSizes(self.A, self.encoding.sizes, offset, self.precision)
-
-    @cached_property
-    def derived(self) -> Products:
-        """Products of its weights: the basis of all changes, Gram matrices, rivals."""
-        return Products(self.A, self.b, self.sizes)
-
-    # The same by names of the model's own, for the engines.
-    row_norm: Lazy[float] = _of_sizes("row_norm")
-    column_sizes: Lazy[Floats] = _of_sizes("column_sizes")
-    offset_size: Lazy[float] = _of_sizes("offset_size")
-    offset_norm: Lazy[float] = _of_sizes("offset_norm")
-    coarse: Lazy[float] = _of_sizes("coarse")
-    basis: Lazy[Floats] = _of_products("basis")
-    gram: Lazy[Floats] = _of_products("gram")
-    dependent: Lazy[bool] = _of_products("dependent")
-    times: Lazy[Callable[[Floats], Floats]] = _of_products("times")
-    combination: Lazy[Callable[[Floats], Floats]] = _of_products("combination")
-    blocks: Lazy[Callable[..., Iterator[tuple[slice, Floats]]]] = _of_products("blocks")
-    weights: Lazy[Callable[[Any], Floats]] = _of_products("weights")
-    rivals: Lazy[Callable[[int], NDArray[np.intp]]] = _of_products("rivals")
-    margins: Lazy[Callable[[Floats, int], Floats]] = _of_products("margins")
-    best_class: Lazy[Callable[[Floats], NDArray[np.intp]]] = _of_products("best_class")
-    coefficients: Lazy[Callable[[Floats, int], Floats]] = _of_products("coefficients")
-    rival_gram: Lazy[Callable[[int], Floats]] = _of_products("rival_gram")
-    rival_map: Lazy[Callable[[int], Floats]] = _of_products("rival_map")
-    rival_lengths: Lazy[Callable[[int], Floats]] = _of_products("rival_lengths")
     # ---- a value like any other ----
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -386,26 +340,14 @@ class Model:
 
     def __reduce__(self) -> tuple[Any, ...]:
         encoding = None if self.encoding.identity else self.encoding
-        parts = self.A, self.b, self.classes, self.feature_names, self.scaling, encoding, self.hard, self.precision
-        return (_rebuild, parts) if self.origin is None else (_rebuild, parts, {"origin": self.origin})
+        make = partial(Model, scaling=self.scaling, encoding=encoding, hard=self.hard, precision=self.precision)
+        state = {} if self.origin is None else {"origin": self.origin}
+        return make, (self.A, self.b, self.classes, self.feature_names), state
 
     def __repr__(self) -> str:
         labels = self.classes.tolist()
         shown = repr(labels) if len(labels) <= 10 else f"[{labels[0]!r}, {labels[1]!r}, …, {labels[-1]!r}]"
         return f"Model(K={self.n_classes}, D={self.n_features}, classes={shown})"
-
-
-def _rebuild(
-    A: Floats,
-    b: Floats,
-    classes: np.ndarray,
-    names: tuple[str, ...] | None,
-    scaling: Scaling | None,
-    encoding: Any = None,
-    hard: bool = False,
-    precision: float = EPS,
-) -> Model:
-    return Model(A, b, classes, names, scaling=scaling, encoding=encoding, hard=hard, precision=precision)
 
 
 def _read_only(value: ArrayLike, name: str, ndim: int) -> Floats:

@@ -17,15 +17,13 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ifonly.model.formats import typed, untyped
 from ifonly.model.monotone import FARTHEST, Monotone, backward, from_dict, to_dict
+from ifonly.model.numerics import Floats, Indices
 from ifonly.model.tables import Table, is_missing
 
 __all__ = ["NAN", "Column"]
-
-Floats = NDArray[np.float64]
 
 MISSING = "\0missing"  # the key of all kinds of missing values
 NAN = float("nan")  # one object, so that tuples of levels with it are equal
@@ -36,42 +34,23 @@ DIGITS = 12  # a mapped number is written with so many, where that is the same t
 
 @dataclass(frozen=True)
 class Column:
-    """One of the user's columns, as coordinates.
+    """One of the user's columns, as coordinates."""
 
-    Attributes
-    ----------
-    place : int
-        Which of the user's columns it is.
-    name : str
-        What that is called.
-    kind : {"number", "ordinal", "category"}
-    first : int
-        Its first coordinate.
-    levels : tuple
-        The values of an ordinal or a category.
-    unknown : bool
-        Whether a category has one more coordinate, the last, for values that are not in the list.
-    fill : object
-        What a missing value counts as, in the user's units; None where there must be none.
-    missing : object
-        The value that counts as missing; None for NaN, None and their like.
-    maps : tuple of Monotone
-        What a number goes through, in turn.
-    cut : float or None
-        Of a category of two values that are numbers up to this one, and above it.
+    place: int  # which of the user's columns it is
+    name: str  # what that is called
+    kind: str  # "number", "ordinal" or "category"
+    first: int  # its first coordinate
+    levels: tuple[Any, ...] = ()  # the values of an ordinal or a category
+    unknown: bool = False  # whether a category has one more coordinate, the last, for values that are not in the list
+    fill: Any = None  # what a missing value counts as, in the user's units; None where there must be none
+    missing: Any = None  # the value that counts as missing; None for NaN, None and their like
+    maps: tuple[Monotone, ...] = ()  # what a number goes through, in turn
+    cut: float | None = None  # of a category of two values that are numbers up to this one, and above it
 
-    """
-
-    place: int
-    name: str
-    kind: str
-    first: int
-    levels: tuple[Any, ...] = ()
-    unknown: bool = False
-    fill: Any = None
-    missing: Any = None
-    maps: tuple[Monotone, ...] = ()
-    cut: float | None = None
+    @property
+    def numeric(self) -> bool:
+        """Whether the user's values are numbers."""
+        return self.kind == "number" or self.cut is not None
 
     @cached_property
     def size(self) -> int:
@@ -79,7 +58,7 @@ class Column:
         return len(self.levels) + self.unknown if self.kind == "category" else 1
 
     @cached_property
-    def coordinates(self) -> NDArray[np.intp]:
+    def coordinates(self) -> Indices:
         """The features of the model that are its coordinates."""
         return np.arange(self.first, self.first + self.size)
 
@@ -96,7 +75,7 @@ class Column:
         return shown + ([f"{self.name}=?"] if self.unknown else [])
 
     @property
-    def closed(self) -> NDArray[np.intp]:
+    def closed(self) -> Indices:
         """The coordinates that a row may keep but no answer may choose: values that are not known, or missing."""
         if self.kind != "category":
             return self.coordinates[:0]
@@ -130,7 +109,7 @@ class Column:
 
     def read(self, table: Table) -> Floats:
         """Coordinates (N, size) of its values; NaN where a value is none that it can have."""
-        if self.kind == "number" or self.cut is not None:
+        if self.numeric:
             v = table.numbers(self.place, self.name)
             if self.fill is not None:
                 v = np.where(np.isnan(v) if self.missing is None else v == self.missing, float(self.fill), v)
@@ -147,7 +126,7 @@ class Column:
             out[places < 0] = np.nan
         return out
 
-    def _places(self, values: np.ndarray) -> NDArray[np.intp]:
+    def _places(self, values: np.ndarray) -> Indices:
         """Where in the list values are; −1 for those that are not there."""
         keys = [_key(value) for value in (values.tolist() if values.dtype.kind in "iubfU" else values)]
         if self.fill is not None:
@@ -161,7 +140,7 @@ class Column:
 
     def refusal(self, value: Any) -> str:
         """Why a value is none that it can have."""
-        if self.kind == "number" or self.cut is not None:
+        if self.numeric:
             return f"{self.name} is {value!r}; it must be a finite number"
         shown = ", ".join(repr(level) for level in self.levels[:20]) + (", …" if len(self.levels) > 20 else "")
         return f"{self.name} is {value!r}; it must be one of {shown}"
@@ -218,7 +197,7 @@ class Column:
         none = np.isnan(coordinates).any(axis=1)
         if not none.any():
             return self.write(coordinates)
-        cells: list[Any] = [None if self.kind != "number" or self.cut is not None else np.nan] * len(coordinates)
+        cells: list[Any] = [np.nan if self.kind == "number" else None] * len(coordinates)
         for i, value in zip(np.flatnonzero(~none), self.write(coordinates[~none]), strict=True):
             cells[i] = value
         return cells

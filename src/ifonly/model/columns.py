@@ -11,45 +11,28 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ifonly.model.column import Column
 from ifonly.model.errors import InputError
-from ifonly.model.numerics import frozen
+from ifonly.model.numerics import Floats, Indices, frozen
 from ifonly.model.tables import Table, aligned, is_row
 
 __all__ = ["Column", "Coordinates", "Documents", "Encoding", "Numbers", "Table"]
 
-Floats = NDArray[np.float64]
-
 
 class Coordinates(ABC):
-    """What everybody may ask of an encoding; where it says nothing else, the answers are those of plain numbers.
+    """What everybody may ask of an encoding; where it says nothing else, the answers are those of plain numbers."""
 
-    Attributes
-    ----------
-    names : tuple of str
-        The user's columns, those that the classifier never sees among them; none where they have no names.
-    columns : tuple of Column
-        What is known of those that it sees, where they are more than numbers.
-    sizes : tuple of float or None
-        How large the terms of a logit are that a coordinate's unit takes part in, on the way through a pipeline: never less
-        than the weight itself, and more where terms cancel. In the classifier's units, as ``A``.
-    identity : bool
-        Whether the user's rows are the coordinates themselves.
-    text : bool
-        Whether the user's rows are documents.
-
-    """
-
-    names: tuple[str, ...]
-    columns: tuple[Column, ...] = ()
+    names: tuple[str, ...]  # the user's columns, those that the classifier never sees among them; none without names
+    columns: tuple[Column, ...] = ()  # what is known of those that it sees, where they are more than numbers
+    # How large the terms of a logit are that a coordinate's unit takes part in, on the way through a pipeline: never less than
+    # the weight itself, and more where terms cancel. In the classifier's units, as ``A``.
     sizes: tuple[float, ...] | None = None
-    identity: bool = False
-    text: bool = False
+    identity: bool = False  # whether the user's rows are the coordinates themselves
+    text: bool = False  # whether they are documents
 
     @cached_property
-    def groups(self) -> tuple[NDArray[np.intp], ...]:
+    def groups(self) -> tuple[Indices, ...]:
         """The coordinates of each category."""
         return tuple(column.coordinates for column in self.columns if column.kind == "category" and column.size > 1)
 
@@ -219,22 +202,11 @@ class Encoding(Coordinates):
 
 @dataclass(frozen=True)
 class Documents(Coordinates):
-    """Documents, read as the weights of their words; an answer is weights, not a document.
+    """Documents, read as the weights of their words; an answer is weights, not a document."""
 
-    Attributes
-    ----------
-    names : tuple of str
-        The words.
-    transforms : tuple of callables
-        What makes weights of documents, in turn.
-    cut : float or None
-        Where the classifier sees only whether a weight is above this: the weights are then 0 and 1.
-
-    """
-
-    names: tuple[str, ...]
-    transforms: tuple[Callable[[Any], Any], ...]
-    cut: float | None = None
+    names: tuple[str, ...]  # the words
+    transforms: tuple[Callable[[Any], Any], ...]  # what makes weights of documents, in turn
+    cut: float | None = None  # where the classifier sees only whether a weight is above this: the weights are then 0 and 1
     sizes: tuple[float, ...] | None = None
     text = True
 

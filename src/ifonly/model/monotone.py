@@ -11,24 +11,12 @@ from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ifonly.model.errors import InputError
+from ifonly.model.numerics import Floats
 
-__all__ = [
-    "FUNCTIONS",
-    "Affine",
-    "BoxCox",
-    "Function",
-    "Monotone",
-    "Quantiles",
-    "YeoJohnson",
-    "backward",
-    "from_dict",
-    "to_dict",
-]
-
-Floats = NDArray[np.float64]
+__all__ = ["FARTHEST", "FUNCTIONS", "Affine", "BoxCox", "Function", "Monotone", "Quantiles", "YeoJohnson"]
+__all__ += ["backward", "from_dict", "to_dict"]
 
 TINY = float(np.nextafter(0.0, 1.0))
 NEAR_END = 1e-7  # scikit-learn's BOUNDS_THRESHOLD: this near to the first or last quantile is that quantile

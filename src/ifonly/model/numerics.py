@@ -1,4 +1,4 @@
-"""Softmax without overflow, how much a sum of floating-point products can be off, and large matrices a block at a time."""
+"""Kinds of arrays, softmax without overflow, how far a sum of floating-point products can be off, large matrices by blocks."""
 
 import math
 from collections.abc import Iterator
@@ -7,7 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["EPS", "TINY_SQUARE", "blocks", "frozen", "log_sum_exp", "norms", "softmax", "summation_error"]
+__all__ = ["EPS", "TINY_SQUARE", "Floats", "Indices", "blocks", "frozen", "log_sum_exp", "norms", "softmax", "summation_error"]
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.intp]
 
 TINY_SQUARE = 1e-280  # below, squares lose digits to underflow
 EPS = float(np.finfo(np.float64).eps)
@@ -28,19 +31,19 @@ def summation_error(n: int) -> float:
     return 0.5 * EPS * (min(n, SIGMAS * math.sqrt(n)) + 2)
 
 
-def log_sum_exp(z: NDArray[np.float64]) -> NDArray[np.float64]:
+def log_sum_exp(z: Floats) -> Floats:
     """``ln Σⱼ exp(zⱼ)`` along the last axis; never overflows."""
     top = z.max(axis=-1)
     return top + np.log(np.exp(z - top[..., None]).sum(axis=-1))
 
 
-def softmax(z: NDArray[np.float64]) -> NDArray[np.float64]:
+def softmax(z: Floats) -> Floats:
     """``exp(zᵢ) / Σⱼ exp(zⱼ)`` along the last axis; never overflows."""
     e = np.exp(z - z.max(axis=-1, keepdims=True))
     return e / e.sum(axis=-1, keepdims=True)
 
 
-def norms(X: NDArray[np.float64]) -> NDArray[np.float64]:
+def norms(X: Floats) -> Floats:
     """Euclidean norm of each row, also where the squares overflow or underflow."""
     squares = np.vecdot(X, X)
     out = np.sqrt(squares)
@@ -58,7 +61,7 @@ def frozen(array: Any) -> Any:
     return array
 
 
-def blocks(A: np.ndarray, first: int = 0, last: int | None = None) -> Iterator[tuple[slice, NDArray[np.float64]]]:
+def blocks(A: np.ndarray, first: int = 0, last: int | None = None) -> Iterator[tuple[slice, Floats]]:
     """A matrix (or its rows ``first`` to ``last``) in blocks of rows that stay in the cache, in float64: one pass."""
     last = len(A) if last is None else last
     size = max(1, BLOCK_BYTES // (8 * max(A.shape[1], 1)))

@@ -14,15 +14,12 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ifonly.model.errors import InputError
-from ifonly.model.numerics import EPS, blocks, frozen, norms
+from ifonly.model.numerics import EPS, Floats, Indices, blocks, frozen, norms
 from ifonly.model.sizes import ModelSizes
 
 __all__ = ["GRAM_CLASSES", "SHARED_GRAM", "Products", "borrowed"]
-
-Floats = NDArray[np.float64]
 
 # Inner products of differences come from the Gram matrix by subtraction, Ḡᵢⱼ = Gᵢⱼ − Gᵢₖ − Gⱼₖ + Gₖₖ. Where that
 # cancels more than this share of ‖a_j‖² or ‖a_k‖² (a rival almost equal to the target) the row is formed directly.
@@ -61,13 +58,11 @@ def borrowed(A: Any) -> Any:
     return frozen(A.view())
 
 
-class Products:
-    """What follows from ``A`` (K×D) and ``b`` alone, whoever asks; ``sizes`` says whether features are in uneven units."""
+class Products(ModelSizes):
+    """What follows from ``A`` (K×D) and ``b``, whoever asks. A part of `Model`, which has these attributes."""
 
-    def __init__(self, A: np.ndarray, b: Floats, sizes: ModelSizes) -> None:
-        self.A, self.b = A, b
-        self._sizes = sizes
-        self._per_target: dict[tuple[str, int], Any] = {}
+    b: Floats
+    _per_target: dict[tuple[str, int], Any]
 
     # ---- products with A, whatever it is kept as ----
 
@@ -142,7 +137,7 @@ class Products:
         K, D = self.A.shape
         if K == 2:
             return frozen(self.A[1:] - self.A[:1])
-        if self.dependent and (D < K - 1 or (self._sizes.uneven_units and D <= UNIT_BASIS * K)):
+        if self.dependent and (D < K - 1 or (self.uneven_units and D <= UNIT_BASIS * K)):
             return frozen(np.eye(D))
         mean = self.A.mean(axis=0)
         centred = self.A - mean
@@ -178,7 +173,7 @@ class Products:
         z = z + self.b
         return z[..., rivals] - z[..., k, None]
 
-    def best_class(self, z: Floats) -> NDArray[np.intp]:
+    def best_class(self, z: Floats) -> Indices:
         """The index of the most probable class, from ``z = basis @ x̄`` (one source or many)."""
         margins = self.margins(z, 0)
         return np.where(margins.max(axis=-1) > 0, margins.argmax(axis=-1) + 1, 0)
@@ -194,7 +189,7 @@ class Products:
 
     # ---- per target, formed once and kept ----
 
-    def rivals(self, k: int) -> NDArray[np.intp]:
+    def rivals(self, k: int) -> Indices:
         """The class indices other than ``k``."""
         return self._kept("rivals", k, lambda k: np.delete(np.arange(len(self.A)), k))
 

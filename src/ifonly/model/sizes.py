@@ -8,13 +8,11 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ifonly.model.numerics import EPS, blocks, frozen, norms, summation_error
+from ifonly.model.columns import Coordinates
+from ifonly.model.numerics import EPS, Floats, blocks, frozen, norms, summation_error
 
 __all__ = ["NOWHERE", "ModelSizes", "Sizes"]
-
-Floats = NDArray[np.float64]
 
 # ‖a‖·‖x‖ bounds a logit's terms well enough, unless it is this many times the logits themselves: then features come in units so
 # different that a large x meets a small weight, and the terms are summed.
@@ -41,35 +39,24 @@ NOWHERE = Sizes(0.0, 0.0)
 
 
 class ModelSizes:
-    """How large a model's weights and offsets are, worked out once.
+    """How large a model's weights and offsets are, worked out once. A part of `Model`, which has these attributes."""
 
-    Parameters
-    ----------
-    A : array of shape (K, D)
-        The weights.
-    on_the_way : sequence of D floats, optional
-        How large terms of a unit of each feature are inside a pipeline, where they cancel before they reach ``A``.
-    offset : array of shape (D,), optional
-        How far the user's zero is from the classifier's, in the latter's units.
-    precision : float
-        The unit of rounding of the estimator that the model was read from.
-
-    """
-
-    def __init__(self, A: np.ndarray, on_the_way: Any, offset: Floats | None, precision: float) -> None:
-        self._A, self._on_the_way, self._offset, self._precision = A, on_the_way, offset, precision
+    A: np.ndarray
+    scaling: Any  # a Scaling, or None
+    encoding: Coordinates
+    precision: float
 
     @cached_property
     def row_norm(self) -> float:
         """The longest row of ``A``, or of the terms on the way through a pipeline."""
-        longest = max(float(norms(block).max()) for _, block in blocks(self._A))
-        return longest if self._on_the_way is None else max(longest, float(np.linalg.norm(self.column_sizes)))
+        longest = max(float(norms(block).max()) for _, block in blocks(self.A))
+        return longest if self.encoding.sizes is None else max(longest, float(np.linalg.norm(self.column_sizes)))
 
     @cached_property
     def column_sizes(self) -> Floats:
         """``max_j |a_jd|`` of each feature: with |x|, how large a logit's terms can be, in all steps of a pipeline."""
-        sizes = np.max([np.abs(block).max(axis=0) for _, block in blocks(self._A)], axis=0)
-        return frozen(sizes if self._on_the_way is None else np.maximum(sizes, self._on_the_way))
+        sizes = np.max([np.abs(block).max(axis=0) for _, block in blocks(self.A)], axis=0)
+        return frozen(sizes if self.encoding.sizes is None else np.maximum(sizes, self.encoding.sizes))
 
     @cached_property
     def uneven_units(self) -> bool:
@@ -80,12 +67,12 @@ class ModelSizes:
     @cached_property
     def offset_size(self) -> float:
         """The size of a logit's terms at the zero of the user's units, where those are not the classifier's."""
-        return 0.0 if self._offset is None else float(self.column_sizes @ self._offset)
+        return 0.0 if self.scaling is None else float(self.column_sizes @ self.scaling.offset)
 
     @cached_property
     def offset_norm(self) -> float:
         """How far the zero of the user's units is from the classifier's."""
-        return 0.0 if self._offset is None else float(np.linalg.norm(self._offset))
+        return 0.0 if self.scaling is None else float(np.linalg.norm(self.scaling.offset))
 
     @cached_property
     def coarse(self) -> float:
@@ -94,11 +81,11 @@ class ModelSizes:
         For float64 1. In float32 the bound of `summation_error`, which is safe in any case, would be a visible part of a logit;
         there four standard deviations of the rounding have to do.
         """
-        n = sum(self._A.shape)
+        n = sum(self.A.shape)
         likely = 0.5 * EPS * (LIKELY_SIGMAS * n**0.5 + 2) / summation_error(n)
-        return 1.0 if self._precision <= EPS else max(self._precision / EPS * min(likely, 1.0), 1.0)
+        return 1.0 if self.precision <= EPS else max(self.precision / EPS * min(likely, 1.0), 1.0)
 
-    def of_rows(self, X: Any, Z: Floats, lengths: Floats) -> Sizes:
+    def sizes_of(self, X: Any, Z: Floats, lengths: Floats) -> Sizes:
         """Those of sources X (N, D; dense or sparse) in the classifier's units, with their logits' size Z and their lengths."""
         terms = self.row_norm * lengths
         loose = terms > LOOSE * (1 + np.abs(Z).max(axis=1, initial=0.0))
@@ -106,8 +93,8 @@ class ModelSizes:
             terms[loose] = np.asarray(abs(X[loose]) @ self.column_sizes).ravel()
         return Sizes(lengths + 2 * self.offset_norm, terms + 2 * self.offset_size)
 
-    def of_row(self, x: Floats, z: Floats, length: float) -> Sizes:
-        """`of_rows` for one dense source, in plain numbers: a tenth of the time."""
+    def size_of(self, x: Floats, z: Floats, length: float) -> Sizes:
+        """`sizes_of` for one dense source, in plain numbers: a tenth of the time."""
         terms = self.row_norm * length
         if terms > LOOSE * (1 + float(np.abs(z).max())):
             terms = float(np.abs(x) @ self.column_sizes)

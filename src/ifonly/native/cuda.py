@@ -16,24 +16,12 @@ import numpy as np
 from ifonly.engines.newton import MAX_ITER
 from ifonly.engines.windows import Window
 from ifonly.model.errors import InputError
-from ifonly.native import reference
-from ifonly.native.cuda_source import (
-    MOST_CLASSES,
-    MOST_ROWS,
-    Slices,
-    block_bytes,
-    code,
-    newton_options,
-    passes_options,
-    slices,
-    team_of,
-    threads_of,
-)
+from ifonly.native import cuda_source, reference
 from ifonly.native.solved import Solved
 
 cp: Any = import_module("cupy")  # so that types are checked where it is not installed
 
-__all__ = ["answer", "check_device", "fits", "move", "project", "solve_lam", "solve_prob"]
+__all__ = ["check_device", "fits", "move", "newton", "project", "solve_lam", "solve_prob"]
 
 PASS_THREADS, TILE = 288, 8  # threads of a block of passes.cu, rows of a tile
 LEAST_FEATURES = 128  # with fewer, tiles are too small to be worth a copy engine
@@ -51,7 +39,8 @@ def check_device() -> None:
 def fits(X: Any, R: int) -> bool:
     """Whether `project` and `move` take these sources: the copy engine of Hopper and its successors wants rows of 16 bytes."""
     whole = X.data.ptr % 16 == 0 and X.strides[0] % 16 == 0 and X.strides[1] == X.itemsize and X.shape[1] * X.itemsize % 16 == 0
-    return whole and R <= MOST_ROWS and X.shape[1] >= LEAST_FEATURES and int(cp.cuda.Device().compute_capability) >= 90
+    small = R > cuda_source.MOST_ROWS or X.shape[1] < LEAST_FEATURES
+    return whole and not small and int(cp.cuda.Device().compute_capability) >= 90
 
 
 # ---- the seam: class-space data of B sources with the same target in, class-space answers out ----
@@ -59,7 +48,7 @@ def fits(X: Any, R: int) -> bool:
 
 def solve_lam(gram: Any, margins: Any, lam: Any, *, tol: float | None = None, max_iter: int = MAX_ITER) -> Solved:
     """Minimise E for each row of ``margins``, to ‖∇E‖ ≤ tol or to the last digit; answers lie where the margins lie."""
-    if margins.shape[1] >= MOST_CLASSES:
+    if margins.shape[1] >= cuda_source.MOST_CLASSES:
         arrays = cp.asarray(gram), cp.asarray(margins), cp.asarray(lam)
         return _like(margins, reference.solve_lam(*arrays, tol=tol, max_iter=max_iter))
     return _solve(gram, margins, cp.ascontiguousarray(cp.asarray(lam, dtype=np.float64)), None, tol or 0.0, max_iter)
@@ -68,7 +57,7 @@ def solve_lam(gram: Any, margins: Any, lam: Any, *, tol: float | None = None, ma
 def solve_prob(gram: Any, margins: Any, window: Window, *, max_iter: int = MAX_ITER) -> Solved:
     """The λ at which each row meets its goal, and the answer there."""
     window = Window(*(cp.asarray(part) for part in window))
-    if margins.shape[1] >= MOST_CLASSES:
+    if margins.shape[1] >= cuda_source.MOST_CLASSES:
         return _like(margins, reference.solve_prob(cp.asarray(gram), cp.asarray(margins), window, max_iter=max_iter))
     return _solve(gram, margins, None, cp.stack(window, axis=1), 0.0, max_iter)
 
@@ -78,7 +67,7 @@ def _solve(gram: Any, margins: Any, lam: Any, window: Any, tol: float, max_iter:
     G, given = (cp.ascontiguousarray(cp.asarray(a, dtype=np.float64)) for a in (gram, margins))
     q, p, numbers = cp.empty((B, n)), cp.empty((B, n)), cp.empty((B, 5))
     n_iter, done = cp.empty(B, dtype=np.int32), cp.empty(B, dtype=bool)
-    launch = _newton("solve", n + 1, window is not None)
+    launch = newton("solve", n + 1, window is not None)
     launch(B, G, given, _pointer(lam), _pointer(window), np.float64(tol), np.int32(max_iter), q, p, numbers, n_iter, done)
     lam, p_target, objective, grad_norm, square = numbers.T
     return _like(margins, Solved(q, p, p_target, lam, objective, grad_norm, square, n_iter.astype(np.intp), done))
@@ -92,36 +81,11 @@ def _like(given: Any, solved: Solved) -> Solved:
 
 
 def project(X: Any, A: Any, sizes: Any) -> Any:
-    """What `answer` needs to know of the sources, (slices, B, R + 2): parts of ``X Aᵀ``, of ‖x‖² and of Σ|x_d|·size_d."""
+    """What newton.cu needs to know of the sources, (slices, B, R + 2): parts of ``X Aᵀ``, of ‖x‖² and of Σ|x_d|·size_d."""
     launch, cut = _passes("project", len(A), X, X)
     parts = cp.empty((cut.number, len(X), len(A) + 2))
     launch(len(X), X, *_shape(X), A, sizes, np.int32(cut.number), parts)
     return parts if cut.number <= 2 else cp.sum(parts, axis=0, keepdims=True)  # many are summed sooner here than row by row
-
-
-def answer(
-    biases: Any,
-    grams: Any,
-    lengths: Any,
-    rounding: tuple[float, float, float],
-    target: Any,
-    wanted: Any,
-    goal: bool,
-    tol: float | None,
-    max_iter: int,
-    parts: Any,
-    coef: Any,
-    proba: Any,
-    numbers: Any,
-    n_iter: Any,
-    status: Any,
-) -> None:
-    """Whole answers with their certificates, in class space: what `engines.free.Batch` does, for rows of any targets."""
-    scalars = tuple(map(np.float64, rounding))
-    launch = _newton("answer", len(biases), goal)
-    stopping = np.float64(tol or 0.0), np.int32(max_iter)
-    questions, sources = (target, wanted, *stopping), (parts, np.int32(len(parts)))
-    launch(len(target), biases, grams, lengths, *scalars, *questions, *sources, coef, proba, numbers, n_iter, status)
 
 
 def move(X: Any, A: Any, coef: Any, out: Any) -> None:
@@ -141,14 +105,15 @@ def _pointer(array: Any) -> Any:
 @cache
 def _kernel(file: str, name: str, options: tuple[str, ...], device: int) -> Any:
     del device  # a module is loaded on one device
-    return cp.RawModule(code=code(file), options=options).get_function(name)
+    return cp.RawModule(code=cuda_source.code(file), options=options).get_function(name)
 
 
-def _newton(name: str, K: int, goal: bool) -> Any:
-    team = team_of(K)
-    options = (*newton_options(K, goal=goal, team=team), f"-D{name.upper()}")
+def newton(name: str, K: int, goal: bool) -> Any:
+    """Launches ``solve`` or ``answer`` of newton.cu, given how many rows there are and their arguments."""
+    team = cuda_source.team_of(K)
+    options = (*cuda_source.newton_options(K, goal=goal, team=team), f"-D{name.upper()}")
     kernel = _kernel("newton", name, options, cp.cuda.Device().id)
-    threads, shared = threads_of(team), block_bytes(K, team)
+    threads, shared = cuda_source.threads_of(team), cuda_source.block_bytes(K, team)
     kernel.max_dynamic_shared_size_bytes = shared
 
     def launch(B: int, *arguments: Any) -> None:
@@ -158,11 +123,11 @@ def _newton(name: str, K: int, goal: bool) -> Any:
     return launch
 
 
-def _passes(name: str, R: int, X: Any, out: Any) -> tuple[Any, Slices]:
+def _passes(name: str, R: int, X: Any, out: Any) -> tuple[Any, cuda_source.Slices]:
     processors = cp.cuda.Device().attributes["MultiProcessorCount"]
-    cut = slices(X.shape[1], max(R, 2), X.itemsize, processors)
+    cut = cuda_source.slices(X.shape[1], max(R, 2), X.itemsize, processors)
     source, answer = (TYPES[a.dtype.str[1:]] for a in (X, out))
-    kernel = _kernel("passes", name, passes_options(R, source, answer, cut), cp.cuda.Device().id)
+    kernel = _kernel("passes", name, cuda_source.passes_options(R, source, answer, cut), cp.cuda.Device().id)
     kernel.max_dynamic_shared_size_bytes = cut.shared
 
     def launch(B: int, *arguments: Any) -> None:

@@ -13,18 +13,8 @@ from ifonly.engines.newton import ARMIJO, CLOSE, ROUNDINGS
 from ifonly.model.numerics import EPS, TINY_SQUARE
 from ifonly.native.reference import FAR, SURE, TRUST
 
-__all__ = [
-    "MOST_CLASSES",
-    "MOST_ROWS",
-    "Slices",
-    "block_bytes",
-    "code",
-    "gram_pitch",
-    "newton_options",
-    "passes_options",
-    "slices",
-    "team_of",
-]
+__all__ = ["MOST_CLASSES", "MOST_ROWS", "Slices", "block_bytes", "code", "gram_pitch", "newton_options", "passes_options"]
+__all__ += ["rows_of", "slices", "team_of", "threads_of"]
 
 MOST_CLASSES = 128  # of newton.cu: Newton's matrix has to fit into the shared memory of a block
 MOST_ROWS = 32  # of passes.cu: the more rows A has, the narrower the slice that fits into the shared memory of a block

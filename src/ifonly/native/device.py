@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -71,7 +71,7 @@ class Board(NamedTuple):
         return found
 
     def project(self, model: Model, X: Any) -> Any:
-        """What is known of the sources in class space, for `cuda.answer`."""
+        """What is known of the sources in class space, for `Job.solve`."""
         if self.scale is None and cuda.fits(X, len(self.A)):
             return cuda.project(X, self.A, self.sizes)
         V = X.astype(np.float64, copy=False) if self.scale is None else (X - self.shift) / self.scale
@@ -272,11 +272,12 @@ class Job(NamedTuple):
         return _upload(aims.targets, np.int32), wanted if aims.prob is None else needed_logit(wanted, self.model)
 
     def solve(self, board: Board, parts: Any, wanted: Any, answers: OnDevice) -> None:
-        """The Newton problems."""
-        goal = self.aims.prob is not None
-        model = board.biases, board.grams, board.lengths, board.rounding
-        numbers = answers.coef, answers.proba, answers.numbers, answers.n_iter, answers.status
-        cuda.answer(*model, answers.target, wanted, goal, self.tol, self.max_iter, parts, *numbers)
+        """The Newton problems: what `engines.free.Batch` does, certificates included, for rows of any targets."""
+        model = board.biases, board.grams, board.lengths, *map(np.float64, board.rounding)
+        question = answers.target, wanted, np.float64(self.tol or 0.0), np.int32(self.max_iter)
+        found = answers.coef, answers.proba, answers.numbers, answers.n_iter, answers.status
+        launch = cuda.newton("answer", self.model.n_classes, self.aims.prob is not None)
+        launch(len(answers.target), *model, *question, parts, np.int32(len(parts)), *found)
 
     def settle(self, board: Board, X: Any, answers: OnDevice, out: Any, first: int = 0) -> None:
         """Results that the kernel left, one by one on the host; the first of the rows is the table's ``first``."""
@@ -303,7 +304,7 @@ def invert_table(
     That is: where a class is still to be chosen, where rivals depend on each other, and for sparse sources.
     """
     model = sources.model
-    usual = model.dependent or model.derived.shares_gram or model.n_classes > MOST_CLASSES
+    usual = model.dependent or model.shares_gram or model.n_classes > MOST_CLASSES
     if usual or hasattr(sources.rows, "tocsr") or (aims.targets < 0).any():
         return None
     job = Job(model, aims, tol, max_iter, alone)
@@ -353,14 +354,11 @@ def _cut(N: int, number: int) -> Iterator[slice]:
     return (slice(int(a), int(b)) for a, b in pairwise(np.linspace(0, N, number + 1).astype(int)))
 
 
-_streams: dict[int, tuple[Any, Any]] = {}
-
-
+@cache
 def _lanes(device: int) -> tuple[Any, Any]:
-    """Two streams: the one for the passes goes first where both could."""
-    if device not in _streams:
-        _streams[device] = cp.cuda.Stream(non_blocking=True, priority=-1), cp.cuda.Stream(non_blocking=True)
-    return _streams[device]
+    """Two streams on a device: the one for the passes goes first where both could."""
+    del device  # streams are made on the current one, which it is
+    return cp.cuda.Stream(non_blocking=True, priority=-1), cp.cuda.Stream(non_blocking=True)
 
 
 def _invert_through(job: Job, X: np.ndarray, out: Any) -> Results:

@@ -450,7 +450,7 @@ def _with_default(question: Question, model: Model) -> Question:
 
 
 def _conditions(model: Model, question: Question) -> Conditions:
-    if model.derived.borrowed or model.n_classes > GRAM_CLASSES:
+    if model.borrowed or model.n_classes > GRAM_CLASSES:
         raise InputError(
             f"limits are for models with up to {GRAM_CLASSES} classes, not {model.n_classes}; keep those that could win, "
             "as Model(A[keep], b[keep], classes[keep])"

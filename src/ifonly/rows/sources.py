@@ -185,12 +185,12 @@ class Sources:
         with np.errstate(invalid="ignore", over="ignore"):
             X = model.to_classifier(self.rows.astype(np.float64, copy=False))
             if _is_sparse(X):
-                Z = X @ model.derived.basis_transposed
+                Z = X @ model.basis_transposed
                 lengths = np.sqrt(np.asarray(X.multiply(X).sum(axis=1))).ravel()
             else:
                 Z = X @ model.basis.T
                 lengths = norms(X)
-            sizes = model.sizes.of_rows(X, Z, lengths)
+            sizes = model.sizes_of(X, Z, lengths)
             Z[lengths > LARGEST] = np.inf
         return Z, sizes
 
@@ -208,7 +208,7 @@ class Sources:
                 z = np.array([basis[0] @ row]) if len(basis) == 1 else basis @ row
                 square = float(row @ row)
                 length = math.sqrt(square) if TINY_SQUARE < square < math.inf else float(norms(row[None])[0])
-                sizes = model.sizes.of_row(row, z, length)
+                sizes = model.size_of(row, z, length)
         if not np.isfinite(z).all() or sizes.norm > LARGEST:
             raise self.reject(0)
         return z, sizes

@@ -13,46 +13,21 @@ from starlette.exceptions import HTTPException
 
 import ifonly
 from ifonly.model.errors import IfonlyError
+from ifonly.server import schema
+from ifonly.server.desk import Visit
 from ifonly.server.guard import Guard, Lane, answer_to
-from ifonly.server.refusals import RefusedError
 from ifonly.server.replies import FORMATS
-from ifonly.server.schema import (
-    Curve,
-    DownloadQuestion,
-    Failure,
-    Health,
-    ModelList,
-    ModelOut,
-    PathQuestion,
-    Question,
-    Ready,
-    Reply,
-    RowPage,
-)
-from ifonly.server.service import Service, Visit
-from ifonly.server.wire import decode, encode, refusal_of, shown
+from ifonly.server.service import Service
+from ifonly.server.wire import FAILURES, RefusedError, decode, encode, refusal_of, shown
 
 __all__ = ["create_app"]
 
 STATIC, WEB = files("ifonly.server") / "static", files("ifonly.show") / "web"
 MOST_ROWS = 500  # of a page
-FAILURES = {
-    400: "The body is no JSON.",
-    401: "A token is needed.",
-    403: "From another site's page.",
-    404: "No such thing.",
-    408: "The body did not come in time.",
-    413: "Too large, or too many rows.",
-    415: "The body is not said to be JSON.",
-    421: "Not called so.",
-    422: "A value is wrong; field says which.",
-    503: "Too many requests are waiting: come back after Retry-After seconds.",
-    504: "It took too long.",
-}
 
 
 def _failures(*codes: int) -> dict[int | str, dict[str, Any]]:
-    return {code: {"model": Failure, "description": FAILURES[code]} for code in codes}
+    return {code: {"model": schema.Failure, "description": FAILURES[code][1]} for code in codes}
 
 
 ASKED = _failures(401, 403, 404, 421, 422, 503, 504)
@@ -110,13 +85,13 @@ async def _told(_: Request, error: Exception) -> Response:
 
 
 def _add_questions(app: FastAPI, service: Service) -> None:
-    @app.post("/v1/invert", response_model=Reply, responses=POSTED)
-    async def invert(question: Question, request: Request) -> Response:
+    @app.post("/v1/invert", response_model=schema.Reply, responses=POSTED)
+    async def invert(question: schema.Question, request: Request) -> Response:
         """The smallest change of one row, or of many, that gives the wanted decision."""
         return _json(await service.invert(question, _visit(request)))
 
-    @app.post("/v1/path", response_model=Curve, responses=POSTED)
-    async def path(question: PathQuestion, request: Request) -> Response:
+    @app.post("/v1/path", response_model=schema.Curve, responses=POSTED)
+    async def path(question: schema.PathQuestion, request: Request) -> Response:
         """How the answer moves as λ falls: further from the row, and surer."""
         return _json(await service.path(question, _visit(request)))
 
@@ -124,7 +99,7 @@ def _add_questions(app: FastAPI, service: Service) -> None:
 
     @app.post("/v1/download", response_class=Response, responses={**POSTED, **files_of_it})
     async def download(
-        question: DownloadQuestion,
+        question: schema.DownloadQuestion,
         request: Request,
         kind: Annotated[Literal["json", "html", "csv"], Query(alias="format")] = "json",
     ) -> Response:
@@ -145,12 +120,12 @@ def _add_views(app: FastAPI, service: Service) -> None:
     async def page() -> FileResponse:
         return FileResponse(str(STATIC / "index.html"))
 
-    @app.get("/healthz", response_model=Health)
+    @app.get("/healthz", response_model=schema.Health)
     async def healthz() -> Response:
         """Whether the process lives."""
         return _json(encode({"status": "ok"}))
 
-    @app.get("/readyz", response_model=Ready, responses={503: {"model": Ready, "description": "Not now."}})
+    @app.get("/readyz", response_model=schema.Ready, responses={503: {"model": schema.Ready, "description": "Not now."}})
     async def readyz() -> Response:
         """Whether requests are taken; and what is wrong with the file of a model that is served as it was before."""
         ready, state = service.ready()
@@ -161,17 +136,17 @@ def _add_views(app: FastAPI, service: Service) -> None:
         """Counters in Prometheus's text format."""
         return Response(service.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
-    @app.get("/v1/models", response_model=ModelList, responses=_failures(401, 403, 421))
+    @app.get("/v1/models", response_model=schema.ModelList, responses=_failures(401, 403, 421))
     async def models() -> Response:
         """The models that are served."""
         return _json(encode({"models": service.shelf.listed()}))
 
-    @app.get("/v1/model", response_model=ModelOut, responses=ASKED)
+    @app.get("/v1/model", response_model=schema.ModelOut, responses=ASKED)
     async def model(model: Annotated[str | None, Query(description="Which; by default the first.")] = None) -> Response:
         """A model: classes, columns, what is usual in the data, and how much may be asked at once."""
         return _json(service.describe(model))
 
-    @app.get("/v1/rows", response_model=RowPage, responses=ASKED)
+    @app.get("/v1/rows", response_model=schema.RowPage, responses=ASKED)
     async def rows(
         request: Request,
         model: str | None = None,

@@ -10,18 +10,15 @@ from itertools import compress
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ifonly.answers.change import plain_value
 from ifonly.model import Model
 from ifonly.model.columns import Column, Table
 from ifonly.model.errors import InputError
-from ifonly.server.refusals import RefusedError
-from ifonly.server.wire import shown
+from ifonly.model.numerics import Floats
+from ifonly.server.wire import RefusedError, listed, shown
 
 __all__ = ["Columns"]
-
-Floats = NDArray[np.float64]
 
 NEAR, LISTED = 3, 10  # names to suggest for one that is not known, or to list
 LONGEST = 100  # characters of a name that are looked at
@@ -29,15 +26,9 @@ LARGEST = 10**300  # of whole numbers: well within float64
 
 
 class Columns:
-    """The columns that a model reads, by name.
+    """The columns that a model reads, by name (numbers, where its features have none), in the model's order.
 
-    Attributes
-    ----------
-    names : tuple of str
-        In the model's order; numbers, where its features have no names.
-    flags : frozenset of str
-        Those of yes and no, by their type in the served data.
-
+    ``flags`` are those of yes and no, by their type in the served data.
     """
 
     def __init__(self, model: Model, flags: Sequence[bool] = ()) -> None:
@@ -58,6 +49,8 @@ class Columns:
 
     def read(self, row: Any, field: str) -> Any:
         """One row as the library takes it: an array, or a dict where the model has an encoding."""
+        if isinstance(row, np.ndarray):  # of many that came as one base64
+            return row
         if isinstance(row, list):
             return self._listed(row, field)
         if isinstance(row, str):
@@ -82,9 +75,8 @@ class Columns:
                 numbers = np.frombuffer(array("d", row))  # NumPy itself would take "1.5" for a number
                 if np.isfinite(numbers).all():
                     return numbers
-        return self._made(
-            [self.value(name, v, f"{field}.{i}") for i, (name, v) in enumerate(zip(self.names, row, strict=True))]
-        )
+        cells = enumerate(zip(self.names, row, strict=True))
+        return self._made([self.value(name, v, f"{field}.{i}") for i, (name, v) in cells])
 
     def _made(self, values: list[Any]) -> Any:
         if self.encoding.identity:
@@ -111,14 +103,13 @@ class Columns:
     def unknown(self, name: str) -> str:
         """Why a name is none of the model's."""
         near = get_close_matches(name[:LONGEST], self.names, NEAR)
-        there = ", ".join(self.names[:LISTED]) + (", …" if len(self.names) > LISTED else "")
-        hint = f"did you mean {' or '.join(near)}?" if near else f"there are {there}"
+        hint = f"did you mean {' or '.join(near)}?" if near else f"there are {listed(self.names, LISTED)}"
         return f"{shown(name)} is no column of the model's; {hint}"
 
     def value(self, name: str, v: Any, field: str) -> Any:
         """One value, checked against its column."""
         column = self.columns[name]
-        if column is None or column.kind == "number" or column.cut is not None:
+        if column is None or column.numeric:
             return self._number(name, column, v, field)
         found = next((level for level in column.levels if type(level) is type(v) and level == v), v)
         if found is v and not isinstance(v, (list, dict)):

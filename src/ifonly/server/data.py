@@ -9,42 +9,73 @@ import tempfile
 import threading
 from bisect import bisect_right
 from collections.abc import Sequence
+from functools import lru_cache, partial
 from itertools import groupby
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ifonly.answers.change import plain_value
-from ifonly.frames.arrow import ipc, pa
+from ifonly.frames.arrow import ipc, pa, pc
 from ifonly.frames.features import Features
 from ifonly.frames.reading import open_batches
 from ifonly.model import Model
+from ifonly.model.numerics import Floats
 
-__all__ = ["Data", "Page"]
+__all__ = ["Data", "Page", "Rows"]
 
 BATCH_ROWS = 4096  # of the copy: what a search reads between two looks at the clock
 SAMPLE = 4096  # rows that say what is typical of a column
+REMEMBERED = 256  # rows: someone drags, and asks about the same one again and again
+SECONDS = 0.5  # of one request for matches; the next one goes on where it stopped
+KEPT = 16  # searches that are remembered
+
+
+class Data:
+    """A table on disk: ``.csv``, ``.parquet``, ``.arrow``, or a folder of those.
+
+    ``keys`` are the columns that name a row, where they are there; by default all that are no features.
+    """
+
+    def __init__(self, path: Path, keys: Sequence[str] | None = None) -> None:
+        with open_batches(path, batch_rows=BATCH_ROWS) as reader:
+            self.schema = reader.schema
+            self.keys = None if keys is None else [key for key in keys if key in self.schema.names]
+            self.starts, self.file = _copied(reader)
+        self.total = self.starts[-1]
+        self._lock = threading.Lock()
+
+    def batch(self, i: int) -> Any:
+        """A batch as it lies on disk."""
+        with self._lock:
+            return self.file.get_batch(i)
+
+
+def _copied(reader: Any) -> tuple[list[int], Any]:
+    """The first row of each batch, and the end; and the batches in a file that is mapped into memory."""
+    descriptor, name = tempfile.mkstemp(suffix=".arrow")
+    starts = [0]
+    try:
+        with os.fdopen(descriptor, "wb") as file, ipc.new_file(file, reader.schema) as writer:
+            for batch in reader:
+                if len(batch):
+                    writer.write_batch(batch)
+                    starts.append(starts[-1] + len(batch))
+        mapped = ipc.open_file(pa.memory_map(name))
+    finally:
+        if os.name == "posix":  # elsewhere a file that is open keeps its name
+            os.unlink(name)
+    return starts, mapped
 
 
 class Page:
-    """Some rows of the data, as the model reads them.
+    """Some rows of the data: their cells, what the model takes (X), and what is wrong with some, by their place in the page."""
 
-    Attributes
-    ----------
-    index : list of int
-        Which rows they are.
-    table : pyarrow.Table
-        Their cells.
-    X : array or frame
-        What the model takes.
-    bad : dict
-        What is wrong with some of them, by their place in the page.
-
-    """
-
-    def __init__(self, features: Features, index: Sequence[int], table: Any) -> None:
-        self.features, self.index, self.table = features, list(index), table
+    def __init__(self, features: Features, table: Any) -> None:
+        self.features, self.table = features, table
         self.X, self.bad = features.read(table)
 
     def values(self, i: int) -> list[Any]:
@@ -64,66 +95,104 @@ class Page:
         return [cell if cell is None or isinstance(cell, (str, int, float)) else str(cell) for cell in found]
 
 
-class Data:
-    """A table on disk.
+class Rows:
+    """The data as one model reads them, by number, or by what is in them; what was asked for last is remembered."""
 
-    Parameters
-    ----------
-    path : path
-        ``.csv``, ``.parquet``, ``.arrow``, or a folder of those.
-    keys : sequence of str, optional
-        The columns that name a row, where they are there; by default all that are no features.
-
-    """
-
-    def __init__(self, path: Path, keys: Sequence[str] | None = None) -> None:
-        with open_batches(path, batch_rows=BATCH_ROWS) as reader:
-            self.schema = reader.schema
-            self.keys = None if keys is None else [key for key in keys if key in self.schema.names]
-            self.starts, self.file = _copied(reader)
-        self.total = self.starts[-1]
-        self._lock = threading.Lock()
-
-    def features(self, model: Model) -> Features:
-        """The model's columns of it."""
-        return Features(model, self.schema, self.keys)
-
-    def batch(self, i: int) -> Any:
-        """A batch as it lies on disk."""
-        with self._lock:
-            return self.file.get_batch(i)
+    def __init__(self, data: Data, model: Model) -> None:
+        self.data, self.features = data, Features(model, data.schema, data.keys)
+        self.row = lru_cache(REMEMBERED)(self._row)
+        self.search = lru_cache(KEPT)(partial(RowSearch, self))  # for a text in small letters, and a class or None
 
     @property
-    def n_batches(self) -> int:
-        """How many there are."""
-        return len(self.starts) - 1
+    def flags(self) -> list[bool]:
+        """Which of the model's columns are of yes and no, by their type."""
+        return [str(self.data.schema.field(name).type) == "bool" for name in self.features.names]
 
-    def take(self, features: Features, index: Sequence[int]) -> Page:
+    def take(self, index: Sequence[int]) -> Page:
         """Some rows, by number."""
-        parts = []
-        for i, rows in groupby(index, lambda row: bisect_right(self.starts, row) - 1):
-            parts.append(self.batch(i).take(pa.array([row - self.starts[i] for row in rows], pa.int64())))
-        return Page(features, index, pa.Table.from_batches(parts, schema=self.schema).combine_chunks())
+        data, parts = self.data, []
+        for i, rows in groupby(index, lambda row: bisect_right(data.starts, row) - 1):
+            parts.append(data.batch(i).take(pa.array([row - data.starts[i] for row in rows], pa.int64())))
+        return Page(self.features, pa.Table.from_batches(parts, schema=data.schema).combine_chunks())
 
-    def sample(self, features: Features) -> Page | None:
+    def _row(self, index: int) -> tuple[list[Any], str | None]:
+        """A row, column by column, and what is wrong with it."""
+        page = self.take([index])
+        return page.values(0), page.bad.get(0)
+
+    def sample(self) -> Page | None:
         """Rows spread evenly over the table, to see what is usual."""
-        if not self.total:
-            return None
-        return self.take(features, np.linspace(0, self.total - 1, min(self.total, SAMPLE)).astype(np.int64).tolist())
+        total = self.data.total
+        return self.take(np.linspace(0, total - 1, min(total, SAMPLE)).astype(np.int64).tolist()) if total else None
+
+    def scores(self, X: Any, which: Any = slice(None)) -> Floats:
+        """The scores (N, K) of rows as the model takes them, or of some of these; not finite where one cannot be read."""
+        model = self.features.model
+        V = model.encoding.read(X, strict=False)
+        with np.errstate(invalid="ignore", over="ignore"):
+            return model.scores(V[which])
 
 
-def _copied(reader: Any) -> tuple[list[int], Any]:
-    """The first row of each batch, and the end; and the batches in a file that is mapped into memory."""
-    descriptor, name = tempfile.mkstemp(suffix=".arrow")
-    starts = [0]
+class RowSearch:
+    """The rows that match, found as far as someone has asked; several threads may ask."""
+
+    def __init__(self, rows: Rows, text: str, label: int | None) -> None:
+        self.rows, self.data, self.text, self.label = rows, rows.data, text, label
+        features = rows.features
+        columns = zip(features.names, features.columns, strict=True)
+        self.tests = {name: _equals if c is None or c.numeric else _has for name, c in columns}
+        words = (key for key in features.keys if _is_word(self.data.schema.field(key).type))
+        self.tests |= dict.fromkeys(words, _has)
+        self.found: list[int] = []
+        self.batch = 0  # the next to look at
+        self._lock = threading.Lock()
+
+    def page(self, offset: int, limit: int) -> tuple[list[int], int | None]:
+        """Look for a while; then some of the rows that match, and how many do: None as long as that is not known."""
+        until, n_batches = monotonic() + SECONDS, len(self.data.starts) - 1
+        with self._lock:
+            while self.batch < n_batches and monotonic() < until:
+                rows = np.flatnonzero(self._matches(self.data.batch(self.batch)))
+                self.found.extend((rows + self.data.starts[self.batch]).tolist())
+                self.batch += 1
+            return self.found[offset : offset + limit], len(self.found) if self.batch == n_batches else None
+
+    def _matches(self, batch: Any) -> NDArray[np.bool_]:
+        mask = np.ones(len(batch), dtype=bool)
+        if self.text:
+            mask = np.logical_or.reduce([test(batch.column(name), self.text) for name, test in self.tests.items()])
+        if self.label is not None and mask.any():
+            X, bad = self.rows.features.read(pa.Table.from_batches([batch]))
+            mask[list(bad)] = False
+            z = self.rows.scores(X, mask)
+            mask[mask] = np.isfinite(z).all(axis=1) & (z.argmax(axis=1) == self.label)
+        return mask
+
+
+def _is_word(kind: Any) -> bool:
+    """Whether values of a type can be written as text: not lists and the like, nor bytes."""
+    return not pa.types.is_nested(kind) and not pa.types.is_binary(kind) and not pa.types.is_large_binary(kind)
+
+
+def _has(cells: Any, text: str) -> NDArray[np.bool_]:
+    """Which have the text in them, in small letters or large."""
+    words = cells if pa.types.is_string(cells.type) else cells.cast(pa.string())
+    return _flags(pc.match_substring(pc.utf8_lower(words), text))  # a third of the time that ignore_case=True takes
+
+
+def _equals(cells: Any, text: str) -> NDArray[np.bool_]:
+    """Which are the number that the text is."""
     try:
-        with os.fdopen(descriptor, "wb") as file, ipc.new_file(file, reader.schema) as writer:
-            for batch in reader:
-                if len(batch):
-                    writer.write_batch(batch)
-                    starts.append(starts[-1] + len(batch))
-        mapped = ipc.open_file(pa.memory_map(name))
-    finally:
-        if os.name == "posix":  # elsewhere a file that is open keeps its name
-            os.unlink(name)
-    return starts, mapped
+        number = float(text)
+    except ValueError:
+        return np.zeros(len(cells), dtype=bool)
+    if pa.types.is_dictionary(cells.type):
+        cells = cells.dictionary_decode()
+    if not pa.types.is_string(cells.type) and not pa.types.is_large_string(cells.type):
+        return _flags(pc.equal(cells.cast(pa.float64()), number))
+    written = {text, repr(number), *([str(int(number))] if number.is_integer() else [])}
+    return _flags(pc.is_in(pc.utf8_trim_whitespace(cells), value_set=pa.array(sorted(written), cells.type)))
+
+
+def _flags(found: Any) -> NDArray[np.bool_]:
+    return pc.fill_null(found, False).to_numpy(zero_copy_only=False)

@@ -1,30 +1,28 @@
-"""The log: one JSON object a line, with what happened and how long it took, and without anything that applicants said."""
+"""What is written down: a log of one JSON object a line, without anything that applicants said, and Prometheus's counters."""
 
 import sys
 import traceback
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import Any, BinaryIO
+from functools import cache
+from typing import Any
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics, generate_latest
 
 from ifonly.server.wire import encode
 
-__all__ = ["Journal"]
+__all__ = ["Journal", "Metrics"]
+
+SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+ROWS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 
 
 class Journal:
-    """Writes events as lines of JSON.
+    """Writes events as lines of JSON, to stderr; ``data`` is whether messages may stand in it, which can hold what was said."""
 
-    Parameters
-    ----------
-    stream : binary stream
-        Where to; by default stderr.
-    data : bool
-        Whether messages, questions and answers may stand in it, which can hold what applicants said.
-
-    """
-
-    def __init__(self, stream: BinaryIO | None = None, *, data: bool = False) -> None:
-        self.stream, self.data = sys.stderr.buffer if stream is None else stream, data
+    def __init__(self, *, data: bool = False) -> None:
+        self.stream, self.data = sys.stderr.buffer, data
 
     def write(self, event: str, **fields: Any) -> None:
         """One line."""
@@ -39,3 +37,36 @@ class Journal:
         where = [f"{frame.filename.rpartition('/')[2]}:{frame.lineno} {frame.name}" for frame in frames]
         words = {"message": str(error)} if self.data else {}
         self.write(event, level="error", error=type(error).__name__, where=where, **words, **fields)
+
+
+class Metrics:
+    """What a server counts, with Prometheus's own client, in a registry of its own."""
+
+    def __init__(self) -> None:
+        disable_created_metrics()
+        self.registry = own = CollectorRegistry()
+        text = "Requests by address and HTTP status."
+        requests = Counter("ifonly_requests_total", text, ("method", "path", "status"), registry=own)
+        text = "From the headers of a request to its answer."
+        seconds = Histogram("ifonly_request_seconds", text, ("path",), buckets=SECONDS, registry=own)
+        self.rows = Counter("ifonly_rows_total", "Rows that were answered.", ("model",), registry=own)
+        text = "Requests for one row that were solved by one call."
+        self.batches = Histogram("ifonly_batch_rows", text, buckets=ROWS, registry=own)
+        text = "Models that were loaded, or could not be."
+        self.loads = Counter("ifonly_model_loads_total", text, ("model", "result"), registry=own)
+        # To look up a child takes three times as long as to count; there are few, since addresses and methods are known ones.
+        self._of = cache(lambda method, path, status: (requests.labels(method, path, status), seconds.labels(path)))
+
+    def answered(self, method: str, path: str, status: int, seconds: float) -> None:
+        """One more request."""
+        count, times = self._of(method, path, str(status))
+        count.inc()
+        times.observe(seconds)
+
+    def gauge(self, name: str, text: str, read: Callable[[], float]) -> None:
+        """Something that is looked at when someone asks."""
+        Gauge(name, text, registry=self.registry).set_function(read)
+
+    def text(self) -> bytes:
+        """All of it, in the text format."""
+        return generate_latest(self.registry)

@@ -1,53 +1,48 @@
-"""A model as it is served: with its columns, its rows to choose from, and what the page has to know of it."""
+"""The models that are served, each with its columns, its rows and what the page has to know of it; and their files.
 
-from collections.abc import Callable
+A file that changes is loaded beside the old model, and takes its place. Requests hold on to the model they began with, so that
+a change drops none of them. A file that cannot be read leaves the old model where it is; the log, the counters and ``/readyz``
+say so.
+"""
+
+import asyncio
+import os
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 import ifonly
 from ifonly.answers.change import plain_value
 from ifonly.answers.record import fingerprint
 from ifonly.api import Ask
 from ifonly.engines.row_loops import any_cut
-from ifonly.frames.features import Features
 from ifonly.model import Model
 from ifonly.model.columns import Column
 from ifonly.model.errors import InputError
 from ifonly.problem.question import Question
 from ifonly.server.columns import Columns
-from ifonly.server.data import Data, Page
-from ifonly.server.refusals import RefusedError
-from ifonly.server.search import Searches
+from ifonly.server.data import Data, Rows
+from ifonly.server.wire import RefusedError, shown
 
-__all__ = ["Served"]
+__all__ = ["Served", "Shelf", "Source"]
 
 WARM, WARM_LAM = 1.0, 0.01  # seconds that a trial search may take, and a λ to try
-REMEMBERED = 256  # rows: someone drags, and asks about the same one again and again
+PERIOD = 1.0  # seconds between two looks at the files
+Stamp = tuple[int, int, int] | None
 
 
 @dataclass(frozen=True, eq=False)
 class Served:
-    """One model, as long as its file stays the same.
-
-    Attributes
-    ----------
-    name : str
-    model : Model
-    data : Data or None
-        Rows to choose from.
-    image : (H, W), optional
-        Where the features are the pixels of an image.
-
-    """
+    """One model, as long as its file stays the same."""
 
     name: str
     model: Model
-    data: Data | None = None
-    image: tuple[int, int] | None = None
+    data: Data | None = None  # rows to choose from
+    image: tuple[int, int] | None = None  # height and width, where the features are the pixels of an image
 
     @cached_property
     def fingerprint(self) -> str:
@@ -55,17 +50,14 @@ class Served:
         return fingerprint(self.model)
 
     @cached_property
-    def features(self) -> Features | None:
-        """The model's columns of the data."""
-        return None if self.data is None else self.data.features(self.model)
+    def rows(self) -> Rows | None:
+        """The data as the model reads them."""
+        return None if self.data is None else Rows(self.data, self.model)
 
     @cached_property
     def columns(self) -> Columns:
         """The model's columns."""
-        if self.data is None or self.features is None:
-            return Columns(self.model)
-        kinds = [str(self.data.schema.field(name).type) for name in self.features.names]
-        return Columns(self.model, [kind == "bool" for kind in kinds])
+        return Columns(self.model, () if self.rows is None else self.rows.flags)
 
     @cached_property
     def free(self) -> bool:
@@ -99,32 +91,6 @@ class Served:
         found = {(str, str(label)): label for label in reversed(self.classes)}
         return found | {(type(label), label): label for label in self.classes}
 
-    # ---- rows of the data ----
-
-    @cached_property
-    def row(self) -> Callable[[int], tuple[list[Any], str | None]]:
-        """A row of the data, column by column, and what is wrong with it; the last ones are remembered."""
-
-        @lru_cache(REMEMBERED)
-        def read(index: int) -> tuple[list[Any], str | None]:
-            assert self.data is not None
-            assert self.features is not None
-            page = self.data.take(self.features, [index])
-            return page.values(0), page.bad.get(0)
-
-        return read
-
-    @cached_property
-    def searches(self) -> Searches | None:
-        """What was looked for in the data."""
-        return None if self.data is None or self.features is None else Searches(self.data, self.features)
-
-    def scores(self, page: Page) -> NDArray[np.float64]:
-        """The scores (N, K) of rows of the data; not finite where a row cannot be read."""
-        V = self.model.encoding.read(page.X, strict=False)
-        with np.errstate(invalid="ignore", over="ignore"):
-            return self.model.scores(V)
-
     # ---- what the page has to know ----
 
     @cached_property
@@ -143,11 +109,11 @@ class Served:
             "features": self._described(),
             "image": None if self.image is None else list(self.image),
             "rows": None if self.data is None else self.data.total,
-            "keys": [] if self.features is None else self.features.keys,
+            "keys": [] if self.rows is None else self.rows.features.keys,
         }
 
     def _described(self) -> list[dict[str, Any]]:
-        sample = None if self.data is None or self.features is None else self.data.sample(self.features)
+        sample = None if self.rows is None else self.rows.sample()
         found = []
         for i, (name, column) in enumerate(self.columns.columns.items()):
             seen = None if sample is None else sample.X[:, i] if self.model.encoding.identity else sample.X[name].to_numpy()
@@ -157,7 +123,7 @@ class Served:
     def _kind(self, name: str, column: Column | None) -> dict[str, Any]:
         if name in self.columns.flags:
             return {"kind": "flag", "values": None}
-        if column is None or column.kind == "number" or column.cut is not None:
+        if column is None or column.numeric:
             return {"kind": "number", "values": None}
         values = [level for level in (plain_value(level) for level in column.levels) if level is not None]
         return {"kind": column.kind, "values": values}
@@ -179,7 +145,7 @@ def _usual(column: Column | None, seen: Any) -> dict[str, Any]:
     unknown = {"low": None, "high": None, "whole": False, "typical": None}
     if seen is None:
         return unknown
-    if column is not None and column.kind != "number" and column.cut is None:
+    if column is not None and not column.numeric:
         values, counts = np.unique([str(v) for v in seen if v is not None], return_counts=True)
         by_name = {str(level): level for level in column.levels}
         typical = by_name.get(str(values[counts.argmax()])) if len(values) else None
@@ -191,3 +157,107 @@ def _usual(column: Column | None, seen: Any) -> dict[str, Any]:
     whole = bool((numbers == np.rint(numbers)).all())
     typical = float(np.quantile(numbers, 0.5, method="lower"))
     return {"low": float(numbers.min()), "high": float(numbers.max()), "whole": whole, "typical": typical}
+
+
+# ---- files ----
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a model comes from."""
+
+    name: str
+    path: Path
+    data: Path | None = None  # rows to choose from
+    keys: Sequence[str] | None = None  # columns that name a row, where the data have them; by default all that are no features
+    image: tuple[int, int] | None = None  # height and width of the image that the features are, where the model has as many
+
+    def stamps(self) -> tuple[Stamp, Stamp]:
+        """What tells a file from what it was before."""
+        return _stamp(self.path), None if self.data is None else _stamp(self.data)
+
+    def load(self, data: Data | None = None) -> Served:
+        """The model, ready to answer; the data are read too, unless they are given."""
+        try:
+            model = ifonly.load(self.path)
+        except InputError as error:
+            what, untrusted, _ = str(error).partition(". If you know")
+            raise InputError(f"{what}. It is not served: save the model with Model.save" if untrusted else str(error)) from None
+        if data is None and self.data is not None:
+            data = Data(self.data, self.keys)
+        pixels = self.image is not None and model.n_features == self.image[0] * self.image[1]
+        served = Served(self.name, model, data, self.image if pixels else None)
+        served.warm()
+        return served
+
+
+def _stamp(path: Path) -> Stamp:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+class Shelf:
+    """The models that are served; the first is meant where a request names none.
+
+    ``told`` is told of every change of a file: the model's name, and what is wrong with it, or None.
+    """
+
+    def __init__(self, sources: Sequence[Source], told: Callable[[str, Exception | None], Any]) -> None:
+        self.sources, self.told = {source.name: source for source in sources}, told
+        self._seen = {source.name: source.stamps() for source in sources}  # at the last look
+        self._loaded = dict(self._seen)  # at the last attempt to load
+        self.models = {source.name: source.load() for source in sources}
+        self.problems: dict[str, str | None] = dict.fromkeys(self.models)
+        self._check()
+
+    def _check(self) -> None:
+        """Whether everything that was asked for is good for some model."""
+        source = next(iter(self.sources.values()))
+        there = {name for served in self.models.values() if served.data is not None for name in served.data.schema.names}
+        for key in source.keys or ():
+            if key not in there:
+                raise InputError(f"there is no column {key!r} in the data")
+        if source.image is not None and not any(served.image for served in self.models.values()):
+            counts = ", ".join(f"{served.name} has {served.model.n_features}" for served in self.models.values())
+            raise InputError(f"an image of {source.image[0]}x{source.image[1]} has other features than the model: {counts}")
+
+    def get(self, name: str | None) -> Served:
+        """A model; the first where none is named."""
+        if name is None:
+            return next(iter(self.models.values()))
+        found = self.models.get(name)
+        if found is None:
+            raise RefusedError(f"no model is called {shown(name)}; there are {', '.join(self.models)}", "model", 404)
+        return found
+
+    def listed(self) -> list[dict[str, Any]]:
+        """All of them, in a few words."""
+        first = next(iter(self.models))
+        return [{"name": s.name, "fingerprint": s.fingerprint, "default": s.name == first} for s in self.models.values()]
+
+    async def watch(self) -> None:
+        """Look at the files, again and again."""
+        while True:
+            await asyncio.sleep(PERIOD)
+            for source in self.sources.values():
+                await self.refresh(source)
+
+    async def refresh(self, source: Source) -> None:
+        """Load a model again if its file, or its data's, changed, and has stayed the same since the last look."""
+        stamps = await asyncio.to_thread(source.stamps)
+        steady, self._seen[source.name] = stamps == self._seen[source.name], stamps
+        if not steady or stamps == self._loaded[source.name]:
+            return
+        same_data = stamps[1] == self._loaded[source.name][1]
+        self._loaded[source.name] = stamps
+        try:
+            served = await asyncio.to_thread(source.load, self.models[source.name].data if same_data else None)
+            self.models[source.name], self.problems[source.name] = served, None
+            self.told(source.name, None)
+        except Exception as error:  # whatever is wrong with a file, the server goes on
+            what = f"could not be loaded ({type(error).__name__})"
+            self.problems[source.name] = f"its file changed, and {what}; it is served as before"
+            self.told(source.name, error)

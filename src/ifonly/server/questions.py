@@ -15,9 +15,8 @@ from ifonly.problem.cost import Cost
 from ifonly.problem.question import FLIP, Question
 from ifonly.server import schema
 from ifonly.server.models import Served
-from ifonly.server.refusals import RefusedError
 from ifonly.server.schema import DIFFICULTY, ActionsIn, CostIn
-from ifonly.server.wire import shown
+from ifonly.server.wire import RefusedError, listed, shown
 
 __all__ = ["Body", "Request", "path_points", "plain_row", "read_request"]
 
@@ -29,29 +28,16 @@ Body = schema.Question | schema.DownloadQuestion | schema.PathQuestion
 
 @dataclass(frozen=True, eq=False)
 class Request:
-    """What a request asks of one model, checked.
-
-    Attributes
-    ----------
-    served : Served
-    question : Question
-    rows : list
-        Sources, as the library takes them one by one.
-    index : list of int, optional
-        Which rows of the data they are.
-    single, named, packed, delta : bool
-        Whether one was asked for; whether values go by name, or as base64; whether the change is told without names too.
-
-    """
+    """What a request asks of one model, checked."""
 
     served: Served
     question: Question
-    rows: list[Any]
-    index: list[int] | None
-    single: bool
-    named: bool
-    packed: bool = False
-    delta: bool = False
+    rows: list[Any]  # sources, as the library takes them one by one
+    index: list[int] | None  # which rows of the data they are
+    single: bool  # whether one was asked for
+    named: bool  # whether values go by name
+    packed: bool = False  # or as base64
+    delta: bool = False  # whether the change is told without names too
 
     @cached_property
     def ask(self) -> Ask:
@@ -91,7 +77,8 @@ def read_request(served: Served, body: Body, max_rows: int = 1) -> Request:
     values = _listed(served, ways[way] if many else [ways[way]], way, max_rows)
     fields = [f"{way}.{i}" if many else way for i in range(len(values))]
     if way in ("row", "rows"):
-        rows, index, named = _given(served, values, fields), None, isinstance(values[0], Mapping)
+        rows = [served.columns.read(v, field) for v, field in zip(values, fields, strict=True)]
+        index, named = None, isinstance(values[0], Mapping)
     else:
         rows = [_of_data(served, v, field, body.edits) for v, field in zip(values, fields, strict=True)]
         index, named = list(values), served.named
@@ -108,12 +95,6 @@ def _listed(served: Served, values: Any, way: str, max_rows: int) -> list[Any]:
     if len(values) > max_rows:
         raise RefusedError(f"at most {max_rows} rows at once; got {len(values)}", way, 413)
     return values
-
-
-def _given(served: Served, values: list[Any], fields: list[str]) -> list[Any]:
-    """Rows that stand in a request; those that came as base64 are read already."""
-    read = served.columns.read
-    return [v if isinstance(v, np.ndarray) else read(v, field) for v, field in zip(values, fields, strict=True)]
 
 
 def _form(served: Served, body: Body, named: bool) -> tuple[bool, bool]:
@@ -161,12 +142,12 @@ def path_points(body: schema.PathQuestion) -> list[dict[str, Any]]:
 
 def _of_data(served: Served, index: int, field: str, edits: Mapping[str, Any]) -> Any:
     """A row of the data, with some values replaced."""
-    if served.data is None:
+    if served.rows is None:
         raise RefusedError(f"model {served.name!r} is served without data; give row", field)
-    if index >= served.data.total:
-        raise RefusedError(f"the data have {served.data.total} rows, counted from 0; there is no row {index}", field)
-    columns = served.columns
-    values, bad = served.row(index)
+    total, columns = served.rows.data.total, served.columns
+    if index >= total:
+        raise RefusedError(f"the data have {total} rows, counted from 0; there is no row {index}", field)
+    values, bad = served.rows.row(index)
     values = dict(zip(columns.names, values, strict=True))
     for name, value in edits.items():
         if name not in columns.columns:
@@ -188,7 +169,7 @@ def read_target(served: Served, target: Any) -> Any:
             return found
         if target == "other":
             return "other"
-    known = ", ".join(served.class_names[:LISTED]) + (", …" if len(served.class_names) > LISTED else "")
+    known = listed(served.class_names, LISTED)
     raise RefusedError(f"target must be one of the model's classes, {known}; got {shown(target)}", "target")
 
 
@@ -204,35 +185,32 @@ def _actions(served: Served, actions: ActionsIn | None, row: Any) -> tuple[dict[
         features = getattr(actions, name)
         if features:
             found[name] = list(dict.fromkeys(_feature(served, feature, f"actions.{name}") for feature in features))
-            _try(served, name, found[name], {str(feature): [feature] for feature in found[name]})
+            _try_limit(served, name, found[name], {feature: [feature] for feature in found[name]})
     if actions.bounds:
         found["bounds"] = _bounds(served, actions.bounds)
     if actions.step:
         place = "actions.step"
         found["step"] = {_feature(served, key, place): _finite(v, f"{place}.{key}") for key, v in actions.step.items()}
-        _try(served, "step", found["step"], {str(key): {key: size} for key, size in found["step"].items()})
+        _try_limit(served, "step", found["step"], {key: {key: size} for key, size in found["step"].items()})
     for name, rules in (("one_of", actions.one_of), ("linear", actions.linear)):
         if rules:
             found[name] = [_rule(served, rule, f"actions.{name}.{i}") for i, rule in enumerate(rules)]
-            _try(served, name, found[name], {str(i): [rule] for i, rule in enumerate(found[name])})
+            _try_limit(served, name, found[name], {i: [rule] for i, rule in enumerate(found[name])})
     return found, _ruled_out(served, actions.allow, row) if actions.allow else []
 
 
-def _try(served: Served, name: str, whole: Any, parts: Mapping[str, Any]) -> None:
-    """Whether the library takes a limit; where it does not, which part of it is to blame."""
+def _try_limit(served: Served, name: str, whole: Any, parts: Mapping[Any, Any]) -> None:
+    _try(lambda limit: Actions(**{name: limit}).resolve(served.model), whole, parts, f"actions.{name}")
 
-    def attempt(limit: Any, field: str) -> None:
-        try:
-            Actions(**{name: limit}).resolve(served.model)
-        except InputError as error:
-            raise RefusedError(str(error), field) from None
 
+def _try(attempt: Callable[[Any], Any], whole: Any, parts: Mapping[Any, Any], field: str) -> None:
+    """Whether the library takes a value; where it does not, which part of it is to blame."""
     try:
-        attempt(whole, f"actions.{name}")
-    except RefusedError:
+        attempt(whole)
+    except InputError as error:
         for key, part in parts.items():
-            attempt(part, f"actions.{name}.{key}")
-        raise
+            _try(attempt, part, {}, f"{field}.{key}")
+        raise RefusedError(str(error), field) from None
 
 
 def _feature(served: Served, key: Any, field: str) -> Any:
@@ -262,13 +240,13 @@ def _finite(v: Any, field: str) -> float:
 def _bounds(served: Served, bounds: Any) -> Any:
     if isinstance(bounds, list):
         pair = _pair(bounds, "actions.bounds")
-        _try(served, "bounds", pair, {})
+        _try_limit(served, "bounds", pair, {})
         return pair
     if not isinstance(bounds, Mapping):
         raise RefusedError(f"bounds must be an object, or one pair for all; got {shown(bounds)}", "actions.bounds")
     place = "actions.bounds"
     found = {_feature(served, key, place): _pair(pair, f"{place}.{key}") for key, pair in bounds.items()}
-    _try(served, "bounds", found, {str(key): {key: pair} for key, pair in found.items()})
+    _try_limit(served, "bounds", found, {key: {key: pair} for key, pair in found.items()})
     return found
 
 
@@ -354,13 +332,5 @@ def _by_feature(served: Served, values: Any, field: str, attempt: Callable[[Any]
     if not isinstance(values, Mapping):
         raise RefusedError(f"{field} must be an object of numbers by feature; got {shown(values)}", field)
     found = {_feature(served, name, field): _finite(value, f"{field}.{name}") for name, value in values.items()}
-    try:
-        attempt(found)
-    except InputError:
-        for feature, value in found.items():
-            try:
-                attempt({feature: value})
-            except InputError as error:
-                raise RefusedError(str(error), f"{field}.{feature}") from None
-        raise
+    _try(attempt, found, {feature: {feature: value} for feature, value in found.items()}, field)
     return found

@@ -13,7 +13,7 @@ from ifonly.model.numerics import softmax
 from ifonly.problem.status import Status
 from ifonly.server.models import Served
 from ifonly.server.questions import Request
-from ifonly.server.refusals import RefusedError
+from ifonly.server.wire import RefusedError, listed
 from ifonly.show.decision import Decision
 from ifonly.show.numbers import number, pair, signed
 from ifonly.show.page import html
@@ -24,6 +24,7 @@ __all__ = ["FORMATS", "as_file", "as_page", "curve_point", "of_answer", "of_batc
 
 AGAIN = "The receipt can be rechecked from the model alone."
 TOP_CLASSES = 5  # of a row in a list
+TOLD = ("prob", "lam", "distance", "cost", "objective", "gap", "grad_norm", "n_iter", "message")  # of an answer, as they are
 NAMES = {status: status.name.lower() for status in Status}
 
 
@@ -68,15 +69,7 @@ def of_answer(request: Request, cf: Counterfactual, i: int) -> dict[str, Any]:
         "x": None if not solved else packed(cf.x) if request.packed else served.columns.plain(cf.x, named=request.named),
         "delta": _delta(request, delta) if solved and (request.named or request.delta) else None,
         "proba": dict(zip(served.class_names, cf.proba.tolist(), strict=True)) if solved and not served.model.hard else None,
-        "prob": cf.prob,
-        "lam": cf.lam,
-        "distance": cf.distance,
-        "cost": cf.cost,
-        "objective": cf.objective,
-        "gap": cf.gap,
-        "grad_norm": cf.grad_norm,
-        "n_iter": cf.n_iter,
-        "message": cf.message,
+        **{name: getattr(cf, name) for name in TOLD},
     }
 
 
@@ -95,13 +88,13 @@ def as_page(request: Request, cf: Counterfactual, top: int | None) -> dict[str, 
     """An answer in words, for people."""
     model = request.served.model
     valid = cf.status is not Status.INVALID
-    changes = moves(cf) if valid else []
+    changes, seen = (moves(cf), Decision.of(cf)) if valid else ([], None)
     now = softmax(model.scores(cf.coordinates[0])) if valid and not model.hard else None
     stopped = cf.status in (Status.UNREACHABLE, Status.STOPPED)
     return {
         "sentence": cf.sentence(),
         "certificate": certificate_words(cf, AGAIN),
-        "decision": _decision(cf) if valid else None,
+        "decision": {"from": seen.before, "to": seen.after, "p_from": seen.p_before, "p_to": seen.p_after} if seen else None,
         "changes": [_change(change) for change in changes[:top]],
         "n_changes": len(changes),
         "kept": len(request.served.columns.names) - len(changes),
@@ -126,12 +119,6 @@ def _change(change: Change) -> dict[str, Any]:
     }
 
 
-def _decision(cf: Counterfactual) -> dict[str, Any]:
-    """What is predicted before and after, and how probable the target is."""
-    found = Decision.of(cf)
-    return {"from": found.before, "to": found.after, "p_from": found.p_before, "p_to": found.p_after}
-
-
 # ---- a path ----
 
 
@@ -152,29 +139,29 @@ def curve_point(request: Request, cf: Counterfactual, *, x: bool) -> dict[str, A
 
 def rows_page(served: Served, offset: int, limit: int, text: str, label: str | None, *, values: bool) -> dict[str, Any]:
     """A page of the data, or of the rows in it that match."""
-    data, features, searches = served.data, served.features, served.searches
-    if data is None or features is None or searches is None:
+    rows = served.rows
+    if rows is None:
         raise RefusedError(f"model {served.name!r} is served without data", "model", 404)
+    total, keys = rows.data.total, rows.features.keys
     if text.strip() or label is not None:
         if label is not None and label not in served.class_names:
-            known = ", ".join(served.class_names[:TOP_CLASSES]) + (", …" if len(served.class_names) > TOP_CLASSES else "")
+            known = listed(served.class_names, TOP_CLASSES)
             raise RefusedError(f"class must be one of the model's, {known}; got {label[:40]!r}", "class")
         wanted = None if label is None else served.class_names.index(label)
-        index, matched = searches.get(text, wanted).page(offset, limit)
+        index, matched = rows.search(text.strip().lower(), wanted).page(offset, limit)
     else:
-        index, matched = list(range(min(offset, data.total), min(offset + limit, data.total))), data.total
+        index, matched = list(range(min(offset, total), min(offset + limit, total))), total
     if not index:
-        return {"total": data.total, "matched": matched, "offset": offset, "rows": []}
-    found = data.take(features, index)
-    predicted = served.scores(found)
-    rows = []
+        return {"total": total, "matched": matched, "offset": offset, "rows": []}
+    page = rows.take(index)
+    predicted = rows.scores(page.X)
+    found = []
     for i, row in enumerate(index):
-        own = dict(zip(served.columns.names, found.values(i), strict=True)) if values else None
-        keys = dict(zip(features.keys, found.cells(i, features.keys), strict=True))
-        rows.append(
-            {"index": row, "keys": keys, **({"values": own} if values else {}), **_seen(served, predicted[i], found.bad.get(i))}
-        )
-    return {"total": data.total, "matched": matched, "offset": offset, "rows": rows}
+        told = {"index": row, "keys": dict(zip(keys, page.cells(i, keys), strict=True))}
+        if values:
+            told["values"] = dict(zip(served.columns.names, page.values(i), strict=True))
+        found.append(told | _seen(served, predicted[i], page.bad.get(i)))
+    return {"total": total, "matched": matched, "offset": offset, "rows": found}
 
 
 def _seen(served: Served, z: Any, problem: str | None) -> dict[str, Any]:

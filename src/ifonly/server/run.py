@@ -15,13 +15,10 @@ from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 from ifonly.model.errors import InputError
 from ifonly.server.app import create_app
-from ifonly.server.journal import Journal
-from ifonly.server.metrics import Metrics
-from ifonly.server.refusals import failure
-from ifonly.server.service import Service
-from ifonly.server.settings import Settings
-from ifonly.server.shelf import Shelf, Source
-from ifonly.server.wire import encode
+from ifonly.server.journal import Journal, Metrics
+from ifonly.server.models import Shelf, Source
+from ifonly.server.service import Service, Settings
+from ifonly.server.wire import encode, failure
 
 try:
     import resource
@@ -51,17 +48,9 @@ def listen(host: str, port: int) -> socket.socket:
     return found
 
 
-def serve(
-    sources: list[Source],
-    settings: Settings,
-    sock: socket.socket,
-    *,
-    journal: Journal | None = None,
-    started: Callable[[], Any] = lambda: None,
-) -> None:
+def serve(sources: list[Source], settings: Settings, sock: socket.socket, *, started: Callable[[], Any]) -> None:
     """Serve until SIGTERM or Ctrl-C; then answer what was asked, and return."""
-    journal = Journal(data=settings.log_data) if journal is None else journal
-    metrics = Metrics()
+    journal, metrics = Journal(data=settings.log_data), Metrics()
 
     def told(name: str, error: Exception | None) -> None:
         metrics.loads.labels(name, "ok" if error is None else "failed").inc()

@@ -8,24 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 
-__all__ = [
-    "DIFFICULTY",
-    "MAX_LAMS",
-    "MAX_PLANS",
-    "ActionsIn",
-    "CostIn",
-    "Curve",
-    "DownloadQuestion",
-    "Failure",
-    "Health",
-    "ModelList",
-    "ModelOut",
-    "PathQuestion",
-    "Question",
-    "Ready",
-    "Reply",
-    "RowPage",
-]
+__all__ = ["DIFFICULTY", "MAX_PLANS", "ActionsIn", "CostIn", "DownloadQuestion", "PathQuestion", "Question"]
 
 MAX_PLANS = 10  # answers that differ from each other, for one row
 MAX_LAMS = 500
@@ -44,23 +27,36 @@ LABEL = {"anyOf": [{"type": "string"}, {"type": "number"}, {"type": "boolean"}]}
 FEATURE = {"anyOf": [{"type": "string"}, {"type": "integer", "minimum": 0}]}
 PAIR = {"type": "array", "prefixItems": [CELL, CELL], "items": CELL, "minItems": 2, "maxItems": 2}
 BASE64 = {"type": "string", "contentEncoding": "base64"}  # of little-endian float64
-ROW = {"anyOf": [{"type": "object", "additionalProperties": CELL}, {"type": "array", "items": CELL}, BASE64]}
-PER_FEATURE = {"type": "object", "additionalProperties": NUMBER}
 
 
-def _described(schema: dict[str, Any]) -> Any:
-    return WithJsonSchema(schema)
+def _by_name(schema: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "object", "additionalProperties": schema}
 
 
 def _optional(schema: dict[str, Any]) -> Any:
     return WithJsonSchema({"anyOf": [schema, {"type": "null"}]})
 
 
-Features = Annotated[list[Annotated[Any, _described(FEATURE)]], Field(fail_fast=True)]
+ROW = {"anyOf": [_by_name(CELL), {"type": "array", "items": CELL}, BASE64]}
+ROWS = {"anyOf": [{"type": "array", "items": ROW, "minItems": 1}, BASE64]}
+
+Label = Annotated[Any, WithJsonSchema(LABEL)]
+Cell = Annotated[Any, WithJsonSchema(CELL)]
+Row = Annotated[Any, _optional(ROW)]
+Cells = Annotated[dict[str, Any], WithJsonSchema(_by_name(CELL))]
+Numbers = Annotated[dict[str, Any], WithJsonSchema(_by_name(NUMBER))]
+Choices = Annotated[dict[str, Any], WithJsonSchema(_by_name({"type": "array", "items": CELL}))]
+Words = Annotated[dict[str, Any], WithJsonSchema(_by_name({"enum": [*DIFFICULTY, "impossible"]}))]
+Scale = Annotated[Any, WithJsonSchema({"anyOf": [{"enum": ["model", "raw"]}, _by_name(NUMBER)]})]
+NumberOrNumbers = Annotated[Any, WithJsonSchema({"anyOf": [NUMBER, _by_name(NUMBER)]})]
+PairOrPairs = Annotated[Any, WithJsonSchema({"anyOf": [_by_name(PAIR), PAIR]})]
+Delta = Annotated[Any, _optional({"anyOf": [_by_name(NUMBER), {"type": "array", "items": NUMBER}, BASE64]})]
+Features = Annotated[list[Annotated[Any, WithJsonSchema(FEATURE)]], Field(fail_fast=True)]
+Rules = Annotated[list[tuple[Numbers, Literal["<=", ">=", "=="], float]], Field(fail_fast=True)]
 Index = Annotated[int, Field(ge=0, lt=2**63)]
-Lam = Annotated[
-    float, Field(ge=1e-30, le=1e30, allow_inf_nan=False)
-]  # beyond, an objective has no digits left to tell answers apart
+Indices = Annotated[list[Index], Field(fail_fast=True)]
+Prob = Annotated[float, Field(gt=0, lt=1)]
+Lam = Annotated[float, Field(ge=1e-30, le=1e30, allow_inf_nan=False)]  # beyond, an objective has no digits to compare by
 
 
 class _Strict(BaseModel):
@@ -73,52 +69,42 @@ class _Strict(BaseModel):
 class CostIn(_Strict):
     """What a change costs."""
 
-    scale: Annotated[Any, _described({"anyOf": [{"enum": ["model", "raw"]}, PER_FEATURE]})] = Field(
+    scale: Scale = Field(
         "model", description="The unit of distance: the model's own (after its scaler), the data's, or a cost per feature."
     )
-    l1: Annotated[Any, _described({"anyOf": [NUMBER, PER_FEATURE]})] = Field(
-        0.0, description="What each unit of change costs besides: more of it, fewer changes."
+    l1: NumberOrNumbers = Field(0.0, description="What each unit of change costs besides: more of it, fewer changes.")
+    difficulty: Words = Field(
+        default_factory=dict, description="How hard features are to change, in words; impossible is frozen."
     )
-    difficulty: Annotated[
-        dict[str, Any], _described({"type": "object", "additionalProperties": {"enum": [*DIFFICULTY, "impossible"]}})
-    ] = Field(default_factory=dict, description="How hard features are to change, in words; impossible is frozen.")
 
 
 class ActionsIn(_Strict):
     """What may change."""
 
     frozen: Features = Field(default_factory=list, description="Stay as they are.")
-    bounds: Annotated[Any, _described({"anyOf": [{"type": "object", "additionalProperties": PAIR}, PAIR]})] = Field(
+    bounds: PairOrPairs = Field(
         default_factory=dict, description="Low and high by feature, or one pair for all; null for no limit."
     )
     increase: Features = Field(default_factory=list, description="May only rise.")
     decrease: Features = Field(default_factory=list, description="May only fall.")
     integer: Features = Field(default_factory=list, description="Whole numbers in the answer.")
-    step: Annotated[dict[str, Any], _described(PER_FEATURE)] = Field(
-        default_factory=dict, description="Multiples of this in the answer."
-    )
-    allow: Annotated[
-        dict[str, Any], _described({"type": "object", "additionalProperties": {"type": "array", "items": CELL}})
-    ] = Field(
+    step: Numbers = Field(default_factory=dict, description="Multiples of this in the answer.")
+    allow: Choices = Field(
         default_factory=dict, description="The values that a category may change to, for one row; by default all it knows."
     )
     one_of: Annotated[list[Features], Field(fail_fast=True)] = Field(
         default_factory=list, max_length=MAX_RULES, description="Groups of one-hot columns: one 1 in each."
     )
-    linear: Annotated[
-        list[tuple[Annotated[dict[str, Any], _described(PER_FEATURE)], Literal["<=", ">=", "=="], float]], Field(fail_fast=True)
-    ] = Field(default_factory=list, max_length=MAX_RULES, description='Rules such as [{"debt": 1, "income": -0.4}, "<=", 0].')
+    linear: Rules = Field(
+        default_factory=list, max_length=MAX_RULES, description='Rules such as [{"debt": 1, "income": -0.4}, "<=", 0].'
+    )
 
 
 class _Asked(_Strict):
     model: str | None = Field(None, description="Which model; by default the first.")
-    row: Annotated[Any, _optional(ROW)] = Field(
-        None, description="The row: values by name, or in the model's order (a list, or base64)."
-    )
+    row: Row = Field(None, description="The row: values by name, or in the model's order (a list, or base64).")
     index: Index | None = Field(None, description="Instead: a row of the served data, counted from 0.")
-    edits: Annotated[dict[str, Any], _described({"type": "object", "additionalProperties": CELL})] = Field(
-        default_factory=dict, description="Values to put into that row first."
-    )
+    edits: Cells = Field(default_factory=dict, description="Values to put into that row first.")
     target: Annotated[Any, _optional(LABEL)] = Field(None, description='The wanted class; null or "other": the nearest other.')
     max_changes: Index | None = Field(None, description="At most so many features change.")
     cost: CostIn | None = None
@@ -143,12 +129,10 @@ class Question(_Wanted):
 
     model_config = ConfigDict(json_schema_extra={"examples": [EXAMPLE, LIMITED]})
 
-    rows: Annotated[Any, _optional({"anyOf": [{"type": "array", "items": ROW, "minItems": 1}, BASE64]})] = Field(
+    rows: Annotated[Any, _optional(ROWS)] = Field(
         None, description="Instead of row: many; all in one base64, one after the other, where columns are numbers."
     )
-    indices: Annotated[list[Index], Field(fail_fast=True)] | None = Field(
-        None, min_length=1, description="Instead of index: many."
-    )
+    indices: Indices | None = Field(None, min_length=1, description="Instead of index: many.")
     detail: Literal["answer", "page"] = Field("answer", description="page: with sentence, certificate in words and changes.")
     delta: bool = Field(
         False, description="delta also where rows come without names: x minus the row. By name it always comes."
@@ -173,7 +157,7 @@ class PathQuestion(_Asked):
     lams: Annotated[list[Lam], Field(fail_fast=True)] | None = Field(
         None, min_length=1, max_length=MAX_LAMS, description="The values of λ; by default from 1e3 down to 1e-5."
     )
-    probs: Annotated[list[Annotated[float, Field(gt=0, lt=1)]], Field(fail_fast=True)] | None = Field(
+    probs: Annotated[list[Prob], Field(fail_fast=True)] | None = Field(
         None,
         min_length=1,
         max_length=MAX_LAMS,
@@ -183,10 +167,6 @@ class PathQuestion(_Asked):
 
 
 # ---- replies ----
-
-Label = Annotated[Any, _described(LABEL)]
-Cell = Annotated[Any, _described(CELL)]
-Row = Annotated[Any, _optional(ROW)]
 
 
 class _Error(BaseModel):
@@ -239,7 +219,7 @@ class Answer(BaseModel):
     status: Literal["exact", "converged", "max_iter", "unreachable", "invalid", "stopped"]
     target: Label
     x: Row
-    delta: Annotated[Any, _optional({"anyOf": [PER_FEATURE, {"type": "array", "items": NUMBER}, BASE64]})]
+    delta: Delta
     proba: dict[str, float] | None
     prob: float | None
     lam: float | None

@@ -1,50 +1,47 @@
-"""What the server does, apart from HTTP: questions in, bytes of JSON out."""
+"""What the server does, apart from HTTP: questions in, bytes of JSON out; and how much of that it does."""
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from time import monotonic, perf_counter
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import Any
 
 from ifonly.answers import Counterfactual
 from ifonly.engines.row_loops import any_cut
+from ifonly.engines.threads import available
 from ifonly.model.errors import InputError
 from ifonly.model.numerics import softmax
 from ifonly.problem.question import FLIP
 from ifonly.server import replies
-from ifonly.server.desk import Desk
-from ifonly.server.gather import Gatherer
-from ifonly.server.journal import Journal
-from ifonly.server.metrics import Metrics
-from ifonly.server.models import Served
+from ifonly.server.desk import LEAST, Desk, Gatherer, Visit
+from ifonly.server.journal import Journal, Metrics
+from ifonly.server.models import Served, Shelf
 from ifonly.server.questions import Body, Request, path_points, plain_row, read_request
-from ifonly.server.refusals import RefusedError
 from ifonly.server.schema import MAX_PLANS, DownloadQuestion, PathQuestion, Question
-from ifonly.server.settings import Settings
-from ifonly.server.shelf import Shelf
-from ifonly.server.wire import encode
+from ifonly.server.wire import RefusedError, encode
 
-__all__ = ["Service", "Visit"]
+__all__ = ["LOOPBACK", "Service", "Settings"]
 
-SHARE = 0.8  # of the time left that a search may take: the rest is for telling what it found
+LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 CHUNK = 32  # rows between two looks at the clock
 SEARCHES = 8  # that one more plan may take: without each of the features that the last one moved most
-LEAST = 1e-3  # seconds: a search that has begun gets so much
 
 
-class Visit(NamedTuple):
-    """One request: until when it has to be answered (by `time.monotonic`), and how to learn that nobody waits any more."""
+@dataclass(frozen=True)
+class Settings:
+    """How much a server takes, and from whom."""
 
-    until: float
-    gone: Callable[[], Awaitable[Any]] | None = None
-
-    def left(self) -> float:
-        """Seconds that a search may still take."""
-        return max(SHARE * (self.until - monotonic()), LEAST)
-
-    def check(self, rows: int) -> None:
-        """Whether there is time for one more row."""
-        if monotonic() > self.until:
-            raise RefusedError(f"the time for this request is over, after {rows} rows", None, 504)
+    max_rows: int = 1000  # in one request
+    max_body: int = 8 * 2**20  # bytes of one request's body; all bodies together may have `guard.BODIES` times as many
+    timeout: float = 10.0  # seconds for the headers of a request to come, and from then to its answer
+    queue: int = 1000  # requests that wait or are solved at once; one more is told to come back
+    threads: int = field(default_factory=available)  # for what takes long: limits, searches, many rows
+    token: str | None = None  # what requests have to bring
+    hosts: frozenset[str] = LOOPBACK  # the names by which the server may be called; ``*`` for any
+    log_data: bool = False  # whether questions and answers are written to the log
+    connections: int = 4096  # that are open at once
+    idle_timeout: float = 75.0  # seconds between two requests: longer than gateways wait, so that these hang up first
+    drain: float = 5.0  # seconds that connections get to send their last request after SIGTERM
 
 
 class Service:
@@ -53,9 +50,8 @@ class Service:
     def __init__(self, shelf: Shelf, settings: Settings, journal: Journal, metrics: Metrics) -> None:
         self.shelf, self.settings, self.journal, self.metrics = shelf, settings, journal, metrics
         self.desk = Desk(settings.threads, settings.queue)
-        self.gatherer = Gatherer(
-            self.desk, max(1, settings.threads - 1), metrics.batches.observe
-        )  # the event loop has a core too
+        others = max(1, settings.threads - 1)  # the event loop has a core too
+        self.gatherer = Gatherer(self.desk, others, metrics.batches.observe)
         self.draining = False
         metrics.gauge("ifonly_queue_depth", "Requests that wait or are solved.", lambda: self.desk.waiting)
         metrics.gauge("ifonly_queue_limit", "How many may.", lambda: settings.queue)
@@ -73,9 +69,9 @@ class Service:
         served = self.shelf.get(body.model)
         request = plain_row(served, body)
         if request is not None:
-            found = [replies.of_batch(request, *await self.gatherer.solve(visit.until, request))]
+            found = [replies.of_batch(request, *await self.gatherer.solve(visit, request))]
         else:
-            found = await self.desk.run(visit.until, visit.gone, lambda: self._invert(served, body, visit))
+            found = await self.desk.run(visit, lambda: self._invert(served, body, visit))
         self.metrics.rows.labels(served.name).inc(len(found))
         return encode({"model": _name(served), "answers": found, "took_ms": _since(began)})
 
@@ -115,7 +111,7 @@ class Service:
         """The answers along λ."""
         began = perf_counter()
         served = self.shelf.get(body.model)
-        found = await self.desk.run(visit.until, visit.gone, lambda: self._path(served, body, visit))
+        found = await self.desk.run(visit, lambda: self._path(served, body, visit))
         return encode({"model": _name(served), **found, "took_ms": _since(began)})
 
     def _path(self, served: Served, body: PathQuestion, visit: Visit) -> dict[str, Any]:
@@ -144,12 +140,12 @@ class Service:
                 raise RefusedError(f"there are {len(answers)} answers, counted from 0", "plan")
             return replies.as_file(served, answers[body.plan], kind)
 
-        return await self.desk.run(visit.until, visit.gone, work)
+        return await self.desk.run(visit, work)
 
     async def rows(self, name: str | None, visit: Visit, *args: Any, **options: Any) -> bytes:
         """A page of the data; the arguments are those of `replies.rows_page`."""
         served = self.shelf.get(name)
-        return encode(await self.desk.run(visit.until, visit.gone, lambda: replies.rows_page(served, *args, **options)))
+        return encode(await self.desk.run(visit, lambda: replies.rows_page(served, *args, **options)))
 
     # ---- about itself ----
 

@@ -1,17 +1,47 @@
-"""JSON in and out: bodies to typed questions, with a word about what is wrong with them; answers to bytes."""
+"""JSON in and out: bodies to typed questions, answers to bytes, and one shape for all errors: a code, words, and a field."""
 
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 import orjson
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from ifonly.server.refusals import RefusedError
-
-__all__ = ["decode", "encode", "refusal_of", "shown"]
+__all__ = ["FAILURES", "RefusedError", "decode", "encode", "failure", "listed", "refusal_of", "shown"]
 
 Body = TypeVar("Body", bound=BaseModel)
 
 SHOWN = 40  # characters of a wrong value
+
+# By HTTP status: its code, and what it means to whoever reads the description of the addresses.
+FAILURES = {
+    400: ("bad_request", "The body is no JSON."),
+    401: ("unauthorized", "A token is needed."),
+    403: ("forbidden", "From another site's page."),
+    404: ("not_found", "No such thing."),
+    408: ("timeout", "The body did not come in time."),
+    413: ("too_large", "Too large, or too many rows."),
+    415: ("unsupported_media_type", "The body is not said to be JSON."),
+    421: ("misdirected", "Not called so."),
+    422: ("invalid", "A value is wrong; field says which."),
+    503: ("busy", "Too many requests are waiting: come back after Retry-After seconds."),
+    504: ("timeout", "It took too long."),
+}
+OTHERS = {405: "method_not_allowed", 431: "too_large", 500: "internal"}  # which need no description
+
+
+class RefusedError(Exception):
+    """A request that is not answered: why, which field it is about, and the HTTP status that says so."""
+
+    def __init__(self, message: str, field: str | None = None, status: int = 422, **headers: str) -> None:
+        super().__init__(message)
+        self.message, self.field, self.status = message, field, status
+        self.headers = {name.replace("_", "-"): value for name, value in headers.items()}
+
+
+def failure(status: int, message: str, field: str | None = None) -> dict[str, Any]:
+    """The body of an error."""
+    code = FAILURES[status][0] if status in FAILURES else OTHERS.get(status, "error")
+    return {"error": {"code": code, "message": message, "field": field}}
 
 
 def decode(kind: TypeAdapter[Body], body: bytes) -> Body:
@@ -44,21 +74,14 @@ def refusal_of(error: Any, skip: int = 0) -> RefusedError:
 _WORDS = {
     "missing": "is missing",
     "extra_forbidden": "is not known",
-    "int_type": "must be a whole number",
-    "int_from_float": "must be a whole number",
-    "int_parsing": "must be a whole number",
+    **dict.fromkeys(("int_type", "int_from_float", "int_parsing"), "must be a whole number"),
     "int_parsing_size": "must be a whole number of fewer digits",
-    "float_type": "must be a number",
-    "float_parsing": "must be a number",
+    **dict.fromkeys(("float_type", "float_parsing"), "must be a number"),
     "finite_number": "must be a finite number",
-    "bool_type": "must be true or false",
-    "bool_parsing": "must be true or false",
+    **dict.fromkeys(("bool_type", "bool_parsing"), "must be true or false"),
     "string_type": "must be text",
-    "list_type": "must be a list",
-    "dict_type": "must be an object",
-    "model_type": "must be an object",
-    "model_attributes_type": "must be an object",
-    "tuple_type": "must be a list",
+    **dict.fromkeys(("list_type", "tuple_type"), "must be a list"),
+    **dict.fromkeys(("dict_type", "model_type", "model_attributes_type"), "must be an object"),
     "literal_error": "must be {expected}",
     "greater_than": "must be > {gt}",
     "greater_than_equal": "must be ≥ {ge}",
@@ -79,3 +102,8 @@ def shown(v: Any) -> str:
         return "a number of very many digits"
     text = repr(v[: SHOWN + 1] if isinstance(v, str) else v)
     return text if len(text) <= SHOWN + 2 else f"{text[:SHOWN]}…"
+
+
+def listed(names: Sequence[str], most: int) -> str:
+    """The first of some names, and whether there are more."""
+    return ", ".join(names[:most]) + (", …" if len(names) > most else "")

@@ -9,21 +9,12 @@ __all__ = ["Decision"]
 
 
 class Decision(NamedTuple):
-    """The classes predicted before and after a change, and how probable the target is in each.
-
-    Attributes
-    ----------
-    target, before, after : label
-        What is wanted; what the model predicts of the source, and of the answer.
-    p_before, p_after : float or None
-        The target's probability there; None where a model has scores only.
-
-    """
+    """What is wanted, the classes predicted before and after a change, and how probable the target is in each."""
 
     target: Any
     before: Any
     after: Any
-    p_before: float | None
+    p_before: float | None  # of the target; None where a model has scores only
     p_after: float | None
 
     @classmethod

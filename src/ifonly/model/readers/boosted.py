@@ -13,16 +13,14 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ifonly.model import Model
 from ifonly.model.errors import InputError, UnsupportedModelError
+from ifonly.model.numerics import Floats
 
 __all__ = ["from_json", "margins_at_zero", "read"]
 
 FLOAT32 = float(np.finfo(np.float32).eps)  # what xgboost computes in
-
-Floats = NDArray[np.float64]
 
 TWO_CLASSES = ("binary:logistic",)
 MANY_CLASSES = ("multi:softprob", "multi:softmax")

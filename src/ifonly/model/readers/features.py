@@ -18,11 +18,10 @@ from scipy import sparse
 from ifonly.model.columns import Column, Encoding
 from ifonly.model.errors import UnsupportedModelError
 from ifonly.model.monotone import Affine
+from ifonly.model.numerics import Floats, Indices
 from ifonly.model.readers.weights import Weights
 
 __all__ = ["UNDERSTOOD", "Columns", "Feature", "Features", "Folded", "kind_of", "refuse", "rounding"]
-
-Floats = NDArray[np.float64]
 
 # The steps that are understood, for messages; what becomes of each is in `steps` and `fold`.
 UNDERSTOOD = (
@@ -66,12 +65,7 @@ class Columns:
         """An untouched column read as a category."""
         return self.make(part.place, "category", where, fill=part.fill, missing=part.missing, **more)
 
-    @property
-    def size(self) -> int:
-        """How many coordinates there are."""
-        return len(self.owner)
-
-    def encoding(self, used: NDArray[np.bool_]) -> tuple[Encoding, NDArray[np.intp]]:
+    def encoding(self, used: NDArray[np.bool_]) -> tuple[Encoding, Indices]:
         """The columns whose coordinates are in use, in the user's order, and which coordinates become theirs."""
         chosen: dict[int, Column] = {}
         for column in self.read.values():
@@ -194,7 +188,7 @@ class Features:
 
     def affine(self) -> tuple[Any, Any, Floats, Floats, Floats]:
         """W and sizes (J×D, sparse), zero, w0 and rough; nothing may be untouched."""
-        D = self.columns.size
+        D = len(self.columns.owner)
         zero, offset = np.zeros(D), np.array([part.offset for part in self.parts])
         for part in self.parts:
             for i, z in part.zero.items():

@@ -46,10 +46,8 @@ def _pipeline(step: Any, features: Features, where: str) -> Features:
 
 
 def _union(step: Any, features: Features, where: str) -> Features:
-    parts = [
-        _weighted(fold(part, features, f"{where}, part {name!r}"), step, name, where) for name, part in step.transformer_list
-    ]
-    return Features.joined(features.columns, parts)
+    parts = [(name, fold(part, features, f"{where}, part {name!r}")) for name, part in step.transformer_list]
+    return Features.joined(features.columns, [_weighted(part, step, name, where) for name, part in parts])
 
 
 def _column_transformer(step: Any, features: Features, where: str) -> Features:

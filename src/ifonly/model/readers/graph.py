@@ -8,17 +8,15 @@ weights are those in the file, in single precision; x is in the units before the
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ifonly.model import Model, Scaling
 from ifonly.model.errors import UnsupportedModelError
+from ifonly.model.numerics import Floats
 from ifonly.model.readers.weights import Weights
 
 __all__ = ["read"]
 
 FLOAT32 = float(np.finfo(np.float32).eps)  # the linear classifiers of ONNX are in float32
-
-Floats = NDArray[np.float64]
 
 SCALERS = ("Scaler",)
 COPIES = ("Identity", "Cast")

@@ -15,16 +15,14 @@ import sys
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ifonly.model import Model, Scaling
 from ifonly.model.errors import UnsupportedModelError
+from ifonly.model.numerics import Floats
 from ifonly.model.readers.weights import Weights
 from ifonly.model.tensors import plain
 
 __all__ = ["read"]
-
-Floats = NDArray[np.float64]
 
 NOTHING = ("Identity", "Flatten", "Dropout", "AlphaDropout")  # what changes nothing about a flat row in evaluation
 ENDS = ("Softmax", "LogSoftmax", "Sigmoid")

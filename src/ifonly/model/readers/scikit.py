@@ -10,21 +10,18 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ifonly.model import Model, Scaling
 from ifonly.model.columns import Encoding
 from ifonly.model.errors import UnsupportedModelError
+from ifonly.model.numerics import Floats, Indices
 from ifonly.model.readers import text
 from ifonly.model.readers.features import Feature, Features, Folded, kind_of, rounding
 from ifonly.model.readers.fold import fold
-from ifonly.model.readers.steps import SCALERS, cut
+from ifonly.model.readers.steps import SCALERS, cut, shift_and_scale
 from ifonly.model.readers.weights import Weights
 
 __all__ = ["fingerprint", "read"]
-
-Floats = NDArray[np.float64]
-Affine = tuple[Floats, Floats, Floats]  # shift, scale of (x − shift) / scale, and Scaling's rough
 
 
 def read(estimator: Any) -> Model:
@@ -44,10 +41,7 @@ def read(estimator: Any) -> Model:
     looked_up = kind == "CategoricalNB" or (kind == "BernoulliNB" and last.binarize is not None)
     if looked_up or not _only_scalers(steps):
         return _folded(steps, last, weights, names)
-    scaling = None
-    for name, step in steps:
-        scaling = _then(scaling, _scaler(step, f"step {name!r} of the pipeline"))
-    return weights.model(names, scaling=None if scaling is None else Scaling(*scaling))
+    return weights.model(names, scaling=_scaling(steps))
 
 
 def _only_scalers(steps: list[tuple[str, Any]]) -> bool:
@@ -123,7 +117,7 @@ def _folded(steps: list[tuple[str, Any]], last: Any, weights: Weights, names: li
     return read.model(encoding.labels, scaling=scaling, encoding=encoding)
 
 
-def _units(before: dict[int, float], order: NDArray[np.intp], W: Any, encoding: Encoding) -> Floats:
+def _units(before: dict[int, float], order: Indices, W: Any, encoding: Encoding) -> Floats:
     """A unit of each coordinate, as the classifier sees it; ``before`` features are mixed, where they are."""
     norms = np.sqrt(np.asarray((W * W).sum(axis=0))).ravel()
     with np.errstate(divide="ignore"):
@@ -166,10 +160,10 @@ def _looked_up(last: Any, features: Features, weights: Weights) -> tuple[Feature
 
 def _linear(estimator: Any) -> Weights:
     """``coef_`` and ``intercept_``, with a softmax over rows, or a logistic function of one."""
-    coef = _dense(estimator.coef_)
-    coef = coef[None] if coef.ndim == 1 else coef
+    coef = estimator.coef_.toarray() if hasattr(estimator.coef_, "toarray") else np.asarray(estimator.coef_)
+    coef = np.atleast_2d(coef).astype(np.float64)
     intercept = np.broadcast_to(np.asarray(estimator.intercept_, dtype=np.float64), len(coef))
-    return Weights(coef.astype(np.float64), intercept, estimator.classes_)
+    return Weights(coef, intercept, estimator.classes_)
 
 
 def _logistic(estimator: Any) -> Weights:
@@ -233,9 +227,7 @@ def _network(estimator: Any) -> Weights:
             f"MLPClassifier has {len(estimator.coefs_) - 1} hidden layers: it is not linear. Its last layer is: "
             "Model(mlp.coefs_[-1].T, mlp.intercepts_[-1], mlp.classes_)"
         )
-    if estimator.out_activation_ not in ("softmax", "logistic") or (
-        estimator.out_activation_ == "logistic" and len(estimator.classes_) > 2
-    ):
+    if estimator.out_activation_ not in (("softmax", "logistic") if len(estimator.classes_) <= 2 else ("softmax",)):
         raise UnsupportedModelError("MLPClassifier with several labels at once is not a softmax")
     return Weights(np.asarray(estimator.coefs_[0]).T, np.asarray(estimator.intercepts_[0]), estimator.classes_)
 
@@ -254,8 +246,7 @@ def _one_vs_rest(estimator: Any) -> Weights:
 
 
 _CLASSIFIERS: dict[str, Callable[[Any], Weights]] = {
-    "LogisticRegression": _logistic,
-    "LogisticRegressionCV": _logistic,
+    **dict.fromkeys(("LogisticRegression", "LogisticRegressionCV"), _logistic),
     "SGDClassifier": _sgd,
     "LinearDiscriminantAnalysis": _linear,
     "MultinomialNB": _bayes,
@@ -264,11 +255,7 @@ _CLASSIFIERS: dict[str, Callable[[Any], Weights]] = {
     "CategoricalNB": _categorical,
     "MLPClassifier": _network,
     "OneVsRestClassifier": _one_vs_rest,
-    "LinearSVC": _hard,
-    "Perceptron": _hard,
-    "PassiveAggressiveClassifier": _hard,
-    "RidgeClassifier": _hard,
-    "RidgeClassifierCV": _hard,
+    **dict.fromkeys(("LinearSVC", "Perceptron", "PassiveAggressiveClassifier", "RidgeClassifier", "RidgeClassifierCV"), _hard),
 }
 
 _VECTORIZERS = ("CountVectorizer", "TfidfVectorizer", "HashingVectorizer")
@@ -305,26 +292,15 @@ _REASONS = {
 }
 
 
-def _scaler(step: Any, where: str) -> Affine:
-    """(shift, scale) of a fitted scaler."""
-    if not hasattr(step, "n_features_in_"):
-        raise UnsupportedModelError(f"{where} ({type(step).__name__}) is not fitted; call fit first")
-    if getattr(step, "clip", False):
-        raise UnsupportedModelError(f"{where} ({type(step).__name__}) clips its output, which is not affine; use clip=False")
-    shift, scale = SCALERS[kind_of(step)](step)
-    D = step.n_features_in_
-    shift = np.zeros(D) if shift is None else np.asarray(shift, dtype=np.float64)
-    scale = np.ones(D) if scale is None else np.asarray(scale, dtype=np.float64)
-    return shift, scale, np.abs(shift)
-
-
-def _then(first: Affine | None, second: Affine) -> Affine:
-    """Two scalers, one after the other."""
-    if first is None:
-        return second
-    (shift, scale, rough), (shift2, scale2, rough2) = first, second
-    return shift + scale * shift2, scale * scale2, rough + np.abs(scale) * rough2
-
-
-def _dense(coef: Any) -> Floats:
-    return np.asarray(coef.toarray() if hasattr(coef, "toarray") else coef)
+def _scaling(steps: list[tuple[str, Any]]) -> Scaling | None:
+    """The scalers of a pipeline, one after the other."""
+    scaling = None
+    for name, step in steps:
+        where = f"step {name!r} of the pipeline ({type(step).__name__})"
+        if not hasattr(step, "n_features_in_"):
+            raise UnsupportedModelError(f"{where} is not fitted; call fit first")
+        if getattr(step, "clip", False):
+            raise UnsupportedModelError(f"{where} clips its output, which is not affine; use clip=False")
+        shift, scale = shift_and_scale(step, step.n_features_in_)
+        scaling = Scaling(shift, scale) if scaling is None else scaling.then(shift, scale)
+    return scaling

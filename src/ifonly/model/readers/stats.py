@@ -11,14 +11,12 @@ every term must be a column of the data, as in ``y ~ age + income``: what is com
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ifonly.model import Model
 from ifonly.model.errors import UnsupportedModelError
+from ifonly.model.numerics import Floats
 
 __all__ = ["read"]
-
-Floats = NDArray[np.float64]
 
 EXPECTED = "Expected the results of Logit or MNLogit; for any other linear softmax give its weights: Model(A, b)"
 

@@ -16,12 +16,11 @@ from numpy.typing import NDArray
 
 from ifonly.model.column import NAN
 from ifonly.model.monotone import FUNCTIONS, Affine, BoxCox, Function, Monotone, Quantiles, YeoJohnson, backward
+from ifonly.model.numerics import Floats
 from ifonly.model.readers.features import Feature, Features, refuse
 from ifonly.model.tables import is_missing
 
-__all__ = ["SCALERS", "STEPS", "cut"]
-
-Floats = NDArray[np.float64]
+__all__ = ["SCALERS", "STEPS", "cut", "shift_and_scale"]
 
 # ---- affine steps ----
 
@@ -34,17 +33,18 @@ SCALERS: dict[str, Callable[[Any], tuple[Any, Any]]] = {
 }
 
 
-def _scaler(of: Callable[[Any], tuple[Any, Any]]) -> Callable[[Any, Features, str], Features]:
-    def folded(step: Any, features: Features, where: str) -> Features:
-        if getattr(step, "clip", False):
-            refuse(where, "clips its output, which is not affine; use clip=False")
-        shift, scale = of(step)
-        J = len(features)
-        shift = np.zeros(J) if shift is None else np.asarray(shift, dtype=np.float64)
-        scale = np.ones(J) if scale is None else np.asarray(scale, dtype=np.float64)
-        return features.scaled(scale, shift, where)
+def shift_and_scale(step: Any, n: int) -> tuple[Floats, Floats]:
+    """Those of a fitted scaler of n features."""
+    shift, scale = SCALERS[type(step).__name__](step)
+    shift = np.zeros(n) if shift is None else np.asarray(shift, dtype=np.float64)
+    return shift, np.ones(n) if scale is None else np.asarray(scale, dtype=np.float64)
 
-    return folded
+
+def _scaler(step: Any, features: Features, where: str) -> Features:
+    if getattr(step, "clip", False):
+        refuse(where, "clips its output, which is not affine; use clip=False")
+    shift, scale = shift_and_scale(step, len(features))
+    return features.scaled(scale, shift, where)
 
 
 def _pca(step: Any, features: Features, where: str) -> Features:
@@ -155,15 +155,13 @@ def _unknown_one_hot(step: Any, j: int, J: int, start: Floats) -> Floats:
     dropped = step.drop_idx_ if step.drop_idx_ is not None else [None] * len(sizes)
     rare = [0 if found is None else len(found) - 1 for found in infrequent]  # share one feature
     widths = [n - r - (d is not None) for n, r, d in zip(sizes, rare, dropped, strict=True)]
-    a = int(sum(widths[:j]))
-    block = np.zeros(J)
-    b = a + int(widths[j])
+    a, b = int(sum(widths[:j])), int(sum(widths[: j + 1]))
+    change = np.zeros(J)
+    change[a:b] = -start[a:b]
     found, d = infrequent[j], dropped[j]
     gone = found is not None and d is not None and any(_same(step.categories_[j][d], v) for v in found)
     if step.handle_unknown == "infrequent_if_exist" and found is not None and not gone:
-        block[b - 1] = 1.0
-    change = np.zeros(J)
-    change[a:b] = block[a:b] - start[a:b]
+        change[b - 1] += 1.0
     return change
 
 
@@ -224,10 +222,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, (float, np.floating)) and math.isnan(value):
         return NAN
     return value.item() if isinstance(value, np.generic) else value
-
-
-def _binarizer(step: Any, features: Features, where: str) -> Features:
-    return cut(features, float(step.threshold), where)
 
 
 def cut(features: Features, threshold: float, where: str) -> Features:
@@ -307,17 +301,14 @@ def _function(step: Any, features: Features, where: str) -> Features:
 
 
 STEPS: dict[str, Callable[[Any, Features, str], Features]] = {
-    **{name: _scaler(of) for name, of in SCALERS.items()},
-    "PCA": _pca,
-    "IncrementalPCA": _pca,
-    "TruncatedSVD": _projection,
-    "GaussianRandomProjection": _projection,
-    "SparseRandomProjection": _projection,
+    **dict.fromkeys(SCALERS, _scaler),
+    **dict.fromkeys(("PCA", "IncrementalPCA"), _pca),
+    **dict.fromkeys(("TruncatedSVD", "GaussianRandomProjection", "SparseRandomProjection"), _projection),
     "SimpleImputer": _imputer,
     "OneHotEncoder": _one_hot,
     "OrdinalEncoder": _ordinal,
     "TargetEncoder": _target,
-    "Binarizer": _binarizer,
+    "Binarizer": lambda step, features, where: cut(features, float(step.threshold), where),
     "PowerTransformer": _power,
     "QuantileTransformer": _quantile,
     "FunctionTransformer": _function,

@@ -3,14 +3,10 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
 from ifonly.model import Model
+from ifonly.model.numerics import Floats
 
 __all__ = ["Weights"]
-
-Floats = NDArray[np.float64]
 
 
 class Weights(NamedTuple):

@@ -7,19 +7,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ifonly.answers import Counterfactual, Path
 from ifonly.answers.change import Measure, Part
 from ifonly.api import invert, path
 from ifonly.model import Model
 from ifonly.model.errors import InputError
-from ifonly.model.numerics import softmax
+from ifonly.model.numerics import Floats, softmax
 from ifonly.problem.status import Status
 
 __all__ = ["MOST", "MOST_FEATURES", "Scene", "packed", "scene_of"]
-
-Floats = NDArray[np.float64]
 
 FIRST = 0.8  # the probability that the page of a path opens with
 LEAST, MOST = 0.5, 0.99  # ends of the slider, unless the answer is beyond
@@ -31,25 +28,12 @@ SECONDS = 5.0  # for one answer within limits: fifty are needed
 
 @dataclass(frozen=True)
 class Scene:
-    """What is asked, and the answer that the page opens with.
+    """What is asked, and the answer that the page opens with."""
 
-    Attributes
-    ----------
-    cf : Counterfactual
-        That answer.
-    at : callable
-        The answer for another probability.
-    shape : tuple or None
-        Of an image.
-    ink : bool
-        Whether high values of its pixels are dark.
-
-    """
-
-    cf: Counterfactual
-    at: Callable[[float], Counterfactual]
-    shape: tuple[int, ...] | None
-    ink: bool
+    cf: Counterfactual  # that answer
+    at: Callable[[float], Counterfactual]  # the answer for another probability
+    shape: tuple[int, ...] | None  # of an image
+    ink: bool  # whether high values of its pixels are dark
 
     @property
     def k(self) -> int:
@@ -147,17 +131,7 @@ class Scene:
 
 
 def scene_of(answer: Counterfactual | Path, shape: Sequence[int] | None, ink: bool | None) -> Scene:
-    """What to show of an answer or a path.
-
-    Parameters
-    ----------
-    answer : Counterfactual or Path
-    shape : (H, W) or (H, W, 3), optional
-        Where the features are the pixels of an image: its shape.
-    ink : bool, optional
-        Whether high values are dark, as ink on paper; by default in images with one channel.
-
-    """
+    """What to show of an answer or a path, with the arguments of `write`."""
     size = None if shape is None else _checked(tuple(int(n) for n in shape), answer.model)
     if isinstance(answer, Counterfactual) and not np.isfinite(answer.proba).all():
         raise InputError(f"there is no answer to show: {answer.message}")

@@ -8,10 +8,10 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ifonly.answers import Counterfactual
 from ifonly.answers.change import Change, moves
+from ifonly.model.numerics import Floats
 from ifonly.problem.status import Status
 from ifonly.show.numbers import decimals, percent, value
 from ifonly.show.page.scene import MOST, MOST_FEATURES, Scene, packed
@@ -116,7 +116,7 @@ def _described(scene: Scene, key: int, changes: list[dict[int, Change]], start: 
     return {"name": name, "from": float(before), "decimals": decimals(float(before), float(here.after), map(float, numbers))}
 
 
-def _chances(p: NDArray[np.float64], bars: list[int]) -> list[float]:
+def _chances(p: Floats, bars: list[int]) -> list[float]:
     """The probabilities of the classes shown, and of all others together."""
     return [*p[bars].tolist(), float(np.delete(p, bars).sum())]
 

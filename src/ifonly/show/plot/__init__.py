@@ -4,11 +4,9 @@ from typing import Any
 
 from ifonly.answers import Counterfactual, Counterfactuals, Path
 from ifonly.model.errors import InputError
-from ifonly.show.plot.convergence import Convergence
-from ifonly.show.plot.heatmap import HeatMap
+from ifonly.show.plot.changes import HeatMap, Waterfall
+from ifonly.show.plot.curves import Convergence, Curve, Trajectories
 from ifonly.show.plot.images import Images, Strip
-from ifonly.show.plot.paths import Curve, Trajectories
-from ifonly.show.plot.waterfall import Waterfall
 
 __all__ = ["Convergence", "Curve", "HeatMap", "Images", "Strip", "Trajectories", "Waterfall", "of_many", "of_one", "of_path"]
 

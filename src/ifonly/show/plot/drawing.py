@@ -6,29 +6,12 @@ Colours are Okabe and Ito's, and differences are shown in PuOr: readers who cann
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ifonly.answers.change import Measure
+from ifonly.model.numerics import Floats
 
-__all__ = [
-    "BLUE",
-    "DIVERGING",
-    "FAINT",
-    "FALLS",
-    "FONT",
-    "GREY",
-    "LINES",
-    "LONGEST",
-    "ORANGE",
-    "RISES",
-    "SHOWN",
-    "axes",
-    "by_part",
-    "plain",
-    "side_by_side",
-]
-
-Floats = NDArray[np.float64]
+__all__ = ["BLUE", "DIVERGING", "FAINT", "FALLS", "GREY", "LINES", "ORANGE", "RISES"]
+__all__ += ["FONT", "LONGEST", "SHOWN", "axes", "by_part", "plain", "side_by_side"]
 
 BLUE, ORANGE, GREEN, SKY, PINK, YELLOW = "#0072B2", "#D55E00", "#009E73", "#56B4E9", "#CC79A7", "#E69F00"
 LINES = (BLUE, ORANGE, GREEN, PINK, YELLOW, SKY, "#000000", "#7F7F7F")
@@ -78,8 +61,7 @@ def by_part(answers: Any, delta: Floats) -> tuple[list[str], Floats]:
     measure = Measure.of(answers.model, answers.conditions)
     t = measure.units(delta)
     parts = measure.parts(answers.sources.columns)
-    columns = [
-        np.linalg.norm(t[:, part.features], axis=1) if part.kind == "category" else t[:, part.features[0]] for part in parts
-    ]
+    moves = [t[:, part.features] for part in parts]
+    columns = [np.linalg.norm(m, axis=1) if part.kind == "category" else m[:, 0] for part, m in zip(parts, moves, strict=True)]
     signs = [1.0 if part.column is None or part.column.rising else -1.0 for part in parts]
     return [part.name for part in parts], np.stack(columns, axis=1) * signs

@@ -5,29 +5,19 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ifonly.answers import Counterfactual, Path
 from ifonly.model.errors import InputError
-from ifonly.model.numerics import softmax
+from ifonly.model.numerics import Floats, softmax
 from ifonly.show.numbers import percent
 from ifonly.show.plot.drawing import DIVERGING, FAINT, FALLS, FONT, RISES, axes, side_by_side
 
 __all__ = ["Images", "Strip"]
 
-Floats = NDArray[np.float64]
-
 
 @dataclass(frozen=True)
 class Images:
-    """Source, difference and answer as images.
-
-    Attributes
-    ----------
-    source, difference, answer : ndarray of ``shape``
-    titles : tuple of three str
-
-    """
+    """Source, difference and answer as images, each with its title."""
 
     source: Floats
     difference: Floats
@@ -56,30 +46,19 @@ class Images:
         for i, (panel, image, title) in enumerate(zip(panels, images, self.titles, strict=True)):
             _show(panel, image, difference=i == 1, like=self.source)
             panel.set_title(title, fontsize=FONT)
+        look: dict[str, Any] = {"transform": panels[1].transAxes, "ha": "center", "va": "top", "fontsize": FONT - 1}
         for at, text, colour in ((0.27, "more", RISES), (0.73, "less", FALLS)):
-            panels[1].text(
-                at, -0.02, text, transform=panels[1].transAxes, ha="center", va="top", color=colour, fontsize=FONT - 1
-            )
+            panels[1].text(at, -0.02, text, color=colour, **look)
         return ax
 
 
 @dataclass(frozen=True)
 class Strip:
-    """Answers along a path as images, from the source to the most certain.
+    """Answers along a path as images, from the source to the most certain."""
 
-    Attributes
-    ----------
-    images : ndarray of shape (n, *shape)
-        The first is the source.
-    proba, lam : ndarray of shape (n,)
-        The target's probability in each, and λ (infinite for the source).
-    target : label
-
-    """
-
-    images: Floats
-    proba: Floats
-    lam: Floats
+    images: Floats  # (n, *shape), the first is the source
+    proba: Floats  # (n,) the target's probability in each
+    lam: Floats  # (n,) infinite for the source
     target: Any
 
     @classmethod

@@ -1,23 +1,21 @@
-"""What changed: a waterfall of log-odds."""
+"""Which features change: of one answer, a waterfall of log-odds; of many, a map."""
 
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ifonly.answers import Counterfactual
+from ifonly.answers import Counterfactual, Counterfactuals
 from ifonly.answers.change import Change, moves
 from ifonly.model.errors import InputError
-from ifonly.model.numerics import log_sum_exp, softmax
+from ifonly.model.numerics import Floats, log_sum_exp, softmax
 from ifonly.show.numbers import number, pair, percent, signed
-from ifonly.show.plot.drawing import FAINT, FALLS, FONT, GREY, LONGEST, RISES, SHOWN, axes, plain
+from ifonly.show.plot.drawing import DIVERGING, FAINT, FALLS, FONT, GREY, LONGEST, RISES, SHOWN, axes, by_part, plain
 from ifonly.show.table import cut
 
-__all__ = ["Waterfall"]
+__all__ = ["HeatMap", "Waterfall"]
 
-Floats = NDArray[np.float64]
-
+SHOWN_IN_MAP = 20
 STEPS, NODES = 64, 8  # of the integral along the straight line from the source to the answer
 BEHIND = {"facecolor": "white", "edgecolor": "none", "pad": 0.6}  # of a text that may cross a line
 
@@ -28,24 +26,13 @@ class Waterfall:
 
     With two classes the log-odds are linear, and a feature's step is its weight times its change. With more they are not, and a
     step is its part of the integral of the gradient along the straight line from the source to the answer; they add up exactly.
-
-    Attributes
-    ----------
-    target : label
-    start, end : float
-        Log-odds of the target at the source and at the answer.
-    names : tuple of str
-        The features, with what changed, the largest step first; the last may be all others together.
-    steps : tuple of float
-        What each adds.
-
     """
 
     target: Any
-    start: float
-    end: float
-    names: tuple[str, ...]
-    steps: tuple[float, ...]
+    start: float  # log-odds of the target at the source
+    end: float  # and at the answer
+    names: tuple[str, ...]  # features, with what changed, the largest step first; the last may be all others together
+    steps: tuple[float, ...]  # what each adds
 
     @classmethod
     def of(cls, cf: Counterfactual, features: int = SHOWN) -> "Waterfall":
@@ -106,3 +93,60 @@ def _mean_rivals(ends: Floats) -> Floats:
 def _named(change: Change) -> str:
     before, after = pair(change.before, change.after)
     return f"{cut(change.feature, LONGEST)}  {cut(before, 12)} → {cut(after, 12)}"
+
+
+@dataclass(frozen=True)
+class HeatMap:
+    """Which features change how much: features against rows, or against targets."""
+
+    names: tuple[str, ...]  # features, those that cost most first
+    units: Floats  # (len(names), n) changes in units of cost; of a category, the length of the switch
+    labels: tuple[str, ...]  # the targets
+    counts: tuple[int, ...]  # how many columns belong to each
+    by: str  # "row" or "target"
+
+    @classmethod
+    def of(cls, cfs: Counterfactuals, by: str = "row", features: int = SHOWN_IN_MAP) -> "HeatMap":
+        """The changes of many answers: ``by`` row, ordered by target and cost, or the mean change by target."""
+        if by not in ("row", "target"):
+            raise InputError(f'by must be "row" or "target"; got {by!r}')
+        source, x = cfs.coordinates
+        solved = np.flatnonzero(np.isfinite(x).all(axis=1) & np.isfinite(source).all(axis=1))
+        if not len(solved):
+            raise InputError("there is no answer to draw: no row was solved")
+        names, units = by_part(cfs, (x - source)[solved])
+        target = cfs.results.target[solved]
+        size = np.square(units).sum(axis=0)
+        chosen = np.argsort(-size, kind="stable")[: min(features, int((size > 0).sum()) or 1)]
+        kinds, counts = np.unique(target, return_counts=True)
+        if by == "row":
+            table = units[np.lexsort((np.square(units).sum(axis=1), target))]
+        else:
+            table, counts = np.stack([units[target == k].mean(axis=0) for k in kinds]), np.ones(len(kinds), dtype=int)
+        labels = tuple(str(cfs.model.label(int(k))) for k in kinds)
+        return cls(tuple(names[j] for j in chosen), table[:, chosen].T, labels, tuple(counts.tolist()), by)
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw it; returns the axes."""
+        ax = axes(ax, 6.4, 1.1 + 0.24 * len(self.names))
+        top = float(np.percentile(np.abs(self.units), 99.5)) or float(np.abs(self.units).max()) or 1.0
+        image = ax.imshow(self.units, cmap=DIVERGING, vmin=-top, vmax=top, aspect="auto", interpolation="nearest")
+        ax.set_yticks(range(len(self.names)), [cut(name, LONGEST) for name in self.names])
+        ax.tick_params(length=0)
+        ends = np.cumsum(self.counts)
+        ax.set_xticks(ends - 0.5 * np.array(self.counts) - 0.5, [cut(label, LONGEST) for label in self.labels])
+        for end in ends[:-1]:
+            ax.axvline(end - 0.5, color="white", linewidth=2)
+        if self.by == "row" and len(self.labels) == 1:
+            ax.set_xticks([])
+            ax.set_xlabel(f"{self.units.shape[1]} rows towards {cut(self.labels[0], LONGEST)}, the cheapest first")
+        else:
+            rows = f", {self.units.shape[1]} rows, of each the cheapest first" if self.by == "row" else ""
+            ax.set_xlabel(f"target{rows}")
+        bar = ax.figure.colorbar(image, ax=ax, fraction=0.05, pad=0.02)
+        bar.set_label("change, in units of cost", fontsize=FONT - 1)
+        bar.ax.tick_params(labelsize=FONT - 1)
+        bar.outline.set_visible(False)
+        for side in ax.spines.values():
+            side.set_visible(False)
+        return ax

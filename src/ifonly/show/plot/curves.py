@@ -1,32 +1,24 @@
-"""A path: probability and distance against λ, and how the features move."""
+"""Curves: of a path, probability and distance against λ and how the features move; and how a solver came to its answer."""
 
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ifonly.answers import Path
+from ifonly.answers import Counterfactual, Path
+from ifonly.model.errors import InputError
+from ifonly.model.numerics import Floats
 from ifonly.show.plot.drawing import BLUE, FAINT, FONT, GREY, LINES, LONGEST, ORANGE, SHOWN, axes, by_part, plain
 from ifonly.show.table import cut
 
-__all__ = ["Curve", "Trajectories"]
-
-Floats = NDArray[np.float64]
+__all__ = ["Convergence", "Curve", "Trajectories"]
 
 LABEL_GAP = 0.062  # of the height, between the labels of two lines
 
 
 @dataclass(frozen=True)
 class Curve:
-    """Probability and distance against λ.
-
-    Attributes
-    ----------
-    lam, proba, distance : ndarray of shape (n,)
-    target : label
-
-    """
+    """Probability and distance against λ."""
 
     lam: Floats
     proba: Floats
@@ -65,25 +57,13 @@ class Curve:
 
 @dataclass(frozen=True)
 class Trajectories:
-    """How the features move along a path, in units of cost.
+    """How the features move along a path, in units of cost."""
 
-    Attributes
-    ----------
-    lam, proba : ndarray of shape (n,)
-    names : tuple of str
-        The features that move most, at the end of the path.
-    units : ndarray of shape (n, len(names))
-        Their changes, in units of cost.
-    others : int
-        How many more features move.
-
-    """
-
-    lam: Floats
-    proba: Floats
-    names: tuple[str, ...]
-    units: Floats
-    others: int
+    lam: Floats  # (n,)
+    proba: Floats  # (n,)
+    names: tuple[str, ...]  # the features that move most, at the end of the path
+    units: Floats  # (n, len(names)) their changes, in units of cost
+    others: int  # how many more features move
     target: Any
 
     @classmethod
@@ -136,3 +116,42 @@ def _apart(y: Floats, low: float, high: float) -> Floats:
                 out[i] -= short / 2
                 out[i + 1] += short / 2
     return out
+
+
+@dataclass(frozen=True)
+class Convergence:
+    """‖∇E‖ before each iteration, and how far E was above its least."""
+
+    grad_norm: Floats
+    above: Floats
+    bound: float  # what is known of ‖∇E‖ at the answer, rounding included
+
+    @classmethod
+    def of(cls, cf: Counterfactual) -> "Convergence":
+        """The iterations of an answer whose solver kept a history."""
+        if not cf.history:
+            raise InputError(
+                "there is no history: two classes have a closed form, and compiled kernels keep none; "
+                'for more classes use ifonly.invert(…, lam=…, start="source")'
+            )
+        gradients = [step.grad_norm for step in cf.history]
+        values = np.array([step.objective for step in cf.history])
+        return cls(np.array(gradients), (values - cf.objective).clip(0.0), cf.grad_norm)
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw it; returns the axes."""
+        ax = axes(ax, 6.0, 3.2)
+        n = np.arange(len(self.grad_norm))
+        ax.plot(n, self.grad_norm, color=BLUE, marker="o", markersize=5, linewidth=1.8)
+        seen = self.above > 0
+        ax.plot(n[seen], self.above[seen], color=ORANGE, marker="s", markersize=5, linewidth=1.8, linestyle=(0, (4, 1.5)))
+        ax.set_yscale("log")
+        ax.axhline(self.bound, color=GREY, linewidth=0.8, linestyle=(0, (3, 3)), zorder=0)
+        look: dict[str, Any] = {"fontsize": FONT - 1, "color": GREY, "va": "bottom"}
+        ax.text(0.01, self.bound, "bound at the answer, rounding included", transform=ax.get_yaxis_transform(), **look)
+        ax.set_xticks(n[:: max(len(n) // 10, 1)])
+        ax.set_xlabel("iterations done")
+        for y, text, colour in ((0.98, "‖∇E‖", BLUE), (0.89, "E − E* (dashed)", ORANGE)):
+            ax.text(0.99, y, text, color=colour, transform=ax.transAxes, ha="right", va="top")
+        ax.minorticks_off()
+        return plain(ax)
