@@ -19,8 +19,8 @@ MOST = {
     "FALSEBOUND": 10,
     "GAPBIG": 7,
 }
-MOST |= {"NOTBEST": 1, "NAN": 1}
-TIMED = ("LATE", "SILENT")
+MOST |= {"NOTBEST": 1}
+TIMED = ("LATE", "SILENT", "NAN")  # depend on how fast the machine is
 
 
 @pytest.fixture(scope="module")
