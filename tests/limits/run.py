@@ -51,7 +51,7 @@ def _warm() -> None:
 
 
 def lines_of(case: Case) -> dict[str, str]:
-    """What is wrong with an answer as lines of ``wrong.txt``, and in words; that time ran out before a point was found is not."""
+    """What is wrong with an answer as lines of ``wrong.txt``, and in words; that time ran out is left out."""
     out_of_time = ("SILENT", "NAN") if hurried(case) else ("SILENT",)
     return {f"{v.kind} {case.problem.name}": v.text for v in case.verdicts if v.kind not in out_of_time}
 
