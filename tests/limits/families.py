@@ -4,6 +4,7 @@
 settled beforehand, or changes one that was drawn.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -182,7 +183,7 @@ def _grid_pair(rng: np.random.Generator, wish: Wish, v: float, step: float, *, e
         shift = int(rng.choice([-1, 1])) * int(down + up + 1)
         n += shift
     off = float(rng.choice([0.0, 0.01 * step, 1e-12, 0.4 * step]))
-    low, high = round((n - down) * step, 10) - off, round((n + up) * step, 10) + off
+    low, high = round(float((n - down) * step), 10) - off, round(float((n + up) * step), 10) + off
     if ends:
         return low, high
     return {0: (None, None), 1: (low, None), 2: (None, high)}[int(rng.integers(3))]
@@ -287,15 +288,21 @@ def contradictory(rng: np.random.Generator) -> Problem:
     elif way == "frozen outside":
         actions |= {"frozen": [d], "bounds": {**actions.get("bounds", {}), d: (v + 1.0, v + 2.0)}}
     elif way == "few":
-        actions["bounds"] = {**actions.get("bounds", {}), **{e: (x[e] + 1.0, x[e] + 3.0) for e in range(D) if e not in grouped}}
+        actions["bounds"] = {
+            **actions.get("bounds", {}),
+            **{e: (float(x[e]) + 1.0, float(x[e]) + 3.0) for e in range(D) if e not in grouped},
+        }
         return replace(problem, actions=actions, max_changes=int(rng.integers(0, D)))
     elif way == "wrong way":
         actions |= {"increase": [d], "bounds": {**actions.get("bounds", {}), d: (v - 3.0, v - 1.0)}}
     elif way == "between":
-        actions |= {"integer": [d], "bounds": {**actions.get("bounds", {}), d: (np.floor(v) + 0.2, np.floor(v) + 0.8)}}
+        actions |= {"integer": [d], "bounds": {**actions.get("bounds", {}), d: (math.floor(v) + 0.2, math.floor(v) + 0.8)}}
         actions["step"] = {e: s for e, s in actions.get("step", {}).items() if e != d}
     elif way == "rule and bounds":
-        actions["bounds"] = {**actions.get("bounds", {}), **{e: (x[e] - 1.0, x[e] + 1.0) for e in range(D) if e not in grouped}}
+        actions["bounds"] = {
+            **actions.get("bounds", {}),
+            **{e: (float(x[e]) - 1.0, float(x[e]) + 1.0) for e in range(D) if e not in grouped},
+        }
         some = [e for e in range(D) if e not in grouped]
         actions["linear"] = [(dict.fromkeys(some, 1.0), ">=", float(x[some].sum()) + len(some) * float(rng.uniform(0.8, 1.3)))]
     else:

@@ -218,7 +218,7 @@ class Limits:
 
     def _wrong(self) -> str:
         for d in range(self.x.size):
-            if self.lo[d] > self.hi[d] or (d in self.step and self.bounded(d) and not self.grid(d)):
+            if self.lo[d] > self.hi[d] or (d in self.step and self.bounded(d) and not self._multiples(d)):
                 return f"no value for feature {d}"
         for group in self.groups:
             if sorted(self.x[group]) != [0.0] * (len(group) - 1) + [1.0]:
@@ -238,17 +238,20 @@ class Limits:
 
         A bound that is a grid point up to `ON_GRID` stands for it, and so does the source's own value.
         """
-        step, slip = self.step[d], Fraction(ON_GRID)
-        low, high = max(float(self.lo[d]), low), min(float(self.hi[d]), high)
-        first, last = math.ceil(Fraction(low) / step - slip), math.floor(Fraction(high) / step + slip)
-        if last - first > MOST_VALUES:
-            raise OverflowError(f"feature {d} has {last - first} values")
-        found = []
-        for n in range(first, last + 1):
+        multiples, step, found = self._multiples(d, low, high), self.step[d], []
+        if len(multiples) > MOST_VALUES:
+            raise OverflowError(f"feature {d} has {len(multiples)} values")
+        for n in multiples:
             v = float(n * step)
             v = float(self.x[d]) if abs(v - self.x[d]) <= ON_GRID * step else v
             found.append(min(max(v, float(self.lo[d])), float(self.hi[d])))
         return found
+
+    def _multiples(self, d: int, low: float = -math.inf, high: float = math.inf) -> range:
+        """How many steps the values of a feature on a grid are."""
+        step, slip = self.step[d], Fraction(ON_GRID)
+        low, high = max(float(self.lo[d]), low), min(float(self.hi[d]), high)
+        return range(math.ceil(Fraction(low) / step - slip), math.floor(Fraction(high) / step + slip) + 1)
 
     def options(self, group: list[int]) -> list[int]:
         """The members of a group that may be the one."""

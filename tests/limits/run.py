@@ -1,8 +1,9 @@
 """Random problems, judged: ``python -m tests.limits.run --seed S --count N [--family F] [--time-limit T] [--write FILE]``.
 
 Prints what went wrong, by kind and by family, and examples. ``--write`` keeps the wrong cases as JSON, in the shape of
-``cases/limits.json``; ``--case NAME`` judges one problem of a report, and shows it as Python. ``--known`` writes ``wrong.txt``,
-what ``test_random.py`` expects: run it only where answers are meant to change.
+``cases/limits.json``; ``--case NAME`` judges one problem of a report, and shows it as Python; with ``--shrink KIND`` a smaller
+one that has the same mistake. ``--known`` writes ``wrong.txt``, what ``test_random.py`` expects: run it only where answers are
+meant to change.
 """
 
 import argparse
@@ -18,6 +19,7 @@ from pprint import pformat
 import numpy as np
 
 from tests.limits.families import FAMILIES, make
+from tests.limits.shrink import shrink
 from tests.limits.verdict import KINDS, Case, judge
 
 __all__ = ["COUNT", "hurried", "known_wrong", "lines_of", "main", "run", "snippet", "table"]
@@ -49,8 +51,9 @@ def _warm() -> None:
 
 
 def lines_of(case: Case) -> dict[str, str]:
-    """What is wrong with an answer as lines of ``wrong.txt``, and in words; whether it was stopped is left out."""
-    return {f"{v.kind} {case.problem.name}": v.text for v in case.verdicts if v.kind != "SILENT"}
+    """What is wrong with an answer as lines of ``wrong.txt``, and in words; that time ran out is left out."""
+    out_of_time = ("SILENT", "NAN") if hurried(case) else ("SILENT",)
+    return {f"{v.kind} {case.problem.name}": v.text for v in case.verdicts if v.kind not in out_of_time}
 
 
 def hurried(case: Case) -> bool:
@@ -124,6 +127,7 @@ def main() -> None:
     parser.add_argument("--write", type=Path, help="a file for the wrong cases")
     parser.add_argument("--examples", type=int, default=3, help="of each kind, by name")
     parser.add_argument("--case", help="a name of a report, such as 'decades 12'")
+    parser.add_argument("--shrink", metavar="KIND", help="with --case: a smaller problem with the same mistake")
     parser.add_argument("--known", action="store_true", help="write wrong.txt")
     given = parser.parse_args()
     if given.known:
@@ -131,7 +135,9 @@ def main() -> None:
         return
     if given.case:
         name, _, number = given.case.removesuffix(f" (seed {given.seed})").rpartition(" ")
-        print(snippet(judge(make(name, int(number), given.seed), time_limit=given.time_limit)))
+        problem = make(name, int(number), given.seed)
+        problem = shrink(problem, given.shrink, time_limit=given.time_limit) if given.shrink else problem
+        print(snippet(judge(problem, time_limit=given.time_limit)))
         return
     start = time.perf_counter()
     cases = list(run(given.family or list(FAMILIES), given.count, given.seed, given.time_limit))

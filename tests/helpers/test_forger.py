@@ -1,0 +1,53 @@
+"""The forger forges everything, what it does not know too, and the judge of records believes the records that are true."""
+
+import json
+
+import pytest
+
+from tests.helpers.forged import RECORDS
+from tests.helpers.forger import corruptions, disguises, forgeries, signed
+from tests.limits.lies import lie
+
+
+@pytest.fixture(scope="module")
+def text():
+    return RECORDS["limits"][1]().to_json()
+
+
+def test_digests_are_made_to_fit(text):
+    record = json.loads(text)
+    assert signed(record) == record
+    found = [f for source in (forgeries, disguises) for f in source(record)]
+    assert len(found) > 1000
+    assert len({f.name for f in found}) > 0.9 * len(found)
+    for forged in found:
+        if forged.path != "digest" and isinstance(forged.record, dict):
+            assert signed(forged.record) == forged.record, forged.name
+            assert json.dumps(forged.record, sort_keys=True) != json.dumps(record, sort_keys=True), forged.name
+
+
+def test_what_is_added_to_the_format_is_forged_too(text):
+    proof = {"tree": [{"cut": ["a", 1.0]}, {"q": [0.5, 0.5], "w": 2.0, "nu": []}, {"q": [1.0, 0.0], "w": 0.1, "nu": [3.0]}]}
+    record = signed({**json.loads(text), "proof": proof})
+    paths = {f.path for f in forgeries(record)}
+    for path in ("proof", "proof.tree", "proof.tree[0].cut[1]", "proof.tree[1].q", "proof.tree[2].w", "proof.tree[2].nu[0]"):
+        assert path in paths
+    changes = {f.change for f in forgeries(record) if f.path == "proof.tree"}
+    assert {"empty", "without [1]", "[1] twice", "[1] and [2] swapped", "[1] in place of [2]", "reversed"} <= changes
+
+
+def test_bytes_are_corrupted(text):
+    found = dict(corruptions(text))
+    assert len(found) > 90
+    assert all(data != text.encode() for data in found.values())
+
+
+@pytest.mark.parametrize("name", RECORDS)
+def test_true_records_are_believed_and_false_ones_are_not(name):
+    model, make = RECORDS[name]
+    record = json.loads(make().to_json())
+    assert lie(record, model) == ""
+    forged = {f.name: f.record for f in (*forgeries(record), *disguises(record))}
+    for change in ("result.cost: times 2", "result.proba[0]: times 1 + 1e-06", "x: the source", "result.status: INVALID"):
+        assert lie(forged[change], model), change
+    assert lie(forged["library: longer"], model) == ""
