@@ -73,10 +73,11 @@ class JointCounterfactual(Counterfactual):
             return f"p = {self.prob} was not reached for {list(self.targets)} together: the best found is {self.p_together:.6g}"
         return self.status.message
 
-    def verify(self) -> Any:
+    def verify(self, *, exact: bool = False) -> Any:
         """Recompute the summed probability, the distance, and that no small step improves; raises :class:`CertificateError`.
 
-        What cannot be checked, because nothing claims it, is that there is no better answer elsewhere.
+        What cannot be checked, because nothing claims it, is that there is no better answer elsewhere; ``exact`` makes no
+        difference.
         """
         model, (source, x) = self.model, self.coordinates
         together = np.array([model.class_index(label) for label in self.targets])

@@ -59,10 +59,8 @@ def path(
     if as_json:
         options.emit({"row": row, "target": found.target, "path": steps})
         return
-    out, wanted = console(), visible(str(found.target))
+    out, wanted = options.console(), visible(str(found.target))
     out.print(f"{data}, row {row}, towards {wanted}: λ multiplies the distance", markup=False)
-    out = options.console()
-    out.print(f"{data}, row {row}, towards {found.target}: λ multiplies the distance", markup=False)
     table = Table(show_edge=False, pad_edge=False)
     for name in ("λ", f"p({wanted})", "distance", "changes"):
         table.add_column(Text(name), justify="right")  # Text: [brackets] are no markup

@@ -191,9 +191,9 @@ class Search:
         """Answers from the choices of a relaxation and of its bound; their multipliers may bound the branch better."""
         tried = [(at.x, at.moved)] if relaxed.x is None else [(at.x, at.moved), (relaxed.x, None)]
         for x, moved in tried:
-            found = self.candidates.best_of(x, moved, relaxed.at)
-            if found is not None and self._offer(found[0]) and not self.farthest and found[1] is not None:
-                self.of_best = self._multipliers(*found)
+            found, solved = self.candidates.best_of(x, moved, relaxed.at) or (None, None)
+            if found is not None and self._offer(found) and not self.farthest and solved is not None:
+                self.of_best = self._multipliers(found, solved)
                 self._bounded(branch, self.of_best, reach=False)
 
     # ---- cuts ----

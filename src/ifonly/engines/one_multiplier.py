@@ -151,8 +151,8 @@ def _proof(problem: LimitedProblem, items: Any, log: Floats) -> Proof:
         nodes += [int(first) + 1, int(first)]
         if kind == 0:
             d = int(choices.singles[int(item)])
-            ends = (choices.grid_point(d, problem.source[d] + t / problem.space.per_unit[d]) for t in (below, above))
-            tree.append(Cut("value", d, *ends))
+            low, high = (choices.grid_point(d, problem.source[d] + t / problem.space.per_unit[d]) for t in (below, above))
+            tree.append(Cut("value", d, low, high))
         elif kind == 1:
             tree.append(Cut("move", int(item)))
         else:

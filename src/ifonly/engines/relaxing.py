@@ -243,7 +243,7 @@ class _Program(NamedTuple):
             b_ub=right,
             A_eq=equal if len(groups) else None,
             b_eq=equal_to if len(groups) else None,
-            bounds=np.vstack([ends, [(None, None) if margins else (0.0, None)]]),
+            bounds=np.vstack([ends, [[-np.inf if margins else 0.0, np.inf]]]),
             options={"time_limit": max(self.budget.left, 1e-3)},
         )
         if found.status != 0:

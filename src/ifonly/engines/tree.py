@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from itertools import count
 
 from ifonly.engines.budget import Budget
+from ifonly.engines.semismooth import Response
 from ifonly.problem.choices import Cut, Node
 from ifonly.problem.dual import Multipliers
 from ifonly.problem.proof import Leaf, Proof
@@ -21,7 +22,7 @@ class Branch:
     bound: float
     given: Multipliers | None = None
     reach: bool = False
-    start: object = None
+    start: Response | None = None  # where the relaxation of a part begins
     cut: Cut | None = None
     parts: "tuple[Branch, Branch] | None" = None
 

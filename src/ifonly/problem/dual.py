@@ -118,8 +118,9 @@ class Dual:
         self.problem, self.goal, self.exact = problem, goal, exact
         conditions, model = problem.conditions, problem.model
         self.choices = choices or Choices(conditions, problem.source)
-        number = self.number = _exactly if exact else np.asarray
-        self.scalar = Fraction if exact else float
+        number: Any = _exactly if exact else np.asarray
+        self.number = number
+        self.scalar: Any = Fraction if exact else float
         A, b, source = (number(v) for v in (model.weights(slice(None)), model.b, problem.source))
         scale, shift = number(np.ones(len(source))), number(np.zeros(len(source)))
         if model.scaling is not None:

@@ -100,7 +100,7 @@ def _entry_from(entry: Any) -> Cut | Leaf:
     if isinstance(whole, list) and len(whole) == 1 and type(whole[0]) is int:
         return Leaf(whole[0], reach=whole is entry)
     if isinstance(whole, list) and len(whole) >= 2 and whole[0] in KINDS and type(whole[1]) is int:
-        kind, d, *more = whole
+        kind, d, more = str(whole[0]), whole[1], whole[2:]
         if kind == "value" and len(more) == 2:
             return Cut(kind, d, float(more[0]), float(more[1]))
         if kind == "option" and more and all(type(o) is int for o in more):
