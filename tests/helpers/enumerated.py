@@ -4,7 +4,7 @@ Nothing here asks `Choices`, `Dual` or an engine what is allowed, or what it is 
 """
 
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -16,7 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, QuantileTransformer, StandardScaler
 
 from helpers.limited_problems import COSTS, a_cost
-from ifonly import Actions, Cost, Model, Scaling, as_model
+from ifonly import Actions, Cost, Model, Scaling, as_model, invert
 from ifonly.problem.choices import MOVES, STAYS, Cut, Node
 from ifonly.problem.conditions import Conditions
 from ifonly.problem.dual import Goal
@@ -33,6 +33,20 @@ class Listed:
     values: list[list[float]]  # of each feature by itself; of a group's columns 0 and 1
     items: list[list[int]]
     points: np.ndarray  # (N, D)
+    estimator: Any = None  # of a bent column: what a user has
+    row: Any = None
+
+    def answer(self, goal: Goal, **more: Any) -> Any:
+        """What `invert` says."""
+        conditions, model = self.problem.conditions, self.problem.model
+        options = {"cost": conditions.cost, "actions": conditions.actions, "max_changes": conditions.max_changes, **more}
+        what: dict[str, Any] = {"lam": goal.lam} if goal.lam is not None else {"margin": goal.margin}
+        if goal.top is not None:
+            what = {"prob": 1 / (1 + float(np.exp(goal.top)))}
+        if self.estimator is not None:
+            return invert(self.estimator, self.row, model.label(self.problem.k), **what, **options)
+        hard = Model(model.A, model.b, scaling=model.scaling, hard=goal.margin is not None)
+        return invert(hard, self.problem.source, self.problem.k, **what, **options)
 
     @property
     def changed(self) -> np.ndarray:
@@ -257,4 +271,5 @@ def an_uneven(rng: np.random.Generator) -> Listed:
     cost = Cost(scale=rng.uniform(0.3, 3.0, 3), l1=rng.uniform(0, 0.4, 3) * (rng.random() < 0.5))
     most = None if rng.random() < 0.5 else int(rng.integers(1, 4))
     conditions = Conditions(model, cost, Actions(integer=["x0", "x1"], bounds=bounds), most)
-    return _listed(LimitedProblem(conditions, source, int(rng.integers(K))), values, [[0], [1], [2]])
+    listed = _listed(LimitedProblem(conditions, source, int(rng.integers(K))), values, [[0], [1], [2]])
+    return replace(listed, estimator=estimator, row=row)

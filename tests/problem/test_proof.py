@@ -334,6 +334,16 @@ def test_multipliers_that_overflow_prove_nothing(size, frozen):
     assert bound <= 0.0
 
 
+@pytest.mark.parametrize("exact", [False, True])
+def test_with_lam_there_is_no_goal_to_miss(exact):
+    """−ln p is positive everywhere: that shows nothing. Only rules can leave a case without a point."""
+    problem, goal, _, proof = searched("lam")
+    given = tuple(m._replace(y=np.full(len(m.y), 0.3)) for m in proof.multipliers)
+    for multipliers in (proof.multipliers, given):
+        with pytest.raises(CertificateError):
+            prove(Dual(problem, goal, exact=exact), Proof((Leaf(0, reach=True),), multipliers))
+
+
 # ---- rules that cannot be kept, and continuous problems ----
 
 

@@ -167,7 +167,7 @@ def assert_optimal(cf, best, model, prob):
     assert cf.within.bound <= best * (1 + SAME) + 1e-13
     assert 0 <= cf.gap <= SAME * (1 + best)
     assert model.predict_proba(cf.x)[model.class_index(cf.target)] >= prob
-    cf.verify()
+    assert cf.verify().claim == "proved"
 
 
 @pytest.mark.parametrize("seed", range(120))
@@ -191,7 +191,7 @@ def test_two_classes_against_enumeration(seed):
         if math.isinf(best):
             assert cf.status == Status.UNREACHABLE
             assert cf.proba[1] <= cf.within.best_bound < problem.prob
-            cf.verify()
+            assert cf.verify().claim == "proved"
         else:
             assert_optimal(cf, best, problem.model, problem.prob)
     costs = [cf.cost for cf in [*answers, *batch]]
@@ -441,7 +441,7 @@ def test_node_limit_stops_with_a_true_bound(backend):
     for nodes in (1, 5, 50):
         cf = invert(model, np.zeros(40), 1, node_limit=nodes, backend=backend, **options)
         assert cf.status == Status.STOPPED
-        assert cf.within.n_nodes <= nodes
+        assert cf.within.n_nodes <= 2 * nodes + 1  # every cut of one that was looked at, and the cases that are left
         assert cf.within.bound <= best * (1 + SAME) <= cf.cost * (1 + 2 * SAME)
         assert cf.gap == pytest.approx(cf.cost - cf.within.bound)
         assert cf.gap > 0
@@ -466,6 +466,9 @@ def test_gap_stops_within_what_was_asked_for():
     model, options = hard(40)
     best = invert(model, np.zeros(40), 1, **options)
     rough = invert(model, np.zeros(40), 1, gap=0.05, **options)
+    assert rough.status is Status.CONVERGED
+    assert best.status is Status.EXACT
+    assert rough.verify().claim == "proved"
     assert rough.within.n_nodes < best.within.n_nodes
     assert best.cost * (1 - SAME) <= rough.cost <= best.cost * 1.05
 
