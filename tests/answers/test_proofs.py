@@ -15,7 +15,6 @@ import pytest
 from helpers.enumerated import Listed, a_goal, a_listed, an_uneven
 from helpers.limited_problems import an_asked
 
-import ifonly
 from ifonly import Actions, CertificateError, InputError, Model, Status, invert, verify
 from ifonly.answers.record import _digest, to_dict
 from ifonly.problem.checker import check
@@ -326,8 +325,3 @@ def test_no_proof_makes_a_worse_point_the_best(seed):
             except (CertificateError, InputError, ValueError, TypeError, LookupError, OverflowError):
                 continue
         pytest.fail(f"a point that costs {value} is {found.claim} to be the best, by {data}")
-
-
-def test_what_is_exported():
-    assert not hasattr(ifonly, "Verified")
-    assert "Checked" in ifonly.verify.__annotations__["return"].__name__

@@ -337,11 +337,11 @@ def test_multipliers_that_overflow_prove_nothing(size, frozen):
 @pytest.mark.parametrize("exact", [False, True])
 def test_with_lam_there_is_no_goal_to_miss(exact):
     """−ln p is positive everywhere: that shows nothing. Only rules can leave a case without a point."""
-    problem, goal, _, proof = searched("lam")
-    given = tuple(m._replace(y=np.full(len(m.y), 0.3)) for m in proof.multipliers)
-    for multipliers in (proof.multipliers, given):
-        with pytest.raises(CertificateError):
-            prove(Dual(problem, goal, exact=exact), Proof((Leaf(0, reach=True),), multipliers))
+    model = Model.binary([1.0], 0.0)
+    problem = LimitedProblem(Conditions(model, actions=Actions(integer=[0], bounds={0: (-1, 1)})), np.zeros(1), 1)
+    half = Multipliers(np.full(1, 0.5), np.zeros(0))
+    with pytest.raises(CertificateError):
+        prove(Dual(problem, Goal(lam=1.0), exact=exact), Proof((Leaf(0, reach=True),), (half,)))
 
 
 # ---- rules that cannot be kept, and continuous problems ----
