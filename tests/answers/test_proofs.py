@@ -27,6 +27,8 @@ TOLERANCES = {
     "near": 1e-9,  # of a listed point from the goal, in logits or scores: whether it meets it is then up to rounding
     "nearest": 1e-6,  # in logits or scores, out of reach: that close to the best is what is looked for, and a digit more
 }
+# Of 1 450 more these were hard: a decided case whose miss nobody showed, a least value of 1e-11, matrices beside rules.
+HARD = (788, 801, 1357, 1398)
 SEEDS = range(150)
 
 
@@ -87,7 +89,7 @@ def same(proof: Proof, other: Proof) -> bool:
 # ---- every answer is proved ----
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", [*SEEDS, *HARD])
 def test_answers_are_the_best_of_all_points_and_proved(seed):
     listed, goal = problem(seed)
     cf, worth, missed = answer(seed), listed.worth(goal), listed.missed(goal)
