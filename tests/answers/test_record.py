@@ -2,6 +2,7 @@
 
 import copy
 import json
+import math
 
 import numpy as np
 import pandas as pd
@@ -93,8 +94,8 @@ def test_an_answer_written_down_stands_up(case, tmp_path):
     for record in (text, file, str(file), json.loads(text)):
         found = verify(record, model)
         np.testing.assert_allclose(found.distance, cf.distance, rtol=1e-9, atol=1e-12)
-    assert found.solved_again is (case in SEARCHED or "out of reach" in case)
-    assert found.notes == ()
+        assert (found.claim, found.unproved, found.notes) == ("proved", (), ())
+    assert (json.loads(text)["proof"] is not None) is (case in SEARCHED or "out of reach" in case)
 
 
 @pytest.mark.parametrize("case", ANSWERS)
@@ -102,7 +103,23 @@ def test_every_number_comes_back_to_the_last_bit(case):
     model, make = ANSWERS[case]
     cf = make()
     claim, made = answer_of(json.loads(cf.to_json()), model), cf
-    for name in ("source", "x", "proba", "prob", "lam", "distance", "objective", "grad_norm", "status", "cost", "gap", "bound"):
+    unweighed = case in SEARCHED and "lam" not in case  # a search for a goal has no use for λ
+    assert (math.isnan(claim.lam) and math.isnan(claim.objective)) is unweighed
+    weighed = () if unweighed else ("lam", "objective")
+    for name in (
+        "source",
+        "x",
+        "proba",
+        "prob",
+        "distance",
+        "grad_norm",
+        "status",
+        "cost",
+        "gap",
+        "bound",
+        "n_nodes",
+        *weighed,
+    ):
         np.testing.assert_array_equal(getattr(claim, name), getattr(made, name), err_msg=name)
     assert claim.target == made.target
     if cf.within is not None:
@@ -194,17 +211,13 @@ def test_whatever_is_changed_is_found(case):
             verify(changed(record, at, another(value)), model)
 
 
-# What is not a claim about the optimum, and so found by the digest only.
-UNCLAIMED = {("library",), ("result", "n_iter"), ("result", "n_nodes")}
-
-
 @pytest.mark.parametrize("case", [case for case in ANSWERS if case not in ("tolerant", "there already")])
 def test_whatever_is_changed_and_signed_again_is_found(case):
     model, make = ANSWERS[case]
     record = json.loads(make().to_json())
     missed = []
     for at, value in leaves(record):
-        if at == ("digest",) or at in UNCLAIMED:
+        if at == ("digest",):
             continue
         try:
             verify(signed(changed(record, at, another(value))), model)
@@ -214,9 +227,11 @@ def test_whatever_is_changed_and_signed_again_is_found(case):
     # a limit that does not bind may be moved: the claims hold with it as they do without
     still = {d for d, (a, b) in enumerate(zip(record["source"], record["x"], strict=True)) if a == b}
     idle = {("cost", name, d) for name in ("per_unit", "l1") for d in still}  # and so is a price that nobody pays
-    searched = {("result", "lam"), ("result", "objective")} if case in SEARCHED else set()
-    claimed = [at for at in missed if at[0] != "limits" and at not in idle | searched]
-    assert [at for at in claimed if at[:2] != ("certificate", "multipliers")] == []  # witnesses: whichever prove it will do
+    counts = set() if case in SEARCHED else {("result", "n_nodes")}  # of a search that was not made: no claim about the optimum
+    claimed = [at for at in missed if at[0] != "limits" and at not in idle | counts]
+    # witnesses: whichever prove it will do
+    witnesses = {("certificate", "multipliers"), ("proof", "tree"), ("proof", "multipliers")}
+    assert [at for at in claimed if at[:2] not in witnesses] == []
 
 
 SMALL = 1e-6
@@ -260,17 +275,35 @@ def test_a_status_that_is_not_true_is_found(case):
 
 
 def test_a_worse_answer_of_a_search_is_found():
-    """x and all that follows from it are consistent, but it is not the best: solving again finds that out."""
+    """x and all that follows from it are consistent, but it is not the best: its proof has cases that allow for better ones."""
     good = invert(TWO, X, "other", prob=0.75, actions=Actions(integer=["a", "b"]))
     worse = invert(TWO, X, "other", prob=0.75, actions=Actions(integer=["a", "b"], frozen=["d"]))
     assert worse.cost > good.cost
     record = to_dict(worse)
     record["limits"]["frozen"] = []
-    with pytest.raises(CertificateError, match="the least cost is"):
+    for exact in (False, True):
+        with pytest.raises(CertificateError, match="the lower bound that can be proved is"):
+            verify(signed(record), TWO, exact=exact)
+    record["proof"], record["result"]["n_nodes"] = to_dict(good)["proof"], good.n_nodes
+    with pytest.raises(CertificateError, match="the lower bound that can be proved is"):
         verify(signed(record), TWO)
-    found = verify(signed(record), TWO, again=False)
-    assert not found.solved_again
-    assert "not recomputed" in found.notes[0]
+    for none in (None, {"left_out": 3}):
+        found = verify(signed({**record, "proof": none}), TWO)
+        assert found.claim == "not proved here"
+        assert "comes without its proof" in found.unproved[0]
+
+
+@pytest.mark.parametrize("case", [*SEARCHED, "limits, prob", "prob", "out of reach"])
+def test_records_of_the_first_version_are_read(case):
+    """They have a library and a number of iterations, and no proofs: what took a search is then not proved."""
+    model, make = ANSWERS[case]
+    record = to_dict(make())
+    del record["proof"]
+    old = {**record, "version": 1, "library": "ifonly 0.1", "result": {**record["result"], "n_iter": 7}}
+    found = verify(signed(old), model)
+    assert found.claim == ("not proved here" if case in SEARCHED or case == "out of reach" else "proved")
+    with pytest.raises(InputError, match="too few or too many"):
+        verify(signed({**old, "version": 2}), model)
 
 
 def test_a_limit_that_is_broken_is_named():
@@ -329,7 +362,7 @@ def test_a_fingerprint_is_what_its_description_says():
 BROKEN = {
     "no JSON": (lambda record: "{", "is no JSON"),
     "a list": (lambda record: {"format": "something else"}, "its format is 'something else'"),
-    "a later version": (lambda record: {**record, "version": 99}, "reads up to 1"),
+    "a later version": (lambda record: {**record, "version": 99}, "reads up to 2"),
     "no version": (lambda record: {**record, "version": "1"}, "must be a whole number"),
     "a key too many": (lambda record: {**record, "more": 1}, "too few or too many of \\['more'\\]"),
     "a key too few": (lambda record: {k: v for k, v in record.items() if k != "x"}, "too few or too many of \\['x'\\]"),

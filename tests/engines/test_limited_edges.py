@@ -17,7 +17,7 @@ def test_any_lam(rng, lam, K, actions):
     for l1 in (0.0, 0.1, 100.0):
         cf = invert(model, x, int(model.logits(x).argmin()), lam=lam, cost=Cost(l1=l1), actions=actions)
         assert cf.status is Status.EXACT
-        cf.verify()
+        assert cf.verify().claim == "proved"
         assert cf.gap <= 1e-9 * (1 + cf.objective)
         assert np.isfinite(cf.x).all()
     assert actions is TIE or (cf.x == x).all()  # at the last ℓ1 nothing is worth its price: not a bit moves
@@ -33,18 +33,18 @@ def test_logits_far_apart(rng, gap, K):
     for cost in (None, Cost(l1=0.5)):
         far = invert(model, x, 1, prob=0.9, cost=cost, actions=Actions())
         assert far.status is Status.EXACT
-        far.verify()
+        assert far.verify().claim == "proved"
         assert model.predict_proba(far.x)[1] >= 0.9
         assert far.gap <= 1e-9 * far.cost
         near = invert(model, x, 1, lam=1e-3, cost=cost, actions=BOX)
-        near.verify()
+        assert near.verify().claim == "proved"
         assert near.status is Status.EXACT
         assert np.isfinite(near.objective)
         out = invert(model, x, 1, prob=0.9, cost=cost, actions=BOX)
         assert out.status is Status.UNREACHABLE
         assert out.within.best_bound < 0.9
         assert np.isfinite(out.x).all()
-        out.verify()
+        assert out.verify().claim == "proved"
 
 
 @pytest.mark.parametrize("tau", [1e-6, 1 - 1e-9, 1 - 2.0**-53])
@@ -53,7 +53,7 @@ def test_probabilities_near_0_and_1(rng, K, tau):
     model, x = Model(rng.normal(size=(K, 4)), rng.normal(size=K)), rng.normal(size=4)
     k = int(model.logits(x).argmin())
     cf = invert(model, x, k, prob=tau, actions=Actions(frozen=[0], bounds={1: (-100, 100)}), cost=Cost(l1=0.1))
-    cf.verify()
+    assert cf.verify().claim == "proved"
     if cf.status is not Status.UNREACHABLE:
         assert model.predict_proba(cf.x)[k] >= tau
     assert cf.x[0] == x[0]
@@ -79,7 +79,7 @@ def test_twin_classes_and_columns_without_effect(rng, actions, wish):
     model, x = Model(A, b), rng.normal(size=6)
     for k in range(4):
         cf = invert(model, x, k, **wish, actions=actions, cost=Cost(l1=0.01))
-        cf.verify()
+        assert cf.verify().claim == "proved"
         p = model.predict_proba(cf.x)
         assert cf.x[4] == x[4]  # to move it would cost and change nothing
         if k in (1, 2):
@@ -109,7 +109,7 @@ def test_one_feature(K):
     A = np.array([[0.0], [1.0], [-1.0]])[:K]
     model = Model(A, np.zeros(K))
     cf = invert(model, [-1.0], 1, prob=0.7, actions=Actions(bounds={0: (None, 3)}))
-    cf.verify()
+    assert cf.verify().claim == "proved"
     p = model.predict_proba(cf.x)[1]
     assert 0.7 <= p <= 0.7 + 1e-12
     out = invert(model, [-1.0], 1, prob=0.7, actions=Actions(bounds={0: (None, 0.5)}))
@@ -150,7 +150,7 @@ def test_features_in_units_1e8_apart(rng, K, wish):
     one = invert(Model(A, b), x, k, **wish, cost=Cost(l1=0.05), actions=actions)
     two = invert(Model(A / unit, b), x * unit, k, **wish, cost=Cost(scale=1 / unit, l1=0.05), actions=scaled)
     for cf in (one, two):
-        cf.verify()
+        assert cf.verify().claim == "proved"
     assert one.status == two.status
     # the strongly convex objective pins x down to the square root of the gaps; both are 1e-9 or better
     np.testing.assert_allclose(two.x / unit, one.x, rtol=1e-7, atol=1e-8)
@@ -162,7 +162,7 @@ def test_weak_features_are_used_where_nothing_else_may_move():
     A = np.array([[0.0, 0.0, 0.0], [1.0, 1e-8, 0.0], [-1.0, 0.0, 1e-8]])
     cf = invert(Model(A, np.zeros(3)), np.array([-3.0, 0.0, 0.0]), 1, prob=0.9, actions=Actions(frozen=[0]))
     assert cf.status is Status.EXACT
-    cf.verify()
+    assert cf.verify().claim == "proved"
     assert cf.proba[1] >= 0.9
     strong = invert(Model(A, np.zeros(3)), np.array([-3.0, 0.0, 0.0]), 1, prob=0.9, actions=Actions(bounds={0: (-3, -2.5)}))
     assert strong.status is Status.EXACT

@@ -62,7 +62,7 @@ def test_relations_between_features_are_kept(model):
     """DiCE #426, #166: each feature in its range, but together impossible."""
     rules = [({"debt": 1, "income": -0.4}, "<=", 0), ({"hours": 1, "age": 0.5}, "<=", 60), ({"income": 1, "debt": 1}, "==", 70)]
     cf = invert(model, PERSON, "approved", prob=0.6, actions=Actions(linear=rules, frozen="age"))
-    cf.verify()
+    assert cf.verify().claim == "proved"
     age, income, debt, hours = cf.x
     assert cf.status is Status.EXACT
     assert debt - 0.4 * income <= 0
@@ -88,7 +88,7 @@ def test_where_nothing_exists_the_answer_says_so(model):
         assert words in cf.message
     assert set(cf.blocking) == {"income ≤ 40", "debt may only rise", "age is frozen", "hours is frozen"}
     assert "out of reach" in repr(cf)
-    cf.verify()
+    assert cf.verify().claim == "proved"
     # what it says helps most does: let go of the first
     assert cf.blocking[0] == "debt may only rise"
     freed = invert(model, PERSON, "approved", prob=0.9, actions=Actions(frozen=["age", "hours"], bounds={"income": (None, 40)}))
@@ -106,7 +106,7 @@ def test_no_time_limit_needed_for_thousands_of_rows(rng):
         alone = invert(CREDIT, X[i], "approved", prob=0.7, actions=actions, cost=Cost(l1=0.1))
         np.testing.assert_allclose(cfs.x[i], alone.x, rtol=1e-10)
         assert cfs[i].cost == pytest.approx(alone.cost, rel=1e-10)
-        cfs[i].verify()
+        assert cfs[i].verify().claim == "proved"
 
 
 def test_linear_rules_that_make_it_unreachable_are_proved_too():
@@ -116,7 +116,7 @@ def test_linear_rules_that_make_it_unreachable_are_proved_too():
         actions = Actions(linear=rules, frozen="age", bounds={"debt": (5, None)})
         cf = invert(model, PERSON, "approved", prob=0.95, actions=actions)
         assert cf.status is Status.UNREACHABLE
-        cf.verify()
+        assert cf.verify().claim == "proved"
         assert cf.proba[-1] * (1 - 1e-9) <= cf.within.best_bound < 0.95
         assert cf.x[3] <= 40
         assert cf.x[1] - cf.x[2] <= 10
@@ -148,10 +148,10 @@ def test_a_path_is_the_answers_one_by_one(rng, cost, limits):
     assert (np.diff(found.distance) >= -near[:-1] - near[1:] - 1e-12).all()
     between = found.at_lam(0.05)
     assert between.lam == 0.05
-    between.verify()
+    assert between.verify().claim == "proved"
     low, high = found.proba[0, case.k], found.proba[-1, case.k]
     wanted = found.at_prob(float(0.5 * (low + high)))
-    wanted.verify()
+    assert wanted.verify().claim == "proved"
     case.assert_kept(wanted.x)
     assert case.model.predict_proba(wanted.x)[case.k] >= 0.5 * (low + high)
 
@@ -181,7 +181,7 @@ def test_several_answers_differ_in_what_moves_and_each_is_exact(rng, K, limits, 
     np.testing.assert_array_equal(cfs[0].x, best.x)
     for cf, value in zip(cfs, values, strict=True):
         case.assert_kept(cf.x)
-        cf.verify()
+        assert cf.verify().claim == "proved"
         if cf.status is Status.UNREACHABLE:
             assert len(cfs) == 1
             return

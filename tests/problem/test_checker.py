@@ -14,7 +14,8 @@ import ifonly
 from ifonly import Actions, CertificateError, Cost, InputError, Model, Status, invert
 from ifonly.problem.checker import check
 from ifonly.problem.conditions import Conditions
-from ifonly.problem.limited import LimitedProblem
+from ifonly.problem.dual import Multipliers
+from ifonly.problem.proof import Leaf, Proof
 from ifonly.problem.results import Result
 
 TOLERANCES = {
@@ -40,6 +41,7 @@ def answered(asked: Asked):
     more = {}
     if within is not None:
         more = {"cost": cf.cost, "bound": cf.bound, "gap": cf.gap, "ceiling": within.best_bound, "multipliers": within.nu}
+        more |= {"proof": cf.result.proof, "n_nodes": cf.n_nodes}
     result = Result(asked.k, cf.status, cf.lam, cf.distance, cf.objective, cf.grad_norm, cf.proba, **more)
     conditions = None if within is None else asked.conditions
     return {
@@ -106,41 +108,75 @@ def test_what_invert_finds_is_proved(make, seed):
     except InputError:
         pytest.skip("no point satisfies these limits")
     result = case["result"]
-    if result.status is Status.UNREACHABLE and asked.margin is not None:
-        if LimitedProblem(asked.conditions, asked.source, asked.k).broken(case["x"]) is not None:
-            pytest.skip("invert's best margin breaks a limit, and the checker is right to refuse it")
-        assert "not proved here" in check(**case).unproved[0]
-        return
     found = check(**case)
+    assert found.unproved == ()
+    assert found.claim == "proved"
     if result.status is Status.EXACT:
-        assert found.unproved == ()
         whole = found.objective if asked.prob is None else 0.5 * found.distance**2 if math.isnan(result.cost) else result.cost
         assert 0 <= whole - found.bound <= TOLERANCES["gap"] * (1 + abs(whole))
     else:
-        assert found.ceiling < asked.prob
-        assert found.ceiling >= found.proba[asked.k] * (1 - 1e-9)
+        assert result.status is Status.UNREACHABLE
+        assert math.isinf(result.lam) or case["conditions"] is None
+        if asked.prob is not None:
+            assert found.ceiling < asked.prob
+            assert found.ceiling >= found.proba[asked.k] * (1 - 1e-9)
 
 
 @pytest.mark.parametrize("seed", range(24))
-def test_of_a_search_all_but_its_bound_is_checked(seed):
+@pytest.mark.parametrize("exact", [False, True])
+def test_of_a_search_everything_is_proved(seed, exact):
     asked = a_search(np.random.default_rng([seed, 12]))
     case = answered(asked)
-    if case["result"].status is Status.UNREACHABLE and np.any(asked.conditions.mu):
-        pytest.skip("invert weighs ℓ1 terms out of reach with 1, not λ, and the checker is right to refuse it")
-    found = check(**case)
-    assert "not proved here" in found.unproved[0]
-    assert found.bound == -math.inf
-    assert found.gap == case["result"].gap
+    result = case["result"]
+    found = check(**case, exact=exact)
+    assert found.unproved == ()
+    assert found.gap == result.gap
+    if result.status is Status.UNREACHABLE:
+        assert found.proba[asked.k] * (1 - 1e-9) <= found.ceiling < asked.prob
+    else:
+        whole = found.objective if asked.lam is not None else result.cost
+        assert result.status is Status.EXACT
+        assert 0 <= whole - found.bound <= TOLERANCES["gap"] * (1 + abs(whole))
     lie = 1 + TOLERANCES["lie"]
     for name in ("distance", "cost", "objective"):
-        if getattr(case["result"], name) > 0:
+        if getattr(result, name) > 0:
             with pytest.raises(CertificateError, match=f"{name} is"):
-                check(**changed(case, **{name: getattr(case["result"], name) * lie}))
-    with pytest.raises(CertificateError, match="a search has no gradient"):
-        check(**changed(case, grad_norm=1.0))
-    if case["result"].status is not Status.UNREACHABLE:
+                check(**changed(case, **{name: getattr(result, name) * lie}))
+    moved = bool((case["x"] != case["source"]).any())
+    if moved or result.status is Status.UNREACHABLE or asked.lam is not None:
+        with pytest.raises(CertificateError, match="a search has no gradient"):
+            check(**changed(case, grad_norm=1.0))
+        with pytest.raises(CertificateError, match=r"the proof has .* nodes; the answer claims"):
+            check(**changed(case, n_nodes=result.n_nodes + 1))
+        without = check(**changed(case, proof=None))
+        assert without.claim == "not proved here"
+        assert "comes without its proof" in without.unproved[0]
+        assert without.bound == -math.inf
+    if result.status is not Status.UNREACHABLE:
         with pytest.raises(CertificateError, match="the gap must be"):
             check(**changed(case, gap=-1.0))
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_a_search_that_claims_too_much_is_found(seed):
+    asked = a_search(np.random.default_rng([seed, 15]))
+    case = answered(asked)
+    result = case["result"]
+    whole = result.objective if asked.lam is not None else result.cost
+    if result.status is not Status.EXACT or whole < 1e-3:
+        pytest.skip("nothing to claim")
+    proof = result.proof
+    for top in (None, proof.top + 1e-6, proof.top - 1e-6) if asked.lam is None else (0.0,):
+        with pytest.raises(CertificateError, match="the proof is about"):
+            check(**changed(case, proof=replace(proof, top=top)))
+    # Without multipliers all stays as it is (sources are whole numbers within their bounds), which costs nothing.
+    nothing = Multipliers(np.zeros(asked.model.n_classes - 1), np.zeros(0), None)
+    with pytest.raises(CertificateError, match="the lower bound that can be proved is"):
+        check(**changed(case, proof=Proof((Leaf(0),), (nothing,), proof.top), n_nodes=1))
+    with pytest.raises(CertificateError, match=r"that is not what CONVERGED says"):
+        check(**changed(case, status=Status.CONVERGED))
+    with pytest.raises(CertificateError, match=r"that is not what EXACT says|not what STOPPED says"):
+        check(**changed(case, gap=0.1 * whole, bound=0.9 * whole))
 
 
 def test_an_answer_of_a_pipeline_with_other_units():
@@ -343,7 +379,7 @@ def test_out_of_reach_is_proved_by_a_ceiling(K, seed):
     assert p <= found.ceiling <= p + TOLERANCES["ceiling"]
     with pytest.raises(CertificateError, match="within reach"):
         check(**{**case, "prob": p * 0.999})
-    with pytest.raises(CertificateError, match="nothing is above"):
+    with pytest.raises(CertificateError, match=r"p\(target\) is at most .*; the answer claims at most"):
         check(**changed(case, ceiling=p * (1 - TOLERANCES["lie"])))
     with pytest.raises(CertificateError, match="below the"):
         check(**changed(case, status=Status.EXACT, ceiling=1.0))

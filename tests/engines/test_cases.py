@@ -167,7 +167,7 @@ def assert_optimal(cf, best, model, prob):
     assert cf.within.bound <= best * (1 + SAME) + 1e-13
     assert 0 <= cf.gap <= SAME * (1 + best)
     assert model.predict_proba(cf.x)[model.class_index(cf.target)] >= prob
-    cf.verify()
+    assert cf.verify().claim == "proved"
 
 
 @pytest.mark.parametrize("seed", range(120))
@@ -191,7 +191,7 @@ def test_two_classes_against_enumeration(seed):
         if math.isinf(best):
             assert cf.status == Status.UNREACHABLE
             assert cf.proba[1] <= cf.within.best_bound < problem.prob
-            cf.verify()
+            assert cf.verify().claim == "proved"
         else:
             assert_optimal(cf, best, problem.model, problem.prob)
     costs = [cf.cost for cf in [*answers, *batch]]
@@ -224,7 +224,7 @@ def test_knapsack_against_highs(n, rng):
     assert cf.cost == pytest.approx(highs.fun, rel=SAME)
     assert set(cf.x) <= {0.0, 1.0}
     assert model.predict(cf.x) == 1
-    cf.verify()
+    assert cf.verify().claim == "proved"
 
 
 @pytest.mark.parametrize("max_changes", [None, 4])
@@ -282,7 +282,7 @@ def test_grids_and_groups_against_highs(seed, max_changes):
     assert cf.cost == pytest.approx(highs.fun, rel=1e-5)
     assert cf.cost >= highs.fun * (1 - 1e-5)
     assert cf.gap <= SAME * cf.cost
-    cf.verify()
+    assert cf.verify().claim == "proved"
 
 
 # ---- more classes, rules, correlated features ----
@@ -388,7 +388,7 @@ def assert_best_point(problem):
     assert found == pytest.approx(best, rel=SAME, abs=1e-12)
     assert cf.within.bound <= best + SAME * (1 + abs(best))
     assert 0 <= cf.gap <= SAME * (1 + abs(best))
-    cf.verify()
+    assert cf.verify().claim == "proved"
 
 
 @pytest.mark.parametrize("form", [{"lam": 0.05}, {"prob": 0.7}], ids=str)
@@ -421,7 +421,7 @@ def test_numbers_besides_whole_numbers_against_clarabel(form, rule, rng):
     assert cf.status == Status.EXACT
     assert (cf.cost if cf.prob else cf.objective) == pytest.approx(best, rel=CONIC)
     assert cf.gap <= SAME * (1 + best)
-    cf.verify()
+    assert cf.verify().claim == "proved"
 
 
 # ---- limits on the search ----
@@ -441,12 +441,12 @@ def test_node_limit_stops_with_a_true_bound(backend):
     for nodes in (1, 5, 50):
         cf = invert(model, np.zeros(40), 1, node_limit=nodes, backend=backend, **options)
         assert cf.status == Status.STOPPED
-        assert cf.within.n_nodes <= nodes
+        assert cf.within.n_nodes <= 2 * nodes + 1  # every cut of one that was looked at, and the cases that are left
         assert cf.within.bound <= best * (1 + SAME) <= cf.cost * (1 + 2 * SAME)
         assert cf.gap == pytest.approx(cf.cost - cf.within.bound)
         assert cf.gap > 0
         assert model.predict(cf.x) == 1
-        cf.verify()
+        assert cf.verify().claim == "proved"
 
 
 def test_node_limit_stops_with_many_classes(rng):
@@ -466,6 +466,9 @@ def test_gap_stops_within_what_was_asked_for():
     model, options = hard(40)
     best = invert(model, np.zeros(40), 1, **options)
     rough = invert(model, np.zeros(40), 1, gap=0.05, **options)
+    assert rough.status is Status.CONVERGED
+    assert best.status is Status.EXACT
+    assert rough.verify().claim == "proved"
     assert rough.within.n_nodes < best.within.n_nodes
     assert best.cost * (1 - SAME) <= rough.cost <= best.cost * 1.05
 
@@ -599,7 +602,7 @@ def test_multiples_are_decimals():
     grid = Actions(step={0: 0.1, 1: 0.3}, bounds={0: (0, 1.3), 1: (0, 0.9)})
     cf = invert(model, [0.0, 0.0], 1, actions=grid)
     assert cf.x.tolist() in ([1.3, 0.9], [1.2, 0.9])
-    cf.verify()
+    assert cf.verify().claim == "proved"
 
 
 def test_a_source_off_the_grid_by_rounding_can_stay():
@@ -607,7 +610,7 @@ def test_a_source_off_the_grid_by_rounding_can_stay():
     source = [3 * 0.1 + 1.0, 0.1 + 0.2]  # 0.30000000000000004
     cf = invert(model, source, 1, actions=Actions(step={1: 0.1}), max_changes=1)
     assert cf.x[1] == source[1]
-    cf.verify()
+    assert cf.verify().claim == "proved"
 
 
 @pytest.mark.parametrize("prob", [0.5, 0.9])
@@ -669,7 +672,7 @@ def test_batch_equals_row_by_row(l1, max_changes, rng):
         assert cf.cost == pytest.approx(one.cost, rel=1e-12, abs=1e-15)
         np.testing.assert_allclose(cf.x, one.x, rtol=0, atol=1e-9)
         assert cf.within.n_nodes == one.within.n_nodes
-        cf.verify()
+        assert cf.verify().claim == "proved"
     assert kinds >= {(Status.EXACT, True), (Status.EXACT, False), (Status.UNREACHABLE, False)}
 
 

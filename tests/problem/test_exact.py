@@ -1,0 +1,186 @@
+"""What is said of a point in fractions: against 100 digits."""
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+
+import mpmath as mp
+import numpy as np
+import pytest
+from helpers.enumerated import a_goal, a_listed, an_uneven
+from helpers.limited_problems import a_model
+
+from ifonly import Actions, CertificateError, Model
+from ifonly.problem.conditions import Conditions
+from ifonly.problem.dual import DIGITS, Dual, Goal, log_within
+from ifonly.problem.exact import LEAST, MOST, _exp_within, check_exactly, exact_value
+from ifonly.problem.limited import LimitedProblem
+
+DENSE = 1e-45  # relative: how tight what encloses a logarithm or an exponential is
+
+
+def in_digits(v: Fraction) -> mp.mpf:
+    return mp.mpf(v.numerator) / mp.mpf(v.denominator)
+
+
+EXPONENTS = [
+    0.0,
+    5e-324,
+    -5e-324,
+    1e-300,
+    1e-20,
+    -1e-20,
+    1.0,
+    -1.0,
+    1 / 3,
+    -36.7,
+    709.8,
+    -745.2,
+    710.0,
+    2000.5,
+    -2000.5,
+    -99999.9,
+]
+
+
+@pytest.mark.parametrize("v", EXPONENTS)
+def test_exponentials_are_enclosed(v):
+    for exact in (Fraction(v), Fraction(v) / 3, Fraction(v) + Fraction(1, 3 * 10**40)):
+        low, high = _exp_within(exact)
+        with mp.workdps(4 * DIGITS):
+            true = mp.exp(in_digits(exact))
+            assert in_digits(low) <= true <= in_digits(high)
+            assert in_digits(high) - in_digits(low) <= DENSE * true
+
+
+@pytest.mark.parametrize("v", [LEAST, MOST, LEAST + 1, MOST - 1])
+def test_exponentials_are_enclosed_as_far_as_they_go(v):
+    low, high = _exp_within(v)
+    with mp.workdps(4 * DIGITS):
+        assert in_digits(low) <= mp.exp(in_digits(v)) <= in_digits(high)
+
+
+@pytest.mark.parametrize("far", [1, 10**3, 10**9])
+def test_exponentials_beyond_have_a_safe_side(far):
+    """Of −10⁶ and less an upper bound is known, of 10⁶ and more a lower one: those are asked for, no others."""
+    with mp.workdps(4 * DIGITS):
+        assert mp.exp(in_digits(LEAST - far)) <= in_digits(_exp_within(LEAST - far)[1])
+        assert mp.exp(in_digits(MOST + far)) >= in_digits(_exp_within(MOST + far)[0])
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_logarithms_and_exponentials_undo_each_other(seed):
+    rng = np.random.default_rng([seed, 51])
+    v = Fraction(float(rng.normal() * 10 ** rng.uniform(-12, 3)))
+    low, high = _exp_within(v)
+    assert log_within(low)[0] <= v <= log_within(high)[1]
+
+
+@pytest.mark.parametrize("make", [a_listed, an_uneven])
+@pytest.mark.parametrize("seed", range(40))
+def test_what_is_minimised_at_a_point_is_never_said_to_be_less(make, seed):
+    rng = np.random.default_rng([seed, 52])
+    listed = make(rng)
+    goal = a_goal(rng, listed)
+    dual = Dual(listed.problem, goal, exact=True)
+    for x in listed.points[rng.permutation(len(listed.points))[:3]]:
+        found = exact_value(dual, x)
+        with mp.workdps(2 * DIGITS):
+            true = listed.in_digits(x, goal)
+            assert true <= in_digits(found) + mp.mpf(10) ** (-DIGITS)
+            assert in_digits(found) - true <= DENSE * (1 + abs(true))
+        one = replace(listed, points=x[None])
+        loss = 0.0 if goal.lam is None else listed.problem.proba(x)[1]
+        rough = float(one.costs[0][0]) * (goal.lam or 1.0) + float(one.costs[1][0]) + loss
+        assert float(found) == pytest.approx(rough, rel=1e-10, abs=1e-12)
+
+
+@pytest.mark.parametrize("far", [1e3, 1e5, 1e6, 1e9])
+def test_the_loss_far_away_is_what_it_is(far):
+    """Margins of 10⁹: their exponentials are beyond all floats, and the loss is the largest margin, or 0."""
+    model = Model(np.array([[1.0, 0.0], [0.0, 1.0]]), np.zeros(2))
+    problem = LimitedProblem(Conditions(model), np.zeros(2), 0)
+    dual = Dual(problem, Goal(lam=1.0), exact=True)
+    cost = Fraction(far) ** 2 / 2
+    assert float(exact_value(dual, np.array([-far, 0.0])) - cost) == pytest.approx(far, rel=1e-15)
+    assert 0 <= float(exact_value(dual, np.array([far, 0.0])) - cost) <= 1e-45
+
+
+def test_exponentials_far_away_take_no_longer_than_near():
+    """Of e^(−10⁶) nobody needs all 434 294 places: what is written down of a bound stays of a size to compute with."""
+    low, high = _exp_within(Fraction(-(10**6)))
+    assert max(v.denominator.bit_length() for v in (low, high)) <= 10**5
+
+
+# ---- points ----
+
+
+def problem_of(margin=None, **limits) -> LimitedProblem:
+    model = Model(np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.5]]), np.zeros(3))
+    return LimitedProblem(Conditions(model, actions=Actions(**limits), margin=margin), np.zeros(2), 0)
+
+
+def test_a_rule_that_is_broken_by_less_than_floats_see_is_found():
+    """0.1·x + 0.2·y ≤ 0.3 at (1, 1): in floats 0.1 + 0.2 is above 0.3 by one ulp, and in fractions too, but by less."""
+    problem = problem_of(linear=[({0: 0.1, 1: 0.2}, "<=", 0.3)])
+    assert Fraction(0.1) + Fraction(0.2) > Fraction(0.3)
+    with pytest.raises(CertificateError, match=r"rule 1 is broken by .*, in fractions"):
+        check_exactly(problem, np.ones(2), None, reached=False)
+    tiny = problem_of(linear=[({0: 1.0, 1: 1.0}, "<=", 1.0)])
+    with pytest.raises(CertificateError, match="rule 1 is broken by"):  # 1 + 1e-20 is 1 in floats
+        check_exactly(tiny, np.array([1.0, 1e-20]), None, reached=False)
+    check_exactly(tiny, np.array([1.0, -1e-20]), None, reached=False)
+    check_exactly(tiny, np.array([1.0, 0.0]), None, reached=False)
+
+
+def test_equations_hold_up_to_rounding():
+    problem = problem_of(linear=[({0: 1.0, 1: 1.0}, "==", 0.3)])
+    check_exactly(problem, np.array([0.1, 0.2]), None, reached=False)  # 0.30000000000000002 or so
+    for wrong in (1e-9, -1e-9):
+        with pytest.raises(CertificateError, match="rule 1 is broken by"):
+            check_exactly(problem, np.array([0.1, 0.2 + wrong]), None, reached=False)
+
+
+def test_a_margin_is_met_to_the_last_bit():
+    problem = problem_of(margin=0.3)
+    check_exactly(problem, np.array([0.3, 0.0]), None, reached=True)
+    short = np.array([np.nextafter(0.3, 0.0), 0.0])
+    with pytest.raises(CertificateError, match="the target's score is ahead by"):
+        check_exactly(problem, short, None, reached=True)
+    check_exactly(problem, short, None, reached=False)
+    with pytest.raises(CertificateError, match="ahead by"):
+        check_exactly(problem, np.array([0.3, 1e-30]), None, reached=True)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_probability_is_met_or_not_as_100_digits_say(seed):
+    """At the very logit that a probability takes, and one float to each side of it."""
+    rng = np.random.default_rng([seed, 53])
+    prob = float(rng.uniform(0.05, 0.99))
+    model = Model.binary([1.0], 0.0)
+    problem = LimitedProblem(Conditions(model), np.zeros(1), 1)
+    at = math.log(prob / (1 - prob))
+    outcomes = set()
+    for x in (np.nextafter(at, -np.inf) - 1e-15, np.nextafter(at, -np.inf), at, np.nextafter(at, np.inf), at + 1e-15):
+        with mp.workdps(100):
+            met = mp.exp(-mp.mpf(float(x))) <= (1 - mp.mpf(prob)) / mp.mpf(prob)
+        outcomes.add(bool(met))
+        if met:
+            check_exactly(problem, np.array([x]), prob, reached=True)
+        else:
+            with pytest.raises(CertificateError, match=r"p\(target\) is below .* in fractions"):
+                check_exactly(problem, np.array([x]), prob, reached=True)
+        check_exactly(problem, np.array([x]), prob, reached=False)
+    assert outcomes == {True, False}
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_margins_in_fractions_are_those_of_the_model(seed):
+    rng = np.random.default_rng([seed, 54])
+    model = a_model(rng)
+    source, x = rng.normal(size=(2, model.n_features))
+    problem = LimitedProblem(Conditions(model), source, 0)
+    dual = Dual(problem, Goal(lam=1.0), exact=True)
+    s = dual.margins + dual.S @ (dual.number(x) - dual.source)
+    assert all(isinstance(v, Fraction) for v in s)
+    np.testing.assert_allclose(np.array([float(v) for v in s]), problem.margins(x), rtol=0, atol=problem.logit_error(x))
