@@ -284,7 +284,7 @@ class Counterfactual(ShownOne):
         if self.status is Status.UNREACHABLE:
             return None
         problem = LimitedProblem(self.conditions or Conditions(self.model), self._source, self.result.target)
-        return continuous_proof(problem, self._x, self.prob, self.result)
+        return continuous_proof(problem, self._x, self.prob, self.lam, self.result.multipliers)
 
     def _proved_again(self) -> Proof | None:
         """The proof of an answer that was kept without; None if it does not come out the same."""

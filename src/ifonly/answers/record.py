@@ -198,6 +198,11 @@ def _limits_to(limits: Limits, max_changes: int | None) -> dict[str, Any]:
 
 
 _FLAGS = ("frozen", "increase", "decrease")
+_PARTS = {
+    "result": {"status", "proba", "lam", "distance", "cost", "objective", "n_nodes"},
+    "certificate": {"grad_norm", "gap", "error_bound", "bound", "multipliers", "best_bound"},
+    "cost": {"per_unit", "l1", "matrix"},
+}
 
 
 # ---- reading ----
@@ -212,7 +217,7 @@ def read(record: Any) -> dict[str, Any]:
         try:
             if isinstance(record, os.PathLike) or (isinstance(record, str) and not record.lstrip().startswith("{")):
                 text = Path(record).read_bytes()
-            data = json.loads(text, parse_constant=_refuse)
+            data = json.loads(text, parse_constant=_refuse, parse_float=_finite, object_pairs_hook=_object)
         except OSError as error:
             raise InputError(f"the record is neither JSON nor a file with it ({error.strerror or error})") from None
         except (TypeError, ValueError, RecursionError) as error:
@@ -226,6 +231,17 @@ def read(record: Any) -> dict[str, Any]:
 
 def _refuse(word: str) -> None:
     raise ValueError(f"{word} is no number of JSON's")
+
+
+def _finite(word: str) -> float:
+    return float(word) if math.isfinite(float(word)) else _refuse(word)  # type: ignore[return-value]
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("an object has the same name twice")
+    return found
 
 
 _KEYS = {"format", "version", "model", "features", "source", "x", "target", "asked", "cost", "limits"}
@@ -255,6 +271,9 @@ def answer_of(data: dict[str, Any], own: Model) -> Counterfactual:
     """The answer that a record describes, on its model."""
     source, x = (_vector(data[name], name, own.n_features) for name in ("source", "x"))
     asked, told, certificate = data["asked"], data["result"], data["certificate"]
+    for name, keys in _PARTS.items():
+        if data[name] is not None and set(data[name]) != keys:
+            raise InputError(f"the record is damaged: {name} has too few or too many of {sorted(keys ^ set(data[name]))}")
     prob, margin = asked.get("prob"), asked.get("margin")
     if len(asked) != 1 or not set(asked) <= {"prob", "lam", "margin"} or (prob is not None and not 0 < prob < 1):
         raise InputError(f"what was asked for is one of prob, lam and margin; got {asked}")
@@ -321,21 +340,21 @@ class Recorded(Actions):
         for row, name in zip(flags, _FLAGS, strict=True):
             row[[place[feature] for feature in data[name]]] = True
         for feature, (low, high) in data["bounds"].items():
-            lo[place[feature]] = -np.inf if low is None else float(low)
-            hi[place[feature]] = np.inf if high is None else float(high)
+            lo[place[feature]] = -np.inf if low is None else _plain(low)
+            hi[place[feature]] = np.inf if high is None else _plain(high)
         for feature, size in data["step"].items():
-            step[place[feature]] = float(size)
+            step[place[feature]] = _plain(size)
         groups = tuple(np.array([place[feature] for feature in group], dtype=np.intp) for group in data["one_of"])
         C, rest, equal = np.zeros((len(data["linear"]), D)), [], []
         for row, (weights, sense, value) in zip(C, data["linear"], strict=True):
             for feature, weight in weights.items():
-                row[place[feature]] = float(weight)
-            rest.append(float(value))
+                row[place[feature]] = _plain(weight)
+            rest.append(_plain(value))
             equal.append({"==": True, "<=": False}[sense])
         frozen, increase, decrease = flags
         rules = C, np.array(rest), np.array(equal, dtype=bool)
         columns = {column.first: column for column in model.encoding.columns}
-        uneven = tuple(Uneven(place[name], columns[place[name]], float(size)) for name, size in data["uneven"].items())
+        uneven = tuple(Uneven(place[name], columns[place[name]], _plain(size)) for name, size in data["uneven"].items())
         found = Limits(model, lo, hi, frozen, increase, decrease, step, groups, *rules, uneven)
         _check_own_columns(found, Actions().resolve(model))
         return found
@@ -354,7 +373,7 @@ def _cost_from(data: Any, model: Model) -> Cost:
     if data["matrix"] is not None:
         if data["per_unit"] is not None:
             raise InputError("the record is damaged: its cost has a matrix, and per_unit besides")
-        return Cost(l1=l1, matrix=np.array(data["matrix"], dtype=np.float64))
+        return Cost(l1=l1, matrix=np.array([_vector(row, "matrix", model.n_features) for row in data["matrix"]]))
     return Cost(scale=_vector(data["per_unit"], "per_unit", model.n_features), l1=l1)
 
 
@@ -385,8 +404,15 @@ def _end(v: float) -> float | None:
 
 def number_of(v: Any) -> float:
     """A number of a record."""
-    if isinstance(v, bool) or not (isinstance(v, (int, float)) or v in ("inf", "-inf", "nan")):
-        raise InputError(f"the record is damaged: {v!r} is no number")
+    if type(v) not in (int, float) and not (type(v) is str and v in ("inf", "-inf", "nan")):
+        raise InputError(f"the record is damaged: {str(v)[:100]!r} is no number")
+    return float(v)
+
+
+def _plain(v: Any) -> float:
+    """A number of a record that is finite."""
+    if type(v) not in (int, float):
+        raise InputError(f"the record is damaged: {str(v)[:100]!r} is no finite number")
     return float(v)
 
 

@@ -47,11 +47,14 @@ class ShownOne(_Drawn, _Paged):
 
         return sentence.sentence(self, markdown=markdown)
 
-    def to_json(self: Any, path: Any = None) -> str:
-        """Everything that it takes to recheck the answer from the model alone, for :func:`ifonly.verify`."""
+    def to_json(self: Any, path: Any = None, *, most_nodes: int | None = None) -> str:
+        """Everything that it takes to recheck the answer from the model alone, for :func:`ifonly.verify`.
+
+        A proof of more than ``most_nodes`` nodes (10 000) is left out, and the record says so.
+        """
         from ifonly.answers import record
 
-        return record.to_json(self, path)
+        return record.to_json(self, path, most_nodes=record.MOST_NODES if most_nodes is None else most_nodes)
 
     def picture(self: Any, kind: str = "changes", **options: Any) -> Any:
         """A picture's data, with a method ``plot(ax=None)``: "changes", "image" (with ``shape``) or "convergence"."""

@@ -125,7 +125,7 @@ class Candidates:
             return None
         if relaxed.at is None or self.problem.space.root is None:
             return relaxed.at, self.problem.kept(relaxed.x, (lo, hi))
-        return relaxed.at, self.problem.placed(relaxed.at.t, relaxed.at.nu, relaxed.at.weight, (lo, hi))
+        return relaxed.at, self.problem.placed(relaxed.at.t, relaxed.at.nu, 0.0, (lo, hi))  # the cost does not count
 
     def _continuous(self, lo: Floats, hi: Floats, start: Response | None) -> tuple[Response, Floats] | None:
         """What is continuous, solved in a box with all choices made; None if nothing there will do."""

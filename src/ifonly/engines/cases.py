@@ -26,7 +26,7 @@ from ifonly.problem.dual import Bounded, Dual, Goal, Multipliers
 from ifonly.problem.proof import Proof, continuous_proof, prove
 from ifonly.problem.question import Aim
 from ifonly.problem.results import Result
-from ifonly.problem.status import REL_GAP, Status
+from ifonly.problem.status import LEAST_VALUE, REL_GAP, Status
 
 __all__ = ["ALLOWANCES", "Cases", "impossible", "proved"]
 
@@ -66,7 +66,7 @@ def impossible(problem: LimitedProblem, aim: Aim, budget: Budget) -> bool:
 def proved(problem: LimitedProblem, aim: Aim, found: Result, budget: Budget) -> Result:
     """An answer that took no search, with the bound that its multipliers prove, where its certificate says less."""
     search = Search(problem, aim, budget)
-    proof = continuous_proof(search.dual.problem, found.x, aim.prob, found)
+    proof = continuous_proof(search.dual.problem, found.x, aim.prob, found.lam, found.multipliers)
     value = aim.value(found)
     bound = min(max(float(prove(search.dual, proof).bound), found.bound), value)
     slack = 0.0
@@ -94,6 +94,7 @@ class Search:
         if farthest:
             nothing = Multipliers(np.full(len(nothing.y), 1 / len(nothing.y)), nothing.nu)
         self._bounded(self.tree.root, nothing, reach=farthest)
+        self.tree.slack = CLOSE if farthest else 0.0 if aim.lam is None else REL_GAP * LEAST_VALUE
         self.best: Result | None = None
         self.of_best: Multipliers | None = None
 
@@ -133,11 +134,17 @@ class Search:
         """The best answer with its bound, and the proof of that."""
         least, proof = self._value(best), self.tree.proof()
         bound = min(self.tree.bound, least)
-        if least - bound > REL_GAP * abs(least):  # it may be better: that of a branch is at first that of the one it is part of
+        if least - bound > REL_GAP * self._size(
+            least
+        ):  # it may be better: that of a branch is at first that of the one it is part of
             bound = min(float(prove(self.dual, proof).bound), least)
-        gap = least - bound
-        status = Status.of_gap(gap, least, max(self.budget.gap, REL_GAP + self.tree.slack / max(abs(least), 1e-300)))
+        gap, size = least - bound, self._size(least)
+        status = Status.of_gap(gap, size, max(self.budget.gap, REL_GAP + self.tree.slack / max(size, 1e-300)))
         return replace(best, bound=bound, gap=gap, status=status, n_nodes=self.counted(proof), grad_norm=0.0, proof=proof)
+
+    def _size(self, value: float) -> float:
+        """What a gap is relative to."""
+        return value if self.aim.lam is None else max(abs(value), LEAST_VALUE)
 
     # ---- bounds ----
 
@@ -285,7 +292,6 @@ def _nothing(problem: LimitedProblem, aim: Aim, search: Search, budget: Budget) 
     if aim.lam is not None or math.isinf(prove(search.dual, proof).missed):
         raise InputError("the limits contradict each other: no point satisfies all of them")
     far = Search(problem, aim, replace(budget, gap=0.0), farthest=True)
-    far.tree.slack = CLOSE
     best = far.run(_anywhere(problem, aim, budget))
     if best is None:
         return problem.nothing_found(search.counted(proof), math.inf, proof)

@@ -22,7 +22,7 @@ from ifonly.problem.choices import Choices, Cut
 from ifonly.problem.conditions import Conditions
 from ifonly.problem.dual import Dual, Goal, Multipliers
 from ifonly.problem.goals import Weights
-from ifonly.problem.proof import Leaf, Proof, prove
+from ifonly.problem.proof import Leaf, Proof, misses, prove
 from ifonly.problem.question import Aim, Asked
 from ifonly.problem.results import Result, Results
 from ifonly.problem.status import REL_GAP, Status
@@ -86,10 +86,13 @@ def _solved(problem: LimitedProblem, aim: Aim, budget: Budget) -> Result:
         x = space.placed(source, pool.best_t[None], pool.best_choice[None], items.first, problem.lo[None], problem.hi[None])[0]
         if meets(problem, aim, x):
             w = float(pool.numbers[1])
-            if space.branched:
-                return _searched(problem, aim, x, pool, _proof(problem, items, pool.log), budget)
-            return sure(problem, aim, _certified(problem, x, w, aim.prob), budget)
-    found = _out_of_reach(problem, aim) if done else None
+            if not space.branched:
+                return sure(problem, aim, _certified(problem, x, w, aim.prob), budget)
+            proof = _proof(problem, items, pool.log)
+            if not misses(_dual(problem, aim), proof):  # what is asked for is missed by less than the allowance for rounding
+                break
+            return _searched(problem, aim, x, pool, proof, budget)
+    found = _out_of_reach(problem, aim) if done and math.isinf(pool.numbers[0]) else None
     return found or Cases().answer(problem, aim, budget, None)
 
 

@@ -86,7 +86,9 @@ class Relaxing:
         whole = self.problem.terms(box, tight=-self.problem.tight)  # grid points on the very edge of a rule are let in
         terms, kept, still = squeezed(whole)
         if self.farthest and self.goal.margin is None:
-            terms = terms._replace(mu=0.0 * terms.mu)
+            soft = np.isfinite(terms.high)  # rows of ℓ1 terms
+            free = {"low": np.where(soft, 0.0, terms.low), "high": np.where(soft, 0.0, terms.high)}
+            terms = terms._replace(mu=0.0 * terms.mu, **free)
             at, _, _ = semismooth.solve(terms, self._least_lam(box), start=start, late=self.late)
         elif self.goal.top is None:
             at, _, _ = semismooth.solve(terms, self.goal.lam or 1.0, start=start, late=self.late)

@@ -258,7 +258,7 @@ class Limits:
         for d in np.flatnonzero(x != self.placed(x, source, lo[0], hi[0]))[:1]:
             return f"{label(d)} is {x[d]!r}, no multiple of {self.step[d]:g}"
         for d, column, step in self.uneven:
-            if x[d] != source[d] and column.beside(float(x[d]), step) != (x[d], x[d]):
+            if (step or x[d] != source[d]) and column.beside(float(x[d]), step) != (x[d], x[d]):
                 what = f"no multiple of {step:g}" if step else "none of the transformer's quantiles"
                 return f"{label(d)} is {column.write(x[None, [d]])[0]!r}, {what}"
         for group in self.groups:

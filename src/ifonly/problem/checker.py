@@ -34,7 +34,7 @@ from ifonly.problem.goals import Weights, excess, probabilities
 from ifonly.problem.limited import FAR, LimitedProblem
 from ifonly.problem.proof import Proved, continuous_proof, prove
 from ifonly.problem.results import Result
-from ifonly.problem.status import REL_GAP, Status
+from ifonly.problem.status import LEAST_VALUE, REL_GAP, Status
 
 __all__ = ["Checked", "check"]
 
@@ -273,6 +273,8 @@ def _check_status(case: _Case) -> None:
         raise CertificateError(f"the model has {K} classes; the answer is for number {case.k}, with {len(case.result.proba)}")
     if status is Status.INVALID:
         raise CertificateError("there is no answer to verify: the source is not a finite input")
+    if status is Status.LOCAL or (case.conditions is not None and math.isnan(case.result.cost)):
+        raise CertificateError("this is no answer to one class: it has no cost, or claims to be a local optimum")
     if not np.isfinite(case.x).all():
         raise CertificateError("there is no answer to verify: the search was stopped before it found one")
     if status is Status.UNREACHABLE and not case.goal:
@@ -407,7 +409,7 @@ def _check_near(case: _Case, facts: _Facts, prob: float) -> None:
 
 def _check_leaf(case: _Case, facts: _Facts) -> None:
     """Whether the multipliers of a continuous answer prove its bound in fractions too: a proof of one leaf."""
-    proof = continuous_proof(case.problem, case.x, case.prob, case.result)
+    proof = continuous_proof(case.problem, case.x, case.prob, case.result.lam, case.result.multipliers)
     dual = Dual(case.problem, _goal(case), exact=True)
     gap = float(exact_value(dual, case.x) - prove(dual, proof).bound)
     value = facts.cost if case.goal else _objective(case, facts)[0]
@@ -438,8 +440,9 @@ def _by_proof(case: _Case, facts: _Facts, *, exact: bool) -> Checked:
     slack = SAME * (1 + abs(value)) if not exact else 4 * EPS * (1 + abs(value))
     if exact and float(exact_value(dual, case.x) - proved.bound) > result.gap + slack:
         raise CertificateError(f"what is minimised is {value!r} and the bound {bound!r}; the gap is said to be {result.gap!r}")
-    good = value - bound <= REL_GAP * abs(value)
-    if (result.status is Status.EXACT) != (result.gap <= REL_GAP * abs(value)) or (good and result.status is not Status.EXACT):
+    good, size = value - bound, value if case.goal else max(abs(value), LEAST_VALUE)
+    said = result.status is Status.EXACT
+    if said != (result.gap <= REL_GAP * size) or (good <= REL_GAP * size * (1 - SAME) and not said):
         raise CertificateError(f"the gap that is proved is {value - bound!r}; that is not what {result.status.name} says")
     return _checked(found, bound=min(bound, value))
 
@@ -451,6 +454,9 @@ def _goal(case: _Case) -> Goal:
 
 def _proved_out_of_reach(case: _Case, found: Certificate, top: float | None, proved: Proved) -> Checked:
     """Whether nothing reaches the goal, and how near to it anything comes at most."""
+    result = case.result
+    if (result.grad_norm, result.gap, result.bound) != (0.0, 0.0, result.cost):
+        raise CertificateError("an answer that is not the goal's has no gradient and no gap, and its bound is its cost")
     if proved.bound != math.inf:
         raise CertificateError("some leaves of the proof do not show that the goal is out of reach")
     ceiling = 1.0

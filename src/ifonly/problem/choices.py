@@ -6,6 +6,7 @@ The root is everything that the limits allow (but for linear rules, which the bo
 node in two that together have all its points, so that nobody has to believe a tree of cuts: it is applied again.
 """
 
+import math
 from functools import cached_property
 from typing import NamedTuple
 
@@ -183,7 +184,14 @@ class Choices:
             return True
         if d in self.grid:
             step = self.limits.step[d]
-            return bool(np.rint(above / step) - np.rint(below / step) <= 1)
+            n = (
+                np.arange(math.floor(below / step) - 1, math.ceil(above / step) + 2)
+                if above - below < 4 * step
+                else np.zeros(0)
+            )
+            points = self.limits.multiples(n, d)
+            points = np.where(np.abs(self.source[d] - points) <= ON_GRID * step, self.source[d], points)
+            return len(n) > 0 and not bool(((below < points) & (points < above)).any())
         for part in self.limits.uneven:
             if part.feature == d:
                 between = 0.5 * (below + above)

@@ -166,7 +166,7 @@ class Dual:
 
     def bound(self, node: Node, given: Multipliers, *, reach: bool = False) -> Bounded:
         """The bound that multipliers prove for the points of a node; with ``reach``, of the goal alone."""
-        y, nu = self._checked(given)
+        y, nu = self._checked(given, reach=reach)
         choices, source = self.choices, self.source
         h = y @ self.S + nu @ self.C
         constant = [*(y * self.margins), *(nu * self.over), *self._goal(y)]
@@ -192,16 +192,21 @@ class Dual:
         total = sum(constant) + worth[moved].sum()
         if not self.exact:
             total = math.fsum([*constant, *worth[moved]]) - self._rounding(y, nu, constant, h, change, given, reach)
+        if not self.exact and not math.isfinite(total):
+            raise CertificateError("the multipliers of a proof are too large for floats")
         return Bounded(total, chosen.astype(np.float64), moved)
 
-    def _checked(self, given: Multipliers) -> tuple[Any, Any]:
+    def _checked(self, given: Multipliers, *, reach: bool) -> tuple[Any, Any]:
         """Y and ν, if they may be such."""
         equal = self.problem.conditions.limits.equal
         y, nu = np.asarray(given.y, dtype=np.float64), np.asarray(given.nu, dtype=np.float64)
-        if y.shape != self.margins.shape or nu.shape != self.over.shape or not (np.isfinite(y).all() and np.isfinite(nu).all()):
-            raise CertificateError("the proof has too few or too many multipliers, or some that are not finite")
-        if (y < 0).any() or (nu[~equal] < 0).any():
-            raise CertificateError("the proof has negative multipliers")
+        at = self.problem.source if given.at is None else np.asarray(given.at, dtype=np.float64)
+        if y.shape != self.margins.shape or nu.shape != self.over.shape or at.shape != self.source.shape:
+            raise CertificateError("the proof has too few or too many multipliers")
+        if not all(np.isfinite(values).all() for values in (y, nu, at)) or (y < 0).any() or (nu[~equal] < 0).any():
+            raise CertificateError("the proof has multipliers that are negative, or not finite")
+        if reach and self.goal.lam is not None and y.any():
+            raise CertificateError("with λ given there is no goal that a leaf could miss")
         return self.number(y), self.number(nu)
 
     def _goal(self, y: Any) -> list[Any]:

@@ -16,7 +16,7 @@ __all__ = ["check_exactly", "exact_value"]
 
 Floats = NDArray[np.float64]
 
-LEAST, MOST = Fraction(-(10**6)), Fraction(10**6)  # exponents beyond are those: e^(10^6) is more than any answer has
+FAR = 3000  # an exponent: beyond, e^−v is as good as nothing, and e^v more than any answer has
 
 
 def check_exactly(problem: LimitedProblem, x: Floats, prob: float | None, *, reached: bool) -> None:
@@ -66,7 +66,9 @@ def exact_value(dual: Dual, x: Floats) -> Any:
 
 def _exp_within(v: Fraction) -> tuple[Fraction, Fraction]:
     """Two fractions with e^v between them."""
-    v = min(max(v, LEAST), MOST)
+    if v < -FAR:
+        return Fraction(0), _exp_within(Fraction(-FAR))[1]
+    v = min(v, Fraction(FAR))
     with localcontext() as context:
         context.prec = DIGITS
         found = Fraction((Decimal(v.numerator) / Decimal(v.denominator)).exp())

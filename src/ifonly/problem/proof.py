@@ -8,7 +8,7 @@ here again from what the limits allow (`choices`), and the bound of each from it
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,10 +19,7 @@ from ifonly.problem.choices import Cut, Node
 from ifonly.problem.dual import Dual, Multipliers
 from ifonly.problem.limited import LimitedProblem
 
-if TYPE_CHECKING:  # results have proofs
-    from ifonly.problem.results import Result
-
-__all__ = ["Leaf", "Proof", "Proved", "continuous_proof", "prove"]
+__all__ = ["Leaf", "Proof", "Proved", "continuous_proof", "misses", "prove"]
 
 Floats = NDArray[np.float64]
 
@@ -80,12 +77,15 @@ class Proof:
         if set(data) != {"tree", "multipliers"}:
             raise InputError("the record is damaged: a proof has a tree and multipliers")
         multipliers = tuple(
-            Multipliers(
-                np.array(y, dtype=np.float64), np.array(nu, dtype=np.float64), None if at is None else np.array(at, float)
-            )
-            for y, nu, at in data["multipliers"]
+            Multipliers(_floats(y), _floats(nu), None if at is None else _floats(at)) for y, nu, at in data["multipliers"]
         )
         return cls(tuple(_entry_from(entry) for entry in data["tree"]), multipliers)
+
+
+def _floats(values: Any) -> Floats:
+    if not isinstance(values, list) or not all(type(v) in (int, float) for v in values):
+        raise InputError(f"the record is damaged: {str(values)[:100]} are no multipliers")
+    return np.array(values, dtype=np.float64)
 
 
 def _entry_to(entry: Cut | Leaf) -> Any:
@@ -102,7 +102,8 @@ def _entry_from(entry: Any) -> Cut | Leaf:
     if isinstance(whole, list) and len(whole) >= 2 and whole[0] in KINDS and type(whole[1]) is int:
         kind, d, more = str(whole[0]), whole[1], whole[2:]
         if kind == "value" and len(more) == 2:
-            return Cut(kind, d, float(more[0]), float(more[1]))
+            below, above = _floats(more).tolist()
+            return Cut(kind, d, below, above)
         if kind == "option" and more and all(type(o) is int for o in more):
             return Cut(kind, d, options=tuple(more))
         if kind == "move" and not more:
@@ -110,15 +111,15 @@ def _entry_from(entry: Any) -> Cut | Leaf:
     raise InputError(f"the record is damaged: {str(entry)[:100]} is no part of a proof")
 
 
-def continuous_proof(problem: LimitedProblem, x: Floats, prob: float | None, result: "Result") -> Proof:
+def continuous_proof(problem: LimitedProblem, x: Floats, prob: float | None, lam: float, multipliers: Floats | None) -> Proof:
     """The proof of an answer that took no search, from its λ and multipliers: one leaf."""
     n, m, margin = len(problem.rivals), len(problem.conditions.limits.C), problem.conditions.margin
-    nu = problem.multipliers(result.multipliers)
+    nu = problem.multipliers(multipliers)
     y = problem.proba(x)[0][problem.rivals]
     if margin is not None:
         y = nu[m : m + n]
     elif prob is not None:
-        y, nu = (0.0 * y, nu) if math.isinf(result.lam) else (y / result.lam, nu / result.lam)
+        y, nu = (0.0 * y, nu) if math.isinf(lam) else (y / lam, nu / lam)
     else:
         y = y * (1 - (n + 2) * EPS)  # with that of the target they add up to 1, not to a rounding more
     at = None if problem.conditions.matrix is None else x - problem.source
@@ -148,6 +149,16 @@ def _missed(dual: Dual, given: Multipliers, found: Any) -> Any:
     """By how much points miss the goal for which y·(what is missed) ≥ found; infinite where the limits allow no point."""
     total = dual.number(given.y).sum()
     return found / total if total > 0 else math.inf
+
+
+def misses(dual: Dual, proof: Proof) -> bool:
+    """Whether the leaves that are said to miss the goal do."""
+    found = (
+        dual.bound(node, proof.multipliers[leaf.multipliers], reach=True).value
+        for node, leaf in _leaves(dual, proof)
+        if leaf.reach and not dual.empty(node)
+    )
+    return all(value > 0 for value in found)
 
 
 def _leaves(dual: Dual, proof: Proof) -> Iterator[tuple[Node, Leaf]]:

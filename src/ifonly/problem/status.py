@@ -2,9 +2,10 @@
 
 from enum import IntEnum
 
-__all__ = ["REL_GAP", "Status"]
+__all__ = ["LEAST_VALUE", "REL_GAP", "Status"]
 
 REL_GAP = 1e-9  # of a search: what EXACT means
+LEAST_VALUE = 1e-3  # an objective with −ln p in it has no more digits than one of this size
 
 
 class Status(IntEnum):
