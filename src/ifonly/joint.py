@@ -101,7 +101,7 @@ class JointCounterfactual(Counterfactual):
             f"A change of length {self.distance:.4g} makes {mark}{names}{mark} {100 * self.p_together:.3g} % probable together."
         )
 
-    def to_json(self, path: Any = None) -> str:
+    def to_json(self, path: Any = None, *, most_nodes: int | None = None) -> str:
         """Not for these: a record is what can be proved again."""
         raise InputError("an answer for several classes together has no certificate to record; save x and p_together")
 

@@ -7,9 +7,9 @@ from helpers.problems import make
 
 import ifonly
 from ifonly.engines.windows import Window
-from ifonly.problem.goals import needed_logit
 from ifonly.native import reference
 from ifonly.native.cuda_source import rows_of
+from ifonly.problem.goals import needed_logit
 from ifonly.problem.status import Status
 
 SAME_Q = 1e-12  # two ways to the same q, both exact to some roundings times the condition of the rivals

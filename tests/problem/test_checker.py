@@ -165,14 +165,10 @@ def test_a_search_that_claims_too_much_is_found(seed):
     whole = result.objective if asked.lam is not None else result.cost
     if result.status is not Status.EXACT or whole < 1e-3:
         pytest.skip("nothing to claim")
-    proof = result.proof
-    for top in (None, proof.top + 1e-6, proof.top - 1e-6) if asked.lam is None else (0.0,):
-        with pytest.raises(CertificateError, match="the proof is about"):
-            check(**changed(case, proof=replace(proof, top=top)))
     # Without multipliers all stays as it is (sources are whole numbers within their bounds), which costs nothing.
     nothing = Multipliers(np.zeros(asked.model.n_classes - 1), np.zeros(0), None)
     with pytest.raises(CertificateError, match="the lower bound that can be proved is"):
-        check(**changed(case, proof=Proof((Leaf(0),), (nothing,), proof.top), n_nodes=1))
+        check(**changed(case, proof=Proof((Leaf(0),), (nothing,)), n_nodes=1))
     with pytest.raises(CertificateError, match=r"that is not what CONVERGED says"):
         check(**changed(case, status=Status.CONVERGED))
     with pytest.raises(CertificateError, match=r"that is not what EXACT says|not what STOPPED says"):
@@ -268,7 +264,7 @@ def test_bounds_and_gradients_too_good_to_be_true_are_found(case):
 def test_statuses_that_are_not_true_are_found(case):
     words = {
         Status.INVALID: "no answer to verify",
-        Status.STOPPED: "no search was made",
+        Status.STOPPED: "no search was made|is not what STOPPED says",
         Status.UNREACHABLE: "is within reach|nothing is out of reach",
     }
     for status, said in words.items():

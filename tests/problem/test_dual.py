@@ -340,11 +340,15 @@ def test_multipliers_that_cannot_be_are_refused(exact):
             good._replace(y=np.ones(3)),
             good._replace(nu=np.zeros(1)),
             good._replace(nu=np.zeros(3)),
+            good._replace(y=np.ones((2, 1))),
+            good._replace(at=np.ones(3)),
+        ],
+        "not finite": [
             good._replace(y=np.array([0.5, np.nan])),
             good._replace(y=np.array([0.5, np.inf])),
             good._replace(nu=np.array([np.nan, 0.0])),
             good._replace(nu=np.array([0.0, -np.inf])),
-            good._replace(y=np.ones((2, 1))),
+            good._replace(at=np.array([0.0, np.nan])),
         ],
     }
     for words, cases in wrong.items():

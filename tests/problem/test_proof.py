@@ -46,7 +46,7 @@ def test_whatever_the_tree_and_multipliers_what_is_proved_is_true(kind, exact, s
         y, nu = rng.dirichlet(np.ones(n + 1))[:n] * (1 - 1e-15), rng.normal(size=len(equal)) * 0.3
         at = None if dual.R is None else rng.normal(size=len(dual.source))
         given.append(Multipliers(y, np.where(equal, nu, np.abs(nu)), at))
-    proof = Proof(tuple(a_tree(rng, listed, dual.choices, dual.choices.root, 4, len(given))), tuple(given), goal.top)
+    proof = Proof(tuple(a_tree(rng, listed, dual.choices, dual.choices.root, 4, len(given))), tuple(given))
     least = listed.least(dual.choices.root, goal)
     assert float(prove(dual, proof).bound) <= least + TOLERANCES["listed"] * (1 + abs(least)) or math.isinf(least)
     if goal.lam is not None:
@@ -74,7 +74,6 @@ def same_bits(a, b) -> bool:
 def assert_same(proof: Proof, other: Proof) -> None:
     assert proof.tree == other.tree
     assert [type(entry) for entry in proof.tree] == [type(entry) for entry in other.tree]
-    assert proof.top == other.top
     assert len(proof.multipliers) == len(other.multipliers)
     for one, two in zip(proof.multipliers, other.multipliers, strict=True):
         assert all(same_bits(a, b) for a, b in zip(one, two, strict=True))
@@ -97,15 +96,15 @@ def test_a_proof_comes_back_from_json_bit_by_bit():
         Leaf(1, reach=True),
         Leaf(2),
     )
-    for top in (None, 0.1 + 0.2, -math.log(3), 0.0):
-        proof = Proof(tree, multipliers, top)
+    for some in (multipliers, multipliers[:1]):
+        proof = Proof(tree, some)
         assert_same(proof, Proof.from_dict(json.loads(json.dumps(proof.to_dict(), allow_nan=False))))
         assert_same(proof, Proof.from_dict(proof.to_dict()))
     assert (len(proof), proof.n_leaves) == (7, 4)
 
 
 DAMAGED = {
-    "a key too few": lambda data: {k: v for k, v in data.items() if k != "top"},
+    "a key too few": lambda data: {k: v for k, v in data.items() if k != "tree"},
     "a key too many": lambda data: {**data, "more": 1},
     "a kind that is none": lambda data: {**data, "tree": [["turn", 0], 0, 0]},
     "no number of a feature": lambda data: {**data, "tree": [["value", 0.5, 1, 2], 0, 0]},
@@ -126,7 +125,7 @@ DAMAGED = {
 
 @pytest.mark.parametrize("case", DAMAGED)
 def test_what_is_no_proof_as_data_is_refused(case):
-    data = Proof((Leaf(0),), (Multipliers(np.ones(1), np.zeros(0)),), 0.5).to_dict()
+    data = Proof((Leaf(0),), (Multipliers(np.ones(1), np.zeros(0)),)).to_dict()
     with pytest.raises(InputError, match="the record is damaged"):
         Proof.from_dict(DAMAGED[case](data))
 
@@ -147,8 +146,7 @@ def searched(goal="prob"):
     cf = invert(model, source, k, actions=actions, max_changes=3, **what)
     assert cf.status is Status.EXACT
     problem = LimitedProblem(cf.conditions, source, k)
-    top = cf.proof.top
-    about = {"prob": Goal(top=top), "lam": Goal(lam=0.05), "margin": Goal(margin=None if top is None else -top)}[goal]
+    about = Goal.of(cf.lam if goal == "lam" else None, cf.prob, cf.conditions.margin)
     return problem, about, cf.cost if goal != "lam" else cf.objective, cf.proof
 
 
@@ -230,7 +228,7 @@ def test_multipliers_that_there_are_not_are_found(found, dual):
 
 
 WRONG = {
-    "negative": (lambda m: m._replace(y=-m.y - 1e-300), "negative multipliers"),
+    "negative": (lambda m: m._replace(y=-m.y - 1e-300), "negative"),
     "NaN": (lambda m: m._replace(y=m.y * np.nan), "not finite"),
     "infinite": (lambda m: m._replace(y=m.y + np.inf), "not finite"),
     "too few": (lambda m: m._replace(y=m.y[:-1]), "too few or too many"),
@@ -247,7 +245,7 @@ def test_multipliers_that_cannot_be_are_found(case, found, dual):
     for i in [i for i in range(len(proof.multipliers)) if i in named][:5]:
         multipliers = list(proof.multipliers)
         multipliers[i] = make(multipliers[i])
-        used = Proof((Leaf(i),), tuple(multipliers), proof.top)
+        used = Proof((Leaf(i),), tuple(multipliers))
         with pytest.raises(CertificateError, match=words):
             prove(dual, used)
 
@@ -259,7 +257,7 @@ def test_worse_multipliers_prove_less(found, dual):
         weaker = tuple(m._replace(y=m.y * factor) for m in proof.multipliers)
         assert_no_more(dual, replace(proof, multipliers=weaker), value)
     assert whole <= value * (1 + TOLERANCES["proved"])
-    nothing = Proof((Leaf(0),), (Multipliers(np.zeros(len(dual.margins)), np.zeros(0)),), proof.top)
+    nothing = Proof((Leaf(0),), (Multipliers(np.zeros(len(dual.margins)), np.zeros(0)),))
     assert float(prove(dual, nothing).bound) < value
 
 
@@ -279,10 +277,10 @@ def test_a_cut_that_leaves_out_the_best_point_proves_nothing(below):
     source = np.zeros(2)
     cf = invert(model, source, 1, prob=0.6, actions=Actions(integer=[0], bounds={0: (-3, 3)}, frozen=[1]))
     assert cf.x[0] == 1.0
-    dual = Dual(LimitedProblem(cf.conditions, source, 1), Goal(top=cf.proof.top))
+    dual = Dual(LimitedProblem(cf.conditions, source, 1), Goal.of(None, cf.prob, None))
     above = 1.4 if below < 1 else 2.0
     out, two = Multipliers(np.ones(1), np.zeros(0)), Multipliers(np.full(1, 0.5), np.zeros(0))
-    proof = Proof((Cut("value", 0, below, above), Leaf(0, reach=True), Leaf(1)), (out, two), cf.proof.top)
+    proof = Proof((Cut("value", 0, below, above), Leaf(0, reach=True), Leaf(1)), (out, two))
     try:
         bound = prove(dual, proof).bound
     except CertificateError:
@@ -297,9 +295,9 @@ def test_a_source_near_a_grid_point_may_stay_in_one_of_two_parts():
     actions = Actions(step={0: 0.1}, bounds={0: (0, 1), 1: (-5, 5)})
     cf = invert(model, source, 1, prob=0.6, actions=actions, max_changes=1)
     assert cf.n_changes == 1
-    dual = Dual(LimitedProblem(cf.conditions, source, 1), Goal(top=cf.proof.top))
+    dual = Dual(LimitedProblem(cf.conditions, source, 1), Goal.of(None, cf.prob, None))
     out = Multipliers(np.ones(1), np.zeros(0))
-    proof = Proof((Cut("value", 0, 0.3, 0.4), Leaf(0, reach=True), Leaf(0, reach=True)), (out,), cf.proof.top)
+    proof = Proof((Cut("value", 0, 0.3, 0.4), Leaf(0, reach=True), Leaf(0, reach=True)), (out,))
     with pytest.raises(CertificateError):
         prove(dual, proof)
 
@@ -309,7 +307,7 @@ def test_a_bound_that_is_no_number_proves_nothing(at):
     model = Model.binary([1.0, 1.0], 0.0)
     cost = Cost(matrix=np.array([[2.0, 0.5], [0.5, 1.0]]))
     problem = LimitedProblem(Conditions(model, cost, Actions(integer=[0], bounds={0: (-3, 3)})), np.array([-1.0, -1.2]), 1)
-    proof = Proof((Leaf(0),), (Multipliers(np.full(1, 0.5), np.zeros(0), np.array(at)),), -0.4)
+    proof = Proof((Leaf(0),), (Multipliers(np.full(1, 0.5), np.zeros(0), np.array(at)),))
     with np.errstate(all="ignore"):
         try:
             bound = prove(Dual(problem, Goal(top=-0.4)), proof).bound
@@ -325,7 +323,7 @@ def test_multipliers_that_overflow_prove_nothing(size, frozen):
     model = Model(np.array([[2.0, 3.0], [-2.0, 1.0]]), np.array([0.0, 1.0]))
     conditions = Conditions(model, actions=Actions(frozen=frozen), max_changes=1)
     dual = Dual(LimitedProblem(conditions, np.zeros(2), 0), Goal(top=2.0))
-    proof = Proof((Leaf(0),), (Multipliers(np.array([size]), np.zeros(0)),), 2.0)
+    proof = Proof((Leaf(0),), (Multipliers(np.array([size]), np.zeros(0)),))
     with np.errstate(all="ignore"):
         try:
             bound = prove(dual, proof).bound
@@ -354,10 +352,10 @@ def test_where_rules_leave_no_point_there_is_nothing_to_miss():
     for exact in (False, True):
         dual = Dual(problem, Goal(top=0.0), exact=exact)
         rule = Multipliers(np.zeros(1), np.ones(1))
-        proved = prove(dual, Proof((Leaf(0, reach=True),), (rule,), 0.0))
+        proved = prove(dual, Proof((Leaf(0, reach=True),), (rule,)))
         assert (proved.bound, proved.missed) == (math.inf, math.inf)
         both = Multipliers(np.ones(1), np.full(1, 3.0))
-        assert prove(dual, Proof((Leaf(0, reach=True),), (both,), 0.0)).missed > 0
+        assert prove(dual, Proof((Leaf(0, reach=True),), (both,))).missed > 0
 
 
 @pytest.mark.parametrize("goal", ["prob", "lam", "margin"])
@@ -374,10 +372,10 @@ def test_a_continuous_answer_is_a_proof_of_one_case(goal, K, matrix):
     cf = invert(model, source, k, cost=cost, actions=actions, **what)
     assert cf.status is Status.EXACT
     problem = LimitedProblem(cf.conditions, source, k)
-    proof = continuous_proof(problem, cf.x, cf.prob, cf.result)
+    proof = continuous_proof(problem, cf.x, cf.prob, cf.lam, cf.result.multipliers)
     assert proof.tree == (Leaf(0),)
     value = cf.objective if goal == "lam" else cf.cost
-    about = {"prob": Goal(top=proof.top), "lam": Goal(lam=0.1), "margin": Goal(margin=0.2)}[goal]
+    about = {"prob": Goal.of(None, cf.prob, None), "lam": Goal(lam=0.1), "margin": Goal(margin=0.2)}[goal]
     for exact in (False, True):
         bound = float(prove(Dual(problem, about, exact=exact), proof).bound)
         # `top` is a little above what was asked, and the bound lower by as much times y: some 1e-15 of it

@@ -138,10 +138,18 @@ class Relaxing:
         return Target(prob, top, miss, lambda at: self.problem.ceiling(at, box))
 
     def _short(self, at: Response, kept: Any, still: Floats, box: tuple[Floats, Floats]) -> Relaxed:
-        """No point of the relaxation meets the goal: multipliers that show it, where the box has an end."""
-        y, nu = at.q[:-1] / at.q[:-1].sum(), at.nu[: len(self.problem.space.limits.C)] / at.q[:-1].sum()
+        """No point of the relaxation meets the goal: multipliers that show it, where the box has an end.
+
+        Those of q, or (where features do not feel it, and it is not settled) of p.
+        """
+        nu, proposed = at.nu[: len(self.problem.space.limits.C)], []
         nu = np.where(self.problem.space.limits.equal, nu, np.maximum(nu, 0.0))
-        return Relaxed(self._x(at, kept, still), self._ended(Multipliers(y, nu), box), True, at)
+        for shares in (at.q[:-1], at.p[:-1]):
+            total = float(shares.sum())
+            if total > 0:
+                proposed.append(self._ended(Multipliers(shares / total, nu / total), box))
+        given = max(proposed, key=lambda given: self._missed(given, box))
+        return Relaxed(self._x(at, kept, still), given, True, at)
 
     def _ended(self, given: Multipliers, box: tuple[Floats, Floats]) -> Multipliers:
         """Multipliers changed a little, so that nothing pulls where there is no bound to stop it."""
@@ -183,12 +191,14 @@ class Relaxing:
         program = _Program(self.problem, self.dual, box, self.budget)
         if len(limits.C) and not self._kept(box):
             found = program.least_violation(margins=False)
-            if found is not None and found.violation > 0 and self._shows(found.y, found.nu, box):
+            if found is not None and found.violation > 0 and self._missed(Multipliers(found.y, found.nu), box) > 0:
                 return Relaxed(None, Multipliers(np.zeros(n), found.nu), True, None)
         if self.goal.margin is None:
             return None
         found = program.least_violation(margins=True)
-        if found is not None and (self.farthest or (found.violation > 0 and self._shows(found.y, found.nu, box))):
+        if found is not None and (
+            self.farthest or (found.violation > 0 and self._missed(Multipliers(found.y, found.nu), box) > 0)
+        ):
             return Relaxed(found.x, Multipliers(found.y, found.nu), True, None)
         return None
 
@@ -199,9 +209,10 @@ class Relaxing:
         one_hot = all(x[group].sum() == 1 for group in limits.groups)
         return one_hot and bool((~limits.equal & (limits.C @ x <= limits.rest)).all())
 
-    def _shows(self, y: Floats, nu: Floats, box: tuple[Floats, Floats]) -> bool:
+    def _missed(self, given: Multipliers, box: tuple[Floats, Floats]) -> float:
+        """By how much these multipliers show that every point of a box misses the goal, or the rules."""
         node = Node(*box, np.zeros(self.choices.n_items, dtype=np.int8))
-        return self.dual.bound(node, Multipliers(y, nu), reach=True).value > 0
+        return float(self.dual.bound(node, given, reach=True).value)
 
 
 class _Found(NamedTuple):

@@ -185,16 +185,13 @@ def _newton(
             return at, n_iter, False
         least = min(least, gap)
         # 2. The step.
-        try:
-            dq, ds = _step(gram.over(at), at, r)
-        except np.linalg.LinAlgError:  # λ is lost beside the rest, whatever is added to it
-            return at, n_iter, False
+        dq, ds = _step(gram.over(at), at, r)
         full = at.s + ds
         top = max(0.0, float(full.max()))
         ahead = np.append(full, 0.0) - (top + math.log(float(np.exp(full - top).sum()) + math.exp(-top)))
         slope = float((at.lp - at.lq) @ dq)
-        if not slope > 0:  # q is p to the last digit
-            return at, n_iter, True
+        if not slope > 0:  # q is p to the last digit, or there is no step
+            return at, n_iter, bool(np.isfinite(dq).all())
         # 3. How far along it: until D's slope is not far below zero.
         alpha, new = 1.0, at
         for _ in range(MAX_TRIALS):
@@ -266,7 +263,7 @@ def _definite(M: Floats, rhs: Floats) -> Floats:
         more = 10 * more or 4 * EPS * float(np.trace(M))
         M = M.copy()
         M.ravel()[:: len(rhs) + 1] += more
-    raise np.linalg.LinAlgError("the class-space matrix is not positive definite")
+    return np.full(len(rhs), np.nan)  # λ is lost beside the rest, whatever is added to it: no step
 
 
 def logit_slope(terms: Terms, at: Response) -> float:
@@ -517,10 +514,7 @@ def reach(
         if late() or (bracket.low > 0 and bracket.shut(NARROW)):
             break
         # 3. The next λ: a Newton step, aimed at the middle of what is allowed.
-        try:
-            slope = logit_slope(terms, at)
-        except np.linalg.LinAlgError:
-            slope = 0.0
+        slope = logit_slope(terms, at)
         new = bracket.next(lam, miss + 0.5 * width, slope if slope > FLAT_LOGIT else 0.0)
         if new is None:
             break

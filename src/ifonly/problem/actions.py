@@ -264,7 +264,10 @@ class Limits:
         for group in self.groups:
             if sorted(x[group].tolist()) != [0.0] * (len(group) - 1) + [1.0]:
                 return f"the group {[label(d) for d in group]} is {x[group].tolist()}"
-        for i, (row, rest) in enumerate(zip(self.C, self.rest, strict=True)):
+        return self._broken_rule(x)
+
+    def _broken_rule(self, x: Floats) -> str | None:
+        for i, (row, rest) in enumerate(zip(self.C, self.rest.tolist(), strict=True)):
             used = np.flatnonzero(row)
             value = float(row[used] @ x[used])
             size = float(np.abs(row[used]) @ np.abs(x[used]) + abs(rest))

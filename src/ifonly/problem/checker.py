@@ -100,6 +100,14 @@ class _Case:
         return self.prob is not None or self.margin is not None
 
     @property
+    def by_proof(self) -> bool:
+        """Whether it takes a proof by cases, or comes with one; an answer that is the source costs nothing, and needs none."""
+        out = self.result.status is Status.UNREACHABLE
+        if self.conditions is None or (self.goal and not out and bool((self.x == self.source).all())):
+            return False
+        return self.discrete or out or self.result.proof is not None
+
+    @property
     def unweighed(self) -> bool:
         """Whether λ and the objective are left out, as they may be of a search for a goal."""
         return self.discrete and self.goal and math.isnan(self.result.lam) and math.isnan(self.result.objective)
@@ -191,18 +199,23 @@ def check(
     _check_numbers(case, facts)
     if exact and conditions is not None:
         check_exactly(case.problem, x, prob, reached=result.status in REACHED)
-    out = result.status is Status.UNREACHABLE
-    stays = case.goal and not out and bool((x == source).all())  # and costs nothing: no proof is needed
-    if conditions is not None and not stays and (case.discrete or out or result.proof is not None):
-        return _by_proof(case, facts, exact=exact)
+    return _by_proof(case, facts, exact=exact) if case.by_proof else _by_certificate(case, facts, exact=exact)
+
+
+def _by_certificate(case: _Case, facts: _Facts, *, exact: bool) -> Checked:
+    """Of an answer that took no search: what its multipliers say of the gradient, and with that of the optimum."""
     found = _certificate(case, facts)
-    if out:
+    if case.result.status is Status.UNREACHABLE:
         return _out_of_reach(case, facts, found)
     _check_gradient(case, found)
     bound = _proved_bound(case, facts, found)
     _check_bound(case, facts, bound)
-    if exact and conditions is not None:
-        _check_leaf(case, facts)
+    if case.conditions is not None:
+        value = facts.cost if case.goal else max(abs(_objective(case, facts)[0]), LEAST_VALUE)
+        if case.result.status is Status.STOPPED and case.result.gap <= REL_GAP * value:
+            raise CertificateError(f"the gap is {case.result.gap!r}; that is not what STOPPED says")
+        if exact:
+            _check_leaf(case, facts)
     return _checked(found, bound=bound)
 
 
@@ -273,18 +286,16 @@ def _check_status(case: _Case) -> None:
         raise CertificateError(f"the model has {K} classes; the answer is for number {case.k}, with {len(case.result.proba)}")
     if status is Status.INVALID:
         raise CertificateError("there is no answer to verify: the source is not a finite input")
-    if status is Status.LOCAL or (case.conditions is not None and math.isnan(case.result.cost)):
-        raise CertificateError("this is no answer to one class: it has no cost, or claims to be a local optimum")
+    if status is Status.LOCAL:
+        raise CertificateError("a local optimum is no answer to a question about one class")
     if not np.isfinite(case.x).all():
         raise CertificateError("there is no answer to verify: the search was stopped before it found one")
-    if status is Status.UNREACHABLE and not case.goal:
-        raise CertificateError("with λ given nothing is out of reach")
+    if not case.goal and (status is Status.UNREACHABLE or math.isinf(case.result.lam)):
+        raise CertificateError("λ was given: with it nothing is out of reach, and it is a number")
     if status is Status.STOPPED and case.conditions is None:
         raise CertificateError("no search was made that could have been stopped")
     if not case.result.lam > 0 and not case.unweighed:
         raise CertificateError(f"λ must be a number > 0; the answer claims {case.result.lam!r}")
-    if math.isinf(case.result.lam) and not case.goal:
-        raise CertificateError("λ was given, but the answer has none")
 
 
 def _check_goal(case: _Case, facts: _Facts) -> None:
@@ -317,7 +328,7 @@ def _check_numbers(case: _Case, facts: _Facts) -> None:
             name = "p(target)" if j == case.k else f"p({case.model.label(j)!r})"
             raise CertificateError(f"{name} is {float(p[j])!r}; the answer claims {float(result.proba[j])!r}")
     _same("distance", result.distance, facts.distance, facts.distance_error)
-    if not math.isnan(result.cost):
+    if case.conditions is not None or not math.isnan(result.cost):
         _same("cost", result.cost, facts.cost, facts.cost_error)
     objective, error = _objective(case, facts)
     if not case.unweighed:
@@ -419,9 +430,9 @@ def _check_leaf(case: _Case, facts: _Facts) -> None:
 
 def _by_proof(case: _Case, facts: _Facts, *, exact: bool) -> Checked:
     """Of a search, or of a goal that nothing reaches within limits: what the proof that comes with the answer proves."""
-    result, proof = case.result, case.result.proof
+    result, proof, nan = case.result, case.result.proof, math.nan
+    out = result.status is Status.UNREACHABLE
     objective, _ = _objective(case, facts)
-    nan, out = math.nan, result.status is Status.UNREACHABLE
     found = Certificate(objective, facts.proba, facts.distance, nan, facts.logit_error, facts.logit_error, result.gap, nan)
     if case.discrete and result.grad_norm != 0.0:
         raise CertificateError(f"a search has no gradient; the answer claims one of {result.grad_norm!r}")
@@ -434,17 +445,20 @@ def _by_proof(case: _Case, facts: _Facts, *, exact: bool) -> Checked:
     proved = prove(dual, proof)
     if out:
         return _proved_out_of_reach(case, found, dual.goal.top, proved)
-    bound = float(proved.bound)
+    bound, value = float(proved.bound), facts.cost if case.goal else objective
     _check_bound(case, facts, bound)
-    value = objective if not case.goal else facts.cost
-    slack = SAME * (1 + abs(value)) if not exact else 4 * EPS * (1 + abs(value))
-    if exact and float(exact_value(dual, case.x) - proved.bound) > result.gap + slack:
+    if exact and float(exact_value(dual, case.x) - proved.bound) > result.gap + 4 * EPS * (1 + abs(value)):
         raise CertificateError(f"what is minimised is {value!r} and the bound {bound!r}; the gap is said to be {result.gap!r}")
-    good, size = value - bound, value if case.goal else max(abs(value), LEAST_VALUE)
-    said = result.status is Status.EXACT
-    if said != (result.gap <= REL_GAP * size) or (good <= REL_GAP * size * (1 - SAME) and not said):
-        raise CertificateError(f"the gap that is proved is {value - bound!r}; that is not what {result.status.name} says")
+    _check_said(case, value, bound)
     return _checked(found, bound=min(bound, value))
+
+
+def _check_said(case: _Case, value: float, bound: float) -> None:
+    """Whether the status is what the gap makes it."""
+    result, allowed = case.result, REL_GAP * (value if case.goal else max(abs(value), LEAST_VALUE))
+    said = result.status is Status.EXACT
+    if said != (result.gap <= allowed) or (value - bound <= allowed * (1 - SAME) and not said):
+        raise CertificateError(f"the gap that is proved is {value - bound!r}; that is not what {result.status.name} says")
 
 
 def _goal(case: _Case) -> Goal:

@@ -200,7 +200,7 @@ class Dual:
         """Y and ν, if they may be such."""
         equal = self.problem.conditions.limits.equal
         y, nu = np.asarray(given.y, dtype=np.float64), np.asarray(given.nu, dtype=np.float64)
-        at = self.problem.source if given.at is None else np.asarray(given.at, dtype=np.float64)
+        at = 0.0 * self.problem.source if given.at is None else np.asarray(given.at, dtype=np.float64)
         if y.shape != self.margins.shape or nu.shape != self.over.shape or at.shape != self.source.shape:
             raise CertificateError("the proof has too few or too many multipliers")
         if not all(np.isfinite(values).all() for values in (y, nu, at)) or (y < 0).any() or (nu[~equal] < 0).any():
