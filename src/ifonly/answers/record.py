@@ -125,7 +125,7 @@ def to_dict(cf: Counterfactual, *, most_nodes: int = MOST_NODES) -> dict[str, An
 
 
 def _proof_to(cf: Counterfactual, most_nodes: int) -> dict[str, Any] | None:
-    proof = cf.proof if cf.searched else None  # elsewhere the multipliers of the certificate are all there is to it
+    proof = cf.proof if cf.searched else cf.result.proof  # else the multipliers of the certificate are all there is to it
     if proof is None:
         return None
     return proof.to_dict() if len(proof) <= most_nodes else {"left_out": len(proof)}

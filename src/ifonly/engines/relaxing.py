@@ -120,7 +120,7 @@ class Relaxing:
         y = at.p[:-1] / float(at.p.sum()) * WITHIN  # not q, which is settled only where features feel it
         if self.farthest:
             total = float(y.sum())
-            return Multipliers(y / total, nu / total)
+            return Multipliers(y / total, nu / total) if total > 0 else Multipliers(np.full(len(y), 1 / len(y)), 0.0 * nu)
         return Multipliers(y, nu, around) if self.goal.lam is not None else Multipliers(y / at.lam, nu / at.lam, around)
 
     # ---- a probability ----
@@ -148,7 +148,8 @@ class Relaxing:
             total = float(shares.sum())
             if total > 0:
                 proposed.append(self._ended(Multipliers(shares / total, nu / total), box))
-        given = max(proposed, key=lambda given: self._missed(given, box))
+        uniform = Multipliers(np.full(len(at.q) - 1, 1 / (len(at.q) - 1)), 0.0 * nu)
+        given = max(proposed or [uniform], key=lambda given: self._missed(given, box))
         return Relaxed(self._x(at, kept, still), given, True, at)
 
     def _ended(self, given: Multipliers, box: tuple[Floats, Floats]) -> Multipliers:

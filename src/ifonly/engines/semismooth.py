@@ -145,7 +145,7 @@ def solve(
     ``start`` is an answer for another λ or other limits. With ``tol = 0`` the residual is brought down to what rounding leaves.
     """
     budget = EASY_EVALUATIONS if start is None or start.lam != lam else 10 * EASY_EVALUATIONS
-    lq, nu = (_pair_start(terms, lam, weight), np.zeros(len(terms.C))) if start is None else (start.lq, start.nu)
+    lq, nu = (_pair_start(terms, lam, weight, late), np.zeros(len(terms.C))) if start is None else (start.lq, start.nu)
     if len(nu) != len(terms.C):  # other limits have other rows
         nu = np.zeros(len(terms.C))
     nu = np.where(terms.C.any(axis=1), nu, 0.0)  # of rows between features that cannot change
@@ -154,7 +154,7 @@ def solve(
     easy = EASY_LAM * float(np.square(terms.B).sum(axis=1).max(initial=0.0))
     if not found and lam < easy:
         steps = max(1, math.ceil(math.log(easy / lam) / math.log(LAM_STEP)))
-        lq = _pair_start(terms, easy, weight)
+        lq = _pair_start(terms, easy, weight, late)
         for value in np.geomspace(easy, lam, steps + 1):
             last = value == lam or math.isclose(value, lam, rel_tol=1e-12)
             at = evaluate(terms, lam if last else float(value), weight, lq, nu)
@@ -198,7 +198,7 @@ def _newton(
             new = evaluate(terms, at.lam, at.weight, _along(at, alpha, dq, ahead), at.nu)
             budget -= 1
             end = float((new.lp - new.lq) @ dq)
-            if end >= -TOO_LONG * slope or new.gap < 0.5 * least:
+            if end >= -TOO_LONG * slope or new.gap < 0.5 * least or late():
                 break
             alpha *= min(max(slope / (slope - end), 0.1), 0.8)
         # 4. Rounding: the residual no longer falls, though the step was a full one and small.
@@ -425,7 +425,7 @@ def _prox(terms: Terms, lam: float, mu: Floats, pull: Floats) -> Floats:
     return np.minimum(np.maximum(t, terms.lo), terms.hi)
 
 
-def _pair_start(terms: Terms, lam: float, weight: float) -> Floats:
+def _pair_start(terms: Terms, lam: float, weight: float, late: Callable[[], bool]) -> Floats:
     """A ln q near the answer: the rival furthest from balance is balanced alone, a few times; each time O(D) a step."""
     B, n = terms.B, len(terms.margins)
     if n == 0:  # no classifier, only rules
@@ -440,7 +440,7 @@ def _pair_start(terms: Terms, lam: float, weight: float) -> Floats:
         lp = np.append(s, 0.0) - (top + math.log(float(np.exp(s - top).sum()) + math.exp(-top)))
         miss = np.abs(np.exp(lp[:-1]) - q)
         j = int(miss.argmax())
-        if miss[j] < 0.05:
+        if miss[j] < 0.05 or late():
             break
         others = u - q[j] * B[j]
         room = max(1.0 - (float(q.sum()) - q[j]), 1e-12)

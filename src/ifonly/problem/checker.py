@@ -444,7 +444,7 @@ def _by_proof(case: _Case, facts: _Facts, *, exact: bool) -> Checked:
     dual = Dual(case.problem, _goal(case), exact=exact)
     proved = prove(dual, proof)
     if out:
-        return _proved_out_of_reach(case, found, dual.goal.top, proved)
+        return _proved_out_of_reach(case, found, dual, proved)
     bound, value = float(proved.bound), facts.cost if case.goal else objective
     _check_bound(case, facts, bound)
     if exact and float(exact_value(dual, case.x) - proved.bound) > result.gap + 4 * EPS * (1 + abs(value)):
@@ -466,7 +466,7 @@ def _goal(case: _Case) -> Goal:
     return Goal.of(None if case.goal else case.result.lam, case.prob, case.margin)
 
 
-def _proved_out_of_reach(case: _Case, found: Certificate, top: float | None, proved: Proved) -> Checked:
+def _proved_out_of_reach(case: _Case, found: Certificate, dual: Dual, proved: Proved) -> Checked:
     """Whether nothing reaches the goal, and how near to it anything comes at most."""
     result = case.result
     if (result.grad_norm, result.gap, result.bound) != (0.0, 0.0, result.cost):
@@ -475,10 +475,10 @@ def _proved_out_of_reach(case: _Case, found: Certificate, top: float | None, pro
         raise CertificateError("some leaves of the proof do not show that the goal is out of reach")
     ceiling = 1.0
     if case.prob is not None:
-        ceiling = 1 / (1 + math.exp(min((top or 0.0) + float(proved.missed), 700.0)))
+        ceiling = 1 / (1 + math.exp(min((dual.goal.top or 0.0) + float(proved.missed), 700.0)))
         if not case.result.ceiling >= ceiling * (1 - SAME):
             raise CertificateError(f"p(target) is at most {ceiling!r}; the answer claims at most {case.result.ceiling!r}")
-        if not case.result.ceiling <= ceiling * (1 + SETTLED) + TINY:
+        if not dual.exact and not case.result.ceiling <= ceiling * (1 + SETTLED) + TINY:
             raise CertificateError(f"p(target) is at most {ceiling!r}; the answer claims only {case.result.ceiling!r}")
     elif case.result.ceiling != 1.0:
         raise CertificateError("a ceiling belongs to a probability that is out of reach")
@@ -486,7 +486,7 @@ def _proved_out_of_reach(case: _Case, found: Certificate, top: float | None, pro
     return _checked(found, ceiling=ceiling, notes=far)
 
 
-_FAR = f"that is proved for changes of up to {FAR:g} units of cost of each feature"
+_FAR = f"that is proved for changes of each feature that move scores by no more than {FAR:g}"
 
 
 def _out_of_reach(case: _Case, facts: _Facts, found: Certificate) -> Checked:

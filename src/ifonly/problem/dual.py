@@ -44,7 +44,7 @@ from numpy.typing import NDArray
 from ifonly.model.errors import CertificateError
 from ifonly.model.numerics import EPS, summation_error
 from ifonly.problem.choices import MOVES, STAYS, Choices, Node
-from ifonly.problem.limited import FAR, LimitedProblem
+from ifonly.problem.limited import LimitedProblem
 
 __all__ = ["Bounded", "Dual", "Goal", "Multipliers", "log_within"]
 
@@ -191,7 +191,9 @@ class Dual:
             chosen[still] = source[still]
         total = sum(constant) + worth[moved].sum()
         if not self.exact:
-            total = math.fsum([*constant, *worth[moved]]) - self._rounding(y, nu, constant, h, change, given, reach)
+            if reach:  # a pull that is 0 may be one of rounding, over the whole of a range
+                change = np.max(np.abs(self._ends(node) - self.problem.source), axis=0)
+            total = math.fsum([*constant, *worth[moved]]) - self._rounding(y, nu, constant, change, given, reach)
         if not self.exact and not math.isfinite(total):
             raise CertificateError("the multipliers of a proof are too large for floats")
         return Bounded(total, chosen.astype(np.float64), moved)
@@ -230,8 +232,7 @@ class Dual:
         source, choices = self.problem.source, self.choices
         lo, hi = node.lo, node.hi
         if not kappa.any():  # a line: one of the ends
-            far = FAR / self.problem.conditions.per_unit
-            low, high = np.where(np.isinf(lo), source - far, lo), np.where(np.isinf(hi), source + far, hi)
+            low, high = self._ends(node)
             x = self.number(np.where(h > 0, low, np.where(h < 0, high, np.minimum(np.maximum(source, low), high))))
         else:
             soft = np.maximum(np.abs(h) - bend, 0 * bend) / kappa
@@ -248,6 +249,12 @@ class Dual:
         prices[none] = math.inf
         x[points] = values[prices.argmin(axis=0), np.arange(len(points))]
         return x
+
+    def _ends(self, node: Node) -> Floats:
+        """The bounds of a node; where there are none, as far as is looked."""
+        source, far = self.problem.source, self.problem.far
+        low, high = np.where(np.isinf(node.lo), source - far, node.lo), np.where(np.isinf(node.hi), source + far, node.hi)
+        return np.stack([low, high])
 
     def _option(self, node: Node, group: NDArray[np.intp], h: Any, bend: Any, kappa: Any) -> tuple[Any, Any]:
         """The best option of a group: what it costs, and the columns."""
@@ -272,7 +279,7 @@ class Dual:
             open_[order[: max(room, 0)]] = True
         return must | open_
 
-    def _rounding(self, y: Any, nu: Any, constant: Any, h: Any, change: Any, given: Multipliers, reach: bool) -> float:
+    def _rounding(self, y: Any, nu: Any, constant: Any, change: Any, given: Multipliers, reach: bool) -> float:
         """How far the computed bound can be from that of exact arithmetic."""
         margins, over = self._sizes
         size = np.abs(y) @ np.abs(self.S) + np.abs(nu) @ np.abs(self.C)
@@ -286,7 +293,7 @@ class Dual:
                 size = size + np.abs(self.R) @ at
                 more += summation_error(len(at) ** 2) * float(at @ np.abs(self.R) @ at)
         terms = float(np.abs(constant).sum() + y @ margins + np.abs(nu) @ over + size @ moves)
-        return 2 * summation_error(len(h) + len(constant) + 8) * terms + more
+        return 2 * summation_error(len(change) + len(constant) + 8) * terms + more
 
 
 def _share(Q: Floats) -> float:

@@ -67,7 +67,7 @@ Floats = NDArray[np.float64]
 
 SWEEPS = 200  # of coordinate descent on a matrix; what they leave makes the dual bound lower, never wrong
 SETTLED = 1e-9  # relative: a sweep that changes no more is the last
-FAR = 1e6  # units of cost: where a feature has no bound, the ceiling is proved for changes up to here
+FAR = 1e8  # where a feature has no bound, a ceiling is proved for changes that move scores by no more than this
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,6 +115,12 @@ class LimitedProblem:
         scale = 1.0 if self.model.scaling is None else self.model.scaling.scale
         rows, own = A[self.rivals], A[self.k]
         return (rows - own) / scale, (np.abs(rows) + np.abs(own)) / np.abs(scale)
+
+    @cached_property
+    def far(self) -> Floats:
+        """How far a feature without bounds is thought to go: until scores have moved by `FAR`, or costs if they do not."""
+        steep = np.abs(self.slopes[0]).max(axis=0, initial=0.0)
+        return FAR / np.where(steep > 0, steep, self.conditions.per_unit)
 
     @cached_property
     def rows(self) -> tuple[Floats, Floats, NDArray[np.bool_]]:
@@ -231,10 +237,10 @@ class LimitedProblem:
 
         Where a feature has no bound on the side to which u pulls it, q and ν are first changed a little, so that u is 0 there,
         and at features that are said to be ``still`` too: the best point is between their bounds. What rounding leaves of u
-        counts for changes of up to `FAR` units of cost.
+        counts for changes that move scores by up to `FAR`.
         """
         n, (R, R_size, equal), (S, S_size), (lo, hi) = len(self.rivals), self.rows, self.slopes, self.box
-        W, W_size, far = np.concatenate([S, R]), np.concatenate([S_size, R_size]), FAR / self.conditions.per_unit
+        W, W_size, far = np.concatenate([S, R]), np.concatenate([S_size, R_size]), self.far
         y = np.append(q[self.rivals] / q.sum(), self.multipliers(nu))
         pinned, wanted = np.zeros(len(lo), dtype=bool), np.zeros(len(lo), dtype=bool) if still is None else still
         for _ in range(len(lo)):
