@@ -1,4 +1,4 @@
-"""What `ifonly.verify` accepts of forged records: ``python -m tests.helpers.forged [--record NAME] [--again no] [--full]``.
+"""What `ifonly.verify` accepts of forged records: ``python -m tests.helpers.forged [--record NAME] [--full]``.
 
 Not everything that is accepted is a lie: which version wrote a record is nobody's claim, and a limit that is in nobody's way
 can be dropped from a record that stays true. What is false is said by the judge of random problems (`tests.limits.lies`), and
@@ -54,12 +54,12 @@ RECORDS: dict[str, tuple[Model, Callable[[], Any]]] = {
 REFUSED = (ifonly.InputError, ifonly.CertificateError)
 
 
-def outcome(record: Any, model: Model, again: bool | None = None) -> str:
+def outcome(record: Any, model: Model) -> str:
     """ "" where a record is refused as it should be; "accepted", or what was raised instead."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         try:
-            ifonly.verify(record, model, again=again, time_limit=2.0)
+            ifonly.verify(record, model)
         except REFUSED:
             return ""
         except Exception as error:
@@ -82,10 +82,8 @@ def main() -> None:
     """See the module."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--record", action="append", choices=list(RECORDS))
-    parser.add_argument("--again", choices=["auto", "yes", "no"], default="auto", help="whether searches are made again")
     parser.add_argument("--full", action="store_true", help="every change by name")
     given = parser.parse_args()
-    again = {"auto": None, "yes": True, "no": False}[given.again]
     found: dict[str, dict[str, dict[str, list[str]]]] = {}
     for kind in ("false", "malformed", "true"):
         found[kind] = defaultdict(lambda: defaultdict(list))
@@ -94,11 +92,11 @@ def main() -> None:
     for name in given.record or RECORDS:
         model, make = RECORDS[name]
         text = make().to_json()
-        assert outcome(text, model, again) == "accepted", f"the record of {name} itself is refused"
+        assert outcome(text, model) == "accepted", f"the record of {name} itself is refused"
         record = json.loads(text)
         changed = ((f.path, f.change, f.record) for source in (forgeries, disguises) for f in source(record))
         for path, change, forged in itertools.chain(changed, damaged(text)):
-            said, tried = outcome(forged, model, again), tried + 1
+            said, tried = outcome(forged, model), tried + 1
             if said == "accepted":
                 false = lie(forged, model) if isinstance(forged, dict) else ""
                 kind = "malformed" if false.startswith("malformed") else "false" if false else "true"

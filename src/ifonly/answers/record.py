@@ -263,13 +263,19 @@ def _check_header(data: Any) -> None:
         )
     if set(data) != _OF_VERSION[version]:
         raise InputError(f"the record is damaged: it has too few or too many of {sorted(_OF_VERSION[version] ^ set(data))}")
-    if data["digest"] != _digest({key: value for key, value in data.items() if key != "digest"}):
+    try:
+        digest = _digest({key: value for key, value in data.items() if key != "digest"})
+    except (TypeError, ValueError, RecursionError) as error:  # half of a character, numbers that JSON does not have
+        raise InputError(f"the record is damaged: {error}") from None
+    if data["digest"] != digest:
         raise InputError("the record is damaged: its content is not what was written (the digest differs)")
 
 
 def answer_of(data: dict[str, Any], own: Model) -> Counterfactual:
     """The answer that a record describes, on its model."""
     source, x = (_vector(data[name], name, own.n_features) for name in ("source", "x"))
+    if not np.isfinite(source).all():
+        raise InputError("the record is damaged: its source is not finite")
     asked, told, certificate = data["asked"], data["result"], data["certificate"]
     for name, keys in _PARTS.items():
         if data[name] is not None and set(data[name]) != keys:

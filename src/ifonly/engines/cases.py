@@ -97,6 +97,7 @@ class Search:
         self.tree.slack = CLOSE if farthest else 0.0 if aim.lam is None else REL_GAP * LEAST_VALUE
         self.best: Result | None = None
         self.of_best: Multipliers | None = None
+        self.first: Floats | None = None  # where being greedy gets to
 
     @property
     def stopped(self) -> bool:
@@ -189,7 +190,7 @@ class Search:
 
     def _first(self) -> None:
         """An answer before anything is searched, if being greedy finds one: as it is, and made the best of."""
-        x = self.candidates.greedy(self.choices.root)
+        x = self.first = self.candidates.greedy(self.choices.root)
         if self._offer(self.candidates.as_it_is(x)) and not self.budget.late:
             found = self.candidates.best_of(x, None, None)
             self._offer(None if found is None else found[0])
@@ -292,7 +293,8 @@ def _nothing(problem: LimitedProblem, aim: Aim, search: Search, budget: Budget) 
     if aim.lam is not None or math.isinf(prove(search.dual, proof).missed):
         raise InputError("the limits contradict each other: no point satisfies all of them")
     far = Search(problem, aim, replace(budget, gap=0.0), farthest=True)
-    best = far.run(_anywhere(problem, aim, budget))
+    first = None if search.first is None else far.candidates.as_it_is(search.first)
+    best = far.run(first or _anywhere(problem, aim, budget))
     if best is None:
         return problem.nothing_found(search.counted(proof), math.inf, proof)
     if far.tree.bound > 0:

@@ -48,7 +48,8 @@ class Tree:
 
     def __next__(self) -> Branch:
         """The most promising branch; stops where none can be better, or the time is up."""
-        if self.done or self.n_nodes >= self.budget.nodes or (self.budget.late and self.n_nodes):
+        late = self.budget.late and (self.n_nodes > 0 or self.least < math.inf)  # one is looked at in any case, if need be
+        if self.done or self.n_nodes >= self.budget.nodes or late:
             raise StopIteration
         self.n_nodes += 1
         return heapq.heappop(self._heap)[2]

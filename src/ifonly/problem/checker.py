@@ -446,6 +446,7 @@ def _by_proof(case: _Case, facts: _Facts, *, exact: bool) -> Checked:
     if out:
         return _proved_out_of_reach(case, found, dual, proved)
     bound, value = float(proved.bound), facts.cost if case.goal else objective
+    bound = max(bound, 0.0)  # nothing costs less, and −ln p is no less
     _check_bound(case, facts, bound)
     if exact and float(exact_value(dual, case.x) - proved.bound) > result.gap + 4 * EPS * (1 + abs(value)):
         raise CertificateError(f"what is minimised is {value!r} and the bound {bound!r}; the gap is said to be {result.gap!r}")
