@@ -71,6 +71,7 @@ Floats = NDArray[np.float64]
 
 FORMAT, VERSION = "ifonly answer", 2
 
+TOO_DEAR = 1e150
 MOST_NODES = 10_000  # of a proof that is written; larger ones are left out
 
 
@@ -339,6 +340,8 @@ class Recorded(Actions):
         expected = {*_FLAGS, "bounds", "step", "uneven", "one_of", "linear", "max_changes"}
         if set(data) != expected:
             raise InputError(f"the record is damaged: its limits have too few or too many of {sorted(expected ^ set(data))}")
+        if not all(isinstance(data[name], list) for name in (*_FLAGS, "one_of", "linear")):
+            raise InputError(f"the record is damaged: {[*_FLAGS, 'one_of', 'linear']} are lists")
         D = model.n_features
         place = {model.feature_label(d): d for d in range(D)}
         lo, hi, step = np.full(D, -np.inf), np.full(D, np.inf), np.zeros(D)
@@ -375,12 +378,15 @@ def _check_own_columns(found: Limits, own: Limits) -> None:
 
 
 def _cost_from(data: Any, model: Model) -> Cost:
-    l1 = 0.0 if data["l1"] == 0 else _vector(data["l1"], "l1", model.n_features)
+    l1 = 0.0 if type(data["l1"]) is int and data["l1"] == 0 else _vector(data["l1"], "l1", model.n_features)
     if data["matrix"] is not None:
         if data["per_unit"] is not None:
             raise InputError("the record is damaged: its cost has a matrix, and per_unit besides")
         return Cost(l1=l1, matrix=np.array([_vector(row, "matrix", model.n_features) for row in data["matrix"]]))
-    return Cost(scale=_vector(data["per_unit"], "per_unit", model.n_features), l1=l1)
+    per_unit = _vector(data["per_unit"], "per_unit", model.n_features)
+    if not ((per_unit > 0) & (per_unit < TOO_DEAR)).all():
+        raise InputError("the record is damaged: what a unit costs is a number > 0, and its square one that floats have")
+    return Cost(scale=per_unit, l1=l1)
 
 
 # ---- JSON ----
