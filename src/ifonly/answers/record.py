@@ -288,7 +288,7 @@ def answer_of(data: dict[str, Any], own: Model) -> Counterfactual:
     limited: dict[str, Any] = {}
     if data["limits"] is not None:
         actions, most = Recorded(limits=data["limits"]), data["limits"]["max_changes"]
-        conditions = Conditions(own, _cost_from(data["cost"], own), actions, most, None if margin is None else float(margin))
+        conditions = Conditions(own, _cost_from(data["cost"], own), actions, most, None if margin is None else _plain(margin))
         limited = {"cost": number_of(told["cost"]), **{n: number_of(certificate[n]) for n in ("bound", "gap")}}
         limited["multipliers"] = _vector(certificate["multipliers"], "multipliers", None)
     elif data["cost"] is not None:
