@@ -115,6 +115,33 @@ def test_all_minimal_plans_in_order_against_all_subsets(kind, K):
                 plan.verify()
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_two_classes_are_a_knapsack_and_all_minimal_covers_are_on_the_menu(seed):
+    """More features than above; the reference adds up the largest gains and asks no engine which sets are enough."""
+    rng = np.random.default_rng([77, seed])
+    D = int(rng.integers(8, 12))
+    g, ends = rng.normal(size=D) * rng.uniform(0.2, 1.5, D), np.round(rng.uniform(0.5, 3, (2, D)), 1)
+    whole = np.flatnonzero(rng.random(D) < 0.4).tolist()
+    ends[:, whole] = np.ceil(ends[:, whole])
+    most = np.maximum(-g * ends[0], g * ends[1])
+    need, few = float(most.sum() * rng.uniform(0.1, 0.6)), [None, 5][seed % 2]
+    sets = (frozenset(s) for n in range(1, (few or D) + 1) for s in itertools.combinations(range(D), n))
+    sums = {items: (most[list(items)].sum(), most[list(items)].min()) for items in sets}
+    minimal = {items for items, (total, least) in sums.items() if total >= need > total - least}
+    actions = Actions(bounds={d: (-float(ends[0, d]), float(ends[1, d])) for d in range(D)}, integer=whole)
+    options = {"cost": Cost(rng.uniform(0.3, 3, D), l1=0.1), "actions": actions, "max_changes": few}
+    model, x = Model.binary(g, -need), np.zeros(D)
+    plans = invert(model, x, 1, n=1000, time_limit=100.0, **options)
+    first, *others = (frozenset(np.flatnonzero(plan.delta).tolist()) for plan in plans)
+    assert plans.complete
+    assert {*others, *({first} & minimal)} == minimal
+    assert (np.diff(plans.cost) >= -1e-9).all()
+    for n in (2, 6):
+        some = invert(model, x, 1, n=n, **options)
+        assert some.cheapest
+        np.testing.assert_allclose(some.cost, plans.cost[:n], rtol=SAME)
+
+
 def test_what_must_move_belongs_to_every_set():
     model = Model.binary([1.0, 1.0, 1.0], -4.0)
     actions = Actions(bounds={0: (1, 1.5), 1: (0, 3), 2: (0, 3)})

@@ -33,6 +33,7 @@ FAR = 1e6  # units of cost: what takes a longer way is left to the engines
 NEAR = 1e-9  # relative: sums that differ by less are left to the engines, which know their rounding
 ROUNDINGS = 256  # of a logit's sum, on top of that
 CORNERS = 6  # points that are tried for more than two classes
+RIVALS = 16  # of which each alone is a proportion to begin with
 MOST_PROPORTIONS = 64  # that are kept
 STEPS = 100  # of Newton's method for one item
 
@@ -75,7 +76,9 @@ class Gains:
         self.slack = NEAR * (1 + abs(self.top) + float(np.abs(self.margins).max()))
         self.slack += ROUNDINGS * model.coarse * EPS * sum(model.A.shape) * float(terms)
         self._list_items(limits.must_move(source[None], lo, hi)[0])
-        self.proportions = [np.ones(1)] if len(rivals) == 1 else [*np.eye(len(rivals)), self._shares(self.margins)]
+        strongest = np.argsort(-self.margins)[:RIVALS]
+        mixed = [] if len(rivals) == 1 else [self._shares(self.margins)]
+        self.proportions = [*np.eye(len(rivals))[strongest], *mixed]
         self._tables: dict[int, Floats] = {}
 
     def _list_items(self, must: Flags) -> None:

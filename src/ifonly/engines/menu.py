@@ -135,7 +135,9 @@ class Restrictions:
 
     def knows(self, optimum: Result) -> None:
         """The optimum is known already; where it changes anything, something has to."""
+        optimum = replace(optimum, conditions=self.conditions)
         self._plans[self.all] = optimum
+        self.n_nodes += optimum.n_nodes
         self.learn(self.all, optimum)
         if self.changed(optimum):
             self._short.append(0)
@@ -149,7 +151,10 @@ class Restrictions:
         if found.status is Status.UNREACHABLE:
             self._short.append(items)
         elif _is_plan(found):
-            self._enough.append(self.changed(found))
+            changed = self.changed(found)
+            self._enough.append(changed)
+            if found.status.ok:  # the cheapest with more items is that with what it changes
+                self._plans.setdefault(changed, found)
 
     def known(self, items: Set) -> bool | None:
         """Whether these items are enough, as far as is known from larger and smaller sets."""
@@ -193,10 +198,10 @@ class Restrictions:
         found = None if self.spent and not self.is_solved(left) else self.plan(left)
         return (0.0 if found is None else max(found.bound, 0.0)), w
 
-    def cost(self, items: Set, w: float | None) -> float:
-        """A lower bound on what a plan costs that changes these items and no others, without asking an engine."""
+    def cost(self, items: Set, w: float | None, bound: float) -> float:
+        """A lower bound on what a plan of these items costs: of `covers`, or that of a class in whose ``out`` there is none."""
         n = len(self.gains.items)
-        return 0.0 if self.covers is None else self.covers.floor(_flags(items, n), _flags(0, n), w)[0]
+        return bound if self.covers is None else self.covers.floor(_flags(items, n), _flags(0, n), w)[0]
 
     def order(self, items: Set, w: float | None) -> list[int]:
         """Items by what they do in the cheapest plan there is with them, the most first; what that leaves alone last."""
@@ -284,7 +289,7 @@ class _Search:
         )
         found = _set(needed.parts)
         if needed.proved:
-            self.known[found] = max(bound, question.cost(found, here.w))
+            self.known[found] = question.cost(found, here.w, bound)
             self.sets.append(found)
         else:
             self.lost = min(self.lost, bound)
@@ -327,7 +332,8 @@ class _Search:
 
     def _solve(self, items: Set) -> None:
         """The plan of a set: its cost takes the place of the bound; what turns out to be no plan is struck off."""
-        found = None if self.question.budget.late else self.question.plan(items)
+        late = self.question.budget.late and not self.question.is_solved(items)
+        found = None if late else self.question.plan(items)
         if found is not None and _is_plan(found) and self.question.changed(found) == items | self.question.must:
             self.known[items], self.plans[items] = found.cost, found
         else:
