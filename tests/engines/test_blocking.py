@@ -82,7 +82,7 @@ def test_the_number_of_changes_is_named_first_where_it_is_in_the_way():
     cf = invert(model, [0.0, 0.0, 0.0], 1, max_changes=2, actions=Actions(bounds=(0, 1)))
     assert cf.blocking[0] == "at most 2 changes"
     assert set(cf.blocking[1:]) == {"a ≤ 1", "b ≤ 1", "c ≤ 1"}
-    assert "while at most 2 changes and a ≤ 1 and b ≤ 1 and 1 more" in cf.message
+    assert "while at most 2 changes and a ≤ 1 and b ≤ 1 and c ≤ 1" in cf.message
     more = invert(model, [0.0, 0.0, 0.0], 1, max_changes=2, prob=0.9, actions=Actions(bounds=(0, 1)))  # out of reach anyway
     assert set(more.blocking) == {"a ≤ 1", "b ≤ 1", "c ≤ 1"}
 

@@ -32,7 +32,7 @@ __all__ = ["Counterfactual"]
 
 Floats = NDArray[np.float64]
 
-NAMED = 3  # limits in one message
+NAMED = 4  # limits in one message, the rest of them counted as one
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -252,10 +252,9 @@ class Counterfactual(ShownOne):
         held, proved = self._held
         if not held:
             return f"{best}; lower {lower}"
-        more = f" and {len(held) - NAMED} more" if len(held) > NAMED else ""
-        return (
-            f"{best} while {' and '.join(held[:NAMED])}{more}{'' if proved else ' (perhaps not all of these are in the way)'}"
-        )
+        if len(held) > NAMED:
+            held = [*held[: NAMED - 1], f"{len(held) - NAMED + 1} more"]
+        return f"{best} while {' and '.join(held)}{'' if proved else ' (perhaps not all of these are in the way)'}"
 
     @property
     def _margin(self) -> float | None:
