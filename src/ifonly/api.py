@@ -126,10 +126,12 @@ class Ask:
     def __call__(self, x: Any, *, out: np.ndarray | None = None, progress: bool | None = None) -> Any: ...
     def __call__(self, x: Any, *, out: np.ndarray | None = None, progress: bool | None = None) -> Any:
         """The answer for a row, or the answers for a table; ``out`` and ``progress`` as for :func:`ifonly.invert`."""
-        asked, sources, found, prob, of = drive.run(self.asked, x, out=out, progress=progress)
+        asked, sources, found, prob, of, *menu = drive.run(self.asked, x, out=out, progress=progress)
         if isinstance(found, Result):
             return Counterfactual(asked.model, sources, found, prob, conditions=asked.conditions)
-        return Counterfactuals(asked.model, sources, found, prob, conditions=asked.conditions, of=of)
+        complete, cheapest = menu
+        more = {"conditions": asked.conditions, "of": of, "complete": complete, "cheapest": cheapest}
+        return Counterfactuals(asked.model, sources, found, prob, **more)
 
     def path(self, x: Any, *, lams: ArrayLike | None = None) -> Path:
         """The answers for many λ, as :func:`ifonly.path` gives them."""
@@ -245,17 +247,20 @@ def invert(
     cost : Cost, optional
         What a change costs; by default the Euclidean distance in the space the classifier sees.
     actions : Actions, optional
-        What may change. The answer keeps every limit to the last bit, or its status is UNREACHABLE and its message says which
+        What may change. The answer keeps every limit to the last bit, or its status is UNREACHABLE and ``blocking`` says which
         limits are in the way.
     max_changes : int, optional
         At most so many features move (a group of one-hot columns counts as one).
     n : int, optional
-        Several answers for one source that differ in which features move, the cheapest first (:class:`Counterfactuals`).
+        Several plans for one source (:class:`Counterfactuals`): the optimum, and after it those that change a set of features
+        of which no part is enough, each the cheapest with its set, the cheapest first; ``complete`` says whether these are all.
+        With ``lam``: answers that differ in which features move.
     joint : bool
         Deprecated: use :func:`ifonly.joint.invert`.
     gap, time_limit, node_limit : float, float, int
         Where the search over whole numbers, categories and few changes stops: at this relative gap (by default none but
-        rounding), after so many seconds, after so many nodes (for each source). What it has by then has status STOPPED.
+        rounding), after so many seconds, after so many nodes (for each source; with ``n``, for all plans together). What it has
+        by then has status STOPPED.
     backend : {"auto", "reference", "cpu", "cuda"}
         "cpu" is compiled (extra ``fast``), "cuda" runs on a GPU (extra ``gpu``; a table of CuPy or PyTorch that is there stays
         there), "reference" is an array program; "auto" takes what the number of rows makes worth it: a few one by one, many

@@ -75,7 +75,7 @@ def test_a_decision_out_of_reach_is_said_and_fails(run):
     income     900  1000    +100        +100  100 %
 
     p = 0.5 is out of reach for 'approved': the best is p = 0.0307689 while loans is \
-frozen and duration is frozen and age is frozen; what helps most: another limit than “loans is frozen”.
+frozen and duration is frozen and age is frozen and income ≤ 1000.
     """)
 
 

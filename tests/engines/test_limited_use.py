@@ -89,7 +89,7 @@ def test_where_nothing_exists_the_answer_says_so(model):
     assert set(cf.blocking) == {"income ≤ 40", "debt may only rise", "age is frozen", "hours is frozen"}
     assert "out of reach" in repr(cf)
     assert cf.verify().claim == "proved"
-    # what it says helps most does: let go of the first
+    # what it names is in the way: let go of the first
     assert cf.blocking[0] == "debt may only rise"
     freed = invert(model, PERSON, "approved", prob=0.9, actions=Actions(frozen=["age", "hours"], bounds={"income": (None, 40)}))
     assert freed.status is Status.EXACT
@@ -121,7 +121,8 @@ def test_linear_rules_that_make_it_unreachable_are_proved_too():
         assert cf.x[3] <= 40
         assert cf.x[1] - cf.x[2] <= 10
         assert cf.blocking[0] == "income − debt ≤ 10"
-        assert set(cf.blocking[1:]) == {"hours ≤ 40", "age is frozen", "debt ≥ 5"}
+        # With three classes "approved" stays behind "offered" however far debt falls, and its bound is in nobody's way.
+        assert set(cf.blocking[1:]) == {"hours ≤ 40", "age is frozen"} | ({"debt ≥ 5"} if model is CREDIT else set())
         assert "while income − debt ≤ 10 and hours ≤ 40" in cf.message
 
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from ifonly.model import Model
 from ifonly.model.columns import Column, Table
 from ifonly.problem.conditions import Conditions
+from ifonly.problem.each_limit import group_name
 
 __all__ = ["Change", "Measure", "Part", "moves", "own_rows", "plain_value"]
 
@@ -100,7 +101,7 @@ class Measure:
         parts = []
         for group in self.groups:
             single[group] = False
-            name, values = _group_names([labels[d] for d in group])
+            name, values = group_name([labels[d] for d in group])
             parts.append(Part(name, group, "category", None, values))
         return parts + [Part(labels[d], np.array([d])) for d in np.flatnonzero(single).tolist()]
 
@@ -170,14 +171,3 @@ def _seen(part: Part, before: Any) -> float:
 def _direction(part: Part) -> float:
     """Whether the feature rises with the user's number."""
     return 1.0 if part.column is None or part.column.rising else -1.0
-
-
-def _group_names(labels: list[str]) -> tuple[str, tuple[str, ...]]:
-    """A name for a group of one-hot columns, and names for its values: ``job=a``, ``job=b`` are job, and a and b."""
-    stem = labels[0]
-    while not all(label.startswith(stem) for label in labels):
-        stem = stem[:-1]
-    cut = max((stem.rfind(mark) + len(mark) for mark in ("=", "_", ": ", ".", " ") if mark in stem), default=0)
-    if cut < 2:
-        return "one of " + ", ".join(labels), tuple(labels)
-    return stem[:cut].rstrip("=_:. "), tuple(label[cut:] for label in labels)

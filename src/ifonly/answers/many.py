@@ -56,7 +56,12 @@ class Answers:
             raise TypeError(f"answers are indexed by a number, a slice, a mask or numbers; got {i!r}")
         index = index if isinstance(index, slice) or index.size else np.zeros(0, dtype=np.intp)
         prob = None if self.prob is None else self.prob[index]
-        return replace(self, results=self.results.take(index), prob=prob, of=self._of[index])
+        results = self.results.take(index)
+        return replace(self, results=results, prob=prob, of=self._of[index], **self._taken(len(results)))
+
+    def _taken(self, n: int) -> dict[str, Any]:
+        """What else changes where only n of the answers are taken."""
+        return {}
 
     def _one(self, i: int) -> Counterfactual:
         n = len(self)
@@ -191,7 +196,23 @@ class Counterfactuals(ShownMany, Answers):
     ``cfs[1:3]``, ``cfs[mask]`` and ``cfs[[2, 0]]`` are those rows. ``x`` and ``delta`` are (N, D) arrays made when first read;
     for very many rows give ``out=`` to :func:`invert`, or read ``cfs[i].x``. With ``target="all"`` there are N·K answers, those
     for source n at n·K … n·K + K − 1.
+
+    Attributes
+    ----------
+    complete : bool or None
+        Of several plans for one source (``n=``): whether these are all there are. None for other answers, and with ``lam``.
+    cheapest : bool or None
+        Of several plans: whether it is proved that no other costs less than one of these. Where it is not, each is nevertheless
+        minimal, and the cheapest that changes what it changes.
+
     """
+
+    complete: bool | None = field(default=None, kw_only=True)
+    cheapest: bool | None = field(default=None, kw_only=True)
+
+    def _taken(self, n: int) -> dict[str, Any]:
+        """Some of several plans are not all of them."""
+        return {"complete": self.complete and n == len(self)} if self.complete is not None else {}
 
     @property
     def target(self) -> np.ndarray:

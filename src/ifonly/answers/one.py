@@ -16,14 +16,16 @@ from numpy.typing import NDArray
 
 from ifonly.answers.shown import ShownOne
 from ifonly.answers.tables import frame_of
-from ifonly.answers.within import Within, blocking
+from ifonly.answers.within import Within
+from ifonly.engines.blocking import blocking
 from ifonly.model import Model
 from ifonly.model.numerics import softmax
 from ifonly.problem.checker import Checked, check
 from ifonly.problem.conditions import Conditions
+from ifonly.problem.irreducible import Needed
 from ifonly.problem.limited import LimitedProblem
 from ifonly.problem.proof import Proof, continuous_proof
-from ifonly.problem.question import Asked, Question
+from ifonly.problem.question import Aim, Asked, Question
 from ifonly.problem.results import Iteration, Result
 from ifonly.problem.status import REL_GAP, Status
 from ifonly.rows.sources import Sources
@@ -31,6 +33,8 @@ from ifonly.rows.sources import Sources
 __all__ = ["Counterfactual"]
 
 Floats = NDArray[np.float64]
+
+NAMED = 4  # limits in one message, the rest of them counted as one
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -224,10 +228,19 @@ class Counterfactual(ShownOne):
 
     @property
     def blocking(self) -> tuple[str, ...]:
-        """Where the probability is out of reach: the limits in the way, the worst first."""
+        """Where the goal is out of reach: limits that are in the way together, the one whose unit would help most first.
+
+        With only these limits it is still out of reach; with any one of them dropped, and the others of them kept, it is not.
+        (Other limits may then be in the way.) Where that could not be proved in a second, some of them may not be needed,
+        and ``message`` says so. Worked out when it is first asked for.
+        """
+        return tuple(self._held.parts)
+
+    @cached_property
+    def _held(self) -> Needed[str]:
         if self.conditions is None or self.status is not Status.UNREACHABLE:
-            return ()
-        return blocking(self.conditions, self._source, self.result)
+            return Needed([], True)
+        return blocking(self.conditions, self._source, Aim(self.result.target, None, self.prob), self.result)
 
     @property
     def message(self) -> str:
@@ -238,11 +251,12 @@ class Counterfactual(ShownOne):
         if self._margin is not None:
             lead = f"a lead of {self._margin:g} over every other class is out of reach for {self.target!r}"
             best, lower = f"{lead}: the best that was found is {self._lead(self._x):.6g}", "margin"
-        blocking = self.blocking
-        if not blocking:
+        held, proved = self._held
+        if not held:
             return f"{best}; lower {lower}"
-        first = f"; what helps most: another limit than “{blocking[0]}”" if len(blocking) > 1 else ""
-        return f"{best} while {' and '.join(blocking[:3])}{first}"
+        if len(held) > NAMED:
+            held = [*held[: NAMED - 1], f"{len(held) - NAMED + 1} more"]
+        return f"{best} while {' and '.join(held)}{'' if proved else ' (perhaps not all of these are in the way)'}"
 
     @property
     def _margin(self) -> float | None:

@@ -19,9 +19,9 @@ from ifonly.engines.limited_problem import CostSpace, LimitedProblem
 from ifonly.engines.relaxing import Relaxed, Relaxing
 from ifonly.engines.semismooth import Response
 from ifonly.engines.tree import Branch, Tree
-from ifonly.model.errors import InputError
 from ifonly.problem.choices import OPEN, Choices, Cut, Node
 from ifonly.problem.conditions import Conditions
+from ifonly.problem.contradiction import contradiction
 from ifonly.problem.dual import Bounded, Dual, Goal, Multipliers
 from ifonly.problem.proof import Proof, continuous_proof, prove
 from ifonly.problem.question import Aim
@@ -291,7 +291,7 @@ def _nothing(problem: LimitedProblem, aim: Aim, search: Search, budget: Budget) 
     if search.stopped or search.tree.bound < math.inf:
         return problem.nothing_found(search.counted(proof), search.tree.bound, proof)
     if aim.lam is not None or math.isinf(prove(search.dual, proof).missed):
-        raise InputError("the limits contradict each other: no point satisfies all of them")
+        raise contradiction(problem.space.conditions, problem.source)
     far = Search(problem, aim, replace(budget, gap=0.0), farthest=True)
     first = None if search.first is None else far.candidates.as_it_is(search.first)
     best = far.run(first or _anywhere(problem, aim, budget))
@@ -313,5 +313,5 @@ def _anywhere(problem: LimitedProblem, aim: Aim, budget: Budget) -> Result | Non
     search = Search(plain, aim._replace(lam=1.0, prob=None), replace(budget, gap=1.0))
     found = search.run()
     if found is None and not search.stopped:
-        raise InputError("the limits contradict each other: no point satisfies all of them")
+        raise contradiction(problem.space.conditions, problem.source)
     return None if found is None else problem.result(found.x, math.inf)

@@ -26,7 +26,8 @@ class Answered(NamedTuple):
     """What a call found: one result, or a table of them; for which sources, and what was asked of these.
 
     ``prob`` is the probability that was asked for (of each answer, if many); ``of`` is which source each is for, where
-    that is not its own.
+    that is not its own. Of several plans, ``complete`` says whether these are all, and ``cheapest`` whether no others are
+    cheaper.
     """
 
     asked: Asked
@@ -34,6 +35,8 @@ class Answered(NamedTuple):
     found: Any
     prob: Any = None
     of: NDArray[np.intp] | None = None
+    complete: bool | None = None
+    cheapest: bool | None = None
 
 
 def run(asked: Asked, x: Any, *, out: Any = None, progress: bool | None = None) -> Answered:
@@ -64,9 +67,9 @@ def run(asked: Asked, x: Any, *, out: Any = None, progress: bool | None = None) 
 
 def _plans(asked: Asked, sources: Sources) -> Answered:
     """Several answers for one source."""
-    found, aim = several(asked, sources), asked.aim()
+    (found, complete, cheapest), aim = several(asked, sources), asked.aim()
     prob = None if aim.prob is None else np.full(len(found), aim.prob)
-    return Answered(asked, sources, found, prob, np.zeros(len(found), dtype=np.intp))
+    return Answered(asked, sources, found, prob, np.zeros(len(found), dtype=np.intp), complete, cheapest)
 
 
 def one(asked: Asked, sources: Sources, aim: Aim) -> Result:

@@ -1,13 +1,15 @@
-"""Several answers for one source that differ in which features move, the cheapest first.
+"""Several answers for one source: the optimum, and after it the menu (`menu`).
 
-Each is exact for its own restriction: of an answer's main features one is frozen in turn, and the cheapest of what these
-restrictions give is next. Restrictions nest, so costs rise.
+With λ there is no goal that a set of features could reach or not. There each answer is the optimum of a restriction: of an
+answer's main features one is frozen in turn, and the best of what these restrictions give is next. Restrictions nest, so that
+the objective rises.
 """
 
 import heapq
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import count
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,14 +17,16 @@ from numpy.typing import NDArray
 from ifonly.engines.budget import Budget
 from ifonly.engines.limited_problem import CostSpace
 from ifonly.engines.limits import engine_for
-from ifonly.model import Model
+from ifonly.engines.menu import Restrictions, menu
 from ifonly.model.errors import InputError
-from ifonly.problem.question import ALL, Asked
+from ifonly.problem.conditions import Conditions
+from ifonly.problem.each_limit import restricted
+from ifonly.problem.question import ALL, Aim, Asked
 from ifonly.problem.results import Result, Results
 from ifonly.problem.status import Status
 from ifonly.rows.sources import Sources
 
-__all__ = ["several"]
+__all__ = ["Plans", "several"]
 
 Floats = NDArray[np.float64]
 
@@ -31,57 +35,105 @@ NOTABLE = 0.05  # … those with this share of the cost
 MAIN_SHARE = 0.5  # where no feature is notable, the dearest that make up this much are left out together
 
 
-def several(asked: Asked, sources: Sources) -> Results:
+class Plans(NamedTuple):
+    """Several answers.
+
+    Attributes
+    ----------
+    results : Results
+    complete : bool or None
+        Whether there are no others; None with λ.
+    cheapest : bool or None
+        Whether it is proved that no others are cheaper than those listed; None with λ.
+
+    """
+
+    results: Results
+    complete: bool | None = None
+    cheapest: bool | None = None
+
+
+def several(asked: Asked, sources: Sources) -> Plans:
     """Up to ``n`` answers."""
     if not sources.single or asked.labels == ALL or asked.among(single=True) is not None:
         raise InputError("n is for one source and one target; call invert for each")
     source, aim, n = sources.dense(0), asked.aim(), asked.question.n or 1
     if not np.isfinite(source).all():
         raise sources.reject(0)
-    space, budget = CostSpace.of(asked), Budget.of(asked.question)
-    serial = count()
-    first: frozenset[int] = frozenset(np.flatnonzero(space.limits.frozen).tolist())
-    heap: list[tuple[float, int, frozenset[int], Result]] = []
-    tried: set[frozenset[int]] = set()
+    conditions = asked.conditions
+    assert conditions is not None
 
-    def consider(frozen: frozenset[int], here: CostSpace, k: int) -> None:
-        tried.add(frozen)
-        engine = engine_for(here.conditions, aim.lam is not None)
-        result = engine.row(here, source, aim._replace(k=k), budget.anew(), asked.question.tol)
-        if len(tried) == 1 or (result.status is not Status.UNREACHABLE and np.isfinite(result.cost)):
-            result = replace(result, conditions=here.conditions)
-            heapq.heappush(heap, (aim.value(result), next(serial), frozen, result))
+    def solve(conditions: Conditions, aim: Aim, budget: Budget) -> Result:
+        space = CostSpace(conditions, CostSpace.of(asked).search)
+        return engine_for(conditions, aim.lam is not None).row(space, source, aim, budget, asked.question.tol)
 
-    consider(first, space, aim.k)
-    found: list[Result] = []
-    supports: set[tuple[int, ...]] = set()
+    budget = Budget.of(asked.question)
+    first = solve(conditions, aim, budget)
+    aim = aim._replace(k=first.target)
+    if aim.lam is not None:
+        return Plans(Results.of(_leaving_out(conditions, source, first, n, lambda here: solve(here, aim, budget))))
+    if first.status is Status.UNREACHABLE or not np.isfinite(first.x).all():
+        nothing = first.status is Status.UNREACHABLE
+        return Plans(Results.of([first]), nothing, nothing)
+    limited = not (asked.question.time_limit is asked.question.node_limit is None)
+    question = Restrictions(conditions, source, aim, solve, budget, limited=limited)
+    question.knows(first)
+    found = menu(question, n)
+    # The optimum, and after it the plans of the menu that change something else than it.
+    others = [plan.result for plan in found.plans if plan.items != question.changed(first)]
+    listed = [first, *(_with_names(conditions, other) for other in others[: n - 1])]
+    return Plans(Results.of(listed), found.complete and len(others) < n, found.cheapest)
+
+
+def _with_names(conditions: Conditions, result: Result) -> Result:
+    """A result whose own conditions say what is frozen by name, as a user would: they can be asked and written again."""
+    assert result.conditions is not None
+    model, frozen = conditions.model, np.flatnonzero(result.conditions.limits.frozen).tolist()
+    names = [d if model.encoding.identity else model.feature_label(d) for d in frozen]
+    return replace(result, conditions=replace(conditions, actions=replace(conditions.actions, frozen=names)))
+
+
+# ---- with λ ----
+
+
+def _leaving_out(
+    conditions: Conditions, source: Floats, first: Result, n: int, solve: Callable[[Conditions], Result]
+) -> list[Result]:
+    """Answers that leave alone some of what the ones before them change."""
+    serial, none = count(), frozenset[int]()
+    heap = [(first.objective, next(serial), none, first)]
+    tried, found, supports = {none}, [], set()
     while heap and len(found) < n:
+        # 1. The best of what is left, if it changes something else than those before it.
         _, _, frozen, result = heapq.heappop(heap)
         support = tuple(np.flatnonzero(result.x != source).tolist())
         if support not in supports:
             supports.add(support)
             found.append(result)
-        if not support or result.status is Status.UNREACHABLE:
+        if not support:
             break
-        for more in _main_features(space, source, result):
+        # 2. The same without one of its main features.
+        for more in _main_features(conditions, source, result):
             wider = frozen | more
-            if wider not in tried:
-                actions = replace(space.conditions.actions, frozen=_named(space.model, wider))
-                consider(wider, CostSpace(replace(space.conditions, actions=actions), space.search), result.target)
-    return Results.of(found)
+            if wider in tried:
+                continue
+            tried.add(wider)
+            here = restricted(conditions, np.isin(np.arange(len(source)), list(wider)))
+            try:
+                other = _with_names(conditions, replace(solve(here), conditions=here))
+            except InputError:  # no point satisfies the limits with so much frozen
+                continue
+            if np.isfinite(other.objective):
+                heapq.heappush(heap, (other.objective, next(serial), wider, other))
+    return found
 
 
-def _named(model: Model, features: frozenset[int]) -> list[Any]:
-    """Features as `Actions` takes them: by name where numbers are those of the user's columns."""
-    return [d if model.encoding.identity else model.feature_label(d) for d in sorted(features)]
-
-
-def _main_features(space: CostSpace, source: Floats, result: Result) -> list[frozenset[int]]:
+def _main_features(conditions: Conditions, source: Floats, result: Result) -> list[frozenset[int]]:
     """What to leave out next: features (a group as one) that make up much of an answer's cost, the dearest first."""
-    t = np.abs(result.x - source) * space.per_unit
-    price = 0.5 * t * t + space.mu * t
-    whole = [frozenset(group.tolist()) for group in space.limits.groups]
-    parts = whole + [frozenset([d]) for d in np.flatnonzero(~space.grouped & (t > 0)).tolist()]
+    t = np.abs(result.x - source) * conditions.per_unit
+    price = 0.5 * t * t + conditions.mu * t
+    whole = [frozenset(group.tolist()) for group in conditions.limits.groups]
+    parts = whole + [frozenset([d]) for d in np.flatnonzero(~conditions.grouped & (t > 0)).tolist()]
     priced = sorted(((float(price[sorted(part)].sum()), min(part), part) for part in parts), key=lambda p: (-p[0], p[1]))
     total = sum(value for value, _, _ in priced)
     priced = [entry for entry in priced if entry[0] > 0]

@@ -105,8 +105,11 @@ def _unreachable(cf: Counterfactual, write: _Writer) -> str:
     wanted = "" if cf.prob is None else f" with {asked(cf.prob)}"
     allowed = "allowed " if cf.within is not None else ""
     best = "" if cf.model.hard else f": the best is {percent(float(cf.proba[cf.model.class_index(cf.target)]))}"
-    held = f", while {_listed([write.text(limit) for limit in cf.blocking[:3]])}" if cf.blocking else ""
-    return f"No {allowed}change makes the decision {write.em(cf.target)}{wanted}{best}{held}."
+    held = [write.text(limit) for limit in cf.blocking]
+    if len(held) > NAMED:
+        held = [*held[: NAMED - 1], f"{len(held) - NAMED + 1} more limits hold"]
+    while_ = f", while {_listed(held)}" if held else ""
+    return f"No {allowed}change makes the decision {write.em(cf.target)}{wanted}{best}{while_}."
 
 
 # ---- what has to change ----

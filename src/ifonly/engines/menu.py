@@ -1,0 +1,368 @@
+"""The menu: the plans that change no more things than they have to, the cheapest first.
+
+Items are features and groups of one-hot columns. Let R be the sets of items that can reach the goal within the limits if only
+they change. R is upward closed. The menu has the cheapest plan of each of its minimal sets: no part of such a set is enough.
+
+Best first over disjoint classes of minimal sets. A class is all minimal sets T that contain I and nothing of F. It has
+
+1. a lower bound on the cost: the optimum's with F frozen; for two classes that of `covers`, which knows that T is minimal;
+2. a minimal set S without F, known or new: of what the optimum with F frozen changes, what is not needed is dropped;
+3. other sets: T does not contain S, so that there is a first item of S∖I which it leaves alone. These are one class for each
+   item of S∖I: with that item in F, and those before it in I.
+
+What is found is the menu as far as its costs are below the bounds of all classes that are open; when none is, it is complete.
+Items that must change, since the source is outside its limits, are in every set. Items that are enough alone are looked for
+first, by a closed form; no other minimal set contains one.
+
+Which sets can reach the goal is asked of `gains` first, then of what is known of larger and smaller sets, and only then of an
+engine.
+"""
+
+import heapq
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from itertools import count
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ifonly.engines.budget import Budget
+from ifonly.engines.covers import Covers
+from ifonly.engines.gains import Gains
+from ifonly.model.errors import InputError
+from ifonly.problem.conditions import Conditions
+from ifonly.problem.contradiction import possible
+from ifonly.problem.each_limit import restricted
+from ifonly.problem.irreducible import irreducible
+from ifonly.problem.question import Aim
+from ifonly.problem.results import Result
+from ifonly.problem.status import Status
+
+__all__ = ["Menu", "Plan", "Restrictions", "menu"]
+
+Floats = NDArray[np.float64]
+Solve = Callable[[Conditions, Aim, Budget], Result]
+Set = int  # of items, a bit each
+
+MOST_EFFORT = 600  # of engines, in nodes, where the user sets no limit …
+OF_A_SOLVE = 3  # … of which each solve takes so many besides its own
+MOST_CLASSES = 4000  # that take no engine
+SAME = 1e-9  # relative: costs that differ by less are equal
+
+
+class Menu(NamedTuple):
+    """Plans for minimal sets, the cheapest first; whether there are no others, and whether none of those is cheaper."""
+
+    plans: list["Plan"]
+    complete: bool
+    cheapest: bool
+
+
+class Plan(NamedTuple):
+    """The cheapest plan that changes a set of items."""
+
+    items: Set
+    result: Result
+
+
+@dataclass(frozen=True)
+class Class:
+    """All minimal sets that contain ``inside`` and nothing of ``out``."""
+
+    inside: Set
+    out: Set
+    w: float | None  # where the search for a bound starts
+    bounded: bool  # whether the bound is its own, and not that of a larger class
+
+
+class Restrictions:
+    """One question with all but some items frozen: whether the goal can be reached then, and the cheapest plan.
+
+    Parameters
+    ----------
+    conditions, source, aim
+        The question: one class, and a probability or a margin.
+    solve : callable
+        Solves it under other conditions, within a budget: a function of these, the aim and the budget.
+    budget : Budget
+        For all solves together.
+    limited : bool
+        Whether the user set its limits; otherwise there are some anyway.
+
+    """
+
+    def __init__(
+        self, conditions: Conditions, source: Floats, aim: Aim, solve: Solve, budget: Budget, *, limited: bool = False
+    ) -> None:
+        self.conditions, self.source, self.aim = conditions, source, aim
+        self.solve, self.budget, self.limited = solve, budget, limited
+        self.gains = Gains(conditions, source, aim)
+        self.must = _set(np.flatnonzero(self.gains.must))
+        self.all = (1 << len(self.gains.items)) - 1
+        self.n_solves = self.n_nodes = 0
+        self._plans: dict[Set, Result | None] = {}
+        self._enough: list[Set] = []  # sets that reach the goal …
+        self._short: list[Set] = []  # … and that do not
+        simple = self.gains.exact and len(self.gains.margins) == 1 and conditions.matrix is None
+        self.covers = Covers(self.gains) if simple else None
+
+    @property
+    def spent(self) -> bool:
+        """Whether to stop."""
+        tired = not self.limited and self.n_nodes + OF_A_SOLVE * self.n_solves >= MOST_EFFORT
+        return tired or self.budget.late or self.n_nodes >= self.budget.nodes
+
+    def plan(self, items: Set) -> Result | None:
+        """The cheapest plan that changes only these items, and those that must; None where the limits leave no point."""
+        items |= self.must
+        if items not in self._plans:
+            self.n_solves += 1
+            here = restricted(self.conditions, self._frozen(items))
+            budget = replace(self.budget, nodes=max(1, self.budget.nodes - self.n_nodes))
+            try:
+                found = replace(self.solve(here, self.aim, budget), conditions=here)
+            except (InputError, np.linalg.LinAlgError):  # no point within the limits, in floating point; or numbers out of hand
+                found = None
+                if possible(here, self.source) is False:
+                    self._short.append(items)
+            self.n_nodes += 1 if found is None else max(1, found.n_nodes)
+            if found is not None:
+                self.learn(items, found)
+            self._plans[items] = found
+        return self._plans[items]
+
+    def knows(self, optimum: Result) -> None:
+        """The optimum is known already; where it changes anything, something has to."""
+        optimum = replace(optimum, conditions=self.conditions)
+        self._plans[self.all] = optimum
+        self.n_nodes += optimum.n_nodes
+        self.learn(self.all, optimum)
+        if self.changed(optimum):
+            self._short.append(0)
+
+    def is_solved(self, items: Set) -> bool:
+        """Whether the plan of these items is known."""
+        return (items | self.must) in self._plans
+
+    def learn(self, items: Set, found: Result) -> None:
+        """What a plan that was sought among these items says of others."""
+        if found.status is Status.UNREACHABLE:
+            self._short.append(items)
+        elif _is_plan(found):
+            changed = self.changed(found)
+            self._enough.append(changed)
+            if found.status.ok:  # the cheapest with more items is that with what it changes
+                self._plans.setdefault(changed, found)
+
+    def known(self, items: Set) -> bool | None:
+        """Whether these items are enough, as far as is known from larger and smaller sets."""
+        if any(enough & ~items == 0 for enough in self._enough):
+            return True
+        return False if any(items & ~short == 0 for short in self._short) else None
+
+    def reach(self, items: Set) -> bool | None:
+        """Whether these items, and those that must change, are enough; None where that was not found out in time."""
+        items |= self.must
+        known = self.known(items)
+        if known is not None:
+            return known
+        quick = self.gains.reach(_flags(items, len(self.gains.items)))
+        if quick is not None:
+            return quick
+        if not self.is_solved(items) and not self.spent:
+            self.plan(items)
+            return self.known(items)
+        return None
+
+    def changed(self, result: Result) -> Set:
+        """The items that a plan changes."""
+        moved = result.x != self.source
+        return sum(1 << i for i, features in enumerate(self.gains.items) if moved[features].any())
+
+    def _frozen(self, items: Set) -> NDArray[np.bool_]:
+        frozen = np.ones(len(self.source), dtype=bool)
+        for i in _members(items):
+            frozen[self.gains.items[i]] = False
+        return frozen
+
+    def least(self, inside: Set, out: Set, w: float | None) -> tuple[float, float | None]:
+        """A lower bound on the cost of minimal sets with all of ``inside`` and nothing of ``out``; infinite for no sets."""
+        left = self.all & ~out
+        if self.covers is not None:
+            n = len(self.gains.items)
+            return self.covers.floor(_flags(inside, n), _flags(left & ~inside, n), w)
+        if self.reach(left) is False:
+            return math.inf, w
+        found = None if self.spent and not self.is_solved(left) else self.plan(left)
+        return (0.0 if found is None else max(found.bound, 0.0)), w
+
+    def cost(self, items: Set, w: float | None, bound: float) -> float:
+        """A lower bound on what a plan of these items costs: of `covers`, or that of a class in whose ``out`` there is none."""
+        n = len(self.gains.items)
+        return bound if self.covers is None else self.covers.floor(_flags(items, n), _flags(0, n), w)[0]
+
+    def order(self, items: Set, w: float | None) -> list[int]:
+        """Items by what they do in the cheapest plan there is with them, the most first; what that leaves alone last."""
+        if self.covers is not None:
+            return sorted(_members(items), key=self.covers.saved(w).__getitem__, reverse=True)
+        found = None if self.spent and not self.is_solved(items) else self.plan(items)
+        if found is None or not _is_plan(found):
+            return list(_members(items))
+        t = np.abs(found.x - self.source) * self.conditions.per_unit
+        price = 0.5 * t * t + self.conditions.mu * t
+        return sorted(_members(items), key=lambda i: -float(price[self.gains.items[i]].sum()))
+
+
+def menu(question: Restrictions, n: int) -> Menu:
+    """The n cheapest plans, or as many as there are; one more is looked for, to know whether these are all."""
+    search = _Search(question)
+    for _ in search.run():
+        if len(search.known) > n and search.ranked(n):
+            break
+    return search.menu(n)
+
+
+class _Search:
+    """The classes that are open, and the minimal sets that are known."""
+
+    def __init__(self, question: Restrictions) -> None:
+        self.question = question
+        self.known: dict[Set, float] = {}  # minimal sets, and a lower bound on what each costs
+        self.plans: dict[Set, Result] = {}  # the cheapest of some of them
+        self.sets: list[Set] = []  # those of them that classes are split by
+        self.open: list[tuple[float, int, Class]] = []
+        self.lost = math.inf  # the least bound of what was given up
+        self._serial = count()
+
+    def run(self) -> Iterator[None]:
+        """Split one class after the other, until none is left or time is up."""
+        question = self.question
+        alone = self._alone()
+        self._push(0.0, Class(0, alone | question.must, None, False))
+        for _ in range(MOST_CLASSES):
+            if not self.open or question.budget.late or (question.spent and question.covers is None):
+                return
+            bound, _, here = heapq.heappop(self.open)
+            # 1. Its bound, and back with it.
+            if not here.bounded:
+                own, w = question.least(here.inside, here.out, here.w)
+                if math.isfinite(own):
+                    self._push(max(bound, own), replace(here, w=w, bounded=True))
+                continue
+            # 2. A minimal set of it.
+            found = self._minimal(here, bound)
+            # 3. What else it has.
+            if found is not None:
+                self._split(here, bound, found)
+            yield
+
+    def _alone(self) -> Set:
+        """The items that are enough by themselves: minimal sets already."""
+        question, found = self.question, 0
+        if question.must or question.reach(0):
+            return 0
+        known, least = question.gains.alone()
+        for i, enough in enumerate(known):
+            if enough:
+                found |= 1 << i
+                self.known[1 << i] = float(least[i])
+        return found
+
+    def _minimal(self, here: Class, bound: float) -> Set | None:
+        """A set that reaches the goal without what is out, minimal if that can be told; None if there is none."""
+        question = self.question
+        there = [known for known in self.sets if known & here.out == 0]
+        if there:
+            return min(there, key=lambda known: (known & ~here.inside).bit_count())
+        left = question.all & ~here.out & ~question.must
+        reached = question.reach(left)
+        if not reached:
+            if reached is None:
+                self.lost = min(self.lost, bound)
+            return None
+        # What is inside comes first, so that it stays if it can: then less of the class is left.
+        order = sorted(question.order(left, here.w), key=lambda i: not here.inside >> i & 1)
+        needed = irreducible(
+            order, lambda some: question.reach(_set(some)), lambda: question.budget.late, run=max(1, len(order) // 2)
+        )
+        found = _set(needed.parts)
+        if needed.proved:
+            self.known[found] = question.cost(found, here.w, bound)
+            self.sets.append(found)
+        else:
+            self.lost = min(self.lost, bound)
+        return found
+
+    def _split(self, here: Class, bound: float, found: Set) -> None:
+        inside = here.inside
+        for i in [i for i in self.question.order(found, here.w) if not inside >> i & 1]:
+            # Where a set that is known is inside, there is none beside it.
+            if any(known & ~inside == 0 for known in self.sets):
+                break
+            self._push(bound, Class(inside, here.out | 1 << i, here.w, False))
+            inside |= 1 << i
+
+    def _push(self, bound: float, part: Class) -> None:
+        heapq.heappush(self.open, (bound, next(self._serial), part))
+
+    # ---- what is known ----
+
+    def ranked(self, n: int) -> bool:
+        """Whether the n cheapest of what is known are the n cheapest there are."""
+        first = self._settled(n)
+        listed = {plan.items & ~self.question.must for plan in first}
+        others = (self._least(items) for items in self.known if items not in listed)
+        least = min(self.lost, self.open[0][0] if self.open else math.inf, *others, math.inf)
+        return all(plan.result.status.ok and plan.result.cost <= least * (1 + SAME) for plan in first)
+
+    def _least(self, items: Set) -> float:
+        """A lower bound on what a set costs."""
+        return self.plans[items].bound if items in self.plans else self.known[items]
+
+    def _settled(self, n: int) -> list[Plan]:
+        """The n cheapest of the sets that are known, with their plans."""
+        while True:
+            first = sorted(self.known, key=lambda items: (self.known[items], items))[:n]
+            unsolved = [items for items in first if items not in self.plans]
+            if not unsolved:
+                return [Plan(items | self.question.must, self.plans[items]) for items in first]
+            self._solve(unsolved[0])
+
+    def _solve(self, items: Set) -> None:
+        """The plan of a set: its cost takes the place of the bound; what turns out to be no plan is struck off."""
+        late = self.question.budget.late and not self.question.is_solved(items)
+        found = None if late else self.question.plan(items)
+        if found is not None and _is_plan(found) and self.question.changed(found) == items | self.question.must:
+            self.known[items], self.plans[items] = found.cost, found
+        else:
+            self.lost = min(self.lost, self.known.pop(items))
+
+    def menu(self, n: int) -> Menu:
+        """What was found."""
+        plans, ranked = self._settled(n), self.ranked(n)
+        complete = not self.open and math.isinf(self.lost) and len(self.known) <= n
+        return Menu(plans, complete, ranked)
+
+
+def _is_plan(result: Result) -> bool:
+    """Whether this is a plan that reaches the goal."""
+    return result.status is not Status.UNREACHABLE and bool(np.isfinite(result.x).all())
+
+
+def _set(items: NDArray[np.intp] | list[int]) -> Set:
+    return sum(1 << int(i) for i in items)
+
+
+def _members(items: Set) -> Iterator[int]:
+    while items:
+        low = items & -items
+        yield low.bit_length() - 1
+        items ^= low
+
+
+def _flags(items: Set, n: int) -> NDArray[np.bool_]:
+    out = np.zeros(n, dtype=bool)
+    out[list(_members(items))] = True
+    return out
