@@ -34,6 +34,8 @@ __all__ = ["Counterfactual"]
 
 Floats = NDArray[np.float64]
 
+AS_GOOD = 1e-6  # relative: a probability this near to the largest there can be is the best there is
+
 NAMED = 4  # limits in one message, the rest of them counted as one
 
 
@@ -247,7 +249,7 @@ class Counterfactual(ShownOne):
         """How the solve ended, in words."""
         if self.status is not Status.UNREACHABLE:
             return self.status.message
-        best, lower = f"p = {self.prob} is out of reach for {self.target!r}: the best is p = {self._p_target:.6g}", "prob"
+        best, lower = f"p = {self.prob} is out of reach for {self.target!r}: {self._best}", "prob"
         if self._margin is not None:
             lead = f"a lead of {self._margin:g} over every other class is out of reach for {self.target!r}"
             best, lower = f"{lead}: the best that was found is {self._lead(self._x):.6g}", "margin"
@@ -257,6 +259,14 @@ class Counterfactual(ShownOne):
         if len(held) > NAMED:
             held = [*held[: NAMED - 1], f"{len(held) - NAMED + 1} more"]
         return f"{best} while {' and '.join(held)}{'' if proved else ' (perhaps not all of these are in the way)'}"
+
+    @property
+    def _best(self) -> str:
+        """The best there is; where that is not known to be x, the best that was found, and how much there can be at most."""
+        p, ceiling = self._p_target, self.result.ceiling
+        if self.conditions is None or ceiling <= p * (1 + AS_GOOD):
+            return f"the best is p = {p:.6g}"
+        return f"the best that was found is p = {p:.6g}, and there is none above {ceiling:.6g}"
 
     @property
     def _margin(self) -> float | None:

@@ -220,9 +220,11 @@ class Search:
             if off > OFF * (above - below) and off * c[d] > worst:
                 worst, cut = off * c[d], Cut("value", d, below, above)
         for j, group in enumerate(choices.groups):
-            off = 1.0 - float(x[group].max())
-            if off > OFF and off * float(c[group].max()) > worst:
-                worst, cut = off * float(c[group].max()), Cut("option", j, options=(int(x[group].argmax()),))
+            open_ = choices.options(node, group)
+            shares = np.where(open_, x[group], -1.0)
+            off = 1.0 - float(shares.max())
+            if open_.sum() > 1 and off > OFF and off * float(c[group].max()) > worst:
+                worst, cut = off * float(c[group].max()), Cut("option", j, options=(int(shares.argmax()),))
         return cut
 
     def _beside(self, node: Node, x: Floats) -> list[tuple[int, float, float]]:
@@ -288,20 +290,24 @@ class Search:
 def _nothing(problem: LimitedProblem, aim: Aim, search: Search, budget: Budget) -> Result:
     """No answer: none exists, or none was found in time."""
     proof = search.tree.proof()
-    if search.stopped or search.tree.bound < math.inf:
+    sure = not search.stopped and math.isinf(search.tree.bound)
+    if search.stopped or (aim.lam is not None and not sure):
         return problem.nothing_found(search.counted(proof), search.tree.bound, proof)
-    if aim.lam is not None or math.isinf(prove(search.dual, proof).missed):
+    if aim.lam is not None or (sure and math.isinf(prove(search.dual, proof).missed)):
         raise contradiction(problem.space.conditions, problem.source)
     far = Search(problem, aim, replace(budget, gap=0.0), farthest=True)
     first = None if search.first is None else far.candidates.as_it_is(search.first)
     best = far.run(first or _anywhere(problem, aim, budget))
-    if best is None:
-        return problem.nothing_found(search.counted(proof), math.inf, proof)
-    if far.tree.bound > 0:
+    # What rounding eats of the goal is out of reach as well.
+    slack = 0.0 if best is None else ALLOWANCES * problem.allowance(aim.prob, best.x)
+    if best is None or (not sure and far.tree.bound <= -slack):
+        return problem.nothing_found(search.counted(proof), search.tree.bound, proof)
+    if far.tree.bound > 0 or not sure:
         proof = far.tree.proof()
     ceiling = 1.0
     if search.dual.goal.top is not None:
-        ceiling = 1 / (1 + math.exp(min(search.dual.goal.top + float(prove(search.dual, proof).missed), 700.0)))
+        missed = float(prove(search.dual, proof, slack).missed)
+        ceiling = 1 / (1 + math.exp(min(search.dual.goal.top + missed, 700.0)))
     found = replace(best, status=Status.UNREACHABLE, ceiling=ceiling, bound=best.cost)
     return replace(found, n_nodes=search.counted(proof), proof=proof)
 

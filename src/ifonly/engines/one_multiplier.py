@@ -73,7 +73,7 @@ def _solved(problem: LimitedProblem, aim: Aim, budget: Budget) -> Result:
     space, search, source = problem.space, problem.space.search, problem.source[None]
     items, lo, hi = problem.items(-space.rows(problem.k)[0])
     cap, noted = problem.cap(items), FIRST_NOTES if space.branched else 0
-    x, done = problem.source, False
+    x, done, pool = problem.source, False, search.open_pool(items, lo, hi, noted)
     for _ in range(CHASE):
         # The allowance for rounding grows with x: again, where it was too small. Half of it more, for our own rounding.
         need = float(problem.margins[0]) - (_top(problem, aim, x) - 0.5 * problem.rounding(x))

@@ -30,7 +30,7 @@ from ifonly.problem.conditions import Conditions
 from ifonly.problem.dual import Dual, Goal
 from ifonly.problem.exact import check_exactly, exact_value
 from ifonly.problem.free import Certificate, Problem
-from ifonly.problem.goals import Weights, excess, probabilities
+from ifonly.problem.goals import Weights, excess, needed_logit, probabilities
 from ifonly.problem.limited import FAR, LimitedProblem
 from ifonly.problem.proof import Proved, continuous_proof, prove
 from ifonly.problem.results import Result
@@ -442,7 +442,7 @@ def _by_proof(case: _Case, facts: _Facts, *, exact: bool) -> Checked:
     if result.n_nodes != (len(proof) if case.discrete else 0):
         raise CertificateError(f"the proof has {len(proof)} nodes; the answer claims {result.n_nodes}")
     dual = Dual(case.problem, _goal(case), exact=exact)
-    proved = prove(dual, proof)
+    proved = prove(dual, proof, _eaten(case, facts) if out else 0.0)
     if out:
         return _proved_out_of_reach(case, found, dual, proved)
     bound, value = float(proved.bound), facts.cost if case.goal else objective
@@ -452,6 +452,12 @@ def _by_proof(case: _Case, facts: _Facts, *, exact: bool) -> Checked:
         raise CertificateError(f"what is minimised is {value!r} and the bound {bound!r}; the gap is said to be {result.gap!r}")
     _check_said(case, value, bound)
     return _checked(found, bound=min(bound, value))
+
+
+def _eaten(case: _Case, facts: _Facts) -> float:
+    """How much of a goal the rounding of whoever evaluates answers can eat: by so little it is as good as missed."""
+    lost = 0.0 if case.prob is None else math.log((1 - case.prob) / case.prob) - float(needed_logit(case.prob, case.model))
+    return lost + 16 * case.model.coarse * facts.logit_error + 16 * EPS
 
 
 def _check_said(case: _Case, value: float, bound: float) -> None:

@@ -126,8 +126,11 @@ def continuous_proof(problem: LimitedProblem, x: Floats, prob: float | None, lam
     return Proof((Leaf(0),), (Multipliers(y, nu[:m], at),))
 
 
-def prove(dual: Dual, proof: Proof) -> Proved:
-    """What a proof proves of a problem; raises if it is none."""
+def prove(dual: Dual, proof: Proof, slack: float = 0.0) -> Proved:
+    """What a proof proves of a problem; raises if it is none.
+
+    ``slack`` is by how much a leaf may meet the goal that is said to miss it: what rounding eats of it counts for nothing.
+    """
     bound, missed = math.inf, math.inf
     for node, leaf in _leaves(dual, proof):
         if dual.empty(node):
@@ -138,7 +141,7 @@ def prove(dual: Dual, proof: Proof) -> Proved:
         found = dual.bound(node, given, reach=leaf.reach).value
         if not leaf.reach:
             bound = min(bound, found)
-        elif found > 0:
+        elif found > -slack * float(given.y.sum()):
             missed = min(missed, _missed(dual, given, found))
         else:
             raise CertificateError(f"a leaf of the proof is said to miss the goal, and may meet it by {-found!r}")
