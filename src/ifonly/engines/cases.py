@@ -94,7 +94,7 @@ class Search:
         if farthest:
             nothing = Multipliers(np.full(len(nothing.y), 1 / len(nothing.y)), nothing.nu)
         self._bounded(self.tree.root, nothing, reach=farthest)
-        self.tree.slack = CLOSE if farthest else 0.0 if aim.lam is None else REL_GAP * LEAST_VALUE
+        self.tree.slack = 0.0 if aim.lam is None else REL_GAP * LEAST_VALUE
         self.best: Result | None = None
         self.of_best: Multipliers | None = None
         self.first: Floats | None = None  # where being greedy gets to
@@ -296,6 +296,7 @@ def _nothing(problem: LimitedProblem, aim: Aim, search: Search, budget: Budget) 
     if aim.lam is not None or (sure and math.isinf(prove(search.dual, proof).missed)):
         raise contradiction(problem.space.conditions, problem.source)
     far = Search(problem, aim, replace(budget, gap=0.0), farthest=True)
+    far.tree.slack = CLOSE if sure else 0.0
     first = None if search.first is None else far.candidates.as_it_is(search.first)
     best = far.run(first or _anywhere(problem, aim, budget))
     # What rounding eats of the goal is out of reach as well.

@@ -80,6 +80,8 @@ class Relaxing:
     def solve(self, node: Node, start: Response | None) -> Relaxed:
         """The relaxation of a node."""
         box = self.box(node)
+        if (box[0] == box[1]).all():
+            return self._point(box[0])
         impossible = self.impossible(box)
         if impossible is not None:
             return impossible
@@ -99,6 +101,30 @@ class Relaxing:
         x = self._x(at, kept, still)
         given = self.multipliers(at, x - self.problem.source)
         return Relaxed(x, self._ended(given, box) if self.farthest else given, self.farthest, at)
+
+    def _point(self, x: Floats) -> Relaxed:
+        """A node of one point: what it costs, or the rule or goal that it misses."""
+        dual, change = self.dual, x - self.problem.source
+        s, over = dual.margins + dual.S @ change, dual.over + dual.C @ change
+        nothing, no_rules = np.zeros(len(s)), np.zeros(len(over))
+        broken = np.where(self.problem.space.limits.equal, np.abs(over), over)
+        if len(over) and broken.max() > 0 and self.problem.space.limits.broken(self.problem.source, x) is not None:
+            i = int(broken.argmax())
+            no_rules[i] = np.sign(over[i])
+            return Relaxed(None, Multipliers(nothing, no_rules), True, None)
+        top = float(s.max())
+        shares = (s == top) / float((s == top).sum()) if self.goal.margin is not None else np.exp(s - top)
+        shares = shares / float(shares.sum())
+        missed = top + (self.goal.margin or 0.0)
+        if self.goal.top is not None:
+            missed = top + math.log(float(np.exp(s - top).sum())) - self.goal.top
+        if self.farthest or (self.goal.lam is None and missed > 0):
+            return Relaxed(x, Multipliers(shares, no_rules), True, None)
+        around = None if self.problem.space.root is None else change
+        if self.goal.lam is None:
+            return Relaxed(x, Multipliers(nothing, no_rules, around), False, None)
+        p = np.exp(s - max(top, 0.0))
+        return Relaxed(x, Multipliers(p / (float(p.sum()) + math.exp(-max(top, 0.0))) * WITHIN, no_rules, around), False, None)
 
     def late(self) -> bool:
         """Whether the time is up."""
