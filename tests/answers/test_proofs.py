@@ -21,6 +21,7 @@ from ifonly.problem.checker import check
 from ifonly.problem.conditions import Conditions
 from ifonly.problem.dual import Goal
 from ifonly.problem.proof import Leaf, Proof
+from ifonly.problem.status import LEAST_VALUE
 
 TOLERANCES = {
     "cost": 1e-9,  # relative: the least of what was listed, and what EXACT means

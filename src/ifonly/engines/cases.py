@@ -19,6 +19,7 @@ from ifonly.engines.limited_problem import CostSpace, LimitedProblem
 from ifonly.engines.relaxing import Relaxed, Relaxing
 from ifonly.engines.semismooth import Response
 from ifonly.engines.tree import Branch, Tree
+from ifonly.model.errors import CertificateError
 from ifonly.problem.choices import OPEN, Choices, Cut, Node
 from ifonly.problem.conditions import Conditions
 from ifonly.problem.contradiction import contradiction
@@ -305,10 +306,12 @@ def _nothing(problem: LimitedProblem, aim: Aim, search: Search, budget: Budget) 
         return problem.nothing_found(search.counted(proof), search.tree.bound, proof)
     if far.tree.bound > 0 or not sure:
         proof = far.tree.proof()
-    ceiling = 1.0
-    if search.dual.goal.top is not None:
+    try:
         missed = float(prove(search.dual, proof, slack).missed)
-        ceiling = 1 / (1 + math.exp(min(search.dual.goal.top + missed, 700.0)))
+    except CertificateError:  # not even what rounding eats is
+        return problem.nothing_found(search.counted(proof), search.tree.bound, search.tree.proof())
+    top = search.dual.goal.top
+    ceiling = 1.0 if top is None else 1 / (1 + math.exp(min(top + missed, 700.0)))
     found = replace(best, status=Status.UNREACHABLE, ceiling=ceiling, bound=best.cost)
     return replace(found, n_nodes=search.counted(proof), proof=proof)
 
