@@ -75,12 +75,22 @@ def _intervals(asked: Asked, space: CostSpace, X: Floats, targets: Indices, aims
     for name in ("lam", "distance", "objective", "grad_norm", "cost", "bound", "gap"):
         getattr(results, name)[done] = found[name]
     results.status[done] = np.where(ended[done] == intervals.REACHED, Status.EXACT, Status.UNREACHABLE)
-    results.ceiling[done] = found["best"]
+    out = ended[done] == intervals.UNREACHABLE
+    results.ceiling[done] = np.where(out & (space.margin is None), found["best"], 1.0)
+    _out_of_reach(results, done[out], space.margin is None)
     if space.margin is not None:
-        _put_multipliers(results, done, found["w"])
+        _put_multipliers(results, done[~out], found["w"][~out])
     wide = np.zeros(len(X), dtype=bool)
     wide[done] = (results.status[done] == Status.EXACT) & ~(results.gap[done] <= REL_GAP * results.cost[done])
     return (ended == intervals.LEFT) | wide
+
+
+def _out_of_reach(results: Results, index: Indices, weighed: bool) -> None:
+    """Rows that nothing brings to the goal claim nothing but that: no λ, no gradient, no gap."""
+    results.lam[index], results.grad_norm[index], results.gap[index] = np.inf, 0.0, 0.0
+    results.bound[index] = results.cost[index]
+    p = results.proba[index, results.target[index]]
+    results.objective[index] = -np.log(p) if weighed else results.cost[index]
 
 
 def _put_multipliers(results: Results, index: Indices, w: Floats) -> None:

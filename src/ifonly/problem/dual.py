@@ -191,8 +191,10 @@ class Dual:
             chosen[still] = source[still]
         total = sum(constant) + worth[moved].sum()
         if not self.exact:
-            if reach:  # a pull that is 0 may be one of rounding, over the whole of a range
-                change = np.max(np.abs(self._ends(node) - self.problem.source), axis=0)
+            if reach:  # a pull that is next to nothing may be one of rounding, over the whole of a range
+                size = np.abs(y) @ np.abs(self.S) + np.abs(nu) @ np.abs(self.C)
+                longest = np.max(np.abs(self._ends(node) - self.problem.source), axis=0)
+                change = np.where(np.abs(h) > 2 * summation_error(len(y) + len(nu) + 2) * size, change, longest)
             total = math.fsum([*constant, *worth[moved]]) - self._rounding(y, nu, constant, change, given, reach)
         if not self.exact and not math.isfinite(total):
             raise CertificateError("the multipliers of a proof are too large for floats")
