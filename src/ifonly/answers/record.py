@@ -354,19 +354,24 @@ class Recorded(Actions):
         for feature, size in data["step"].items():
             step[place[feature]] = _plain(size)
         groups = tuple(np.array([place[feature] for feature in group], dtype=np.intp) for group in data["one_of"])
-        C, rest, equal = np.zeros((len(data["linear"]), D)), [], []
-        for row, (weights, sense, value) in zip(C, data["linear"], strict=True):
-            for feature, weight in weights.items():
-                row[place[feature]] = _plain(weight)
-            rest.append(_plain(value))
-            equal.append({"==": True, "<=": False}[sense])
+        rules = _rules(data["linear"], place)
         frozen, increase, decrease = flags
-        rules = C, np.array(rest), np.array(equal, dtype=bool)
         columns = {column.first: column for column in model.encoding.columns}
         uneven = tuple(Uneven(place[name], columns[place[name]], _plain(size)) for name, size in data["uneven"].items())
         found = Limits(model, lo, hi, frozen, increase, decrease, step, groups, *rules, uneven)
         _check_own_columns(found, Actions().resolve(model))
         return found
+
+
+def _rules(linear: list[Any], place: dict[Any, int]) -> tuple[Floats, Floats, NDArray[np.bool_]]:
+    """The linear rules as arrays."""
+    C, rest, equal = np.zeros((len(linear), len(place))), [], []
+    for row, (weights, sense, value) in zip(C, linear, strict=True):
+        for feature, weight in weights.items():
+            row[place[feature]] = _plain(weight)
+        rest.append(_plain(value))
+        equal.append({"==": True, "<=": False}[sense])
+    return C, np.array(rest), np.array(equal, dtype=bool)
 
 
 def _check_own_columns(found: Limits, own: Limits) -> None:

@@ -99,6 +99,7 @@ class Search:
         self.best: Result | None = None
         self.of_best: Multipliers | None = None
         self.first: Floats | None = None  # where being greedy gets to
+        self.short: Floats | None = None  # where the relaxation gets to, if that is not the goal
 
     @property
     def stopped(self) -> bool:
@@ -107,7 +108,7 @@ class Search:
 
     def run(self, best: Result | None = None) -> Result | None:
         """Search until nothing better is left, or it is time to stop; ``best`` is an answer that is known."""
-        self._offer(best)
+        self.offer(best)
         if best is None and self.aim.lam is None:
             self._first()
         for branch in self.tree:
@@ -116,6 +117,8 @@ class Search:
                 continue
             relaxed = self.relaxing.solve(branch.node, branch.start)
             at = self._bounded(branch, relaxed.given, reach=relaxed.reach)
+            if branch is self.tree.root and relaxed.reach and relaxed.x is not None:
+                self.short = self.problem.kept(relaxed.x, self.relaxing.box(branch.node))
             if self.of_best is not None and not self.tree.hopeless(branch.bound):
                 self._bounded(branch, self.of_best, reach=False)
             if not self.tree.hopeless(branch.bound):
@@ -176,7 +179,8 @@ class Search:
             return float((z[self.problem.rivals] - z[self.problem.k]).max()) + (self.dual.goal.margin or 0.0)
         return self.problem.logit(x) - (self.dual.goal.top or 0.0)
 
-    def _offer(self, result: Result | None) -> bool:
+    def offer(self, result: Result | None) -> bool:
+        """An answer, kept if it is the best so far; whether it is."""
         if result is None or not self._value(result) < self.tree.least:
             return False
         self.best, self.tree.least = result, self._value(result)
@@ -192,18 +196,32 @@ class Search:
     def _first(self) -> None:
         """An answer before anything is searched, if being greedy finds one: as it is, and made the best of."""
         x = self.first = self.candidates.greedy(self.choices.root)
-        if self._offer(self.candidates.as_it_is(x)) and not self.budget.late:
+        if self.offer(self.candidates.as_it_is(x)) and not self.budget.late:
             found = self.candidates.best_of(x, None, None)
-            self._offer(None if found is None else found[0])
+            self.offer(None if found is None else found[0])
 
     def _try(self, branch: Branch, relaxed: Relaxed, at: Bounded) -> None:
         """Answers from the choices of a relaxation and of its bound; their multipliers may bound the branch better."""
         tried = [(at.x, at.moved)] if relaxed.x is None else [(at.x, at.moved), (relaxed.x, None)]
         for x, moved in tried:
             found, solved = self.candidates.best_of(x, moved, relaxed.at) or (None, None)
-            if found is not None and self._offer(found) and not self.farthest and solved is not None:
+            if found is not None and self.offer(found) and not self.farthest and solved is not None:
                 self.of_best = self._multipliers(found, solved)
                 self._bounded(branch, self.of_best, reach=False)
+
+    def out_of_reach(self, best: Result, proof: Proof) -> Result | None:
+        """The best there is, with the proof that it is all there is; None if that is none.
+
+        What the rounding of whoever evaluates answers eats of a goal is out of reach as well.
+        """
+        slack, top = ALLOWANCES * self.problem.allowance(self.aim.prob, best.x), self.dual.goal.top
+        try:
+            missed = float(prove(self.dual, proof, slack).missed)
+        except CertificateError:
+            return None
+        ceiling = 1.0 if top is None else 1 / (1 + math.exp(min(top + missed, 700.0)))
+        found = replace(best, status=Status.UNREACHABLE, ceiling=ceiling, bound=best.cost)
+        return replace(found, n_nodes=self.counted(proof), proof=proof)
 
     # ---- cuts ----
 
@@ -291,29 +309,20 @@ class Search:
 def _nothing(problem: LimitedProblem, aim: Aim, search: Search, budget: Budget) -> Result:
     """No answer: none exists, or none was found in time."""
     proof = search.tree.proof()
+    unknown = problem.nothing_found(search.counted(proof), search.tree.bound, proof)
     sure = not search.stopped and math.isinf(search.tree.bound)
     if search.stopped or (aim.lam is not None and not sure):
-        return problem.nothing_found(search.counted(proof), search.tree.bound, proof)
+        return unknown
     if aim.lam is not None or (sure and math.isinf(prove(search.dual, proof).missed)):
         raise contradiction(problem.space.conditions, problem.source)
     far = Search(problem, aim, replace(budget, gap=0.0), farthest=True)
     far.tree.slack = CLOSE if sure else 0.0
-    first = None if search.first is None else far.candidates.as_it_is(search.first)
-    best = far.run(first or _anywhere(problem, aim, budget))
-    # What rounding eats of the goal is out of reach as well.
-    slack = 0.0 if best is None else ALLOWANCES * problem.allowance(aim.prob, best.x)
-    if best is None or (not sure and far.tree.bound <= -slack):
-        return problem.nothing_found(search.counted(proof), search.tree.bound, proof)
-    if far.tree.bound > 0 or not sure:
-        proof = far.tree.proof()
-    try:
-        missed = float(prove(search.dual, proof, slack).missed)
-    except CertificateError:  # not even what rounding eats is
-        return problem.nothing_found(search.counted(proof), search.tree.bound, search.tree.proof())
-    top = search.dual.goal.top
-    ceiling = 1.0 if top is None else 1 / (1 + math.exp(min(top + missed, 700.0)))
-    found = replace(best, status=Status.UNREACHABLE, ceiling=ceiling, bound=best.cost)
-    return replace(found, n_nodes=search.counted(proof), proof=proof)
+    for x in (search.first, search.short):
+        far.offer(None if x is None else far.candidates.as_it_is(x))
+    best = far.run(far.best or _anywhere(problem, aim, budget))
+    if best is None:
+        return unknown
+    return far.out_of_reach(best, proof if sure and far.tree.bound <= 0 else far.tree.proof()) or unknown
 
 
 def _anywhere(problem: LimitedProblem, aim: Aim, budget: Budget) -> Result | None:
