@@ -98,8 +98,7 @@ class Search:
         self.tree.slack = 0.0 if aim.lam is None else REL_GAP * LEAST_VALUE
         self.best: Result | None = None
         self.of_best: Multipliers | None = None
-        self.first: Floats | None = None  # where being greedy gets to
-        self.short: Floats | None = None  # where the relaxation gets to, if that is not the goal
+        self.known: list[Floats] = []  # where being greedy gets to, and the relaxation, if that is not the goal
 
     @property
     def stopped(self) -> bool:
@@ -118,7 +117,7 @@ class Search:
             relaxed = self.relaxing.solve(branch.node, branch.start)
             at = self._bounded(branch, relaxed.given, reach=relaxed.reach)
             if branch is self.tree.root and relaxed.reach and relaxed.x is not None:
-                self.short = self.problem.kept(relaxed.x, self.relaxing.box(branch.node))
+                self.known.append(self.problem.kept(relaxed.x, self.relaxing.box(branch.node)))
             if self.of_best is not None and not self.tree.hopeless(branch.bound):
                 self._bounded(branch, self.of_best, reach=False)
             if not self.tree.hopeless(branch.bound):
@@ -195,7 +194,8 @@ class Search:
 
     def _first(self) -> None:
         """An answer before anything is searched, if being greedy finds one: as it is, and made the best of."""
-        x = self.first = self.candidates.greedy(self.choices.root)
+        x = self.candidates.greedy(self.choices.root)
+        self.known.append(x)
         if self.offer(self.candidates.as_it_is(x)) and not self.budget.late:
             found = self.candidates.best_of(x, None, None)
             self.offer(None if found is None else found[0])
@@ -311,14 +311,14 @@ def _nothing(problem: LimitedProblem, aim: Aim, search: Search, budget: Budget) 
     proof = search.tree.proof()
     unknown = problem.nothing_found(search.counted(proof), search.tree.bound, proof)
     sure = not search.stopped and math.isinf(search.tree.bound)
-    if search.stopped or (aim.lam is not None and not sure):
-        return unknown
-    if aim.lam is not None or (sure and math.isinf(prove(search.dual, proof).missed)):
+    if sure and math.isinf(prove(search.dual, proof).missed):  # not even the rules can be kept
         raise contradiction(problem.space.conditions, problem.source)
+    if search.stopped or aim.lam is not None:
+        return unknown
     far = Search(problem, aim, replace(budget, gap=0.0), farthest=True)
     far.tree.slack = CLOSE if sure else 0.0
-    for x in (search.first, search.short):
-        far.offer(None if x is None else far.candidates.as_it_is(x))
+    for x in search.known:
+        far.offer(far.candidates.as_it_is(x))
     best = far.run(far.best or _anywhere(problem, aim, budget))
     if best is None:
         return unknown
