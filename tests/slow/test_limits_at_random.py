@@ -9,17 +9,7 @@ from tests.limits.run import run, table
 
 EACH, SEED = 150, 1
 # Answers of a thousand, by kind: the numbers may only get smaller.
-MOST = {
-    "EXC": 110,
-    "CEILING": 84,
-    "VERIFY": 67,
-    "LIMIT": 38,
-    "FALSE_UNREACHABLE": 14,
-    "WORSE": 10,
-    "FALSEBOUND": 10,
-    "GAPBIG": 7,
-}
-MOST |= {"NOTBEST": 1}
+MOST = {"EXC": 1, "LIMIT": 1, "VERIFY": 1, "WORSE": 4}  # the last in rows of A with a common part of 1e6 and more
 TIMED = ("LATE", "SILENT", "NAN")  # depend on how fast the machine is
 
 
