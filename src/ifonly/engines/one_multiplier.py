@@ -98,10 +98,10 @@ def _solved(problem: LimitedProblem, aim: Aim, budget: Budget) -> Result:
 
 def _certified(problem: LimitedProblem, x: Floats, w: float, prob: float | None) -> Result:
     """The answer x where nothing is discrete; w is the multiplier."""
+    if w == 0:  # the limits ask for more than the goal does
+        return replace(problem.certified(x, Weights.of_cost(), np.zeros(0)), lam=math.inf)
     if prob is None:  # a margin is a rule like any other, and w its multiplier
         return problem.certified(x, Weights.of_cost(), np.array([w]))
-    if w == 0:  # the limits ask for more than the goal does
-        return problem.certified(x, Weights.of_cost(), np.zeros(0))
     lam = float(problem.proba(x)[0][problem.rivals].sum()) / w  # λ∇cost = (1 − p_k)·g at the answer
     return problem.certified(x, Weights.found(lam), np.zeros(0), prob)
 
