@@ -20,6 +20,7 @@ __all__ = ["EPS", "ON_GRID", "SAME", "Limits", "Problem"]
 
 EPS = float(np.finfo(float).eps)
 ON_GRID = 1e-9  # relative to the step: a source or a bound this near to a grid point stands for it
+LEAST = Fraction(2) ** -1022  # what floats have no digits left for
 SAME = 1e-12  # relative to the terms of an equation, most of which have no solution in floating point
 DIGITS = 60
 MOST_VALUES = 10_000  # of a grid
@@ -306,7 +307,7 @@ class Limits:
         terms = [Fraction(float(row[d])) * Fraction(float(x[d])) for d in used]
         left = Fraction(rest) - sum(terms)
         if sense == "==":
-            return abs(left) <= SAME * (sum(map(abs, terms)) + abs(Fraction(rest)))
+            return abs(left) <= SAME * (sum(map(abs, terms)) + abs(Fraction(rest))) + LEAST
         sums = [float(row @ x), *(sum(float(row[d] * x[d]) for d in order) for order in (used, used[::-1]))]
         said = {left >= 0 if sense == "<=" else left <= 0, *(v <= rest if sense == "<=" else v >= rest for v in sums)}
         return None if len(said) > 1 else said.pop()

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ifonly.engines import semismooth
 from ifonly.engines.limited import CHASE
 from ifonly.engines.limited_problem import LimitedProblem
-from ifonly.engines.relaxing import Relaxing, squeezed
+from ifonly.engines.relaxing import Relaxing
 from ifonly.engines.semismooth import Response
 from ifonly.model.numerics import log_sum_exp
 from ifonly.problem.choices import Node
@@ -123,30 +123,24 @@ class Candidates:
         relaxed = self.relaxing.solve(Node(lo, hi, np.zeros(self.relaxing.choices.n_items, dtype=np.int8)), start)
         if relaxed.x is None:
             return None
+        part = self.problem.but(lo=lo, hi=hi)
         if relaxed.at is None or self.problem.space.root is None:
-            return relaxed.at, self.problem.kept(relaxed.x, (lo, hi))
-        return relaxed.at, self.problem.placed(relaxed.at.t, relaxed.at.nu, 0.0, (lo, hi))  # the cost does not count
+            return relaxed.at, part.kept(relaxed.x)
+        return relaxed.at, part.placed(relaxed.at.t, relaxed.at.nu, 0.0)  # the cost does not count
 
     def _continuous(self, lo: Floats, hi: Floats, start: Response | None) -> tuple[Response, Floats] | None:
         """What is continuous, solved in a box with all choices made; None if nothing there will do."""
-        problem, late = self.problem, self.relaxing.late
+        part, late = self.problem.but(lo=lo, hi=hi), self.relaxing.late
         for _ in range(CHASE):
-            terms, kept, still = squeezed(problem.terms((lo, hi)))
-
-            def place(at: Response, kept: Any = kept, still: Floats = still) -> Floats:
-                t = still.copy()
-                t[kept] = at.t
-                return self.problem.placed(t, at.nu, at.weight, (lo, hi))
-
             if self.aim.prob is not None:
-                at, _, met, _ = semismooth.reach(terms, problem.goal_of(self.aim.prob, place, (lo, hi)), start, late=late)
-                return (at, place(at)) if met else None
-            at, _, _ = semismooth.solve(terms, self.aim.lam or 1.0, start=start, late=late)
-            x = place(at)
+                at, _, met, _ = semismooth.reach(part.terms(), part.goal_of(self.aim.prob), start, late=late)
+                return (at, part.placed(at.t, at.nu, at.weight)) if met else None
+            at, _, _ = semismooth.solve(part.terms(), self.aim.lam or 1.0, start=start, late=late)
+            x = part.placed(at.t, at.nu, at.weight)
             if self.meets(x) or late():
                 return at, x
             # The allowance for rounding grows with x: again, with more of it.
-            problem = problem.but(ahead=2 * max(problem.rounding(x), problem.ahead))
+            part = part.but(ahead=2 * max(part.rounding(x), part.ahead))
         return None
 
     # ---- a first answer ----
@@ -188,7 +182,7 @@ class Candidates:
         pull = -(p / p.sum()) @ dual.S
         top = dual.goal.top if dual.goal.margin is None else -dual.goal.margin
         over = max(float(self._short(s) - (top or 0.0)), 1e-6)
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             strides = np.where(pull != 0, over / pull, 0.0)
             wanted = x + np.append(STRIDES, np.inf)[:, None] * np.where(strides == 0, 0.0, strides)
         wanted = np.minimum(np.maximum(np.where(np.isfinite(wanted), wanted, x), node.lo), node.hi)

@@ -68,15 +68,13 @@ def proved(problem: LimitedProblem, aim: Aim, found: Result, budget: Budget) -> 
     """An answer that took no search, with the bound that its multipliers prove, where its certificate says less."""
     search = Search(problem, aim, budget)
     proof = continuous_proof(search.dual.problem, found.x, aim.prob, found.lam, found.multipliers)
-    value = aim.value(found)
-    bound = min(max(float(prove(search.dual, proof).bound), found.bound), value)
-    slack = 0.0
+    value, slack = aim.value(found), 0.0
+    size, bound = max(aim.size(value), 1e-300), min(float(prove(search.dual, proof).bound), value)
     if aim.lam is None:
-        slack = (
-            ALLOWANCES * float(proof.multipliers[0].y.sum()) * problem.allowance(aim.prob, found.x) / max(abs(value), 1e-300)
-        )
-    status = Status.of_gap(value - bound, value, max(budget.gap, REL_GAP + slack))
-    return replace(found, bound=bound, gap=value - bound, status=status, proof=proof)
+        slack = ALLOWANCES * float(proof.multipliers[0].y.sum()) * problem.allowance(aim.prob, found.x)
+    if bound > found.bound:
+        found = replace(found, bound=bound, gap=value - bound, proof=proof)
+    return replace(found, status=Status.of_gap(found.gap, size, max(budget.gap, REL_GAP + slack / size)))
 
 
 class Search:
@@ -117,7 +115,7 @@ class Search:
             relaxed = self.relaxing.solve(branch.node, branch.start)
             at = self._bounded(branch, relaxed.given, reach=relaxed.reach)
             if branch is self.tree.root and relaxed.reach and relaxed.x is not None:
-                self.known.append(self.problem.kept(relaxed.x, self.relaxing.box(branch.node)))
+                self.known.append(self.problem.kept(relaxed.x))
             if self.of_best is not None and not self.tree.hopeless(branch.bound):
                 self._bounded(branch, self.of_best, reach=False)
             if not self.tree.hopeless(branch.bound):
@@ -137,18 +135,12 @@ class Search:
     def answer(self, best: Result) -> Result:
         """The best answer with its bound, and the proof of that."""
         least, proof = self._value(best), self.tree.proof()
-        bound = min(self.tree.bound, least)
-        if least - bound > REL_GAP * self._size(
-            least
-        ):  # it may be better: that of a branch is at first that of the one it is part of
+        bound, size = min(self.tree.bound, least), self.aim.size(least)
+        if least - bound > REL_GAP * size:  # it may be better: that of a branch is at first that of the one it is part of
             bound = min(float(prove(self.dual, proof).bound), least)
-        gap, size = least - bound, self._size(least)
+        gap = least - bound
         status = Status.of_gap(gap, size, max(self.budget.gap, REL_GAP + self.tree.slack / max(size, 1e-300)))
         return replace(best, bound=bound, gap=gap, status=status, n_nodes=self.counted(proof), grad_norm=0.0, proof=proof)
-
-    def _size(self, value: float) -> float:
-        """What a gap is relative to."""
-        return value if self.aim.lam is None else max(abs(value), LEAST_VALUE)
 
     # ---- bounds ----
 

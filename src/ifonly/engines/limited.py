@@ -19,7 +19,6 @@ from ifonly.engines import nearest
 from ifonly.engines.budget import Budget
 from ifonly.engines.limited_problem import CostSpace, LimitedProblem
 from ifonly.engines.protocol import Engine, Rows, put_row
-from ifonly.model.errors import InputError
 from ifonly.problem.conditions import Conditions
 from ifonly.problem.goals import needed_logit
 from ifonly.problem.question import NEAREST, Aim, Asked
@@ -124,13 +123,15 @@ def meets(problem: LimitedProblem, aim: Aim, x: Floats) -> bool:
 
 def within_rules(
     problem: LimitedProblem, attempt: Callable[[LimitedProblem], tuple[Any, ...]]
-) -> tuple[LimitedProblem, tuple[Any, ...]]:
-    """What an attempt finds, with linear limits made tighter until x keeps them in floating point; and that problem."""
-    limits, broken = problem.space.limits, None
+) -> tuple[LimitedProblem, tuple[Any, ...]] | None:
+    """What an attempt finds, with linear limits made tighter until x keeps them in floating point; and that problem.
+
+    None where it never does: whether anything keeps them is for others to say.
+    """
+    limits = problem.space.limits
     for _ in range(CHASE):
         found = attempt(problem)
-        broken = limits.broken(problem.source, found[0]) if len(limits.C) else None
-        if broken is None:
+        if not len(limits.C) or limits.broken(problem.source, found[0]) is None:
             return problem, found
         problem = problem.but(tight=8.0 * problem.tight)
-    raise InputError(f"the linear limits cannot be met in floating point: {broken}")
+    return None

@@ -4,7 +4,6 @@
 """
 
 import math
-from collections.abc import Callable
 from copy import copy
 from dataclasses import replace
 from functools import cached_property
@@ -34,6 +33,7 @@ Floats = NDArray[np.float64]
 Box = tuple[Floats, Floats]  # the least and largest values of the features, in the user's units
 
 IDLE = 1e30  # the right-hand side of a row that is to have no effect
+LEAST_LAM = 5e-324  # where λ underflows
 KEEPING = 6  # corrections of x by a few roundings; one is usual
 
 
@@ -223,84 +223,74 @@ class LimitedProblem:
     def but(self, **changed: Any) -> Self:
         """The same problem with other bounds (``lo``, ``hi``), or tighter (``tight``, ``ahead``)."""
         other = copy(self)
-        for name in ("moving", "_root"):  # what was worked out from the bounds
+        for name in ("moving", "still", "_root"):  # what was worked out from the bounds
             other.__dict__.pop(name, None)
         other.__dict__.update(changed)
         return other
 
-    # ---- the problem in units of cost ----
+    # ---- the problem in units of cost, over the features that can move ----
 
     @cached_property
-    def moving(self) -> NDArray[np.intp]:
-        """The features that can change at all; all of them where the cost is separable."""
-        if self.space.root is None:
-            return np.arange(self.model.n_features)
-        return np.flatnonzero((self.lo < self.hi) | (self.lo != self.source))
+    def moving(self) -> Any:
+        """The features that can move, as an index."""
+        moving = self.lo < self.hi
+        return slice(None) if moving.all() else moving
+
+    @cached_property
+    def still(self) -> Floats:
+        """The change at t = 0: what cannot move is where it has to be; where a matrix ties others to it, they follow."""
+        change, moving, Q = self.lo - self.source, self.moving, self.space.conditions.matrix
+        change[moving] = 0.0
+        if Q is not None and change.any():
+            change[moving] = -np.linalg.solve(Q[moving][:, moving], Q[moving] @ change)
+        return change
 
     def change(self, t: Floats) -> Floats:
         """The change x − x̄ in the user's units."""
-        if self.space.root is None:
-            return t / self.space.per_unit
-        out = np.zeros(self.model.n_features)
-        out[self.moving] = np.linalg.solve(self._root, t)
-        return out
-
-    def measure(self, change: Floats) -> Floats:
-        """A change in the user's units, in units of cost."""
-        return change * self.space.per_unit if self.space.root is None else self._root @ change[self.moving]
+        change, c = self.still.copy(), self.space.per_unit
+        change[self.moving] += t / c[self.moving] if self.space.root is None else np.linalg.solve(self._root, t)
+        return change
 
     @cached_property
     def _root(self) -> Floats:
-        Q = np.asarray(self.space.conditions.matrix)[np.ix_(self.moving, self.moving)]
+        Q = np.asarray(self.space.conditions.matrix)[self.moving][:, self.moving]
         return np.asarray(np.linalg.cholesky(Q).T)
 
-    def terms(self, box: Box | None = None, tight: float | None = None) -> Terms:
-        """The problem with these bounds (by default its own), whole numbers left out of account."""
-        space, source = self.space, self.source
-        lo, hi = box or (self.lo, self.hi)
+    def terms(self, tight: float | None = None) -> Terms:
+        """The problem as it is within its bounds, whole numbers left out of account."""
+        space, moving, still = self.space, self.moving, self.still
         C, rest, low = self.rules(self.tight if tight is None else tight)
-        if space.root is None:
-            c = space.per_unit
-            soft = slice(None) if space.margin is None else slice(0)
-            return Terms(
-                space.rows(self.k)[soft],
-                self.margins[soft],
-                space.mu,
-                (lo - source) * c,
-                (hi - source) * c,
-                C / c,
-                rest,
-                low,
-                np.full(len(C), np.inf),
-            )
-        # Correlated features: bounds and ℓ1 terms on x are rows in t.
-        back = np.linalg.inv(self._root)
-        soft = slice(None) if space.margin is None else slice(0)
-        rows = [*(C[:, self.moving] @ back)]
-        ends = [(r, v, np.inf) for r, v in zip(rest.tolist(), low.tolist(), strict=True)]
-        for i, d in enumerate(self.moving):
-            for bound, sign in ((hi[d], 1.0), (lo[d], -1.0)):
+        margins, soft = self.margins, slice(None) if space.margin is None else slice(0)
+        if still.any():
+            margins, rest = margins + self._slopes @ still, rest - C @ still
+        C = C[:, moving]
+        idle = ~C.any(axis=1)  # rows between features that cannot move: they hold, or others say that they do not
+        rest, low = np.where(idle, IDLE, rest), np.where(idle, 0.0, low)
+        if space.root is not None:
+            return self._tied(margins[soft], C, rest, low)
+        c = space.per_unit[moving]
+        lo, hi = ((v - self.source)[moving] * c for v in (self.lo, self.hi))
+        return Terms(
+            space.rows(self.k)[soft, moving], margins[soft], space.mu[moving], lo, hi, C / c, rest, low, np.full(len(C), np.inf)
+        )
+
+    def _tied(self, margins: Floats, C: Floats, rest: Floats, low: Floats) -> Terms:
+        """`terms` where a matrix ties features together: bounds and ℓ1 terms on x are rows in t."""
+        space, back = self.space, np.linalg.inv(self._root)
+        rows, ends = [*(C @ back)], [(r, v, np.inf) for r, v in zip(rest.tolist(), low.tolist(), strict=True)]
+        begin = self.source + self.still
+        for i, d in enumerate(np.arange(len(begin))[self.moving].tolist()):
+            for bound, sign in ((self.hi[d], 1.0), (self.lo[d], -1.0)):
                 if np.isfinite(bound):
-                    fixed = lo[d] == hi[d]  # one equation and an idle row, not two inequalities that are hard to tell apart
-                    left = IDLE if fixed and sign < 0 else sign * (bound - source[d])
                     rows.append(sign * back[i])
-                    ends.append((left, -np.inf if fixed and sign > 0 else 0.0, np.inf))
+                    ends.append((sign * (bound - begin[d]), 0.0, np.inf))
             if space.mu[d] > 0:
                 rows.append(space.per_unit[d] * back[i])
-                ends.append((0.0, -float(space.mu[d]), float(space.mu[d])))
-        n = len(self.moving)
-        free = np.full(n, np.inf)
-        rest, low, high = np.array(ends).reshape(-1, 3).T
+                ends.append((-space.per_unit[d] * self.still[d], -float(space.mu[d]), float(space.mu[d])))
+        free = np.full(len(back), np.inf)
+        B, rest, low, high = self._slopes[:, self.moving][: len(margins)] @ back, *np.array(ends).reshape(-1, 3).T
         return Terms(
-            (self._slopes[:, self.moving] @ back)[soft],
-            self.margins[soft],
-            np.zeros(n),
-            -free,
-            free,
-            np.array(rows).reshape(len(rows), n),
-            rest,
-            low,
-            high,
+            B, margins, np.zeros(len(free)), -free, free, np.array(rows).reshape(len(rows), len(free)), rest, low, high
         )
 
     def rules(self, tight: float) -> tuple[Floats, Floats, Floats]:
@@ -333,18 +323,21 @@ class LimitedProblem:
         slope = self.model.A if self.model.scaling is None else self.model.A / self.model.scaling.scale
         return slope[self.rivals] - slope[self.k]
 
-    def placed(self, t: Floats, nu: Floats, weight: float, box: Box | None = None) -> Floats:
+    def x(self, t: Floats) -> Floats:
+        """The point of t, up to rounding."""
+        return self.source + self.change(t)
+
+    def placed(self, t: Floats, nu: Floats, weight: float) -> Floats:
         """The x of t and multipliers, within its limits exactly: what stays is the source's, a bound is the bound."""
-        lo, hi = box or (self.lo, self.hi)
-        x = self.source + self.change(t)
+        x, moving, lo, hi = self.x(t), self.moving, self.lo, self.hi
         if self.space.root is None:
-            c = self.space.per_unit
+            low, high, own, c = (v[moving] for v in (lo, hi, self.source, self.space.per_unit))
             with np.errstate(invalid="ignore"):
-                x = np.where(t == (lo - self.source) * c, lo, np.where(t == (hi - self.source) * c, hi, x))
-            x = np.where(t == 0.0, self.source, x)
+                at_end = np.where(t == (low - own) * c, low, np.where(t == (high - own) * c, high, x[moving]))
+            x[moving] = np.where(t == 0.0, own, at_end)
         else:  # rows of `terms` hold up to rounding; their multipliers say which
             row = self.n_rules + len(self.space.limits.groups)
-            for d in self.moving:
+            for d in np.arange(len(x))[moving].tolist():
                 for bound in (hi[d], lo[d]):
                     if np.isfinite(bound):
                         x[d] = bound if nu[row] > 0 else x[d]
@@ -352,32 +345,36 @@ class LimitedProblem:
                 if self.space.mu[d] > 0:
                     x[d] = self.source[d] if abs(nu[row]) < weight * self.space.mu[d] else x[d]
                     row += 1
-        return self.kept(x, (lo, hi))
+        n = len(self.space.limits.C)
+        return self.kept(x, None if self.space.margin is None else nu[n : self.n_rules] > 0)
 
-    def kept(self, x: Floats, box: Box) -> Floats:
-        """X within its limits exactly, to which it is near."""
-        lo, hi = box
-        x = self._keeping(np.minimum(np.maximum(x, lo), hi), lo, hi)
+    def kept(self, x: Floats, held: NDArray[np.bool_] | None = None) -> Floats:
+        """X within its limits exactly, to which it is near; ``held`` are rivals whose margins are to be kept like rules."""
+        x = self._keeping(np.minimum(np.maximum(x, self.lo), self.hi), held)
         x = self.space.limits.placed(x, self.source, self.lo, self.hi)
         return self.space.settled(self.source[None], x[None])[0]
 
-    def _keeping(self, x: Floats, lo: Floats, hi: Floats) -> Floats:
+    def _keeping(self, x: Floats, held: NDArray[np.bool_] | None) -> Floats:
         """X, by a few roundings to where linear limits hold in floating point, in whatever order their terms are added."""
-        limits, c = self.space.limits, self.space.per_unit
-        if not len(limits.C):
+        limits, c, lo, hi = self.space.limits, self.space.per_unit, self.lo, self.hi
+        C, rest, equal = limits.C, limits.rest, limits.equal
+        if held is not None and held.any():
+            slopes, asked = self._slopes[held], (self.space.margin or 0.0) + 0.75 * self.ahead
+            C, equal = np.concatenate([C, slopes]), np.append(equal, np.zeros(len(slopes), dtype=bool))
+            rest = np.append(rest, slopes @ self.source - self.margins[held] - asked)
+        if not len(C):
             return x
-        count = (limits.C != 0).sum(axis=1) + 2
+        count = (C != 0).sum(axis=1) + 2
+        still = (limits.step > 0) | self.space.grouped | (lo == hi) | ((self.space.mu > 0) & (x == self.source))
         for _ in range(KEEPING):
-            size = np.abs(limits.C) @ np.abs(x) + np.abs(limits.rest)
-            over = limits.C @ x - limits.rest + np.where(limits.equal, 0.0, count * EPS * size)
-            if not np.where(limits.equal, np.abs(over) > 2 * EPS * size, over > 0).any():
+            size = np.abs(C) @ np.abs(x) + np.abs(rest)
+            over = C @ x - rest + np.where(equal, 0.0, count * EPS * size)
+            if not np.where(equal, np.abs(over) > 2 * EPS * size, over > 0).any():
                 break
-            near = limits.equal | (over > -count * EPS * size)
-            still = (self.space.mu > 0) & (x == self.source)
-            free = (x > lo) & (x < hi) & (limits.step == 0) & ~still
-            rows = limits.C[near] * free / c
-            x = x - np.linalg.lstsq(rows, over[near], rcond=1e-12)[0] / c
-            x = np.minimum(np.maximum(x, lo), hi)
+            near = equal | (over > -count * EPS * size)
+            moved = x - np.linalg.lstsq(C[near] * ~still / c, over[near], rcond=1e-12)[0] / c
+            x = np.minimum(np.maximum(moved, lo), hi)
+            still |= x != moved  # a bound is in the way: the others are to do it
         return x
 
     # ---- what a point is worth ----
@@ -385,7 +382,7 @@ class LimitedProblem:
     def cost_of(self, x: Floats) -> tuple[float, float]:
         """The distance and the cost of a point in the user's units."""
         change = x - self.source
-        t = self.measure(change)
+        t = change * self.space.per_unit if self.space.root is None else self.space.root @ change
         square = float(t @ t)
         sparse = float(self.space.mu @ np.abs(change * self.space.per_unit))
         return math.sqrt(square), 0.5 * square + sparse
@@ -457,7 +454,7 @@ class LimitedProblem:
         distance, cost = self.cost_of(x)
         p, loss = self.proba(x)
         sparse = cost - 0.5 * distance**2
-        weight = more.pop("weight", 1.0)
+        weight, lam = more.pop("weight", 1.0), max(lam, LEAST_LAM)
         objective = loss if math.isinf(lam) else 0.5 * lam * distance**2 + weight * sparse + loss
         if self.space.margin is not None:
             objective = cost
@@ -466,25 +463,24 @@ class LimitedProblem:
 
     # ---- for those who solve it ----
 
-    def goal_of(self, prob: float, place: Callable[[Response], Floats], box: Box | None = None) -> Target:
-        """For `semismooth.reach`, with x where ``place`` puts a point."""
+    def goal_of(self, prob: float) -> Target:
+        """For `semismooth.reach`, with x where it is `placed`."""
 
         def miss(at: Response) -> tuple[float, float]:
-            x = place(at)
+            x = self.placed(at.t, at.nu, at.weight)
             top, width = self.goal(prob, x)
             return self.logit(x) - top, width
 
-        logit = float(needed_logit(prob, self.model))
-        return Target(prob, logit, miss, lambda at: self.ceiling(at, box))
+        return Target(prob, self._needed(prob), miss, self.ceiling)
 
-    def ceiling(self, at: Response, box: Box | None = None) -> float:
+    def ceiling(self, at: Response) -> float:
         """An upper bound on p_k within the limits, from the multipliers of a point.
 
         For all q and ν: −ln p_k(x) ≥ q·s(x) + H(q) + ν·(C x − c) = q·s̄ − ν·c + H(q) + u·(x − x̄), u = slopesᵀq + Cᵀν, and the
         last term is least at a corner of the box. Where the box has no such corner, q and ν are changed a little so that u
         is 0 there.
         """
-        lo, hi = box or (self.lo, self.hi)
+        lo, hi = self.lo, self.hi
         least, most, c = (lo - self.source), (hi - self.source), self.space.per_unit
         C, rest, low = self.rules(self.tight)
         W, n = np.concatenate([self._slopes, C]), len(self.rivals)

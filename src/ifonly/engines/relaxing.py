@@ -6,20 +6,20 @@ rough, is only a proposal: what it is worth says `problem.dual`.
 
 import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ifonly.engines import semismooth
 from ifonly.engines.budget import Budget
-from ifonly.engines.limited_problem import IDLE, LimitedProblem
+from ifonly.engines.limited_problem import LimitedProblem
 from ifonly.engines.semismooth import Response, Target, Terms
 from ifonly.model.numerics import EPS
 from ifonly.problem.choices import MOVES, OPEN, STAYS, Choices, Node
 from ifonly.problem.dual import Dual, Goal, Multipliers
 
-__all__ = ["Relaxed", "Relaxing", "squeezed"]
+__all__ = ["Relaxed", "Relaxing"]
 
 Floats = NDArray[np.float64]
 
@@ -85,8 +85,8 @@ class Relaxing:
         impossible = self.impossible(box)
         if impossible is not None:
             return impossible
-        whole = self.problem.terms(box, tight=-self.problem.tight)  # grid points on the very edge of a rule are let in
-        terms, kept, still = squeezed(whole)
+        part = self.problem.but(lo=box[0], hi=box[1])
+        terms = part.terms(tight=-part.tight)  # grid points on the very edge of a rule are let in
         if self.farthest and self.goal.margin is None:
             soft = np.isfinite(terms.high)  # rows of ℓ1 terms
             free = {"low": np.where(soft, 0.0, terms.low), "high": np.where(soft, 0.0, terms.high)}
@@ -95,10 +95,10 @@ class Relaxing:
         elif self.goal.top is None:
             at, _, _ = semismooth.solve(terms, self.goal.lam or 1.0, start=start, late=self.late)
         else:
-            at, _, met, _ = semismooth.reach(terms, self._target(terms, box), start, late=self.late)
+            at, _, met, _ = semismooth.reach(terms, self._target(terms, part), start, late=self.late)
             if not met:
-                return self._short(at, kept, still, box)
-        x = self._x(at, kept, still)
+                return self._short(at, part)
+        x = part.x(at.t)
         given = self.multipliers(at, x - self.problem.source)
         return Relaxed(x, self._ended(given, box) if self.farthest else given, self.farthest, at)
 
@@ -130,11 +130,6 @@ class Relaxing:
         """Whether the time is up."""
         return self.budget.late
 
-    def _x(self, at: Response, kept: Any, still: Floats) -> Floats:
-        t = still.copy()
-        t[kept] = at.t
-        return self.problem.source + self.problem.change(t)
-
     def multipliers(self, at: Response, change: Floats) -> Multipliers:
         """Those of a response, with the change that it leads to."""
         n_rules = len(self.problem.space.limits.C)
@@ -151,7 +146,7 @@ class Relaxing:
 
     # ---- a probability ----
 
-    def _target(self, terms: Terms, box: tuple[Floats, Floats]) -> Target:
+    def _target(self, terms: Terms, part: LimitedProblem) -> Target:
         top = self.goal.top
         assert top is not None
         prob = 1 / (1 + math.exp(top)) if top < 700 else 0.0
@@ -161,14 +156,14 @@ class Relaxing:
             most = float(s.max())
             return most + math.log(float(np.exp(s - most).sum())) - top, ROUGHLY * (abs(top) + 1)
 
-        return Target(prob, top, miss, lambda at: self.problem.ceiling(at, box))
+        return Target(prob, top, miss, part.ceiling)
 
-    def _short(self, at: Response, kept: Any, still: Floats, box: tuple[Floats, Floats]) -> Relaxed:
+    def _short(self, at: Response, part: LimitedProblem) -> Relaxed:
         """No point of the relaxation meets the goal: multipliers that show it, where the box has an end.
 
         Those of q, or (where features do not feel it, and it is not settled) of p.
         """
-        nu, proposed = at.nu[: len(self.problem.space.limits.C)], []
+        nu, proposed, box = at.nu[: len(self.problem.space.limits.C)], [], (part.lo, part.hi)
         nu = np.where(self.problem.space.limits.equal, nu, np.maximum(nu, 0.0))
         for shares in (at.q[:-1], at.p[:-1]):
             total = float(shares.sum())
@@ -176,7 +171,7 @@ class Relaxing:
                 proposed.append(self._ended(Multipliers(shares / total, nu / total), box))
         uniform = Multipliers(np.full(len(at.q) - 1, 1 / (len(at.q) - 1)), 0.0 * nu)
         given = max(proposed or [uniform], key=lambda given: self._missed(given, box))
-        return Relaxed(self._x(at, kept, still), given, True, at)
+        return Relaxed(part.x(at.t), given, True, at)
 
     def _ended(self, given: Multipliers, box: tuple[Floats, Floats]) -> Multipliers:
         """Multipliers changed a little, so that nothing pulls where there is no bound to stop it."""
@@ -297,16 +292,3 @@ class _Program(NamedTuple):
         if margins and y.sum() > 0:
             y, nu = y / y.sum(), nu / y.sum()
         return _Found(float(found.x[-1]), problem.source + found.x[:-1] / c, y, nu)
-
-
-def squeezed(terms: Terms) -> tuple[Terms, Any, Floats]:
-    """The problem over the features that can move, which these are, and the others' t."""
-    kept, still = terms.lo < terms.hi, np.where(terms.lo < terms.hi, 0.0, terms.lo)
-    if kept.all() and terms.C.any(axis=1).all():
-        return terms, slice(None), still
-    margins, rest = terms.margins + terms.B[:, ~kept] @ still[~kept], terms.rest - terms.C[:, ~kept] @ still[~kept]
-    fewer: dict[str, Any] = {name: getattr(terms, name)[kept] for name in ("mu", "lo", "hi")}
-    C = terms.C[:, kept]
-    idle = ~C.any(axis=1)  # rows between features that cannot move: they hold, or others say that they do not
-    fewer |= {"C": C, "rest": np.where(idle, IDLE, rest), "low": np.where(idle, 0.0, terms.low)}
-    return terms._replace(B=terms.B[:, kept], margins=margins, **fewer), kept, still

@@ -4,7 +4,6 @@ What this does not solve, because the goal is out of reach or the limits contrad
 proof.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,8 +14,7 @@ from ifonly.engines.budget import Budget
 from ifonly.engines.cases import Cases, impossible, proved
 from ifonly.engines.limited import CHASE, LimitedEngine, stays, within_rules
 from ifonly.engines.limited_problem import LimitedProblem
-from ifonly.engines.relaxing import squeezed
-from ifonly.engines.semismooth import MAX_ITER, Response, Terms
+from ifonly.engines.semismooth import MAX_ITER, Response
 from ifonly.problem.conditions import Conditions
 from ifonly.problem.goals import Weights
 from ifonly.problem.question import Aim
@@ -51,7 +49,7 @@ class SemismoothNewton(LimitedEngine):
 
 def sure(problem: LimitedProblem, aim: Aim, found: Result | None, budget: Budget) -> Result:
     """An answer that is as exact as it says, or else what `cases` finds."""
-    if found is not None and (found.status is not Status.EXACT or found.gap <= REL_GAP * abs(aim.value(found))):
+    if found is not None and (found.status is not Status.EXACT or found.gap <= REL_GAP * aim.size(aim.value(found))):
         return found
     if found is not None:
         found = proved(problem, aim, found, budget)
@@ -61,35 +59,45 @@ def sure(problem: LimitedProblem, aim: Aim, found: Result | None, budget: Budget
     return other if found is None or (np.isfinite(other.x).all() and aim.value(other) < aim.value(found)) else found
 
 
-def _minimise(problem: LimitedProblem, lam: float, tol: float | None, budget: Budget) -> Result:
-    """The least E."""
-    problem, (x, at, n_iter, found) = within_rules(problem, lambda part: _solved(part, lam, tol or 0.0, budget))
+def _minimise(problem: LimitedProblem, lam: float, tol: float | None, budget: Budget) -> Result | None:
+    """The least E; None where no point was found that keeps the rules."""
+    kept = within_rules(problem, lambda part: _solved(part, lam, tol or 0.0, budget))
+    if kept is None:
+        return None
+    problem, (x, at, n_iter, found) = kept
     status = Status.MAX_ITER if not found else Status.EXACT if tol is None else Status.CONVERGED
     return problem.certified(x, Weights.given(lam), at.nu, n_iter=n_iter, status=status)
 
 
 def _reach(problem: LimitedProblem, prob: float, budget: Budget) -> Result | None:
-    """The least cost with p_k ≥ prob; None where that is out of reach."""
-    problem, (x, nu) = within_rules(problem, _nearest)
+    """The least cost with p_k ≥ prob; None where nothing was found that has it."""
+    kept = within_rules(problem, _nearest)
+    if kept is None:
+        return None
+    problem, (x, nu) = kept
     if problem.reached(x, prob):
         return problem.certified(x, Weights.of_cost(), nu)
 
     def attempt(part: LimitedProblem) -> tuple[Any, ...]:
-        terms, place = _squeezed(part)
-        goal = part.goal_of(prob, lambda at: place(at.t, at.nu, at.weight))
-        found = semismooth.reach(terms, goal, max_iter=budget.max_iter or MAX_ITER, late=budget.is_late)
-        return place(found.at.t, found.at.nu, found.at.weight), found
+        most = budget.max_iter or MAX_ITER
+        found = semismooth.reach(part.terms(), part.goal_of(prob), max_iter=most, late=budget.is_late)
+        return part.placed(found.at.t, found.at.nu, found.at.weight), found
 
-    problem, (x, (at, n_iter, met, _)) = within_rules(problem, attempt)
+    kept = within_rules(problem, attempt)
+    if kept is None:
+        return None
+    problem, (x, (at, n_iter, met, _)) = kept
     return problem.certified(x, Weights.found(at.lam), at.nu, prob, n_iter=n_iter) if met else None
 
 
 def _ahead(problem: LimitedProblem, budget: Budget) -> Result | None:
-    """The least cost with the target's score ahead of every other by the margin; None where that is out of reach."""
+    """The least cost with the target's score ahead of every other by the margin; None where nothing was found that has it."""
     x = problem.source
     for _ in range(CHASE):
-        problem = problem.but(ahead=2 * problem.rounding(x))
-        problem, (x, at, n_iter, _) = within_rules(problem, lambda part: _solved(part, 1.0, 0.0, budget))
+        kept = within_rules(problem.but(ahead=2 * problem.rounding(x)), lambda part: _solved(part, 1.0, 0.0, budget))
+        if kept is None:
+            return None
+        problem, (x, at, n_iter, _) = kept
         if problem.is_ahead(x):
             return problem.certified(x, Weights.of_cost(), at.nu, n_iter=n_iter)
     return None
@@ -97,24 +105,10 @@ def _ahead(problem: LimitedProblem, budget: Budget) -> Result | None:
 
 def _solved(problem: LimitedProblem, lam: float, tol: float, budget: Budget) -> tuple[Floats, Response, int, bool]:
     most = budget.max_iter or MAX_ITER
-    terms, place = _squeezed(problem)
-    at, n_iter, found = semismooth.solve(terms, lam, tol=tol, max_iter=most, late=budget.is_late)
-    return place(at.t, at.nu, at.weight), at, n_iter, found
+    at, n_iter, found = semismooth.solve(problem.terms(), lam, tol=tol, max_iter=most, late=budget.is_late)
+    return problem.placed(at.t, at.nu, at.weight), at, n_iter, found
 
 
 def _nearest(problem: LimitedProblem) -> tuple[Floats, Floats]:
-    terms, place = _squeezed(problem)
-    t, nu = semismooth.nearest(terms)
-    return place(t, nu, 1.0), nu
-
-
-def _squeezed(problem: LimitedProblem) -> tuple[Terms, Callable[[Floats, Floats, float], Floats]]:
-    """The problem over the features that can move, and what makes x of its solution."""
-    terms, kept, still = squeezed(problem.terms())
-
-    def place(t: Floats, nu: Floats, weight: float) -> Floats:
-        whole = still.copy()
-        whole[kept] = t
-        return problem.placed(whole, nu, weight)
-
-    return terms, place
+    t, nu = semismooth.nearest(problem.terms())
+    return problem.placed(t, nu, 1.0), nu

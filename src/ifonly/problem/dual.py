@@ -164,6 +164,7 @@ class Dual:
             not self.choices.options(node, group).any() for group in self.choices.groups
         )
 
+    @np.errstate(over="ignore", invalid="ignore")
     def bound(self, node: Node, given: Multipliers, *, reach: bool = False) -> Bounded:
         """The bound that multipliers prove for the points of a node; with ``reach``, of the goal alone."""
         y, nu = self._checked(given, reach=reach)
@@ -195,9 +196,9 @@ class Dual:
                 size = np.abs(y) @ np.abs(self.S) + np.abs(nu) @ np.abs(self.C)
                 longest = np.max(np.abs(self._ends(node) - self.problem.source), axis=0)
                 change = np.where(np.abs(h) > 2 * summation_error(len(y) + len(nu) + 2) * size, change, longest)
-            total = math.fsum([*constant, *worth[moved]]) - self._rounding(y, nu, constant, change, given, reach)
-        if not self.exact and not math.isfinite(total):
-            raise CertificateError("the multipliers of a proof are too large for floats")
+            rounding = self._rounding(y, nu, constant, change, given, reach)
+            finite = math.isfinite(rounding)  # multipliers too large for floats prove nothing
+            total = math.fsum([*constant, *worth[moved]]) - rounding if finite else -math.inf
         return Bounded(total, chosen.astype(np.float64), moved)
 
     def _checked(self, given: Multipliers, *, reach: bool) -> tuple[Any, Any]:

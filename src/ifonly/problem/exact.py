@@ -16,6 +16,7 @@ __all__ = ["check_exactly", "exact_value"]
 
 Floats = NDArray[np.float64]
 
+LEAST = Fraction(2) ** -1022  # what floats have no digits left for
 FAR = 3000  # an exponent: beyond, e^−v is as good as nothing, and e^v more than any answer has
 
 
@@ -32,7 +33,7 @@ def check_exactly(problem: LimitedProblem, x: Floats, prob: float | None, *, rea
     for i, (row, rest) in enumerate(zip(dual.C, dual.number(limits.rest), strict=True)):
         over = row @ point - rest
         size = np.abs(row) @ np.abs(point) + abs(rest)
-        if over > 0 if not limits.equal[i] else abs(over) > Fraction(SAME) * size:
+        if over > 0 if not limits.equal[i] else abs(over) > Fraction(SAME) * size + LEAST:
             raise CertificateError(f"rule {i + 1} is broken by {float(over)!r}, in fractions")
     if not reached:
         return
