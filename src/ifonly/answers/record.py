@@ -47,7 +47,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -230,12 +230,12 @@ def read(record: Any) -> dict[str, Any]:
     return data
 
 
-def _refuse(word: str) -> None:
+def _refuse(word: str) -> NoReturn:
     raise ValueError(f"{word} is no number of JSON's")
 
 
 def _finite(word: str) -> float:
-    return float(word) if math.isfinite(float(word)) else _refuse(word)  # type: ignore[return-value]
+    return float(word) if math.isfinite(float(word)) else _refuse(word)
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

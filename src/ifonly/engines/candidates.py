@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ifonly.engines import semismooth
-from ifonly.engines.limited import CHASE
+from ifonly.engines.limited import SPARES
 from ifonly.engines.limited_problem import LimitedProblem
 from ifonly.engines.relaxing import Relaxing
 from ifonly.engines.semismooth import Response
@@ -130,8 +130,9 @@ class Candidates:
 
     def _continuous(self, lo: Floats, hi: Floats, start: Response | None) -> tuple[Response, Floats] | None:
         """What is continuous, solved in a box with all choices made; None if nothing there will do."""
-        part, late = self.problem.but(lo=lo, hi=hi), self.relaxing.late
-        for _ in range(CHASE):
+        part, late, x = self.problem.but(lo=lo, hi=hi), self.relaxing.late, np.clip(self.problem.source, lo, hi)
+        for spare in SPARES:
+            part = part.but(ahead=(1 + spare) * part.rounding(x))  # it grows with x, and may be too small for our own
             if self.aim.prob is not None:
                 at, _, met, _ = semismooth.reach(part.terms(), part.goal_of(self.aim.prob), start, late=late)
                 return (at, part.placed(at.t, at.nu, at.weight)) if met else None
@@ -139,8 +140,6 @@ class Candidates:
             x = part.placed(at.t, at.nu, at.weight)
             if self.meets(x) or late():
                 return at, x
-            # The allowance for rounding grows with x: again, with more of it.
-            part = part.but(ahead=2 * max(part.rounding(x), part.ahead))
         return None
 
     # ---- a first answer ----

@@ -8,6 +8,7 @@ the most promising first (`tree`). Where nothing meets the goal the same search 
 
 import math
 from dataclasses import replace
+from typing import TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +25,7 @@ from ifonly.problem.choices import OPEN, Choices, Cut, Node
 from ifonly.problem.conditions import Conditions
 from ifonly.problem.contradiction import contradiction
 from ifonly.problem.dual import Bounded, Dual, Goal, Multipliers
-from ifonly.problem.proof import Proof, continuous_proof, prove
+from ifonly.problem.proof import Leaf, Proof, continuous_proof, prove
 from ifonly.problem.question import Aim
 from ifonly.problem.results import Result
 from ifonly.problem.status import LEAST_VALUE, REL_GAP, Status
@@ -35,7 +36,7 @@ Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
 OFF = 1e-9  # a relaxed value this far from an allowed one, relative to their distance, is none
-ALLOWANCES = 2.0  # for rounding, in the goal that answers have to meet: more than that is not its doing
+ALLOWANCES = 3.0  # for rounding, in the goal that answers have to meet: more than that is not its doing
 CLOSE = 1e-7  # how near to the best what comes nearest is to be, in logits or scores
 
 
@@ -68,10 +69,9 @@ def proved(problem: LimitedProblem, aim: Aim, found: Result, budget: Budget) -> 
     """An answer that took no search, with the bound that its multipliers prove, where its certificate says less."""
     search = Search(problem, aim, budget)
     proof = continuous_proof(search.dual.problem, found.x, aim.prob, found.lam, found.multipliers)
-    value, slack = aim.value(found), 0.0
+    value = aim.value(found)
     size, bound = max(aim.size(value), 1e-300), min(float(prove(search.dual, proof).bound), value)
-    if aim.lam is None:
-        slack = ALLOWANCES * float(proof.multipliers[0].y.sum()) * problem.allowance(aim.prob, found.x)
+    slack = search.slack(proof.multipliers[0], found.x)
     if bound > found.bound:
         found = replace(found, bound=bound, gap=value - bound, proof=proof)
     return replace(found, status=Status.of_gap(found.gap, size, max(budget.gap, REL_GAP + slack / size)))
@@ -93,7 +93,7 @@ class Search:
         if farthest:
             nothing = Multipliers(np.full(len(nothing.y), 1 / len(nothing.y)), nothing.nu)
         self._bounded(self.tree.root, nothing, reach=farthest)
-        self.tree.slack = 0.0 if aim.lam is None else REL_GAP * LEAST_VALUE
+        self.tree.slack = self.slack(nothing, problem.source)
         self.best: Result | None = None
         self.of_best: Multipliers | None = None
         self.known: list[Floats] = []  # where being greedy gets to, and the relaxation, if that is not the goal
@@ -102,6 +102,15 @@ class Search:
     def stopped(self) -> bool:
         """Whether it ended before it was done."""
         return not self.tree.done
+
+    @property
+    def closed(self) -> bool:
+        """Whether it showed that there is nothing to be found."""
+        return not self.stopped and math.isinf(self.tree.bound)
+
+    def contradictory(self, proof: Proof) -> bool:
+        """Whether it showed that not even the rules can be kept."""
+        return self.closed and math.isinf(prove(self.dual, proof).missed)
 
     def run(self, best: Result | None = None) -> Result | None:
         """Search until nothing better is left, or it is time to stop; ``best`` is an answer that is known."""
@@ -170,36 +179,45 @@ class Search:
             return float((z[self.problem.rivals] - z[self.problem.k]).max()) + (self.dual.goal.margin or 0.0)
         return self.problem.logit(x) - (self.dual.goal.top or 0.0)
 
-    def offer(self, result: Result | None) -> bool:
+    def offer(self, result: Result | None) -> TypeGuard[Result]:
         """An answer, kept if it is the best so far; whether it is."""
         if result is None or not self._value(result) < self.tree.least:
             return False
         self.best, self.tree.least = result, self._value(result)
         return True
 
-    def _multipliers(self, found: Result, at: Response) -> Multipliers:
-        """Those of an answer; what the allowance for rounding in its goal costs is not searched for."""
-        given = self.relaxing.multipliers(at, found.x - self.problem.source)
-        if self.aim.lam is None:
-            self.tree.slack = ALLOWANCES * float(given.y.sum()) * self.problem.allowance(self.aim.prob, found.x)
-        return given
+    def slack(self, given: Multipliers, x: Floats) -> float:
+        """What rounding costs an answer: in what is minimised, or by its allowance in the goal. It is not searched for."""
+        if self.aim.lam is not None:
+            return REL_GAP * LEAST_VALUE + self.problem.rounding(x)
+        allowance = max(self.problem.allowance(self.aim.prob, at) for at in (self.problem.source, x))
+        return ALLOWANCES * float(given.y.sum()) * allowance
 
     def _first(self) -> None:
         """An answer before anything is searched, if being greedy finds one: as it is, and made the best of."""
         x = self.candidates.greedy(self.choices.root)
         self.known.append(x)
         if self.offer(self.candidates.as_it_is(x)) and not self.budget.late:
-            found = self.candidates.best_of(x, None, None)
-            self.offer(None if found is None else found[0])
+            found, solved = self.candidates.best_of(x, None, None) or (None, None)
+            if self.offer(found):
+                self._learned(found, solved, None)
 
     def _try(self, branch: Branch, relaxed: Relaxed, at: Bounded) -> None:
         """Answers from the choices of a relaxation and of its bound; their multipliers may bound the branch better."""
         tried = [(at.x, at.moved)] if relaxed.x is None else [(at.x, at.moved), (relaxed.x, None)]
         for x, moved in tried:
             found, solved = self.candidates.best_of(x, moved, relaxed.at) or (None, None)
-            if found is not None and self.offer(found) and not self.farthest and solved is not None:
-                self.of_best = self._multipliers(found, solved)
-                self._bounded(branch, self.of_best, reach=False)
+            if self.offer(found) and not self.farthest:
+                self._learned(found, solved, None if relaxed.reach else relaxed.given)
+                if self.of_best is not None:
+                    self._bounded(branch, self.of_best, reach=False)
+
+    def _learned(self, found: Result, solved: Response | None, given: Multipliers | None) -> None:
+        """What the multipliers of a new best answer (or these, near it) tell: bounds for branches, what rounding costs."""
+        if solved is not None:
+            self.of_best = given = self.relaxing.multipliers(solved, found.x - self.problem.source)
+        if given is not None:
+            self.tree.slack = self.slack(given, found.x)
 
     def out_of_reach(self, best: Result, proof: Proof) -> Result | None:
         """The best there is, with the proof that it is all there is; None if that is none.
@@ -300,21 +318,30 @@ class Search:
 
 def _nothing(problem: LimitedProblem, aim: Aim, search: Search, budget: Budget) -> Result:
     """No answer: none exists, or none was found in time."""
-    proof = search.tree.proof()
+    proof, sure = search.tree.proof(), search.closed
     unknown = problem.nothing_found(search.counted(proof), search.tree.bound, proof)
-    sure = not search.stopped and math.isinf(search.tree.bound)
-    if sure and math.isinf(prove(search.dual, proof).missed):  # not even the rules can be kept
+    if search.contradictory(proof):
         raise contradiction(problem.space.conditions, problem.source)
     if search.stopped or aim.lam is not None:
         return unknown
     far = Search(problem, aim, replace(budget, gap=0.0), farthest=True)
     far.tree.slack = CLOSE if sure else 0.0
-    for x in search.known:
+    for x in (problem.source, *search.known):
         far.offer(far.candidates.as_it_is(x))
     best = far.run(far.best or _anywhere(problem, aim, budget))
     if best is None:
         return unknown
+    if problem.seems_reached(best.x, aim.prob):
+        return _barely(best, search)
     return far.out_of_reach(best, proof if sure and far.tree.bound <= 0 else far.tree.proof()) or unknown
+
+
+def _barely(best: Result, search: Search) -> Result:
+    """An answer that meets the goal with nothing to spare for rounding, where no other does; of its cost nothing is proved."""
+    nothing = Multipliers(np.zeros(len(search.dual.margins)), np.zeros(len(search.dual.over)))
+    proof = Proof((Leaf(0),), (nothing,))
+    status = Status.EXACT if best.cost == 0 else Status.STOPPED
+    return replace(best, status=status, bound=0.0, gap=best.cost, n_nodes=search.counted(proof), proof=proof)
 
 
 def _anywhere(problem: LimitedProblem, aim: Aim, budget: Budget) -> Result | None:
@@ -323,6 +350,6 @@ def _anywhere(problem: LimitedProblem, aim: Aim, budget: Budget) -> Result | Non
     plain = problem.but(space=CostSpace(replace(space.conditions, margin=None), space.search))
     search = Search(plain, aim._replace(lam=1.0, prob=None), replace(budget, gap=1.0))
     found = search.run()
-    if found is None and not search.stopped:
+    if found is None and search.contradictory(search.tree.proof()):
         raise contradiction(problem.space.conditions, problem.source)
     return None if found is None else problem.result(found.x, math.inf)

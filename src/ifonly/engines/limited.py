@@ -25,11 +25,12 @@ from ifonly.problem.question import NEAREST, Aim, Asked
 from ifonly.problem.results import Result, Results
 from ifonly.rows.sources import Sources
 
-__all__ = ["CHASE", "LimitedEngine", "stays", "within_rules"]
+__all__ = ["CHASE", "SPARES", "LimitedEngine", "stays", "within_rules"]
 
 Floats = NDArray[np.float64]
 
-CHASE = 12  # of rounding allowances
+CHASE = 12  # times that an allowance for rounding is tried, with more of it each time
+SPARES = tuple(2.0 ** (i - 3) for i in range(CHASE))  # what our own rounding needs besides, as a share of the allowance
 CHUNK_ROWS = 4096
 
 

@@ -20,7 +20,7 @@ from ifonly.model.numerics import EPS, summation_error
 from ifonly.native import multiplier_search
 from ifonly.problem.actions import Limits
 from ifonly.problem.conditions import Conditions
-from ifonly.problem.goals import Weights, excess, needed_logit
+from ifonly.problem.goals import Weights, excess, needed_logit, probabilities
 from ifonly.problem.limited import LimitedProblem as Textbook
 from ifonly.problem.proof import Proof
 from ifonly.problem.question import Asked
@@ -34,7 +34,7 @@ Box = tuple[Floats, Floats]  # the least and largest values of the features, in 
 
 IDLE = 1e30  # the right-hand side of a row that is to have no effect
 LEAST_LAM = 5e-324  # where λ underflows
-KEEPING = 6  # corrections of x by a few roundings; one is usual
+KEEPING = 8  # corrections of x by a few roundings; one is usual
 
 
 class CostSpace:
@@ -69,8 +69,18 @@ class CostSpace:
 
     @cached_property
     def per_term(self) -> float:
-        """The rounding of a logit's sum, at the source and at x, in ours and the estimator's, relative to its terms."""
-        return 4 * summation_error(sum(self.model.A.shape))
+        """The rounding of a margin, which is two sums, in ours and the estimator's, relative to their terms."""
+        return 4 * self.model.coarse * summation_error(self.model.n_features + 4)
+
+    @cached_property
+    def per_size(self) -> float:
+        """… and relative to the margin: where it is subtracted, and in the exponential."""
+        return 4 * self.model.coarse * EPS
+
+    @cached_property
+    def offset(self) -> float:
+        """What intercepts and a scaler's shifts add to the terms."""
+        return 2 * self.model.offset_size + float(np.abs(self.model.b).max())
 
     @classmethod
     def of(cls, asked: Asked) -> "CostSpace":
@@ -187,13 +197,10 @@ class CostSpace:
         x[:, single] = np.where(t == 0.0, own, np.where(at_low, low, np.where(at_high, high, x[:, single])))
         return self.settled(X, x)
 
-    def rounding(self, X: Floats, x: Floats, size: Any) -> Any:
-        """How far a margin at x can be from ours when the user's own estimator evaluates it; ``size`` is the largest at X."""
-        model = self.model
-        K = model.n_classes
-        terms = sum(np.abs(v if model.scaling is None else model.scaling(v)) @ model.column_sizes for v in (X, x))
-        terms = terms + 2 * model.offset_size
-        return model.coarse * (self.per_term * terms + 2 * EPS * (K + 8) * (terms + size))
+    def rounding(self, x: Floats, size: Any) -> Any:
+        """How far a margin at x, of this size, can be from ours when the user's own estimator evaluates it."""
+        seen = x if self.model.scaling is None else self.model.scaling(x)
+        return self.per_term * (np.abs(seen) @ self.model.column_sizes + self.offset) + self.per_size * size
 
 
 def _one_of(many: Any) -> Any:
@@ -359,14 +366,17 @@ class LimitedProblem:
         limits, c, lo, hi = self.space.limits, self.space.per_unit, self.lo, self.hi
         C, rest, equal = limits.C, limits.rest, limits.equal
         if held is not None and held.any():
-            slopes, asked = self._slopes[held], (self.space.margin or 0.0) + 0.75 * self.ahead
+            slopes, asked = self._slopes[held], (self.space.margin or 0.0) + self.ahead
             C, equal = np.concatenate([C, slopes]), np.append(equal, np.zeros(len(slopes), dtype=bool))
             rest = np.append(rest, slopes @ self.source - self.margins[held] - asked)
         if not len(C):
             return x
         count = (C != 0).sum(axis=1) + 2
-        still = (limits.step > 0) | self.space.grouped | (lo == hi) | ((self.space.mu > 0) & (x == self.source))
-        for _ in range(KEEPING):
+        pinned = (limits.step > 0) | self.space.grouped | (lo == hi)
+        still = pinned | ((self.space.mu > 0) & (x == self.source))
+        for attempt in range(KEEPING):
+            if attempt == KEEPING // 2:  # it takes what else would not move
+                still = pinned.copy()
             size = np.abs(C) @ np.abs(x) + np.abs(rest)
             over = C @ x - rest + np.where(equal, 0.0, count * EPS * size)
             if not np.where(equal, np.abs(over) > 2 * EPS * size, over > 0).any():
@@ -389,14 +399,7 @@ class LimitedProblem:
 
     def proba(self, x: Floats) -> tuple[Floats, float]:
         """All probabilities at a point, and −ln p_k to full precision."""
-        z = self.model.scores(x)
-        s = z - z[self.k]
-        top = float(s.max())
-        e = np.exp(s - top)
-        total = float(e.sum())
-        others = float(np.delete(e, self.k).sum())
-        loss = math.log1p(others / float(e[self.k])) if top == 0.0 else top + math.log(total)
-        return e / total, loss
+        return probabilities(self.model.scores(x), self.k)
 
     @cached_property
     def textbook(self) -> Textbook:
@@ -426,7 +429,7 @@ class LimitedProblem:
 
     def rounding(self, x: Floats) -> float:
         """How far a margin at x can be from ours when the user's own estimator evaluates it."""
-        return float(self.space.rounding(self.source, x, float(np.abs(self.margins).max())))
+        return float(self.space.rounding(x, float(np.abs(self.margins).max())))
 
     def holds(self, x: Floats) -> bool:
         """Whether x keeps all limits, those of a part of the problem too."""
@@ -435,6 +438,10 @@ class LimitedProblem:
     def reached(self, x: Floats, prob: float) -> bool:
         """Whether p_k ≥ prob at x for whoever evaluates it."""
         return self.logit(x) <= self.goal(prob, x)[0]
+
+    def seems_reached(self, x: Floats, prob: float | None) -> bool:
+        """Whether x meets the goal as we compute it, if not for everybody."""
+        return self.textbook.lead(x) >= (self.space.margin or 0.0) if prob is None else self.proba(x)[0][self.k] >= prob
 
     def is_ahead(self, x: Floats) -> bool:
         """Whether the target's score is ahead by the margin at x, for whoever evaluates it."""

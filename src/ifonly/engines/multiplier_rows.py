@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ifonly.engines.budget import Budget
 from ifonly.engines.cases import ALLOWANCES
-from ifonly.engines.limited import CHASE
+from ifonly.engines.limited import SPARES
 from ifonly.engines.limited_problem import CostSpace
 from ifonly.engines.row_loops import compiled_is_installed
 from ifonly.engines.threads import available
@@ -129,7 +129,7 @@ class _Searched(NamedTuple):
         z = space.model.scores(X)
         margins = z[:, 1 - self.k] - z[:, self.k]
         logit = np.full(len(X), -(space.margin or 0.0)) if self.prob is None else needed_logit(self.prob, space.model)
-        short = margins > logit - space.rounding(X, X, np.abs(margins))
+        short = margins > logit - space.rounding(X, np.abs(margins))
         stay = np.flatnonzero(~done & ~short & ~space.limits.must_move(X, lo, hi).any(axis=1))
         self._stay(stay, margins[stay])
         done[stay] = True
@@ -139,17 +139,17 @@ class _Searched(NamedTuple):
         timed = not math.isinf(self.budget.seconds)  # rows that take long are left to where the clock is looked at
         most = min(self.budget.nodes, FEW_NODES) if timed else self.budget.nodes
         x = X.copy()
-        for _ in range(CHASE):
+        for spare in SPARES:
             if not len(todo):
                 break
-            need = margins[todo] - logit[todo] + 1.5 * space.rounding(X[todo], x[todo], np.abs(margins[todo]))
+            need = margins[todo] - logit[todo] + (1 + spare) * space.rounding(x[todo], np.abs(margins[todo]))
             part = items._replace(**{name: getattr(items, name)[todo] for name in items.per_row})
             t, choice, numbers = one_multiplier.reach(
                 need, part, t_lo[todo], t_hi[todo], cap, self.budget.gap, most, self.threads
             )
             x[todo] = space.placed(X[todo], t, choice, items.first, lo[todo], hi[todo])
             z = space.model.scores(x[todo])
-            allowed = logit[todo] - space.rounding(X[todo], x[todo], np.abs(margins[todo]))
+            allowed = logit[todo] - space.rounding(x[todo], np.abs(margins[todo]))
             there = z[:, 1 - self.k] - z[:, self.k] <= allowed
             cost, w, _, _, ended = numbers.T
             sure = np.isfinite(cost) & (w > 0) & np.isfinite(w) & ((ended > 0) | (most == self.budget.nodes))
@@ -186,7 +186,7 @@ class _Searched(NamedTuple):
         results.objective[place] = lam * cost + loss if space.margin is None else cost
         results.lam[place], results.distance[place] = lam, np.sqrt(square)
         if space.conditions.discrete:
-            slack = ALLOWANCES * w * space.rounding(self.X[rows], x, np.abs(s))  # what that in the goal costs
+            slack = ALLOWANCES * w * space.rounding(x, np.abs(s))  # what that in the goal costs
             bound = np.maximum(np.minimum(bound, cost) - slack, 0.0)
             gap, norm = cost - bound, np.zeros(len(x))
             met = np.where(gap <= self.budget.gap * cost, Status.CONVERGED, Status.STOPPED)
@@ -217,7 +217,7 @@ class _Searched(NamedTuple):
         a = np.where(x <= lo, -np.inf, np.where(t == 0.0, base - soft, base + soft * np.sign(t)))
         b = np.where(x >= hi, np.inf, np.where(t == 0.0, base + soft, base + soft * np.sign(t)))
         xi = np.where(a > 0, a, np.where(b < 0, b, 0.0))
-        unsure = space.rounding(X, x, np.abs(space.model.scores(X)).max(axis=1))
+        unsure = space.rounding(x, np.abs(space.model.scores(X)).max(axis=1))
         pull = others * np.linalg.norm(row) if space.margin is None else np.zeros(len(x))
         rounding = pull * (2 * unsure + 10 * EPS)
         rounding += 4 * EPS * lam * (np.linalg.norm(t, axis=1) + np.linalg.norm(c * np.abs(X), axis=1))

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ifonly.engines import multiplier_rows
 from ifonly.engines.budget import Budget
 from ifonly.engines.cases import ALLOWANCES, Cases
-from ifonly.engines.limited import CHASE, LimitedEngine, meets, stays
+from ifonly.engines.limited import SPARES, LimitedEngine, meets, stays
 from ifonly.engines.limited_problem import LimitedProblem
 from ifonly.engines.protocol import Rows
 from ifonly.engines.semismooth_newton import sure
@@ -74,9 +74,8 @@ def _solved(problem: LimitedProblem, aim: Aim, budget: Budget) -> Result:
     items, lo, hi = problem.items(-space.rows(problem.k)[0])
     cap, noted = problem.cap(items), FIRST_NOTES if space.branched else 0
     x, done, pool = problem.source, False, search.open_pool(items, lo, hi, noted)
-    for _ in range(CHASE):
-        # The allowance for rounding grows with x: again, where it was too small. Half of it more, for our own rounding.
-        need = float(problem.margins[0]) - (_top(problem, aim, x) - 0.5 * problem.rounding(x))
+    for spare in SPARES:  # the allowance for rounding grows with x, and may be too small for our own
+        need = float(problem.margins[0]) - _top(problem, aim, x) + spare * problem.rounding(x)
         pool, done = search.open_pool(items, lo, hi, noted), False
         while not done and pool.numbers[2] < budget.nodes and not budget.late:
             nodes = int(min(SLICE, budget.nodes - pool.numbers[2]))
@@ -133,6 +132,8 @@ def _out_of_reach(problem: LimitedProblem, aim: Aim) -> Result | None:
     if not found.value > 0:
         return None
     x = problem.space.settled(problem.source[None], found.x[None])[0]
+    if problem.seems_reached(x, aim.prob):
+        return None
     ceiling = 1.0 if dual.goal.top is None else 1 / (1 + math.exp(min(dual.goal.top + float(found.value), 700.0)))
     proof = Proof((Leaf(0, reach=True),), (given,))
     n_nodes = len(proof) if problem.space.branched else 0

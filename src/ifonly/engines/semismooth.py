@@ -162,6 +162,8 @@ def solve(
             at, more, found = _newton(terms, at, rough, max_iter, 10 * EASY_EVALUATIONS, late)
             n_iter += more
             lq, nu = at.lq, at.nu
+            if late():
+                break
     return at, n_iter, found
 
 
@@ -446,7 +448,7 @@ def _pair_start(terms: Terms, lam: float, weight: float, late: Callable[[], bool
         room = max(1.0 - (float(q.sum()) - q[j]), 1e-12)
         low, high = -36.0, 36.0  # bisection on the logit of q_j's share: a start needs two digits
         share = 0.5
-        for _ in range(PAIR_STEPS):
+        for _ in range(0 if late() else PAIR_STEPS):
             middle = 0.5 * (low + high)
             share = room / (1.0 + math.exp(-middle))
             nu, _, t = _respond(terms, lam, weight, others + share * B[j], nu)
@@ -527,11 +529,11 @@ def reach(
 
 
 def _first_lam(terms: Terms, target: Target) -> float:
-    """λ of the problem with the rival alone that is hardest to beat."""
+    """λ of the problem with the rival alone that is hardest to beat; where each alone is beaten, that which is least so."""
     square = np.square(terms.B[:, terms.lo < terms.hi]).sum(axis=1)
-    gaps = np.maximum(terms.margins - target.logit, 1e-3)
-    far = np.where(square > 0, gaps / np.sqrt(np.where(square > 0, square, 1.0)), 0.0)
-    j = int(far.argmax())
+    ahead = terms.margins - target.logit
+    gaps, far = np.maximum(ahead, 1e-3), np.where(square > 0, ahead / np.sqrt(np.where(square > 0, square, 1.0)), -math.inf)
+    j = int((far if far.max() > 0 else np.where(square > 0, ahead, -math.inf)).argmax())
     mass = 1 / (1 + math.exp(min(-target.logit, 700.0)))
     return float(square[j]) * mass / float(gaps[j]) or 1.0
 

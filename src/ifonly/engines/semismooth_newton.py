@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ifonly.engines import semismooth
 from ifonly.engines.budget import Budget
 from ifonly.engines.cases import Cases, impossible, proved
-from ifonly.engines.limited import CHASE, LimitedEngine, stays, within_rules
+from ifonly.engines.limited import SPARES, LimitedEngine, stays, within_rules
 from ifonly.engines.limited_problem import LimitedProblem
 from ifonly.engines.semismooth import MAX_ITER, Response
 from ifonly.problem.conditions import Conditions
@@ -93,8 +93,8 @@ def _reach(problem: LimitedProblem, prob: float, budget: Budget) -> Result | Non
 def _ahead(problem: LimitedProblem, budget: Budget) -> Result | None:
     """The least cost with the target's score ahead of every other by the margin; None where nothing was found that has it."""
     x = problem.source
-    for _ in range(CHASE):
-        kept = within_rules(problem.but(ahead=2 * problem.rounding(x)), lambda part: _solved(part, 1.0, 0.0, budget))
+    for spare in SPARES:
+        kept = within_rules(problem.but(ahead=(1 + spare) * problem.rounding(x)), lambda part: _solved(part, 1.0, 0.0, budget))
         if kept is None:
             return None
         problem, (x, at, n_iter, _) = kept

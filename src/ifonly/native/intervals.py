@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from ifonly.engines.limited import CHASE
 from ifonly.engines.limited_problem import CostSpace
-from ifonly.model.numerics import EPS, norms, summation_error
+from ifonly.model.numerics import EPS, norms
 
 __all__ = ["COLUMNS", "LEFT", "REACHED", "UNREACHABLE", "reach"]
 
@@ -75,17 +75,15 @@ def box_of(space: CostSpace) -> Box:
     shift, scale = (np.zeros(D), np.ones(D)) if scaling is None else (scaling.shift, scaling.scale)
     way = RISES * limits.increase.astype(np.int64) + FALLS * limits.decrease + FROZEN * limits.frozen
     g = space.B - space.B[::-1]
-    # `CostSpace.rounding`, as a sum over features
-    of_sums, of_rest = 4 * summation_error(D + 2), 2 * EPS * (2 + 8)
     arrays = {"A": model.A, "b": model.b, "shift": shift, "scale": scale, "sizes": model.column_sizes, "g": g}
     arrays |= {"c": space.per_unit, "mu": space.mu, "lo": limits.lo, "hi": limits.hi}
     return Box(
         **{name: np.array(value) for name, value in arrays.items()},  # copies: for read-only ones Numba would compile once more
         way=way,
         length=float(norms(g[:1])[0]),
-        offset=2 * model.offset_size,
-        per_term=model.coarse * (of_sums + of_rest),
-        per_size=model.coarse * of_rest,
+        offset=space.offset,
+        per_term=space.per_term,
+        per_size=space.per_size,
         hard=space.margin is not None,
     )
 
@@ -136,21 +134,23 @@ def solve(
         # 2. The nearest point within the limits, which is the source itself if that is within: it may be enough.
         z0, z1, terms = _scores(first, box)
         margin = z0 - z1 if k == 1 else z1 - z0
-        rounding = _rounding(terms, terms, margin, box)
+        rounding = _rounding(terms, margin, box)
         if margin <= logit - rounding:
             _judge(source, first, margin, 0.0, rounding, logit, probs[n], lo, hi, k, box, row)
             ended[n] = REACHED
             out[n] = first
         # 3. The multiplier, and x; again where the allowance, which grows with x, was too small.
-        for _ in range(CHASE if ended[n] == LEFT else 0):
-            # half an allowance more, for our own rounding
-            w, top, met = _multiplier(margin - logit + 1.5 * rounding, box.g[k], span)
+        for i in range(CHASE if ended[n] == LEFT else 0):
+            spare = 2.0 ** (i - 3)  # as `limited.SPARES`
+            w, top, met = _multiplier(margin - logit + (1 + spare) * rounding, box.g[k], span)
             if met == LEFT:
                 break
             _place(w, box.g[k], first, lo, hi, span, box.c, x)
             z0, z1, there = _scores(x, box)
             now = z0 - z1 if k == 1 else z1 - z0
-            rounding = _rounding(terms, there, margin, box)
+            rounding = _rounding(there, margin, box)
+            if met == UNREACHABLE and (now <= logit if box.hard else math.exp(-np.logaddexp(0.0, now)) >= probs[n]):
+                break  # only for lack of an allowance for rounding
             if met == UNREACHABLE or now <= logit - rounding:
                 _judge(source, x, now, w, rounding, logit, probs[n], lo, hi, k, box, row)
                 if met == UNREACHABLE:
@@ -180,9 +180,9 @@ def _scores(x: Any, box: Box) -> tuple[float, float, float]:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _rounding(at_source: float, at_x: float, margin: float, box: Box) -> float:
-    """`CostSpace.rounding` from the terms at the source and at x."""
-    return box.per_term * (at_source + at_x + box.offset) + box.per_size * abs(margin)
+def _rounding(terms: float, margin: float, box: Box) -> float:
+    """`CostSpace.rounding` from the terms at x."""
+    return box.per_term * (terms + box.offset) + box.per_size * abs(margin)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
