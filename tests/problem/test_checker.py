@@ -144,7 +144,7 @@ def test_of_a_search_everything_is_proved(seed, exact):
                 check(**changed(case, **{name: getattr(result, name) * lie}))
     moved = bool((case["x"] != case["source"]).any())
     if moved or result.status is Status.UNREACHABLE or asked.lam is not None:
-        with pytest.raises(CertificateError, match="a search has no gradient"):
+        with pytest.raises(CertificateError, match="a proof has no gradient"):
             check(**changed(case, grad_norm=1.0))
         with pytest.raises(CertificateError, match=r"the proof has .* nodes; the answer claims"):
             check(**changed(case, n_nodes=result.n_nodes + 1))
@@ -389,7 +389,7 @@ def test_a_false_out_of_reach_is_not_called_proved():
     z = np.exp(source)
     proba = z / z.sum()
     result = Result(
-        0, Status.UNREACHABLE, 1.0, 0.0, -math.log(proba[0]), 9.0, proba, cost=0.0, bound=0.0, gap=0.0, ceiling=float(proba[0])
+        0, Status.UNREACHABLE, 1.0, 0.0, -math.log(proba[0]), 0.0, proba, cost=0.0, bound=0.0, gap=0.0, ceiling=float(proba[0])
     )
     found = check(model, conditions, source, source, 0.9, result)
     assert found.ceiling > 0.9

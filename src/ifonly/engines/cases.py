@@ -25,7 +25,7 @@ from ifonly.problem.choices import OPEN, Choices, Cut, Node
 from ifonly.problem.conditions import Conditions
 from ifonly.problem.contradiction import contradiction
 from ifonly.problem.dual import Bounded, Dual, Goal, Multipliers
-from ifonly.problem.proof import Leaf, Proof, continuous_proof, prove
+from ifonly.problem.proof import Proof, continuous_proof, prove
 from ifonly.problem.question import Aim
 from ifonly.problem.results import Result
 from ifonly.problem.status import LEAST_VALUE, REL_GAP, Status
@@ -73,7 +73,7 @@ def proved(problem: LimitedProblem, aim: Aim, found: Result, budget: Budget) -> 
     size, bound = max(aim.size(value), 1e-300), min(float(prove(search.dual, proof).bound), value)
     slack = search.slack(proof.multipliers[0], found.x)
     if bound > found.bound:
-        found = replace(found, bound=bound, gap=value - bound, proof=proof)
+        found = replace(found, bound=bound, gap=value - bound, grad_norm=0.0, proof=proof)
     return replace(found, status=Status.of_gap(found.gap, size, max(budget.gap, REL_GAP + slack / size)))
 
 
@@ -331,17 +331,10 @@ def _nothing(problem: LimitedProblem, aim: Aim, search: Search, budget: Budget) 
     best = far.run(far.best or _anywhere(problem, aim, budget))
     if best is None:
         return unknown
-    if problem.seems_reached(best.x, aim.prob):
-        return _barely(best, search)
+    if problem.careful and problem.seems_reached(best.x, aim.prob):  # with nothing to spare for rounding: better than none
+        again = Search(problem.but(careful=False), aim, budget)
+        return again.answer(again.run(best) or best)
     return far.out_of_reach(best, proof if sure and far.tree.bound <= 0 else far.tree.proof()) or unknown
-
-
-def _barely(best: Result, search: Search) -> Result:
-    """An answer that meets the goal with nothing to spare for rounding, where no other does; of its cost nothing is proved."""
-    nothing = Multipliers(np.zeros(len(search.dual.margins)), np.zeros(len(search.dual.over)))
-    proof = Proof((Leaf(0),), (nothing,))
-    status = Status.EXACT if best.cost == 0 else Status.STOPPED
-    return replace(best, status=status, bound=0.0, gap=best.cost, n_nodes=search.counted(proof), proof=proof)
 
 
 def _anywhere(problem: LimitedProblem, aim: Aim, budget: Budget) -> Result | None:

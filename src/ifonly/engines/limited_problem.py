@@ -225,6 +225,7 @@ class LimitedProblem:
         self.margins = z[self.rivals] - z[k]
         self._logits: dict[float, float] = {}
         self.tight = 8.0  # roundings by which linear limits are tightened, so that they hold in floating point
+        self.careful = True  # whether goals are to be met for whoever evaluates them, or only as we do
         self.ahead = 0.0  # by how much more than it is asked for the target's score is to be ahead
 
     def but(self, **changed: Any) -> Self:
@@ -429,6 +430,8 @@ class LimitedProblem:
 
     def rounding(self, x: Floats) -> float:
         """How far a margin at x can be from ours when the user's own estimator evaluates it."""
+        if not self.careful:
+            return 0.0
         return float(self.space.rounding(x, float(np.abs(self.margins).max())))
 
     def holds(self, x: Floats) -> bool:
@@ -437,7 +440,7 @@ class LimitedProblem:
 
     def reached(self, x: Floats, prob: float) -> bool:
         """Whether p_k ≥ prob at x for whoever evaluates it."""
-        return self.logit(x) <= self.goal(prob, x)[0]
+        return self.logit(x) <= self.goal(prob, x)[0] if self.careful else self.seems_reached(x, prob)
 
     def seems_reached(self, x: Floats, prob: float | None) -> bool:
         """Whether x meets the goal as we compute it, if not for everybody."""
@@ -519,6 +522,8 @@ class LimitedProblem:
 
     def _needed(self, prob: float) -> float:
         """`needed_logit`, which is asked for again and again."""
+        if not self.careful:
+            return math.log((1 - prob) / prob)
         if prob not in self._logits:
             self._logits[prob] = float(needed_logit(prob, self.model))
         return self._logits[prob]

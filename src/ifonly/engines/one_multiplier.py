@@ -21,7 +21,7 @@ from ifonly.engines.semismooth_newton import sure
 from ifonly.problem.choices import Choices, Cut
 from ifonly.problem.conditions import Conditions
 from ifonly.problem.dual import Dual, Goal, Multipliers
-from ifonly.problem.goals import Weights
+from ifonly.problem.goals import Weights, needed_logit
 from ifonly.problem.proof import Leaf, Proof, misses, prove
 from ifonly.problem.question import Aim, Asked
 from ifonly.problem.results import Result, Results
@@ -61,21 +61,15 @@ class OneMultiplier(LimitedEngine):
         return results
 
 
-def _top(problem: LimitedProblem, aim: Aim, x: Floats) -> float:
-    """What the rival's margin may be at most, at x."""
-    if aim.prob is not None:
-        return problem.goal(aim.prob, x)[0]
-    return -(problem.space.margin or 0.0) - problem.rounding(x)
-
-
 def _solved(problem: LimitedProblem, aim: Aim, budget: Budget) -> Result:
     """One constraint: the rival's margin at most ``top``."""
     space, search, source = problem.space, problem.space.search, problem.source[None]
     items, lo, hi = problem.items(-space.rows(problem.k)[0])
     cap, noted = problem.cap(items), FIRST_NOTES if space.branched else 0
     x, done, pool = problem.source, False, search.open_pool(items, lo, hi, noted)
+    top = -(space.margin or 0.0) if aim.prob is None else float(needed_logit(aim.prob, space.model))
     for spare in SPARES:  # the allowance for rounding grows with x, and may be too small for our own
-        need = float(problem.margins[0]) - _top(problem, aim, x) + spare * problem.rounding(x)
+        need = float(problem.margins[0]) - top + (1 + spare) * problem.rounding(x)
         pool, done = search.open_pool(items, lo, hi, noted), False
         while not done and pool.numbers[2] < budget.nodes and not budget.late:
             nodes = int(min(SLICE, budget.nodes - pool.numbers[2]))

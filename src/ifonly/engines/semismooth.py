@@ -505,11 +505,12 @@ def reach(
         at, more, found = solve(terms, lam, lam, start=at, max_iter=max_iter, late=late)
         n_iter += more
         miss, width = target.miss(at)
-        width = max(width, 4 * _noise(terms, at))
+        noise = max(width, 4 * _noise(terms, at))
         bracket.saw(lam, miss)
         if miss <= 0:
             met = at
-            if miss >= -width or lam >= MOST_LAM * first:  # as much as wanted, or more because the limits ask for it
+            near = miss >= -width or (miss >= -noise and farthest.best is not None)  # then the answer is between the two
+            if near or lam >= MOST_LAM * first:  # as much as wanted, or more because the limits ask for it
                 break
         elif farthest.saw(at, found, met is None):  # 2. Out of reach.
             break
@@ -517,7 +518,7 @@ def reach(
             break
         # 3. The next λ: a Newton step, aimed at the middle of what is allowed.
         slope = logit_slope(terms, at)
-        new = bracket.next(lam, miss + 0.5 * width, slope if slope > FLAT_LOGIT else 0.0)
+        new = bracket.next(lam, miss + 0.5 * (width if miss > 0 else noise), slope if slope > FLAT_LOGIT else 0.0)
         if new is None:
             break
         lam = new

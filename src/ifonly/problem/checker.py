@@ -434,8 +434,8 @@ def _by_proof(case: _Case, facts: _Facts, *, exact: bool) -> Checked:
     out = result.status is Status.UNREACHABLE
     objective, _ = _objective(case, facts)
     found = Certificate(objective, facts.proba, facts.distance, nan, facts.logit_error, facts.logit_error, result.gap, nan)
-    if case.discrete and result.grad_norm != 0.0:
-        raise CertificateError(f"a search has no gradient; the answer claims one of {result.grad_norm!r}")
+    if result.grad_norm != 0.0:
+        raise CertificateError(f"a proof has no gradient, that is 0; the answer claims at most {result.grad_norm!r}")
     if proof is None:
         what = "that the goal is out of reach" if out else "the bound of the search"
         return _checked(found, unproved=(f"{what} is not proved here: the answer comes without its proof",))

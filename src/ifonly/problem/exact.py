@@ -67,6 +67,8 @@ def exact_value(dual: Dual, x: Floats) -> Any:
 
 def _exp_within(v: Fraction) -> tuple[Fraction, Fraction]:
     """Two fractions with e^v between them."""
+    if v == 0:
+        return Fraction(1), Fraction(1)
     if v < -FAR:
         return Fraction(0), _exp_within(Fraction(-FAR))[1]
     v = min(v, Fraction(FAR))
