@@ -136,6 +136,8 @@ def common_part(rng: Rng) -> Problem:
     """Rows with a large vector in common, which changes no probability."""
     A, b, x = weights(rng, int(rng.integers(2, 6)), int(rng.integers(1, 7)))
     A = A + rng.normal(size=len(x)) * log_uniform(rng, 2, 12)
+    if rng.random() < 0.2:
+        b = b + log_uniform(rng, 2, 9)
     return asked(rng, A, b, x)
 
 
@@ -179,7 +181,7 @@ def reached(rng: Rng) -> Problem:
 
 def any_class(rng: Rng) -> Problem:
     """The nearest other class, or any of a set."""
-    K = int(rng.integers(2, 6))
+    K = int(rng.integers(3, 6))
     A, b, x = weights(rng, K, int(rng.integers(1, 6)))
     if rng.random() < 0.3:
         A = A + rng.normal(size=len(x)) * log_uniform(rng, 2, 8)

@@ -233,27 +233,27 @@ class _Held:
         """The least cost of the goal, and by how much rounding may make it dearer."""
         assert self.prob is not None
         free, x, tau = self.free, self.point, mpfr(self.prob)
-        least, allowed = free.least(x, lam, tau), self._dearer(x, lam)
+        least, allowed = free.least(x, lam, tau), self._dearer(x)
         if free.square(x.x) / 2 - least <= allowed and allowed <= 1e-6 * least:
             return least, allowed
         wanted = gmpy2.log1p(-tau) - gmpy2.log(tau)
         if free.at(self.source).logit <= wanted:
-            return mpfr(0), self._dearer(free.at(self.source), lam)
+            return mpfr(0), self._dearer(free.at(self.source))
         found = free.nearest(wanted, lam, self.x)
         if found is None:
             return least, allowed
-        best_lam, best = found
-        return free.square(best.x) / 2, self._dearer(best, best_lam)
+        _, best = found
+        return free.square(best.x) / 2, self._dearer(best)
 
-    def _dearer(self, point: Point, lam: Any) -> Any:
+    def _dearer(self, point: Point) -> Any:
         """By how much rounding may make the goal dearer than at this point: that of x, and of those who evaluate it."""
         e, _ = self._slip(point)
         change = point.x - self.source
         room = self.room(change)
         far = gmpy2.sqrt(self.free.square(point.x))
-        # a logit that is lower by `room` is farther: along the curve of answers, loss per cost is λ
-        more = point.mass * room / lam * gmpy2.exp(min(mpfr(room), mpfr(1)))
-        return RELATIVE * far * far / 2 + more + abs(change) @ e + (e @ e)
+        slope = point.p @ self.free.rows / point.mass  # of the logit
+        farther = room / gmpy2.sqrt(slope @ slope) if slope.any() else mpfr(0)
+        return RELATIVE * far * far / 2 + farther * (far + farther) + abs(change) @ e + (e @ e)
 
     def _nearest_class(self) -> Verdict | None:
         target = self.problem.target
@@ -277,7 +277,7 @@ class _Held:
             else:
                 found = free.nearest(_logit(self.prob), lam)
                 mine, other = self.free.square(self.x) / 2, None if found is None else free.square(found[1].x) / 2
-                room = self._dearer(self.point, lam)
+                room = self._dearer(self.point)
             if other is not None and mine > other * (1 + 1e-9) + room:
                 return Verdict("CLASS", f"{self.k} costs {float(mine):.6g}, {k} costs {float(other):.6g}")
         return None

@@ -118,7 +118,7 @@ def _search_lam(problem: ClassProblem, prob: float, window: Window, first: float
         # 1. Solve for this λ: roughly while far from the goal, to the last digit when near.
         outcome = minimise(space, at, close=ROUGH, max_iter=max_iter)
         n_iter += outcome.n_iter
-        reach = space.reach(outcome.point, problem.rounding.row_norm)
+        reach = problem.rounding.reach(space, outcome.point)
         top, width = window.edges(float(problem.rounding.of_estimator(problem.size, reach)))
         miss = _logit_of(outcome.point) - top
         if abs(miss) < NEAR and not outcome.precise:

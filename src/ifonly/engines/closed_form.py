@@ -20,7 +20,6 @@ from ifonly.native.solved import Solved
 from ifonly.problem.question import Asked
 from ifonly.problem.results import Result
 from ifonly.problem.status import Status
-from ifonly.rows.sources import Sizes
 
 __all__ = ["ClosedForm"]
 
@@ -46,8 +45,7 @@ class ClosedForm(FreeEngine):
         s = margin - h * q
         e = math.exp(-abs(s))
         p, p_target = (1 / (1 + e), e / (1 + e)) if s > 0 else (e / (1 + e), 1 / (1 + e))
-        reach = 2 * rounding.row_norm * q / lam
-        allowance = rounding.of_gradient(p * length, problem.size, Sizes(reach, rounding.row_norm * reach), lam)
+        allowance = rounding.of_gradient(p * length, problem.size, rounding.reach_of(q / lam), lam)
         grad_norm = abs(p - q) * length + allowance
         status = Status.CONVERGED if stop.tol is not None and grad_norm <= stop.tol else Status.EXACT
         first = problem.k == 0

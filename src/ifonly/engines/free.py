@@ -238,7 +238,7 @@ class Batch(NamedTuple):
         model, aims = self.model, self.aims.take(index)
         margins, gram = model.margins(self.Z[index], k), model.rival_gram(k)
         size = np.abs(margins).max(axis=1)
-        rounding = Rounding.of(model, self.sizes.take(index))
+        rounding = Rounding.of(model, self.sizes.take(index), k)
         if aims.lam is not None:
             solved = self.engine.minimise_rows(self.loop, gram, margins, aims.lam, self.stop)
             self._fill(index, k, size, solved, rounding)
@@ -250,7 +250,7 @@ class Batch(NamedTuple):
         self._stay(index[done], k, p[done], p_target[done], loss[done])
         away = np.flatnonzero(~done)
         if len(away) and model.rival_lengths(k).any():
-            rounding = Rounding.of(model, self.sizes.take(index[away]))
+            rounding = Rounding.of(model, self.sizes.take(index[away]), k)
             solved = self.engine.reach_rows(self.loop, gram, margins[away], window.take(away), self.stop)
             self._fill(index[away], k, size[away], solved, rounding)
             done[away] = solved.done
@@ -272,8 +272,7 @@ class Batch(NamedTuple):
         model, results = self.model, self.results
         lengths = model.rival_lengths(k)
         q, p, lam = solved.q, solved.p, solved.lam
-        length = 2 * rounding.row_norm * np.abs(q).sum(axis=1) / lam
-        reach = Sizes(length, rounding.row_norm * length)
+        reach = rounding.reach_of(np.abs(q).sum(axis=1) / lam)
         terms = np.abs(p - q) @ lengths
         computed = np.minimum(terms, solved.grad_norm + 1e-7 * terms)
         grad_norm = computed + rounding.of_gradient(p @ lengths, size, reach, lam)

@@ -13,7 +13,7 @@ from ifonly.engines.rounding import Rounding
 from ifonly.model import Model
 from ifonly.model.numerics import EPS
 from ifonly.problem.goals import needed_logit
-from ifonly.rows.sources import NOWHERE, Sizes
+from ifonly.rows.sources import NOWHERE
 
 __all__ = ["Window", "logit"]
 
@@ -31,8 +31,7 @@ class Window(NamedTuple):
         """For sources with margins of this size."""
         wanted = needed_logit(prob, model)
         slack = rounding.of_estimator(size, NOWHERE)
-        unit = 2 * rounding.row_norm  # the reach of a change with Σq/λ = 1, as in coordinates.Rivals
-        slope = rounding.of_estimator(size, Sizes(unit, rounding.row_norm * unit)) - slack
+        slope = rounding.of_estimator(size, rounding.reach_of(1.0)) - slack
         return cls(wanted, slack, slope, 8 * EPS * (abs(wanted) + 1))
 
     def take(self, index: Any) -> "Window":
