@@ -89,6 +89,10 @@ class Rivals:
         """``‖x − x̄‖``."""
         return math.sqrt(max(float(point.at @ point.moved), 0.0) / self.lam)
 
+    def largest(self, point: Point) -> float:
+        """The largest sum of terms, all taken as positive, that a margin moved by: what its rounding is a share of."""
+        return float(np.abs(self.H).dot(np.abs(point.at)).max())
+
     def grad_bound(self, point: Point, lengths: Floats) -> float:
         """‖∇E‖, safe from the rounding in the square ``rᵀH r`` (its root is off by 1e-8 of the terms at most)."""
         terms = float(np.abs(point.residual) @ lengths)
@@ -192,6 +196,10 @@ class Basis:
     def distance(self, point: Point) -> float:
         """``‖x − x̄‖``."""
         return float(np.linalg.norm(point.at))
+
+    def largest(self, point: Point) -> float:
+        """The largest sum of terms, all taken as positive, that a margin moved by: what its rounding is a share of."""
+        return float(np.abs(self.L).dot(np.abs(point.at)).max())
 
     def grad_bound(self, point: Point, lengths: Floats) -> float:
         """‖∇E‖, with what the basis itself may have left out (singular values below K·EPS of the largest)."""
