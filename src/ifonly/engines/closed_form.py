@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from ifonly.engines.class_space import ClassProblem
-from ifonly.engines.free import FreeEngine, Stop
+from ifonly.engines.free import FreeEngine, Stop, unchangeable
 from ifonly.engines.phi import logistic_root
 from ifonly.engines.row_loops import RowLoop, softmax_rows
 from ifonly.engines.windows import Window, logit
@@ -60,21 +60,22 @@ class ClosedForm(FreeEngine):
         if logit(float(here.proba[1 - problem.k]), float(here.proba[problem.k])) <= window.edges(window.slack)[0]:
             return here
         margin, length = float(problem.margins[0]), float(problem.lengths[0])
-        result, change = replace(here, status=Status.UNREACHABLE), 0.0
-        if length == 0.0:  # no change of x changes the margin
-            return result
-        for _ in range(MAX_CHASE):
+        if length == 0.0:
+            return unchangeable(problem, prob)
+        first, change = replace(here, status=Status.UNREACHABLE), 0.0
+        for chased in range(MAX_CHASE):
             end = window.middle(change)
             lam = _mass(end) * length * length / (margin - end)
             if not sys.float_info.min < lam < math.inf:
                 break
             result = self.minimise(problem, lam, stop)
+            first = first if chased else replace(result, status=Status.MAX_ITER)
             change = abs(float(result.coef[0]))
             p, p_target = float(result.proba[1 - problem.k]), float(result.proba[problem.k])
             if logit(p, p_target) <= window.edges(window.allowance(change))[0]:
                 return result
-        # w is so small, or x̄ so large, that the rounding grows faster than the change makes up for it
-        return replace(result, status=Status.UNREACHABLE)
+        # w is so small, or x̄ so large, that rounding grows faster than the change: τ is reached, but not by all who evaluate p
+        return first
 
     # ---- many rows ----
 
@@ -93,7 +94,11 @@ class ClosedForm(FreeEngine):
     def reach_rows(self, loop: RowLoop, gram: np.ndarray, margins: np.ndarray, window: Window, stop: Stop) -> Solved:
         """`reach` for many rows; one whose allowance turns out too small is left."""
         square = float(gram[0, 0])
-        end = window.middle((margins[:, 0] - window.logit + 1) / square)  # Σq/λ, or a little more
+        # The change that ends in the middle of its own window, which moves with it; none where rounding grows as fast.
+        room = np.maximum(square - 1.5 * window.slope, 0.0)
+        with np.errstate(divide="ignore"):
+            change = (margins[:, 0] - window.middle(0.0)) / room
+        end = window.middle(change)
         mass = 1 / (1 + np.exp(np.minimum(-end, 700)))
         lam = mass * square / (margins[:, 0] - end)
         solved = self.minimise_rows(loop, gram, margins, lam, stop)

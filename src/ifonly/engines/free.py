@@ -22,6 +22,7 @@ from ifonly.engines.row_loops import RowLoop, choose_loop, device_loop, softmax_
 from ifonly.engines.windows import Window
 from ifonly.model import Model
 from ifonly.model.errors import InputError
+from ifonly.model.numerics import softmax
 from ifonly.native.solved import Solved
 from ifonly.problem.question import NEAREST, Aim, Aims, Asked, Question
 from ifonly.problem.results import Result, Results
@@ -29,7 +30,7 @@ from ifonly.problem.status import Status
 from ifonly.rows.sources import Sizes, Sources
 from ifonly.rows.tensors import like
 
-__all__ = ["FreeEngine", "Starts", "Stop"]
+__all__ = ["FreeEngine", "Starts", "Stop", "unchangeable"]
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -52,6 +53,12 @@ class Stop(NamedTuple):
     def of(cls, question: Question) -> "Stop":
         """As the user said."""
         return cls(question.tol, question.max_iter or MAX_ITER)
+
+
+def unchangeable(problem: ClassProblem, prob: float) -> Result:
+    """The source where all rows of A are the same: p_k is that of b, whoever evaluates it, and either it is enough or not."""
+    there = float(softmax(problem.model.b)[problem.k]) >= prob
+    return problem.stay(Status.EXACT if there else Status.UNREACHABLE)
 
 
 class FreeEngine(Engine):
