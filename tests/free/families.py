@@ -1,4 +1,4 @@
-"""Random problems without limits, and by name the kinds that are hard: ``make(family, number, seed)`` is always the same one."""
+"""Random problems without limits, by name the kinds that are hard: ``make(family, number, seed)`` is always the same one."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -129,7 +129,7 @@ def decades(rng: Rng) -> Problem:
         x = x * (log_uniform(rng, 0, 6) / gap)
     size = np.linalg.norm(A) if rng.random() < 0.5 else 1.0
     name, want = goal(rng)
-    return asked(rng, A, b, x, goal=name, want=want if name == "prob" else size**2 * log_uniform(rng, -8, 8))
+    return asked(rng, A, b, x, goal=name, want=want if name == "prob" else (size or 1.0) ** 2 * log_uniform(rng, -8, 8))
 
 
 def common_part(rng: Rng) -> Problem:
@@ -144,11 +144,20 @@ def common_part(rng: Rng) -> Problem:
 def close_rows(rng: Rng) -> Problem:
     """Rows that are all but the same: some of them, or all."""
     A, b, x = weights(rng, int(rng.integers(2, 6)), int(rng.integers(1, 7)))
-    near = A[0] * (1 + rng.normal(size=A.shape) * log_uniform(rng, -13, -6))
+    near = A[0] * (1 + rng.normal(size=A.shape) * log_uniform(rng, -15, -6))
     some = rng.random(len(b)) < rng.choice([0.5, 1.0])
     A[some] = near[some]
     b = b * log_uniform(rng, -6, 0) if rng.random() < 0.5 else b
     return asked(rng, A, b, x)
+
+
+def between(rng: Rng) -> Problem:
+    """The target's row lies all but between those of its rivals: their pulls all but cancel."""
+    A, b, x = weights(rng, int(rng.integers(3, 6)), int(rng.integers(2, 7)))
+    k = int(rng.integers(len(b)))
+    share = rng.dirichlet(np.ones(len(b) - 1))
+    A[k] = share @ np.delete(A, k, axis=0) + rng.normal(size=len(x)) * log_uniform(rng, -6, -1)
+    return asked(rng, A, b, x, target=k)
 
 
 def repeated_rows(rng: Rng) -> Problem:
@@ -159,6 +168,8 @@ def repeated_rows(rng: Rng) -> Problem:
     if rng.random() < 0.3:
         b[i] = b[j]
     A[rng.random(len(b)) < 0.3] = 0.0
+    if rng.random() < 0.2:
+        b = b * log_uniform(rng, 1, 4)
     return asked(rng, A, b, x)
 
 
@@ -206,9 +217,11 @@ def table(rng: Rng) -> Problem:
         A = A + rng.normal(size=D) * log_uniform(rng, 2, 12)
     elif kind < 0.35:
         A[0] = A[-1] * (1 + rng.normal(size=D) * log_uniform(rng, -13, -6))
-    elif kind < 0.5:
+    elif kind < 0.45:
         A = A * log_uniform(rng, -6, 6)
-    X = rng.normal(size=(ROWS, D)) * log_uniform(rng, -1, 1) / np.abs(A).max() ** 0.5
+    elif kind < 0.6:
+        A[0] = A[1:].mean(axis=0) + rng.normal(size=D) * log_uniform(rng, -6, -1)
+    X = rng.normal(size=(ROWS, D)) * log_uniform(rng, -1, 1) / (np.abs(A).max() or 1.0) ** 0.5
     name, want = goal(rng)
     wants = np.array([goal_of(rng, name) for _ in X]) if rng.random() < 0.5 else want
     target = None if rng.random() < 0.2 else rng.integers(K, size=ROWS)
@@ -304,6 +317,7 @@ FAMILIES: dict[str, Callable[[Rng], Problem]] = {
     "decades": decades,
     "common part": common_part,
     "close rows": close_rows,
+    "between": between,
     "repeated rows": repeated_rows,
     "extreme prob": extreme_prob,
     "reached": reached,

@@ -52,7 +52,9 @@ def main() -> None:
         case = judge(make(name, int(number), given.seed))
         print(case.problem)
         for cf in case.answers:
-            print(f"{cf.status.name} λ={cf.lam!r} distance={cf.distance!r} x={cf.coordinates[1].tolist()} p={cf.proba.tolist()}")
+            print(
+                f"{cf.status.name} λ={cf.lam!r} distance={cf.distance!r} x={cf.coordinates[1].tolist()} p={cf.proba.tolist()}"
+            )
         print("\n".join(map(str, case.verdicts)) or "nothing wrong")
         return
     start = time.perf_counter()

@@ -157,10 +157,8 @@ class Free:
             change = -miss / rate if rate > 0 else mpfr("inf")
             new = lam * gmpy2.exp(min(max(change, mpfr(-9)), mpfr(9)))
             if not low < new < high:
-                if low > 0 and high < mpfr("inf"):
-                    new = gmpy2.sqrt(low * high)
-                else:
-                    new = low * 8000 if low > 0 else high / 8000
+                between = gmpy2.sqrt(low * high) if high < mpfr("inf") else low * 8000
+                new = between if low > 0 else high / 8000
             x = x + move * gmpy2.log(new / lam)
             lam = new
         return best
