@@ -216,7 +216,7 @@ def table(rng: Rng) -> Problem:
     if kind < 0.2:
         A = A + rng.normal(size=D) * log_uniform(rng, 2, 12)
     elif kind < 0.35:
-        A[0] = A[-1] * (1 + rng.normal(size=D) * log_uniform(rng, -13, -6))
+        A[0] = A[-1] * (1 + rng.normal(size=D) * log_uniform(rng, -15, -6))
     elif kind < 0.45:
         A = A * log_uniform(rng, -6, 6)
     elif kind < 0.6:

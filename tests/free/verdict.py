@@ -36,7 +36,7 @@ KINDS = {
 EPS = float(np.finfo(float).eps)
 RELATIVE = 1e-12
 ROOM = 16.0  # times the rounding of a logit's sum: that of ours, and of whoever evaluates it, on both sides of τ
-GUESS = 0.1  # rounding of a logit beyond which a probability is no more than a guess
+GUESS = 0.01  # rounding of a logit where its worst case, ten times that, leaves little of a probability
 ULPS = 8.0  # of x and x̄: what rounding x comes to
 
 

@@ -41,6 +41,7 @@ __all__ = ["LEAST_LAM", "NEAR", "ROUGH", "ClassNewton", "reach_by_search"]
 MAX_STEPS = 100  # of the search for λ; four to six are usual
 ROUGH = 1e-3  # inner solves are this good (δ of their last step, so 1e-9 in the margins) …
 NEAR = 1e-2  # … until logit Q is this near to the goal, then to the last digit
+GUESS = 0.5  # rounding of margins from which on a probability is a guess, and no answer is called one
 NOISE = 1e6  # rounding of logits where nothing is in reach: rows that differ in a last bit pull x to where it is about 1
 LEAST_LAM = 1e-60  # relative to the first guess: from there on down only the exponent changes
 
@@ -130,7 +131,7 @@ def _search_lam(problem: ClassProblem, prob: float, window: Window, first: float
 
         # 2. There, or provably not to be reached?
         bracket.saw(lam, miss)
-        if miss <= 0:
+        if miss <= 0 and width < GUESS:
             met = space, outcome
             if miss >= -width:
                 break
@@ -158,7 +159,7 @@ def _search_lam(problem: ClassProblem, prob: float, window: Window, first: float
         space = space.at(new)
         at = space.from_knot(change + math.log(new / lam) * slope)
         lam = new
-    return Sought(space, outcome, Status.MAX_ITER, n_iter) if met is None else Sought(*met, None, n_iter)
+    return Sought(*(almost or (space, outcome)), Status.MAX_ITER, n_iter) if met is None else Sought(*met, None, n_iter)
 
 
 def reach_by_search(

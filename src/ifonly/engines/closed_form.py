@@ -23,6 +23,7 @@ from ifonly.problem.status import Status
 
 __all__ = ["ClosedForm"]
 
+MOST_ROUNDING = 2.0  # times as far as without the allowance for rounding: beyond, the answer would be more rounding than change
 MAX_CHASE = 30  # of the rounding allowance, which grows with the change; one or two are usual
 
 
@@ -65,6 +66,8 @@ class ClosedForm(FreeEngine):
         first, change = replace(here, status=Status.UNREACHABLE), 0.0
         for chased in range(MAX_CHASE):
             end = window.middle(change)
+            if margin - end > MOST_ROUNDING * (margin - window.middle(0.0)):
+                break
             lam = _mass(end) * length * length / (margin - end)
             if not sys.float_info.min < lam < math.inf:
                 break
@@ -95,17 +98,21 @@ class ClosedForm(FreeEngine):
         """`reach` for many rows; one whose allowance turns out too small is left."""
         square = float(gram[0, 0])
         # The change that ends in the middle of its own window, which moves with it; none where rounding grows as fast.
-        room = np.maximum(square - 1.5 * window.slope, 0.0)
         with np.errstate(divide="ignore"):
-            change = (margins[:, 0] - window.middle(0.0)) / room
-        end = window.middle(change)
-        mass = 1 / (1 + np.exp(np.minimum(-end, 700)))
-        lam = mass * square / (margins[:, 0] - end)
+            change = (margins[:, 0] - window.middle(0.0)) / np.maximum(square - 1.5 * window.slope, 0.0)
+        end = np.maximum(window.middle(change), -700.0)
+        lam = square / (1 + np.exp(-end)) / (margins[:, 0] - end)
+        able = (
+            (end > -700)
+            & (lam > sys.float_info.min)
+            & (change * square <= MOST_ROUNDING * (margins[:, 0] - window.middle(0.0)))
+        )
+        lam = np.where(able, lam, 1.0)
         solved = self.minimise_rows(loop, gram, margins, lam, stop)
         with np.errstate(divide="ignore"):
             there = np.log(solved.p[:, 0]) - np.log(solved.p_target)
         top, _ = window.edges(window.allowance(solved.q[:, 0] / lam))
-        return solved._replace(done=(there <= top) & (end > -700))
+        return solved._replace(done=(there <= top) & able)
 
 
 def _mass(logit: float) -> float:
