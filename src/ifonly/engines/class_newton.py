@@ -136,14 +136,9 @@ def _search_lam(problem: ClassProblem, prob: float, window: Window, first: float
             if miss >= -width:
                 break
         else:
-            if miss > 2 * (width + room):
-                below = space, outcome
-            elif miss <= width and almost is None:
-                almost = space, outcome
+            below, almost = _nearly(miss, width, room, (space, outcome), below, almost)
             if _out_of_reach(problem, space, outcome.point, prob) or lam < LEAST_LAM * first:
-                status = Status.UNREACHABLE if almost is None else Status.MAX_ITER
-                space, outcome = almost or below or (space, outcome)
-                return Sought(space, minimise(space, outcome.point.at, max_iter=max_iter), status, n_iter)
+                return _given_up(almost, below, (space, outcome), max_iter, n_iter)
 
         n_steps += 1
         if n_steps == MAX_STEPS:
@@ -160,6 +155,25 @@ def _search_lam(problem: ClassProblem, prob: float, window: Window, first: float
         at = space.from_knot(change + math.log(new / lam) * slope)
         lam = new
     return Sought(*(almost or (space, outcome)), Status.MAX_ITER, n_iter) if met is None else Sought(*met, None, n_iter)
+
+
+Found = tuple[Space, Outcome]
+
+
+def _nearly(
+    miss: float, width: float, room: float, found: Found, below: Found | None, almost: Found | None
+) -> tuple[Found | None, Found | None]:
+    """With an answer that misses the goal: the last whose p_k is below it for all, the first that meets it but for rounding."""
+    if miss > 2 * (width + room):
+        return found, almost
+    return below, found if almost is None and miss <= width else almost
+
+
+def _given_up(almost: Found | None, below: Found | None, last: Found, max_iter: int, n_iter: int) -> Sought:
+    """Out of reach, with the best answer that is below the goal for all; or the goal is met, but not for all."""
+    space, outcome = almost or below or last
+    status = Status.UNREACHABLE if almost is None else Status.MAX_ITER
+    return Sought(space, minimise(space, outcome.point.at, max_iter=max_iter), status, n_iter)
 
 
 def reach_by_search(

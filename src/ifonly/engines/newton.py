@@ -10,6 +10,7 @@ is at most the range of the margins' changes (≤ 2δ) times the second, so a Ne
 length and a third-order one δ², whatever λ, D or the scale of A.
 """
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -105,8 +106,7 @@ def newton(
         delta = max(-float(ds[ds.argmin()]), float(ds[ds.argmax()]))
 
         # 3. The step: the full one, corrected, or what is left of it.
-        mass = float(np.add.reduce(point.p))
-        slack = ROUNDINGS * EPS * (abs(point.objective) + size * mass)
+        slack = _slack(point, size)
         decrease, step, trials = armijo * float(point.slope.dot(direction)), 1.0, 1
         bent = order == 3 and delta > CLOSE[2]  # below, the correction is nothing
         if bent:
@@ -115,7 +115,7 @@ def newton(
             new = space.evaluate(point.at + direction, point.moved - ds)
         if not new.objective <= point.objective - decrease + slack:
             size = max(size, space.largest(point))  # margins may have moved by large terms that all but cancel
-            slack = ROUNDINGS * EPS * (abs(point.objective) + size * mass)
+            slack = _slack(point, size)
         if not new.objective <= point.objective - decrease + slack:
             new, step, trials = _backtrack(space, point, direction, ds, decrease, slack, bent, order)
             if new is None:
@@ -125,11 +125,22 @@ def newton(
 
         # 4. Nothing left to gain? Late, only rivals count whose change shows in 1 − p_k: a margin of 1e13 is all noise.
         least = ROUNDINGS * EPS * (size + 1)
-        if delta > least and len(history) > USUAL:
-            moved = np.abs(ds)
-            delta = float(moved.max(where=np.maximum(old.p, point.p) * moved > EPS * mass, initial=0.0))
+        delta = min(delta, _shown(ds, old, point, len(history)))
         if step == 1.0 and delta <= max(least, close):
             return Outcome(point, True, delta <= max(least, CLOSE[order]), tuple(history), factor)
+
+
+def _slack(point: Point, size: float) -> float:
+    """By how much E may seem to rise where margins are made of terms of this size."""
+    return ROUNDINGS * EPS * (abs(point.objective) + size * float(np.add.reduce(point.p)))
+
+
+def _shown(ds: Floats, old: Point, new: Point, n_iter: int) -> float:
+    """The largest change of a margin that shows in 1 − p_k, after as many iterations as are usual; before, any would do."""
+    if n_iter <= USUAL:
+        return math.inf
+    moved = np.abs(ds)
+    return float(moved.max(where=np.maximum(old.p, new.p) * moved > EPS * float(np.add.reduce(old.p)), initial=0.0))
 
 
 def _backtrack(

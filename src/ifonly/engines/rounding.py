@@ -100,12 +100,13 @@ class Rounding:
     def of(cls, model: Model, sizes: Sizes, k: int | None = None) -> "Rounding":
         """For sources of these sizes, and a class index."""
         K, D = model.A.shape
-        gamma, lengths, bias = summation_error(D + K), None, 0.0
+        gamma, lengths = summation_error(D + K), None
         if k is not None:
             key = f"lengths {k}"
             lengths = model.memo.get(key) or model.memo.setdefault(key, Lengths.of(model, k))
-            bias = lengths.bias * (UNIT / gamma)  # it is added once, to the sum of the others
-        return cls(gamma, model.row_norm, K, Sizes(sizes.norm, sizes.terms + bias), model.coarse, lengths)
+            # b is added once, to the sum of the others
+            sizes = Sizes(sizes.norm, sizes.terms + lengths.bias * (UNIT / gamma))
+        return cls(gamma, model.row_norm, K, sizes, model.coarse, lengths)
 
     def reach(self, space: Space, point: Point) -> Reach:
         """Of the change that a point makes."""
