@@ -208,7 +208,8 @@ class Counterfactual(ShownOne):
             return self.objective - self.gap
         if not math.isfinite(self.lam):
             return 0.0
-        return max(self.cost - (self.gap + max(math.log(self._p_target / self.prob), 0.0)) / self.lam, 0.0)
+        above = math.log(max(self._p_target / self.prob, 1.0))
+        return max(self.cost - (self.gap + above) / self.lam, 0.0)
 
     @property
     def error_bound(self) -> float:

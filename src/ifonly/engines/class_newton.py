@@ -10,15 +10,14 @@ Two promises are kept here, not hoped for:
 
 * *The label flips.* The goal for logit Q leaves room for all rounding (`windows`).
 * *Unreachable means unreachable.* Any x with p_k(x) ≥ τ has ``(λ/2)‖x − x̄‖² ≥ E* + ln τ`` for every λ. When that puts x so
-  far away that float64 can no longer tell its classes apart, there is none, and the certificate of E* has proved it. Two
-  cases have no such bound and the same status: a τ that is approached only at infinity (λ has fallen by `LEAST_LAM`), and
-  two classes so alike that rounding grows faster than the change.
+  far away that float64 can no longer tell its classes apart, there is none, and the certificate of E* has proved it. A τ that
+  is approached only at infinity (λ has fallen by `LEAST_LAM`) has no such bound and the same status. Where classes are so
+  alike that rounding grows faster than the change, τ is reached, but not for whoever evaluates p: that is MAX_ITER.
 """
 
 import math
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -26,7 +25,7 @@ import numpy as np
 from ifonly.engines.class_space import ClassProblem
 from ifonly.engines.coordinates import Floats, Point, Space
 from ifonly.engines.follow import follow
-from ifonly.engines.free import FreeEngine, Stop
+from ifonly.engines.free import FreeEngine, Stop, unchangeable
 from ifonly.engines.lam_search import LONGEST_STEP, Bracket
 from ifonly.engines.nearest import pair_bounds
 from ifonly.engines.newton import Outcome, minimise, newton
@@ -42,6 +41,8 @@ __all__ = ["LEAST_LAM", "NEAR", "ROUGH", "ClassNewton", "reach_by_search"]
 MAX_STEPS = 100  # of the search for λ; four to six are usual
 ROUGH = 1e-3  # inner solves are this good (δ of their last step, so 1e-9 in the margins) …
 NEAR = 1e-2  # … until logit Q is this near to the goal, then to the last digit
+GUESS = 0.5  # rounding of margins from which on a probability is a guess, and no answer is called one
+NOISE = 1e6  # rounding of logits where nothing is in reach: rows that differ in a last bit pull x to where it is about 1
 LEAST_LAM = 1e-60  # relative to the first guess: from there on down only the exponent changes
 
 
@@ -113,28 +114,31 @@ def _search_lam(problem: ClassProblem, prob: float, window: Window, first: float
     lam = first
     space = problem.space(lam)
     at, bracket, met = space.start(), Bracket(LONGEST_STEP), None  # and the answer at the largest λ that meets the goal
+    below = almost = None  # … the last whose p_k is below for whoever asks, and one that meets the goal but for rounding
+    room = math.log1p(-prob) - math.log(prob) - float(window.logit)
     n_iter = n_steps = 0
     while True:
         # 1. Solve for this λ: roughly while far from the goal, to the last digit when near.
         outcome = minimise(space, at, close=ROUGH, max_iter=max_iter)
         n_iter += outcome.n_iter
-        reach = space.reach(outcome.point, problem.rounding.row_norm)
-        top, width = window.edges(float(problem.rounding.of_estimator(problem.size, reach)))
+        reach = problem.rounding.reach(space, outcome.point)
+        top, width = map(float, window.edges(problem.rounding.of_estimator(problem.size, reach)))
         miss = _logit_of(outcome.point) - top
-        if abs(miss) < NEAR and not outcome.precise:
+        if abs(miss) < max(NEAR, width) and not outcome.precise:  # a wide window is all near
             outcome = minimise(space, outcome.point.at, max_iter=max_iter)
             n_iter += outcome.n_iter
             miss = _logit_of(outcome.point) - top
 
         # 2. There, or provably not to be reached?
         bracket.saw(lam, miss)
-        if miss <= 0:
+        if miss <= 0 and width < GUESS:
             met = space, outcome
             if miss >= -width:
                 break
-        elif _out_of_reach(problem, space, outcome.point, prob) or lam < LEAST_LAM * first:
-            outcome = minimise(space, outcome.point.at, max_iter=max_iter)
-            return Sought(space, outcome, Status.UNREACHABLE, n_iter)
+        else:
+            below, almost = _nearly(miss, width, room, (space, outcome), below, almost)
+            if _out_of_reach(problem, space, outcome.point, prob) or lam < LEAST_LAM * first:
+                return _given_up(almost, below, (space, outcome), max_iter, n_iter)
 
         n_steps += 1
         if n_steps == MAX_STEPS:
@@ -150,7 +154,26 @@ def _search_lam(problem: ClassProblem, prob: float, window: Window, first: float
         space = space.at(new)
         at = space.from_knot(change + math.log(new / lam) * slope)
         lam = new
-    return Sought(space, outcome, Status.MAX_ITER, n_iter) if met is None else Sought(*met, None, n_iter)
+    return Sought(*(almost or (space, outcome)), Status.MAX_ITER, n_iter) if met is None else Sought(*met, None, n_iter)
+
+
+Found = tuple[Space, Outcome]
+
+
+def _nearly(
+    miss: float, width: float, room: float, found: Found, below: Found | None, almost: Found | None
+) -> tuple[Found | None, Found | None]:
+    """With an answer that misses the goal: the last whose p_k is below it for all, the first that meets it but for rounding."""
+    if miss > 2 * (width + room):
+        return found, almost
+    return below, found if almost is None and miss <= width else almost
+
+
+def _given_up(almost: Found | None, below: Found | None, last: Found, max_iter: int, n_iter: int) -> Sought:
+    """Out of reach, with the best answer that is below the goal for all; or the goal is met, but not for all."""
+    space, outcome = almost or below or last
+    status = Status.UNREACHABLE if almost is None else Status.MAX_ITER
+    return Sought(space, minimise(space, outcome.point.at, max_iter=max_iter), status, n_iter)
 
 
 def reach_by_search(
@@ -158,7 +181,7 @@ def reach_by_search(
 ) -> Result:
     """The search for λ, where the source is not the answer; ``attempt``, from a window and a first λ, is tried before it."""
     window = problem.window(prob)
-    here = _staying(problem, window)
+    here = _staying(problem, prob, window)
     if here is not None:
         return here
     first = _first_lam(problem, window)
@@ -171,13 +194,13 @@ def reach_by_search(
     return problem.finish(found.space, found.outcome, stop.tol, found.status, found.n_iter)
 
 
-def _staying(problem: ClassProblem, window: Window) -> Result | None:
+def _staying(problem: ClassProblem, prob: float, window: Window) -> Result | None:
     """The source as the answer, where it is there already or nothing can be done about it; None otherwise."""
     here = problem.stay(Status.EXACT)
     mass = float(here.proba[problem.model.rivals(problem.k)].sum())
     if logit(mass, float(here.proba[problem.k])) <= window.logit - window.slack:
         return here
-    return None if problem.lengths.any() else replace(here, status=Status.UNREACHABLE)
+    return None if problem.lengths.any() else unchangeable(problem, prob)
 
 
 def _first_lam(problem: ClassProblem, window: Window) -> float:
@@ -191,13 +214,13 @@ def _first_lam(problem: ClassProblem, window: Window) -> float:
 
 
 def _out_of_reach(problem: ClassProblem, space: Space, point: Point, prob: float) -> bool:
-    """Whether any x with p_k ≥ prob is so far away that a margin there is rounding and nothing else."""
+    """Whether any x with p_k ≥ prob is so far away that its logits are rounding and nothing else."""
     gap = problem.rounding.grad_norm(space, point, problem.lengths) ** 2 / (2 * space.lam)
     excess = point.objective - gap + math.log(prob)
     if excess <= 0:
         return False
     distance = math.sqrt(2 * excess / space.lam)
-    return problem.rounding.of_margins(problem.size, Sizes(distance, problem.rounding.row_norm * distance)) > 1
+    return problem.rounding.of_logits(problem.size, problem.rounding.at(distance)) > NOISE
 
 
 def _logit_of(point: Point) -> float:

@@ -24,7 +24,7 @@ class ClassProblem:
         self.model, self.k = model, k
         self.margins: Floats = model.margins(z, k)
         self.size = float(np.abs(self.margins).max())
-        self.rounding = Rounding.of(model, sizes)
+        self.rounding = Rounding.of(model, sizes, k)
 
     @cached_property
     def lengths(self) -> Floats:

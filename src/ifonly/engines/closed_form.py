@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from ifonly.engines.class_space import ClassProblem
-from ifonly.engines.free import FreeEngine, Stop
+from ifonly.engines.free import FreeEngine, Stop, unchangeable
 from ifonly.engines.phi import logistic_root
 from ifonly.engines.row_loops import RowLoop, softmax_rows
 from ifonly.engines.windows import Window, logit
@@ -20,10 +20,10 @@ from ifonly.native.solved import Solved
 from ifonly.problem.question import Asked
 from ifonly.problem.results import Result
 from ifonly.problem.status import Status
-from ifonly.rows.sources import Sizes
 
 __all__ = ["ClosedForm"]
 
+MOST_ROUNDING = 2.0  # times as far as without the allowance for rounding: beyond, the answer would be more rounding than change
 MAX_CHASE = 30  # of the rounding allowance, which grows with the change; one or two are usual
 
 
@@ -46,8 +46,7 @@ class ClosedForm(FreeEngine):
         s = margin - h * q
         e = math.exp(-abs(s))
         p, p_target = (1 / (1 + e), e / (1 + e)) if s > 0 else (e / (1 + e), 1 / (1 + e))
-        reach = 2 * rounding.row_norm * q / lam
-        allowance = rounding.of_gradient(p * length, problem.size, Sizes(reach, rounding.row_norm * reach), lam)
+        allowance = rounding.of_gradient(p * length, problem.size, rounding.reach_of(q / lam), lam)
         grad_norm = abs(p - q) * length + allowance
         status = Status.CONVERGED if stop.tol is not None and grad_norm <= stop.tol else Status.EXACT
         first = problem.k == 0
@@ -62,21 +61,24 @@ class ClosedForm(FreeEngine):
         if logit(float(here.proba[1 - problem.k]), float(here.proba[problem.k])) <= window.edges(window.slack)[0]:
             return here
         margin, length = float(problem.margins[0]), float(problem.lengths[0])
-        result, change = replace(here, status=Status.UNREACHABLE), 0.0
-        if length == 0.0:  # no change of x changes the margin
-            return result
-        for _ in range(MAX_CHASE):
+        if length == 0.0:
+            return unchangeable(problem, prob)
+        first, change = replace(here, status=Status.UNREACHABLE), 0.0
+        for chased in range(MAX_CHASE):
             end = window.middle(change)
+            if margin - end > MOST_ROUNDING * (margin - window.middle(0.0)):
+                break
             lam = _mass(end) * length * length / (margin - end)
             if not sys.float_info.min < lam < math.inf:
                 break
             result = self.minimise(problem, lam, stop)
+            first = first if chased else replace(result, status=Status.MAX_ITER)
             change = abs(float(result.coef[0]))
             p, p_target = float(result.proba[1 - problem.k]), float(result.proba[problem.k])
             if logit(p, p_target) <= window.edges(window.allowance(change))[0]:
                 return result
-        # w is so small, or x̄ so large, that the rounding grows faster than the change makes up for it
-        return replace(result, status=Status.UNREACHABLE)
+        # w is so small, or x̄ so large, that rounding grows faster than the change: τ is reached, but not by all who evaluate p
+        return first
 
     # ---- many rows ----
 
@@ -95,14 +97,22 @@ class ClosedForm(FreeEngine):
     def reach_rows(self, loop: RowLoop, gram: np.ndarray, margins: np.ndarray, window: Window, stop: Stop) -> Solved:
         """`reach` for many rows; one whose allowance turns out too small is left."""
         square = float(gram[0, 0])
-        end = window.middle((margins[:, 0] - window.logit + 1) / square)  # Σq/λ, or a little more
-        mass = 1 / (1 + np.exp(np.minimum(-end, 700)))
-        lam = mass * square / (margins[:, 0] - end)
+        # The change that ends in the middle of its own window, which moves with it; none where rounding grows as fast.
+        with np.errstate(divide="ignore"):
+            change = (margins[:, 0] - window.middle(0.0)) / np.maximum(square - 1.5 * window.slope, 0.0)
+        end = np.maximum(window.middle(change), -700.0)
+        lam = square / (1 + np.exp(-end)) / (margins[:, 0] - end)
+        able = (
+            (end > -700)
+            & (lam > sys.float_info.min)
+            & (change * square <= MOST_ROUNDING * (margins[:, 0] - window.middle(0.0)))
+        )
+        lam = np.where(able, lam, 1.0)
         solved = self.minimise_rows(loop, gram, margins, lam, stop)
         with np.errstate(divide="ignore"):
             there = np.log(solved.p[:, 0]) - np.log(solved.p_target)
         top, _ = window.edges(window.allowance(solved.q[:, 0] / lam))
-        return solved._replace(done=(there <= top) & (end > -700))
+        return solved._replace(done=(there <= top) & able)
 
 
 def _mass(logit: float) -> float:

@@ -30,7 +30,6 @@ from scipy.linalg import get_lapack_funcs
 
 from ifonly.engines.phi import logistic_root
 from ifonly.model.numerics import EPS
-from ifonly.rows.sources import Sizes
 
 __all__ = ["Basis", "Factor", "Point", "Rivals", "Space"]
 
@@ -90,10 +89,9 @@ class Rivals:
         """``‖x − x̄‖``."""
         return math.sqrt(max(float(point.at @ point.moved), 0.0) / self.lam)
 
-    def reach(self, point: Point, row_norm: float) -> Sizes:
-        """The summed length of the terms that the change is made of, at most ``2R Σ|q_j|/λ``, and of a logit's."""
-        length = 2 * row_norm * float(np.abs(point.at).sum()) / self.lam
-        return Sizes(length, row_norm * length)
+    def largest(self, point: Point) -> float:
+        """The largest sum of terms, all taken as positive, that a margin moved by: what its rounding is a share of."""
+        return float(np.abs(self.H).dot(np.abs(point.at)).max())
 
     def grad_bound(self, point: Point, lengths: Floats) -> float:
         """‖∇E‖, safe from the rounding in the square ``rᵀH r`` (its root is off by 1e-8 of the terms at most)."""
@@ -199,10 +197,9 @@ class Basis:
         """``‖x − x̄‖``."""
         return float(np.linalg.norm(point.at))
 
-    def reach(self, point: Point, row_norm: float) -> Sizes:
-        """The summed length of the terms that the change is made of, ``Σ|ξ_i|`` (rows are unit vectors), and of a logit's."""
-        size = np.abs(point.at)
-        return Sizes(float(size.sum()), float(np.abs(self.L).max(axis=0) @ size))
+    def largest(self, point: Point) -> float:
+        """The largest sum of terms, all taken as positive, that a margin moved by: what its rounding is a share of."""
+        return float(np.abs(self.L).dot(np.abs(point.at)).max())
 
     def grad_bound(self, point: Point, lengths: Floats) -> float:
         """‖∇E‖, with what the basis itself may have left out (singular values below K·EPS of the largest)."""

@@ -22,6 +22,7 @@ from ifonly.engines.row_loops import RowLoop, choose_loop, device_loop, softmax_
 from ifonly.engines.windows import Window
 from ifonly.model import Model
 from ifonly.model.errors import InputError
+from ifonly.model.numerics import softmax
 from ifonly.native.solved import Solved
 from ifonly.problem.question import NEAREST, Aim, Aims, Asked, Question
 from ifonly.problem.results import Result, Results
@@ -29,7 +30,7 @@ from ifonly.problem.status import Status
 from ifonly.rows.sources import Sizes, Sources
 from ifonly.rows.tensors import like
 
-__all__ = ["FreeEngine", "Starts", "Stop"]
+__all__ = ["FreeEngine", "Starts", "Stop", "unchangeable"]
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -52,6 +53,12 @@ class Stop(NamedTuple):
     def of(cls, question: Question) -> "Stop":
         """As the user said."""
         return cls(question.tol, question.max_iter or MAX_ITER)
+
+
+def unchangeable(problem: ClassProblem, prob: float) -> Result:
+    """The source where all rows of A are the same: p_k is that of b, whoever evaluates it, and either it is enough or not."""
+    there = float(softmax(problem.model.b)[problem.k]) >= prob
+    return problem.stay(Status.EXACT if there else Status.UNREACHABLE)
 
 
 class FreeEngine(Engine):
@@ -238,7 +245,7 @@ class Batch(NamedTuple):
         model, aims = self.model, self.aims.take(index)
         margins, gram = model.margins(self.Z[index], k), model.rival_gram(k)
         size = np.abs(margins).max(axis=1)
-        rounding = Rounding.of(model, self.sizes.take(index))
+        rounding = Rounding.of(model, self.sizes.take(index), k)
         if aims.lam is not None:
             solved = self.engine.minimise_rows(self.loop, gram, margins, aims.lam, self.stop)
             self._fill(index, k, size, solved, rounding)
@@ -250,7 +257,7 @@ class Batch(NamedTuple):
         self._stay(index[done], k, p[done], p_target[done], loss[done])
         away = np.flatnonzero(~done)
         if len(away) and model.rival_lengths(k).any():
-            rounding = Rounding.of(model, self.sizes.take(index[away]))
+            rounding = Rounding.of(model, self.sizes.take(index[away]), k)
             solved = self.engine.reach_rows(self.loop, gram, margins[away], window.take(away), self.stop)
             self._fill(index[away], k, size[away], solved, rounding)
             done[away] = solved.done
@@ -272,8 +279,7 @@ class Batch(NamedTuple):
         model, results = self.model, self.results
         lengths = model.rival_lengths(k)
         q, p, lam = solved.q, solved.p, solved.lam
-        length = 2 * rounding.row_norm * np.abs(q).sum(axis=1) / lam
-        reach = Sizes(length, rounding.row_norm * length)
+        reach = rounding.reach_of(np.abs(q).sum(axis=1) / lam)
         terms = np.abs(p - q) @ lengths
         computed = np.minimum(terms, solved.grad_norm + 1e-7 * terms)
         grad_norm = computed + rounding.of_gradient(p @ lengths, size, reach, lam)

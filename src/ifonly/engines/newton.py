@@ -10,6 +10,7 @@ is at most the range of the margins' changes (≤ 2δ) times the second, so a Ne
 length and a third-order one δ², whatever λ, D or the scale of A.
 """
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,6 +22,7 @@ from ifonly.problem.results import Iteration
 __all__ = ["MAX_ITER", "Outcome", "minimise", "newton"]
 
 MAX_ITER = 100  # five or so are usual; starts chosen by the user may need more
+USUAL = 8  # iterations after which rounding may be what keeps it from ending
 BACKTRACK = 0.8  # the paper's ρ
 LEAST_STEP = 1e-60  # where a margin of 1e3 rests on features in units of 1e8, the first step can be 1e-20
 ARMIJO = 1e-4  # of order 3: this much decrease makes the convergence theorem hold; order 2 is the paper's, with plain decrease
@@ -88,7 +90,6 @@ def newton(
         close = CLOSE[order] if tol is None else 0.0
     armijo = ARMIJO if order == 3 else 0.0
     size = space.size
-    noise = EPS * (size + 1)
     history: list[Iteration] = []
     point, factor = space.evaluate(start), None
     while True:
@@ -105,7 +106,7 @@ def newton(
         delta = max(-float(ds[ds.argmin()]), float(ds[ds.argmax()]))
 
         # 3. The step: the full one, corrected, or what is left of it.
-        slack = ROUNDINGS * EPS * (abs(point.objective) + size * float(np.add.reduce(point.p)))
+        slack = _slack(point, size)
         decrease, step, trials = armijo * float(point.slope.dot(direction)), 1.0, 1
         bent = order == 3 and delta > CLOSE[2]  # below, the correction is nothing
         if bent:
@@ -113,16 +114,33 @@ def newton(
         else:
             new = space.evaluate(point.at + direction, point.moved - ds)
         if not new.objective <= point.objective - decrease + slack:
+            size = max(size, space.largest(point))  # margins may have moved by large terms that all but cancel
+            slack = _slack(point, size)
+        if not new.objective <= point.objective - decrease + slack:
             new, step, trials = _backtrack(space, point, direction, ds, decrease, slack, bent, order)
             if new is None:
                 return Outcome(point, False, False, tuple(history))
         history.append(Iteration(point.objective, point.grad_norm, step, trials))
-        point = new
+        old, point = point, new
 
-        # 4. Nothing left to gain?
-        least = ROUNDINGS * noise
+        # 4. Nothing left to gain? Late, only rivals count whose change shows in 1 − p_k: a margin of 1e13 is all noise.
+        least = ROUNDINGS * EPS * (size + 1)
+        delta = min(delta, _shown(ds, old, point, len(history)))
         if step == 1.0 and delta <= max(least, close):
             return Outcome(point, True, delta <= max(least, CLOSE[order]), tuple(history), factor)
+
+
+def _slack(point: Point, size: float) -> float:
+    """By how much E may seem to rise where margins are made of terms of this size."""
+    return ROUNDINGS * EPS * (abs(point.objective) + size * float(np.add.reduce(point.p)))
+
+
+def _shown(ds: Floats, old: Point, new: Point, n_iter: int) -> float:
+    """The largest change of a margin that shows in 1 − p_k, after as many iterations as are usual; before, any would do."""
+    if n_iter <= USUAL:
+        return math.inf
+    moved = np.abs(ds)
+    return float(moved.max(where=np.maximum(old.p, new.p) * moved > EPS * float(np.add.reduce(old.p)), initial=0.0))
 
 
 def _backtrack(

@@ -8,26 +8,64 @@ In class space ‖∇E‖ costs O(K²). But the x that the user gets is rounded,
 ``grad_norm`` bounds the gradient of the exact E at that very x, from
 
     e    ≥ ‖rounded x − x‖                         u(K + 4)·norm
-    δs   ≥ |computed margin − exact margin|        2γ·terms + 2u·max|s̄|
-    δx   ≥ |Ā(rounded x − x)|                      2u(K + 4)·terms
+    δx   ≥ |Ā(rounded x − x)|                      u(K + 4)·swing
+    δs   ≥ |computed margin − exact margin|        2γ·(terms of x̄ + swing of the change) + 2u·max|s̄|
+    δz   ≥ |margin of whoever evaluates x − exact| 2γ·terms + 2u·max|s̄|
     ‖∇E‖ ≤ computed + Σp_j‖ā_j‖·(2δs + 2δx + u(K + 8)) + λe
 
 with u the unit roundoff and γ the relative error of a D-term sum. ``norm`` bounds ‖x̄‖ plus the summed length of the terms
-that the change is made of (its *reach*), ``terms`` bounds Σ|a_jd x_d| over both. Where the user's units have another zero
-than the classifier's, its distance is in them too. Nothing here costs a pass over A.
+that the change is made of, rows of the basis; ``terms`` bounds Σ|a_jd x_d| + (u/γ)|b_j| at x; ``swing`` bounds how far they all
+move a margin, none of them against another. What the rows of A have in common cancels in margins and is not in the basis, but
+it is in the logits of whoever evaluates x. Where the user's units have another zero than the classifier's, its distance is in
+all of these. Nothing here costs a pass over A but the first time.
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
-from ifonly.engines.coordinates import Floats, Point, Space
+import numpy as np
+
+from ifonly.engines.coordinates import Basis, Floats, Point, Space
 from ifonly.model import Model
-from ifonly.model.numerics import EPS, summation_error
+from ifonly.model.numerics import EPS, blocks, norms, summation_error
 from ifonly.rows.sources import Sizes
 
-__all__ = ["Rounding"]
+__all__ = ["Reach", "Rounding"]
 
 UNIT = 0.5 * EPS
+HALF = 1e-7  # of the terms: by no more is a distance off that is the root of a difference of squares
+
+
+class Reach(NamedTuple):
+    """How large a change is, for what rounding can do to it; see the module."""
+
+    norm: Any
+    terms: Any
+    swing: Any
+
+
+class Lengths(NamedTuple):
+    """How long rows are, for one target."""
+
+    span: float  # max‖ā_j‖
+    unit: Reach  # of a change with Σ|q|/λ = 1
+    columns: Floats  # Σ_d |a_jd|·|basis_id|, at most, of each row i of the basis
+    bias: float  # max|b_j|
+
+    @classmethod
+    def of(cls, model: Model, k: int) -> "Lengths":
+        """For class index ``k``; what does not depend on it is worked out once for a model."""
+        span, key = float(model.rival_lengths(k).max()), "basis lengths"
+        longest, columns = model.memo.get(key) or model.memo.setdefault(key, _basis_lengths(model))
+        made = longest if model.n_classes == 2 else 2 * longest  # coefficients are −q and Σq; of the one row of two classes ±q
+        return cls(span, Reach(made, model.row_norm * span, made * made), columns, float(np.abs(model.b).max()))
+
+
+def _basis_lengths(model: Model) -> tuple[float, Floats]:
+    """The longest row of the basis, and `Lengths.columns`."""
+    found = [(norms(rows), np.abs(rows) @ model.column_sizes) for _, rows in blocks(model.basis)]
+    lengths, columns = (np.concatenate(part) for part in zip(*found, strict=True))
+    return float(lengths.max()), np.minimum(columns, model.row_norm * lengths)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +81,11 @@ class Rounding:
     n_classes : int
         K.
     sizes : Sizes
-        Of the sources.
+        Of the sources, with b among the terms.
     coarse : float
         How many times more coarsely the user's estimator rounds.
+    lengths : Lengths or None
+        Those of a target; without, rows of A are taken to be as different as they can be.
 
     """
 
@@ -54,26 +94,78 @@ class Rounding:
     n_classes: int
     sizes: Sizes
     coarse: float = 1.0
+    lengths: Lengths | None = None
 
     @classmethod
-    def of(cls, model: Model, sizes: Sizes) -> "Rounding":
-        """For sources of these sizes."""
+    def of(cls, model: Model, sizes: Sizes, k: int | None = None) -> "Rounding":
+        """For sources of these sizes, and a class index."""
         K, D = model.A.shape
-        return cls(summation_error(D + K), model.row_norm, K, sizes, model.coarse)
+        gamma, lengths = summation_error(D + K), None
+        if k is not None:
+            key = f"lengths {k}"
+            lengths = model.memo.get(key) or model.memo.setdefault(key, Lengths.of(model, k))
+            # b is added once, to the sum of the others
+            sizes = Sizes(sizes.norm, sizes.terms + lengths.bias * (UNIT / gamma))
+        return cls(gamma, model.row_norm, K, sizes, model.coarse, lengths)
 
-    def of_margins(self, size: Any, reach: Sizes) -> Any:
+    def reach(self, space: Space, point: Point) -> Reach:
+        """Of the change that a point makes."""
+        size = np.abs(point.at)
+        amount = float(np.add.reduce(size))
+        if self.lengths is not None and isinstance(space, Basis):
+            terms = float(size.dot(self.lengths.columns))
+            return Reach(amount, terms, min(2 * terms, self.lengths.span * amount))
+        made = self.reach_of(amount / space.lam)
+        # Where rivals pull against each other the change is far shorter than its terms; of its own digits half are certain.
+        return made._replace(terms=min(made.terms, self.row_norm * (space.distance(point) + HALF * made.norm)))
+
+    def reach_of(self, change: Any) -> Reach:
+        """Of a change ``−Āᵀq/λ`` with this Σ|q|/λ, or of many."""
+        double = 2 * self.row_norm
+        unit = Reach(double, double * self.row_norm, double**2) if self.lengths is None else self.lengths.unit
+        return Reach(unit.norm * change, unit.terms * change, unit.swing * change)
+
+    def at(self, distance: float) -> Reach:
+        """Of a change of this length that is no sum of rows."""
+        terms = self.row_norm * distance
+        return Reach(distance, terms, 2 * terms)
+
+    def of_margins(self, size: Any, reach: Reach) -> Any:
         """``δs``: how far a computed margin can be from the exact one; ``size`` is max|s̄|."""
+        return 2 * self.gamma * (self.sizes.terms + reach.swing) + 2 * UNIT * size
+
+    def of_x(self, reach: Reach) -> Any:
+        """``δx``: how far rounding x moves a margin."""
+        return UNIT * (self.n_classes + 4) * (self._swing + reach.swing)
+
+    @property
+    def _swing(self) -> Any:
+        """How far the terms of the source move a margin."""
+        span = 2 * self.row_norm if self.lengths is None else self.lengths.span
+        return _least(2 * self.sizes.terms, span * self.sizes.norm)
+
+    def of_logits(self, size: Any, reach: Reach) -> Any:
+        """``δz``: how far a margin is from the exact one for whoever evaluates the logits at x."""
         return 2 * self.gamma * (self.sizes.terms + reach.terms) + 2 * UNIT * size
 
-    def of_x(self, reach: Sizes) -> Any:
-        """``δx``: how far rounding x moves a margin."""
-        return 2 * UNIT * (self.n_classes + 4) * (self.sizes.terms + reach.terms)
+    def of_estimator(self, size: Any, reach: Reach) -> Any:
+        """How far a margin can be from ours when the user's own estimator evaluates it at the rounded x: δs + δx + δz.
 
-    def of_estimator(self, size: Any, reach: Sizes) -> Any:
-        """How far a margin can be from ours when the user's own estimator evaluates it at the rounded x."""
-        return self.coarse * (2 * self.of_margins(size, reach) + self.of_x(reach))
+        One that rounds coarsely does so to its logits and, once, to x; our own margins are in double precision.
+        """
+        return self.of_source(size) + self.of_change(reach)
 
-    def of_gradient(self, pull: Any, size: Any, reach: Sizes, lam: Any) -> Any:
+    def of_source(self, size: Any) -> Any:
+        """The part of `of_estimator` that is there without any change."""
+        margins, swing = 2 * self.gamma * self.sizes.terms + 2 * UNIT * size, UNIT * self._swing
+        return margins + (self.n_classes + 4) * swing + self.coarse * (margins + swing)
+
+    def of_change(self, reach: Reach) -> Any:
+        """The part of `of_estimator` that grows with the change."""
+        ours = (2 * self.gamma + UNIT * (self.n_classes + 4)) * reach.swing
+        return ours + self.coarse * (2 * self.gamma * reach.terms + UNIT * reach.swing)
+
+    def of_gradient(self, pull: Any, size: Any, reach: Reach, lam: Any) -> Any:
         """What to add to a computed ‖∇E‖ so that it holds at the x that is handed out; ``pull`` is Σp_j‖ā_j‖."""
         e = UNIT * (self.n_classes + 4) * (self.sizes.norm + reach.norm)
         margin = self.of_margins(size, reach) + self.of_x(reach)
@@ -81,6 +173,9 @@ class Rounding:
 
     def grad_norm(self, space: Space, point: Point, lengths: Floats) -> float:
         """A bound on ‖∇E‖ at the x that is handed out."""
-        reach = space.reach(point, self.row_norm)
-        rounding = self.of_gradient(float(point.p @ lengths), space.size, reach, space.lam)
+        rounding = self.of_gradient(float(point.p @ lengths), space.size, self.reach(space, point), space.lam)
         return float(space.grad_bound(point, lengths) + rounding)
+
+
+def _least(a: Any, b: Any) -> Any:
+    return min(a, b) if isinstance(a, float) else np.minimum(a, b)

@@ -100,7 +100,7 @@ class VastProblem:
         """What is wanted: the least E for λ, or the nearest x with this probability."""
 
         def level(distance: float) -> tuple[float, float]:
-            rounding = self.rounding.of_estimator(self.size, Sizes(distance, self.model.row_norm * distance))
+            rounding = self.rounding.of_estimator(self.size, self.rounding.at(distance))
             return logit - rounding, rounding + 8 * EPS * (abs(logit) + 1)
 
         logit = 0.0 if prob is None else float(needed_logit(prob, self.model))

@@ -13,7 +13,6 @@ from ifonly.engines.rounding import Rounding
 from ifonly.model import Model
 from ifonly.model.numerics import EPS
 from ifonly.problem.goals import needed_logit
-from ifonly.rows.sources import NOWHERE, Sizes
 
 __all__ = ["Window", "logit"]
 
@@ -30,10 +29,8 @@ class Window(NamedTuple):
     def of(cls, model: Model, rounding: Rounding, size: Any, prob: Any) -> "Window":
         """For sources with margins of this size."""
         wanted = needed_logit(prob, model)
-        slack = rounding.of_estimator(size, NOWHERE)
-        unit = 2 * rounding.row_norm  # the reach of a change with Σq/λ = 1, as in coordinates.Rivals
-        slope = rounding.of_estimator(size, Sizes(unit, rounding.row_norm * unit)) - slack
-        return cls(wanted, slack, slope, 8 * EPS * (abs(wanted) + 1))
+        slope = rounding.of_change(rounding.reach_of(1.0)) + 0 * wanted  # the same for all rows
+        return cls(wanted, rounding.of_source(size), slope, 8 * EPS * (abs(wanted) + 1))
 
     def take(self, index: Any) -> "Window":
         """Those of some rows."""

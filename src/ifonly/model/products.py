@@ -30,8 +30,9 @@ CANCELLATION = 1 / 16
 COMMON_PART = 4.0
 
 # Rivals depend on each other where the smallest of the K−1 eigenvalues of the centred Gram matrix is below this share of
-# the largest. Trained classifiers are far above (MNIST 0.29, an ImageNet head with K = 1000 and D = 1280 8e-4).
-DEPENDENT = 1e-6
+# the largest: sums of their rows lose EPS over it to cancellation. Trained classifiers are far above (iris 0.04, MNIST 0.29).
+# With very many classes there is no basis to turn to, and less is asked (an ImageNet head with K = 1000, D = 1280 has 8e-4).
+DEPENDENT, MANY_DEPENDENT = 1e-3, 1e-6
 
 # Up to this many features per class, features in uneven units are their own basis for dependent rivals: it mixes no units.
 UNIT_BASIS = 8
@@ -107,11 +108,11 @@ class Products(ModelSizes):
             return False
         if D < K - 1:
             return True
-        mean = self.gram.mean(axis=0)
-        centred = self.gram - (mean[:, None] + mean) + mean.mean()  # the Gram matrix of the rows less their mean
         if K >= SHARED_GRAM:
-            return not _independent(centred)
-        eigenvalues = np.linalg.eigvalsh(centred)
+            mean = self.gram.mean(axis=0)
+            return not _independent(self.gram - (mean[:, None] + mean) + mean.mean())
+        centred = self.A - self.A.mean(axis=0)  # first: a large common part would leave nothing of its Gram matrix
+        eigenvalues = np.linalg.eigvalsh(centred @ centred.T)
         return bool(eigenvalues[1] <= DEPENDENT * eigenvalues[-1])
 
     @cached_property
@@ -249,14 +250,14 @@ class Products(ModelSizes):
 
 
 def _independent(centred: Floats) -> bool:
-    """Whether the eigenvalues of a centred Gram matrix, but for the one that is 0, are above `DEPENDENT` of the largest.
+    """Whether the eigenvalues of a centred Gram matrix, but for the one that is 0, are above `MANY_DEPENDENT` of the largest.
 
     By a Cholesky factorisation: with 1000 classes 15 ms, their eigenvalues would take 150.
     """
     K = len(centred)
     largest = np.linalg.norm(centred)  # between the largest eigenvalue and √K times that
     try:
-        np.linalg.cholesky(centred + (largest / K - DEPENDENT * largest * np.eye(K)))
+        np.linalg.cholesky(centred + (largest / K - MANY_DEPENDENT * largest * np.eye(K)))
     except np.linalg.LinAlgError:
         return False
     return True

@@ -81,8 +81,15 @@ def lead(z: Floats, k: int) -> float:
 
 
 def needed_logit(prob: Any, model: Model) -> Any:
-    """logit(1 − p_k) at which a softmax of K terms, itself rounded, comes out ≥ prob; for one or many."""
-    eps = model.precision
-    # Rivals with a mass below eps/4 vanish from it and it is 1.
-    mass = np.maximum((1 - prob) - prob * ((model.n_classes + 8) * eps), eps / 4)
-    return np.log(mass) - np.log(np.maximum(1 - mass, np.minimum(prob, 0.5)))
+    """logit(1 − p_k) at which p_k, and a softmax of K terms, itself rounded, come out ≥ prob; for one or many."""
+    eps, room = model.precision, (model.n_classes + 8) * model.precision
+    # Rivals with a mass below eps/4 vanish from a softmax, and it is 1; but no more than 1 − prob may vanish. For a small prob
+    # 1 − mass would have lost its digits.
+    if not isinstance(prob, np.ndarray):  # one: a fifth of the time
+        if prob < 0.5:
+            return math.log1p(-prob * (1 + room)) - math.log(prob * (1 + room))
+        mass = max((1 - prob) - prob * room, min(eps / 4, (1 - prob) / 2))
+        return math.log(mass) - math.log1p(-mass)
+    rest = np.minimum(prob, 0.5) * (1 + room)
+    mass = np.clip((1 - prob) - prob * room, np.minimum(eps / 4, (1 - prob) / 2), 0.75)
+    return np.where(prob < 0.5, np.log1p(-rest) - np.log(rest), np.log(mass) - np.log1p(-mass))

@@ -27,7 +27,8 @@ __all__ = ["SCALERS", "STEPS", "cut", "shift_and_scale"]
 # Shift and scale of (x − shift) / scale; None for none.
 SCALERS: dict[str, Callable[[Any], tuple[Any, Any]]] = {
     "StandardScaler": lambda s: (s.mean_ if s.with_mean else None, s.scale_ if s.with_std else None),
-    "MinMaxScaler": lambda s: (-s.min_ / s.scale_, 1 / s.scale_),  # X·scale_ + min_
+    # X·scale_ + min_, both perhaps in single precision: divided in double
+    "MinMaxScaler": lambda s: (-np.float64(s.min_) / np.float64(s.scale_), 1 / np.float64(s.scale_)),
     "MaxAbsScaler": lambda s: (None, s.scale_),
     "RobustScaler": lambda s: (s.center_ if s.with_centering else None, s.scale_ if s.with_scaling else None),
 }
