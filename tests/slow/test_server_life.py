@@ -156,28 +156,13 @@ def test_a_search_that_takes_too_long_stops_and_says_so(tmp_path, hard_search):
             assert reply.json()["answers"][0]["status"] == "stopped"
         many = server.client.post("/v1/invert", json=slow_question(200))
         assert many.status_code in (200, 504)
-        assert time.monotonic() - began < 8
+        path = server.client.post("/v1/path", json={"row": [0.5] * 40, "target": "yes", "actions": slow_question()["actions"]})
+        assert (path.status_code, path.json()["complete"]) == (200, False)
+        assert time.monotonic() - began < 12
         deadline = time.monotonic() + 10
         while server.metric("ifonly_queue_depth")["ifonly_queue_depth"] and time.monotonic() < deadline:
             time.sleep(0.05)
         assert server.metric("ifonly_queue_depth")["ifonly_queue_depth"] == 0  # its thread is free again
-
-
-def test_a_full_queue_says_when_to_come_back(tmp_path, hard_search):
-    with serving(tmp_path, hard_search, "--timeout", "2", "--threads", "1", "--queue", "2") as server:
-        with ThreadPoolExecutor(6) as pool:
-            jobs = [pool.submit(httpx.post, f"{server.url}v1/invert", json=slow_question(), timeout=30) for _ in range(6)]
-            time.sleep(0.5)
-            ready = server.client.get("/readyz")
-            replies = [job.result() for job in jobs]
-        busy_ones = [reply for reply in replies if reply.status_code == 503]
-        assert len(busy_ones) == 4
-        assert (ready.status_code, ready.json()["status"]) == (503, "full")
-        for reply in busy_ones:
-            assert reply.headers["retry-after"] == "1"
-            assert reply.json()["error"]["code"] == "busy"
-        assert server.client.get("/readyz").json()["status"] == "ready"
-        assert server.client.get("/healthz").is_success
 
 
 def ask_on(sock, question):
@@ -198,32 +183,20 @@ def test_a_reply_that_nobody_reads_is_not_kept(tmp_path):
         assert server.answer(row=[0.5] * 64)["status"] == "exact"
 
 
-def test_a_plain_question_does_not_wait_for_long_searches(tmp_path, hard_search):
-    with serving(tmp_path, hard_search, "--timeout", "4", "--threads", "2") as server:
-        with ThreadPoolExecutor(4) as pool:
-            jobs = [pool.submit(httpx.post, f"{server.url}v1/invert", json=slow_question(), timeout=30) for _ in range(4)]
-            time.sleep(0.5)
-            began = time.monotonic()
-            assert server.answer(row=[0.5] * 40, target="yes")["status"] == "exact"
-            waited = time.monotonic() - began
-            assert not all(job.done() for job in jobs)
-        assert waited < 1
-
-
-def test_work_that_nobody_waits_for_is_not_begun(tmp_path, hard_search):
-    with serving(tmp_path, hard_search, "--timeout", "3", "--threads", "1") as server:
-        first = threading.Thread(target=lambda: server.client.post("/v1/invert", json=slow_question()))
-        first.start()
-        time.sleep(0.3)
-        for _ in range(20):
-            sock = server.connect()
-            sock.sendall(post(json.dumps(slow_question()).encode()))
-            time.sleep(0.02)
-            sock.close()
-        began = time.monotonic()
-        first.join()
-        assert httpx.get(f"{server.url}v1/rows", timeout=30).status_code == 404  # through the same queue, at once
-        assert time.monotonic() - began < 6
+@pytest.mark.parametrize("searches", [2, 4])
+def test_short_questions_do_not_wait_for_long_searches(tmp_path, hard_search, searches):
+    """Neither a plain one nor one with limits, which is done where the searches are."""
+    row = [0.5] * 40
+    limited = {"actions": {"frozen": ["0", "1"], "bounds": {"2": [0.5, 9.5]}}}
+    with serving(tmp_path, hard_search, "--timeout", "60") as server, ThreadPoolExecutor(searches) as pool:
+        jobs = [pool.submit(server.raw, post(json.dumps(slow_question()).encode()), timeout=60) for _ in range(searches)]
+        until = time.monotonic() + 20
+        while server.metric("ifonly_queue_depth")["ifonly_queue_depth"] < searches:
+            assert time.monotonic() < until
+        for question in ({}, limited, {**limited, "detail": "page"}, {"actions": {"step": {"3": 0.5}}}):
+            assert server.answer(row=row, target="yes", **question)["status"] == "exact"
+        assert not any(job.done() for job in jobs)  # they have 48 seconds
+        server.process.kill()
 
 
 # ---- another model ----
