@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers.limited_problems import Asked, a_model, a_search, an_asked
+from helpers.limited_problems import Asked, a_model, a_search, a_solved, an_asked
 
 import ifonly
 from ifonly import Actions, CertificateError, Cost, InputError, Model, Status, invert
@@ -23,7 +23,7 @@ TOLERANCES = {
     "gap": 1e-8,  # relative to 1 + cost: the gap that is proved of an answer called EXACT
     "ceiling": 1e-6,  # between the proved ceiling and the best probability, where bounds are finite on all sides
 }
-SEEDS = range(80)
+SEEDS = range(40)
 SRC = Path(ifonly.__file__).parent
 
 
@@ -34,9 +34,9 @@ def a_free(rng) -> Asked:
     return Asked(model, x, int(model.scores(x).argmin()), **what)
 
 
-def answered(asked: Asked):
+def answered(asked: Asked, cf=None):
     """An answer as plain values: what `check` takes."""
-    cf = invert(asked.model, asked.source, asked.k, **asked.options)
+    cf = invert(asked.model, asked.source, asked.k, **asked.options) if cf is None else cf
     within = cf.within
     more = {}
     if within is not None:
@@ -102,11 +102,8 @@ def test_the_checker_imports_nothing_that_solves():
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("make", [a_free, an_asked])
 def test_what_invert_finds_is_proved(make, seed):
-    asked = make(np.random.default_rng([seed, 11]))
-    try:
-        case = answered(asked)
-    except InputError:
-        pytest.skip("no point satisfies these limits")
+    asked, cf = a_solved(np.random.default_rng([seed, 11]), make)
+    case = answered(asked, cf)
     result = case["result"]
     found = check(**case)
     assert found.unproved == ()
@@ -122,7 +119,7 @@ def test_what_invert_finds_is_proved(make, seed):
             assert found.ceiling >= found.proba[asked.k] * (1 - 1e-9)
 
 
-@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize("seed", range(15))
 @pytest.mark.parametrize("exact", [False, True])
 def test_of_a_search_everything_is_proved(seed, exact):
     asked = a_search(np.random.default_rng([seed, 12]))
@@ -157,14 +154,14 @@ def test_of_a_search_everything_is_proved(seed, exact):
             check(**changed(case, gap=-1.0))
 
 
-@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize("seed", range(12))
 def test_a_search_that_claims_too_much_is_found(seed):
-    asked = a_search(np.random.default_rng([seed, 15]))
-    case = answered(asked)
-    result = case["result"]
-    whole = result.objective if asked.lam is not None else result.cost
-    if result.status is not Status.EXACT or whole < 1e-3:
-        pytest.skip("nothing to claim")
+    rng, whole, status = np.random.default_rng([seed, 15]), 0.0, None
+    while status is not Status.EXACT or whole < 1e-3:  # something to claim
+        asked = a_search(rng)
+        case = answered(asked)
+        whole = case["result"].objective if asked.lam is not None else case["result"].cost
+        status = case["result"].status
     # Without multipliers all stays as it is (sources are whole numbers within their bounds), which costs nothing.
     nothing = Multipliers(np.zeros(asked.model.n_classes - 1), np.zeros(0), None)
     with pytest.raises(CertificateError, match="the lower bound that can be proved is"):
