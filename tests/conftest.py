@@ -25,7 +25,7 @@ FEW_CASES = 5  # of one test, in the fast lane
 
 settings.register_profile("the same each time", derandomize=True, deadline=None)
 settings.load_profile("the same each time")
-# Hypothesis also draws from the constants of modules that are loaded: those of the tests that one worker happened to run before.
+# Hypothesis also draws from the constants of modules that are loaded: those of whatever tests a worker ran before.
 providers.is_local_module_file = lambda path: False
 
 # ---- the lanes ----

@@ -7,17 +7,17 @@ import copy
 import json
 import math
 import pickle
-from dataclasses import replace
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from itertools import count, repeat
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from helpers.enumerated import Listed, a_goal, a_listed, an_uneven
 from helpers.limited_problems import a_solved
+from numpy.typing import NDArray
 
 from ifonly import Actions, CertificateError, InputError, Model, Status, invert, verify
 from ifonly.answers.record import _digest, to_dict

@@ -24,6 +24,7 @@ ARGUMENTS = [
     "--disable-sync",
 ]
 REQUIRED = "IFONLY_BROWSER"  # in the environment, with the value "required": a missing browser is a failure
+KEEP = "IFONLY_SCREENSHOTS"  # in the environment: screenshots are kept
 SCREENSHOTS = ROOT / "build" / "screenshots"
 
 
@@ -59,8 +60,14 @@ class Visit:
     requests: list[str] = field(default_factory=list)
 
     def screenshot(self, name):
+        screenshot(self.page, name)
+
+
+def screenshot(page, name):
+    """A picture of a page, for those who ask for pictures: to draw them all takes ten seconds."""
+    if KEEP in os.environ:
         SCREENSHOTS.mkdir(parents=True, exist_ok=True)
-        self.page.screenshot(path=SCREENSHOTS / f"{name}.png", full_page=True)
+        page.screenshot(path=SCREENSHOTS / f"{name}.png", full_page=True)
 
 
 @contextmanager

@@ -1,6 +1,6 @@
 """Which tests go to one worker together."""
 
-from pytest import Item
+import pytest
 from xdist.scheduler import LoadScopeScheduling
 
 # Each of these files makes something that takes long, once: a browser, a cluster, a server, references, an import.
@@ -31,6 +31,6 @@ class Scheduling(LoadScopeScheduling):
         return file if file.startswith(WHOLE_FILES) else nodeid.partition("[")[0]
 
 
-def longest_first(item: Item) -> int:
+def longest_first(item: pytest.Item) -> int:
     """The place of a test in the order in which a run with workers begins."""
     return next((i for i, prefix in enumerate(LONG) if item.nodeid.startswith(prefix)), len(LONG))
