@@ -502,8 +502,9 @@ def test_it_fits_every_window_and_is_legible(browser, tmp_path, case, size):
 def test_light_and_dark_can_be_chosen(browser, tmp_path):
     model, x, target, _ = digit()
     background = "getComputedStyle(document.documentElement).backgroundColor"
-    with visit(browser, path(model, x, target).to_html(tmp_path / "page.html", shape=(8, 8)), color_scheme="light") as seen:
+    with visit(browser, path(model, x, target).to_html(tmp_path / "page.html", shape=(8, 8))) as seen:
         page = seen.page
+        page.emulate_media(color_scheme="light")
         light = page.evaluate(background)
         page.click("#theme")
         dark = page.evaluate(background)

@@ -154,7 +154,7 @@ def test_a_search_that_takes_too_long_stops_and_says_so(tmp_path, hard_search):
         assert reply.status_code in (200, 504)
         if reply.status_code == 200:
             assert reply.json()["answers"][0]["status"] == "stopped"
-        many = server.client.post("/v1/invert", json=slow_question(200))
+        many = server.client.post("/v1/invert", json=slow_question(50))
         assert many.status_code in (200, 504)
         path = server.client.post("/v1/path", json={"row": [0.5] * 40, "target": "yes", "actions": slow_question()["actions"]})
         assert (path.status_code, path.json()["complete"]) == (200, False)
@@ -213,10 +213,13 @@ def test_a_changed_model_takes_the_place_of_the_old_without_a_lost_request(tmp_p
         def change():
             new.save(tmp_path / "next.npz")
             os.replace(tmp_path / "next.npz", model_file)
+            until = time.monotonic() + 20
+            while server.client.get("/v1/model").json()["fingerprint"] == before:
+                assert time.monotonic() < until
+                time.sleep(0.1)
 
-        threads = busy(server, [question], 6.0, clients=4, then=change)
+        threads = busy(server, [question], 1.0, clients=4, then=change)
         after = server.client.get("/v1/model").json()["fingerprint"]
-        assert after != before
         models = set()
         for thread in threads:
             assert thread.lost == 0
@@ -269,7 +272,7 @@ def test_sigterm_under_load_loses_no_request(tmp_path):
     model_file, data = make_toy(tmp_path)
     question = keep_alive({"row": ROW, "target": "approved", "prob": 0.8})
     with serving(tmp_path, model_file, data) as server:
-        threads = busy(server, [question], 3.0, clients=32, then=lambda: server.process.send_signal(signal.SIGTERM))
+        threads = busy(server, [question], 2.0, clients=32, then=lambda: server.process.send_signal(signal.SIGTERM))
         assert server.process.wait(20) in (0, -signal.SIGTERM)
         assert all(thread.refused for thread in threads)  # each met a closed door in the end
         assert [thread.lost for thread in threads] == [0] * 32

@@ -449,7 +449,7 @@ def bent():
 def test_limits_on_numbers_that_are_bent(bent):
     bounds = {"income": (1000, 5000.5), "age": (20.25, 70), "city": ("Ulm", "Kiel")}
     actions = Actions(bounds=bounds, increase=["note"], decrease=["debt"], frozen=["plan"])
-    rows = fresh(MADE, 150)
+    rows = fresh(MADE, 50)
     rows.loc[rows["city"] == "Bonn", "city"] = "Kiel"
     cfs = invert(bent, rows, prob=0.6, actions=actions)
     check_answers(bent, rows, cfs, 0.6)
@@ -502,7 +502,7 @@ def test_a_wrong_name_is_answered_with_the_right_one(bent):
 
 
 def test_a_value_that_is_frozen_is_not_chosen(bent):
-    rows = fresh(MADE, 80)
+    rows = fresh(MADE, 25)
     free = invert(bent, rows, prob=0.8)
     liked = free.x["job"].mode()[0]
     ruled = invert(bent, rows, prob=0.8, actions=Actions(frozen=[f"job={liked}"]))
@@ -512,7 +512,7 @@ def test_a_value_that_is_frozen_is_not_chosen(bent):
 
 
 def test_costs_by_the_users_columns(bent):
-    rows = fresh(MADE, 60)
+    rows = fresh(MADE, 30)
     dear = invert(bent, rows, prob=0.7, cost=Cost({"job": 50.0, "plan": 50.0}))
     assert ((dear.x["job"] == rows["job"]) | rows["job"].isna()).mean() > 0.95
     fitted = Cost("std").fit(MADE)
