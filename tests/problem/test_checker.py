@@ -155,7 +155,7 @@ def test_of_a_search_everything_is_proved(seed, exact):
             check(**changed(case, gap=-1.0))
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(11))
 def test_a_search_that_claims_too_much_is_found(seed):
     rng, whole, status = np.random.default_rng([seed, 15]), 0.0, None
     while status is not Status.EXACT or whole < 1e-3:  # something to claim
