@@ -136,6 +136,14 @@ def slow_question(rows=1):
     return {"rows": [[0.5] * 40] * rows, "target": "yes", "prob": 0.9, "actions": {"step": {str(d): 0.37 for d in range(40)}}}
 
 
+def wait_for_work(server, count):
+    """Until so many requests are being solved."""
+    until = time.monotonic() + 20
+    while server.metric("ifonly_queue_depth")["ifonly_queue_depth"] < count:
+        assert time.monotonic() < until
+        time.sleep(0.02)
+
+
 @pytest.fixture(scope="module")
 def hard_search(tmp_path_factory):
     """A model whose grid of answers is hard to search: many weights that almost divide each other."""
@@ -190,9 +198,7 @@ def test_short_questions_do_not_wait_for_long_searches(tmp_path, hard_search, se
     limited = {"actions": {"frozen": ["0", "1"], "bounds": {"2": [0.5, 9.5]}}}
     with serving(tmp_path, hard_search, "--timeout", "60") as server, ThreadPoolExecutor(searches) as pool:
         jobs = [pool.submit(server.raw, post(json.dumps(slow_question()).encode()), timeout=60) for _ in range(searches)]
-        until = time.monotonic() + 20
-        while server.metric("ifonly_queue_depth")["ifonly_queue_depth"] < searches:
-            assert time.monotonic() < until
+        wait_for_work(server, searches)
         for question in ({}, limited, {**limited, "detail": "page"}, {"actions": {"step": {"3": 0.5}}}):
             assert server.answer(row=row, target="yes", **question)["status"] == "exact"
         assert not any(job.done() for job in jobs)  # they have 48 seconds
@@ -283,10 +289,10 @@ def test_sigterm_under_load_loses_no_request(tmp_path):
 
 
 def test_sigterm_waits_for_a_search_that_has_begun(tmp_path, hard_search):
-    with serving(tmp_path, hard_search, "--timeout", "2", "--threads", "1") as server:
+    with serving(tmp_path, hard_search, "--timeout", "4") as server:
         with ThreadPoolExecutor(1) as pool:
             job = pool.submit(httpx.post, f"{server.url}v1/invert", json=slow_question(), timeout=30)
-            time.sleep(0.4)
+            wait_for_work(server, 1)
             server.process.send_signal(signal.SIGTERM)
             reply = job.result()
         assert reply.status_code == 200
