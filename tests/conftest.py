@@ -13,6 +13,7 @@ from helpers.data import data_file
 from helpers.libraries import needs
 from helpers.problems import head
 from hypothesis import settings
+from hypothesis.internal.conjecture import providers
 
 import ifonly
 from ifonly import cli
@@ -24,6 +25,8 @@ FEW_CASES = 5  # of one test, in the fast lane
 
 settings.register_profile("the same each time", derandomize=True, deadline=None)
 settings.load_profile("the same each time")
+# Hypothesis also draws from the constants of modules that are loaded: those of whatever tests a worker ran before.
+providers.is_local_module_file = lambda path: False
 
 # ---- the lanes ----
 
@@ -43,6 +46,7 @@ def pytest_configure(config):
 def pytest_xdist_make_scheduler(config, log):
     from helpers.scheduling import Scheduling
 
+    config.option.loadscopereorder = False  # by number of cases: single tests of two minutes would come last
     return Scheduling(config, log)
 
 
@@ -56,6 +60,10 @@ def pytest_ignore_collect(collection_path, config):
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config, items):
     """Mark each test by its folder, and thin the fast lane."""
+    if hasattr(config, "workerinput"):
+        from helpers.scheduling import longest_first
+
+        items.sort(key=longest_first)
     for item in items:
         folder = item.path.relative_to(TESTS).parts[0] if item.path.is_relative_to(TESTS) else ""
         if folder in APART:

@@ -124,6 +124,7 @@ def test_a_row_can_be_typed_from_typical_values(browser, address):
     typical = {name: int(np.quantile(frame[name], 0.5, method="lower")) for name in credit.NUMBERS}
     typical |= {name: frame[name].mode()[0] for name in credit.CATEGORIES}
     with visit(browser, address, f"row={ROW}") as page:
+        settle(page)
         page.get_by_role("button", name="Type one in").click()
         type_in(page, "age now", "20")
         page.get_by_label("account now").select_option("overdrawn")

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from helpers.browser import SCREENSHOTS, contrast
+from helpers.browser import contrast, screenshot
 from helpers.whatif import (
     DESKTOP,
     NASTY,
@@ -160,8 +160,7 @@ def test_it_fits_every_window_and_is_legible(browser, address, state, size, requ
         settle(page)
         for scheme in ("light", "dark"):
             page.emulate_media(color_scheme=scheme)
-            SCREENSHOTS.mkdir(parents=True, exist_ok=True)
-            page.screenshot(path=SCREENSHOTS / f"whatif-{request.node.callspec.id}-{scheme}.png", full_page=True)
+            screenshot(page, f"whatif-{request.node.callspec.id}-{scheme}")
             assert not page.evaluate("document.documentElement.scrollWidth > document.documentElement.clientWidth")
             for selector in TEXTS:
                 if page.locator(selector).count():

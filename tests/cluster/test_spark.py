@@ -31,8 +31,8 @@ spark = import_module("ifonly.spark")
 pytestmark = pytest.mark.filterwarnings(spark_cluster.QUIET)
 
 NAMES = [f"f{d}" for d in range(6)]
-ROWS = int(os.environ.get("IFONLY_SPARK_ROWS", "40000"))  # of the test that kills an executor
-PARTS = 16
+ROWS = int(os.environ.get("IFONLY_SPARK_ROWS", "8000"))  # of the test that kills an executor
+PARTS = 8
 LIMITS = Actions(frozen=["f0"], bounds=dict.fromkeys(NAMES[1:], (-2.0, 2.0)))
 
 
@@ -84,8 +84,8 @@ def same(found, expected):
     ids=["limits", "l1", "margin", "whole numbers"],
 )
 def test_a_cluster_gives_what_one_machine_gives(session, model, question):
-    table = rows(2000)
-    df = session.createDataFrame(table).repartition(5)
+    table = rows(600)
+    df = session.createDataFrame(table).repartition(3)
     same(collected(spark.invert(df, model, "approved", **question)), here(model, table, **question))
 
 
@@ -104,14 +104,14 @@ def test_partitions_of_all_sizes_empty_ones_too(session, model):
     """One has nearly all rows, some have one, many none; Arrow batches are far smaller than a chunk, or larger."""
     from pyspark.sql import functions
 
-    table = rows(6000)
+    table = rows(2000)
     expected = here(model, table, prob=0.7, actions=LIMITS)
     df = session.createDataFrame(table)
-    skewed = df.repartition(12, functions.when(df.id > 3, -1).otherwise(df.id))
+    skewed = df.repartition(8, functions.when(df.id > 3, -1).otherwise(df.id))
     counts = skewed.groupBy(functions.spark_partition_id()).count().collect()
-    assert max(row["count"] for row in counts) > 5900
-    assert len(counts) < 12  # some have nothing
-    for batch in ("7", "10000", "1000000"):
+    assert max(row["count"] for row in counts) > 1900
+    assert len(counts) < 8  # some have nothing
+    for batch in ("7", "1000000"):
         session.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", batch)
         same(collected(spark.invert(skewed, model, "approved", prob=0.7, actions=LIMITS)), expected)
     session.conf.unset("spark.sql.execution.arrow.maxRecordsPerBatch")
@@ -296,9 +296,9 @@ from ifonly import spark
 from pyspark.sql import SparkSession
 session = SparkSession.builder.remote("local[2]").getOrCreate()
 assert not hasattr(session, "sparkContext")
-model, table = test_spark.model.__wrapped__(), test_spark.rows(5000)
+model, table = test_spark.model.__wrapped__(), test_spark.rows(1000)
 question = {"prob": 0.7, "actions": test_spark.LIMITS}
-df = session.createDataFrame(table).repartition(4)
+df = session.createDataFrame(table).repartition(2)
 answers = spark.invert(df, model, "approved", **question)
 test_spark.same(test_spark.collected(answers), test_spark.here(model, table, **question))
 try:

@@ -24,6 +24,7 @@ ARGUMENTS = [
     "--disable-sync",
 ]
 REQUIRED = "IFONLY_BROWSER"  # in the environment, with the value "required": a missing browser is a failure
+KEEP = "IFONLY_SCREENSHOTS"  # in the environment: screenshots are kept
 SCREENSHOTS = ROOT / "build" / "screenshots"
 
 
@@ -58,27 +59,56 @@ class Visit:
     noise: list[str] = field(default_factory=list)
     requests: list[str] = field(default_factory=list)
 
+    @classmethod
+    def of(cls, page):
+        """A new page, from now on listened to; nothing but files can be reached from it."""
+        found = cls(page)
+        page.context.on("request", lambda request: found.requests.append(request.url))
+        page.context.route("**", lambda route: route.continue_() if route.request.url.startswith("file:") else route.abort())
+        page.on("console", lambda message: found.noise.append(f"{message.type}: {message.text}"))
+        page.on("pageerror", lambda error: found.noise.append(f"error: {error}"))
+        page.on("dialog", lambda dialog: (found.noise.append(f"dialog: {dialog.message}"), dialog.dismiss()))
+        return found
+
+    def empty(self):
+        """As if nobody had been here."""
+        self.page.evaluate("() => { localStorage.clear(); sessionStorage.clear(); }")
+        self.page.emulate_media(media="null", color_scheme="null")
+        self.page.goto("about:blank")
+        self.noise.clear()
+        self.requests.clear()
+
     def screenshot(self, name):
+        screenshot(self.page, name)
+
+
+def screenshot(page, name):
+    """A picture of a page, for those who ask for pictures: to draw them all takes ten seconds."""
+    if KEEP in os.environ:
         SCREENSHOTS.mkdir(parents=True, exist_ok=True)
-        self.page.screenshot(path=SCREENSHOTS / f"{name}.png", full_page=True)
+        page.screenshot(path=SCREENSHOTS / f"{name}.png", full_page=True)
+
+
+_windows: dict[Any, Visit] = {}  # by browser: the window of the visit before
 
 
 @contextmanager
-def visit(browser, file, *, size=(1200, 900), **options):
-    """A page in a window of its own. It must log nothing, raise nothing, open nothing and request itself only."""
-    context = browser.new_context(viewport={"width": size[0], "height": size[1]}, **options)
-    page = context.new_page()
-    found = Visit(page)
-    context.on("request", lambda request: found.requests.append(request.url))
-    context.route("**", lambda route: route.continue_() if route.request.url.startswith("file:") else route.abort())
-    page.on("console", lambda message: found.noise.append(f"{message.type}: {message.text}"))
-    page.on("pageerror", lambda error: found.noise.append(f"error: {error}"))
-    page.on("dialog", lambda dialog: (found.noise.append(f"dialog: {dialog.message}"), dialog.dismiss()))
+def visit(browser, file, *, size=(1200, 900)):
+    """A page that must log nothing, raise nothing, open nothing and request itself only.
+
+    To open a window takes longer than to load a page. After a visit without a complaint it is emptied and kept for the next.
+    """
+    found = _windows.pop(browser, None) or Visit.of(browser.new_context().new_page())
+    page = found.page
+    page.set_viewport_size({"width": size[0], "height": size[1]})
     page.goto(file.as_uri())
     yield found
-    context.close()
+    page.evaluate("1")  # what it has said until now has come
+    assert page.context.pages == [page]
     assert found.noise == []
     assert found.requests == [file.as_uri()]
+    found.empty()
+    _windows[browser] = found
 
 
 @contextmanager

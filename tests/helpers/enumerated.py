@@ -273,3 +273,12 @@ def an_uneven(rng: np.random.Generator) -> Listed:
     conditions = Conditions(model, cost, Actions(integer=["x0", "x1"], bounds=bounds), most)
     listed = _listed(LimitedProblem(conditions, source, int(rng.integers(K))), values, [[0], [1], [2]])
     return replace(listed, estimator=estimator, row=row)
+
+
+MAKERS = {"grids": a_listed, "uneven": an_uneven}
+
+
+def drawn(kind: str, *seed: int) -> tuple[np.random.Generator, Listed]:
+    """A problem of one of these kinds, and the numbers that come after it."""
+    rng = np.random.default_rng(seed)
+    return rng, MAKERS[kind](rng)

@@ -5,8 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from ifonly import Actions, Cost, Model, Scaling
+from ifonly import Actions, Cost, InputError, Model, Scaling, invert
 from ifonly.problem.conditions import Conditions
+
+CONTRADICTIONS = ("no point satisfies", "there is no value for it")  # what is said where limits leave nothing
 
 
 @dataclass(frozen=True)
@@ -100,6 +102,17 @@ def an_asked(rng, *, rules=True) -> Asked:
         what = {"margin": float(rng.uniform(0, 1))}
     cost = a_cost(rng, D, rng.choice(COSTS))
     return Asked(model, x, k, cost=cost, actions=Actions(**limits(rng, x, rules=rules)), **what)
+
+
+def a_solved(rng, make=an_asked) -> tuple[Asked, Any]:
+    """A random question and its answer: the first of those whose limits some point satisfies."""
+    while True:
+        asked = make(rng)
+        try:
+            return asked, invert(asked.model, asked.source, asked.k, **asked.options)
+        except InputError as error:
+            if not any(words in str(error) for words in CONTRADICTIONS):
+                raise
 
 
 def a_search(rng) -> Asked:

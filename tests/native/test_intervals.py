@@ -18,7 +18,7 @@ ALLOWANCE = 1e-13  # of a cost, for rounding in the logit; the estimator's own s
 D = 8
 
 
-def problem(rng, *, scaled=False, N=300):
+def problem(rng, *, scaled=False, N=100):
     """A model, limits of every kind, and rows of which some are outside their limits, out of reach, or no rows at all."""
     w = rng.normal(size=D) * rng.choice([0.0, 0.3, 1.0, 3.0], D)
     w[0] = 1.0

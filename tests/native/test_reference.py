@@ -107,7 +107,7 @@ def run(solve, library, *arrays, **options):
 # ---- λ given ----
 
 
-@pytest.mark.parametrize("scale", [0.1, 1.0, 10.0])
+@pytest.mark.parametrize("scale", [0.1, 10.0])
 @pytest.mark.parametrize(("n", "D", "B"), SHAPES)
 def test_rows_are_those_of_the_single_solver(library, n, D, B, scale, rng):
     batch = Batch(rng, n, D, B, scale)
@@ -187,7 +187,7 @@ def test_a_gram_of_zeros_leaves_the_source(library):
 # ---- a probability given ----
 
 
-@pytest.mark.parametrize("scale", [0.1, 1.0, 10.0])
+@pytest.mark.parametrize("scale", [0.1, 10.0])
 @pytest.mark.parametrize(("n", "D", "B"), SHAPES)
 def test_goals_are_met_where_the_single_solver_meets_them(library, n, D, B, scale, rng):
     batch = Batch(rng, n, D, B, scale)

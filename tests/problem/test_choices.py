@@ -2,14 +2,13 @@
 
 import numpy as np
 import pytest
-from helpers.enumerated import NEAR, Listed, a_listed, an_uneven
+from helpers.enumerated import MAKERS, NEAR, Listed, a_listed, drawn
 
 from ifonly import Actions, CertificateError, InputError, Model
 from ifonly.problem.choices import MOVES, OPEN, STAYS, Choices, Cut, Node
 from ifonly.problem.conditions import Conditions
 
-SEEDS = range(60)
-MAKERS = {"grids": a_listed, "uneven": an_uneven}
+SEEDS = range(30)
 DEPTH = 6  # of the trees that are walked
 
 
@@ -29,8 +28,7 @@ def plain(source=(0.0, 0.0), names=None, most=None, **limits) -> Choices:
 @pytest.mark.parametrize("kind", MAKERS)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_root_has_all_points_and_children_have_all_points_of_their_node(kind, seed):
-    rng = np.random.default_rng([seed, 21])
-    listed = MAKERS[kind](rng)
+    rng, listed = drawn(kind, seed, 21)
     choices = choices_of(listed)
     node = choices.root
     assert listed.within(node).all()
@@ -57,8 +55,7 @@ def assert_refused_if_between(listed: Listed, d: int, below: float, above: float
 @pytest.mark.parametrize("kind", MAKERS)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_cut_between_values_that_are_not_neighbours_is_refused(kind, seed):
-    rng = np.random.default_rng([seed, 22])
-    listed = MAKERS[kind](rng)
+    rng, listed = drawn(kind, seed, 22)
     for d in (item[0] for item in listed.items if len(item) == 1):
         for _ in range(10):
             assert_refused_if_between(listed, d, *np.sort(rng.choice(listed.values[d], 2)))
@@ -67,8 +64,7 @@ def test_a_cut_between_values_that_are_not_neighbours_is_refused(kind, seed):
 @pytest.mark.parametrize("kind", MAKERS)
 @pytest.mark.parametrize("seed", range(5))
 def test_a_cut_between_any_two_numbers_with_a_value_between_them_is_refused(kind, seed):
-    rng = np.random.default_rng([seed, 25])
-    listed = MAKERS[kind](rng)
+    rng, listed = drawn(kind, seed, 25)
     for d in (item[0] for item in listed.items if len(item) == 1):
         least, most = listed.values[d][0], listed.values[d][-1]
         for _ in range(50):
@@ -149,12 +145,10 @@ def test_a_cut_leaves_the_node_itself_alone():
 @pytest.mark.parametrize("kind", MAKERS)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_best_of_a_convex_function_is_beside_where_it_is_least(kind, seed):
-    rng = np.random.default_rng([seed, 23])
-    listed = MAKERS[kind](rng)
-    choices = choices_of(listed)
+    rng, listed = drawn(kind, seed, 23)
+    choices, singles = choices_of(listed), [item[0] for item in listed.items if len(item) == 1]
     node = choices.root
     for _ in range(3):
-        singles = [item[0] for item in listed.items if len(item) == 1]
         at = rng.normal(size=len(node.lo)) * 3
         beside = choices.beside(node, at)
         nearest = choices.nearest(node, at)

@@ -21,7 +21,7 @@ TOLERANCES = {
     "difference": 1e-6,  # relative: central differences with a step of 1e-6
     "tight": 1e-4,  # a bound from the optimum's own multipliers, which Clarabel knows to some 1e-6
 }
-SEEDS = range(60)
+SEEDS = range(30)
 
 
 def problem_of(asked: Asked) -> LimitedProblem:
@@ -139,13 +139,12 @@ def test_the_subgradient_is_the_gradient_where_there_is_one(kind, seed):
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_certificate_is_above_the_gap(seed):
     """E* ≤ E(x) and E(x) − E* ≤ gap, with any multipliers and at any point: Clarabel has E*."""
-    rng = np.random.default_rng([seed, 2])
-    asked = an_asked(rng)
-    problem, weights = problem_of(asked), weights_of(asked, rng)
-    conic = Conic(problem)
-    least = conic.least(weights)
-    if least is None:
-        pytest.skip("no point satisfies these limits")
+    rng, least = np.random.default_rng([seed, 2]), None
+    while least is None:  # until limits leave a point
+        asked = an_asked(rng)
+        problem, weights = problem_of(asked), weights_of(asked, rng)
+        conic = Conic(problem)
+        least = conic.least(weights)
     slack = TOLERANCES["conic"] * (1 + abs(least))
     for _ in range(5):
         _, nu = some_multipliers(problem, rng)
@@ -201,17 +200,16 @@ def test_groups_are_rows_whose_columns_add_up_to_one(seed):
 
 @pytest.mark.parametrize("seed", range(30))
 def test_no_probability_is_above_the_ceiling(seed):
-    rng = np.random.default_rng([seed, 6])
-    asked = replace(an_asked(rng), margin=None, cost=None)
+    rng, least = np.random.default_rng([seed, 6]), None
     bounded = seed % 2 == 0
-    if bounded:
-        bounds = {d: (float(v - 1), float(v + 0.5)) for d, v in enumerate(asked.source)}
-        asked = replace(asked, actions=replace(asked.actions, bounds=bounds))
-    problem = problem_of(asked)
-    conic = Conic(problem)
-    least = conic.least_loss()
-    if least is None:
-        pytest.skip("no finite best point, or none at all")
+    while least is None:  # until there is a finite best point
+        asked = replace(an_asked(rng), margin=None, cost=None)
+        if bounded:
+            bounds = {d: (float(v - 1), float(v + 0.5)) for d, v in enumerate(asked.source)}
+            asked = replace(asked, actions=replace(asked.actions, bounds=bounds))
+        problem = problem_of(asked)
+        conic = Conic(problem)
+        least = conic.least_loss()
     for _ in range(5):
         assert problem.ceiling(*some_multipliers(problem, rng)) >= math.exp(-least) - TOLERANCES["conic"]
     if bounded and not len(problem.rows[2]):

@@ -15,6 +15,7 @@ from schemathesis.specs.openapi.checks import (
 )
 
 EXAMPLES = 40
+PATIENCE = 60  # seconds for a reply, on a machine that has other things to do
 OPERATIONS = [
     "GET /healthz",
     "GET /readyz",
@@ -40,7 +41,7 @@ CHECKS = [
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
     folder = tmp_path_factory.mktemp("server")
-    with serving(folder, *make_toy(folder), *make_credit(folder)) as found:
+    with serving(folder, *make_toy(folder), *make_credit(folder), "--timeout", str(PATIENCE)) as found:
         yield found
 
 
@@ -57,7 +58,7 @@ def test_every_reply_is_as_described(server, operation, wrong):
     @settings(max_examples=EXAMPLES, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
     @given(case=found.as_strategy(generation_mode=mode))
     def run(case):
-        replies.add(case.call_and_validate(checks=CHECKS).status_code)
+        replies.add(case.call_and_validate(checks=CHECKS, timeout=PATIENCE).status_code)
 
     run()
     assert replies
@@ -82,5 +83,5 @@ GOOD = [
 @pytest.mark.parametrize(("path", "question"), GOOD)
 def test_answers_are_as_described(server, path, question):
     operation = schemathesis.openapi.from_url(f"{server.url}openapi.json")[path]["POST"]
-    reply = operation.Case(body=question, media_type="application/json").call_and_validate(checks=CHECKS[:-1])
+    reply = operation.Case(body=question, media_type="application/json").call_and_validate(checks=CHECKS[:-1], timeout=PATIENCE)
     assert reply.status_code == 200

@@ -43,7 +43,7 @@ def serve(
     max_body: Annotated[float, Option("--max-body", min=0.001, help="Megabytes in one request.")] = 8.0,
     timeout: Annotated[float, Option("--timeout", min=0.01, help="Seconds for one request.")] = 10.0,
     queue: Annotated[int, Option("--queue", min=1, help="Requests that may wait; one more gets a 503.")] = 1000,
-    threads: Annotated[int | None, Option("--threads", min=1, help="For what takes long; by default one per core.")] = None,
+    threads: Annotated[int | None, Option("--threads", min=1, help="For many rows; by default one per core.")] = None,
     log_data: Annotated[bool, Option("--log-data", help="Log what was asked and answered, personal data included.")] = False,
     no_open: Annotated[bool, Option("--no-open", help="Do not open the page in a browser.")] = False,
 ) -> None:

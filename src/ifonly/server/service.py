@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from time import perf_counter
+from time import monotonic, perf_counter
 from typing import Any
 
 from ifonly.answers import Counterfactual
@@ -13,7 +13,7 @@ from ifonly.model.errors import InputError
 from ifonly.model.numerics import softmax
 from ifonly.problem.question import FLIP
 from ifonly.server import replies
-from ifonly.server.desk import LEAST, Desk, Gatherer, Visit
+from ifonly.server.desk import LEAST, SEATS, Desk, Gatherer, Visit
 from ifonly.server.journal import Journal, Metrics
 from ifonly.server.models import Served, Shelf
 from ifonly.server.questions import Body, Request, path_points, plain_row, read_request
@@ -24,7 +24,6 @@ __all__ = ["LOOPBACK", "Service", "Settings"]
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 CHUNK = 32  # rows between two looks at the clock
-SEARCHES = 8  # that one more plan may take: without each of the features that the last one moved most
 
 
 @dataclass(frozen=True)
@@ -35,7 +34,7 @@ class Settings:
     max_body: int = 8 * 2**20  # bytes of one request's body; all bodies together may have `guard.BODIES` times as many
     timeout: float = 10.0  # seconds for the headers of a request to come, and from then to its answer
     queue: int = 1000  # requests that wait or are solved at once; one more is told to come back
-    threads: int = field(default_factory=available)  # for what takes long: limits, searches, many rows
+    threads: int = field(default_factory=available)  # for many rows
     token: str | None = None  # what requests have to bring
     hosts: frozenset[str] = LOOPBACK  # the names by which the server may be called; ``*`` for any
     log_data: bool = False  # whether questions and answers are written to the log
@@ -49,7 +48,7 @@ class Service:
 
     def __init__(self, shelf: Shelf, settings: Settings, journal: Journal, metrics: Metrics) -> None:
         self.shelf, self.settings, self.journal, self.metrics = shelf, settings, journal, metrics
-        self.desk = Desk(settings.threads, settings.queue)
+        self.desk = Desk(max(SEATS, settings.threads), settings.queue)
         others = max(1, settings.threads - 1)  # the event loop has a core too
         self.gatherer = Gatherer(self.desk, others, metrics.batches.observe)
         self.draining = False
@@ -94,8 +93,7 @@ class Service:
         """The answers for one row, or for each of many: in parts, so that no row takes the time of the others."""
         ask, n = request.ask, len(request.rows)
         if request.single:
-            several = ask.per_source
-            found = ask.within(visit.left() / (1 + SEARCHES * (several - 1)))(request.rows[0], progress=False)
+            found = ask.within(visit.left())(request.rows[0], progress=False)
             return [found] if ask.question.n is None else list(found)
         answers: list[Counterfactual] = []
         table = request.table
@@ -164,13 +162,15 @@ class Service:
 def _followed(request: Request, points: list[dict[str, Any]], visit: Visit) -> Iterator[Counterfactual]:
     """A path with limits, one λ or probability after the other, as far as the time goes: `Ask.path` would go on."""
     ask, row = request.ask, request.rows[0]
+    until = monotonic() + visit.left()  # once for all points: each with its share of what is left would come to no end
     if request.question.target in (None, "other"):
         nearest = ask.at(lam=None, prob=FLIP).within(visit.left())(row, progress=False)
         ask = ask.at(target=nearest.target)
     for i, point in enumerate(points):
-        if i and visit.left() <= LEAST:
+        left = until - monotonic()
+        if i and left <= LEAST:
             return
-        yield ask.at(**point).within(visit.left())(row, progress=False)
+        yield ask.at(**point).within(max(left, LEAST))(row, progress=False)
 
 
 def _name(served: Served) -> dict[str, str]:

@@ -23,7 +23,7 @@ FAILURES = {
     415: ("unsupported_media_type", "The body is not said to be JSON."),
     421: ("misdirected", "Not called so."),
     422: ("invalid", "A value is wrong; field says which."),
-    503: ("busy", "Too many requests are waiting: come back after Retry-After seconds."),
+    503: ("busy", "Too many requests at once: come back after Retry-After seconds."),
     504: ("timeout", "It took too long."),
 }
 OTHERS = {405: "method_not_allowed", 431: "too_large", 500: "internal"}  # which need no description

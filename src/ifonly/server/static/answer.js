@@ -24,8 +24,8 @@ export function drawAnswer(answer, model, { plan, settled }) {
   if (!model.hard) drawBars(answer, settled);
 }
 
-/** The certificate in one short sentence; the server's own words follow it. Of several plans the first is the smallest; each of
-    the others is the smallest that leaves some of what the plans before it change as it is. */
+/** The certificate in one short sentence; the server's own words follow it. Of several plans the first is the smallest of all;
+    each of the others is the smallest that changes its own set of features, of which none can be left out. */
 export function verdict({ status, n_changes }, plan) {
   if (status === "unreachable") return "No allowed change is enough.";
   if (status !== "exact" && status !== "converged") return "";
