@@ -8,6 +8,7 @@ the most promising first (`tree`). Where nothing meets the goal the same search 
 
 import math
 from dataclasses import replace
+from time import perf_counter
 from typing import TypeGuard
 
 import numpy as np
@@ -92,7 +93,9 @@ class Search:
         nothing = Multipliers(np.zeros(len(self.dual.margins)), np.zeros(len(self.dual.over)))
         if farthest:
             nothing = Multipliers(np.full(len(nothing.y), 1 / len(nothing.y)), nothing.nu)
+        began = perf_counter()
         self._bounded(self.tree.root, nothing, reach=farthest)
+        self.tree.reserve = perf_counter() - began
         self.tree.slack = self.slack(nothing, problem.source)
         self.best: Result | None = None
         self.of_best: Multipliers | None = None

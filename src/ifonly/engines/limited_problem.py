@@ -520,6 +520,10 @@ class LimitedProblem:
         loss = float(y @ constants + u @ corner) + entropy - 2 * summation_error(len(y) + len(u)) * size
         return min(1.0, math.exp(-max(loss - self.rounding(self.source), 0.0)))
 
+    def asked(self, prob: float | None) -> float:
+        """What the logit of 1 − p_k may be at most, or (without a probability) a rival's margin."""
+        return -(self.space.margin or 0.0) if prob is None else self._needed(prob)
+
     def _needed(self, prob: float) -> float:
         """`needed_logit`, which is asked for again and again."""
         if not self.careful:

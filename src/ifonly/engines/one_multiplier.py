@@ -21,7 +21,7 @@ from ifonly.engines.semismooth_newton import sure
 from ifonly.problem.choices import Choices, Cut
 from ifonly.problem.conditions import Conditions
 from ifonly.problem.dual import Dual, Goal, Multipliers
-from ifonly.problem.goals import Weights, needed_logit
+from ifonly.problem.goals import Weights
 from ifonly.problem.proof import Leaf, Proof, misses, prove
 from ifonly.problem.question import Aim, Asked
 from ifonly.problem.results import Result, Results
@@ -67,9 +67,9 @@ def _solved(problem: LimitedProblem, aim: Aim, budget: Budget) -> Result:
     items, lo, hi = problem.items(-space.rows(problem.k)[0])
     cap, noted = problem.cap(items), FIRST_NOTES if space.branched else 0
     x, done, pool = problem.source, False, search.open_pool(items, lo, hi, noted)
-    top = -(space.margin or 0.0) if aim.prob is None else float(needed_logit(aim.prob, space.model))
+    margin, top = float(problem.margins[0]), problem.asked(aim.prob)
     for spare in SPARES:  # the allowance for rounding grows with x, and may be too small for our own
-        need = float(problem.margins[0]) - top + (1 + spare) * problem.rounding(x)
+        need = margin - top + (1 + spare) * problem.rounding(x)
         pool, done = search.open_pool(items, lo, hi, noted), False
         while not done and pool.numbers[2] < budget.nodes and not budget.late:
             nodes = int(min(SLICE, budget.nodes - pool.numbers[2]))
@@ -81,10 +81,12 @@ def _solved(problem: LimitedProblem, aim: Aim, budget: Budget) -> Result:
             w = float(pool.numbers[1])
             if not space.branched:
                 return sure(problem, aim, _certified(problem, x, w, aim.prob), budget)
-            proof = _proof(problem, items, pool.log)
-            if not misses(_dual(problem, aim), proof):  # what is asked for is missed by less than the allowance for rounding
+            dual, proof = _dual(problem, aim), _proof(problem, items, pool.log)
+            if not misses(dual, proof):  # what is asked for is missed by less than the allowance for rounding
                 break
-            return _searched(problem, aim, x, pool, proof, budget)
+            allowance = need - (margin - dual.goal.most)
+            plan = _searched(problem, aim, x, pool, proof)
+            return _bounded(plan, proof, pool, allowance, budget, dual if done else None)
     found = _out_of_reach(problem, aim) if done and math.isinf(pool.numbers[0]) else None
     return found or Cases().answer(problem, aim, budget, None)
 
@@ -99,19 +101,24 @@ def _certified(problem: LimitedProblem, x: Floats, w: float, prob: float | None)
     return problem.certified(x, Weights.found(lam), np.zeros(0), prob)
 
 
-def _searched(problem: LimitedProblem, aim: Aim, x: Floats, pool: Any, proof: Proof, budget: Budget) -> Result:
-    """The answer x of a search, with its bound."""
+def _searched(problem: LimitedProblem, aim: Aim, x: Floats, pool: Any, proof: Proof) -> Result:
+    """The answer x of a search."""
     w = float(pool.numbers[1])
     lam = 1.0 if aim.prob is None else float(problem.proba(x)[0][problem.rivals].sum()) / w if w > 0 else math.inf
-    plan = problem.result(x, lam, weight=lam if w > 0 else 1.0, n_nodes=len(proof), proof=proof)
-    largest = max(float(given.y[0]) for given in proof.multipliers)
-    slack = ALLOWANCES * largest * problem.allowance(aim.prob, x)  # what that for rounding in the goal costs
+    return problem.result(x, lam, weight=lam if w > 0 else 1.0, n_nodes=len(proof), proof=proof)
+
+
+def _bounded(plan: Result, proof: Proof, pool: Any, allowance: float, budget: Budget, dual: Dual | None) -> Result:
+    """The answer with the bound that was searched for, less what the allowance for rounding in the goal costs.
+
+    ``dual`` is there where the search came to its end: its proof may show a little more.
+    """
+    slack = allowance * max(float(given.y[0]) for given in proof.multipliers)
     bound = min(plan.cost, float(pool.numbers[0]), float(pool.bound.min()), float(pool.numbers[3]))
     bound = max(bound - slack, 0.0)
-    if plan.cost - bound > REL_GAP * plan.cost:
-        bound = min(float(prove(_dual(problem, aim), proof).bound), plan.cost)
-    gap = plan.cost - bound
-    allowed = max(budget.gap, REL_GAP + slack / max(plan.cost, 1e-300))
+    if dual is not None and plan.cost - bound > REL_GAP * plan.cost:
+        bound = min(float(prove(dual, proof).bound), plan.cost)
+    gap, allowed = plan.cost - bound, max(budget.gap, REL_GAP + ALLOWANCES * slack / max(plan.cost, 1e-300))
     return replace(plan, bound=bound, gap=gap, status=Status.of_gap(gap, plan.cost, allowed))
 
 

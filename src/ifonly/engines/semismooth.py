@@ -503,14 +503,12 @@ def reach(
     for _ in range(MAX_STEPS):
         # 1. Solve for this λ, and see whether the target is met.
         at, more, found = solve(terms, lam, lam, start=at, max_iter=max_iter, late=late)
-        n_iter += more
-        miss, width = target.miss(at)
+        n_iter, (miss, width) = n_iter + more, target.miss(at)
         noise = max(width, 4 * _noise(terms, at))
         bracket.saw(lam, miss)
         if miss <= 0:
-            met = at
-            near = miss >= -width or (miss >= -noise and farthest.best is not None)  # then the answer is between the two
-            if near or lam >= MOST_LAM * first:  # as much as wanted, or more because the limits ask for it
+            met = at  # as much as wanted, or between this and one that misses; or more because the limits ask for it
+            if miss >= -width or (miss >= -noise and farthest.best is not None) or lam >= MOST_LAM * first:
                 break
         elif farthest.saw(at, found, met is None):  # 2. Out of reach.
             break
@@ -518,15 +516,10 @@ def reach(
             break
         # 3. The next λ: a Newton step, aimed at the middle of what is allowed.
         slope = logit_slope(terms, at)
-        new = bracket.next(lam, miss + 0.5 * (width if miss > 0 else noise), slope if slope > FLAT_LOGIT else 0.0)
-        if new is None:
+        lam = bracket.next(lam, miss + 0.5 * (width if miss > 0 else noise), slope if slope > FLAT_LOGIT else 0.0)
+        if lam is None:
             break
-        lam = new
-    best = farthest.best
-    if met is None:
-        assert best is not None
-        return Sought(best, n_iter, False, farthest.ceiling)
-    return Sought(met if best is None else _between(met, best, target), n_iter, True, 1.0)
+    return farthest.sought(met, n_iter)
 
 
 def _first_lam(terms: Terms, target: Target) -> float:
@@ -559,6 +552,13 @@ class _Farthest:
             return False
         self.ceiling = min(self.ceiling, self.target.ceiling(at))
         return self.proved or at.lam <= LEAST_LAM * self.first or not (found or at.lam > ROUGH_LAM * self.first)
+
+    def sought(self, met: Response | None, n_iter: int) -> Sought:
+        """What was found, given the last point that meets the target."""
+        if met is None:
+            assert self.best is not None
+            return Sought(self.best, n_iter, False, self.ceiling)
+        return Sought(met if self.best is None else _between(met, self.best, self.target), n_iter, True, 1.0)
 
 
 def _between(met: Response, short: Response, target: Target) -> Response:

@@ -37,6 +37,7 @@ class Tree:
 
     def __init__(self, root: Node, budget: Budget) -> None:
         self.budget, self.least, self.n_nodes = budget, math.inf, 0
+        self.reserve = 0.0  # seconds for each leaf at the end, when all of them are proved
         self.slack = 0.0  # what is better by no more than this is not looked for
         self.root = Branch(root, -math.inf)
         self._serial = count()
@@ -48,7 +49,9 @@ class Tree:
 
     def __next__(self) -> Branch:
         """The most promising branch; stops where none can be better, or the time is up."""
-        late = self.budget.late and (self.n_nodes > 0 or self.least < math.inf)  # one is looked at in any case, if need be
+        late = self.budget.left < self.reserve * (self.n_nodes + 1) and (
+            self.n_nodes > 0 or self.least < math.inf
+        )  # one is looked at in any case, if need be
         if self.done or self.n_nodes >= self.budget.nodes or late:
             raise StopIteration
         self.n_nodes += 1

@@ -69,6 +69,11 @@ class Goal(NamedTuple):
         logit = math.log((1 - prob) / prob)
         return cls(top=logit + 8 * EPS * (1 + abs(logit)))
 
+    @property
+    def most(self) -> float:
+        """What the logit of 1 − p_k, or a rival's margin, may be at most."""
+        return -(self.margin or 0.0) if self.top is None else self.top
+
 
 class Multipliers(NamedTuple):
     """y of the rivals, ν of the linear rules, and Δ° where the cost has a matrix."""
