@@ -66,7 +66,10 @@ class Candidates:
     def as_it_is(self, x: Floats, at: Response | None = None) -> Result | None:
         """A point as an answer; None if it will not do."""
         broken = self.problem.space.limits.broken(self.problem.source, x) is not None
-        return None if broken or self._too_many(x) or not self.meets(x) else self._result(x, at)
+        if broken or self._too_many(x) or not self.meets(x):
+            return None
+        found = self._result(x, at)
+        return found if math.isfinite(found.cost) else None
 
     def meets(self, x: Floats) -> bool:
         """Whether x meets the goal, for whoever evaluates it."""

@@ -376,13 +376,13 @@ class LimitedProblem:
         pinned = (limits.step > 0) | self.space.grouped | (lo == hi)
         still = pinned | ((self.space.mu > 0) & (x == self.source))
         for attempt in range(KEEPING):
-            if attempt == KEEPING // 2:  # it takes what else would not move
-                still = pinned.copy()
+            if attempt == KEEPING // 2:  # it takes what else would not move, and all of the room
+                still, count = pinned.copy(), 0 * count
             size = np.abs(C) @ np.abs(x) + np.abs(rest)
             over = C @ x - rest + np.where(equal, 0.0, count * EPS * size)
             if not np.where(equal, np.abs(over) > 2 * EPS * size, over > 0).any():
                 break
-            near = equal | (over > -count * EPS * size)
+            near = equal | (over >= -count * EPS * size)
             moved = x - np.linalg.lstsq(C[near] * ~still / c, over[near], rcond=1e-12)[0] / c
             x = np.minimum(np.maximum(moved, lo), hi)
             still |= x != moved  # a bound is in the way: the others are to do it
@@ -393,9 +393,10 @@ class LimitedProblem:
     def cost_of(self, x: Floats) -> tuple[float, float]:
         """The distance and the cost of a point in the user's units."""
         change = x - self.source
-        t = change * self.space.per_unit if self.space.root is None else self.space.root @ change
-        square = float(t @ t)
-        sparse = float(self.space.mu @ np.abs(change * self.space.per_unit))
+        with np.errstate(over="ignore"):
+            t = change * self.space.per_unit if self.space.root is None else self.space.root @ change
+            square = float(t @ t)
+            sparse = float(self.space.mu @ np.abs(change * self.space.per_unit))
         return math.sqrt(square), 0.5 * square + sparse
 
     def proba(self, x: Floats) -> tuple[Floats, float]:

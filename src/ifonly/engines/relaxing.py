@@ -5,7 +5,7 @@ rough, is only a proposal: what it is worth says `problem.dual`.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -15,7 +15,6 @@ from ifonly.engines import semismooth
 from ifonly.engines.budget import Budget
 from ifonly.engines.limited_problem import LimitedProblem
 from ifonly.engines.semismooth import Response, Target, Terms
-from ifonly.model.numerics import EPS
 from ifonly.problem.choices import MOVES, OPEN, STAYS, Choices, Node
 from ifonly.problem.dual import Dual, Goal, Multipliers
 
@@ -23,7 +22,8 @@ __all__ = ["Relaxed", "Relaxing"]
 
 Floats = NDArray[np.float64]
 
-NO_COST = 1e-9  # what the largest cost may add to −ln p where only the probability counts
+SHARES = (1e-3, 1e-5, *(1e-7,) * 8)  # of max‖b_j‖²: λ, where only the probability counts
+SETTLED = 1e-12  # relative: −ln p that no longer falls
 ROUGHLY = 1e-6  # how near to the goal a relaxation ends: a bound is off by the square of it
 WITHIN = 1 - 1e-14  # probabilities add up to 1, not to a rounding more
 
@@ -88,10 +88,7 @@ class Relaxing:
         part = self.problem.but(lo=box[0], hi=box[1])
         terms = part.terms(tight=-part.tight)  # grid points on the very edge of a rule are let in
         if self.farthest and self.goal.margin is None:
-            soft = np.isfinite(terms.high)  # rows of ℓ1 terms
-            free = {"low": np.where(soft, 0.0, terms.low), "high": np.where(soft, 0.0, terms.high)}
-            terms = terms._replace(mu=0.0 * terms.mu, **free)
-            at, _, _ = semismooth.solve(terms, self._least_lam(box), start=start, late=self.late)
+            at = self._most_likely(terms, start)
         elif self.goal.top is None:
             at, _, _ = semismooth.solve(terms, self.goal.lam or 1.0, start=start, late=self.late)
         else:
@@ -101,6 +98,22 @@ class Relaxing:
         x = part.x(at.t)
         given = self.multipliers(at, x - self.problem.source)
         return Relaxed(x, self._ended(given, box) if self.farthest else given, self.farthest, at)
+
+    def _most_likely(self, terms: Terms, start: Response | None) -> Response:
+        """The largest p_k, whatever it costs: each time with a small cost for moving on from where the last one ended."""
+        soft = np.isfinite(terms.high)  # rows of ℓ1 terms
+        free = {"low": np.where(soft, 0.0, terms.low), "high": np.where(soft, 0.0, terms.high)}
+        terms, size = terms._replace(mu=0.0 * terms.mu, **free), float(np.square(terms.B).sum(axis=1).max(initial=0.0))
+        t, loss, at = np.zeros(terms.B.shape[1]), math.inf, start
+        for share in SHARES:
+            here = {"lo": terms.lo - t, "hi": terms.hi - t, "rest": terms.rest - terms.C @ t}
+            moved = terms._replace(margins=terms.margins + terms.B @ t, **here)
+            at, _, _ = semismooth.solve(moved, share * size or 1.0, start=at, late=self.late)
+            t, before, loss = t + at.t, loss, at.loss
+            if self.late() or before - loss <= SETTLED * loss:
+                break
+        assert at is not None
+        return replace(at, t=t)
 
     def _point(self, x: Floats) -> Relaxed:
         """A node of one point: what it costs, or the rule or goal that it misses."""
@@ -191,13 +204,6 @@ class Relaxing:
             both[n:] = np.where(limits.equal, both[n:], np.maximum(both[n:], 0.0))
         total = float(both[:n].sum())
         return Multipliers(both[:n] / total, both[n:] / total) if total > 0 else given
-
-    def _least_lam(self, box: tuple[Floats, Floats]) -> float:
-        """A λ at which the cost no longer counts."""
-        far = np.maximum(np.abs(box[0] - self.problem.source), np.abs(box[1] - self.problem.source))
-        most = 0.5 * float(np.square(far * self.problem.space.per_unit).sum())
-        size = float(np.square(self.problem.space.rows(self.problem.k)).sum(axis=1).max(initial=0.0))
-        return max(EPS * size, 1e-12) if math.isinf(most) else max(NO_COST / max(most, 1e-300), 1e-100)
 
     # ---- linear programs ----
 

@@ -55,6 +55,7 @@ LOW = -690.0  # logarithms of probabilities are kept above it
 MAX_STEPS = 80  # of the search for λ
 LONGEST_STEP = math.log(100.0)
 MOST_LAM = 1e12
+IDLE = 1e4  # times the first guess: a λ above it is one of a problem in which the goal asks for less than the limits
 FLAT_LOGIT = 1e-12  # a logit that rises by less with ln λ is flat
 LEAST_LAM = 1e-30  # relative to the first guess: what is not reached there is not reached
 ROUGH_LAM = 1e-8  # … and one that is not even solved here
@@ -496,7 +497,7 @@ def reach(
     λ multiplies the whole cost here, so that μ counts λμ. Newton on logit(ln λ), in a bracket. Where the target is out of
     reach, p_k rises to its largest value as λ falls, and the multipliers on the way bound it from above.
     """
-    first = lam = _first_lam(terms, target) if start is None else start.lam
+    first = lam = _first_lam(terms, target) if start is None else min(start.lam, IDLE * _first_lam(terms, target))
     bracket, farthest = Bracket(LONGEST_STEP), _Farthest(target, first)
     met: Response | None = None
     at, n_iter = start, 0
@@ -547,7 +548,7 @@ class _Farthest:
 
     def saw(self, at: Response, found: bool, open_: bool) -> bool:
         """Look at a point that misses; if that is ``open_`` at all, whether no more of p_k is to be had, or asked for."""
-        self.best = at if self.best is None or at.loss < self.best.loss else self.best
+        self.best = at if self.best is None or at.loss <= self.best.loss else self.best
         if not open_:
             return False
         self.ceiling = min(self.ceiling, self.target.ceiling(at))

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ifonly.model.errors import CertificateError
+from ifonly.model.numerics import EPS
 from ifonly.problem.actions import SAME
 from ifonly.problem.dual import DIGITS, Dual, Goal, log_within
 from ifonly.problem.limited import LimitedProblem
@@ -23,8 +24,8 @@ FAR = 3000  # an exponent: beyond, e^−v is as good as nothing, and e^v more th
 def check_exactly(problem: LimitedProblem, x: Floats, prob: float | None, *, reached: bool) -> None:
     """Whether x keeps the linear rules and (if it is said to) meets the goal, in fractions.
 
-    Equations hold up to rounding: most have no solution among floats. All other limits are comparisons of floats, which are
-    exact.
+    Rules hold up to the rounding of their numbers: 0.1·3 ≤ 0.3 is true, and not of the floats that are nearest to these. Most
+    equations have no solution among floats at all. All other limits are comparisons of floats, which are exact.
     """
     conditions = problem.conditions
     dual = Dual(problem, Goal(lam=1.0), exact=True)
@@ -33,7 +34,7 @@ def check_exactly(problem: LimitedProblem, x: Floats, prob: float | None, *, rea
     for i, (row, rest) in enumerate(zip(dual.C, dual.number(limits.rest), strict=True)):
         over = row @ point - rest
         size = np.abs(row) @ np.abs(point) + abs(rest)
-        if over > 0 if not limits.equal[i] else abs(over) > Fraction(SAME) * size + LEAST:
+        if (abs(over) if limits.equal[i] else over) > Fraction(SAME if limits.equal[i] else EPS) * size + LEAST:
             raise CertificateError(f"rule {i + 1} is broken by {float(over)!r}, in fractions")
     if not reached:
         return
