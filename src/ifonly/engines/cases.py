@@ -324,7 +324,7 @@ def _nothing(problem: LimitedProblem, aim: Aim, search: Search, budget: Budget) 
     proof, sure = search.tree.proof(), search.closed
     unknown = problem.nothing_found(search.counted(proof), search.tree.bound, proof)
     if search.contradictory(proof):
-        raise contradiction(problem.space.conditions, problem.source)
+        raise contradiction(problem.space.conditions, problem.source, budget.left)
     if search.stopped or aim.lam is not None:
         return unknown
     far = Search(problem, aim, replace(budget, gap=0.0), farthest=True)
@@ -347,5 +347,5 @@ def _anywhere(problem: LimitedProblem, aim: Aim, budget: Budget) -> Result | Non
     search = Search(plain, aim._replace(lam=1.0, prob=None), replace(budget, gap=1.0))
     found = search.run()
     if found is None and search.contradictory(search.tree.proof()):
-        raise contradiction(problem.space.conditions, problem.source)
+        raise contradiction(problem.space.conditions, problem.source, budget.left)
     return None if found is None else problem.result(found.x, math.inf)

@@ -268,6 +268,7 @@ class LimitedProblem:
         """The problem as it is within its bounds, whole numbers left out of account."""
         space, moving, still = self.space, self.moving, self.still
         C, rest, low = self.rules(self.tight if tight is None else tight)
+        slip = EPS * (np.abs(C) @ np.abs(self.source) + np.abs(rest))
         margins, soft = self.margins, slice(None) if space.margin is None else slice(0)
         if still.any():
             margins, rest = margins + self._slopes @ still, rest - C @ still
@@ -275,14 +276,13 @@ class LimitedProblem:
         idle = ~C.any(axis=1)  # rows between features that cannot move: they hold, or others say that they do not
         rest, low = np.where(idle, IDLE, rest), np.where(idle, 0.0, low)
         if space.root is not None:
-            return self._tied(margins[soft], C, rest, low)
+            return self._tied(margins[soft], C, rest, low, slip)
         c = space.per_unit[moving]
         lo, hi = ((v - self.source)[moving] * c for v in (self.lo, self.hi))
-        return Terms(
-            space.rows(self.k)[soft, moving], margins[soft], space.mu[moving], lo, hi, C / c, rest, low, np.full(len(C), np.inf)
-        )
+        rows, high = space.rows(self.k)[soft, moving], np.full(len(C), np.inf)
+        return Terms(rows, margins[soft], space.mu[moving], lo, hi, C / c, rest, low, high, slip)
 
-    def _tied(self, margins: Floats, C: Floats, rest: Floats, low: Floats) -> Terms:
+    def _tied(self, margins: Floats, C: Floats, rest: Floats, low: Floats, slip: Floats) -> Terms:
         """`terms` where a matrix ties features together: bounds and ℓ1 terms on x are rows in t."""
         space, back = self.space, np.linalg.inv(self._root)
         rows, ends = [*(C @ back)], [(r, v, np.inf) for r, v in zip(rest.tolist(), low.tolist(), strict=True)]
@@ -297,9 +297,8 @@ class LimitedProblem:
                 ends.append((-space.per_unit[d] * self.still[d], -float(space.mu[d]), float(space.mu[d])))
         free = np.full(len(back), np.inf)
         B, rest, low, high = self._slopes[:, self.moving][: len(margins)] @ back, *np.array(ends).reshape(-1, 3).T
-        return Terms(
-            B, margins, np.zeros(len(free)), -free, free, np.array(rows).reshape(len(rows), len(free)), rest, low, high
-        )
+        C, slip = np.array(rows).reshape(len(rows), len(free)), np.append(slip, EPS * np.abs(rest[len(slip) :]))
+        return Terms(B, margins, np.zeros(len(free)), -free, free, C, rest, low, high, slip)
 
     def rules(self, tight: float) -> tuple[Floats, Floats, Floats]:
         """The linear limits on changes in the user's units, C·change ≤ rest with multipliers ≥ low, so much tighter."""

@@ -79,7 +79,8 @@ class Terms(NamedTuple):
     C: Floats  # (m, D)
     rest: Floats  # (m,)
     low: Floats  # (m,) range of the multipliers: [0, ∞) for C t ≤ c, all numbers for C t = c, …
-    high: Floats  # (m,) … and [−μ, μ] for a term μ|C t|, with c = 0
+    high: Floats  # (m,) … and [−μ, μ] for a term μ|C t − c|
+    slip: Floats  # (m,) how far c is off by rounding
 
 
 @dataclass(frozen=True, slots=True)
@@ -355,7 +356,7 @@ def _respond(terms: Terms, lam: float, weight: float, u: Floats, nu: Floats) -> 
     for _ in range(INNER + 4 * len(C)):
         free = _free(terms, t)
         terms_of_t = np.where(free, (np.abs(u) + np.abs(nu) @ np.abs(C) + mu) / lam, 0.0)  # they may cancel, but each rounds
-        rounding = 4 * EPS * (np.abs(C) @ (np.abs(t) + terms_of_t) + np.abs(rest)) + 1e-300
+        rounding = 4 * EPS * (np.abs(C) @ (np.abs(t) + terms_of_t) + np.abs(rest)) + terms.slip + 1e-300
         inside = (nu > low) & (nu < high)
         work = np.flatnonzero(inside)
         before, off = off, float((np.abs(over[work]) / rounding[work]).max(initial=0.0))

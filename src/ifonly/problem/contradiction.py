@@ -24,15 +24,16 @@ __all__ = ["contradicting", "contradiction", "possible"]
 
 Floats = NDArray[np.float64]
 
+LEAST, SHARE = 0.05, 0.5  # seconds of a program, if it is begun; of those that are left: it may take more than it is given
 SECONDS = 2.0  # what the names of limits may take; they are asked for when something is wrong already
 MOST_BRANCHES = 2000  # of the search for few changes
 CHANGED = 1e-6  # relative: what HiGHS moves by less stays, up to its tolerance
 MOST_NAMED = 8  # limits in one message
 
 
-def contradiction(conditions: Conditions, source: Floats) -> InputError:
-    """The error for limits that no point satisfies, with the names of some that contradict each other."""
-    named = contradicting(conditions, source)
+def contradiction(conditions: Conditions, source: Floats, seconds: float = SECONDS) -> InputError:
+    """The error for limits that no point satisfies, with the names of some that contradict each other, as far as time goes."""
+    named = contradicting(conditions, source, min(seconds, SECONDS))
     if not named.parts:
         return InputError("the limits contradict each other: no point satisfies all of them")
     words = ", and ".join(named.parts[:MOST_NAMED]) + (", and others" if len(named.parts) > MOST_NAMED else "")
@@ -66,7 +67,7 @@ def contradicting(conditions: Conditions, source: Floats, seconds: float = SECON
         return perf_counter() - began > seconds
 
     def clash(kept: list[int]) -> bool | None:
-        found = possible(limits.only(kept), source)
+        found = possible(limits.only(kept), source, seconds - (perf_counter() - began))
         return None if found is None else not found
 
     everything = list(range(len(limits)))
@@ -76,7 +77,7 @@ def contradicting(conditions: Conditions, source: Floats, seconds: float = SECON
     return Needed([limits.all[i].words for i in found.parts], found.proved)
 
 
-def possible(conditions: Conditions, source: Floats) -> bool | None:
+def possible(conditions: Conditions, source: Floats, seconds: float = SECONDS) -> bool | None:
     """Whether any point satisfies the limits; None where that takes too long to find out."""
     limits = conditions.limits
     lo, hi, wrong = limits.around(source[None])
@@ -93,29 +94,32 @@ def possible(conditions: Conditions, source: Floats) -> bool | None:
         return False
     if not len(limits.C):
         return True
-    return _Rules(conditions, source, lo[0], hi[0]).some_point(must)
+    return _Rules(conditions, source, (lo[0], hi[0]), perf_counter() + seconds).some_point(must)
 
 
 class _Rules:
     """The linear program of the features that occur in rules."""
 
-    def __init__(self, conditions: Conditions, source: Floats, lo: Floats, hi: Floats) -> None:
+    def __init__(self, conditions: Conditions, source: Floats, box: tuple[Floats, Floats], until: float) -> None:
         self.conditions, self.source, self.limits = conditions, source, conditions.limits
         used = (self.limits.C != 0).any(axis=0)
         self.groups = [group for group in self.limits.groups if used[group].any()]
         for group in self.groups:
             used[group] = True
         self.used = np.flatnonzero(used)
-        self.lo, self.hi = lo, hi
+        self.lo, self.hi = box
+        self.until = until
         self.step = np.where(self.limits.on_grid, self.limits.step, 1.0)[self.used]
 
     def some_point(self, must: NDArray[np.bool_]) -> bool | None:
         """Whether there is a point with as few changes as there may be; None where that takes too long to find out."""
         n_changes, cap = self.conditions.n_changes, self.conditions.max_changes
         open_, known = [(must, np.zeros_like(must))], True
-        for _ in range(MOST_BRANCHES):
+        for n in range(MOST_BRANCHES):
             if not open_:
                 return False if known else None
+            if n and perf_counter() > self.until:
+                return None
             # 1. A point that changes little, where some things stay; all but those counted, if no more may move than are.
             counted, stays = open_.pop()
             x = self._point(~counted if cap is not None and n_changes(counted) >= cap else stays)
@@ -161,7 +165,7 @@ class _Rules:
             constraints=bounds,
             bounds=optimize.Bounds(np.append(lo, np.zeros(n)), np.append(hi, np.full(n, np.inf))),
             integrality=np.append(limits.on_grid[used], np.zeros(n, dtype=bool)).astype(int),
-            options={"time_limit": SECONDS},
+            options={"time_limit": max(SHARE * (self.until - perf_counter()), LEAST)},
         )
         if found.x is None:
             return False if found.status == 2 else None
