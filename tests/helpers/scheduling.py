@@ -13,7 +13,7 @@ WHOLE_FILES = (
 )
 # What takes a minute or more begins first, so that no worker is left with it at the end while the others have nothing to do.
 LONG = (
-    "tests/slow/test_limits_at_random.py",
+    "tests/limits/test_random.py",
     "tests/browser/",
     "tests/cluster/",
     "tests/slow/",

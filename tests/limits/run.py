@@ -2,8 +2,7 @@
 
 Prints what went wrong, by kind and by family, and examples. ``--write`` keeps the wrong cases as JSON, in the shape of
 ``cases/limits.json``; ``--case NAME`` judges one problem of a report, and shows it as Python; with ``--shrink KIND`` a smaller
-one that has the same mistake. ``--known`` writes ``wrong.txt``, what ``test_random.py`` expects: run it only where answers are
-meant to change.
+one that has the same mistake.
 """
 
 import argparse
@@ -22,16 +21,9 @@ from tests.limits.families import FAMILIES, make
 from tests.limits.shrink import shrink
 from tests.limits.verdict import KINDS, Case, judge
 
-__all__ = ["COUNT", "hurried", "known_wrong", "lines_of", "main", "run", "snippet", "table"]
+__all__ = ["main", "run", "snippet", "table"]
 
-COUNT = 15  # of each family, in the tests
 TIME_LIMIT = 2.0
-SLOW = 0.25  # of the time limit: what takes longer may be stopped on another machine
-WRONG = Path(__file__).with_name("wrong.txt")
-HEAD = """\
-# What the code is known to get wrong on random problems: the kind of mistake, and the problem. With a "?" on some machines or
-# some days only, as rounding and time go: such a line is struck off by hand, when its cause is gone.
-"""
 
 
 def run(families: list[str], count: int, seed: int = 0, time_limit: float = TIME_LIMIT) -> Iterator[Case]:
@@ -48,34 +40,6 @@ def _warm() -> None:
         problem = make("anything", 0)
         A, b = problem.A[:1] * np.arange(K)[:, None], np.zeros(K)
         replace(problem, A=A, b=b, target=0, goal="prob", want=0.6, cost=None, actions={"integer": [0]}).ask()
-
-
-def lines_of(case: Case) -> dict[str, str]:
-    """What is wrong with an answer as lines of ``wrong.txt``, and in words; that time ran out is left out."""
-    out_of_time = ("SILENT", "NAN") if hurried(case) else ("SILENT",)
-    return {f"{v.kind} {case.problem.name}": v.text for v in case.verdicts if v.kind not in out_of_time}
-
-
-def hurried(case: Case) -> bool:
-    """Whether an answer took so long that it may be another one on another day."""
-    return case.seconds > SLOW * TIME_LIMIT
-
-
-def known_wrong() -> tuple[set[str], set[str]]:
-    """The lines of ``wrong.txt``: those that are certain, and those with a "?"."""
-    lines = [line for line in WRONG.read_text(encoding="utf-8").splitlines() if line and not line.startswith("#")]
-    sometimes = {line.removeprefix("? ") for line in lines if line.startswith("? ")}
-    return {line for line in lines if not line.startswith("? ")}, sometimes
-
-
-def write_known() -> None:
-    """Ask all problems of the tests, and keep what is wrong; lines with a "?" stay."""
-    _, sometimes = known_wrong() if WRONG.exists() else ((), set())
-    cases = list(run(list(FAMILIES), COUNT * len(FAMILIES)))
-    found = {line for case in cases for line in lines_of(case)}
-    sometimes |= {line for case in cases for line in lines_of(case) if hurried(case)}
-    lines = sorted(found - sometimes) + [f"? {line}" for line in sorted(sometimes)]
-    WRONG.write_text(HEAD + "\n".join(lines) + "\n", encoding="utf-8")
 
 
 def family_of(case: Case) -> str:
@@ -128,11 +92,7 @@ def main() -> None:
     parser.add_argument("--examples", type=int, default=3, help="of each kind, by name")
     parser.add_argument("--case", help="a name of a report, such as 'decades 12'")
     parser.add_argument("--shrink", metavar="KIND", help="with --case: a smaller problem with the same mistake")
-    parser.add_argument("--known", action="store_true", help="write wrong.txt")
     given = parser.parse_args()
-    if given.known:
-        write_known()
-        return
     if given.case:
         name, _, number = given.case.removesuffix(f" (seed {given.seed})").rpartition(" ")
         problem = make(name, int(number), given.seed)

@@ -1,32 +1,30 @@
 """The library's answers to random problems with limits, family by family, held against the truth.
 
-``wrong.txt`` lists what the code is known to get wrong: exactly that is wrong. What is right now is struck off, by hand
-or by ``python -m tests.limits.run --known``. Thousands of other problems are in ``tests/slow``.
+More of them: ``python -m tests.limits.run --seed S --count N``.
 """
 
 import pytest
 
-from tests.limits.families import FAMILIES
-from tests.limits.run import COUNT, hurried, known_wrong, lines_of, run
+from tests.limits.families import FAMILIES, make
+from tests.limits.run import run
+from tests.limits.truth import truth
+from tests.limits.verdict import TIMED
+
+COUNT = 30  # of each family
+# Where numbers are so extreme that rounding, which differs from machine to machine, may make one of these a hard case.
+EXTREME = ("close rows", "common part", "decades", "rules that just hold")
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_answers_to_random_problems_are_right(family):
     cases = list(run([family], COUNT))
-    certain, sometimes = known_wrong()
-    found = {line: text for case in cases for line, text in lines_of(case).items()}
-    names = {case.problem.name for case in cases if not hurried(case)}
-    new = [f"{line}: {text}" for line, text in found.items() if line not in certain | sometimes]
-    assert not new, "\n".join([f"{len(new)} new", *new])
-    gone = sorted(line for line in certain - set(found) if line.partition(" ")[2] in names)
-    assert not gone, "\n".join(["these are right now: strike them off tests/limits/wrong.txt", *gone])
+    wrong = [f"{case.problem.name}: {v}" for case in cases for v in case.verdicts if v.kind not in TIMED]
+    assert len(wrong) <= (family in EXTREME), "\n".join(wrong)
+    assert not any(v.kind == "JUDGE" for case in cases for v in case.verdicts)
 
 
 def test_few_problems_are_left_out():
     """The truth is clear, and has a witness, for almost all of them."""
-    from tests.limits.families import make
-    from tests.limits.truth import truth
-
     known = [truth(make(family, i)) for family in FAMILIES for i in range(10)]
     clear = [t.contradictory or (t.firm and t.reachable is not None) for t in known]
     assert sum(clear) > 0.9 * len(clear)

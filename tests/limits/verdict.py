@@ -20,7 +20,7 @@ from ifonly import Counterfactual, InputError, Status
 from tests.limits.problem import Limits, Problem
 from tests.limits.truth import Truth, truth
 
-__all__ = ["KINDS", "Case", "Verdict", "judge"]
+__all__ = ["KINDS", "TIMED", "Case", "Verdict", "judge"]
 
 KINDS = {
     "EXC": "an exception that is no InputError, or an InputError though a point keeps all limits",
