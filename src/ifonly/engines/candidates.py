@@ -131,14 +131,19 @@ class Candidates:
             return relaxed.at, part.kept(relaxed.x)
         return relaxed.at, part.placed(relaxed.at.t, relaxed.at.nu, 0.0)  # the cost does not count
 
-    def _continuous(self, lo: Floats, hi: Floats, start: Response | None) -> tuple[Response, Floats] | None:
+    def _continuous(self, lo: Floats, hi: Floats, start: Response | None) -> tuple[Response | None, Floats] | None:
         """What is continuous, solved in a box with all choices made; None if nothing there will do."""
-        part, late, x = self.problem.but(lo=lo, hi=hi), self.relaxing.late, np.clip(self.problem.source, lo, hi)
+        part, late = self.problem.but(lo=lo, hi=hi), self.relaxing.late
+        terms = part.terms()
+        if self.aim.prob is not None:
+            x = part.placed(*semismooth.nearest(terms), 1.0)
+            if self.meets(x) and part.holds(x):  # the choices are enough
+                return None, x
+            at, _, met, _ = semismooth.reach(terms, part.goal_of(self.aim.prob), start, late=late)
+            return (at, part.placed(at.t, at.nu, at.weight)) if met else None
+        x = np.clip(self.problem.source, lo, hi)
         for spare in SPARES:
             part = part.but(ahead=(1 + spare) * part.rounding(x))  # it grows with x, and may be too small for our own
-            if self.aim.prob is not None:
-                at, _, met, _ = semismooth.reach(part.terms(), part.goal_of(self.aim.prob), start, late=late)
-                return (at, part.placed(at.t, at.nu, at.weight)) if met else None
             at, _, _ = semismooth.solve(part.terms(), self.aim.lam or 1.0, start=start, late=late)
             x = part.placed(at.t, at.nu, at.weight)
             if self.meets(x) or late():

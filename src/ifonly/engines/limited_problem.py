@@ -373,7 +373,7 @@ class LimitedProblem:
             return x
         count = (C != 0).sum(axis=1) + 2
         pinned = (limits.step > 0) | self.space.grouped | (lo == hi)
-        still = pinned | ((self.space.mu > 0) & (x == self.source))
+        still = pinned | (x == self.source)
         for attempt in range(KEEPING):
             if attempt == KEEPING // 2:  # it takes what else would not move, and all of the room
                 still, count = pinned.copy(), 0 * count
