@@ -71,7 +71,8 @@ def proved(problem: LimitedProblem, aim: Aim, found: Result, budget: Budget) -> 
     search = Search(problem, aim, budget)
     proof = continuous_proof(search.dual.problem, found.x, aim.prob, found.lam, found.multipliers)
     value = aim.value(found)
-    size, bound = max(aim.size(value), 1e-300), min(float(prove(search.dual, proof).bound), value)
+    size = max(problem.textbook.relative_to(value, weighed=aim.lam is not None), 1e-300)
+    bound = min(float(prove(search.dual, proof).bound), value)
     slack = search.slack(proof.multipliers[0], found.x)
     if bound > found.bound:
         found = replace(found, bound=bound, gap=value - bound, grad_norm=0.0, proof=proof)
@@ -147,7 +148,8 @@ class Search:
     def answer(self, best: Result) -> Result:
         """The best answer with its bound, and the proof of that."""
         least, proof = self._value(best), self.tree.proof()
-        bound, size = min(self.tree.bound, least), self.aim.size(least)
+        bound = min(self.tree.bound, least)
+        size = self.problem.textbook.relative_to(least, weighed=self.aim.lam is not None)
         if least - bound > REL_GAP * size:  # it may be better: that of a branch is at first that of the one it is part of
             bound = min(float(prove(self.dual, proof).bound), least)
         gap = least - bound

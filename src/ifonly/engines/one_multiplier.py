@@ -86,7 +86,7 @@ def _solved(problem: LimitedProblem, aim: Aim, budget: Budget) -> Result:
                 break
             allowance = need - (margin - dual.goal.most)
             plan = _searched(problem, aim, x, pool, proof)
-            return _bounded(plan, proof, pool, allowance, budget, dual if done else None)
+            return _bounded(plan, pool, allowance, budget, dual, done=done)
     found = _out_of_reach(problem, aim) if done and math.isinf(pool.numbers[0]) else None
     return found or Cases().answer(problem, aim, budget, None)
 
@@ -108,18 +108,20 @@ def _searched(problem: LimitedProblem, aim: Aim, x: Floats, pool: Any, proof: Pr
     return problem.result(x, lam, weight=lam if w > 0 else 1.0, n_nodes=len(proof), proof=proof)
 
 
-def _bounded(plan: Result, proof: Proof, pool: Any, allowance: float, budget: Budget, dual: Dual | None) -> Result:
+def _bounded(plan: Result, pool: Any, allowance: float, budget: Budget, dual: Dual, *, done: bool) -> Result:
     """The answer with the bound that was searched for, less what the allowance for rounding in the goal costs.
 
-    ``dual`` is there where the search came to its end: its proof may show a little more.
+    Of a search that came to its end the proof may show a little more.
     """
+    proof, size = plan.proof, dual.problem.relative_to(plan.cost, weighed=False)
+    assert proof is not None
     slack = allowance * max(float(given.y[0]) for given in proof.multipliers)
     bound = min(plan.cost, float(pool.numbers[0]), float(pool.bound.min()), float(pool.numbers[3]))
     bound = max(bound - slack, 0.0)
-    if dual is not None and plan.cost - bound > REL_GAP * plan.cost:
+    if done and plan.cost - bound > REL_GAP * size:
         bound = min(float(prove(dual, proof).bound), plan.cost)
-    gap, allowed = plan.cost - bound, max(budget.gap, REL_GAP + ALLOWANCES * slack / max(plan.cost, 1e-300))
-    return replace(plan, bound=bound, gap=gap, status=Status.of_gap(gap, plan.cost, allowed))
+    gap, allowed = plan.cost - bound, max(budget.gap, REL_GAP + ALLOWANCES * slack / max(size, 1e-300))
+    return replace(plan, bound=bound, gap=gap, status=Status.of_gap(gap, size, allowed))
 
 
 def _dual(problem: LimitedProblem, aim: Aim) -> Dual:

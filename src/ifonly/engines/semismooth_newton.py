@@ -49,9 +49,10 @@ class SemismoothNewton(LimitedEngine):
 
 def sure(problem: LimitedProblem, aim: Aim, found: Result | None, budget: Budget) -> Result:
     """An answer that is as exact as it says, or else what `cases` finds."""
-    if found is not None and (found.status is not Status.EXACT or found.gap <= REL_GAP * aim.size(aim.value(found))):
-        return found
     if found is not None:
+        size = problem.textbook.relative_to(aim.value(found), weighed=aim.lam is not None)
+        if found.status is not Status.EXACT or found.gap <= REL_GAP * size:
+            return found
         found = proved(problem, aim, found, budget)
         if found.status is not Status.STOPPED or budget.late:
             return found

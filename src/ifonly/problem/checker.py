@@ -462,7 +462,7 @@ def _eaten(case: _Case, facts: _Facts) -> float:
 
 def _check_said(case: _Case, value: float, bound: float) -> None:
     """Whether the status is what the gap makes it."""
-    result, allowed = case.result, REL_GAP * (value if case.goal else max(abs(value), LEAST_VALUE))
+    result, allowed = case.result, REL_GAP * case.problem.relative_to(value, weighed=not case.goal)
     said = result.status is Status.EXACT
     if said != (result.gap <= allowed) or (value - bound <= allowed * (1 - SAME) and not said):
         raise CertificateError(f"the gap that is proved is {value - bound!r}; that is not what {result.status.name} says")

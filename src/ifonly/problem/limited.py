@@ -60,6 +60,7 @@ from ifonly.model.numerics import EPS, summation_error
 from ifonly.problem.conditions import Conditions
 from ifonly.problem.free import Certificate
 from ifonly.problem.goals import Weights, entropy, lead, probabilities
+from ifonly.problem.status import LEAST_VALUE, REL_GAP
 
 __all__ = ["FAR", "LimitedProblem"]
 
@@ -176,6 +177,15 @@ class LimitedProblem:
         change, Q, c = x - self.source, self.conditions.matrix, self.conditions.per_unit
         square = float(np.square(c * change).sum()) if Q is None else float(change @ Q @ change)
         return math.sqrt(max(square, 0.0)), 0.5 * square + self._sparse(change)
+
+    @cached_property
+    def _speck(self) -> float:
+        """What it costs to move every feature by some of its roundings, as it may take to keep rules in floating point."""
+        return self.cost_of(self.source + 256 * EPS * np.abs(self.source))[1]
+
+    def relative_to(self, value: float, *, weighed: bool) -> float:
+        """What the gap of a value is relative to: no less than rounding leaves of it; ``weighed``: with λ, −ln p is in it."""
+        return max(abs(value), LEAST_VALUE) if weighed else max(value, self._speck / REL_GAP)
 
     def _sparse(self, change: Floats) -> float:
         """Σμc|Δ|."""

@@ -20,7 +20,6 @@ from ifonly.problem.actions import Actions
 from ifonly.problem.conditions import Conditions
 from ifonly.problem.cost import Cost
 from ifonly.problem.keeping import Keeping
-from ifonly.problem.status import LEAST_VALUE
 
 __all__ = ["ALL", "FLIP", "MAX_NODES", "NEAREST", "Aims", "Asked", "Backend", "Question"]
 
@@ -319,10 +318,6 @@ class Aim(NamedTuple):
         if self.lam is not None:
             return result.objective
         return result.distance if math.isnan(result.cost) else result.cost
-
-    def size(self, value: float) -> float:
-        """What a gap of that is relative to."""
-        return value if self.lam is None else max(abs(value), LEAST_VALUE)
 
 
 @dataclass(frozen=True, eq=False)
