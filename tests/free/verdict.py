@@ -16,8 +16,9 @@ from gmpy2 import mpfr
 from ifonly import CertificateError, Counterfactual, Status
 from tests.free.families import Problem
 from tests.free.truth import Free, Point, big, working
+from tests.limits.verdict import Verdict
 
-__all__ = ["KINDS", "Case", "Verdict", "judge"]
+__all__ = ["KINDS", "Case", "judge"]
 
 KINDS = {
     "EXC": "an exception",
@@ -38,17 +39,6 @@ RELATIVE = 1e-12
 ROOM = 16.0  # times the rounding of a logit's sum: that of ours, and of whoever evaluates it, on both sides of τ
 GUESS = 0.01  # rounding of a logit where its worst case, ten times that, leaves little of a probability
 ULPS = 8.0  # of x and x̄: what rounding x comes to
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """What is wrong, in a word and a sentence."""
-
-    kind: str
-    text: str
-
-    def __str__(self) -> str:
-        return f"{self.kind}: {self.text}"
 
 
 @dataclass(frozen=True, eq=False)
