@@ -35,6 +35,10 @@ __all__ = ["Counterfactual"]
 Floats = NDArray[np.float64]
 
 AS_GOOD = 1e-6  # relative: a probability this near to the largest there can be is the best there is
+_LEFT_OPEN = {
+    Status.CONVERGED: "optimal to the tolerance that was asked for, or that rounding leaves: {}",
+    Status.STOPPED: "the search stopped at its limit: {}; raise time_limit or node_limit",
+}
 
 NAMED = 4  # limits in one message, the rest of them counted as one
 
@@ -249,7 +253,7 @@ class Counterfactual(ShownOne):
     def message(self) -> str:
         """How the solve ended, in words."""
         if self.status is not Status.UNREACHABLE:
-            return self.status.message
+            return self._left_open or self.status.message
         best, lower = f"p = {self.prob} is out of reach for {self.target!r}: {self._best}", "prob"
         if self._margin is not None:
             lead = f"a lead of {self._margin:g} over every other class is out of reach for {self.target!r}"
@@ -260,6 +264,14 @@ class Counterfactual(ShownOne):
         if len(held) > NAMED:
             held = [*held[: NAMED - 1], f"{len(held) - NAMED + 1} more"]
         return f"{best} while {' and '.join(held)}{'' if proved else ' (perhaps not all of these are in the way)'}"
+
+    @property
+    def _left_open(self) -> str:
+        """Of an answer within limits that is not proved to be the best: how much better one may be; else nothing."""
+        if self.conditions is None or self.status not in _LEFT_OPEN or not math.isfinite(self.gap):
+            return ""
+        of, value = ("E", self.objective) if self.prob is None and self._margin is None else ("the cost", self.cost)
+        return _LEFT_OPEN[self.status].format(f"{of} is {value:.6g}, and there is none below {value - self.gap:.6g}")
 
     @property
     def _best(self) -> str:

@@ -73,8 +73,10 @@ class Candidates:
 
     def meets(self, x: Floats) -> bool:
         """Whether x meets the goal, for whoever evaluates it."""
-        if self.aim.lam is not None or self.relaxing.farthest:
+        if self.aim.lam is not None:
             return True
+        if self.relaxing.farthest:
+            return self.problem.is_clear(x)
         return self.problem.is_ahead(x) if self.aim.prob is None else self.problem.reached(x, self.aim.prob)
 
     def _too_many(self, x: Floats) -> bool:

@@ -338,7 +338,8 @@ def start_evenly(pull: Floats, margins: Floats) -> tuple[Floats, float]:
         mean = float(p @ pull)
         slope = share * curvature - mean
         low, high = (low, share) if slope > 0 else (share, high)
-        new = share - slope / (curvature + float(p @ (pull * pull)) - mean * mean)
+        bend = curvature + float(p @ (pull * pull)) - mean * mean
+        new = share - slope / bend if bend > 0 else share  # where no row differs from the target's, all shares are as good
         old, share = share, new if low < new < high else 0.5 * (low + high)
         if abs(share - old) <= PAIR_TOL * share:
             break

@@ -33,6 +33,7 @@ Floats = NDArray[np.float64]
 Box = tuple[Floats, Floats]  # the least and largest values of the features, in the user's units
 
 IDLE = 1e30  # the right-hand side of a row that is to have no effect
+BLUR = 1e-3  # of a logit: where rounding is more, what is computed says nothing
 LEAST_LAM = 5e-324  # where λ underflows
 KEEPING = 8  # corrections of x by a few roundings; one is usual
 
@@ -442,8 +443,14 @@ class LimitedProblem:
         """Whether p_k ≥ prob at x for whoever evaluates it."""
         return self.logit(x) <= self.goal(prob, x)[0] if self.careful else self.seems_reached(x, prob)
 
+    def is_clear(self, x: Floats) -> bool:
+        """Whether the logits at x are more than rounding."""
+        return float(self.space.rounding(x, float(np.abs(self.margins).max()))) < BLUR
+
     def seems_reached(self, x: Floats, prob: float | None) -> bool:
         """Whether x meets the goal as we compute it, if not for everybody."""
+        if not self.is_clear(x):
+            return False
         return self.textbook.lead(x) >= (self.space.margin or 0.0) if prob is None else self.proba(x)[0][self.k] >= prob
 
     def is_ahead(self, x: Floats) -> bool:
