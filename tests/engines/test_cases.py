@@ -808,3 +808,14 @@ def test_freezing_what_did_not_move_changes_nothing(seed):
     assert again.status == cf.status
     if cf.status == Status.EXACT:
         assert again.cost == pytest.approx(cf.cost, rel=1e-9, abs=1e-12)
+
+
+@pytest.mark.parametrize("K", [3, 10])
+def test_the_first_node_has_an_answer_that_is_near_the_best(K, rng):
+    """The relaxed solution, rounded to the side on which the goal is: without, the best was a thousand times as dear."""
+    for _ in range(5):
+        model, x = Model(rng.normal(size=(K, 20)), rng.normal(size=K)), rng.integers(-3, 4, 20).astype(float)
+        k = int(model.predict([x])[0] + 1) % K
+        cf = invert(model, x, k, prob=0.9, actions=Actions(integer=True), node_limit=1)
+        assert cf.proba[k] >= 0.9
+        assert cf.cost <= 10 * cf.bound

@@ -221,3 +221,13 @@ def test_source_whose_square_overflows_is_refused(size, rng):
     with pytest.raises(InputError, match="so large"):
         invert(model, X[1], 1, lam=0.1)
     assert invert(model, X, 1, lam=0.1).status.tolist() == [Status.EXACT, Status.INVALID]
+
+
+@pytest.mark.parametrize("K", [2, 3, 32, 60, 500])
+def test_rows_that_do_not_differ(K):
+    """No change of x changes anything: the source is the answer, or nothing is."""
+    model = Model(np.zeros((K, 2)), np.zeros(K))
+    cf = invert(model, [1.0, 2.0], 0, lam=1.0)
+    assert (cf.status, cf.x.tolist()) == (Status.EXACT, [1.0, 2.0])
+    assert invert(model, [1.0, 2.0], 0, prob=0.9).status is Status.UNREACHABLE
+    assert invert(model, [[1.0, 2.0]] * 40, 0, lam=1.0).x.tolist() == [[1.0, 2.0]] * 40

@@ -26,6 +26,7 @@ __all__ = ["Candidates"]
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
+MOST_BACK = 200  # values that are tried on their other side
 TRIED = 20  # of the most helpful moves, where linear rules forbid some
 STRIDES = 2.0 ** np.arange(-2, 5)  # of what a feature without bounds would have to move by if the classifier were linear
 
@@ -153,6 +154,23 @@ class Candidates:
         return None
 
     # ---- a first answer ----
+
+    def outward(self, node: Node, x: Floats, y: Floats) -> Floats:
+        """A relaxed solution, rounded to the side on which the goal is; then, value by value, to the other while it is met."""
+        problem, choices = self.problem, self.relaxing.choices
+        values = choices.beside(node, x)
+        below = np.max(np.where(values <= x, values, -np.inf), axis=0)
+        above = np.min(np.where(values >= x, values, np.inf), axis=0)
+        falls = y @ self.relaxing.dual.S > 0  # what is missed, as a feature falls
+        there, back = np.where(falls, below, above), np.where(falls, above, below)
+        x = np.where(np.isfinite(there), there, x)
+        saved = np.abs(there - problem.source) - np.abs(back - problem.source)
+        saved = np.where(np.isfinite(there) & np.isfinite(back) & (there != back), saved, 0.0) * problem.space.per_unit
+        for d in np.argsort(-saved, kind="stable")[: int((saved > 0).sum())][:MOST_BACK].tolist():
+            was, x[d] = x[d], back[d]
+            if not self.meets(x):
+                x[d] = was
+        return x
 
     def greedy(self, node: Node) -> Floats:
         """Where one item at a time, each time the one that helps most, gets to: the goal, or as far as items may move."""

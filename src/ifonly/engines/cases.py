@@ -209,7 +209,11 @@ class Search:
 
     def _try(self, branch: Branch, relaxed: Relaxed, at: Bounded) -> None:
         """Answers from the choices of a relaxation and of its bound; their multipliers may bound the branch better."""
-        tried = [(at.x, at.moved)] if relaxed.x is None else [(at.x, at.moved), (relaxed.x, None)]
+        tried: list[tuple[Floats, Flags | None]] = [(at.x, at.moved)]
+        if relaxed.x is not None:
+            tried.append((relaxed.x, None))
+            if branch is self.tree.root and not self.farthest and self.aim.lam is None:
+                tried.append((self.candidates.outward(branch.node, relaxed.x, relaxed.given.y), None))
         for x, moved in tried:
             found, solved = self.candidates.best_of(x, moved, relaxed.at) or (None, None)
             if self.offer(found) and not self.farthest:
