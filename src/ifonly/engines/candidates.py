@@ -1,6 +1,7 @@
 """Answers from decisions: all discrete choices made, what is continuous solved, and the result put to every test.
 
-Decisions come from a relaxation (rounded), from the choices that a bound makes, and, before there is any, from `greedy`.
+Decisions come from a relaxation (rounded, and once `outward`), from the choices that a bound makes, and, before there is any,
+from `greedy`.
 """
 
 import math
@@ -12,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ifonly.engines import semismooth
-from ifonly.engines.limited import SPARES
+from ifonly.engines.limited import SPARES, meets
 from ifonly.engines.limited_problem import LimitedProblem
 from ifonly.engines.relaxing import Relaxing
 from ifonly.engines.semismooth import Response
@@ -66,8 +67,7 @@ class Candidates:
 
     def as_it_is(self, x: Floats, at: Response | None = None) -> Result | None:
         """A point as an answer; None if it will not do."""
-        broken = self.problem.space.limits.broken(self.problem.source, x) is not None
-        if broken or self._too_many(x) or not self.meets(x):
+        if not self._keeps(x) or self._too_many(x) or not self.meets(x):
             return None
         found = self._result(x, at)
         return found if math.isfinite(found.cost) else None
@@ -78,7 +78,11 @@ class Candidates:
             return True
         if self.relaxing.farthest:
             return self.problem.is_clear(x)
-        return self.problem.is_ahead(x) if self.aim.prob is None else self.problem.reached(x, self.aim.prob)
+        return meets(self.problem, self.aim, x)
+
+    def _keeps(self, x: Floats) -> bool:
+        """Whether x is within all limits but that on the number of changes."""
+        return self.problem.space.limits.broken(self.problem.source, x) is None
 
     def _too_many(self, x: Floats) -> bool:
         most = self.problem.space.max_changes
@@ -142,7 +146,7 @@ class Candidates:
             x = part.placed(*semismooth.nearest(terms), 1.0)
             if self.meets(x) and part.holds(x):  # the choices are enough
                 return None, x
-            at, _, met, _ = semismooth.reach(terms, part.goal_of(self.aim.prob), start, late=late)
+            at, _, met = semismooth.reach(terms, part.goal_of(self.aim.prob), start, late=late)
             return (at, part.placed(at.t, at.nu, at.weight)) if met else None
         x = np.clip(self.problem.source, lo, hi)
         for spare in SPARES:
@@ -181,7 +185,7 @@ class Candidates:
                 break
             s = dual.margins + dual.S @ (x - problem.source)
             better = [move for move in self._moves(node, x, s) if move[0] < self._short(s)]
-            new = next((y for _, y in self._tried(x, better) if self._keeps(y)), None)
+            new = next(filter(self._keeps, self._tried(x, better)), None)
             if new is None:
                 break
             x = new
@@ -191,24 +195,19 @@ class Candidates:
         """By how much the goal is missed, up to a constant."""
         return s.max(axis=-1) if self.aim.prob is None else log_sum_exp(s)
 
-    def _keeps(self, x: Floats) -> bool:
-        limits = self.problem.space.limits
-        return not len(limits.C) or limits.broken(self.problem.source, x) is None
-
-    def _tried(self, x: Floats, moves: list[tuple[float, Any, Any]]) -> Iterator[tuple[float, Floats]]:
+    def _tried(self, x: Floats, moves: list[tuple[float, Any, Any]]) -> Iterator[Floats]:
         """The points that moves lead to, the most helpful of some first."""
-        for short, features, values in sorted(moves, key=lambda move: move[0])[:TRIED]:
+        for _, features, values in sorted(moves, key=lambda move: move[0])[:TRIED]:
             y = x.copy()
             y[features] = values
-            yield short, y
+            yield y
 
     def _moves(self, node: Node, x: Floats, s: Floats) -> Iterator[tuple[float, Any, Any]]:
         """What is missed after a move, which features it changes, and to what: the best for every item that has not moved."""
         problem, choices, dual = self.problem, self.relaxing.choices, self.relaxing.dual
         p = np.exp(s - s.max())
         pull = -(p / p.sum()) @ dual.S
-        top = dual.goal.top if dual.goal.margin is None else -dual.goal.margin
-        over = max(float(self._short(s) - (top or 0.0)), 1e-6)
+        over = max(float(self._short(s) - dual.goal.most), 1e-6)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             strides = np.where(pull != 0, over / pull, 0.0)
             wanted = x + np.append(STRIDES, np.inf)[:, None] * np.where(strides == 0, 0.0, strides)

@@ -181,8 +181,8 @@ class Search:
         """By how much a point misses the goal."""
         if self.aim.prob is None:
             z = self.problem.model.scores(x)
-            return float((z[self.problem.rivals] - z[self.problem.k]).max()) + (self.dual.goal.margin or 0.0)
-        return self.problem.logit(x) - (self.dual.goal.top or 0.0)
+            return float((z[self.problem.rivals] - z[self.problem.k]).max()) - self.dual.goal.most
+        return self.problem.logit(x) - self.dual.goal.most
 
     def offer(self, result: Result | None) -> TypeGuard[Result]:
         """An answer, kept if it is the best so far; whether it is."""
@@ -233,13 +233,12 @@ class Search:
 
         What the rounding of whoever evaluates answers eats of a goal is out of reach as well.
         """
-        slack, top = ALLOWANCES * self.problem.allowance(self.aim.prob, best.x), self.dual.goal.top
+        slack = ALLOWANCES * self.problem.allowance(self.aim.prob, best.x)
         try:
             missed = float(prove(self.dual, proof, slack).missed)
         except CertificateError:
             return None
-        ceiling = 1.0 if top is None else 1 / (1 + math.exp(min(top + missed, 700.0)))
-        found = replace(best, status=Status.UNREACHABLE, ceiling=ceiling, bound=best.cost)
+        found = replace(best, status=Status.UNREACHABLE, ceiling=self.dual.goal.ceiling(missed), bound=best.cost)
         return replace(found, n_nodes=self.counted(proof), proof=proof)
 
     # ---- cuts ----

@@ -431,8 +431,9 @@ class LimitedProblem:
 
     def rounding(self, x: Floats) -> float:
         """How far a margin at x can be from ours when the user's own estimator evaluates it."""
-        if not self.careful:
-            return 0.0
+        return self._rounding(x) if self.careful else 0.0
+
+    def _rounding(self, x: Floats) -> float:
         return float(self.space.rounding(x, float(np.abs(self.margins).max())))
 
     def holds(self, x: Floats) -> bool:
@@ -445,7 +446,7 @@ class LimitedProblem:
 
     def is_clear(self, x: Floats) -> bool:
         """Whether the logits at x are more than rounding."""
-        return float(self.space.rounding(x, float(np.abs(self.margins).max()))) < BLUR
+        return self._rounding(x) < BLUR
 
     def seems_reached(self, x: Floats, prob: float | None) -> bool:
         """Whether x meets the goal as we compute it, if not for everybody."""

@@ -137,7 +137,7 @@ def _out_of_reach(problem: LimitedProblem, aim: Aim) -> Result | None:
     x = problem.space.settled(problem.source[None], found.x[None])[0]
     if problem.seems_reached(x, aim.prob):
         return None
-    ceiling = 1.0 if dual.goal.top is None else 1 / (1 + math.exp(min(dual.goal.top + float(found.value), 700.0)))
+    ceiling = dual.goal.ceiling(float(found.value))
     proof = Proof((Leaf(0, reach=True),), (given,))
     n_nodes = len(proof) if problem.space.branched else 0
     result = problem.result(x, math.inf, status=Status.UNREACHABLE, ceiling=ceiling, proof=proof, n_nodes=n_nodes)

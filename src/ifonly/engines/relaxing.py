@@ -15,6 +15,7 @@ from ifonly.engines import semismooth
 from ifonly.engines.budget import Budget
 from ifonly.engines.limited_problem import LimitedProblem
 from ifonly.engines.semismooth import Response, Target, Terms
+from ifonly.model.numerics import log_sum_exp
 from ifonly.problem.choices import MOVES, OPEN, STAYS, Choices, Node
 from ifonly.problem.dual import Dual, Goal, Multipliers
 
@@ -92,7 +93,7 @@ class Relaxing:
         elif self.goal.top is None:
             at, _, _ = semismooth.solve(terms, self.goal.lam or 1.0, start=start, late=self.late)
         else:
-            at, _, met, _ = semismooth.reach(terms, self._target(terms, part), start, late=self.late)
+            at, _, met = semismooth.reach(terms, self._target(terms, part), start, late=self.late)
             if not met:
                 return self._short(at, part)
         x = part.x(at.t)
@@ -128,9 +129,7 @@ class Relaxing:
         top = float(s.max())
         shares = (s == top) / float((s == top).sum()) if self.goal.margin is not None else np.exp(s - top)
         shares = shares / float(shares.sum())
-        missed = top + (self.goal.margin or 0.0)
-        if self.goal.top is not None:
-            missed = top + math.log(float(np.exp(s - top).sum())) - self.goal.top
+        missed = (top if self.goal.top is None else float(log_sum_exp(s))) - self.goal.most
         if self.farthest or (self.goal.lam is None and missed > 0):
             return Relaxed(x, Multipliers(shares, no_rules), True, None)
         around = None if self.problem.space.root is None else change
@@ -165,9 +164,7 @@ class Relaxing:
         prob = 1 / (1 + math.exp(top)) if top < 700 else 0.0
 
         def miss(at: Response) -> tuple[float, float]:
-            s = terms.margins + terms.B @ at.t
-            most = float(s.max())
-            return most + math.log(float(np.exp(s - most).sum())) - top, ROUGHLY * (abs(top) + 1)
+            return float(log_sum_exp(terms.margins + terms.B @ at.t)) - top, ROUGHLY * (abs(top) + 1)
 
         return Target(prob, top, miss, part.ceiling)
 

@@ -478,12 +478,11 @@ class Target(NamedTuple):
 
 
 class Sought(NamedTuple):
-    """What `reach` found: the answer, or (not ``met``) the largest p_k it came to and a bound on what there is."""
+    """What `reach` found: the answer, or (not ``met``) the largest p_k it came to."""
 
     at: Response
     n_iter: int
     met: bool
-    ceiling: float
 
 
 def reach(
@@ -559,8 +558,8 @@ class _Farthest:
         """What was found, given the last point that meets the target."""
         if met is None:
             assert self.best is not None
-            return Sought(self.best, n_iter, False, self.ceiling)
-        return Sought(met if self.best is None else _between(met, self.best, self.target), n_iter, True, 1.0)
+            return Sought(self.best, n_iter, False)
+        return Sought(met if self.best is None else _between(met, self.best, self.target), n_iter, True)
 
 
 def _between(met: Response, short: Response, target: Target) -> Response:

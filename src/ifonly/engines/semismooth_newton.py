@@ -87,7 +87,7 @@ def _reach(problem: LimitedProblem, prob: float, budget: Budget) -> Result | Non
     kept = within_rules(problem, attempt)
     if kept is None:
         return None
-    problem, (x, (at, n_iter, met, _)) = kept
+    problem, (x, (at, n_iter, met)) = kept
     return problem.certified(x, Weights.found(at.lam), at.nu, prob, n_iter=n_iter) if met else None
 
 

@@ -482,7 +482,7 @@ def _proved_out_of_reach(case: _Case, found: Certificate, dual: Dual, proved: Pr
         raise CertificateError("some leaves of the proof do not show that the goal is out of reach")
     ceiling = 1.0
     if case.prob is not None:
-        ceiling = 1 / (1 + math.exp(min((dual.goal.top or 0.0) + float(proved.missed), 700.0)))
+        ceiling = dual.goal.ceiling(float(proved.missed))
         if not case.result.ceiling >= ceiling * (1 - SAME):
             raise CertificateError(f"p(target) is at most {ceiling!r}; the answer claims at most {case.result.ceiling!r}")
         if not dual.exact and not case.result.ceiling <= ceiling * (1 + SETTLED) + TINY:

@@ -51,6 +51,7 @@ __all__ = ["Bounded", "Dual", "Goal", "Multipliers", "log_within"]
 Floats = NDArray[np.float64]
 
 SHARE = 0.9  # of the largest θ: R is then safely positive definite
+LARGEST = 700.0  # exponent of e: beyond, 1/(1 + e^v) is as good as 0
 DIGITS = 60  # of logarithms in fractions
 
 
@@ -73,6 +74,10 @@ class Goal(NamedTuple):
     def most(self) -> float:
         """What the logit of 1 − p_k, or a rival's margin, may be at most."""
         return -(self.margin or 0.0) if self.top is None else self.top
+
+    def ceiling(self, missed: float) -> float:
+        """What p_k is at most where its goal is missed by so much; 1 where that is none."""
+        return 1.0 if self.top is None else 1 / (1 + math.exp(min(self.top + missed, LARGEST)))
 
 
 class Multipliers(NamedTuple):

@@ -53,8 +53,8 @@ class Desk:
     """A bounded queue in front of ``seats``, a thread each.
 
     How long a search takes nobody knows beforehand. There are therefore more seats than cores: searches share the time, each
-    stops when its own is over, and a short question is not behind them but among them. With one seat a core, it waited until
-    one of two long searches was over (3.8 s of 5 s); with `SEATS` it took 0.1 s beside four of them, and 0.3 s beside eight.
+    stops when its own is over, and a short question is not behind them but among them. With one seat a core, it would
+    wait until one of two long searches is over.
     """
 
     def __init__(self, seats: int, queue: int) -> None:
