@@ -96,7 +96,7 @@ def compare(case):
         if cf.within is not None:
             assert p <= cf.within.best_bound < cf.prob
         return
-    assert cf.status is Status.EXACT
+    assert cf.status.ok  # CONVERGED where rounding leaves more than EXACT allows, as behind a matrix of condition 1e6
     ours = case.value(cf.x)
     assert cf.gap <= CLAIMED * abs(ours) + ABSOLUTE
     x, allowance = conic(case)

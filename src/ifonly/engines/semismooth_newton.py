@@ -4,6 +4,7 @@ What this does not solve, because the goal is out of reach or the limits contrad
 proof.
 """
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,8 @@ from ifonly.problem.status import REL_GAP, Status
 __all__ = ["SemismoothNewton", "sure"]
 
 Floats = NDArray[np.float64]
+
+SETTLED = 1e-6  # relative: a gap that rounding leaves where costs have a matrix of condition 1e6 and more
 
 
 class SemismoothNewton(LimitedEngine):
@@ -57,7 +60,11 @@ def sure(problem: LimitedProblem, aim: Aim, found: Result | None, budget: Budget
         if found.status is not Status.STOPPED or budget.late:
             return found
     other = Cases().answer(problem, aim, budget, None)
-    return other if found is None or (np.isfinite(other.x).all() and aim.value(other) < aim.value(found)) else found
+    if found is None or (np.isfinite(other.x).all() and aim.value(other) < aim.value(found)):
+        return other
+    size = problem.textbook.relative_to(aim.value(found), weighed=aim.lam is not None)
+    settled = found.gap <= SETTLED * size and not budget.late
+    return replace(found, status=Status.CONVERGED) if settled else found
 
 
 def _minimise(problem: LimitedProblem, lam: float, tol: float | None, budget: Budget) -> Result | None:
