@@ -1,7 +1,32 @@
 """Row loops: B sources with the same target in, class-space answers out; D is on neither side.
 
 A loop is a pair of functions, ``solve_lam(gram, margins, lam, …)`` and ``solve_prob(gram, margins, window, …)``; each returns
-`engines.row_loops.Solved`. `reference` states the algorithm as an array program, `lanes` compiles it, `cuda` compiles it for a
-GPU, and `device` takes whole tables there. `few_and_rest`, `sums`, `intervals` and `one_multiplier` are the compiled twins of
-other engines.
+`native.solved.Solved`. `reference` states the algorithm as an array program; the C++ of this folder, which is compiled when the
+package is installed, is the same for one row, a vector of rows and a GPU. `cuda` compiles it for that, and `device` takes whole
+tables there. `few_and_rest`, `sums`, `intervals` and `one_multiplier` are the compiled twins of other engines.
 """
+
+import os
+from functools import cache
+from typing import Any
+
+__all__ = ["compiled"]
+
+
+@cache
+def compiled() -> Any:
+    """The compiled row loops, None where the package was installed without a compiler.
+
+    The environment variable ``IFONLY_NATIVE`` says which set of instructions to use in place of the best that this machine has
+    (``baseline``, ``avx2``, ``avx512``), or ``none`` for NumPy alone.
+    """
+    wanted = os.environ.get("IFONLY_NATIVE", "")
+    try:
+        from ifonly.native import _rows
+    except ImportError:
+        return None
+    if wanted == "none":
+        return None
+    if wanted:
+        _rows.use(wanted)
+    return _rows
