@@ -29,7 +29,7 @@ from ifonly.engines.free import FreeEngine, Stop, unchangeable
 from ifonly.engines.lam_search import LONGEST_STEP, Bracket
 from ifonly.engines.nearest import pair_bounds
 from ifonly.engines.newton import Outcome, minimise, newton
-from ifonly.engines.row_loops import choose_loop, compiled_loop, device_loop
+from ifonly.engines.row_loops import choose_loop
 from ifonly.engines.windows import Window, logit
 from ifonly.problem.question import Aims, Asked
 from ifonly.problem.results import Result, Results
@@ -84,20 +84,6 @@ class ClassNewton(FreeEngine):
             return self._solve(asked, same, many, Aims(np.full(len(lams), k), np.array(lams), None), None, loop)
         stop = Stop.of(asked.question)
         return Results.of(follow(ClassProblem(model, z, sizes, k), lams, tol=stop.tol, max_iter=stop.max_iter))
-
-    def _minimised(self, asked: Asked, problem: ClassProblem, lam: float, stop: Stop) -> Result:
-        """One source, through the row loop where one was asked for by name and does it."""
-        backend, model = asked.question.backend, problem.model
-        if backend not in ("cpu", "cuda") or model.dependent or model.n_classes == 2:
-            return self.minimise(problem, lam, stop)
-        loop = compiled_loop(1) if backend == "cpu" else device_loop()
-        margins, options = problem.margins[None], {"tol": stop.tol, "max_iter": stop.max_iter}
-        solved = loop.solve_lam(model.rival_gram(problem.k), margins, np.array([lam]), **options)
-        if not solved.done[0]:
-            return self.minimise(problem, lam, stop)
-        space = problem.space(lam)
-        found = Outcome(space.evaluate(solved.q[0]), converged=True, precise=stop.tol is None, history=())
-        return problem.settle(space, found, stop.tol, int(solved.n_iter[0]))
 
 
 class Sought(NamedTuple):

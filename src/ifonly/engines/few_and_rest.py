@@ -8,7 +8,7 @@ from ifonly.engines.follow import Knot, carry_on
 from ifonly.engines.free import FreeEngine, Stop
 from ifonly.engines.newton import Outcome, minimise
 from ifonly.engines.rounds import Crowd, Rounds, solve_crowd
-from ifonly.engines.row_loops import LOAD_ROWS, compiled_is_installed
+from ifonly.engines.row_loops import compiled_is_installed
 from ifonly.engines.windows import Window
 from ifonly.problem.question import Asked
 from ifonly.problem.results import Result, Results
@@ -38,7 +38,7 @@ class FewAndRest(FreeEngine):
     def for_rows(self, asked: Asked, n_rows: int | None) -> "FewAndRest":
         """Compiled where that was asked for or pays."""
         backend = asked.question.backend
-        many = n_rows is not None and n_rows >= LOAD_ROWS
+        many = n_rows is not None and n_rows >= 20_000
         if backend == "cpu" or (backend == "auto" and many and compiled_is_installed()):
             from ifonly.native.few_and_rest import solve_crowd as compiled
 

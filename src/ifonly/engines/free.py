@@ -23,7 +23,7 @@ from ifonly.engines.windows import Window
 from ifonly.model import Model
 from ifonly.model.errors import InputError
 from ifonly.model.numerics import softmax
-from ifonly.native.solved import Solved
+from ifonly.native.solved import LEFT, Solved
 from ifonly.problem.question import NEAREST, Aim, Aims, Asked, Question
 from ifonly.problem.results import Result, Results
 from ifonly.problem.status import Status
@@ -76,11 +76,11 @@ class FreeEngine(Engine):
 
     def minimise_rows(self, loop: RowLoop, gram: Floats, margins: Floats, lam: Floats, stop: Stop) -> Solved:
         """`minimise` for many rows with the same target."""
-        return loop.run(loop.solve_lam, gram, margins, lam, tol=stop.tol, max_iter=stop.max_iter)
+        return loop.solve_lam(gram, margins, lam, tol=stop.tol, max_iter=stop.max_iter)
 
     def reach_rows(self, loop: RowLoop, gram: Floats, margins: Floats, window: Window, stop: Stop) -> Solved:
         """`reach` for many rows with the same target, none of which is there yet."""
-        return loop.run(loop.solve_prob, gram, margins, window, max_iter=stop.max_iter)
+        return loop.solve_prob(gram, margins, window, max_iter=stop.max_iter)
 
     def begin(self, problem: ClassProblem, lam: float, start: Floats, stop: Stop) -> Result:
         """`minimise` from margins to start from; an engine that takes no start refuses the question."""
@@ -91,11 +91,16 @@ class FreeEngine(Engine):
 
     def one(self, asked: Asked, sources: Sources, aim: Aim) -> Result:
         """The answer for one source."""
-        if asked.question.backend == "reference":  # the array program, with one row
+        if asked.question.backend in ("reference", "cuda"):  # a table of one row
             found = self.solve(asked, Rows(sources, Aims.of(aim)))[0]
             if found.status is Status.INVALID:
                 raise sources.reject(0)
             return found
+        loop = choose_loop(asked, 1)
+        if loop is not None and aim.k != NEAREST and asked.question.start is None and self._takes(asked.model, sources.rows):
+            found = loop.one(asked.model, aim.k, sources.rows, aim.lam, aim.prob, *Stop.of(asked.question))
+            if found is not None:
+                return found
         z, sizes = sources.project_one()
         start = Starts.of(asked, 1).rows(z[None], 0, 1)
         return self.row(asked, z, sizes, aim, None if start is None else start[0])
@@ -110,7 +115,7 @@ class FreeEngine(Engine):
                 return self.reach(problem, aim.prob, stop)
             assert aim.lam is not None
             if start is None:
-                return self._minimised(asked, problem, aim.lam, stop)
+                return self.minimise(problem, aim.lam, stop)
             at = problem.margins if np.array_equal(start, z) else model.margins(start, k)
             return self.begin(problem, aim.lam, at, stop)
 
@@ -118,10 +123,6 @@ class FreeEngine(Engine):
             return solve(aim.k)
         classes, bounds = nearest.of_one(model, z, aim)
         return nearest.search(classes, bounds, solve, aim)
-
-    def _minimised(self, asked: Asked, problem: ClassProblem, lam: float, stop: Stop) -> Result:
-        """`minimise`; an engine with a row loop for one source takes that where it was asked for by name."""
-        return self.minimise(problem, lam, stop)
 
     # ---- many ----
 
@@ -158,6 +159,8 @@ class FreeEngine(Engine):
             found = loop.table(sources, aims, rows.out, **options, alone=lambda *row: self.row(asked, *row))
             if found is not None:
                 return found
+        if loop is not None and loop.answer is not None and self._goes_through(asked, rows):
+            return self._straight(asked, rows, loop)
         Z, sizes = sources.project()
         starts = asked.keep(("starts", rows.total), lambda: Starts.of(asked, None if rows.total is None else rows.total // per))
         at = starts.rows(Z, rows.first, rows.first + len(sources))
@@ -167,6 +170,36 @@ class FreeEngine(Engine):
         if rows.out is not None:
             sources.repeated(per).move(found.coef, rows.out)
         return found
+
+    def _goes_through(self, asked: Asked, rows: Rows) -> bool:
+        """Whether the compiled loop takes these rows from their sources to x: each has its class, and lies in one piece."""
+        named = asked.per_source == 1 and asked.question.start is None and (rows.aims.targets >= 0).all()
+        return bool(named and self._takes(asked.model, rows.sources.rows) and (rows.out is None or _in_pieces(rows.out)))
+
+    def _takes(self, model: Model, table: Any) -> bool:
+        """Whether the compiled loop takes such sources."""
+        return self.lanes and not model.dependent and isinstance(table, np.ndarray) and _in_pieces(table)
+
+    def _straight(self, asked: Asked, rows: Rows, loop: RowLoop) -> Results:
+        """A piece of a table through the compiled loop."""
+        model, sources, aims, stop = asked.model, rows.sources, rows.aims, Stop.of(asked.question)
+        results = Results.empty(aims.targets, classes=model.n_classes, coef=model.basis.shape[0])
+        assert loop.answer is not None
+        options = {"tol": stop.tol, "max_iter": stop.max_iter, "threads": loop.threads, "alone": rows.total == 1}
+        for k in np.unique(aims.targets):
+            index = np.flatnonzero(aims.targets == k)
+            loop.answer(model, int(k), index, aims, results, **options, X=sources.rows, out=rows.out)
+        left = np.flatnonzero(results.status == LEFT)
+        if len(left):
+            some = Sources(model, sources.rows[left], False)
+            Z, sizes = some.project()
+            for i, n in enumerate(left.tolist()):
+                results.put(n, self.row(asked, Z[i], sizes.take(i), aims.one(n)))
+            if rows.out is not None:
+                made = np.empty((len(left), model.n_features))
+                some.move(results.coef[left], made)
+                rows.out[left] = made
+        return results
 
     def _solve(self, asked: Asked, Z: Floats, sizes: Sizes, aims: Aims, starts: Floats | None, loop: RowLoop | None) -> Results:
         """Solve N rows, given ``Z = X rowsᵀ`` and the sources' sizes; a row of Z that is not finite is INVALID."""
@@ -242,6 +275,8 @@ class Batch(NamedTuple):
 
     def group(self, index: Indices, k: int) -> Flags:
         """Solve rows with one target and fill them in; which of them are done."""
+        if self.loop.answer is not None:
+            return self._answered(index, k)
         model, aims = self.model, self.aims.take(index)
         margins, gram = model.margins(self.Z[index], k), model.rival_gram(k)
         size = np.abs(margins).max(axis=1)
@@ -262,6 +297,16 @@ class Batch(NamedTuple):
             self._fill(index[away], k, size[away], solved, rounding)
             done[away] = solved.done
         return done
+
+    def _answered(self, index: Indices, k: int) -> Flags:
+        """`group` in the compiled loop."""
+        assert self.loop.answer is not None
+        options = {"tol": self.stop.tol, "max_iter": self.stop.max_iter, "threads": self.loop.threads}
+        alone = len(self.Z) == 1
+        self.loop.answer(
+            self.model, k, index, self.aims, self.results, **options, alone=alone, Z=self.Z, sizes=self.sizes
+        )
+        return self.results.status[index] != LEFT
 
     def _sure(self, index: Indices, k: int, solved: Solved) -> Flags:
         """Which rows are done; those that met the tolerance as computed, but not for certain, go on to the last digit."""
@@ -304,6 +349,11 @@ class Batch(NamedTuple):
         proba[:, self.model.rivals(k)] = p
         proba[:, k] = p_target
         self.results.proba[index] = proba
+
+
+def _in_pieces(table: np.ndarray) -> bool:
+    """Whether a table is of doubles or floats, each row in one piece."""
+    return table.dtype.char in "fd" and table.dtype.isnative and (table.shape[1] <= 1 or table.strides[1] == table.itemsize)
 
 
 @dataclass(frozen=True)

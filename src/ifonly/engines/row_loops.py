@@ -1,14 +1,10 @@
 """How the row loop of a free engine runs: one row after the other, an array program, compiled, or on a GPU.
 
-Which of them is decided from the question and the number of rows alone, and from what is installed: never from what happens to
-be loaded, so that the same question has the same bits in any session.
+Which of them is decided from the question and the number of rows alone, and from whether the compiled loops were built: so the
+same question has the same bits in any session.
 """
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from functools import cache
-from importlib.util import find_spec
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,54 +12,41 @@ from numpy.typing import NDArray
 
 from ifonly.engines.phi import phi
 from ifonly.engines.threads import available
-from ifonly.engines.windows import Window
+from ifonly.native import compiled
 from ifonly.native.solved import Solved
 from ifonly.problem.question import Asked, Backend
+from ifonly.problem.results import Result
 
 __all__ = ["RowLoop", "any_cut", "choose_loop", "compiled_is_installed", "softmax_rows"]
 
 Floats = NDArray[np.float64]
 
 FEW = 16  # rows up to which one after the other is as quick as any loop
-# Rows from which loading the compiled loop (a second, once per process) pays for itself against the reference's 25 µs a row.
-LOAD_ROWS = 20_000
-ROWS_PER_THREAD = 512  # fewer than these are solved sooner than they are handed over
+
+
+def nothing(*_: Any) -> None:
+    """The loop that leaves every row."""
 
 
 class RowLoop(NamedTuple):
-    """Functions for B sources with the same target (``root`` is φ, for two classes), and on how many threads to run them.
+    """Functions for B sources with the same target (``root`` is φ, for two classes).
 
     ``table``, where there is one, goes from sources to answers by itself (`native.device.invert_table`), or says that it does
-    not.
+    not; ``answer`` does so for rows with one target, on so many threads, and ``one`` for one source (`native.free`).
     """
 
     solve_lam: Callable[..., Solved]
     solve_prob: Callable[..., Solved]
     root: Callable[[Floats, Floats], Floats] = phi
-    threads: int = 1
     table: Callable[..., Any] | None = None
-
-    def run(self, solve: Callable[..., Solved], gram: Floats, *per_row: Any, **options: Any) -> Solved:
-        """Call one of the two, on slices of the rows if there are threads to share them."""
-        B = len(per_row[0].logit if isinstance(per_row[0], Window) else per_row[0])
-        parts = min(self.threads, B // ROWS_PER_THREAD)
-        if parts <= 1:
-            return solve(gram, *per_row, **options)
-        edges = np.linspace(0, B, parts + 1).astype(int)
-        slices = [slice(a, b) for a, b in pairwise(edges)]
-        with ThreadPoolExecutor(parts) as pool:
-            done = list(pool.map(lambda s: solve(gram, *(_cut(a, s) for a in per_row), **options), slices))
-        return Solved(*(np.concatenate(arrays) for arrays in zip(*done, strict=True)))
+    answer: Callable[..., None] | None = None
+    one: Callable[..., Result | None] = nothing
+    threads: int = 1
 
 
-def _cut(value: Any, s: slice) -> Any:
-    return value.take(s) if isinstance(value, Window) else value[s]
-
-
-@cache
 def compiled_is_installed() -> bool:
-    """Whether there is a compiler for row loops (extra ``fast``)."""
-    return find_spec("numba") is not None
+    """Whether there are compiled row loops."""
+    return compiled() is not None
 
 
 def any_cut(backend: Backend = "auto") -> Backend:
@@ -78,10 +61,9 @@ def choose_loop(asked: Asked, n_rows: int | None) -> RowLoop | None:
     backend = asked.question.backend
     if backend == "cuda":
         return device_loop()
-    if backend == "auto" and n_rows is not None and n_rows <= FEW:
-        return None
-    worth_it = backend == "auto" and (n_rows is None or n_rows >= LOAD_ROWS) and compiled_is_installed()
-    return compiled_loop(asked.question.threads) if backend == "cpu" or worth_it else reference_loop()
+    if backend == "cpu" or (backend == "auto" and compiled_is_installed()):
+        return compiled_loop(asked.question.threads)
+    return None if backend == "auto" and n_rows is not None and n_rows <= FEW else reference_loop()
 
 
 def reference_loop() -> RowLoop:
@@ -93,11 +75,11 @@ def reference_loop() -> RowLoop:
 
 def compiled_loop(threads: int | None) -> RowLoop:
     """The compiled one."""
-    try:
-        from ifonly.native import lanes
-    except ImportError as error:
-        raise ImportError('backend="cpu" needs Numba: pip install "ifonly[fast]"') from error
-    return RowLoop(lanes.solve_lam, lanes.solve_prob, lanes.root, available(threads))
+    from ifonly.native import free, reference
+
+    if not compiled_is_installed():
+        raise ImportError('backend="cpu" needs the compiled row loops: install ifonly where there is a C++20 compiler')
+    return RowLoop(reference.solve_lam, reference.solve_prob, answer=free.answer, one=free.one, threads=available(threads))
 
 
 def device_loop() -> RowLoop:

@@ -1,17 +1,19 @@
 // The binding: arrays in, arrays out, without the interpreter's lock; and which set of instructions runs.
-#include <cstring>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include "rows.hpp"
 
 namespace nb = nanobind;
+using namespace nb::literals;
 using namespace ifonly;
 
 template <class Number, int ndim> using Array = nb::ndarray<Number, nb::ndim<ndim>, nb::c_contig, nb::device::cpu>;
@@ -57,6 +59,121 @@ void same(size_t a, size_t b) {
     if (a != b) throw std::invalid_argument("arrays of different lengths");
 }
 
+/** FreeTarget with the arrays it points to. */
+class Target {
+    nb::dict arrays;
+    FreeTarget of{};
+
+    template <int ndim> Array<const double, ndim> array(const char *name) const {
+        return nb::cast<Array<const double, ndim>>(arrays[name]);
+    }
+    double number(const char *name) const { return nb::cast<double>(arrays[name]); }
+
+  public:
+    /** `given` has the fields of FreeTarget by name; shift and scale may be None. */
+    Target(nb::dict given, int k) : arrays(given) {
+        const In2 basis = array<2>("basis"), gram = array<2>("gram");
+        const In1 b = array<1>("b"), lengths = array<1>("lengths"), columns = array<1>("columns");
+        const size_t K = b.shape(0), D = basis.shape(1);
+        same(basis.shape(0), K == 2 ? 1 : K);
+        for (size_t length : {gram.shape(0), gram.shape(1), lengths.shape(0)}) same(length, K - 1);
+        same(columns.shape(0), D);
+        if (k < 0 || size_t(k) >= K) throw std::invalid_argument("no such class");
+        of.K = int(K), of.k = k, of.R = int(basis.shape(0)), of.D = i64(D);
+        of.basis = basis.data(), of.b = b.data(), of.G = gram.data(), of.lengths = lengths.data(), of.columns = columns.data();
+        if (!arrays["shift"].is_none()) {
+            const In1 shift = array<1>("shift"), scale = array<1>("scale");
+            same(shift.shape(0), D);
+            same(scale.shape(0), D);
+            of.shift = shift.data(), of.scale = scale.data();
+        }
+        of.gamma = number("gamma"), of.coarse = number("coarse"), of.bias = number("bias"), of.span = number("span");
+        of.norm = number("norm"), of.terms = number("terms"), of.swing = number("swing"), of.row_norm = number("row_norm");
+        of.offset_norm = number("offset_norm"), of.offset_size = number("offset_size");
+    }
+
+    using Some1 = std::optional<In1>;
+    using Some2 = std::optional<In2>;
+
+    /** Rows `index` of a table X (N, D), or of Z (N, R) with its sizes (2, N). */
+    void answer(Array<const int64_t, 1> index, nb::object X, Some2 Z, Some2 sizes, In1 wanted, bool goal, bool alone, double tol,
+                int max_iter, int pairs, Out2 coef, Out2 proba, Out1 lam, Out1 distance, Out1 objective, Out1 grad_norm,
+                Array<int64_t, 1> n_iter, Array<int8_t, 1> status, nb::object out) const {
+        FreeRows rows{};
+        const size_t N = coef.shape(0);
+        rows.rows = i64(index.shape(0)), rows.index = reinterpret_cast<const i64 *>(index.data()), rows.N = i64(N);
+        const int64_t *which = index.data();
+        for (size_t i = 0; i < index.shape(0); i++)
+            if (which[i] < 0 || size_t(which[i]) >= N) throw std::invalid_argument("no such row");
+        for (size_t length : {proba.shape(0), lam.shape(0), distance.shape(0), objective.shape(0), grad_norm.shape(0),
+                              n_iter.shape(0), status.shape(0), wanted.shape(0)})
+            same(length, N);
+        same(coef.shape(1), size_t(of.R));
+        same(proba.shape(1), size_t(of.K));
+        if (Z) {
+            if (!sizes || !out.is_none()) throw std::invalid_argument("Z takes its sizes, and gives no x");
+            same(Z->shape(0), N);
+            same(Z->shape(1), size_t(of.R));
+            same(sizes->shape(0), 2);
+            same(sizes->shape(1), N);
+            rows.Z = Z->data(), rows.sizes = sizes->data();
+        } else
+            rows.pitch = point<const double, const float>(X, N, rows.X, rows.X4);
+        if (!out.is_none()) rows.out_pitch = point<double, float>(out, N, rows.out, rows.out4);
+        rows.wanted = wanted.data(), rows.goal = goal, rows.alone = alone, rows.tol = tol, rows.max_iter = max_iter;
+        rows.pairs = pairs, rows.coef = coef.data(), rows.proba = proba.data(), rows.lam = lam.data();
+        rows.distance = distance.data(), rows.objective = objective.data(), rows.grad_norm = grad_norm.data();
+        rows.n_iter = reinterpret_cast<i64 *>(n_iter.data()), rows.status = reinterpret_cast<signed char *>(status.data());
+        nb::gil_scoped_release release;
+        chosen.rows->answer_free(of, rows);
+    }
+
+    using Made = nb::ndarray<nb::numpy, double, nb::ndim<1>>;
+
+    /** One source: status, λ, distance, E, the bound on ‖∇E‖, iterations, probabilities, coefficients. */
+    nb::tuple one(nb::object X, double wanted, bool goal, double tol, int max_iter, int pairs) const {
+        FreeRows rows{};
+        const i64 index = 0;
+        double lam, distance, objective, grad_norm;
+        i64 n_iter = 0;
+        signed char status = 0;
+        double *coef = new double[of.R], *proba = new double[of.K];
+        const nb::capsule owns_coef(coef, [](void *p) noexcept { delete[] static_cast<double *>(p); });
+        const nb::capsule owns_proba(proba, [](void *p) noexcept { delete[] static_cast<double *>(p); });
+        rows.rows = rows.N = 1, rows.index = &index, rows.wanted = &wanted, rows.goal = goal, rows.alone = true, rows.tol = tol;
+        rows.max_iter = max_iter, rows.pairs = pairs, rows.coef = coef, rows.proba = proba, rows.lam = &lam;
+        rows.distance = &distance, rows.objective = &objective, rows.grad_norm = &grad_norm, rows.n_iter = &n_iter;
+        rows.status = &status;
+        rows.pitch = point<const double, const float>(X, 1, rows.X, rows.X4);
+        {
+            nb::gil_scoped_release release;
+            chosen.rows->answer_free(of, rows);
+        }
+        if (status < 0 || status == 4) return nb::make_tuple(int(status));
+        return nb::make_tuple(int(status), lam, distance, objective, grad_norm, n_iter,
+                              Made(proba, {size_t(of.K)}, owns_proba), Made(coef, {size_t(of.R)}, owns_coef));
+    }
+
+  private:
+    /** Where a table (N, D) of doubles or floats lies, and how far its rows are apart; each row in one piece. */
+    template <class Double, class Float> i64 point(nb::handle given, size_t N, Double *&doubles, Float *&floats) const {
+        const auto rowwise = [&](const auto &table) {
+            same(table.shape(0), N);
+            same(table.shape(1), size_t(of.D));
+            if (of.D > 1 && table.stride(1) != 1) throw std::invalid_argument("rows have to be in one piece");
+            return i64(table.stride(0));
+        };
+        nb::ndarray<Double, nb::ndim<2>, nb::device::cpu> wide;
+        if (nb::try_cast(given, wide, false)) {
+            doubles = wide.data();
+            return rowwise(wide);
+        }
+        const auto narrow = nb::cast<nb::ndarray<Float, nb::ndim<2>, nb::device::cpu>>(given, false);
+        floats = narrow.data();
+        return rowwise(narrow);
+    }
+};
+
 } // namespace
 
 NB_MODULE(_rows, m) {
@@ -72,24 +189,10 @@ NB_MODULE(_rows, m) {
     m.def("active", [] { return std::string(chosen.name); });
     m.def("use", &use);
 
-    m.def("solve_free", [](In2 G, In2 margins, In1 lam, In2 goals, double tol, int max_iter, int pairs, Out2 q, Out2 p,
-                           Out2 numbers, Array<int64_t, 1> n_iter, Array<bool, 1> done) {
-        const size_t B = margins.shape(0), n = margins.shape(1);
-        for (size_t length : {G.shape(0), G.shape(1), q.shape(1), p.shape(1)}) same(length, n);
-        for (size_t length : {q.shape(0), p.shape(0), numbers.shape(1), n_iter.shape(0), done.shape(0)}) same(length, B);
-        same(numbers.shape(0), 5);
-        const bool aims = goals.shape(0) > 0;
-        same(aims ? goals.shape(0) : lam.shape(0), B);
-        if (aims) same(goals.shape(1), 4);
-        const FreeRows rows = {i64(B), int(n), G.data(), margins.data(), lam.data(), aims ? goals.data() : nullptr, tol,
-                               max_iter, pairs, q.data(), p.data(), numbers.data(), reinterpret_cast<i64 *>(n_iter.data()), done.data()};
-        nb::gil_scoped_release release;
-        chosen.rows->solve_free(rows);
-    });
-    m.def("roots", [](In1 alpha, In1 beta, Out1 t) {
-        same(alpha.shape(0), beta.shape(0));
-        same(alpha.shape(0), t.shape(0));
-        nb::gil_scoped_release release;
-        chosen.rows->roots(i64(alpha.shape(0)), alpha.data(), beta.data(), t.data());
-    });
+    nb::class_<Target>(m, "FreeTarget")
+        .def(nb::init<nb::dict, int>())
+        .def("answer", &Target::answer, "index"_a, "X"_a.none(), "Z"_a.none(), "sizes"_a.none(), "wanted"_a, "goal"_a, "alone"_a,
+             "tol"_a, "max_iter"_a, "pairs"_a, "coef"_a, "proba"_a, "lam"_a, "distance"_a, "objective"_a, "grad_norm"_a,
+             "n_iter"_a, "status"_a, "out"_a.none())
+        .def("one", &Target::one, "X"_a, "wanted"_a, "goal"_a, "tol"_a, "max_iter"_a, "pairs"_a);
 }

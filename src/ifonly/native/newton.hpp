@@ -6,6 +6,7 @@
 #pragma once
 
 #include "numbers.hpp"
+#include "phi.hpp"
 
 namespace ifonly::IFONLY_SET {
 
@@ -97,6 +98,7 @@ template <class T, int N, bool GOAL, class Team = Alone> struct Solver {
     T low, high, first; // the bracket around λ, and where it began
     T iterations;
     Goal<T> goal{};
+    T tol{};                    // 0: to the last digit
     Mask<T> active, done, full; // rows that go on; that are solved; whose last step was a full one
 
     IFONLY_HD Solver(Vectors<T, N> &vectors, const double *gram) : x(vectors), G(gram) {
@@ -331,16 +333,24 @@ template <class T, int N, bool GOAL, class Team = Alone> struct Solver {
 
     /** The active rows from x.q to ‖∇E‖ ≤ tol or, with tol = 0, to the last digit; with a goal, to the λ at which
      *  logit(1 − p_k) lies in its window (`solve_prob` of native/reference.py), and there to the last digit.
+     *  `sure(rows)` says which of the rows that met tol as computed do so for certain; the others go on to the last digit.
      *  `refill()` may put new rows in place of those that are not active, and says whether it did. */
-    template <class Refill> IFONLY_HD void go(double tol, int max_iter, Refill refill) {
+    template <class Sure, class Refill> IFONLY_HD void go(int max_iter, Sure sure, Refill refill) {
         for (bool fresh = true; any(active); fresh = refill()) {
             if (fresh) evaluate();
             step();
             iterations = select(active, iterations + 1.0, iterations);
-            const Mask<T> precise = full & (delta <= larger(noise(), T{} + CLOSE));
-            if constexpr (GOAL) aim(active & precise);
-            else if (tol > 0.0) done = done | (active & ((lam * gg <= tol * tol) | (full & (delta <= noise()))));
-            else done = done | (active & precise);
+            const Mask<T> precise = active & full & (delta <= larger(noise(), T{} + CLOSE));
+            if constexpr (GOAL) aim(precise);
+            else {
+                const Mask<T> loose = active & (tol > 0.0) & ((lam * gg <= tol * tol) | (full & (delta <= noise())));
+                if (any(loose)) {
+                    const Mask<T> certain = sure(loose);
+                    done = done | (loose & certain);
+                    tol = select(loose & no(certain), T{}, tol);
+                }
+                done = done | (precise & no(tol > 0.0));
+            }
             active = active & no(done) & (iterations < double(max_iter));
         }
     }
@@ -361,6 +371,11 @@ template <class T, int N, bool GOAL, class Team = Alone> struct Solver {
     /** A q near the answer: the closed form for the rival that is most wrong now, again and again. No bound depends on it, so
      *  single precision does, and what overflows there starts at 0. */
     IFONLY_HD void start(int pairs) {
+        if (x.n == 1) { // two classes: it is the answer
+            const T h = smaller(larger(gram(0, 0) * il, T{} + 1e-100), T{} + 1e100);
+            x.q[0] = root_of(h, smaller(larger(-x.s[0], T{} - 300.0), T{} + 300.0));
+            return;
+        }
         using R = Rough<T>;
         R *q = x.start_q, *s = x.start_s, *e = x.start_e;
         const R scale = rough(smaller(il, T{} + 1e30));

@@ -21,6 +21,10 @@ using i64 = long long;
 constexpr double INF = __builtin_huge_val();
 constexpr double EPS = 0x1p-52;
 
+template <int n> struct Count { // a number that the compiler knows
+    static constexpr int value = n;
+};
+
 // ---- one number ----
 
 template <class T> struct Of; // what belongs to a number type: its mask, its integers, its rough twin, and how many rows it holds

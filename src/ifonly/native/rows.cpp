@@ -3,11 +3,10 @@
 #include <new>
 
 #include "free_rows.hpp"
-#include "roots.hpp"
 
 namespace ifonly::IFONLY_SET {
 
 extern const Rows rows;
-const Rows rows = {solve_free, roots};
+const Rows rows = {answer_free};
 
 } // namespace ifonly::IFONLY_SET

@@ -2,7 +2,9 @@
 
 from typing import Any, NamedTuple
 
-__all__ = ["Solved"]
+__all__ = ["LEFT", "Solved"]
+
+LEFT = -1  # the status of a row that goes to the method for one
 
 
 class Solved(NamedTuple):

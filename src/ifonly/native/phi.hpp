@@ -1,4 +1,4 @@
-// φ(α, β), the root of t = 1/(1 + exp(αt + β)), for many pairs: theorem 4.2's one equation, as in engines/phi.py.
+// φ(α, β), the root of t = 1/(1 + exp(αt + β)): theorem 4.2's one equation, as in engines/phi.py.
 #pragma once
 
 #include "numbers.hpp"
@@ -23,17 +23,6 @@ template <class T> IFONLY_HD T root_of(T alpha, T beta) {
     const T y = alpha * t, most = larger(beta, T{});
     const T odds = exponential(most) * exponential(smaller(y + (beta - most), T{} + 700.0));
     return t - t * (t * (1.0 + odds) - 1.0) / (1.0 + y * (1.0 - t));
-}
-
-inline void roots(i64 B, const double *alpha, const double *beta, double *t) {
-    using Lanes = Doubles<WIDTH>;
-    for (i64 b = 0; b < B; b += WIDTH) {
-        Lanes a = Lanes{} + 1.0, c{};
-        const int m = int(B - b < WIDTH ? B - b : WIDTH);
-        for (int w = 0; w < m; w++) a[w] = alpha[b + w], c[w] = beta[b + w];
-        const Lanes found = root_of(a, c);
-        for (int w = 0; w < m; w++) t[b + w] = found[w];
-    }
 }
 
 } // namespace ifonly::IFONLY_SET

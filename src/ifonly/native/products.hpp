@@ -1,0 +1,118 @@
+// The two passes over A for a few rows at a time: what a source is in class space, and the source after its change.
+#pragma once
+
+#include "numbers.hpp"
+
+namespace ifonly::IFONLY_SET {
+
+typedef double Loaded __attribute__((vector_size(WIDTH * sizeof(double)), aligned(8), may_alias)); // from any address
+
+IFONLY_HD Doubles<WIDTH> load(const double *at) { return *reinterpret_cast<const Loaded *>(at); }
+IFONLY_HD void store(double *at, Doubles<WIDTH> a) { *reinterpret_cast<Loaded *>(at) = a; }
+
+IFONLY_HD double sum_of(Doubles<WIDTH> a) {
+    double total = 0.0;
+    for (int w = 0; w < WIDTH; w++) total += a[w];
+    return total;
+}
+
+/** z[r][j] = a_j · x_r for X rows x_r and J rows of A. */
+template <int X, int J>
+inline void dots(const double *const *x, const double *A, i64 D, double *const *z) {
+    Doubles<WIDTH> sum[X][J] = {};
+    i64 d = 0;
+    for (; d + WIDTH <= D; d += WIDTH) {
+        Doubles<WIDTH> at[X];
+        for (int r = 0; r < X; r++) at[r] = load(x[r] + d);
+        for (int j = 0; j < J; j++) {
+            const Doubles<WIDTH> a = load(A + j * D + d);
+            for (int r = 0; r < X; r++) sum[r][j] += a * at[r];
+        }
+    }
+    for (int r = 0; r < X; r++)
+        for (int j = 0; j < J; j++) {
+            double total = sum_of(sum[r][j]);
+            for (i64 e = d; e < D; e++) total += A[j * D + e] * x[r][e];
+            z[r][j] = total;
+        }
+}
+
+template <int X> inline void project_some(const double *const *x, const double *A, int R, i64 D, double *const *z) {
+    constexpr int J = WIDTH == 8 ? 8 : 4;
+    double *at[X];
+    int j = 0;
+    const auto some = [&](auto count) {
+        for (int r = 0; r < X; r++) at[r] = z[r] + j;
+        dots<X, count.value>(x, A + j * D, D, at);
+        j += count.value;
+    };
+    while (j + J <= R) some(Count<J>{});
+    if (J > 4 && j + 4 <= R) some(Count<4>{});
+    if (j + 2 <= R) some(Count<2>{});
+    if (j < R) some(Count<1>{});
+    if (j < R) some(Count<1>{});
+}
+
+/** z_r = A x_r for some rows x_r of D numbers; A is (R, D). */
+inline void project(int rows, const double *const *x, const double *A, int R, i64 D, double *const *z) {
+    int r = 0;
+    for (; r + 2 <= rows; r += 2) project_some<2>(x + r, A, R, D, z + r);
+    if (r < rows) project_some<1>(x + r, A, R, D, z + r);
+}
+
+/** ‖x‖². */
+inline double square_of(const double *x, i64 D) {
+    Doubles<WIDTH> sum{};
+    i64 d = 0;
+    for (; d + WIDTH <= D; d += WIDTH) sum += load(x + d) * load(x + d);
+    double total = sum_of(sum);
+    for (; d < D; d++) total += x[d] * x[d];
+    return total;
+}
+
+/** Σ_d |x_d| s_d. */
+inline double weighed(const double *x, const double *sizes, i64 D) {
+    Doubles<WIDTH> sum{};
+    i64 d = 0;
+    for (; d + WIDTH <= D; d += WIDTH) sum += magnitude(load(x + d)) * load(sizes + d);
+    double total = sum_of(sum);
+    for (; d < D; d++) total += magnitude(x[d]) * sizes[d];
+    return total;
+}
+
+/** change_r += Σ_j coef_r[j]·a_j for X rows, J rows of A. */
+template <int X, int J>
+inline void combine_some(const double *const *coef, const double *A, i64 D, double *const *change, bool first) {
+    i64 d = 0;
+    for (; d + WIDTH <= D; d += WIDTH) {
+        Doubles<WIDTH> sum[X];
+        for (int r = 0; r < X; r++) sum[r] = first ? Doubles<WIDTH>{} : load(change[r] + d);
+        for (int j = 0; j < J; j++) {
+            const Doubles<WIDTH> a = load(A + j * D + d);
+            for (int r = 0; r < X; r++) sum[r] += coef[r][j] * a;
+        }
+        for (int r = 0; r < X; r++) store(change[r] + d, sum[r]);
+    }
+    for (; d < D; d++)
+        for (int r = 0; r < X; r++) {
+            double sum = first ? 0.0 : change[r][d];
+            for (int j = 0; j < J; j++) sum += coef[r][j] * A[j * D + d];
+            change[r][d] = sum;
+        }
+}
+
+/** change_r = Aᵀ coef_r. */
+template <int X> inline void combine(const double *const *coef, const double *A, int R, i64 D, double *const *change) {
+    const double *at[X];
+    int j = 0;
+    const auto some = [&](auto count) {
+        for (int r = 0; r < X; r++) at[r] = coef[r] + j;
+        combine_some<X, count.value>(at, A + j * D, D, change, j == 0);
+        j += count.value;
+    };
+    while (j + 4 <= R) some(Count<4>{});
+    if (j + 2 <= R) some(Count<2>{});
+    if (j < R) some(Count<1>{});
+}
+
+} // namespace ifonly::IFONLY_SET
