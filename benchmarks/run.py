@@ -31,7 +31,6 @@ FEW = 50  # rows of a batch with --quick
 CHUNK = 48 * 2**20  # bytes of X that the floor of a batch takes at a time …
 CHUNK_ROWS = 512, 16384  # … within these numbers of rows
 READ, WRITE, REST = "X Aᵀ", "X + U A", "Newton, certificate, rest"  # the parts of a batch
-NUMBA = "import numba"
 FIRST = """import numpy as np, ifonly
 rng = np.random.default_rng(0)
 model = ifonly.Model(rng.normal(size=(10, 784)), np.zeros(10))
@@ -164,8 +163,8 @@ def path(case: problems.Case) -> Row:
 
 
 def start_up() -> dict[str, float]:
-    """Seconds that a fresh process takes, kernel cached (the warm-up call sees to that)."""
-    scripts = {"numba": NUMBA, "first call": FIRST, "scipy": "import numpy, scipy.linalg", "ifonly": "import ifonly"}
+    """Seconds that a fresh process takes."""
+    scripts = {"first call": FIRST, "scipy": "import numpy, scipy.linalg", "ifonly": "import ifonly"}
     say("fresh processes")
     calls = {name: Contender(partial(subprocess.run, [sys.executable, "-c", s], check=True)) for name, s in scripts.items()}
     return {name: us / 1e6 for name, us in medians(calls, least=5, seconds=0).items()}

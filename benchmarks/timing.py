@@ -18,7 +18,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 import ifonly
 
 LONG = 20.0  # seconds of a warm-up call after which it is not repeated; 0 with --quick
-PACKAGES = ("ifonly", "numpy", "scipy", "numba", "scikit-learn", "cvxpy", "clarabel")
+PACKAGES = ("ifonly", "numpy", "scipy", "scikit-learn", "cvxpy", "clarabel")
 
 
 class Contender(NamedTuple):

@@ -20,7 +20,6 @@ from benchmarks.timing import blas_threads
 from experiments import datasets, page, store, style
 from experiments.datasets import BINARY, HUNDRED, ROOT, SOFTMAX, load
 
-# Those of a single call of `ifonly` come first: it keeps a history (figure 3) as long as no compiled kernel is loaded.
 SCRIPTS = (
     "table1",
     "agreement",

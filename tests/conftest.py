@@ -8,7 +8,6 @@ from zlib import crc32
 import numpy as np
 import pytest
 from helpers.commands import CSV
-from helpers.compiled import compile_kernels
 from helpers.data import data_file
 from helpers.libraries import needs
 from helpers.problems import head
@@ -34,12 +33,6 @@ providers.is_local_module_file = lambda path: False
 def pytest_addoption(parser):
     text = f"leave out what is marked {', '.join(APART)}; of a test with many cases, run {FEW_CASES}"
     parser.addoption("--fast", action="store_true", help=text)
-
-
-def pytest_configure(config):
-    """Where there will be workers, compile first what all of them need."""
-    if config.getoption("numprocesses", None):
-        compile_kernels()
 
 
 @pytest.hookimpl(optionalhook=True)

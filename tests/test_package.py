@@ -46,8 +46,6 @@ PUBLIC = [
 LATE = {"CounterfactualExplainer"}  # needs scikit-learn, and is loaded when it is asked for
 HEAVY = (
     *(
-        "numba",
-        "llvmlite",
         "torch",
         "pyspark",
         "fastapi",

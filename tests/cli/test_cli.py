@@ -12,6 +12,7 @@ from helpers.data import page
 
 import ifonly
 from ifonly import cli
+from ifonly.native import _rows
 
 
 def golden(text):
@@ -113,12 +114,13 @@ def test_info_without_a_file_says_what_is_installed(run, monkeypatch):
     code, out, err = run("info")
     assert (code, err) == (0, "")
     assert out.startswith(f"ifonly {ifonly.__version__}, Python ")
-    assert "\nfast      numba " in out
+    assert f"loops over rows: compiled ({_rows.active()})\n" in out
+    assert "\nprogress  tqdm " in out
     found = json.loads(run("info --json")[1])
     assert set(found) == {"version", "python", "row_loops", "extras"}
     assert set(found["extras"]["frames"]) == {"pyarrow", "pandas"}
-    monkeypatch.setattr("ifonly.cli.info.compiled_is_installed", lambda: False)
-    assert 'loops over rows: array programs; pip install "ifonly[fast]" compiles them' in run("info")[1]
+    monkeypatch.setattr("ifonly.cli.info.compiled", lambda: None)
+    assert "loops over rows: NumPy alone; installed where there is a C++20 compiler they are compiled" in run("info")[1]
 
 
 def test_batch(run, place):

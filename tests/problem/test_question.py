@@ -196,24 +196,3 @@ def test_with_limits_few_classes_are_solved_for_the_nearest(monkeypatch):
     others = np.flatnonzero(reached & (every.results.target != model.logits(x).argmax()))
     assert nearest.target == every.target[others[every.cost[others].argmin()]]
     assert tried < 11
-
-
-# ---- by data, not by accident ----
-
-
-def test_the_bits_do_not_depend_on_what_is_loaded():
-    code = """
-import sys
-{first}
-import numpy as np, ifonly
-rng = np.random.default_rng(0)
-model = ifonly.Model(rng.normal(size=(5, 30)), rng.normal(size=5))
-X = rng.normal(size=(40, 30))
-cf = ifonly.invert(model, X[0], 2, lam=0.01)
-print(cf.x.tobytes().hex(), len(cf.history), ifonly.invert(model, X, 2, prob=0.9).x.tobytes().hex()[:4000])
-"""
-    outs = [
-        subprocess.run([sys.executable, "-c", code.format(first=first)], capture_output=True, text=True, check=True).stdout
-        for first in ("", "import numba, ifonly.native.lanes")
-    ]
-    assert outs[0] == outs[1]

@@ -79,7 +79,7 @@ class Counterfactual(ShownOne):
         Passes over ``A``: two, except for very many classes.
     status : Status
     history : tuple of Iteration
-        E, ‖∇E‖, step and trials of each iteration, where the single-source solver ran; kernels keep none.
+        E, ‖∇E‖, step and trials of each iteration, with ``start=`` or ``backend="reference"``; compiled loops keep none.
     cost : float
         What the change costs, ``½·distance² + Σμ|t|``: the least there is, with ``prob``.
     within : Within or None
@@ -145,7 +145,7 @@ class Counterfactual(ShownOne):
 
     @property
     def history(self) -> tuple[Iteration, ...]:
-        """E, ‖∇E‖, step and trials of each iteration, where the single-source method ran."""
+        """E, ‖∇E‖, step and trials of each iteration, with ``start=`` or ``backend="reference"``; compiled loops keep none."""
         return self.result.history
 
     @property

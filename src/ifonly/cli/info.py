@@ -12,8 +12,8 @@ import typer
 
 import ifonly
 from ifonly.cli.options import Json, Trust, emit, open_model
-from ifonly.engines.row_loops import compiled_is_installed
 from ifonly.model import Model
+from ifonly.native import compiled
 from ifonly.show.table import visible
 
 __all__ = ["info"]
@@ -73,7 +73,8 @@ def installed() -> dict[str, Any]:
         package, extra = re.split(r"[^\w.-]", needed, maxsplit=1)[0], re.search(r"extra == ['\"]([\w-]+)", needed)
         if extra is not None:
             extras.setdefault(extra[1], {})[package] = _or_none(metadata.version, package)
-    loops = "compiled (Numba)" if compiled_is_installed() else 'array programs; pip install "ifonly[fast]" compiles them'
+    rows = compiled()
+    loops = f"compiled ({rows.active()})" if rows else "NumPy alone; installed where there is a C++20 compiler they are compiled"
     return {"version": ifonly.__version__, "python": platform.python_version(), "row_loops": loops, "extras": extras}
 
 

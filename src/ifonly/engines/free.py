@@ -91,19 +91,34 @@ class FreeEngine(Engine):
 
     def one(self, asked: Asked, sources: Sources, aim: Aim) -> Result:
         """The answer for one source."""
-        if asked.question.backend in ("reference", "cuda"):  # a table of one row
+        if asked.question.backend == "cuda":  # a table of one row
             found = self.solve(asked, Rows(sources, Aims.of(aim)))[0]
             if found.status is Status.INVALID:
                 raise sources.reject(0)
             return found
         loop = choose_loop(asked, 1)
-        if loop is not None and aim.k != NEAREST and asked.question.start is None and self._takes(asked.model, sources.rows):
-            found = loop.one(asked.model, aim.k, sources.rows, aim.lam, aim.prob, *Stop.of(asked.question))
+        if loop is not None and loop.compiled and asked.question.start is None and self._takes(asked.model, sources.rows):
+            found = self._compiled_one(asked, loop.compiled, sources, aim)
             if found is not None:
                 return found
         z, sizes = sources.project_one()
         start = Starts.of(asked, 1).rows(z[None], 0, 1)
         return self.row(asked, z, sizes, aim, None if start is None else start[0])
+
+    def _compiled_one(self, asked: Asked, compiled: Any, sources: Sources, aim: Aim) -> Result | None:
+        """One source through the compiled loop; None where it gives that up, or the source is not finite."""
+        model, stop, x = asked.model, Stop.of(asked.question), _in_pieces(sources.rows)
+        if aim.k != NEAREST:
+            return compiled.one(model, aim, *stop, x)
+        z, sizes = known = compiled.project(model, x)
+        if not (np.isfinite(z).all() and sizes.norm < np.inf):
+            return None
+
+        def solve(k: int) -> Result:
+            toward = aim._replace(k=k)
+            return compiled.one(model, toward, *stop, known=known) or self.row(asked, z, sizes, toward)
+
+        return nearest.search(*nearest.of_one(model, z, aim), solve, aim)
 
     def row(self, asked: Asked, z: Floats, sizes: Sizes, aim: Aim, start: Floats | None = None) -> Result:
         """The answer for ``z = rows @ x̄``, for a class or the nearest; ``start``, if given, is ``rows @ x₀``."""
@@ -121,8 +136,7 @@ class FreeEngine(Engine):
 
         if aim.k != NEAREST:
             return solve(aim.k)
-        classes, bounds = nearest.of_one(model, z, aim)
-        return nearest.search(classes, bounds, solve, aim)
+        return nearest.search(*nearest.of_one(model, z, aim), solve, aim)
 
     # ---- many ----
 
@@ -159,7 +173,7 @@ class FreeEngine(Engine):
             found = loop.table(sources, aims, rows.out, **options, alone=lambda *row: self.row(asked, *row))
             if found is not None:
                 return found
-        if loop is not None and loop.answer is not None and self._goes_through(asked, rows):
+        if loop is not None and loop.compiled is not None and self._goes_through(asked, rows):
             return self._straight(asked, rows, loop)
         Z, sizes = sources.project()
         starts = asked.keep(("starts", rows.total), lambda: Starts.of(asked, None if rows.total is None else rows.total // per))
@@ -172,23 +186,22 @@ class FreeEngine(Engine):
         return found
 
     def _goes_through(self, asked: Asked, rows: Rows) -> bool:
-        """Whether the compiled loop takes these rows from their sources to x: each has its class, and lies in one piece."""
+        """Whether the compiled loop takes these rows from their sources to x: each has its class, and x its place."""
         named = asked.per_source == 1 and asked.question.start is None and (rows.aims.targets >= 0).all()
-        return bool(named and self._takes(asked.model, rows.sources.rows) and (rows.out is None or _in_pieces(rows.out)))
+        return bool(named and self._takes(asked.model, rows.sources.rows) and (rows.out is None or _in_pieces(rows.out) is rows.out))
 
     def _takes(self, model: Model, table: Any) -> bool:
         """Whether the compiled loop takes such sources."""
-        return self.lanes and not model.dependent and isinstance(table, np.ndarray) and _in_pieces(table)
+        return self.lanes and not model.dependent and isinstance(table, np.ndarray)
 
     def _straight(self, asked: Asked, rows: Rows, loop: RowLoop) -> Results:
         """A piece of a table through the compiled loop."""
         model, sources, aims, stop = asked.model, rows.sources, rows.aims, Stop.of(asked.question)
         results = Results.empty(aims.targets, classes=model.n_classes, coef=model.basis.shape[0])
-        assert loop.answer is not None
         options = {"tol": stop.tol, "max_iter": stop.max_iter, "threads": loop.threads, "alone": rows.total == 1}
+        options |= {"X": _in_pieces(sources.rows), "out": rows.out}
         for k in np.unique(aims.targets):
-            index = np.flatnonzero(aims.targets == k)
-            loop.answer(model, int(k), index, aims, results, **options, X=sources.rows, out=rows.out)
+            loop.compiled.answer(model, int(k), np.flatnonzero(aims.targets == k), aims, results, **options)
         left = np.flatnonzero(results.status == LEFT)
         if len(left):
             some = Sources(model, sources.rows[left], False)
@@ -275,7 +288,7 @@ class Batch(NamedTuple):
 
     def group(self, index: Indices, k: int) -> Flags:
         """Solve rows with one target and fill them in; which of them are done."""
-        if self.loop.answer is not None:
+        if self.loop.compiled is not None:
             return self._answered(index, k)
         model, aims = self.model, self.aims.take(index)
         margins, gram = model.margins(self.Z[index], k), model.rival_gram(k)
@@ -300,12 +313,9 @@ class Batch(NamedTuple):
 
     def _answered(self, index: Indices, k: int) -> Flags:
         """`group` in the compiled loop."""
-        assert self.loop.answer is not None
         options = {"tol": self.stop.tol, "max_iter": self.stop.max_iter, "threads": self.loop.threads}
-        alone = len(self.Z) == 1
-        self.loop.answer(
-            self.model, k, index, self.aims, self.results, **options, alone=alone, Z=self.Z, sizes=self.sizes
-        )
+        options |= {"alone": len(self.Z) == 1, "Z": self.Z, "sizes": self.sizes}
+        self.loop.compiled.answer(self.model, k, index, self.aims, self.results, **options)
         return self.results.status[index] != LEFT
 
     def _sure(self, index: Indices, k: int, solved: Solved) -> Flags:
@@ -351,9 +361,11 @@ class Batch(NamedTuple):
         self.results.proba[index] = proba
 
 
-def _in_pieces(table: np.ndarray) -> bool:
-    """Whether a table is of doubles or floats, each row in one piece."""
-    return table.dtype.char in "fd" and table.dtype.isnative and (table.shape[1] <= 1 or table.strides[1] == table.itemsize)
+def _in_pieces(table: np.ndarray) -> np.ndarray:
+    """A table of doubles or floats with each row in one piece: the same one if it is that."""
+    if table.dtype.char not in "fd" or not table.dtype.isnative:
+        return table.astype(np.float64)
+    return table if table.shape[1] <= 1 or table.strides[1] == table.itemsize else np.ascontiguousarray(table)
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ same question has the same bits in any session.
 """
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +16,6 @@ from ifonly.engines.threads import available
 from ifonly.native import compiled
 from ifonly.native.solved import Solved
 from ifonly.problem.question import Asked, Backend
-from ifonly.problem.results import Result
 
 __all__ = ["RowLoop", "any_cut", "choose_loop", "compiled_is_installed", "softmax_rows"]
 
@@ -24,23 +24,18 @@ Floats = NDArray[np.float64]
 FEW = 16  # rows up to which one after the other is as quick as any loop
 
 
-def nothing(*_: Any) -> None:
-    """The loop that leaves every row."""
-
-
 class RowLoop(NamedTuple):
     """Functions for B sources with the same target (``root`` is φ, for two classes).
 
     ``table``, where there is one, goes from sources to answers by itself (`native.device.invert_table`), or says that it does
-    not; ``answer`` does so for rows with one target, on so many threads, and ``one`` for one source (`native.free`).
+    not. ``compiled`` is `native.free`, which does so for rows with one target, on so many threads.
     """
 
     solve_lam: Callable[..., Solved]
     solve_prob: Callable[..., Solved]
     root: Callable[[Floats, Floats], Floats] = phi
     table: Callable[..., Any] | None = None
-    answer: Callable[..., None] | None = None
-    one: Callable[..., Result | None] = nothing
+    compiled: Any = None
     threads: int = 1
 
 
@@ -73,13 +68,14 @@ def reference_loop() -> RowLoop:
     return RowLoop(reference.solve_lam, reference.solve_prob)
 
 
+@cache
 def compiled_loop(threads: int | None) -> RowLoop:
     """The compiled one."""
     from ifonly.native import free, reference
 
     if not compiled_is_installed():
         raise ImportError('backend="cpu" needs the compiled row loops: install ifonly where there is a C++20 compiler')
-    return RowLoop(reference.solve_lam, reference.solve_prob, answer=free.answer, one=free.one, threads=available(threads))
+    return RowLoop(reference.solve_lam, reference.solve_prob, compiled=free, threads=available(threads))
 
 
 def device_loop() -> RowLoop:

@@ -22,11 +22,11 @@ def compiled() -> Any:
     """
     wanted = os.environ.get("IFONLY_NATIVE", "")
     try:
-        from ifonly.native import _rows
+        import ifonly.native._rows as rows
     except ImportError:
         return None
     if wanted == "none":
         return None
     if wanted:
-        _rows.use(wanted)
-    return _rows
+        rows.use(wanted)
+    return rows

@@ -256,7 +256,7 @@ template <class T, bool GOAL> struct FreeLoop {
         rows.distance[b] = scale > 0.0 ? square_root(larger(lane(from.quad, w), 0.0) * scale) : 0.0;
         rows.objective[b] = lane(from.E, w);
         rows.grad_norm[b] = bound;
-        rows.n_iter[b] = scale > 0.0 ? i64(lane(from.iterations, w)) : 0;
+        rows.n_iter[b] = scale > 0.0 && of.K > 2 ? i64(lane(from.iterations, w)) : 0; // of two classes the start is the answer
         rows.status[b] = status;
         table.move(b);
     }
@@ -347,6 +347,15 @@ template <class T, bool GOAL> struct FreeLoop {
 template <class T, bool GOAL> void run_free(const FreeTarget &of, const FreeRows &rows) {
     const Memory memory(FreeLoop<T, GOAL>::room(of) * i64(sizeof(double)));
     FreeLoop<T, GOAL>(of, rows, memory.begin()).run();
+}
+
+/** One source in class space: z (R), and bounds on ‖x̄‖ and on its logits' terms; the first is infinite where x̄ is too large. */
+inline void project_free(const FreeTarget &of, const FreeRows &rows, double *z, double *sizes) {
+    const Memory memory(Table::room(of) * i64(sizeof(double)));
+    Table table(of, rows, memory.begin());
+    const i64 row = 0;
+    table.read(1, &row, sizes, sizes + 1);
+    for (int j = 0; j < of.R; j++) z[j] = table.z[j];
 }
 
 inline void answer_free(const FreeTarget &of, const FreeRows &rows) {

@@ -59,6 +59,17 @@ void same(size_t a, size_t b) {
     if (a != b) throw std::invalid_argument("arrays of different lengths");
 }
 
+/** Numbers that are handed out as an array. */
+struct Kept {
+    double *at;
+    size_t length;
+    nb::capsule owner;
+
+    explicit Kept(size_t length)
+        : at(new double[length]), length(length), owner(at, [](void *p) noexcept { delete[] static_cast<double *>(p); }) {}
+    nb::ndarray<nb::numpy, double, nb::ndim<1>> array() const { return {at, {length}, owner}; }
+};
+
 /** FreeTarget with the arrays it points to. */
 class Target {
     nb::dict arrays;
@@ -128,30 +139,42 @@ class Target {
         chosen.rows->answer_free(of, rows);
     }
 
-    using Made = nb::ndarray<nb::numpy, double, nb::ndim<1>>;
+    /** One source (1, D) in class space: z, and bounds on ‖x̄‖ and on its logits' terms. */
+    nb::tuple project(nb::object X) const {
+        FreeRows rows{};
+        rows.pitch = point<const double, const float>(X, 1, rows.X, rows.X4);
+        const Kept z(of.R);
+        double sizes[2];
+        chosen.rows->project_free(of, rows, z.at, sizes);
+        return nb::make_tuple(z.array(), sizes[0], sizes[1]);
+    }
 
-    /** One source: status, λ, distance, E, the bound on ‖∇E‖, iterations, probabilities, coefficients. */
-    nb::tuple one(nb::object X, double wanted, bool goal, double tol, int max_iter, int pairs) const {
+    /** One source (1, D), or what `project` says of it: status, and of one that is solved λ, distance, E, the bound on ‖∇E‖,
+     *  iterations, probabilities and coefficients. */
+    nb::tuple one(nb::object X, Some1 z, double norm, double terms, double wanted, bool goal, double tol, int max_iter,
+                  int pairs) const {
         FreeRows rows{};
         const i64 index = 0;
+        const double sizes[2] = {norm, terms};
         double lam, distance, objective, grad_norm;
         i64 n_iter = 0;
         signed char status = 0;
-        double *coef = new double[of.R], *proba = new double[of.K];
-        const nb::capsule owns_coef(coef, [](void *p) noexcept { delete[] static_cast<double *>(p); });
-        const nb::capsule owns_proba(proba, [](void *p) noexcept { delete[] static_cast<double *>(p); });
+        const Kept coef(of.R), proba(of.K);
         rows.rows = rows.N = 1, rows.index = &index, rows.wanted = &wanted, rows.goal = goal, rows.alone = true, rows.tol = tol;
-        rows.max_iter = max_iter, rows.pairs = pairs, rows.coef = coef, rows.proba = proba, rows.lam = &lam;
+        rows.max_iter = max_iter, rows.pairs = pairs, rows.coef = coef.at, rows.proba = proba.at, rows.lam = &lam;
         rows.distance = &distance, rows.objective = &objective, rows.grad_norm = &grad_norm, rows.n_iter = &n_iter;
         rows.status = &status;
-        rows.pitch = point<const double, const float>(X, 1, rows.X, rows.X4);
+        if (z) {
+            same(z->shape(0), size_t(of.R));
+            rows.Z = z->data(), rows.sizes = sizes;
+        } else
+            rows.pitch = point<const double, const float>(X, 1, rows.X, rows.X4);
         {
             nb::gil_scoped_release release;
             chosen.rows->answer_free(of, rows);
         }
         if (status < 0 || status == 4) return nb::make_tuple(int(status));
-        return nb::make_tuple(int(status), lam, distance, objective, grad_norm, n_iter,
-                              Made(proba, {size_t(of.K)}, owns_proba), Made(coef, {size_t(of.R)}, owns_coef));
+        return nb::make_tuple(int(status), lam, distance, objective, grad_norm, n_iter, proba.array(), coef.array());
     }
 
   private:
@@ -194,5 +217,7 @@ NB_MODULE(_rows, m) {
         .def("answer", &Target::answer, "index"_a, "X"_a.none(), "Z"_a.none(), "sizes"_a.none(), "wanted"_a, "goal"_a, "alone"_a,
              "tol"_a, "max_iter"_a, "pairs"_a, "coef"_a, "proba"_a, "lam"_a, "distance"_a, "objective"_a, "grad_norm"_a,
              "n_iter"_a, "status"_a, "out"_a.none())
-        .def("one", &Target::one, "X"_a, "wanted"_a, "goal"_a, "tol"_a, "max_iter"_a, "pairs"_a);
+        .def("project", &Target::project, "X"_a)
+        .def("one", &Target::one, "X"_a.none(), "z"_a.none(), "norm"_a, "terms"_a, "wanted"_a, "goal"_a, "tol"_a, "max_iter"_a,
+             "pairs"_a);
 }

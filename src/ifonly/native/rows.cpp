@@ -7,6 +7,6 @@
 namespace ifonly::IFONLY_SET {
 
 extern const Rows rows;
-const Rows rows = {answer_free};
+const Rows rows = {answer_free, project_free};
 
 } // namespace ifonly::IFONLY_SET

@@ -45,6 +45,7 @@ struct FreeRows {
 
 struct Rows {
     void (*answer_free)(const FreeTarget &, const FreeRows &);
+    void (*project_free)(const FreeTarget &, const FreeRows &, double *z, double *sizes);
 };
 
 namespace baseline {

@@ -131,8 +131,8 @@ class Convergence:
         """The iterations of an answer whose solver kept a history."""
         if not cf.history:
             raise InputError(
-                "there is no history: two classes have a closed form, and compiled kernels keep none; "
-                'for more classes use ifonly.invert(…, lam=…, start="source")'
+                "there is no history: two classes have a closed form, and compiled loops keep none; "
+                'for more classes use ifonly.invert(…, backend="reference")'
             )
         gradients = [step.grad_norm for step in cf.history]
         values = np.array([step.objective for step in cf.history])
