@@ -11,7 +11,7 @@ FLAG := $(if $(QUICK),--quick)
 # Every command that the README, the pages and this file name, but for tests and lint.
 COMMANDS := demo bench bench-compare bench-serve bench-others bench-gpu paper paper-full pictures shown docs
 
-.PHONY: $(COMMANDS) commands test test-fast test-gpu lint format clean browser java
+.PHONY: $(COMMANDS) commands test test-fast test-gpu test-native lint format clean browser java
 
 demo: $(VENV)/.demo
 	$(BIN)/ifonly demo
@@ -26,6 +26,18 @@ test: $(VENV)/.test browser java
 # While working: without a browser, a cluster, a GPU or anything that takes a minute, and five cases of each test.
 test-fast: $(VENV)/.test
 	$(PYTEST) --fast
+
+# The compiled row loops under AddressSanitizer and UndefinedBehaviorSanitizer, with every test that calls them; in an environment
+# of its own that sees the packages of the other.
+SANITIZED := .venv-sanitized
+test-native: $(VENV)/.test
+	$(PIP) scikit-build-core nanobind ninja
+	$(PYTHON) -m venv --without-pip --clear $(SANITIZED)
+	$(BIN)/python -c "import sysconfig; print(sysconfig.get_path('purelib'))" > $$($(SANITIZED)/bin/python -c "import sysconfig; print(sysconfig.get_path('purelib'))")/others.pth
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pip --python $(SANITIZED)/bin/python --disable-pip-version-check install --quiet --no-deps \
+		--no-build-isolation --config-settings cmake.define.IFONLY_SANITIZE=ON --config-settings build-dir=build/sanitized --editable .
+	ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 LD_PRELOAD="$$(c++ -print-file-name=libasan.so) $$(c++ -print-file-name=libubsan.so)" \
+		OMP_NUM_THREADS=1 $(SANITIZED)/bin/python -m pytest -q -n $(WORKERS) --maxprocesses 8 tests/native tests/engines tests/golden
 
 # Chromium for the tests of the page, from Debian's packages where that is possible; elsewhere these tests say why they skip.
 browser:
@@ -100,18 +112,20 @@ docs: $(VENV)/.docs
 	@echo "docs/_build/html/index.html"
 
 clean:
-	rm -rf $(VENV) docs/_build build .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(SANITIZED) docs/_build build .pytest_cache .ruff_cache .hypothesis
 
 $(VENV)/.made:
 	$(PYTHON) -m venv $(VENV)
 	@touch $@
 
 # One stamp per set of packages, so that the second call installs nothing.
-$(VENV)/.demo: $(VENV)/.made pyproject.toml constraints.txt
+NATIVE := CMakeLists.txt $(wildcard src/ifonly/native/*.hpp src/ifonly/native/*.cpp)
+
+$(VENV)/.demo: $(VENV)/.made pyproject.toml constraints.txt $(NATIVE)
 	$(PIP) --editable '.[sklearn,cli]'
 	@touch $@
 
-$(VENV)/.test: $(VENV)/.made pyproject.toml constraints.txt
+$(VENV)/.test: $(VENV)/.made pyproject.toml constraints.txt $(NATIVE)
 	$(PIP) --upgrade pip
 	$(PIP) --editable . --group test
 	@touch $@
@@ -120,12 +134,12 @@ $(VENV)/.lint: $(VENV)/.test
 	$(PIP) --group lint
 	@touch $@
 
-$(VENV)/.paper: $(VENV)/.made pyproject.toml constraints.txt
+$(VENV)/.paper: $(VENV)/.made pyproject.toml constraints.txt $(NATIVE)
 	$(PIP) --upgrade pip
 	$(PIP) --editable . --group paper
 	@touch $@
 
-$(VENV)/.docs: $(VENV)/.made pyproject.toml constraints.txt
+$(VENV)/.docs: $(VENV)/.made pyproject.toml constraints.txt $(NATIVE)
 	$(PIP) --upgrade pip
 	$(PIP) --editable . --group docs
 	@touch $@

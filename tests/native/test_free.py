@@ -94,10 +94,10 @@ def test_rows_of_every_kind(rng, instructions):
         )
         out = np.empty((27, 24), dtype=np.float32)[:, ::2]
         ifonly.invert(model, X, 2, prob=0.8, out=out)
-        np.testing.assert_array_equal(out, whole.x.astype(np.float32))
+        np.testing.assert_allclose(out, whole.x, rtol=1e-6)
         out = np.empty((54, 12))
         ifonly.invert(model, X, 2, prob=0.8, out=out[::2])
-        np.testing.assert_array_equal(out[::2], whole.x)
+        np.testing.assert_allclose(out[::2], whole.x, rtol=1e-12)  # x that is made later is made by NumPy
         assert len(ifonly.invert(model, X[:0], 2, prob=0.8)) == 0
 
 
