@@ -19,3 +19,32 @@ def solve_free(
     done: Any,
 ) -> None: ...
 def roots(alpha: Any, beta: Any, t: Any) -> None: ...
+def solve_crowd(
+    G: Any,
+    k: int,
+    margins: Any,
+    size: float,
+    lam: float,
+    window: Any,
+    few: int,
+    share: float,
+    max_iter: int,
+    warm: bool,
+    state: Any,
+    numbers: Any,
+) -> None: ...
+def sum_up(
+    A: Any,
+    b: Any,
+    X: Any,
+    outside: Any,
+    outside_at: Any,
+    first: int,
+    last: int,
+    rough: bool,
+    nothing: float,
+    logits: Any,
+    top: Any,
+    mass: Any,
+    mean: Any,
+) -> None: ...
