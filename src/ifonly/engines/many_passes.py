@@ -144,7 +144,7 @@ class _Passes:
 
 def _at_once(asked: Asked) -> int:
     model = asked.model
-    per_row = 8 * (model.n_features * ROWS_HELD + 2 * model.n_classes)
+    per_row = 8 * (model.n_features * ROWS_HELD + model.n_classes)
     return int(np.clip(EXTRA_SHARE * model.A.nbytes / per_row, LEAST_ROWS, MOST_ROWS))
 
 

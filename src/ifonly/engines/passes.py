@@ -62,7 +62,6 @@ class Seen:
     strong: Indices  # the rivals with the largest w
     covariance: Floats | None  # Σ w_j a_j a_jᵀ − ā āᵀ, where it was asked for
     logits: Floats | None  # of all classes, where there was one point
-    rough: bool = False  # from products in single precision
 
     def without(self, k: int, row: Floats, bias: float, x: Floats) -> "Seen | None":
         """What is left of a sum over all classes without class ``k``; None where nearly all of it is that class."""
@@ -71,7 +70,7 @@ class Seen:
         if w > 0.5:
             return None
         strong = self.strong[self.strong != k]
-        return Seen(self.level + math.log1p(-w) - end, (self.mean - w * row) / (1 - w), strong, None, self.logits, self.rough)
+        return Seen(self.level + math.log1p(-w) - end, (self.mean - w * row) / (1 - w), strong, None, self.logits)
 
 
 @dataclass(slots=True)
@@ -83,7 +82,6 @@ class Look:
     share: float = SHARE
     wide: bool = False  # take the rivals with the largest logits as strong, however small their share
     covariance: bool = False
-    rough: bool = False  # products in single precision will do, if they are quicker
 
 
 @dataclass(slots=True)
@@ -107,12 +105,11 @@ class Sums:
         return Sums(top, a.mass + b.mass, a.mean + b.mean, {n: a.second[n] + b.second[n] for n in a.second})
 
 
-SumUp = Callable[[Model, Sequence[Look], Floats, int, int, bool], Sums]
+SumUp = Callable[[Model, Sequence[Look], Floats, int, int], Sums]
 
 
-def sum_up(model: Model, looks: Sequence[Look], logits: Floats, first: int, last: int, rough: bool = False) -> Sums:
-    """The sums over classes ``first`` to ``last``, whose logits are written into their places; never rough here."""
-    del rough
+def sum_up(model: Model, looks: Sequence[Look], logits: Floats, first: int, last: int) -> Sums:
+    """The sums over classes ``first`` to ``last``, whose logits are written into their places."""
     X = np.stack([look.x for look in looks])
     outside = sorted((int(k), n) for n, look in enumerate(looks) for k in look.task.outside if first <= k < last)
     found: Sums | None = None
@@ -134,16 +131,7 @@ def sum_up(model: Model, looks: Sequence[Look], logits: Floats, first: int, last
 
 
 def take_a_pass(model: Model, looks: Sequence[Look], threads: int = 1, summing: SumUp = sum_up) -> list[Seen]:
-    """One pass over A, for any number of points; those for which single precision will do have one of their own."""
-    found: dict[int, Seen] = {}
-    for rough in (False, True):
-        which = [n for n, look in enumerate(looks) if rough is (look.rough and summing is not sum_up)]
-        found |= zip(which, _pass(model, [looks[n] for n in which], threads, summing, rough), strict=True)
-    return [found[n] for n in range(len(looks))]
-
-
-def _pass(model: Model, looks: Sequence[Look], threads: int, summing: SumUp, rough: bool) -> list[Seen]:
-    """The same for points of one kind."""
+    """One pass over A, for any number of points."""
     if not looks:
         return []
     K = model.n_classes
@@ -151,20 +139,20 @@ def _pass(model: Model, looks: Sequence[Look], threads: int, summing: SumUp, rou
     edges = np.linspace(0, K, min(max(model.A.size // PIECE_SIZE, 1), PIECES, K) + 1).astype(int).tolist()
 
     def piece(first: int, last: int) -> Sums:
-        return summing(model, looks, logits, first, last, rough)
+        return summing(model, looks, logits, first, last)
 
     if threads == 1 or len(edges) == 2 or (summing is sum_up and len(looks) > FEW_POINTS):
         sums = reduce(add, map(piece, edges[:-1], edges[1:]))
     else:
         with ThreadPoolExecutor(threads) as pool:
             sums = reduce(add, pool.map(piece, edges[:-1], edges[1:]))
-    seen = [_seen(look, n, sums, logits[n], rough) for n, look in enumerate(looks)]
+    seen = [_seen(look, n, sums, logits[n]) for n, look in enumerate(looks)]
     if len(looks) == 1:  # of many they would take more memory than all else
         seen[0].logits = logits[0]
     return seen
 
 
-def _seen(look: Look, n: int, sums: Sums, logits: Floats, rough: bool) -> Seen:
+def _seen(look: Look, n: int, sums: Sums, logits: Floats) -> Seen:
     """What the sums say of one point."""
     top, mass, task = float(sums.top[n]), float(sums.mass[n]), look.task
     mean = sums.mean[n] / mass
@@ -173,4 +161,4 @@ def _seen(look: Look, n: int, sums: Sums, logits: Floats, rough: bool) -> Seen:
     if len(strong) > MOST:
         strong = strong[np.argpartition(logits[strong], -MOST)[-MOST:]]
     covariance = sums.second[n] / mass - np.outer(mean, mean) if look.covariance else None
-    return Seen(top + math.log(mass) - (float(task.row @ look.x) + task.bias), mean, strong, covariance, None, rough)
+    return Seen(top + math.log(mass) - (float(task.row @ look.x) + task.bias), mean, strong, covariance, None)

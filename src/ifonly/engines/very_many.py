@@ -53,10 +53,6 @@ SMALL_D = 64  # up to here the Hessian in D dimensions costs less than a round
 # A round that leaves more than this share of ‖∇E‖ is slow: the next takes more rivals one by one. After so many slow ones in a
 # row on to D dimensions, unless the Hessian takes more multiplications than this (some ten seconds).
 SLOW, SLOW_ROUNDS, HESSIAN_WORK = 0.3, 8, 4e11
-# While ‖∇E‖ is this many times what single precision leaves of it, a pass may be in single precision, where so many rows share
-# it: a round leaves a hundredth. With few rows it is the reading of A that takes the time.
-SURELY, SHARING = 300.0, 8
-COARSER = float(np.finfo(np.float32).eps) / EPS
 SHORTER = 0.3 ** np.arange(25)  # steps tried in D dimensions
 MAX_ROUNDS = 60  # eight or nine are usual
 MAX_SEARCH = 100  # steps of the search for λ in the problem with few rivals; five are usual
@@ -129,12 +125,11 @@ def solve_many(
     found: dict[int, Endpoint] = {}
     known = dict(first or {})
     waiting = list(range(len(tasks)))[::-1]
-    rough = len(tasks) >= SHARING
     while asked or waiting:
         while waiting and len(asked) < at_once:
             i = waiting.pop()
             lam = tasks[i].lam
-            running[i] = _reach(model, tasks[i], rough) if lam is None else _minimise(model, tasks[i], lam, rough)
+            running[i] = _reach(model, tasks[i]) if lam is None else _minimise(model, tasks[i], lam)
             asked[i] = next(running[i])
         new = [i for i in asked if i not in known]
         known |= dict(zip(new, take_a_pass(model, [asked[i] for i in new], threads, sum_up), strict=True))
@@ -249,17 +244,16 @@ class _State:
         return cls(x, change, seen, mass, objective, gradient, float(np.linalg.norm(gradient)))
 
 
-def _minimise(model: Model, task: Task, lam: float, rough: bool = False) -> Asking:
-    """The least E for one λ; with first passes that are ``rough``, if that will do."""
+def _minimise(model: Model, task: Task, lam: float) -> Asking:
+    """The least E for one λ."""
     x, tol = task.first, 0.5 * (task.tol or 0.0)
-    here = best = _State.of(task, x, (yield Look(x, task, FIRST_SHARE, rough=rough)), lam)
+    here = best = _State.of(task, x, (yield Look(x, task, FIRST_SHARE)), lam)
     work, last, sigma = _Work(model, task), _Last(), 0.0
     n_passes, n_iter, slow, in_full = 1, 0, 0, False
     for n_round in range(MAX_ROUNDS):
         floor = _noise(model, task, here, lam)
-        if here.grad_norm <= max(floor, tol) and not here.seen.rough:
+        if here.grad_norm <= max(floor, tol):
             break
-        rough = rough and here.grad_norm > _surely(floor) + tol
         # 1. The step, from the problem with few rivals or in D dimensions, and the points to try: E must fall.
         if in_full and here.seen.covariance is None:
             here.seen = yield Look(here.x, task, covariance=True)
@@ -268,36 +262,28 @@ def _minimise(model: Model, task: Task, lam: float, rough: bool = False) -> Aski
         n_iter += inner
         # 2. All rivals there.
         slack = 64 * EPS * (abs(here.objective) + here.mass * (1 + abs(here.seen.level)))
-        if here.seen.rough:
-            slack += 64 * COARSER * EPS * here.mass * (1 + _terms(model, task, here))
         there, fell = here, False
         while trials and not fell:
             point = trials.pop(0)
-            look = Look(point, task, wide=slow > 0, covariance=in_full, rough=rough and not in_full)
-            there = _State.of(task, point, (yield look), lam)
+            there = _State.of(task, point, (yield Look(point, task, wide=slow > 0, covariance=in_full)), lam)
             n_passes += 1
             fell = there.objective <= here.objective + slack
             last.keep_if(fell)
         # 3. Go there, or hold back by as much curvature as was met and neglected.
         if fell:
             slow = slow + 1 if there.grad_norm > SLOW * here.grad_norm else 0
-            falling = there.grad_norm < 0.5 * best.grad_norm or best.seen.rough
-            here, best, sigma = there, min(there, best, key=lambda state: (state.seen.rough, state.grad_norm)), 0.25 * sigma
+            falling = there.grad_norm < 0.5 * best.grad_norm
+            here, best, sigma = there, min(there, best, key=lambda state: state.grad_norm), 0.25 * sigma
             if not falling and best.grad_norm <= 8 * floor:
                 break
         elif in_full:
             break
-        elif here.seen.rough:  # what it said of E may be too low
-            here, rough = _State.of(task, here.x, (yield Look(here.x, task)), lam), False
-            n_passes += 1
         else:
             last.forget()
             rise = there.objective - here.objective - float(here.gradient @ (there.x - here.x))
             sigma, slow = max(4 * sigma, 2 * rise / max(float(step @ step), 1e-300)), slow + 1
         if not in_full and _in_full(model, slow):
             in_full, slow = True, 0
-    if best.seen.rough:
-        best, n_passes = _State.of(task, best.x, (yield Look(best.x, task)), lam), n_passes + 1
     return _finished(model, task, best, lam, n_iter, n_passes)
 
 
@@ -341,8 +327,8 @@ def _newton_step(here: _State, task: Task, lam: float) -> Floats:
 # ---- the probability form ----
 
 
-def _reach(model: Model, task: Task, rough: bool = False) -> Asking:
-    """The nearest x at which L is as low as is wanted; with passes on the way that are ``rough``, if that will do."""
+def _reach(model: Model, task: Task) -> Asking:
+    """The nearest x at which L is as low as is wanted."""
     assert task.level is not None
     x = task.source
     seen = yield Look(x, task, FIRST_SHARE)
@@ -370,8 +356,7 @@ def _reach(model: Model, task: Task, rough: bool = False) -> Asking:
         n_iter += inner
         # 2. All rivals there.
         x = last.next(x, step)
-        rough = rough and here.grad_norm > _surely(_noise(model, task, here, lam))
-        seen = yield Look(x, task, wide=stalled > 0, rough=rough)
+        seen = yield Look(x, task, wide=stalled > 0)
         n_passes += 1
         there = _State.of(task, x, seen, lam)
         top, width = task.level(float(np.linalg.norm(there.change)))
@@ -379,11 +364,9 @@ def _reach(model: Model, task: Task, rough: bool = False) -> Asking:
         floor = _noise(model, task, there, lam)
         falling = there.grad_norm < 0.5 * least
         least, stalled = min(least, there.grad_norm), 0 if falling else stalled + 1
-        if top - 2 * width <= seen.level <= top and not seen.rough:
+        if top - 2 * width <= seen.level <= top:
             near.append((there, lam))
-        if seen.rough:
-            rough = rough and not stalled
-        elif there.grad_norm <= floor or (stalled >= 1 and there.grad_norm <= 100 * floor):
+        if there.grad_norm <= floor or (stalled >= 1 and there.grad_norm <= 100 * floor):
             if near:
                 return _finished(model, task, *min(near, key=lambda one: one[0].grad_norm), n_iter, n_passes)
             extra = max(2 * extra, seen.level - top + width)  # there, but for a hair
@@ -473,18 +456,8 @@ def _search(model: Model, task: Task, x: Floats, lam: float) -> Asking:
 def _noise(model: Model, task: Task, here: _State, lam: float) -> float:
     """About how small ‖∇E‖ can be made: what rounding x and the logits leaves of it."""
     size = float(np.linalg.norm(here.x)) + float(np.linalg.norm(task.source))
-    return ROUNDINGS * EPS * (here.mass * model.row_norm * (1 + _terms(model, task, here)) + lam * size)
-
-
-def _terms(model: Model, task: Task, here: _State) -> float:
-    """Of what size the sums are that a logit rounds to."""
-    size = float(np.linalg.norm(here.x)) + float(np.linalg.norm(task.source))
-    return model.row_norm * size / math.sqrt(model.n_features)
-
-
-def _surely(floor: float) -> float:
-    """What ‖∇E‖ has to be for the next pass to be in single precision, where this is how small it can be made in double."""
-    return SURELY * COARSER / ROUNDINGS * floor
+    terms = model.row_norm * size / math.sqrt(model.n_features)
+    return ROUNDINGS * EPS * (here.mass * model.row_norm * (1 + terms) + lam * size)
 
 
 def _finished(model: Model, task: Task, here: _State, lam: float, n_iter: int, n_passes: int) -> Endpoint:

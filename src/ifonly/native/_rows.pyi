@@ -41,7 +41,6 @@ def sum_up(
     outside_at: Any,
     first: int,
     last: int,
-    rough: bool,
     nothing: float,
     logits: Any,
     top: Any,

@@ -107,7 +107,7 @@ NB_MODULE(_rows, m) {
         chosen.rows->solve_crowd(row);
     });
     m.def("sum_up", [](nb::ndarray<nb::ro, nb::ndim<2>, nb::device::cpu> A, In1 b, In2 X, Array<const int64_t, 1> outside,
-                       Array<const int64_t, 1> outside_at, i64 first, i64 last, bool rough, double nothing, Out2 logits, Out1 top,
+                       Array<const int64_t, 1> outside_at, i64 first, i64 last, double nothing, Out2 logits, Out1 top,
                        Out1 mass, Out2 mean) {
         const size_t K = A.shape(0), D = A.shape(1), N = X.shape(0);
         const size_t bytes = A.itemsize();
@@ -120,7 +120,7 @@ NB_MODULE(_rows, m) {
         same(outside_at.shape(0), N + 1);
         same(size_t(outside_at.data()[N]), outside.shape(0));
         if (first < 0 || first > last || last > i64(K)) throw std::invalid_argument("no such classes");
-        const Pass pass = {i64(K), i64(D), i64(N), first, last, A.data(), A.stride(0), int(bytes), rough, b.data(), X.data(),
+        const Pass pass = {i64(K), i64(D), i64(N), first, last, A.data(), A.stride(0), int(bytes), b.data(), X.data(),
                            reinterpret_cast<const i64 *>(outside.data()), reinterpret_cast<const i64 *>(outside_at.data()), nothing,
                            logits.data(), top.data(), mass.data(), mean.data()};
         nb::gil_scoped_release release;

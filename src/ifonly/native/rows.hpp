@@ -42,7 +42,6 @@ struct Pass {
     const void *A; // (K, D), rows `apart` numbers from each other
     i64 apart;
     int kind;          // bytes of a number of A
-    bool rough;        // products in single precision
     const double *b;   // (K)
     const double *X;   // (N, D)
     const i64 *outside, *outside_at; // classes that are no rivals, in order: those of point n from outside_at[n] to the next

@@ -16,7 +16,7 @@ constexpr int FEW = 3, NEXT = 8; // up to so many points rows are read as they a
 #if defined(__AVX512F__)
 constexpr int POINTS = 4, ROWS = 6, SPAN = 6; // of a block in registers: points, rows, and vectors along D
 #else
-constexpr int POINTS = 2, ROWS = 4, SPAN = 4;
+constexpr int POINTS = 4, ROWS = 2, SPAN = 2;
 #endif
 
 /** A number of IEEE's half precision. */
@@ -24,51 +24,49 @@ struct Half {
     unsigned short bits;
 };
 
-template <class P> constexpr int LANES = WIDTH * int(sizeof(double) / sizeof(P));
-template <class P> using Vector = typename VectorOf<P, LANES<P>>::type;
-
-/** A vector of numbers, as another kind of number. */
-template <class P, class S> IFONLY_HD Vector<P> read(const S *at) {
-    if constexpr (sizeof(P) == sizeof(S)) return load<Vector<P>>(at);
-    else return __builtin_convertvector((load<typename VectorOf<S, LANES<P>>::type>(at)), Vector<P>);
+/** A vector of numbers, in double precision. */
+template <class S> IFONLY_HD Lanes read(const S *at) {
+    if constexpr (sizeof(S) == sizeof(double)) return load<Lanes>(at);
+    else return exact(load<Floats<WIDTH>>(at));
 }
 
-template <class P> IFONLY_HD P widened(P a) { return a; }
-IFONLY_HD float widened(Half a) { // finite: the exponent is moved by a product, which does numbers below the normal ones too
+IFONLY_HD double widened(double a) { return a; }
+IFONLY_HD double widened(float a) { return double(a); }
+IFONLY_HD double widened(Half a) { // finite: the exponent is moved by a product, which does numbers below the normal ones too
     const float size = bits_of<float>((a.bits & 0x7fffu) << 13) * 0x1p112f;
-    return bits_of<float>(bits_of<unsigned>(size) | ((a.bits & 0x8000u) << 16));
+    return double(bits_of<float>(bits_of<unsigned>(size) | ((a.bits & 0x8000u) << 16)));
 }
 
 /** Numbers along D that stay in the nearest cache for all rows of a tile: a panel. */
-template <class P> constexpr int PANEL = SPAN * LANES<P>;
+constexpr int PANEL = SPAN * WIDTH;
 
-/** Products of a tile for some points; rows of S, sums in P. */
-template <class P, class S> struct Products {
+/** Products of a tile for some points; S is what numbers its rows are of. */
+template <class S> struct Products {
     i64 length;           // D, in whole vectors
     const S *rows;        // the tile: rows that are `apart`, or (0) panel after panel
     i64 apart;
-    const P *X;           // (N, length)
+    const double *X;           // (N, length)
     double *z;            // (N, TILE)
-    const P *e;           // (N, TILE)
+    const double *e;           // (N, TILE)
     double *mean;         // (N, length)
     const char *next;     // what will be read after the tile, and how much of it
     i64 bytes;
 
-    IFONLY_HD i64 width(i64 d) const { return length - d < PANEL<P> ? length - d : PANEL<P>; } // of the panel that begins at d
+    IFONLY_HD i64 width(i64 d) const { return length - d < PANEL ? length - d : PANEL; } // of the panel that begins at d
     IFONLY_HD i64 step(i64 d) const { return apart ? apart : width(d); }                      // from row to row there
     IFONLY_HD const S *panel(i64 d) const { return rows + (apart ? d : d * TILE); }
 
     template <int M, int R> IFONLY_HD void dots(i64 n, i64 r) const {
-        Vector<P> sums[M][R] = {};
-        for (i64 from = 0; from < length; from += PANEL<P>) {
+        Lanes sums[M][R] = {};
+        for (i64 from = 0; from < length; from += PANEL) {
             const i64 step = this->step(from), width = this->width(from);
             const S *row = panel(from) + r * step;
-            const P *x = X + n * length + from;
-            for (i64 d = 0; d < width; d += LANES<P>) {
-                Vector<P> at[M];
-                for (int i = 0; i < M; i++) at[i] = load<Vector<P>>(x + i * length + d);
+            const double *x = X + n * length + from;
+            for (i64 d = 0; d < width; d += WIDTH) {
+                Lanes at[M];
+                for (int i = 0; i < M; i++) at[i] = load<Lanes>(x + i * length + d);
                 for (int j = 0; j < R; j++) {
-                    const Vector<P> a = read<P>(row + j * step + d);
+                    const Lanes a = read(row + j * step + d);
                     for (int i = 0; i < M; i++) sums[i][j] += a * at[i];
                 }
             }
@@ -91,63 +89,67 @@ template <class P, class S> struct Products {
             for (i64 n = 0; n < N; n += POINTS) {
                 for (const i64 end = fetched + share; fetched < end && fetched < bytes; fetched += 64)
                     __builtin_prefetch(next + fetched, 0, 2);
-                if (n + POINTS <= N) dots_of<POINTS>(n, r, to);
-                else
-                    for (i64 i = n; i < N; i++) dots_of<1>(i, r, to);
+                switch (N - n) {
+                case 1: dots_of<1>(n, r, to); break;
+                case 2: dots_of<2>(n, r, to); break;
+                case 3: dots_of<3>(n, r, to); break;
+                default: dots_of<POINTS>(n, r, to);
+                }
             }
         }
     }
 
     /** mean += Σ e a over the rows listed, for M points and V vectors of the panel at d. */
     template <int M, int V> IFONLY_HD void add(i64 n, i64 d, i64 v, const int *list, int count) const {
-        Vector<P> sums[M][V] = {};
+        Lanes sums[M][V] = {};
         const i64 step = this->step(d);
-        const S *from = panel(d) + v * LANES<P>;
+        const S *from = panel(d) + v * WIDTH;
         for (int i = 0; i < count; i++) {
             const S *row = from + list[i] * step;
-            Vector<P> a[V];
-            for (int j = 0; j < V; j++) a[j] = read<P>(row + j * LANES<P>);
+            Lanes a[V];
+            for (int j = 0; j < V; j++) a[j] = read(row + j * WIDTH);
             for (int m = 0; m < M; m++) {
-                const P weight = e[(n + m) * TILE + list[i]];
+                const double weight = e[(n + m) * TILE + list[i]];
                 for (int j = 0; j < V; j++) sums[m][j] += a[j] * weight;
             }
         }
         for (int m = 0; m < M; m++)
             for (int j = 0; j < V; j++) {
-                double *to = mean + (n + m) * length + d + (v + j) * LANES<P>;
-                if constexpr (sizeof(P) == sizeof(double)) store(to, load<Lanes>(to) + sums[m][j]);
-                else {
-                    Floats<WIDTH> halves[2];
-                    __builtin_memcpy(halves, &sums[m][j], sizeof halves);
-                    for (int h = 0; h < 2; h++) store(to + h * WIDTH, load<Lanes>(to + h * WIDTH) + exact(halves[h]));
-                }
+                double *to = mean + (n + m) * length + d + (v + j) * WIDTH;
+                store(to, load<Lanes>(to) + sums[m][j]);
             }
     }
 
     template <int M> void add_of(i64 n, i64 d, const int *list, int count) const {
-        if (width(d) == PANEL<P>) return add<M, SPAN>(n, d, 0, list, count);
-        for (i64 v = 0; v * LANES<P> < width(d); v++) add<M, 1>(n, d, v, list, count);
+        if (width(d) == PANEL) return add<M, SPAN>(n, d, 0, list, count);
+        for (i64 v = 0; v * WIDTH < width(d); v++) add<M, 1>(n, d, v, list, count);
     }
 
     void add_all(i64 N, const int *lists, const int *counts) const {
-        for (i64 d = 0; d < length; d += PANEL<P>) {
-            i64 n = 0, block = 0;
-            for (; n + POINTS <= N; n += POINTS, block++) add_of<POINTS>(n, d, lists + block * TILE, counts[block]);
-            for (; n < N; n++, block++) add_of<1>(n, d, lists + block * TILE, counts[block]);
+        for (i64 d = 0; d < length; d += PANEL) {
+            for (i64 n = 0, block = 0; n < N; n += POINTS, block++) {
+                const int *list = lists + block * TILE, count = counts[block];
+                switch (N - n) {
+                case 1: add_of<1>(n, d, list, count); break;
+                case 2: add_of<2>(n, d, list, count); break;
+                case 3: add_of<3>(n, d, list, count); break;
+                default: add_of<POINTS>(n, d, list, count);
+                }
+            }
         }
     }
 };
 
-template <class P, class S> struct Summing {
+template <class S> struct Summing {
     const Pass &pass;
     const i64 N, D, length;
     const bool packs;
-    P *X, *e, *packed;
+    double *X, *e, *packed;
     double *z, *mean;
     int *lists, *counts;
     i64 *skip;
 
-    static i64 whole(i64 D) { return (D + LANES<P> - 1) / LANES<P> * LANES<P>; }
+    static i64 whole(i64 D) { return (D + WIDTH - 1) / WIDTH * WIDTH; }
 
     static i64 room(const Pass &pass) { // in bytes
         const i64 N = pass.N, length = whole(pass.D);
@@ -156,7 +158,7 @@ template <class P, class S> struct Summing {
 
     Summing(const Pass &pass, char *memory)
         : pass(pass), N(pass.N), D(pass.D), length(whole(pass.D)),
-          packs(D != length || N > FEW || sizeof(S) == sizeof(Half) || sizeof(S) > sizeof(P)) {
+          packs(D != length || N > FEW || sizeof(S) == sizeof(Half)) {
         const auto take = [&](auto *&to, i64 count) {
             to = reinterpret_cast<std::remove_reference_t<decltype(to)>>(memory);
             memory += (count * i64(sizeof(*to)) + 63) & ~63LL;
@@ -171,7 +173,7 @@ template <class P, class S> struct Summing {
         take(lists, N * TILE);
         for (i64 n = 0; n < N; n++) {
             for (i64 d = 0; d < length; d++) {
-                X[n * length + d] = d < D ? P(pass.X[n * D + d]) : P(0);
+                X[n * length + d] = d < D ? pass.X[n * D + d] : 0.0;
                 mean[n * length + d] = 0.0;
             }
             pass.top[n] = -INF;
@@ -180,7 +182,7 @@ template <class P, class S> struct Summing {
             while (skip[n] < pass.outside_at[n + 1] && pass.outside[skip[n]] < pass.first) skip[n]++;
         }
         for (i64 i = 0; i < N * TILE; i++) {
-            e[i] = P(0);
+            e[i] = 0.0;
             z[i] = 0.0;
         }
     }
@@ -203,16 +205,16 @@ template <class P, class S> struct Summing {
             pass.mass[n] *= scale;
             pass.top[n] = top;
         }
-        P *weights = e + n * TILE;
+        double *weights = e + n * TILE;
         if (!(pass.top[n] > -INF)) {
-            for (int r = 0; r < whole; r++) weights[r] = P(0);
+            for (int r = 0; r < whole; r++) weights[r] = 0.0;
             return;
         }
         for (int r = 0; r < whole; r += WIDTH) {
             const Lanes below = load<Lanes>(here + r) - pass.top[n];
             const Lanes weight = select(below > pass.nothing, exponential(below), Lanes{});
             total += weight;
-            for (int w = 0; w < WIDTH; w++) weights[r + w] = P(weight[w]);
+            store(weights + r, weight);
         }
         pass.mass[n] += sum_of(total);
     }
@@ -222,7 +224,7 @@ template <class P, class S> struct Summing {
         int found = 0;
         for (int r = 0; r < count; r++) {
             bool some = false;
-            for (i64 i = n; i < n + points; i++) some |= e[i * TILE + r] != P(0);
+            for (i64 i = n; i < n + points; i++) some |= e[i * TILE + r] != 0.0;
             to[found] = r;
             found += some;
         }
@@ -232,24 +234,23 @@ template <class P, class S> struct Summing {
     template <class T> void tile(const T *rows, i64 apart, i64 from, int count) {
         const i64 after = pass.last - from - count, ahead = pass.apart != D || !packs ? 0 : after < TILE ? after : TILE;
         const char *next = static_cast<const char *>(pass.A) + (from + count) * pass.apart * i64(sizeof(S));
-        const Products<P, T> products = {length, rows, apart, X, z, e, mean, next, ahead * D * i64(sizeof(S))};
+        const Products<T> products = {length, rows, apart, X, z, e, mean, next, ahead * D * i64(sizeof(S))};
         products.all_dots(N, count);
         for (i64 n = 0; n < N; n++) weigh(n, from, count);
-        i64 n = 0, block = 0;
-        for (; n + POINTS <= N; n += POINTS, block++) counts[block] = list(n, POINTS, count, lists + block * TILE);
-        for (; n < N; n++, block++) counts[block] = list(n, 1, count, lists + block * TILE);
+        for (i64 n = 0, block = 0; n < N; n += POINTS, block++)
+            counts[block] = list(n, N - n < POINTS ? N - n : POINTS, count, lists + block * TILE);
         products.add_all(N, lists, counts);
     }
 
-    /** Rows as numbers P, panel after panel. */
+    /** Rows in double precision, panel after panel. */
     void pack(const S *rows, int count) {
         for (int r = 0; r < count; r++)
-            for (i64 from = 0; from < length; from += PANEL<P>) {
-                const i64 width = length - from < PANEL<P> ? length - from : PANEL<P>, known = D - from < width ? D - from : width;
-                P *to = packed + from * TILE + r * width;
+            for (i64 from = 0; from < length; from += PANEL) {
+                const i64 width = length - from < PANEL ? length - from : PANEL, known = D - from < width ? D - from : width;
+                double *to = packed + from * TILE + r * width;
                 const S *row = rows + r * pass.apart + from;
-                for (i64 d = 0; d < known; d++) to[d] = P(widened(row[d]));
-                for (i64 d = known; d < width; d++) to[d] = P(0);
+                for (i64 d = 0; d < known; d++) to[d] = widened(row[d]);
+                for (i64 d = known; d < width; d++) to[d] = 0.0;
             }
     }
 
@@ -261,24 +262,21 @@ template <class P, class S> struct Summing {
             if (packs) {
                 pack(rows, count);
                 tile(packed, 0, from, count);
-            } else if constexpr (sizeof(S) != sizeof(Half) && sizeof(S) <= sizeof(P)) tile(rows, pass.apart, from, count);
+            } else if constexpr (sizeof(S) != sizeof(Half)) tile(rows, pass.apart, from, count);
         }
         for (i64 n = 0; n < N; n++)
             for (i64 d = 0; d < D; d++) pass.mean[n * D + d] = mean[n * length + d];
     }
 };
 
-template <class P, class S> void sum_with(const Pass &pass) {
-    const Memory memory(Summing<P, S>::room(pass));
-    Summing<P, S>(pass, memory.as<char>()).run();
+template <class S> void sum_with(const Pass &pass) {
+    const Memory memory(Summing<S>::room(pass));
+    Summing<S>(pass, memory.as<char>()).run();
 }
 
 inline void sum_up(const Pass &pass) {
-    switch (pass.kind) {
-    case 2: return pass.rough ? sum_with<float, Half>(pass) : sum_with<double, Half>(pass);
-    case 4: return pass.rough ? sum_with<float, float>(pass) : sum_with<double, float>(pass);
-    default: return pass.rough ? sum_with<float, double>(pass) : sum_with<double, double>(pass);
-    }
+    if (pass.kind == 2) return sum_with<Half>(pass);
+    pass.kind == 4 ? sum_with<float>(pass) : sum_with<double>(pass);
 }
 
 } // namespace ifonly::IFONLY_SET::passes

@@ -4,7 +4,6 @@ Where there are few points the time of a pass is that of reading A, and NumPy re
 each of the two products.
 """
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -16,10 +15,9 @@ from ifonly.native import compiled
 __all__ = ["sum_up_compiled"]
 
 NOTHING = -46.0  # a class whose logit is so far below the largest has less than 1e-20 of its weight: K of them still nothing
-ROUGHLY_NOTHING = math.log(1e-8)  # … and all K of them together less than this share, in single precision
 
 
-def sum_up_compiled(model: Model, looks: Sequence[Look], logits: Floats, first: int, last: int, rough: bool = False) -> Sums:
+def sum_up_compiled(model: Model, looks: Sequence[Look], logits: Floats, first: int, last: int) -> Sums:
     """The sums over classes ``first`` to ``last``, whose logits are written into their places."""
     A = np.asarray(model.A)  # a memory map is an array too
     rows_apart = A.strides[1] != A.itemsize or A.strides[0] < 0 or A.strides[0] % A.itemsize != 0
@@ -30,6 +28,5 @@ def sum_up_compiled(model: Model, looks: Sequence[Look], logits: Floats, first: 
     outside = [np.sort(look.task.outside) for look in looks]
     edges = np.cumsum([0, *(len(classes) for classes in outside)], dtype=np.int64)
     X, classes = np.array([look.x for look in looks]), np.concatenate(outside).astype(np.int64, copy=False)
-    nothing = ROUGHLY_NOTHING - math.log(model.n_classes) if rough else NOTHING
-    compiled().sum_up(A, model.b, X, classes, edges, first, last, rough, nothing, logits, top, mass, mean)
+    compiled().sum_up(A, model.b, X, classes, edges, first, last, NOTHING, logits, top, mass, mean)
     return Sums(top, mass, mean, {})
