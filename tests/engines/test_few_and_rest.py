@@ -232,7 +232,7 @@ def test_a_probability_is_reached_by_few_rivals_that_come_and_go(rng, tiny, back
 
 def test_rivals_all_but_equal_to_the_target_lose_no_digits(tiny, backend):
     """Inner products of all classes would: there Ḡ is formed from the differences of the rows."""
-    rng = np.random.default_rng(1)
+    rng = np.random.default_rng(0)
     A, b = rng.normal(size=(6, 9)), rng.normal(size=6)
     A[1:3] = A[0] + 1e-2 * A[1:3]
     model = ifonly.Model(A, b)
