@@ -1,7 +1,7 @@
 """Very many classes: the few and the rest, against Newton's matrix whole, 50 digits, and the problem in D dimensions."""
 
 import math
-import sys
+from functools import partial
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -18,7 +18,7 @@ from ifonly.engines.newton import Outcome, minimise
 from ifonly.engines.rounds import Crowd, Few, Place
 from ifonly.engines.windows import Window
 from ifonly.model import products
-from ifonly.native import few_and_rest as compiled
+from ifonly.native import compiled, few_and_rest
 
 SAME = 1e-12  # of x, relative to its largest entry (or 1): what two methods may differ by
 
@@ -34,16 +34,30 @@ class Ended(NamedTuple):
         return self.outcome.n_iter
 
 
-SOLVERS = {
-    "numpy": lambda *space, **options: Ended(*crowd.solve_crowd(*space, **options)),
-    "compiled": lambda *space, **options: Ended(*compiled.solve_crowd(*space, **options)),
-}
-BACKENDS = ["auto", "cpu"]
+def by_numpy(*space, **options):
+    return Ended(*crowd.solve_crowd(*space, **options))
+
+
+def by_cpp(instructions, *space, **options):
+    rows = compiled()
+    before = rows.active()
+    rows.use(instructions)
+    try:
+        return Ended(*few_and_rest.solve_crowd(*space, **options))
+    finally:
+        rows.use(before)
+
+
+SOLVERS = {"numpy": by_numpy} | {name: partial(by_cpp, name) for name in (compiled().sets() if compiled() else [])}
+BACKENDS = [
+    "reference",
+    pytest.param("cpu", marks=pytest.mark.skipif(compiled() is None, reason="installed without a compiler")),
+]
 
 
 @pytest.fixture(params=SOLVERS)
 def solve(request):
-    """`solve_crowd`, in both languages."""
+    """`solve_crowd`, in both languages and with all sets of instructions."""
     return SOLVERS[request.param]
 
 
@@ -63,10 +77,8 @@ def tiny(monkeypatch):
 
 
 @pytest.fixture(params=BACKENDS)
-def backend(request, monkeypatch):
-    """Both languages through the front door: "auto" takes the compiled one only where it is loaded."""
-    if request.param == "auto":
-        monkeypatch.delitem(sys.modules, "ifonly.native.few_and_rest")
+def backend(request):
+    """Both languages through the front door."""
     return request.param
 
 
@@ -132,10 +144,8 @@ def test_products_come_from_the_gram_matrix_of_all_classes(rng, K):
     G = A @ A.T
     rows = A - A[k]
     expected = rows @ (v @ rows)
-    space, out = Crowd(G, k, np.zeros(K - 1), 1.0), np.empty(K)
-    compiled._product(compiled._read_only(G), k, v, out)
-    for product in (space.product(v), out):
-        np.testing.assert_allclose(product, expected, rtol=0, atol=1e-12 * np.abs(expected).max())
+    space = Crowd(G, k, np.zeros(K - 1), 1.0)
+    np.testing.assert_allclose(space.product(v), expected, rtol=0, atol=1e-12 * np.abs(expected).max())
     few = rng.permutation(K)[:5]
     np.testing.assert_allclose(space.rows(few), rows[few] @ rows.T, rtol=0, atol=1e-12 * np.abs(G).max())
     np.testing.assert_allclose(
@@ -143,19 +153,50 @@ def test_products_come_from_the_gram_matrix_of_all_classes(rng, K):
     )
 
 
-def test_the_few_are_the_strongest_in_both_languages(rng):
+def test_the_few_are_the_strongest(rng):
     """Equal margins, margins equal but for rounding, and the target anywhere."""
     for margins in (rng.normal(size=99), np.zeros(99), np.full(99, 700.0), rng.integers(3, size=99) * 1e300):
         k = int(rng.integers(100))
         s = np.insert(margins, k, -math.inf)
-        p, G = np.zeros(100), np.eye(100)
-        python = Few(Crowd(G, k, margins, 1.0), s, p)
-        index, rest, gram = np.empty(64, np.int64), np.empty(100), np.empty((65, 65))
-        n = compiled._choose(compiled._read_only(G), k, s, np.zeros(100), p, 0.0, 64, index, rest, gram, np.empty(100))
-        assert n == len(python.index) == len(set(index)) == 64
-        assert k not in index
-        np.testing.assert_array_equal(np.sort(s[index]), np.sort(s[python.index]))
-        np.testing.assert_array_equal(np.flatnonzero(rest == 0), np.sort(np.append(index, k)))
+        few = Few(Crowd(np.eye(100), k, margins, 1.0), s, np.zeros(100))
+        assert len(few.index) == len(set(few.index)) == 64
+        assert k not in few.index
+        np.testing.assert_array_equal(np.sort(s[few.index]), np.sort(s)[-64:])
+        np.testing.assert_array_equal(np.flatnonzero(~few.others), np.sort(np.append(few.index, k)))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_all_solvers_agree_on_any_shape(seed, monkeypatch):
+    """Few and many classes, more and fewer features, rows that are equal or nothing, margins of any size, λ of any."""
+    rng = np.random.default_rng(seed)
+    monkeypatch.setattr(crowd, "FEW", int(rng.choice([1, 2, 5, 64])))
+    monkeypatch.setattr(crowd, "SHARE", float(rng.choice([3e-3, 0.05, 0.3])))
+    K = int(rng.choice([3, 4, 7, 8, 9, 16, 17, 31, 64, 65, 100, 129, 200]))
+    D, k = int(rng.choice([K, K + 1, 2 * K])), int(rng.integers(K))
+    A = rng.normal(size=(K, D)) * 10.0 ** rng.uniform(-1, 1)
+    if seed % 4 == 1:
+        A[rng.integers(K, size=K // 2)] = A[rng.integers(K)]
+    if seed % 4 == 2:
+        A[rng.integers(K, size=K // 3)] = 0.0
+    G = A @ A.T
+    G.flags.writeable = False
+    if seed % 3 == 1:
+        G = np.asfortranarray(G)
+    margins = rng.normal(size=K - 1) * 10.0 ** rng.uniform(-2, 2)
+    lam, now = float(10.0 ** rng.uniform(-3, 2)), math.exp(-logsumexp(np.append(margins, 0.0)))
+    tau = now + (1 - now) * float(rng.uniform(0.05, 0.95))
+    window = Window(math.log((1 - tau) / tau), 1e-9, 0.0, 1e-15)
+    asked = {"window": window} if seed % 4 == 0 else {}  # within reach, and not yet there
+    ends = {name: solve(Crowd(G, k, margins, lam), **asked) for name, solve in SOLVERS.items()}
+    first = ends["numpy"]
+    for ended in ends.values():
+        assert ended.outcome.converged == first.outcome.converged
+        if first.outcome.converged:
+            assert ended.space.lam == pytest.approx(first.space.lam, rel=1e-6)
+            p = first.outcome.point.p
+            np.testing.assert_allclose(ended.outcome.point.p, p, rtol=0, atol=1e-9 * max(p.max(), 1e-9))
+        if first.outcome.converged and not asked:
+            assert_same(change(A, k, ended), change(A, k, first))
 
 
 # ---- against 50 digits ----
@@ -189,8 +230,9 @@ def test_a_probability_is_reached_by_few_rivals_that_come_and_go(rng, tiny, back
         assert reference.optimum(model.A, model.b, x, k, cf.lam).distance_to(cf.x) <= SAME * max(1.0, np.abs(cf.x).max())
 
 
-def test_rivals_all_but_equal_to_the_target_lose_no_digits(rng, tiny, backend):
+def test_rivals_all_but_equal_to_the_target_lose_no_digits(tiny, backend):
     """Inner products of all classes would: there Ḡ is formed from the differences of the rows."""
+    rng = np.random.default_rng(0)
     A, b = rng.normal(size=(6, 9)), rng.normal(size=6)
     A[1:3] = A[0] + 1e-2 * A[1:3]
     model = ifonly.Model(A, b)
@@ -217,9 +259,10 @@ def test_answers_on_an_imagenet_head_are_those_of_the_whole_matrix(head, chosen)
         margins = np.delete(z - z[k], k)
         window = Window(math.log(1 / 9), 1e-11, 0.0, 1e-15) if i % 6 == 3 else None
         space = Crowd(model.gram, k, margins, [1e-6, 1e-4, 1e-2, 0.1, 1.0, 1e3][i % 6])
-        python, compiled_ = (solve(space, window=window) for solve in SOLVERS.values())
+        ends = [solve(space, window=window) for solve in SOLVERS.values()]
+        python = ends[0]
         truth = dense(model.A, k, margins, python.space.lam)
-        for ended in (python, compiled_):
+        for ended in ends:
             assert ended.outcome.converged
             assert ended.rounds <= 12
             assert ended.space.lam == pytest.approx(python.space.lam, rel=1e-12)
@@ -295,7 +338,7 @@ def model():
 
 
 def test_where_the_rounds_do_not_settle_the_whole_matrix_does(model, rng, monkeypatch, backend):
-    for module in (crowd, compiled):
+    for module in (crowd, few_and_rest):
         monkeypatch.setattr(module, "MAX_ROUNDS", 1)
     x = rng.normal(size=500)
     k = int(model.logits(x).argmin())

@@ -9,7 +9,7 @@ from helpers.data import data_file
 from helpers.reference import optimum
 
 import ifonly
-from ifonly import InputError, Model, Status
+from ifonly import InputError, Model, Status, native
 from ifonly.engines import passes
 from ifonly.engines import very_many as many
 from ifonly.model import products
@@ -240,27 +240,93 @@ def test_search_where_the_rounds_do_not_settle(synthetic, monkeypatch):
     assert np.linalg.norm(found.change) == pytest.approx(true.distance, rel=1e-9)
 
 
-@pytest.mark.parametrize("kind", [np.float32, np.float64])
-def test_compiled_pass_is_the_same(kind, rng):
+INSTRUCTIONS = native.compiled().sets() if native.compiled() else []
+
+
+@pytest.fixture(params=INSTRUCTIONS)
+def instructions(request):
+    """Every set of instructions that this machine has."""
+    rows = native.compiled()
+    before = rows.active()
+    rows.use(request.param)
+    yield request.param
+    rows.use(before)
+
+
+def assert_same_sums(model, looks, threads=1):
+    """What the compiled pass says is what NumPy's says, and it says the same on any number of threads."""
     from ifonly.native.sums import sum_up_compiled
 
+    K = model.n_classes
+    logits = np.full((2, len(looks), K), np.nan)
+    first, last = K // 3, K
+    sums = [s(model, looks, logits[i], first, last) for i, s in enumerate((passes.sum_up, sum_up_compiled))]
+    size = 1 + np.abs(logits[0][:, first:]).max()
+    np.testing.assert_allclose(logits[1][:, first:], logits[0][:, first:], rtol=0, atol=1e-13 * size)
+    assert np.isnan(logits[:, :, :first]).all()
+    np.testing.assert_allclose(sums[1].top, sums[0].top, rtol=0, atol=1e-13 * size)
+    for a, b in ((sums[0].mass, sums[1].mass), (sums[0].mean, sums[1].mean)):
+        np.testing.assert_allclose(a, b, rtol=1e-12 * size, atol=1e-12 * size * max(1.0, np.abs(a).max()))
+    plain = passes.take_a_pass(model, looks, 1, sum_up_compiled)
+    shared = passes.take_a_pass(model, looks, threads, sum_up_compiled)
+    for a, b in zip(plain, shared, strict=True):
+        assert a.level == b.level
+        np.testing.assert_array_equal(a.mean, b.mean)
+        np.testing.assert_array_equal(a.strong, b.strong)
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("shape", [(2, 1), (3, 1), (5, 7), (64, 16), (65, 48), (129, 50), (200, 97), (1000, 8), (333, 257)])
+def test_compiled_sums_of_any_shape(instructions, rng, monkeypatch, kind, shape):
+    """One point and many, rows that are equal or nothing, logits in the thousands, arrays with gaps and read-only ones."""
+    monkeypatch.setattr(passes, "PIECE_SIZE", 500)
+    K, D = shape
+    for N in (1, 2, 3, 4, 5, 9, 30):
+        A = rng.standard_normal((K, D)).astype(kind)
+        A[rng.integers(K, size=K // 4)] = A[0]
+        A[rng.integers(K, size=K // 4)] = 0.0
+        kinds = {"whole": A, "rows with gaps": np.repeat(A, 2, axis=1)[:, :D], "every other": np.repeat(A, 2, axis=1)[:, ::2]}
+        X = rng.standard_normal((N, D)) * 10.0 ** rng.uniform(-3, 3, size=(N, 1))
+        outside = [rng.permutation(K)[: rng.integers(K)] for _ in range(N)]
+        for weights in kinds.values():
+            model = Model(np.eye(K, D), rng.standard_normal(K))
+            weights.flags.writeable = False
+            object.__setattr__(model, "A", weights)
+            tasks = [passes.Task(x, weights[0].astype(float), 0.5, out, 1.0, None) for x, out in zip(X, outside, strict=True)]
+            assert_same_sums(model, [passes.Look(x, task) for x, task in zip(X, tasks, strict=True)], threads=3)
+
+
+@pytest.mark.skipif(native.compiled() is None, reason="installed without a compiler")
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_compiled_pass_is_the_same(kind, rng, monkeypatch):
+    from ifonly.native.sums import sum_up_compiled
+
+    monkeypatch.setattr(passes, "PIECE_SIZE", 1)
     A, x = (rng.standard_normal((3000, 50)) * 0.5).astype(kind), 4 * rng.standard_normal(50)
     model = Model(A, rng.standard_normal(3000))
     for outside in ([], [7], [0, 5, 2999]):
         aim = passes.Task(x, A[7].astype(float), 0.5, np.array(outside, dtype=np.intp), 1.0, None)
         asks = [passes.Look(x, aim), passes.Look(2 * x, aim, wide=True)]
         for threads in (1, 3):
-            with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(passes, "SHARED_SIZE", 0)
-                plain, compiled = (
-                    passes.take_a_pass(model, asks, threads),
-                    passes.take_a_pass(model, asks, threads, sum_up_compiled),
-                )
+            plain, compiled = (
+                passes.take_a_pass(model, asks, threads),
+                passes.take_a_pass(model, asks, threads, sum_up_compiled),
+            )
             for a, b in zip(plain, compiled, strict=True):
                 assert a.level == pytest.approx(b.level, abs=1e-11)
                 assert np.abs(a.mean - b.mean).max() < 1e-12
                 assert set(a.strong) == set(b.strong)
                 assert not set(outside) & set(a.strong.tolist())
+
+
+@pytest.mark.parametrize("backend", ["reference", "cpu"])
+def test_threads_make_no_difference(synthetic, monkeypatch, backend):
+    monkeypatch.setattr(passes, "PIECE_SIZE", 10_000)
+    for question in ({"lam": 0.01}, {"prob": 0.8}):
+        one, three = (
+            ifonly.invert(synthetic.model, synthetic.X[:4], 7, threads=n, backend=backend, **question) for n in (1, 3)
+        )
+        np.testing.assert_array_equal(one.x, three.x)
 
 
 @pytest.mark.parametrize("backend", ["reference", "cpu"])

@@ -4,11 +4,11 @@ import math
 
 from ifonly.engines.class_newton import reach_by_search
 from ifonly.engines.class_space import ClassProblem
+from ifonly.engines.compiled import takes_compiled
 from ifonly.engines.follow import Knot, carry_on
 from ifonly.engines.free import FreeEngine, Stop
 from ifonly.engines.newton import Outcome, minimise
 from ifonly.engines.rounds import Crowd, Rounds, solve_crowd
-from ifonly.engines.row_loops import compiled_is_installed
 from ifonly.engines.windows import Window
 from ifonly.problem.question import Asked
 from ifonly.problem.results import Result, Results
@@ -36,14 +36,12 @@ class FewAndRest(FreeEngine):
         self.rounds = rounds or solve_crowd
 
     def for_rows(self, asked: Asked, n_rows: int | None) -> "FewAndRest":
-        """Compiled where that was asked for or pays."""
-        backend = asked.question.backend
-        many = n_rows is not None and n_rows >= 20_000
-        if backend == "cpu" or (backend == "auto" and many and compiled_is_installed()):
-            from ifonly.native.few_and_rest import solve_crowd as compiled
+        """Compiled, but for the reference."""
+        if not takes_compiled(asked.question.backend):
+            return self
+        from ifonly.native.few_and_rest import solve_crowd as compiled
 
-            return FewAndRest(compiled)
-        return self
+        return FewAndRest(compiled)
 
     def minimise(self, problem: ClassProblem, lam: float, stop: Stop) -> Result:
         """The least E for one λ."""

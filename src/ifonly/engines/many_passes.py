@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ifonly.engines import nearest
+from ifonly.engines.compiled import takes_compiled
 from ifonly.engines.passes import Look, Seen, SumUp, Task, sum_up, take_a_pass
 from ifonly.engines.protocol import Engine, Rows
-from ifonly.engines.row_loops import compiled_is_installed
 from ifonly.engines.threads import available
 from ifonly.engines.very_many import FIRST_SHARE, VastProblem, solve_many
 from ifonly.model.errors import InputError
@@ -29,7 +29,6 @@ Floats = NDArray[np.float64]
 
 # Rows solved in step: each holds its logits and some hundred rows of A, all of them together this share of A's bytes at most.
 EXTRA_SHARE, ROWS_HELD, MOST_ROWS, LEAST_ROWS = 0.25, 100, 256, 8
-LOAD_SIZE = 20_000_000  # numbers in A from which loading the compiled pass (a second, once) pays: it takes half of NumPy's time
 CHUNKS = 16  # times as many are read at once: one that is solved makes room for the next
 
 
@@ -145,7 +144,7 @@ class _Passes:
 
 def _at_once(asked: Asked) -> int:
     model = asked.model
-    per_row = 8 * (model.n_features * ROWS_HELD + 2 * model.n_classes)
+    per_row = 8 * (model.n_features * ROWS_HELD + model.n_classes)
     return int(np.clip(EXTRA_SHARE * model.A.nbytes / per_row, LEAST_ROWS, MOST_ROWS))
 
 
@@ -162,13 +161,9 @@ def _starts(asked: Asked, n_rows: int | None) -> Floats | None:
 
 
 def _summing(asked: Asked) -> SumUp:
-    """How to sum up over the classes: compiled where that is asked for, or worth loading."""
-    backend = asked.question.backend
-    large = asked.model.A.size >= LOAD_SIZE and compiled_is_installed()
-    if backend == "cpu" or (backend == "auto" and large):
-        try:
-            from ifonly.native.sums import sum_up_compiled
-        except ImportError as error:
-            raise ImportError('backend="cpu" needs Numba: pip install "ifonly[fast]"') from error
-        return sum_up_compiled
-    return sum_up
+    """How to sum up over the classes."""
+    if not takes_compiled(asked.question.backend):
+        return sum_up
+    from ifonly.native.sums import sum_up_compiled
+
+    return sum_up_compiled

@@ -25,7 +25,10 @@ Indices = NDArray[np.intp]
 # probability. On an ImageNet head 32 take two passes more than 64, and 256 one less.
 MOST, SHARE = 64, 1e-3
 LEAST = -1e300  # stands for −∞ in differences
-FEW_POINTS, SHARED_SIZE = 16, 2_000_000  # up to so many points, and from this size of A on, threads share the classes
+# A pass is made in pieces of so many numbers at least, so many pieces at most: what threads share. They depend on A alone, so
+# that answers are the same to the last bit whatever the number of threads.
+PIECE_SIZE, PIECES = 1_000_000, 16
+FEW_POINTS = 16  # NumPy's products for more points have threads of their own
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,19 +130,22 @@ def sum_up(model: Model, looks: Sequence[Look], logits: Floats, first: int, last
     return found
 
 
-def take_a_pass(model: Model, looks: Sequence[Look], threads: int = 1, sum_up: SumUp = sum_up) -> list[Seen]:
+def take_a_pass(model: Model, looks: Sequence[Look], threads: int = 1, summing: SumUp = sum_up) -> list[Seen]:
     """One pass over A, for any number of points."""
     if not looks:
         return []
     K = model.n_classes
     logits = np.empty((len(looks), K))
-    if threads == 1 or len(looks) > FEW_POINTS or model.A.size < SHARED_SIZE:  # matrix products have threads of their own
-        sums = sum_up(model, looks, logits, 0, K)
+    edges = np.linspace(0, K, min(max(model.A.size // PIECE_SIZE, 1), PIECES, K) + 1).astype(int).tolist()
+
+    def piece(first: int, last: int) -> Sums:
+        return summing(model, looks, logits, first, last)
+
+    if threads == 1 or len(edges) == 2 or (summing is sum_up and len(looks) > FEW_POINTS):
+        sums = reduce(add, map(piece, edges[:-1], edges[1:]))
     else:
-        edges = np.linspace(0, K, threads + 1).astype(int)
         with ThreadPoolExecutor(threads) as pool:
-            parts = pool.map(lambda a, b: sum_up(model, looks, logits, int(a), int(b)), edges[:-1], edges[1:])
-            sums = reduce(add, parts)
+            sums = reduce(add, pool.map(piece, edges[:-1], edges[1:]))
     seen = [_seen(look, n, sums, logits[n]) for n, look in enumerate(looks)]
     if len(looks) == 1:  # of many they would take more memory than all else
         seen[0].logits = logits[0]

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ifonly.engines.compiled import takes_compiled
 from ifonly.engines.phi import phi
 from ifonly.engines.threads import available
 from ifonly.native import compiled
@@ -56,7 +57,7 @@ def choose_loop(asked: Asked, n_rows: int | None) -> RowLoop | None:
     backend = asked.question.backend
     if backend == "cuda":
         return device_loop()
-    if backend == "cpu" or (backend == "auto" and compiled_is_installed()):
+    if takes_compiled(backend):
         return compiled_loop(asked.question.threads)
     return None if backend == "auto" and n_rows is not None and n_rows <= FEW else reference_loop()
 
@@ -73,8 +74,6 @@ def compiled_loop(threads: int | None) -> RowLoop:
     """The compiled one."""
     from ifonly.native import free, reference
 
-    if not compiled_is_installed():
-        raise ImportError('backend="cpu" needs the compiled row loops: install ifonly where there is a C++20 compiler')
     return RowLoop(reference.solve_lam, reference.solve_prob, compiled=free, threads=available(threads))
 
 

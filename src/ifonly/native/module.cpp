@@ -220,4 +220,38 @@ NB_MODULE(_rows, m) {
         .def("project", &Target::project, "X"_a)
         .def("one", &Target::one, "X"_a.none(), "z"_a.none(), "norm"_a, "terms"_a, "wanted"_a, "goal"_a, "tol"_a, "max_iter"_a,
              "pairs"_a);
+    m.def("solve_crowd", [](In2 G, i64 k, In1 margins, double size, double lam, In1 window, i64 few, double share, i64 max_iter,
+                            bool warm, Out2 state, Out1 numbers) {
+        const size_t K = margins.shape(0);
+        for (size_t length : {G.shape(0), G.shape(1), state.shape(1)}) same(length, K);
+        same(state.shape(0), 3);
+        same(numbers.shape(0), 5);
+        const bool aims = window.shape(0) > 0;
+        if (aims) same(window.shape(0), 4);
+        if (K < 3 || k < 0 || k >= i64(K) || few < 1 || !(share > 0.0)) throw std::invalid_argument("no crowd");
+        const CrowdRow row = {i64(K), k, G.data(), margins.data(), size, lam, aims ? window.data() : nullptr, few, share,
+                              max_iter, warm, state.data(), numbers.data()};
+        nb::gil_scoped_release release;
+        chosen.rows->solve_crowd(row);
+    });
+    m.def("sum_up", [](nb::ndarray<nb::ro, nb::ndim<2>, nb::device::cpu> A, In1 b, In2 X, Array<const int64_t, 1> outside,
+                       Array<const int64_t, 1> outside_at, i64 first, i64 last, double nothing, Out2 logits, Out1 top,
+                       Out1 mass, Out2 mean) {
+        const size_t K = A.shape(0), D = A.shape(1), N = X.shape(0);
+        const size_t bytes = A.itemsize();
+        if (A.dtype().code != uint8_t(nb::dlpack::dtype_code::Float) || (bytes != 2 && bytes != 4 && bytes != 8))
+            throw std::invalid_argument("A must be of floating-point numbers");
+        if (A.stride(1) != 1 || A.stride(0) < 0) throw std::invalid_argument("the rows of A must be contiguous");
+        for (size_t length : {b.shape(0), logits.shape(1)}) same(length, K);
+        for (size_t length : {X.shape(1), mean.shape(1)}) same(length, D);
+        for (size_t length : {logits.shape(0), top.shape(0), mass.shape(0), mean.shape(0)}) same(length, N);
+        same(outside_at.shape(0), N + 1);
+        same(size_t(outside_at.data()[N]), outside.shape(0));
+        if (first < 0 || first > last || last > i64(K)) throw std::invalid_argument("no such classes");
+        const Pass pass = {i64(K), i64(D), i64(N), first, last, A.data(), A.stride(0), int(bytes), b.data(), X.data(),
+                           reinterpret_cast<const i64 *>(outside.data()), reinterpret_cast<const i64 *>(outside_at.data()), nothing,
+                           logits.data(), top.data(), mass.data(), mean.data()};
+        nb::gil_scoped_release release;
+        chosen.rows->sum_up(pass);
+    });
 }

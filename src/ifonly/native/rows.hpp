@@ -43,9 +43,41 @@ struct FreeRows {
     i64 out_pitch;
 };
 
+/** One row with very many classes. */
+struct CrowdRow {
+    i64 K, k;              // classes, and the target
+    const double *G;       // (K, K) inner products of the classes' rows
+    const double *margins; // (K) −∞ for the target
+    double size, lam;
+    const double *window; // (4) `engines.windows.Window`, or null
+    i64 few;              // so many rivals one by one at least, and all with this share of their probability
+    double share;
+    i64 max_iter;
+    bool warm;       // whether `state` holds a d to start from
+    double *state;   // (3, K): d = q/λ, u = Ḡd, p
+    double *numbers; // (5): λ, p_k, −ln p_k, the number of rounds, and whether they settled
+};
+
+/** Sums over the classes `first` to `last`, for some points. */
+struct Pass {
+    i64 K, D, N, first, last;
+    const void *A; // (K, D), rows `apart` numbers from each other
+    i64 apart;
+    int kind;          // bytes of a number of A
+    const double *b;   // (K)
+    const double *X;   // (N, D)
+    const i64 *outside, *outside_at; // classes that are no rivals, in order: those of point n from outside_at[n] to the next
+    double nothing;    // a class whose logit is so far from the largest has no weight
+    double *logits;    // (N, K), written from first to last
+    double *top, *mass; // (N) the largest logit of a rival, Σ e^{z − top}
+    double *mean;      // (N, D) Σ e^{z − top} a_j
+};
+
 struct Rows {
     void (*answer_free)(const FreeTarget &, const FreeRows &);
     void (*project_free)(const FreeTarget &, const FreeRows &, double *z, double *sizes);
+    void (*solve_crowd)(const CrowdRow &);
+    void (*sum_up)(const Pass &);
 };
 
 namespace baseline {

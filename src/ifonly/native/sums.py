@@ -1,63 +1,32 @@
-"""`engines.passes.sum_up`, compiled with Numba (extra ``fast``): a class after the other, each row of A read once.
+"""`engines.passes.sum_up` in C++ (sums.hpp): each row of A read once, for all points.
 
 Where there are few points the time of a pass is that of reading A, and NumPy reads it three times: to make it float64, and for
 each of the two products.
 """
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
-from numba import njit
-from numpy.typing import NDArray
 
-from ifonly.engines.passes import FEW_POINTS, Look, Sums, sum_up
+from ifonly.engines.passes import Floats, Look, Sums, sum_up
 from ifonly.model import Model
+from ifonly.native import compiled
 
 __all__ = ["sum_up_compiled"]
-
-Floats = NDArray[np.float64]
 
 NOTHING = -46.0  # a class whose logit is so far below the largest has less than 1e-20 of its weight: K of them still nothing
 
 
 def sum_up_compiled(model: Model, looks: Sequence[Look], logits: Floats, first: int, last: int) -> Sums:
     """The sums over classes ``first`` to ``last``, whose logits are written into their places."""
-    if len(looks) > FEW_POINTS or any(look.covariance for look in looks) or model.A.dtype == np.float16:
+    A = np.asarray(model.A)  # a memory map is an array too
+    rows_apart = A.strides[1] != A.itemsize or A.strides[0] < 0 or A.strides[0] % A.itemsize != 0
+    if rows_apart or not A.flags.aligned or not A.dtype.isnative or any(look.covariance for look in looks):
         return sum_up(model, looks, logits, first, last)
     N, D = len(looks), model.n_features
-    top, mass, mean = np.full(N, -np.inf), np.zeros(N), np.zeros((N, D))
-    A = np.asarray(model.A)  # a memory map is an array too, which Numba has to be told
-    for n, look in enumerate(looks):
-        outside = np.sort(look.task.outside[(look.task.outside >= first) & (look.task.outside < last)])
-        x = np.array(look.x)  # of one type: neither read-only nor with gaps
-        top[n], mass[n] = _sum(A, model.b, x, outside, first, last, logits[n], mean[n])
+    top, mass, mean = np.empty(N), np.empty(N), np.empty((N, D))
+    outside = [np.sort(look.task.outside) for look in looks]
+    edges = np.cumsum([0, *(len(classes) for classes in outside)], dtype=np.int64)
+    X, classes = np.array([look.x for look in looks]), np.concatenate(outside).astype(np.int64, copy=False)
+    compiled().sum_up(A, model.b, X, classes, edges, first, last, NOTHING, logits, top, mass, mean)
     return Sums(top, mass, mean, {})
-
-
-@njit(cache=True, nogil=True, fastmath={"contract", "reassoc", "nsz"}, error_model="numpy")
-def _sum(A, b, x, outside, first, last, logits, mean):
-    """Σ e^{z − top} and, into ``mean``, Σ e^{z − top} a_j, with the largest logit so far as top."""
-    D = len(x)
-    top, mass, skip = -np.inf, 0.0, 0
-    for j in range(first, last):
-        z = 0.0
-        for d in range(D):
-            z += np.float64(A[j, d]) * x[d]
-        z += b[j]
-        logits[j] = z
-        if skip < len(outside) and outside[skip] == j:
-            skip += 1
-            continue
-        if z > top:
-            scale = math.exp(top - z)
-            mass *= scale
-            for d in range(D):
-                mean[d] *= scale
-            top = z
-        if z - top > NOTHING:
-            e = math.exp(z - top)
-            mass += e
-            for d in range(D):
-                mean[d] += e * np.float64(A[j, d])
-    return top, mass
