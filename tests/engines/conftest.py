@@ -1,4 +1,4 @@
-"""Every engine is tested twice: with the compiled row loops, and with NumPy alone."""
+"""Tests marked ``usefixtures("loops")`` run twice: with the compiled row loops, and with NumPy alone."""
 
 import pytest
 from helpers.compiled import ROWS
@@ -6,7 +6,7 @@ from helpers.compiled import ROWS
 from ifonly.native import compiled
 
 
-@pytest.fixture(params=["compiled", "NumPy"], autouse=True)
+@pytest.fixture(params=["compiled", "NumPy"])
 def loops(request, monkeypatch):
     if request.param == "NumPy":
         monkeypatch.setenv("IFONLY_NATIVE", "none")

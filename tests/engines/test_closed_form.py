@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 
 import ifonly
 
+pytestmark = pytest.mark.usefixtures("loops")
+
 FEW_ULPS = 4 * np.finfo(float).eps
 
 

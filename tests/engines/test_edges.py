@@ -9,6 +9,8 @@ from sklearn.preprocessing import StandardScaler
 
 from ifonly import InputError, Model, Status, invert
 
+pytestmark = pytest.mark.usefixtures("loops")
+
 # ---- solved: degenerate weights ----
 
 

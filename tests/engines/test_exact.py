@@ -7,6 +7,8 @@ from helpers import reference
 
 import ifonly
 
+pytestmark = pytest.mark.usefixtures("loops")
+
 # What the method promises (relative to 1 + ‖x*‖), and what all but a few random problems get.
 ALL, NEARLY_ALL = 1e-11, 1e-14
 

@@ -10,6 +10,8 @@ from helpers.limits import COSTS, LIMITS, attempt, make, sound
 
 from ifonly import Actions, Status
 
+pytestmark = pytest.mark.usefixtures("loops")
+
 # ---- against the conic solver ----
 
 

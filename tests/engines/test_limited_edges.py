@@ -5,6 +5,8 @@ import pytest
 
 from ifonly import Actions, Cost, Model, Status, invert
 
+pytestmark = pytest.mark.usefixtures("loops")
+
 BOX = Actions(bounds=(-5, 5))
 TIE = Actions(linear=[({0: 1, 1: -1}, "<=", 0.5)], bounds=(-50, 50))
 

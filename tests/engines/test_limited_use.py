@@ -12,6 +12,8 @@ from sklearn.preprocessing import MinMaxScaler, RobustScaler, StandardScaler
 
 from ifonly import Actions, Cost, Model, Status, as_model, invert, path
 
+pytestmark = pytest.mark.usefixtures("loops")
+
 # ---- what users of other tools complain of ----
 
 

@@ -11,6 +11,8 @@ from sklearn.svm import LinearSVC
 
 from ifonly import Actions, Cost, InputError, Model, Status, as_model, invert, path
 
+pytestmark = pytest.mark.usefixtures("loops")
+
 SAME_COST = 1e-7  # relative, of Clarabel's optimum and ours
 D = 6
 CASES = [(K, margin) for K in (2, 3, 7) for margin in (0.0, 0.1, 2.0)]

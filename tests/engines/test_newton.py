@@ -10,6 +10,8 @@ from ifonly.engines.coordinates import Basis, Rivals
 from ifonly.engines.follow import carry_on
 from ifonly.engines.newton import newton
 
+pytestmark = pytest.mark.usefixtures("loops")
+
 # ---- Newton ----
 
 

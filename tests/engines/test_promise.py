@@ -15,6 +15,8 @@ from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, Stan
 
 from ifonly import Model, Status, as_model, invert
 
+pytestmark = pytest.mark.usefixtures("loops")
+
 DATA = {
     "cancer": load_breast_cancer,  # binary, D = 30, columns from 1e-3 to 4e3
     "wine": load_wine,  # K = 3, D = 13

@@ -23,7 +23,7 @@ def compiled() -> Any:
     wanted = os.environ.get("IFONLY_NATIVE", "")
     try:
         import ifonly.native._rows as rows
-    except ImportError:
+    except ModuleNotFoundError:
         return None
     if wanted == "none":
         return None

@@ -6,7 +6,8 @@
 // have the margin −∞, no probability, and 0 in all else.
 #pragma once
 
-#include "free_rows.hpp"
+#include "memory.hpp"
+#include "newton.hpp"
 #include "rows.hpp"
 #include "spans.hpp"
 

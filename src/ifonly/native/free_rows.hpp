@@ -5,6 +5,7 @@
 #pragma once
 
 #include "answer.hpp"
+#include "memory.hpp"
 #include "products.hpp"
 #include "rows.hpp"
 
@@ -14,16 +15,6 @@ constexpr int MANY = 150;     // rivals from which one row at a time, over the c
 constexpr double LOOSE = 1e4; // ‖a‖‖x‖ bounds a logit's terms, unless it is this many times the logits: then they are summed
 constexpr int MOVED = 4;      // rows that are moved together
 constexpr signed char LEFT = -1, EXACT = 0, CONVERGED = 1, INVALID = 4;
-
-/** Memory for row loops, asked for once before they begin. */
-struct Memory {
-    void *at;
-    explicit Memory(i64 bytes) : at(::operator new(bytes + 64)) {}
-    ~Memory() { ::operator delete(at); }
-    Memory(const Memory &) = delete;
-    Memory &operator=(const Memory &) = delete;
-    double *begin() const { return reinterpret_cast<double *>((reinterpret_cast<unsigned long long>(at) + 63) & ~63ULL); }
-};
 
 /** Sources of a table: their logits and sizes, and where they end. */
 struct Table {
@@ -346,20 +337,19 @@ template <class T, bool GOAL> struct FreeLoop {
 
 template <class T, bool GOAL> void run_free(const FreeTarget &of, const FreeRows &rows) {
     const Memory memory(FreeLoop<T, GOAL>::room(of) * i64(sizeof(double)));
-    FreeLoop<T, GOAL>(of, rows, memory.begin()).run();
+    FreeLoop<T, GOAL>(of, rows, memory.as<double>()).run();
 }
 
 /** One source in class space: z (R), and bounds on ‖x̄‖ and on its logits' terms; the first is infinite where x̄ is too large. */
 inline void project_free(const FreeTarget &of, const FreeRows &rows, double *z, double *sizes) {
     const Memory memory(Table::room(of) * i64(sizeof(double)));
-    Table table(of, rows, memory.begin());
+    Table table(of, rows, memory.as<double>());
     const i64 row = 0;
     table.read(1, &row, sizes, sizes + 1);
     for (int j = 0; j < of.R; j++) z[j] = table.z[j];
 }
 
 inline void answer_free(const FreeTarget &of, const FreeRows &rows) {
-    using Lanes = Doubles<WIDTH>;
     const bool alone = rows.alone || of.K - 1 >= MANY;
     if (rows.goal) alone ? run_free<double, true>(of, rows) : run_free<Lanes, true>(of, rows);
     else alone ? run_free<double, false>(of, rows) : run_free<Lanes, false>(of, rows);

@@ -5,6 +5,10 @@
 // vector go on, and makes room for another (`refill`): what a row comes to does not depend on which rows it is solved with.
 #pragma once
 
+#ifndef __CUDACC__
+#include <initializer_list>
+#endif
+
 #include "numbers.hpp"
 #include "phi.hpp"
 

@@ -1,31 +1,20 @@
 // The two passes over A for a few rows at a time: what a source is in class space, and the source after its change.
 #pragma once
 
-#include "numbers.hpp"
+#include "spans.hpp"
 
 namespace ifonly::IFONLY_SET {
-
-typedef double Loaded __attribute__((vector_size(WIDTH * sizeof(double)), aligned(8), may_alias)); // from any address
-
-IFONLY_HD Doubles<WIDTH> load(const double *at) { return *reinterpret_cast<const Loaded *>(at); }
-IFONLY_HD void store(double *at, Doubles<WIDTH> a) { *reinterpret_cast<Loaded *>(at) = a; }
-
-IFONLY_HD double sum_of(Doubles<WIDTH> a) {
-    double total = 0.0;
-    for (int w = 0; w < WIDTH; w++) total += a[w];
-    return total;
-}
 
 /** z[r][j] = a_j · x_r for X rows x_r and J rows of A. */
 template <int X, int J>
 inline void dots(const double *const *x, const double *A, i64 D, double *const *z) {
-    Doubles<WIDTH> sum[X][J] = {};
+    Lanes sum[X][J] = {};
     i64 d = 0;
     for (; d + WIDTH <= D; d += WIDTH) {
-        Doubles<WIDTH> at[X];
-        for (int r = 0; r < X; r++) at[r] = load(x[r] + d);
+        Lanes at[X];
+        for (int r = 0; r < X; r++) at[r] = load<Lanes>(x[r] + d);
         for (int j = 0; j < J; j++) {
-            const Doubles<WIDTH> a = load(A + j * D + d);
+            const Lanes a = load<Lanes>(A + j * D + d);
             for (int r = 0; r < X; r++) sum[r][j] += a * at[r];
         }
     }
@@ -62,9 +51,9 @@ inline void project(int rows, const double *const *x, const double *A, int R, i6
 
 /** ‖x‖². */
 inline double square_of(const double *x, i64 D) {
-    Doubles<WIDTH> sum{};
+    Lanes sum{};
     i64 d = 0;
-    for (; d + WIDTH <= D; d += WIDTH) sum += load(x + d) * load(x + d);
+    for (; d + WIDTH <= D; d += WIDTH) sum += load<Lanes>(x + d) * load<Lanes>(x + d);
     double total = sum_of(sum);
     for (; d < D; d++) total += x[d] * x[d];
     return total;
@@ -72,9 +61,9 @@ inline double square_of(const double *x, i64 D) {
 
 /** Σ_d |x_d| s_d. */
 inline double weighed(const double *x, const double *sizes, i64 D) {
-    Doubles<WIDTH> sum{};
+    Lanes sum{};
     i64 d = 0;
-    for (; d + WIDTH <= D; d += WIDTH) sum += magnitude(load(x + d)) * load(sizes + d);
+    for (; d + WIDTH <= D; d += WIDTH) sum += magnitude(load<Lanes>(x + d)) * load<Lanes>(sizes + d);
     double total = sum_of(sum);
     for (; d < D; d++) total += magnitude(x[d]) * sizes[d];
     return total;
@@ -85,10 +74,10 @@ template <int X, int J>
 inline void combine_some(const double *const *coef, const double *A, i64 D, double *const *change, bool first) {
     i64 d = 0;
     for (; d + WIDTH <= D; d += WIDTH) {
-        Doubles<WIDTH> sum[X];
-        for (int r = 0; r < X; r++) sum[r] = first ? Doubles<WIDTH>{} : load(change[r] + d);
+        Lanes sum[X];
+        for (int r = 0; r < X; r++) sum[r] = first ? Lanes{} : load<Lanes>(change[r] + d);
         for (int j = 0; j < J; j++) {
-            const Doubles<WIDTH> a = load(A + j * D + d);
+            const Lanes a = load<Lanes>(A + j * D + d);
             for (int r = 0; r < X; r++) sum[r] += coef[r][j] * a;
         }
         for (int r = 0; r < X; r++) store(change[r] + d, sum[r]);

@@ -1,8 +1,4 @@
 // The row loops for one set of instructions (IFONLY_SET); compiled once for each.
-#include <initializer_list>
-#include <new>
-#include <type_traits>
-
 #include "few_and_rest.hpp"
 #include "free_rows.hpp"
 #include "sums.hpp"

@@ -3,6 +3,8 @@
 // A sum has one order for all lengths: it does not depend on threads, nor on what else is summed beside it.
 #pragma once
 
+#include <type_traits>
+
 #include "numbers.hpp"
 
 namespace ifonly::IFONLY_SET {

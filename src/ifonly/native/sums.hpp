@@ -5,7 +5,7 @@
 // not depend on how many points there are.
 #pragma once
 
-#include "free_rows.hpp"
+#include "memory.hpp"
 #include "rows.hpp"
 #include "spans.hpp"
 
