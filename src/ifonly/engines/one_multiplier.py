@@ -1,7 +1,7 @@
 """Two classes, limits on features one by one: one constraint, one multiplier, and branching on top of it (`multiplier_search`).
 
 A wanted probability is one linear inequality for two classes, and so is a margin. Tables of rows go through compiled loops
-(`multiplier_rows`).
+(`multiplier_rows`), and so does one source where there is nothing but intervals.
 """
 
 import math
@@ -26,6 +26,7 @@ from ifonly.problem.proof import Leaf, Proof, misses, prove
 from ifonly.problem.question import Aim, Asked
 from ifonly.problem.results import Result, Results
 from ifonly.problem.status import REL_GAP, Status
+from ifonly.rows.sources import Sources
 
 __all__ = ["OneMultiplier"]
 
@@ -49,6 +50,10 @@ class OneMultiplier(LimitedEngine):
         if conditions.limits.uneven:
             return "numbers are at uneven distances"
         return None if conditions.separable else "a matrix or linear rules tie features together"
+
+    def one(self, asked: Asked, sources: Sources, aim: Aim) -> Result:
+        """The answer for one source, from a compiled loop if that settles it."""
+        return multiplier_rows.solve_one(asked, sources.dense(0), aim) or super().one(asked, sources, aim)
 
     def answer(self, problem: LimitedProblem, aim: Aim, budget: Budget, tol: float | None) -> Result:
         """See `LimitedEngine`."""

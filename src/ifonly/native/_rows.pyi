@@ -19,3 +19,15 @@ def solve_free(
     done: Any,
 ) -> None: ...
 def roots(alpha: Any, beta: Any, t: Any) -> None: ...
+def solve_box(
+    X: Any,
+    targets: Any,
+    logits: Any,
+    probs: Any,
+    features: Any,
+    shared: Any,
+    hard: bool,
+    x: Any,
+    ended: Any,
+    numbers: Any,
+) -> None: ...

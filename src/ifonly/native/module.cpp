@@ -92,4 +92,20 @@ NB_MODULE(_rows, m) {
         nb::gil_scoped_release release;
         chosen.rows->roots(i64(alpha.shape(0)), alpha.data(), beta.data(), t.data());
     });
+    m.def("solve_box", [](In2 X, Array<const int64_t, 1> targets, In1 logits, In1 probs, In2 features, In1 shared, bool hard,
+                          Out2 x, Array<int8_t, 1> ended, Out2 numbers) {
+        const size_t N = X.shape(0), D = X.shape(1);
+        for (size_t length : {targets.shape(0), logits.shape(0), probs.shape(0), x.shape(0), ended.shape(0), numbers.shape(0)})
+            same(length, N);
+        for (size_t length : {features.shape(1), x.shape(1)}) same(length, D);
+        same(features.shape(0), 13);
+        same(shared.shape(0), 6);
+        same(numbers.shape(1), BOX_NUMBERS);
+        const double *with = shared.data();
+        const BoxRows rows = {i64(N), i64(D), X.data(), reinterpret_cast<const i64 *>(targets.data()), logits.data(),
+                              probs.data(), features.data(), with, with[2], with[3], with[4], with[5], hard, x.data(),
+                              reinterpret_cast<signed char *>(ended.data()), numbers.data()};
+        nb::gil_scoped_release release;
+        chosen.rows->solve_box(rows);
+    });
 }

@@ -3,11 +3,12 @@
 #include <new>
 
 #include "free_rows.hpp"
+#include "intervals.hpp"
 #include "roots.hpp"
 
 namespace ifonly::IFONLY_SET {
 
 extern const Rows rows;
-const Rows rows = {solve_free, roots};
+const Rows rows = {solve_free, roots, solve_box};
 
 } // namespace ifonly::IFONLY_SET

@@ -21,9 +21,28 @@ struct FreeRows {
     bool *done;       // (B)
 };
 
+/** Two classes and nothing but intervals (native/intervals.py). */
+struct BoxRows {
+    i64 N, D;
+    const double *X;                // (N, D)
+    const i64 *targets;             // (N): a class, or −1 for the one that is not predicted
+    const double *logits, *probs;   // (N): where the rival's margin has to be, and the probability that is asked for
+    const double *features;         // (13, D) `intervals.FEATURES`
+    const double *intercepts;       // (2)
+    double length, offset;          // ‖g‖, and what intercepts and a scaler's shifts add to the terms
+    double per_term, per_size;      // rounding of a margin, per unit of the terms in it and of the margin at the source
+    bool hard;                      // scores are to be ahead by a margin, and probabilities do not matter
+    double *x;                      // (N, D)
+    signed char *ended;             // (N): 0 left to others, 1 invalid, 2 reached, 3 out of reach
+    double *numbers;                // (N, BOX_NUMBERS), NaN where there are none
+};
+/** What is found out about such a row; `intervals.COLUMNS`. */
+enum { TARGET, P_TARGET, P_RIVAL, LAM, DISTANCE, OBJECTIVE, GRAD_NORM, COST, BOUND, GAP, MULTIPLIER, BEST, BOX_NUMBERS };
+
 struct Rows {
     void (*solve_free)(const FreeRows &);
     void (*roots)(i64 B, const double *alpha, const double *beta, double *t);
+    void (*solve_box)(const BoxRows &);
 };
 
 namespace baseline {
