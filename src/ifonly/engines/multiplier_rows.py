@@ -16,7 +16,7 @@ from ifonly.engines.limited import SPARES
 from ifonly.engines.limited_problem import CostSpace
 from ifonly.engines.threads import available
 from ifonly.model.numerics import EPS
-from ifonly.native import compiled, intervals
+from ifonly.native import intervals, one_multiplier
 from ifonly.problem.goals import needed_logit
 from ifonly.problem.question import NEAREST, Aim, Aims, Asked
 from ifonly.problem.results import Result, Results
@@ -34,9 +34,9 @@ FEW_NODES = 1024  # a few milliseconds
 def solve(asked: Asked, X: Floats, aims: Aims, results: Results) -> Flags:
     """Fill in the rows that compiled loops settle; which are left."""
     left = np.ones(len(X), dtype=bool)
-    if not _loops(asked):
-        return left
     space = CostSpace.of(asked)
+    if not space.compiled:
+        return left
     targets = aims.targets.copy()
     if aims.among is not None:  # a set of one
         targets[:] = aims.among[0]
@@ -55,12 +55,9 @@ def solve(asked: Asked, X: Floats, aims: Aims, results: Results) -> Flags:
     return left
 
 
-def solve_one(asked: Asked, source: Floats, aim: Aim) -> Result | None:
+def solve_one(space: CostSpace, source: Floats, aim: Aim) -> Result | None:
     """The exact answer for one source, where there is nothing but intervals; None where the loop does not settle it."""
-    if not _loops(asked):
-        return None
-    space = CostSpace.of(asked)
-    box = _box(space)
+    box = _box(space) if space.compiled else None
     if box is None:
         return None
     k = aim.k if aim.among is None else aim.among[0]
@@ -73,11 +70,6 @@ def solve_one(asked: Asked, source: Floats, aim: Aim) -> Result | None:
     del found["best"]
     multipliers = None if space.margin is None else np.array([w])
     return Result(k, Status.EXACT, proba=np.array([rival, p] if k else [p, rival]), x=x[0], multipliers=multipliers, **found)
-
-
-def _loops(asked: Asked) -> bool:
-    """Whether compiled loops are there, and are not refused."""
-    return asked.question.backend != "reference" and compiled() is not None
 
 
 def _box(space: CostSpace) -> intervals.Box | None:
@@ -151,8 +143,6 @@ class _Searched(NamedTuple):
 
     def solve(self) -> Flags:
         """Which rows are done. Left are those that only have to be moved into their limits, or cannot reach the goal."""
-        from ifonly.native import one_multiplier
-
         space, X = self.space, self.X
         lo, hi, wrong = space.around(X)
         done = np.zeros(len(X), dtype=bool)
