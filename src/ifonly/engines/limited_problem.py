@@ -85,7 +85,6 @@ class CostSpace:
     @classmethod
     def of(cls, asked: Asked) -> "CostSpace":
         """That of a question, worked out once; with the compiled search where there is one, and it is not refused."""
-
         conditions = asked.conditions
         assert conditions is not None
         loops = asked.question.backend != "reference" and compiled() is not None
