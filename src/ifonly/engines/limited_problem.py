@@ -12,12 +12,11 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from ifonly.engines.row_loops import compiled_is_installed
 from ifonly.engines.semismooth import Response, Target, Terms
 from ifonly.model import Model
 from ifonly.model.errors import InputError
 from ifonly.model.numerics import EPS, summation_error
-from ifonly.native import multiplier_search
+from ifonly.native import compiled, multiplier_search, one_multiplier
 from ifonly.problem.actions import Limits
 from ifonly.problem.conditions import Conditions
 from ifonly.problem.goals import Weights, excess, needed_logit, probabilities
@@ -49,7 +48,7 @@ class CostSpace:
     root : ndarray of shape (D, D) or None
         Where a matrix Q ties features together: ``Q = rootᵀ root``, ``t = root (x − x̄)``.
     search : module
-        `multiplier_search`, or its compiled twin.
+        `multiplier_search`, or its compiled twin `one_multiplier`.
 
     """
 
@@ -85,29 +84,17 @@ class CostSpace:
 
     @classmethod
     def of(cls, asked: Asked) -> "CostSpace":
-        """That of a question, worked out once; with the compiled search where it is worth loading, or asked for."""
+        """That of a question, worked out once; with the compiled search where there is one, and it is not refused."""
+        conditions = asked.conditions
+        assert conditions is not None
+        loops = asked.question.backend != "reference" and compiled() is not None
+        search = one_multiplier if loops else multiplier_search
+        return conditions.keep(("space", loops), lambda: cls(conditions, search))
 
-        def make() -> CostSpace:
-            conditions, backend = asked.conditions, asked.question.backend
-            assert conditions is not None
-            worth_it = backend == "auto" and conditions.discrete and compiled_is_installed()
-            one = asked.model.n_classes == 2 and asked.question.lam is None and conditions.separable
-            if one and (worth_it or backend == "cpu"):
-                from ifonly.native.one_multiplier import compiled
-
-                return cls(conditions, compiled).warmed()
-            return cls(conditions)
-
-        assert asked.conditions is not None
-        return asked.conditions.keep(("space", asked.question.backend), make)
-
-    def warmed(self) -> Self:
-        """The same once the search is compiled, which takes a while the first time: no part of anyone's time limit."""
-        X = np.zeros((1, self.model.n_features))
-        many, lo, hi = self.items(X, X, X, -self.rows(0)[0])
-        items = _one_of(many)
-        self.search.expand(self.search.open_pool(items, lo[0], hi[0], 1), 0.0, items, 1, 0.0, 1)
-        return self
+    @property
+    def compiled(self) -> bool:
+        """Whether compiled loops are there, and are not refused."""
+        return self.search is one_multiplier
 
     @property
     def separable(self) -> bool:

@@ -1,4 +1,4 @@
-"""`one_multiplier` for the rows of a table, in compiled loops (extra ``fast``).
+"""`one_multiplier` in compiled loops, for the rows of a table and for one source.
 
 Where there is nothing but intervals a loop goes from a source to its certified answer (`native.intervals`). Else the items of
 all rows are worked out here, searched by a loop, and certified here. Rows that a loop does not settle are left.
@@ -14,15 +14,15 @@ from ifonly.engines.budget import Budget
 from ifonly.engines.cases import ALLOWANCES
 from ifonly.engines.limited import SPARES
 from ifonly.engines.limited_problem import CostSpace
-from ifonly.engines.row_loops import compiled_is_installed
 from ifonly.engines.threads import available
 from ifonly.model.numerics import EPS
+from ifonly.native import intervals, one_multiplier
 from ifonly.problem.goals import needed_logit
-from ifonly.problem.question import NEAREST, Aims, Asked
-from ifonly.problem.results import Results
+from ifonly.problem.question import NEAREST, Aim, Aims, Asked
+from ifonly.problem.results import Result, Results
 from ifonly.problem.status import REL_GAP, Status
 
-__all__ = ["solve"]
+__all__ = ["solve", "solve_one"]
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -34,14 +34,15 @@ FEW_NODES = 1024  # a few milliseconds
 def solve(asked: Asked, X: Floats, aims: Aims, results: Results) -> Flags:
     """Fill in the rows that compiled loops settle; which are left."""
     left = np.ones(len(X), dtype=bool)
-    if asked.question.backend == "reference" or not compiled_is_installed():
-        return left
     space = CostSpace.of(asked)
+    if not space.compiled:
+        return left
     targets = aims.targets.copy()
     if aims.among is not None:  # a set of one
         targets[:] = aims.among[0]
-    if _only_intervals(space):
-        return _intervals(asked, space, X, targets, aims, results)
+    box = _box(space)
+    if box is not None:
+        return _intervals(asked, space, box, X, targets, aims, results)
     with np.errstate(invalid="ignore", over="ignore"):
         z = space.model.scores(X)
         good = np.isfinite(z).all(axis=1) & np.isfinite(X).all(axis=1)
@@ -54,19 +55,41 @@ def solve(asked: Asked, X: Floats, aims: Aims, results: Results) -> Flags:
     return left
 
 
-def _only_intervals(space: CostSpace) -> bool:
-    """Whether there is nothing but intervals: no grids, categories or mapped numbers, any number of which may move."""
-    mapped = any(column.maps or column.missing is not None for column in space.model.encoding.columns)
-    return not (mapped or space.conditions.discrete or space.limits.groups)
+def solve_one(space: CostSpace, source: Floats, aim: Aim) -> Result | None:
+    """The exact answer for one source, where there is nothing but intervals; None where the loop does not settle it."""
+    box = _box(space) if space.compiled else None
+    if box is None:
+        return None
+    k = aim.k if aim.among is None else aim.among[0]
+    logit = -(space.margin or 0.0) if aim.prob is None else float(needed_logit(aim.prob, space.model))
+    x, ended, numbers = intervals.reach(box, source[None], np.array([k]), np.array([logit]), np.array([aim.prob or 0.0]))
+    found = dict(zip(intervals.COLUMNS, numbers[0].tolist(), strict=True))
+    if ended[0] != intervals.REACHED or not found["gap"] <= REL_GAP * found["cost"]:
+        return None
+    k, p, rival, w = int(found.pop("target")), found.pop("p_target"), found.pop("p_rival"), found.pop("w")
+    del found["best"]
+    multipliers = None if space.margin is None else np.array([w])
+    return Result(k, Status.EXACT, proba=np.array([rival, p] if k else [p, rival]), x=x[0], multipliers=multipliers, **found)
 
 
-def _intervals(asked: Asked, space: CostSpace, X: Floats, targets: Indices, aims: Aims, results: Results) -> Flags:
+def _box(space: CostSpace) -> intervals.Box | None:
+    """What the loop for intervals takes; None where there is more: grids, categories, mapped numbers, or few that may move."""
+
+    def make() -> intervals.Box | None:
+        mapped = any(column.maps or column.missing is not None for column in space.model.encoding.columns)
+        more = mapped or space.conditions.discrete or space.limits.groups
+        return None if more else intervals.Box.of(space)
+
+    return space.conditions.keep("box", make)
+
+
+def _intervals(
+    asked: Asked, space: CostSpace, box: intervals.Box, X: Floats, targets: Indices, aims: Aims, results: Results
+) -> Flags:
     """All rows in the loop for intervals; which are left."""
-    from ifonly.native import intervals
-
     margin = np.full(len(X), -(space.margin or 0.0))
     logits, probs = (margin, margin) if aims.prob is None else (needed_logit(aims.prob, space.model), aims.prob)
-    x, ended, numbers = intervals.reach(space, X, targets, logits, probs, available(asked.question.threads))
+    x, ended, numbers = intervals.reach(box, X, targets, logits, probs, available(asked.question.threads))
     done = np.flatnonzero((ended == intervals.REACHED) | (ended == intervals.UNREACHABLE))
     found = dict(zip(intervals.COLUMNS, numbers[done].T, strict=True))
     results.x[done] = x[done]
@@ -120,8 +143,6 @@ class _Searched(NamedTuple):
 
     def solve(self) -> Flags:
         """Which rows are done. Left are those that only have to be moved into their limits, or cannot reach the goal."""
-        from ifonly.native import one_multiplier
-
         space, X = self.space, self.X
         lo, hi, wrong = space.around(X)
         done = np.zeros(len(X), dtype=bool)

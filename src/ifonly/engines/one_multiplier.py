@@ -1,7 +1,7 @@
 """Two classes, limits on features one by one: one constraint, one multiplier, and branching on top of it (`multiplier_search`).
 
 A wanted probability is one linear inequality for two classes, and so is a margin. Tables of rows go through compiled loops
-(`multiplier_rows`).
+(`multiplier_rows`), and so does one source where there is nothing but intervals.
 """
 
 import math
@@ -15,7 +15,7 @@ from ifonly.engines import multiplier_rows
 from ifonly.engines.budget import Budget
 from ifonly.engines.cases import ALLOWANCES, Cases
 from ifonly.engines.limited import SPARES, LimitedEngine, meets, stays
-from ifonly.engines.limited_problem import LimitedProblem
+from ifonly.engines.limited_problem import CostSpace, LimitedProblem
 from ifonly.engines.protocol import Rows
 from ifonly.engines.semismooth_newton import sure
 from ifonly.problem.choices import Choices, Cut
@@ -50,6 +50,10 @@ class OneMultiplier(LimitedEngine):
             return "numbers are at uneven distances"
         return None if conditions.separable else "a matrix or linear rules tie features together"
 
+    def row(self, space: CostSpace, source: Floats, aim: Aim, budget: Budget, tol: float | None) -> Result:
+        """The answer for one source, from a compiled loop if that settles it."""
+        return multiplier_rows.solve_one(space, source, aim) or super().row(space, source, aim, budget, tol)
+
     def answer(self, problem: LimitedProblem, aim: Aim, budget: Budget, tol: float | None) -> Result:
         """See `LimitedEngine`."""
         return stays(problem, aim) or _solved(problem, aim, budget)
@@ -63,32 +67,36 @@ class OneMultiplier(LimitedEngine):
 
 def _solved(problem: LimitedProblem, aim: Aim, budget: Budget) -> Result:
     """One constraint: the rival's margin at most ``top``."""
-    space, search, source = problem.space, problem.space.search, problem.source[None]
+    space, source = problem.space, problem.source[None]
     items, lo, hi = problem.items(-space.rows(problem.k)[0])
-    cap, noted = problem.cap(items), FIRST_NOTES if space.branched else 0
-    x, done, pool = problem.source, False, search.open_pool(items, lo, hi, noted)
+    x, ended, search = problem.source, False, None
     margin, top = float(problem.margins[0]), problem.asked(aim.prob)
     for spare in SPARES:  # the allowance for rounding grows with x, and may be too small for our own
         need = margin - top + (1 + spare) * problem.rounding(x)
-        pool, done = search.open_pool(items, lo, hi, noted), False
-        while not done and pool.numbers[2] < budget.nodes and not budget.late:
-            nodes = int(min(SLICE, budget.nodes - pool.numbers[2]))
-            pool, done = search.expand(pool, need, items, cap, budget.gap, nodes)
-        if math.isinf(pool.numbers[0]):
+        search = space.search.Search(items, lo, hi, need, problem.cap(items), 2 * budget.nodes + 1)
+        ended = _run(search, budget)
+        if math.isinf(search.cost):
             break
-        x = space.placed(source, pool.best_t[None], pool.best_choice[None], items.first, problem.lo[None], problem.hi[None])[0]
+        x = space.placed(source, search.t[None], search.choice[None], items.first, problem.lo[None], problem.hi[None])[0]
         if meets(problem, aim, x):
-            w = float(pool.numbers[1])
             if not space.branched:
-                return sure(problem, aim, _certified(problem, x, w, aim.prob), budget)
-            dual, proof = _dual(problem, aim), _proof(problem, items, pool.log)
+                return sure(problem, aim, _certified(problem, x, search.w, aim.prob), budget)
+            dual, proof = _dual(problem, aim), _proof(problem, items, search.log)
             if not misses(dual, proof):  # what is asked for is missed by less than the allowance for rounding
                 break
             allowance = need - (margin - dual.goal.most)
-            plan = _searched(problem, aim, x, pool, proof)
-            return _bounded(plan, pool, allowance, budget, dual, done=done)
-    found = _out_of_reach(problem, aim) if done and math.isinf(pool.numbers[0]) else None
+            plan = _searched(problem, aim, x, search.w, proof)
+            return _bounded(plan, search.bound, allowance, budget, dual, done=ended)
+    found = _out_of_reach(problem, aim) if ended and search is not None and math.isinf(search.cost) else None
     return found or Cases().answer(problem, aim, budget, None)
+
+
+def _run(search: Any, budget: Budget) -> bool:
+    """Search until nothing is left, or a limit is met, memory too; whether nothing is left."""
+    while search.solved < budget.nodes and not budget.late and not search.full:
+        if search.expand(budget.gap, min(SLICE, budget.nodes - search.solved)):
+            return True
+    return False
 
 
 def _certified(problem: LimitedProblem, x: Floats, w: float, prob: float | None) -> Result:
@@ -101,14 +109,13 @@ def _certified(problem: LimitedProblem, x: Floats, w: float, prob: float | None)
     return problem.certified(x, Weights.found(lam), np.zeros(0), prob)
 
 
-def _searched(problem: LimitedProblem, aim: Aim, x: Floats, pool: Any, proof: Proof) -> Result:
+def _searched(problem: LimitedProblem, aim: Aim, x: Floats, w: float, proof: Proof) -> Result:
     """The answer x of a search."""
-    w = float(pool.numbers[1])
     lam = 1.0 if aim.prob is None else float(problem.proba(x)[0][problem.rivals].sum()) / w if w > 0 else math.inf
     return problem.result(x, lam, weight=lam if w > 0 else 1.0, n_nodes=len(proof), proof=proof)
 
 
-def _bounded(plan: Result, pool: Any, allowance: float, budget: Budget, dual: Dual, *, done: bool) -> Result:
+def _bounded(plan: Result, bound: float, allowance: float, budget: Budget, dual: Dual, *, done: bool) -> Result:
     """The answer with the bound that was searched for, less what the allowance for rounding in the goal costs.
 
     Of a search that came to its end the proof may show a little more.
@@ -116,8 +123,7 @@ def _bounded(plan: Result, pool: Any, allowance: float, budget: Budget, dual: Du
     proof, size = plan.proof, dual.problem.relative_to(plan.cost, weighed=False)
     assert proof is not None
     slack = allowance * max(float(given.y[0]) for given in proof.multipliers)
-    bound = min(plan.cost, float(pool.numbers[0]), float(pool.bound.min()), float(pool.numbers[3]))
-    bound = max(bound - slack, 0.0)
+    bound = max(min(plan.cost, bound) - slack, 0.0)
     if done and plan.cost - bound > REL_GAP * size:
         bound = min(float(prove(dual, proof).bound), plan.cost)
     gap, allowed = plan.cost - bound, max(budget.gap, REL_GAP + ALLOWANCES * slack / max(size, 1e-300))

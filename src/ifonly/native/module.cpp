@@ -1,5 +1,7 @@
 // The binding: arrays in, arrays out, without the interpreter's lock; and which set of instructions runs.
 #include <optional>
+#include <cstring>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -195,6 +197,64 @@ class Target {
         floats = narrow.data();
         return rowwise(narrow);
     }
+using Flags1 = Array<const bool, 1>;
+using Flags2 = Array<const bool, 2>;
+using Whole1 = Array<const int64_t, 1>;
+
+void check_groups(const Whole1 &first, size_t m) {
+    const int64_t *begin = first.data();
+    const size_t groups = first.shape(0) - 1;
+    bool good = first.shape(0) > 0 && begin[0] == 0 && begin[groups] == int64_t(m);
+    for (size_t j = 0; good && j < groups; j++) good = begin[j] < begin[j + 1];
+    if (!good) throw std::invalid_argument("groups must have options, one after the other");
+}
+
+/** A search for one source, with what it was begun with. */
+class OwnSearch {
+    std::vector<double> og, oc;
+    std::vector<char> moves;
+    std::vector<i64> first;
+    size_t n;
+    std::unique_ptr<Search> search;
+
+  public:
+    OwnSearch(In1 g, In1 mu, In1 step, In1 anchor, Flags1 at_rest, In1 gains, In1 costs, Flags1 changes, Whole1 begins, In1 lo,
+              In1 hi, double need, int64_t cap, int64_t room) {
+        const size_t m = gains.shape(0);
+        n = g.shape(0);
+        for (size_t length : {mu.shape(0), step.shape(0), anchor.shape(0), at_rest.shape(0), lo.shape(0), hi.shape(0)})
+            same(length, n);
+        for (size_t length : {costs.shape(0), changes.shape(0)}) same(length, m);
+        check_groups(begins, m);
+        og.assign(gains.data(), gains.data() + m);
+        oc.assign(costs.data(), costs.data() + m);
+        moves.assign(changes.data(), changes.data() + m);
+        first.assign(begins.data(), begins.data() + begins.shape(0));
+        const i64 groups = i64(first.size()) - 1;
+        search.reset(chosen.rows->open_search(i64(n), groups, i64(m)));
+        search->begin({i64(n), groups, i64(m), g.data(), mu.data(), step.data(), anchor.data(), at_rest.data(), og.data(),
+                       oc.data(), reinterpret_cast<const bool *>(moves.data()), first.data(), lo.data(), hi.data(), need, cap,
+                       room});
+    }
+
+    int expand(double rel_gap, int64_t nodes) {
+        nb::gil_scoped_release release;
+        return search->expand(rel_gap, nodes);
+    }
+
+    void answer(Out1 t, Array<int64_t, 1> choice) const {
+        same(t.shape(0), n);
+        same(choice.shape(0), first.size() - 1);
+        search->answer(t.data(), reinterpret_cast<i64 *>(choice.data()));
+    }
+
+    void record(Out2 log) const {
+        same(log.shape(0), size_t(search->count));
+        same(log.shape(1), 6);
+        search->record(log.data());
+    }
+
+    const Search &now() const { return *search; }
 };
 
 } // namespace
@@ -253,5 +313,52 @@ NB_MODULE(_rows, m) {
                            logits.data(), top.data(), mass.data(), mean.data()};
         nb::gil_scoped_release release;
         chosen.rows->sum_up(pass);
+    });
+    m.def("solve_box", [](In2 X, Array<const int64_t, 1> targets, In1 logits, In1 probs, In2 features, In1 shared, bool hard,
+                          Out2 x, Array<int8_t, 1> ended, Out2 numbers) {
+        const size_t N = X.shape(0), D = X.shape(1);
+        for (size_t length : {targets.shape(0), logits.shape(0), probs.shape(0), x.shape(0), ended.shape(0), numbers.shape(0)})
+            same(length, N);
+        for (size_t length : {features.shape(1), x.shape(1)}) same(length, D);
+        same(features.shape(0), 13);
+        same(shared.shape(0), 6);
+        same(numbers.shape(1), BOX_NUMBERS);
+        const double *with = shared.data();
+        const BoxRows rows = {i64(N), i64(D), X.data(), reinterpret_cast<const i64 *>(targets.data()), logits.data(),
+                              probs.data(), features.data(), with, with[2], with[3], with[4], with[5], hard, x.data(),
+                              reinterpret_cast<signed char *>(ended.data()), numbers.data()};
+        nb::gil_scoped_release release;
+        chosen.rows->solve_box(rows);
+    });
+    nb::class_<OwnSearch>(m, "Search")
+        .def(nb::init<In1, In1, In1, In1, Flags1, In1, In1, Flags1, Whole1, In1, In1, double, int64_t, int64_t>())
+        .def("expand", &OwnSearch::expand)
+        .def("answer", &OwnSearch::answer)
+        .def("record", &OwnSearch::record)
+        .def_prop_ro("cost", [](const OwnSearch &own) { return own.now().cost; })
+        .def_prop_ro("w", [](const OwnSearch &own) { return own.now().w; })
+        .def_prop_ro("solved", [](const OwnSearch &own) { return own.now().solved; })
+        .def_prop_ro("count", [](const OwnSearch &own) { return own.now().count; })
+        .def_prop_ro("bound", [](const OwnSearch &own) { return own.now().bound(); });
+    m.def("search_rows", [](In1 need, In1 g, In1 mu, In1 step, In2 anchor, Flags2 at_rest, In2 og, In2 oc, Flags2 moves,
+                            Whole1 first, In2 lo, In2 hi, int64_t cap, double gap, int64_t nodes, Out2 t,
+                            Array<int64_t, 2> choice, Out2 numbers) {
+        const size_t N = need.shape(0), n = g.shape(0), m = og.shape(1), groups = first.shape(0) - 1;
+        for (size_t length : {anchor.shape(0), at_rest.shape(0), og.shape(0), oc.shape(0), moves.shape(0), lo.shape(0),
+                              hi.shape(0), t.shape(0), choice.shape(0), numbers.shape(0)})
+            same(length, N);
+        for (size_t length : {mu.shape(0), step.shape(0), anchor.shape(1), at_rest.shape(1), lo.shape(1), hi.shape(1), t.shape(1)})
+            same(length, n);
+        for (size_t length : {oc.shape(1), moves.shape(1)}) same(length, m);
+        same(choice.shape(1), groups);
+        same(numbers.shape(1), 5);
+        check_groups(first, m);
+        const SearchItems items = {i64(n), i64(groups), i64(m), g.data(), mu.data(), step.data(), anchor.data(), at_rest.data(),
+                                   og.data(), oc.data(), moves.data(), reinterpret_cast<const i64 *>(first.data()), lo.data(),
+                                   hi.data(), 0.0, cap, 2 * nodes + 1};
+        const SearchRows rows = {i64(N), items, need.data(), gap, nodes, t.data(), reinterpret_cast<i64 *>(choice.data()),
+                                 numbers.data()};
+        nb::gil_scoped_release release;
+        chosen.rows->search_rows(rows);
     });
 }

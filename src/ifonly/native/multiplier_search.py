@@ -14,15 +14,18 @@ better than those of a relaxed solution. D is concave, and its slope ``need − 
 an item changes its mind. Without such items the maximum closes the gap, and w is exact after a few Newton steps. With them, the
 two solutions left and right of the jump differ in (usually) one item: the right one is feasible, and the item is branched on.
 
-Everything here is written in arrays and plain loops, so that `native.one_multiplier` can compile this very text with Numba.
+This is what multiplier_search.hpp does, which `native.one_multiplier` has; and what runs where nothing is compiled.
 """
 
+import heapq
+import math
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Items", "Pool", "evaluate", "expand", "expand_rows", "maximise", "open_pool"]
+__all__ = ["LOG", "Items", "Search"]
 
 Floats = NDArray[np.float64]
 
@@ -30,7 +33,6 @@ UNDECIDED, STAYS, COUNTS = 0, 1, 2  # of an item, where only ``cap`` may move: o
 MAX_STEPS = 200  # of the search for w; six to twelve are usual
 SETTLED = 4e-16  # relative width at which the bracket of w is a point
 SHUT = 1e-13  # relative: below, D has met its tangents and cannot be raised
-FIRST_NODES = 16
 
 # A node's record: the w of its bound (inf where nothing in it meets the need), and for one that was cut: the item, how (0 at a
 # value, 1 stays or moves, 2 options of less gain or more), the value below or the least gain of the second part, the value
@@ -57,23 +59,6 @@ class Items(NamedTuple):
         return ("anchor", "at_rest", "og", "oc", "moves")
 
 
-class Pool(NamedTuple):
-    """The open nodes of branch and bound, in arrays with room to spare."""
-
-    lo: Any  # (capacity, n)
-    hi: Any  # (capacity, n)
-    state: Any  # (capacity, n + groups)
-    allowed: Any  # (capacity, m)
-    bound: Any  # (capacity,) +inf where a place is free
-    best_t: Any  # (n,) the incumbent
-    best_choice: Any  # (groups,)
-    numbers: (
-        Any  # (6,): the incumbent's cost, its w, nodes solved, the least bound of what was cut off, first w, nodes there are
-    )
-    ids: Any  # (capacity,) which node of the record each is
-    log: Any  # (nodes, 6) the record, see `LOG`; empty where none is wanted
-
-
 def evaluate(w: float, items: Items, lo: Any, hi: Any, state: Any, allowed: Any, cap: int) -> Any:
     """Every item's best answer to the multiplier w: t, the options chosen, which items move, G, cost, Σ(cost − w·gain), G'."""
     n, groups = len(items.g), len(items.first) - 1
@@ -93,7 +78,7 @@ def evaluate(w: float, items: Items, lo: Any, hi: Any, state: Any, allowed: Any,
     value = 0.5 * t * t + items.mu * np.abs(t) - pull * t
     moved = np.zeros(n + groups, dtype=np.bool_)
     moved[:n] = (t != 0.0) | ~items.at_rest
-    choice = np.zeros(groups, dtype=np.int64)
+    choice = items.first[:groups].copy()
     rest = np.full(groups, -1, dtype=np.int64)  # a group's option that is no change
     saved = np.zeros(n + groups)
     saved[:n] = np.where(items.at_rest, value, -np.inf)
@@ -284,149 +269,136 @@ def fixed(items: Items, lo: Any, hi: Any, found: Any) -> Any:
     return lo, hi, state, allowed
 
 
-def open_pool(items: Items, lo: Any, hi: Any, noted: int) -> Pool:
-    """One open node: everything is allowed. With room for the record of so many nodes, 0 for none."""
-    n, groups, m = len(items.g), len(items.first) - 1, len(items.og)
-    pool = Pool(
-        np.zeros((FIRST_NODES, n)),
-        np.zeros((FIRST_NODES, n)),
-        np.zeros((FIRST_NODES, n + groups), dtype=np.int64),
-        np.ones((FIRST_NODES, m), dtype=np.bool_),
-        np.full(FIRST_NODES, np.inf),
-        np.zeros(n),
-        items.first[:groups].copy(),
-        np.array([np.inf, np.inf, 0.0, np.inf, 1.0, 1.0]),
-        np.zeros(FIRST_NODES, dtype=np.int64),
-        np.full((noted, 6), -1.0),
-    )
-    pool.lo[0] = lo
-    pool.hi[0] = hi
-    pool.allowed[0] = np.isfinite(items.oc)
-    pool.bound[0] = 0.0
-    return pool
+@dataclass(slots=True)
+class Node:
+    """What is left of the problem in a part of it."""
+
+    lo: Floats
+    hi: Floats
+    state: NDArray[np.int64]
+    allowed: NDArray[np.bool_]
 
 
-def grown(pool: Pool) -> Pool:
-    """The same pool with twice the room."""
-    capacity = len(pool.bound)
-    lo, hi = np.zeros((2 * capacity, pool.lo.shape[1])), np.zeros((2 * capacity, pool.lo.shape[1]))
-    state = np.zeros((2 * capacity, pool.state.shape[1]), dtype=np.int64)
-    allowed = np.ones((2 * capacity, pool.allowed.shape[1]), dtype=np.bool_)
-    bound, ids = np.full(2 * capacity, np.inf), np.zeros(2 * capacity, dtype=np.int64)
-    lo[:capacity], hi[:capacity], state[:capacity] = pool.lo, pool.hi, pool.state
-    allowed[:capacity], bound[:capacity], ids[:capacity] = pool.allowed, pool.bound, pool.ids
-    return Pool(lo, hi, state, allowed, bound, pool.best_t, pool.best_choice, pool.numbers, ids, pool.log)
+class Search:
+    """Branch and bound for one source.
 
+    Attributes
+    ----------
+    cost, w : float
+        Of the best solution that is known; infinite where none is.
+    t, choice : ndarray
+        That solution.
+    solved : int
+        Nodes that were solved.
+    full : bool
+        Whether there was no room for more nodes.
 
-def with_room(pool: Pool) -> Pool:
-    """The same pool with room in its record for two more nodes."""
-    if len(pool.log) == 0 or pool.numbers[5] + 2 <= len(pool.log):
-        return pool
-    log = np.full((2 * len(pool.log) + 2, pool.log.shape[1]), -1.0)
-    log[: len(pool.log)] = pool.log
-    kept = (pool.lo, pool.hi, pool.state, pool.allowed, pool.bound, pool.best_t, pool.best_choice, pool.numbers, pool.ids)
-    return Pool(kept[0], kept[1], kept[2], kept[3], kept[4], kept[5], kept[6], kept[7], kept[8], log)
+    """
 
+    def __init__(self, items: Items, lo: Any, hi: Any, need: float, cap: int, room: int) -> None:
+        """Begin with everything allowed; no more than ``room`` nodes are kept."""
+        self.items, self.need, self.cap, self.room = items, need, cap, room
+        n, groups = len(items.g), len(items.first) - 1
+        self.t, self.choice = np.zeros(n), items.first[:groups].copy()
+        self.cost = self.w = math.inf
+        self.solved, self.full = 0, False
+        root = Node(np.array(lo), np.array(hi), np.zeros(n + groups, dtype=np.int64), np.isfinite(items.oc))
+        self._nodes: dict[int, Node] = {0: root}  # those that are open
+        self._open = [(0.0, 0)]  # a heap of bounds and nodes
+        self._log = [[-1.0] * len(LOG)]
+        self._last_w, self._cut_off = 1.0, math.inf
 
-def offer(pool: Pool, need: float, items: Items, lo: Any, hi: Any, found: Any, cap: int, w: float) -> None:
-    """Make the best of a solution's decisions, and keep it if nothing better is known."""
-    if items.step.any() or len(items.first) > 1 or cap < len(found[2]):
-        lo, hi, state, allowed = fixed(items, lo, hi, found)
-        _, own, _, found, reached, _ = maximise(need, items, lo, hi, state, allowed, len(found[2]), w)
+    @property
+    def bound(self) -> float:
+        """No solution costs less."""
+        return min(self.cost, self._cut_off, self._open[0][0] if self._open else math.inf)
+
+    @property
+    def log(self) -> Floats:
+        """The record of all nodes (`LOG`)."""
+        return np.array(self._log)
+
+    def _settled(self, bound: float, rel_gap: float) -> bool:
+        return bound >= self.cost * (1.0 - rel_gap)
+
+    def expand(self, rel_gap: float, nodes: int) -> bool:
+        """Solve up to ``nodes`` open nodes, best bound first; whether nothing is left that could be better."""
+        for _ in range(nodes):
+            # 1. The most promising node; all others are worse than its bound.
+            if not self._open or self._settled(self._open[0][0], rel_gap):
+                return True
+            if len(self._log) + 2 > self.room:
+                self.full = True
+                return False
+            known, i = heapq.heappop(self._open)
+            self._solve(known, i, rel_gap)
+        return not self._open or self._settled(self._open[0][0], rel_gap)
+
+    def _solve(self, known: float, i: int, rel_gap: float) -> None:
+        # 2. Its bound, and what its two solutions give.
+        node, items = self._nodes.pop(i), self.items
+        at = (node.lo, node.hi, node.state, node.allowed)
+        self.solved += 1
+        bound, w, left, right, reached, best = maximise(self.need, items, *at, self.cap, self._last_w)
+        if bound > known or not reached:
+            self._log[i][0] = best
         if not reached:
             return
-        if own > 0.0:
-            w = own
-        elif w == 0.0 and pool.numbers[2] > 1.0:  # no interval is left to choose: the multiplier is that of a node before
-            w = pool.numbers[4]
-    if found[3] >= need and found[4] < pool.numbers[0]:
-        pool.best_t[:] = found[0]
-        pool.best_choice[:] = found[1]
-        pool.numbers[0] = found[4]
-        pool.numbers[1] = w
-
-
-def expand(pool: Pool, need: float, items: Items, cap: int, rel_gap: float, nodes: int) -> Any:
-    """Solve up to ``nodes`` open nodes, best bound first; the pool, and whether nothing is left that could be better."""
-    n = len(items.g)
-    for _ in range(nodes):
-        # 1. The most promising node; all others are worse than its bound.
-        i = int(np.argmin(pool.bound))
-        known = pool.bound[i]
-        if known >= pool.numbers[0] * (1.0 - rel_gap):
-            return pool, True
-        lo, hi = pool.lo[i].copy(), pool.hi[i].copy()
-        state, allowed = pool.state[i].copy(), pool.allowed[i].copy()
-        pool.bound[i] = np.inf
-        pool.numbers[2] += 1.0
-        # 2. Its bound, and what its two solutions give.
-        bound, w, left, right, reached, best = maximise(need, items, lo, hi, state, allowed, cap, pool.numbers[4])
-        node, pool = pool.ids[i], with_room(pool)
-        if len(pool.log) > 0 and (bound > known or not reached):
-            pool.log[node, 0] = best
-        if not reached:
-            continue
         bound = max(bound, known)
-        if w > 0.0:
-            pool.numbers[4] = w
-        if bound >= pool.numbers[0] * (1.0 - rel_gap):
-            pool.numbers[3] = min(pool.numbers[3], bound)
-            continue
-        offer(pool, need, items, lo, hi, right, cap, w)
-        item = branch_item(items, left, right, state, cap)
+        self._last_w = w if w > 0.0 else self._last_w
+        item = -1
+        if not self._settled(bound, rel_gap):
+            self._offer(node, right, w)
+            item = branch_item(items, left, right, node.state, self.cap)
         if item < 0:
-            pool.numbers[3] = min(pool.numbers[3], bound)
-            continue
-        offer(pool, need, items, lo, hi, left, cap, w)
+            self._cut_off = min(self._cut_off, bound)
+            return
+        self._offer(node, left, w)
         # 3. Two children: the item as on the left, or as on the right.
-        first = int(pool.numbers[5])
-        pool.numbers[5] += 2.0
-        if len(pool.log) > 0:
-            pool.log[node, 1], pool.log[node, 5] = item, first
-            pool.log[first, 0] = pool.log[first + 1, 0] = pool.log[node, 0]
+        first = len(self._log)
+        how = self._cut(node, item, left, right)
+        self._log[i][1:] = [float(item), *how, float(first)]
         for side in range(2):
-            free = np.flatnonzero(np.isinf(pool.bound))
-            if len(free) == 0:
-                pool = grown(pool)
-                free = np.flatnonzero(np.isinf(pool.bound))
-            c = free[0]
-            pool.lo[c], pool.hi[c], pool.state[c], pool.allowed[c] = lo, hi, state, allowed
-            pool.bound[c], pool.ids[c] = bound, first + side
-            counted = cap < len(left[2]) and left[2][item] != right[2][item] and state[item] == UNDECIDED
-            if counted:
-                pool.state[c, item] = STAYS if side == 0 else COUNTS
-                kind, below, above = 1, 0.0, 0.0
-            elif item < n:
-                below = min(left[0][item], right[0][item])
-                kind, above = 0, next_point(items, item, below)
-                if side == 0:
-                    pool.hi[c, item] = below
-                else:
-                    pool.lo[c, item] = above
-            else:
-                j = item - n
-                kind, below, above = 2, max(items.og[left[1][j]], items.og[right[1][j]]), 0.0
-                for o in range(items.first[j], items.first[j + 1]):
-                    if (items.og[o] >= below) == (side == 0):
-                        pool.allowed[c, o] = False
-            if len(pool.log) > 0:
-                pool.log[node, 2], pool.log[node, 3], pool.log[node, 4] = kind, below, above
-    done = pool.bound.min() >= pool.numbers[0] * (1.0 - rel_gap)
-    return pool, bool(done)
+            self._log.append([self._log[i][0], *[-1.0] * (len(LOG) - 1)])
+            self._nodes[first + side] = self._part(node, item, how, side)
+            heapq.heappush(self._open, (bound, first + side))
 
+    def _offer(self, node: Node, found: Any, w: float) -> None:
+        """Make the best of a solution's decisions, and keep it if nothing better is known."""
+        items, n_items = self.items, len(found[2])
+        if items.step.any() or len(items.first) > 1 or self.cap < n_items:
+            lo, hi, state, allowed = fixed(items, node.lo, node.hi, found)
+            _, own, _, found, reached, _ = maximise(self.need, items, lo, hi, state, allowed, n_items, w)
+            if not reached:
+                return
+            if own > 0.0:
+                w = own
+            elif w == 0.0 and self.solved > 1:  # no interval is left to choose: the multiplier is that of a node before
+                w = self._last_w
+        if found[3] >= self.need and found[4] < self.cost:
+            self.t, self.choice, self.cost, self.w = found[0], found[1], float(found[4]), w
 
-def expand_rows(need: Any, many: Items, lo: Any, hi: Any, cap: int, gap: float, nodes: int, out: Any) -> None:
-    """`expand` for N rows: t, choice and (cost, w, nodes, bound, done) of each, into the three arrays of ``out``.
+    def _cut(self, node: Node, item: int, left: Any, right: Any) -> tuple[float, float, float]:
+        """How an item is cut: kind, below and above of `LOG`."""
+        items, n = self.items, len(self.items.g)
+        if self.cap < len(left[2]) and left[2][item] != right[2][item] and node.state[item] == UNDECIDED:
+            return 1.0, 0.0, 0.0
+        if item < n:
+            below = float(min(left[0][item], right[0][item]))
+            return 0.0, below, float(next_point(items, item, below))
+        return 2.0, float(max(items.og[left[1][item - n]], items.og[right[1][item - n]])), 0.0
 
-    What depends on the source has a leading axis of N in ``many``.
-    """
-    t, choice, numbers = out
-    for n in range(len(need)):
-        per_row = (many.anchor[n], many.at_rest[n], many.og[n], many.oc[n], many.moves[n])
-        items = Items(many.g, many.mu, many.step, *per_row, many.first)
-        pool, done = expand(open_pool(items, lo[n], hi[n], 0), need[n], items, cap, gap, nodes)
-        t[n] = pool.best_t
-        choice[n] = pool.best_choice
-        numbers[n, :2], numbers[n, 2] = pool.numbers[:2], pool.numbers[5]
-        numbers[n, 3] = min(pool.numbers[0], pool.bound.min(), pool.numbers[3])
-        numbers[n, 4] = 1.0 if done else 0.0
+    def _part(self, node: Node, item: int, how: tuple[float, float, float], side: int) -> Node:
+        """One of the two parts of a node that is cut."""
+        items, n, (kind, below, above) = self.items, len(self.items.g), how
+        part = Node(node.lo.copy(), node.hi.copy(), node.state.copy(), node.allowed.copy())
+        if kind == 1.0:
+            part.state[item] = STAYS if side == 0 else COUNTS
+        elif kind == 0.0 and side == 0:
+            part.hi[item] = below
+        elif kind == 0.0:
+            part.lo[item] = above
+        else:
+            options = np.arange(items.first[item - n], items.first[item - n + 1])
+            part.allowed[options[(items.og[options] >= below) == (side == 0)]] = False
+        return part

@@ -1,65 +1,114 @@
-"""`native.multiplier_search`, compiled with Numba (extra ``fast``), for one source and for many.
-
-The compiled functions are those of `native.multiplier_search` themselves: the same text, with each call replaced by the
-compiled callee.
-"""
+"""`native.multiplier_search` in C++ (multiplier_search.hpp), for one source and for many."""
 
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
-from types import FunctionType, SimpleNamespace
 from typing import Any
 
 import numpy as np
-from numba import njit
+from numpy.typing import NDArray
 
-from ifonly.native import multiplier_search as scalar
+from ifonly.native import compiled
+from ifonly.native.multiplier_search import LOG, Items
 
-__all__ = ["compiled", "reach"]
+__all__ = ["Search", "reach"]
+
+Floats = NDArray[np.float64]
 
 ROWS_PER_THREAD = 64
+DONE, FULL = 1, 2  # how a search may end; 0 where it goes on
 
-_CALLED = (
-    "evaluate",
-    "next_point",
-    "most",
-    "branch_item",
-    "maximise",
-    "fixed",
-    "open_pool",
-    "grown",
-    "with_room",
-    "offer",
-)  # callees first
+_FLOAT, _FLAG = np.float64, np.bool_
+_TYPES = (_FLOAT, _FLOAT, _FLOAT, _FLOAT, _FLAG, _FLOAT, _FLOAT, _FLAG, np.int64)  # of `Items`
 
 
-def _compile() -> SimpleNamespace:
-    """The functions of `native.multiplier_search`, callees first, each compiled against the compiled ones before it."""
-    space = dict(vars(scalar))
-    for name in (*_CALLED, "expand", "expand_rows"):
-        text = getattr(scalar, name)
-        space[name] = njit(cache=True, nogil=True, error_model="numpy")(FunctionType(text.__code__, space, name))
-    return SimpleNamespace(**{name: space[name] for name in scalar.__all__})
+class Search:
+    """As `multiplier_search.Search`."""
+
+    def __init__(self, items: Items, lo: Any, hi: Any, need: float, cap: int, room: int) -> None:
+        """Begin with everything allowed; no more than ``room`` nodes are kept."""
+        self._shape, self.full = (len(items.g), len(items.first) - 1), False
+        self._search = compiled().Search(*_plain(items), *(_floats(a) for a in (lo, hi)), need, cap, room)
+
+    @property
+    def cost(self) -> float:
+        """Of the best solution that is known; infinite where none is."""
+        return self._search.cost
+
+    @property
+    def w(self) -> float:
+        """The multiplier of that solution."""
+        return self._search.w
+
+    @property
+    def solved(self) -> int:
+        """Nodes that were solved."""
+        return self._search.solved
+
+    @property
+    def bound(self) -> float:
+        """No solution costs less."""
+        return self._search.bound
+
+    @property
+    def t(self) -> Floats:
+        """The best solution's changes."""
+        return self._answer[0]
+
+    @property
+    def choice(self) -> NDArray[np.int64]:
+        """The best solution's options."""
+        return self._answer[1]
+
+    @property
+    def _answer(self) -> tuple[Floats, NDArray[np.int64]]:
+        n, groups = self._shape
+        found = np.empty(n), np.empty(groups, dtype=np.int64)
+        self._search.answer(*found)
+        return found
+
+    @property
+    def log(self) -> Floats:
+        """The record of all nodes (`LOG`)."""
+        log = np.empty((self._search.count, len(LOG)))
+        self._search.record(log)
+        return log
+
+    def expand(self, rel_gap: float, nodes: int) -> bool:
+        """Solve up to ``nodes`` open nodes, best bound first; whether nothing is left that could be better."""
+        ended = self._search.expand(rel_gap, nodes)
+        self.full = ended == FULL
+        return ended == DONE
 
 
-compiled = _compile()
+def reach(
+    need: Any, items: Items, lo: Any, hi: Any, cap: int, gap: float, nodes: int, threads: int = 1
+) -> tuple[Any, Any, Any]:
+    """`Search` for N sources: t, choice and (cost, w, nodes, bound, done) of each.
 
-
-def reach(need: Any, items: Any, lo: Any, hi: Any, cap: int, gap: float, nodes: int, threads: int) -> tuple[Any, Any, Any]:
-    """`scalar.expand` for N rows; ``items`` has a leading axis of N in what depends on the source."""
+    What depends on the source has a leading axis of N in ``items``.
+    """
     N, n, groups = len(need), len(items.g), len(items.first) - 1
-    t, choice, numbers = np.empty((N, n)), np.empty((N, groups), dtype=np.int64), np.empty((N, 5))
+    found = np.empty((N, n)), np.empty((N, groups), dtype=np.int64), np.empty((N, 5))
+    items, need, lo, hi = _plain(items), *(_floats(a) for a in (need, lo, hi))
 
     def part(a: int, b: int) -> None:
         s = slice(a, b)
-        per_row = {name: getattr(items, name)[s] for name in ("anchor", "at_rest", "og", "oc", "moves")}
-        out = (t[s], choice[s], numbers[s])
-        compiled.expand_rows(need[s], items._replace(**per_row), lo[s], hi[s], cap, gap, nodes, out)
+        own = items._replace(**{name: getattr(items, name)[s] for name in items.per_row})
+        compiled().search_rows(need[s], *own, lo[s], hi[s], cap, gap, nodes, *(out[s] for out in found))
 
     parts = max(1, min(threads, N // ROWS_PER_THREAD))
-    edges = np.linspace(0, N, parts + 1).astype(int)
     if parts == 1:
         part(0, N)
     else:
         with ThreadPoolExecutor(parts) as pool:
-            list(pool.map(lambda pair: part(*pair), pairwise(edges)))
-    return t, choice, numbers
+            list(pool.map(lambda pair: part(*pair), pairwise(np.linspace(0, N, parts + 1).astype(int).tolist())))
+    return found
+
+
+def _floats(a: Any) -> Floats:
+    return np.ascontiguousarray(a, dtype=np.float64)
+
+
+def _plain(items: Items) -> Items:
+    """Arrays as C++ reads them."""
+    return Items(*(np.ascontiguousarray(a, dtype=kind) for a, kind in zip(items, _TYPES, strict=True)))

@@ -1,11 +1,21 @@
 // The row loops for one set of instructions (IFONLY_SET); compiled once for each.
 #include "few_and_rest.hpp"
 #include "free_rows.hpp"
+#include "intervals.hpp"
+#include "multiplier_search.hpp"
 #include "sums.hpp"
 
 namespace ifonly::IFONLY_SET {
 
 extern const Rows rows;
-const Rows rows = {answer_free, project_free, crowd::solve_crowd, passes::sum_up};
+const Rows rows = {
+    .answer_free = answer_free,
+    .project_free = project_free,
+    .solve_crowd = crowd::solve_crowd,
+    .sum_up = passes::sum_up,
+    .solve_box = solve_box,
+    .open_search = open_search,
+    .search_rows = search_rows,
+};
 
 } // namespace ifonly::IFONLY_SET

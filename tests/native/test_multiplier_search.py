@@ -1,0 +1,262 @@
+"""The search with one multiplier: the compiled one against the Python text, against all combinations, and at its limits."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+from ifonly import Actions, Model, Status, invert
+from ifonly.native import multiplier_search, one_multiplier
+from ifonly.native.multiplier_search import LOG, Items
+from tests.helpers.instructions import COMPILED, FORMS, running
+
+SAME = 1e-9  # relative, between two texts that add up in another order
+GAP = 1e-9
+NODES = 4000
+ROOM = 2 * NODES + 1
+
+
+@pytest.fixture(params=COMPILED)
+def instructions(request):
+    with running(request.param):
+        yield request.param
+
+
+def make(rng, n, groups=0, *, grids=True, outside=0.0, size=1.0):
+    """Items of every kind, and their ranges."""
+    step = np.where(rng.random(n) < 0.5, rng.choice([0.25, 1.0], n), 0.0) * size if grids else np.zeros(n)
+    lo, hi = -np.ceil(4 * rng.random(n)) * size, np.ceil(4 * rng.random(n)) * size
+    at_rest = rng.random(n) >= outside
+    lo = np.where(at_rest, lo, np.where(step > 0, step, 0.25 * size))  # those outside have to move
+    hi = np.maximum(hi, lo)
+    wide = (step == 0) & (rng.random(n) < 0.2)
+    hi[wide] = np.inf
+    counts = rng.integers(2, 5, groups)
+    first = np.append(0, np.cumsum(counts)).astype(np.int64)
+    m = int(first[-1])
+    og, oc, moves = rng.normal(size=m) * size**2, rng.uniform(0.2, 2.0, m) * size**2, np.ones(m, dtype=bool)
+    og[first[:-1]], oc[first[:-1]], moves[first[:-1]] = 0.0, 0.0, False
+    later = np.setdiff1d(np.arange(m), first[:-1])
+    oc[later[rng.random(len(later)) < 0.2]] = np.inf
+    g, mu = rng.normal(size=n) * size, rng.choice([0.0, 0.3], n) * size
+    return Items(g, mu, step, np.zeros(n), at_rest, og, oc, moves, first), lo, hi
+
+
+def most(items, lo, hi, cap):
+    whole = np.zeros(len(items.g) + len(items.first) - 1, dtype=np.int64)
+    return multiplier_search.most(items, lo, hi, whole, np.isfinite(items.oc), cap)
+
+
+def run(text, items, lo, hi, need, cap, nodes=NODES, room=ROOM):
+    search = text.Search(items, lo, hi, need, cap, room)
+    with np.errstate(all="ignore"):
+        return search, search.expand(GAP, nodes)
+
+
+def check(items, lo, hi, need, cap, search):
+    """The solution keeps its limits, meets the need, and costs what it says."""
+    t, choice, n = search.t, search.choice, len(items.g)
+    assert (t >= lo).all()
+    assert (t <= hi).all()
+    assert (items.first[:-1] <= choice).all()
+    assert (choice < items.first[1:]).all()
+    steps = t[items.step > 0] / items.step[items.step > 0]
+    np.testing.assert_allclose(steps, np.rint(steps), atol=1e-9)
+    assert ((t != 0) | ~items.at_rest).sum() + items.moves[choice].sum() <= cap
+    gain, cost = items.g @ t + items.og[choice].sum(), (0.5 * t * t + items.mu * np.abs(t)).sum() + items.oc[choice].sum()
+    assert gain >= need - SAME * (abs(need) + np.abs(items.g * t).sum())
+    assert math.isclose(cost, search.cost, rel_tol=SAME, abs_tol=1e-300)
+    assert t.shape == (n,)
+
+
+def compare(items, lo, hi, need, cap):
+    (mine, ended), (theirs, done) = (run(text, items, lo, hi, need, cap) for text in (one_multiplier, multiplier_search))
+    assert ended == done
+    assert math.isinf(mine.cost) == math.isinf(theirs.cost)
+    if done and math.isfinite(theirs.cost):
+        assert math.isclose(mine.cost, theirs.cost, rel_tol=2 * GAP, abs_tol=1e-300)
+        assert mine.bound <= theirs.cost * (1 + SAME)
+        assert mine.bound >= mine.cost * (1 - 2 * GAP)
+        check(items, lo, hi, need, cap, mine)
+    assert mine.log.shape[1] == len(LOG)
+    return mine
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_both_texts_find_the_same(seed, instructions):
+    rng = np.random.default_rng(seed)
+    n, groups = int(rng.integers(0, 20)), int(rng.integers(0, 4))
+    n = max(n, 1 if groups == 0 else 0)
+    items, lo, hi = make(rng, n, groups, outside=0.1 * (seed % 3), grids=seed % 4 > 0)
+    whole = n + groups
+    cap = int(rng.integers(1, whole + 1)) if seed % 2 else whole
+    top = most(items, lo, hi, cap)
+    for share in (-0.5, 0.0, 0.1, 0.5, 0.9, 1.0 - 1e-12, 1.5):
+        need = share * min(max(top, 0.1), 20.0)
+        compare(items, lo, hi, need, cap)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 8, 9, 16, 17, 31, 100])
+def test_every_number_of_features(n, instructions):
+    rng = np.random.default_rng(n)
+    items, lo, hi = make(rng, n, grids=n % 2 == 0)
+    for cap in {1, max(1, n // 2), n}:
+        compare(items, lo, hi, 0.5 * min(most(items, lo, hi, cap), 10.0), cap)
+
+
+@pytest.mark.parametrize("room", [24, 25, 60, 200])
+def test_many_that_may_move_are_the_best_of_all(room, instructions):
+    """More than are found by insertion, and ties among them."""
+    rng = np.random.default_rng(room)
+    items = make(rng, 256, grids=False)[0]._replace(g=np.repeat(rng.normal(size=64), 4), mu=np.zeros(256))
+    compare(items, -np.ones(256), np.ones(256), 0.5 * most(items, -np.ones(256), np.ones(256), room), room)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("seed", range(12))
+def test_against_all_combinations(seed, form):
+    rng = np.random.default_rng([5, seed])
+    items, lo, hi = make(rng, 5, 1)
+    items = items._replace(step=np.ones(5))
+    lo, hi, cap = np.full(5, -2.0), np.full(5, 2.0), int(rng.integers(1, 7))
+    need = float(0.7 * most(items, lo, hi, cap))
+    found = math.inf
+    for t in itertools.product(range(-2, 3), repeat=5):
+        for o in np.flatnonzero(np.isfinite(items.oc)):
+            t_ = np.array(t, dtype=float)
+            if (t_ != 0).sum() + items.moves[o] <= cap and items.g @ t_ + items.og[o] >= need:
+                found = min(found, (0.5 * t_ * t_ + items.mu * np.abs(t_)).sum() + items.oc[o])
+    with running(form) as rows:
+        search, done = run(multiplier_search if rows is None else one_multiplier, items, lo, hi, need, cap)
+    assert done
+    assert math.isclose(search.cost, found, rel_tol=SAME)
+    assert search.bound <= found * (1 + SAME)
+
+
+@pytest.mark.parametrize("size", [1e-150, 1e-20, 1e-3, 1e3, 1e20, 1e140])
+def test_numbers_of_every_size(size, instructions):
+    rng = np.random.default_rng(9)
+    items, lo, hi = make(rng, 12, 1, size=size)
+    for cap in (3, 13):
+        compare(items, lo, hi, 0.5 * min(most(items, lo, hi, cap), 10 * size**2), cap)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 1e308])
+@pytest.mark.parametrize("name", ["need", "g", "mu", "step", "anchor", "og", "oc", "lo", "hi"])
+def test_what_is_no_number_ends_the_search_and_nothing_else(name, bad, instructions):
+    rng = np.random.default_rng(3)
+    items, lo, hi = make(rng, 9, 2)
+    values = {**items._asdict(), "lo": lo, "hi": hi, "need": 1.0}
+    values[name] = bad if name == "need" else np.where(np.arange(len(values[name])) == 1, bad, values[name])
+    lo, hi, need = (values.pop(key) for key in ("lo", "hi", "need"))
+    for cap in (2, 11):
+        search, _ = run(one_multiplier, Items(**values), lo, hi, need, cap, nodes=200)
+        assert search.solved <= 200
+        assert search.log.shape == (len(search.log), len(LOG))
+
+
+def test_a_search_may_be_interrupted(instructions):
+    """Nodes a few at a time, or all at once: the same to the last bit."""
+    rng = np.random.default_rng(1)
+    items, lo, hi = make(rng, 20, 2)
+    need = 0.5 * min(most(items, lo, hi, 22), 10.0)
+    whole, done = run(one_multiplier, items, lo, hi, need, 22)
+    parts = one_multiplier.Search(items, lo, hi, need, 22, ROOM)
+    while not parts.expand(GAP, 1):
+        assert parts.bound <= whole.cost
+    assert done
+    assert (parts.cost, parts.w, parts.solved, parts.bound) == (whole.cost, whole.w, whole.solved, whole.bound)
+    np.testing.assert_array_equal(parts.log, whole.log)
+    np.testing.assert_array_equal(parts.t, whole.t)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_without_room_for_more_nodes_a_search_says_so_and_what_it_has_holds(form):
+    rng = np.random.default_rng(4)
+    items, lo, hi = make(rng, 24)
+    items, need = items._replace(step=np.ones(24)), 6.3
+    with running(form) as rows:
+        text = multiplier_search if rows is None else one_multiplier
+        free, done = run(text, items, lo, hi, need, 24)
+        assert done
+        assert free.solved > 20
+        for room in (0, 1, 2, 3, 4, 5, 20):
+            search, done = run(text, items, lo, hi, need, 24, room=room)
+            assert not done
+            assert search.full
+            assert len(search.log) <= max(room, 1)
+            assert search.bound <= free.cost <= search.cost
+
+
+def test_rows_are_what_each_is_alone(instructions):
+    """Whatever the number of threads, and for arrays of every kind, to the last bit."""
+    rng = np.random.default_rng(2)
+    N, cap = 200, 4
+    alike = [make(rng, 10, 2) for _ in range(N)]
+    items, lo, hi = alike[0]
+    counts = [len(each[0].og) for each in alike]
+    m = counts[0]
+    per_row = {
+        "anchor": np.zeros((N, 10)),
+        "at_rest": np.ones((N, 10), dtype=bool),
+        "og": rng.normal(size=(N, m)),
+        "oc": rng.uniform(0.1, 1.0, (N, m)),
+        "moves": np.tile(items.moves, (N, 1)),
+    }
+    many = items._replace(**per_row)
+    lo, hi, need = np.tile(np.minimum(lo, 0.0), (N, 1)), np.tile(np.maximum(hi, 0.0), (N, 1)), rng.uniform(0, 4, N)
+    one, two, seven = (one_multiplier.reach(need, many, lo, hi, cap, GAP, NODES, threads) for threads in (1, 2, 7))
+    for other in (two, seven):
+        for mine, theirs in zip(one, other, strict=True):
+            np.testing.assert_array_equal(mine, theirs)
+    for array in (lo, need, many.og):
+        array.setflags(write=False)
+    odd = many._replace(oc=np.asfortranarray(many.oc), anchor=np.repeat(many.anchor, 2, axis=0)[::2])
+    for mine, theirs in zip(
+        one, one_multiplier.reach(need, odd, lo, hi[:, ::-1].copy()[:, ::-1], cap, GAP, NODES, 1), strict=True
+    ):
+        np.testing.assert_array_equal(mine, theirs)
+    t, choice, numbers = one
+    for i in range(0, N, 17):
+        own = many._replace(**{name: getattr(many, name)[i] for name in many.per_row})
+        search, done = run(one_multiplier, own, lo[i], hi[i], need[i], cap)
+        np.testing.assert_array_equal(t[i], search.t)
+        np.testing.assert_array_equal(choice[i], search.choice)
+        assert numbers[i].tolist() == [search.cost, search.w, len(search.log), search.bound, float(done)]
+
+
+@pytest.mark.parametrize("N", [0, 1])
+def test_few_rows(N, instructions):
+    items, lo, hi = make(np.random.default_rng(0), 6)
+    many = items._replace(**{name: np.tile(getattr(items, name), (N, 1)) for name in items.per_row})
+    t, choice, numbers = one_multiplier.reach(np.ones(N), many, np.tile(lo, (N, 1)), np.tile(hi, (N, 1)), 6, GAP, NODES, 2)
+    assert (t.shape, choice.shape, numbers.shape) == ((N, 6), (N, 0), (N, 5))
+
+
+def test_arrays_that_do_not_fit_are_refused(instructions):
+    items, lo, hi = make(np.random.default_rng(0), 6, 1)
+    with pytest.raises(ValueError, match="different lengths"):
+        one_multiplier.Search(items, lo[:5], hi, 1.0, 7, ROOM)
+    with pytest.raises(ValueError, match="groups must have options"):
+        one_multiplier.Search(items._replace(first=items.first + 1), lo, hi, 1.0, 7, ROOM)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(
+    "question", [{"actions": {"integer": range(4)}}, {"max_changes": 2}, {"max_changes": 2, "actions": {}}]
+)
+def test_the_same_answers_in_every_form(question, form):
+    rng = np.random.default_rng(11)
+    model, X = Model.binary(rng.normal(size=8), 0.2), np.rint(2 * rng.normal(size=(20, 8))).clip(-4, 4)
+    question = dict(question)
+    if "actions" in question:
+        question["actions"] = Actions(bounds=(-4, 4), **question["actions"])
+    with running(form):
+        cfs = invert(model, X, 1, prob=0.8, **question)
+        for n in range(0, 20, 5):
+            invert(model, X[n], 1, prob=0.8, **question).verify()
+    alone = [invert(model, x, 1, prob=0.8, **question, backend="reference") for x in X]
+    assert cfs.status.tolist() == [int(cf.status) for cf in alone]
+    exact = cfs.status == Status.EXACT
+    np.testing.assert_allclose(cfs.cost[exact], np.array([cf.cost for cf in alone])[exact], rtol=SAME, atol=1e-12)
