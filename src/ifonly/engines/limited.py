@@ -115,9 +115,9 @@ def _least_within(space: CostSpace, source: Floats, k: int, aim: Aim) -> float:
     """A better one, with the limits of the features one by one."""
     z = space.model.scores(source)
     lo, hi, _ = space.limits.around(source[None])
-    ends = ((end[0] - source) * space.per_unit for end in (lo, hi))
+    lo, hi = (lo[0] - source) * space.per_unit, (hi[0] - source) * space.per_unit
     margins = z[space.model.rivals(k)] - z[k]
-    return nearest.bound_of_all(space.rows(k), margins, _top(space, aim), space.mu, *ends, aim.prob is not None)
+    return nearest.bound_of_all(space.rows(k), margins, _top(space, aim), space.mu, lo, hi, entropic=aim.prob is not None)
 
 
 def _top(space: CostSpace, aim: Aim) -> float:

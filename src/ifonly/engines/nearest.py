@@ -102,7 +102,7 @@ def pair_bounds(margins: Floats, lengths: Floats, lam: Any, top: Any) -> Floats:
 
 
 def bound_within(gains: Floats, gap: float, mu: Floats, lo: Floats, hi: Floats) -> tuple[float, Floats]:
-    """A lower bound on the least cost ``½‖t‖² + Σ μ|t|`` with ``gains·t ≥ gap`` and ``lo ≤ t ≤ hi``, and the t that belongs to it.
+    """A lower bound on the least cost ``½‖t‖² + Σ μ|t|`` with ``gains·t ≥ gap`` and ``lo ≤ t ≤ hi``, and the t of it.
 
     Any multiplier ν ≥ 0 gives one, ``ν·gap + Σ min(½t² + μ|t| − ν gains·t)``. It is concave in ν and its derivative, what is
     left of the gap, convex but for μ, so that Newton's steps from ν = 0 rise to the best one.
@@ -125,8 +125,8 @@ def bound_within(gains: Floats, gap: float, mu: Floats, lo: Floats, hi: Floats) 
     return best * (1 - LOOSE), found
 
 
-def bound_of_all(rows: Floats, margins: Floats, top: float, mu: Floats, lo: Floats, hi: Floats, entropic: bool) -> float:
-    """A lower bound on the least cost within limits that brings ``ln Σ e^s`` (or the largest s) to ``top``, s = margins + rows t.
+def bound_of_all(rows: Floats, margins: Floats, top: float, mu: Floats, lo: Floats, hi: Floats, *, entropic: bool) -> float:
+    """A lower bound on the least cost within limits that brings ``ln Σ e^s`` (or the largest s) to top, s = margins + rows t.
 
     For any proportions r of the rivals ``ln Σ e^s ≥ r·s + H(r)``, H their entropy: one rival. The hardest is taken first, then
     the proportions where that bound is reached, some times.
