@@ -71,7 +71,10 @@ class LimitedEngine(Engine):
             return solve(aim.k)
         now = int(space.model.scores(source).argmax())
         classes = nearest.candidates(space.model, aim, now)
-        return nearest.search(classes, np.array([_least(space, source, k, aim) for k in classes.tolist()]), solve, aim)
+        bounds = np.array([_least(space, source, k, aim) for k in classes.tolist()])
+        sharper = aim.lam is None and space.root is None and space.model.n_classes > 2
+        sharpen = (lambda k: _least_within(space, source, k, aim)) if sharper else None
+        return nearest.search(classes, bounds, solve, aim, sharpen)
 
     def chunk_rows(self, asked: Asked, n_rows: int | None) -> int | None:
         """A table of answers is kept anyway; this many are handed to a row loop at once."""
@@ -104,9 +107,22 @@ def _least(space: CostSpace, source: Floats, k: int, aim: Aim) -> float:
     z = space.model.scores(source)
     rivals = space.model.rivals(k)
     lengths = np.sqrt(np.square(space.rows(k)).sum(axis=1))
-    top = -(space.margin or 0.0) if aim.prob is None else float(needed_logit(aim.prob, space.model))
-    found = float(nearest.pair_bounds(z[rivals] - z[k], lengths, aim.lam, top).max())
+    found = float(nearest.pair_bounds(z[rivals] - z[k], lengths, aim.lam, _top(space, aim)).max())
     return found if aim.lam is not None else 0.5 * found * found
+
+
+def _least_within(space: CostSpace, source: Floats, k: int, aim: Aim) -> float:
+    """A better one, with the limits of the features one by one."""
+    z = space.model.scores(source)
+    lo, hi, _ = space.limits.around(source[None])
+    lo, hi = (lo[0] - source) * space.per_unit, (hi[0] - source) * space.per_unit
+    margins = z[space.model.rivals(k)] - z[k]
+    return nearest.bound_of_all(space.rows(k), margins, _top(space, aim), space.mu, lo, hi, entropic=aim.prob is not None)
+
+
+def _top(space: CostSpace, aim: Aim) -> float:
+    """What logit(1 − p_k), or the largest margin of a rival, has to come down to."""
+    return -(space.margin or 0.0) if aim.prob is None else float(needed_logit(aim.prob, space.model))
 
 
 def stays(problem: LimitedProblem, aim: Aim) -> Result | None:

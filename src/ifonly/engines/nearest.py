@@ -8,6 +8,7 @@ so that the bounds hold with them too, in units of cost.
 
 import math
 from collections.abc import Callable, Sequence
+from heapq import heapify, heappop, heappush
 from typing import Any
 
 import numpy as np
@@ -15,30 +16,56 @@ from numpy.typing import NDArray
 
 from ifonly.engines.phi import phi
 from ifonly.model import Model
+from ifonly.model.numerics import softmax
 from ifonly.problem.goals import needed_logit
 from ifonly.problem.question import Aim, Aims
 from ifonly.problem.results import Result
 from ifonly.problem.status import Status
 
-__all__ = ["BOUNDING", "bounds_by_few", "candidates", "of_many", "of_one", "pair_bounds", "search"]
+__all__ = [
+    "BOUNDING",
+    "bound_of_all",
+    "bound_within",
+    "bounds_by_few",
+    "candidates",
+    "of_many",
+    "of_one",
+    "pair_bounds",
+    "search",
+]
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
 BOUNDING = 8  # strong rivals that bound how far every other class is, where there are very many
+BOUND_STEPS, SHARP = 30, 1e-3  # of the search for a bound within limits, until one changes it by less than this share
+PROPORTIONS, TINY = 8, 1e-300  # of the rivals that are tried as one
 LOOSE = 1e-7  # by as much may a length be off that was had by subtraction
 
 
-def search(classes: Sequence[int] | Indices, bounds: Floats, solve: Callable[[int], Result], aim: Aim) -> Result:
+def search(
+    classes: Sequence[int] | Indices,
+    bounds: Floats,
+    solve: Callable[[int], Result],
+    aim: Aim,
+    sharpen: Callable[[int], float] | None = None,
+) -> Result:
     """The best of the answers for these classes, given lower bounds on what is minimised; solved as far as is needed.
 
-    A class that cannot be reached is nearest only if none can, and then the one that comes closest to it.
+    ``sharpen``, if given, has a better bound for a class, which is asked for when its turn would be. A class that cannot be
+    reached is nearest only if none can, and then the one that comes closest to it.
     """
     best: tuple[bool, float] | None = None
     found: Result | None = None
-    for i in np.argsort(bounds, kind="stable").tolist():
-        if best is not None and not best[0] and bounds[i] >= best[1]:
+    waiting = [(bound, i, sharpen is None) for i, bound in enumerate(bounds.tolist())]
+    heapify(waiting)
+    while waiting:
+        bound, i, sharp = heappop(waiting)
+        if best is not None and not best[0] and bound >= best[1]:
             break
+        if sharpen is not None and not sharp:
+            heappush(waiting, (max(bound, sharpen(int(classes[i]))), i, True))
+            continue
         result = solve(int(classes[i]))
         value = aim.value(result)
         missed = not (result.status.ok or _stopped_with_an_answer(result)) or not np.isfinite(value)
@@ -72,6 +99,48 @@ def pair_bounds(margins: Floats, lengths: Floats, lam: Any, top: Any) -> Floats:
     h, margins = np.broadcast_arrays(h, margins)
     q = phi(h.ravel(), -margins.ravel()).reshape(h.shape)
     return 0.5 * h * q * q + np.logaddexp(0.0, margins - h * q)
+
+
+def bound_within(gains: Floats, gap: float, mu: Floats, lo: Floats, hi: Floats) -> tuple[float, Floats]:
+    """A lower bound on the least cost ``½‖t‖² + Σ μ|t|`` with ``gains·t ≥ gap`` and ``lo ≤ t ≤ hi``, and the t of it.
+
+    Any multiplier ν ≥ 0 gives one, ``ν·gap + Σ min(½t² + μ|t| − ν gains·t)``. It is concave in ν and its derivative, what is
+    left of the gap, convex but for μ, so that Newton's steps from ν = 0 rise to the best one.
+    """
+    nu, best, found = 0.0, 0.0, np.zeros_like(gains)
+    for _ in range(BOUND_STEPS):
+        pull = nu * gains
+        inside = np.copysign(np.maximum(np.abs(pull) - mu, 0.0), pull)
+        t = np.minimum(np.maximum(inside, lo), hi)
+        left = gap - float(gains @ t)
+        value = nu * left + float(t @ (0.5 * t)) + float(np.abs(t) @ mu)
+        if nu > 0.0 and value <= (1 + SHARP) * best:
+            break
+        best, found = max(best, value), t
+        moves = (t == inside) & (np.abs(pull) >= mu)
+        slope = float(gains[moves] @ gains[moves])
+        if left <= 0.0 or slope == 0.0:
+            break
+        nu += left / slope
+    return best * (1 - LOOSE), found
+
+
+def bound_of_all(rows: Floats, margins: Floats, top: float, mu: Floats, lo: Floats, hi: Floats, *, entropic: bool) -> float:
+    """A lower bound on the least cost within limits that brings ``ln Σ e^s`` (or the largest s) to top, s = margins + rows t.
+
+    For any proportions r of the rivals ``ln Σ e^s ≥ r·s + H(r)``, H their entropy: one rival. The hardest is taken first, then
+    the proportions where that bound is reached, some times.
+    """
+    with np.errstate(divide="ignore"):
+        r = np.eye(len(rows))[int(np.argmax((margins - top) / np.sqrt(np.vecdot(rows, rows))))]
+    best = 0.0
+    for turn in range(PROPORTIONS):
+        entropy = -float(np.sum(r * np.log(np.maximum(r, TINY)))) if entropic else 0.0
+        bound, t = bound_within(-(r @ rows), float(r @ margins) + entropy - top, mu, lo, hi)
+        best = max(best, bound)
+        there = margins + rows @ t
+        r = r + (softmax(there) - r) / min(turn + 1, 2)
+    return best
 
 
 def of_one(model: Model, z: Floats, aim: Aim) -> tuple[Indices, Floats]:

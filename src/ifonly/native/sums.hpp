@@ -1,8 +1,7 @@
 // One pass over A for some points: logits, Σ e^z and Σ e^z a_j over some of the classes (engines/passes.py), each row of A read
 // once for all points.
 //
-// A tile of rows stays in the cache while both products are made of it. Every number is summed in an order of its own: it does
-// not depend on how many points there are.
+// A tile of rows stays in the cache while both products are made of it.
 #pragma once
 
 #include "memory.hpp"

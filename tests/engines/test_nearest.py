@@ -1,0 +1,70 @@
+"""The nearest class: bounds that hold, and the same answer as from all classes one by one."""
+
+import math
+
+import numpy as np
+import pytest
+
+import ifonly
+from ifonly.engines import nearest
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_with_limits_it_is_the_best_of_all_classes(seed):
+    rng = np.random.default_rng(seed)
+    K, D = int(rng.integers(3, 9)), int(rng.integers(2, 12))
+    model = ifonly.Model(2 * rng.normal(size=(K, D)), rng.normal(size=K))
+    x = rng.uniform(size=D) * (rng.random(D) < 0.6)
+    actions = ifonly.Actions(bounds=(0, float(rng.choice([1, 3, 20]))), integer=[0] if seed % 3 == 0 else ())
+    x[0] = np.round(x[0])
+    question = {"prob": float(rng.uniform(0.3, 0.95)), "actions": actions}
+    if seed % 2:
+        question["cost"] = ifonly.Cost(l1=0.3)
+    found = ifonly.invert(model, x, None, **question)
+    others = np.delete(np.arange(K), model.logits(x).argmax()).tolist()
+    answers = [ifonly.invert(model, x, k, **question) for k in others]
+    costs = [cf.cost for cf in answers if cf.status.ok]
+    assert found.status.ok == bool(costs)
+    if costs:
+        assert found.cost == pytest.approx(min(costs), rel=1e-7, abs=1e-12)
+
+
+def test_a_bound_within_limits_is_one_and_near(rng):
+    """Below the cost of every point that meets the goal, and for one rival without ℓ1 terms equal to the least of them."""
+    for _ in range(20):
+        D = 9
+        gains, lo, hi = rng.normal(size=D), -rng.random(D), rng.random(D)
+        lo[0] = hi[0] = 0.0
+        most = float(np.maximum(gains * lo, gains * hi).sum())
+        gap, mu = float(rng.uniform(0, most)), rng.random(D) * rng.integers(2)
+        bound, t = nearest.bound_within(gains, gap, mu, lo, hi)
+        points = rng.uniform(lo, hi, size=(2000, D))
+        there = points[points @ gains >= gap]
+        assert (0.5 * np.sum(there**2, axis=1) + np.abs(there) @ mu >= bound).all()
+        assert ((lo <= t) & (t <= hi)).all()
+        if not mu.any():
+            assert gains @ t == pytest.approx(gap, rel=0.1)
+            assert bound == pytest.approx(0.5 * t @ t, rel=0.1)
+
+
+def test_a_class_is_solved_only_if_its_sharper_bound_says_so():
+    class Found:
+        status, proba, target = ifonly.Status.EXACT, np.zeros(0), 0
+
+        def __init__(self, cost):
+            self.cost = cost
+
+    class Cost:
+        @staticmethod
+        def value(result):
+            return result.cost
+
+    solved = []
+
+    def solve(k):
+        solved.append(k)
+        return Found([5.0, 3.0, 9.0][k])
+
+    found = nearest.search([0, 1, 2], np.zeros(3), solve, Cost, [4.0, 2.0, math.inf].__getitem__)
+    assert found.cost == 3.0
+    assert solved == [1]
