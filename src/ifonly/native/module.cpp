@@ -197,6 +197,8 @@ class Target {
         floats = narrow.data();
         return rowwise(narrow);
     }
+};
+
 using Flags1 = Array<const bool, 1>;
 using Flags2 = Array<const bool, 2>;
 using Whole1 = Array<const int64_t, 1>;
