@@ -22,7 +22,7 @@ from ifonly.problem.question import NEAREST, Aim, Aims, Asked
 from ifonly.problem.results import Result, Results
 from ifonly.problem.status import REL_GAP, Status
 
-__all__ = ["solve", "solve_one"]
+__all__ = ["only_intervals", "solve", "solve_one"]
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -53,6 +53,12 @@ def solve(asked: Asked, X: Floats, aims: Aims, results: Results) -> Flags:
         if len(here):
             left[here] = ~_Searched.of(asked, space, X, k, here, aims, results).solve()
     return left
+
+
+def only_intervals(asked: Asked) -> bool:
+    """Whether rows go through the loop for intervals."""
+    space = CostSpace.of(asked)
+    return space.compiled and _box(space) is not None
 
 
 def solve_one(space: CostSpace, source: Floats, aim: Aim) -> Result | None:

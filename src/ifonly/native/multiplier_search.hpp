@@ -640,8 +640,8 @@ class OneMultiplier final : public Search {
     }
 
     void answer(double *t, i64 *choice) const override {
-        __builtin_memcpy(t, best_t, n * sizeof(double));
-        __builtin_memcpy(choice, best_choice, groups * sizeof(i64));
+        std::copy_n(reinterpret_cast<const double *>(best_t), n, t);
+        std::copy_n(best_choice, groups, choice);
     }
 
     void record(double *log) const override {
