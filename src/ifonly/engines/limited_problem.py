@@ -17,7 +17,7 @@ from ifonly.engines.semismooth import Response, Target, Terms
 from ifonly.model import Model
 from ifonly.model.errors import InputError
 from ifonly.model.numerics import EPS, summation_error
-from ifonly.native import multiplier_search
+from ifonly.native import compiled, multiplier_search
 from ifonly.problem.actions import Limits
 from ifonly.problem.conditions import Conditions
 from ifonly.problem.goals import Weights, excess, needed_logit, probabilities
@@ -50,11 +50,14 @@ class CostSpace:
         Where a matrix Q ties features together: ``Q = rootᵀ root``, ``t = root (x − x̄)``.
     search : module
         `multiplier_search`, or its compiled twin.
+    loops : module or None
+        The compiled row loops; None for NumPy.
 
     """
 
-    def __init__(self, conditions: Conditions, search: Any = multiplier_search) -> None:
+    def __init__(self, conditions: Conditions, search: Any = multiplier_search, *, reference: bool = False) -> None:
         self.conditions, self.search = conditions, search
+        self.loops = None if reference else compiled()
         self.model: Model = conditions.model
         self.limits: Limits = conditions.limits
         self.mu, self.per_unit, self.grouped = conditions.mu, conditions.per_unit, conditions.grouped
@@ -93,10 +96,10 @@ class CostSpace:
             worth_it = backend == "auto" and conditions.discrete and compiled_is_installed()
             one = asked.model.n_classes == 2 and asked.question.lam is None and conditions.separable
             if one and (worth_it or backend == "cpu"):
-                from ifonly.native.one_multiplier import compiled
+                from ifonly.native.one_multiplier import compiled as compiled_search
 
-                return cls(conditions, compiled).warmed()
-            return cls(conditions)
+                return cls(conditions, compiled_search).warmed()
+            return cls(conditions, reference=backend == "reference")
 
         assert asked.conditions is not None
         return asked.conditions.keep(("space", asked.question.backend), make)
@@ -281,7 +284,7 @@ class LimitedProblem:
         c = space.per_unit[moving]
         lo, hi = ((v - self.source)[moving] * c for v in (self.lo, self.hi))
         rows, high = space.rows(self.k)[soft, moving], np.full(len(C), np.inf)
-        return Terms(rows, margins[soft], space.mu[moving], lo, hi, C / c, rest, low, high, slip)
+        return Terms(rows, margins[soft], space.mu[moving], lo, hi, C / c, rest, low, high, slip, space.loops)
 
     def _tied(self, margins: Floats, C: Floats, rest: Floats, low: Floats, slip: Floats) -> Terms:
         """`terms` where a matrix ties features together: bounds and ℓ1 terms on x are rows in t."""

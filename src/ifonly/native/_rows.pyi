@@ -19,3 +19,23 @@ def solve_free(
     done: Any,
 ) -> None: ...
 def roots(alpha: Any, beta: Any, t: Any) -> None: ...
+def solve_limited_one(
+    B: Any,
+    margins: Any,
+    mu: Any,
+    lo: Any,
+    hi: Any,
+    lam: float,
+    weight: float,
+    tol: float,
+    max_iter: int,
+    most_now: int,
+    begin: bool,
+    lq: Any,
+    course: Any,
+    t: Any,
+    free: Any,
+    s: Any,
+    classes: Any,
+    slope: Any,
+) -> None: ...

@@ -92,4 +92,20 @@ NB_MODULE(_rows, m) {
         nb::gil_scoped_release release;
         chosen.rows->roots(i64(alpha.shape(0)), alpha.data(), beta.data(), t.data());
     });
+    m.def("solve_limited_one", [](In2 B, In1 margins, In1 mu, In1 lo, In1 hi, double lam, double weight, double tol, int max_iter,
+                                  int most_now, bool begin, Out1 lq, Out1 course, Out1 t, Array<bool, 1> free, Out1 s,
+                                  Out2 classes, Out1 slope) {
+        const size_t n = B.shape(0), D = B.shape(1);
+        same(margins.shape(0), n);
+        same(s.shape(0), n);
+        for (size_t length : {mu.shape(0), lo.shape(0), hi.shape(0), t.shape(0), free.shape(0)}) same(length, D);
+        for (size_t length : {lq.shape(0), classes.shape(1)}) same(length, n + 1);
+        same(classes.shape(0), 3);
+        same(course.shape(0), 5);
+        const LimitedProblem problem = {int(n), i64(D), B.data(), margins.data(), mu.data(), lo.data(), hi.data(), lam, weight, tol,
+                                        max_iter, most_now, begin, lq.data(), course.data(), t.data(), free.data(), s.data(),
+                                        classes.data(), slope.shape(0) ? slope.data() : nullptr};
+        nb::gil_scoped_release release;
+        chosen.rows->solve_limited_one(problem);
+    });
 }

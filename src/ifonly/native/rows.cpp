@@ -4,10 +4,11 @@
 
 #include "free_rows.hpp"
 #include "roots.hpp"
+#include "semismooth.hpp"
 
 namespace ifonly::IFONLY_SET {
 
 extern const Rows rows;
-const Rows rows = {solve_free, roots};
+const Rows rows = {solve_free, roots, limits::solve_limited_one};
 
 } // namespace ifonly::IFONLY_SET

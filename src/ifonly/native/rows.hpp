@@ -21,9 +21,26 @@ struct FreeRows {
     bool *done;       // (B)
 };
 
+/** One problem with limits on features one by one (engines/semismooth.py, `Terms`), or a part of the way to its answer. */
+struct LimitedProblem {
+    int n;
+    i64 D;
+    const double *B, *margins, *mu, *lo, *hi; // (n, D), (n), (D) each
+    double lam, weight, tol;
+    int max_iter, most_now; // iterations in all, and in this call
+    bool begin;             // from a start of its own, not from ln q
+    double *lq;             // (n + 1) in and out
+    double *course;         // (5) in and out: `Course`, then iterations and how it ended
+    double *t;              // (D)
+    bool *free;             // (D)
+    double *s, *classes;    // (n), (3, n + 1): q, ln p, p
+    double *slope;          // dlogit/d ln λ, or null
+};
+
 struct Rows {
     void (*solve_free)(const FreeRows &);
     void (*roots)(i64 B, const double *alpha, const double *beta, double *t);
+    void (*solve_limited_one)(const LimitedProblem &);
 };
 
 namespace baseline {
