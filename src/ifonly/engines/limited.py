@@ -65,13 +65,17 @@ class LimitedEngine(Engine):
         """The answer for one source, for a class or the nearest."""
 
         def solve(k: int) -> Result:
-            return self.answer(LimitedProblem(space, source, k), aim, budget, tol)
+            return self.towards(space, source, aim._replace(k=k), budget, tol)
 
         if aim.k != NEAREST:
             return solve(aim.k)
         now = int(space.model.scores(source).argmax())
         classes = nearest.candidates(space.model, aim, now)
         return nearest.search(classes, np.array([_least(space, source, k, aim) for k in classes.tolist()]), solve, aim)
+
+    def towards(self, space: CostSpace, source: Floats, aim: Aim, budget: Budget, tol: float | None) -> Result:
+        """The answer for one source and the class ``aim.k``."""
+        return self.answer(LimitedProblem(space, source, aim.k), aim, budget, tol)
 
     def chunk_rows(self, asked: Asked, n_rows: int | None) -> int | None:
         """A table of answers is kept anyway; this many are handed to a row loop at once."""

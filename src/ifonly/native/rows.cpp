@@ -3,12 +3,12 @@
 #include <new>
 
 #include "free_rows.hpp"
+#include "limited_rows.hpp"
 #include "roots.hpp"
-#include "semismooth.hpp"
 
 namespace ifonly::IFONLY_SET {
 
 extern const Rows rows;
-const Rows rows = {solve_free, roots, limits::solve_limited_one};
+const Rows rows = {solve_free, roots, limits::solve_limited_one, limits::solve_limited};
 
 } // namespace ifonly::IFONLY_SET

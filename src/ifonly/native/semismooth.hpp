@@ -22,6 +22,9 @@ constexpr double TOO_LONG = 0.5, SHRINK = 0.1, LOG_SHRINK = -2.302585092994046, 
 constexpr double NEAR = 1e-4;          // logarithms that differ by less: their logarithmic mean is the mean
 constexpr double FAR_LOGIT = 36.0;     // of a share, in the start
 constexpr double PAIR_MISS = 0.05, PAIR_TOL = 0.3;
+constexpr double JOINT = 0.1;          // a gap from which on λ is changed together with q
+constexpr double SURE = 0.1;           // of the miss: with less of a residual, it is on the side that it seems to be on
+constexpr double LONGEST = 2.0, FLAT_LOGIT = 1e-12, NARROW = 1e-12; // steps in ln λ; slopes; brackets around λ
 constexpr double ANEW = 0.35;          // of all features: where more than these changed sides the Gram matrix is made anew
 
 using V = Doubles<WIDTH>;
@@ -170,7 +173,7 @@ struct Row {
     unsigned char *known; // [tiles] those that are in it
     i64 *changed;         // [D]
     double *M, *column, *diagonal, *inverse; // [n][wide], then [wide] each: for Newton's matrix and its factor
-    double *v, *c_v, *rhs, *r, *dq, *ds, *ahead, *work; // [classes]
+    double *v, *g, *rhs, *r, *dq, *ds, *ahead, *along_q, *along_s, *work; // [classes]
     V *sums, *others;     // [n], [tiles]
     double c = 0.0;
 
@@ -185,7 +188,7 @@ struct Row {
         changed = pieces.take<i64>(b.D);
         M = pieces.take<double>(i64(b.n) * b.wide);
         for (double **vector : {&column, &diagonal, &inverse}) *vector = pieces.take<double>(b.wide);
-        for (double **vector : {&v, &c_v, &rhs, &r, &dq, &ds, &ahead, &work}) *vector = pieces.take<double>(b.classes);
+        for (double **vector : {&v, &g, &rhs, &r, &dq, &ds, &ahead, &along_q, &along_s, &work}) *vector = pieces.take<double>(b.classes);
         sums = pieces.take<V>(b.n);
         others = pieces.take<V>(b.tiles);
     }
@@ -198,7 +201,7 @@ struct Row {
             for (int j = 0; j < b.classes; j++) x->lq[j] = x->q[j] = x->lp[j] = x->p[j] = 0.0;
             for (int j = 0; j < b.wide; j++) x->s[j] = 0.0;
         }
-        for (double *vector : {v, c_v, rhs, r, dq, ds, ahead, work})
+        for (double *vector : {v, g, rhs, r, dq, ds, ahead, along_q, along_s, work})
             for (int j = 0; j < b.classes; j++) vector[j] = 0.0;
         n_iter = 0;
     }
@@ -306,10 +309,11 @@ struct Row {
     }
 
     /** The logit of 1 − p_k. */
-    double logit(const Point &x) const {
+    double logit(const Point &x) const { return logit_of(x.s); }
+    double logit_of(const double *s) const {
         double top = -INF, total = 0.0;
-        for (int j = 0; j < b.n; j++) top = larger(top, x.s[j]);
-        for (int j = 0; j < b.n; j++) total += __builtin_exp(x.s[j] - top);
+        for (int j = 0; j < b.n; j++) top = larger(top, s[j]);
+        for (int j = 0; j < b.n; j++) total += __builtin_exp(s[j] - top);
         return top + __builtin_log(total);
     }
 
@@ -406,7 +410,7 @@ struct Row {
         c = 1.0 / total / (1.0 + square_root(last / total));
         for (int i = 0; i < n; i++)
             for (int j = 0; j < n; j++) M[i * wide + j] = v[i] * G[i * wide + j] * v[j];
-        double *g = c_v, h = 0.0;
+        double h = 0.0;
         for (int i = 0; i < n; i++) g[i] = 0.0;
         for (int j = 0; j < n; j++)
             for (int i = 0; i < n; i++) g[i] += M[j * wide + i] * v[j];
@@ -530,8 +534,7 @@ struct Row {
             course.least = smaller(course.least, gap);
             // 2. The step.
             if (!step()) return Ended::NOT_FOUND;
-            for (int j = 0; j < b.n; j++) work[j] = at.s[j] + ds[j];
-            for (int j = 0; j < b.n; j++) ds[j] = work[j];
+            for (int j = 0; j < b.n; j++) ds[j] += at.s[j];
             log_softmax(ds, ahead, nullptr);
             const double slope = slope_at(at);
             if (!(slope > 0.0)) return Ended::FOUND; // q is p to the last digit
@@ -562,21 +565,103 @@ struct Row {
         }
     }
 
+    // ---- a probability ----
+
+    /** Margins and q as they change with ln λ, where M is factorised: into `along_s` and `along_q`. */
+    void change_with_lam() {
+        const int n = b.n;
+        for (int j = 0; j < n; j++) work[j] = at.q[j] / lam;
+        times(work, along_s); // what free features do to the margins for fixed q
+        for (int j = 0; j < n; j++) along_q[j] = along_s[j];
+        through(along_q);
+        times(along_q, work);
+        double sum = 0.0;
+        for (int j = 0; j < n; j++) {
+            along_s[j] -= work[j];
+            sum += along_q[j] *= lam;
+        }
+        along_q[n] = -sum;
+    }
+
+    /** Σ of a over the rivals, weighed by their shares of the mass at margins s. */
+    double shared(const double *s, const double *a) const {
+        const double level = logit_of(s);
+        double sum = 0.0;
+        for (int j = 0; j < b.n; j++) sum += __builtin_exp(s[j] - level) * a[j];
+        return sum;
+    }
+
+    /** From `at`, which is evaluated, to the λ at which the logit of 1 − p_k is `aim`, up to `width` (or what rounding leaves).
+     *
+     *  Newton on q and ln λ together, once q is near the answer for a λ; λ multiplies the whole cost. What this does not settle
+     *  in a few evaluations is left to the search of engines/semismooth.py.
+     */
+    bool reach(double aim, double width, int budget) {
+        double least = INF, low = 0.0, high = INF;
+        for (; budget > 0;) {
+            const int n = b.n;
+            for (int j = 0; j < n; j++) r[j] = at.p[j] - at.q[j];
+            const double off = residual(at), mass = rivals_mass(at), miss = logit(at) - aim;
+            const bool settled = off <= 4.0 * EPS * b.size * mass * (1.0 + largest_margin(at));
+            if (settled && magnitude(miss) <= width) return true;
+            if (off <= SURE * b.size * mass * smaller(1.0, magnitude(miss))) { // the answer for this λ misses on the same side
+                if (miss > 0.0) high = smaller(high, lam);
+                else low = larger(low, lam);
+            }
+            if (!step()) return false;
+            for (int j = 0; j < n; j++) ds[j] += at.s[j];
+            double change = 0.0;
+            if (at.gap <= JOINT) {
+                change_with_lam();
+                const double slope = shared(ds, along_s), wanted = aim - logit_of(ds);
+                change = slope > FLAT_LOGIT ? wanted / slope : wanted > 0.0 ? LONGEST : -LONGEST;
+                change = larger(smaller(change, LONGEST), -LONGEST);
+                const double there = lam * __builtin_exp(change);
+                if (!(low < there && there < high)) {
+                    if (!(low > 0.0 && high < INF)) return false; // rounding, or out of reach
+                    if (high - low <= NARROW * high) return false;
+                    change = 0.5 * __builtin_log(low / lam * (high / lam));
+                }
+                for (int j = 0; j < n; j++) ds[j] += change * along_s[j];
+            }
+            log_softmax(ds, ahead, nullptr);
+            n_iter++;
+            if (change != 0.0) {
+                for (int j = 0; j <= n; j++) dq[j] += change * along_q[j];
+                lam *= __builtin_exp(change);
+                weight = lam;
+                go_along(1.0);
+                evaluate(next);
+                budget--;
+                least = next.gap;
+            } else {
+                least = smaller(least, at.gap);
+                const double slope = slope_at(at);
+                if (!(slope > 0.0)) return false;
+                double alpha = 1.0;
+                for (int trial = 0; trial < MAX_TRIALS && budget > 0; trial++) {
+                    go_along(alpha);
+                    evaluate(next);
+                    budget--;
+                    const double end = slope_at(next);
+                    if (end >= -TOO_LONG * slope || next.gap < 0.5 * least) break;
+                    alpha *= smaller(larger(slope / (slope - end), 0.1), 0.8);
+                }
+            }
+            const Point before = at;
+            at = next;
+            next = before;
+        }
+        return false;
+    }
+
     /** dlogit(1 − p_k)/d ln λ at an answer, where μ is multiplied with λ too; NaN where there is none. */
     double logit_slope() {
-        const int n = b.n;
         bring_gram(at);
         make_matrix(at);
         if (!definite()) return __builtin_nan("");
-        for (int j = 0; j < n; j++) r[j] = at.q[j] / lam;
-        times(r, dq); // what features that are free do to the margins for fixed q
-        for (int j = 0; j < n; j++) rhs[j] = dq[j];
-        through(rhs);
-        times(rhs, r);
-        const double level = logit(at);
-        double slope = 0.0;
-        for (int j = 0; j < n; j++) slope += __builtin_exp(at.s[j] - level) * (dq[j] - r[j]);
-        return slope;
+        change_with_lam();
+        return shared(at.s, along_s);
     }
 
     // ---- a start ----
