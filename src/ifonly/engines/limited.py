@@ -97,9 +97,13 @@ class LimitedEngine(Engine):
     def fill(self, asked: Asked, X: Floats, rows: Rows, results: Results, left: NDArray[np.bool_]) -> None:
         """Solve the rows that are left, one by one; a row that cannot be solved stays INVALID and NaN."""
         space, budget, tol = CostSpace.of(asked), Budget.of(asked.question), asked.question.tol
+        places = np.flatnonzero(left)
+        if not len(places):
+            return
+        some = X if len(places) == len(X) else X[places]
         with np.errstate(invalid="ignore", over="ignore"):
-            left = left & np.isfinite(asked.model.scores(X)).all(axis=1) & np.isfinite(X).all(axis=1)
-        for i in np.flatnonzero(left).tolist():
+            places = places[np.isfinite(asked.model.scores(some)).all(axis=1) & np.isfinite(some).all(axis=1)]
+        for i in places.tolist():
             put_row(results, i, lambda i=i: self.row(space, X[i], rows.aims.one(i), budget.anew(), tol))
 
 

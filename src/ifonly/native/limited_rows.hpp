@@ -127,7 +127,7 @@ struct LimitedLoop {
             row.hi[tile] = z;
             square += way * way;
         }
-        within = !bits_on(outside);
+        row.within = within = !bits_on(outside);
         return !bits_on(wrong) && magnitude(sum_of(square)) < INF;
     }
 

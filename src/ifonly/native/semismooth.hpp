@@ -17,25 +17,31 @@
 namespace ifonly::IFONLY_SET::limits {
 
 // The method's constants; engines/semismooth.py has the same, with their reasons.
-constexpr int MAX_TRIALS = 40, PAIRS = 4, PAIR_STEPS = 5, MAX_RISES = 40;
+constexpr int MAX_TRIALS = 40, PAIRS = 2, PAIR_STEPS = 5, MAX_RISES = 40;
 constexpr double TOO_LONG = 0.5, SHRINK = 0.1, LOG_SHRINK = -2.302585092994046, LOW = -690.0;
 constexpr double NEAR = 1e-4;          // logarithms that differ by less: their logarithmic mean is the mean
 constexpr double FAR_LOGIT = 36.0;     // of a share, in the start
-constexpr double PAIR_MISS = 0.05, PAIR_TOL = 0.3;
+constexpr double PAIR_GAP = 0.005, PAIR_TOL = 0.3; // parts of the gap, and steps of a logit, that are small in the start
 constexpr double JOINT = 0.1;          // a gap from which on λ is changed together with q
 constexpr double SURE = 0.1;           // of the miss: with less of a residual, it is on the side that it seems to be on
 constexpr double LONGEST = 2.0, FLAT_LOGIT = 1e-12, NARROW = 1e-12; // steps in ln λ; slopes; brackets around λ
-constexpr double ANEW = 0.35;          // of all features: where more than these changed sides the Gram matrix is made anew
 
 using V = Doubles<WIDTH>;
+constexpr int FEW = WIDTH < 4 ? 4 : 10; // rivals for whose sums there are registers
 constexpr int TILES = 4, BLOCK = TILES * WIDTH; // vectors of features, and features, that a sweep works on at a time
 
 IFONLY_HD V all_of(double a) { return V{} + a; }
-IFONLY_HD double sum_of(V a) {
-    double sum = 0.0;
-    for (int w = 0; w < WIDTH; w++) sum += a[w];
-    return sum;
+template <int W> IFONLY_HD double sum_of(Doubles<W> a) {
+    if constexpr (W == 2) return a[0] + a[1];
+    else {
+        Doubles<W / 2> half[2];
+        __builtin_memcpy(half, &a, sizeof a);
+        return sum_of<W / 2>(half[0] + half[1]);
+    }
 }
+IFONLY_HD double sum_of(V a) { return sum_of<WIDTH>(a); }
+IFONLY_HD V *vectors(double *a) { return reinterpret_cast<V *>(a); }
+IFONLY_HD const V *vectors(const double *a) { return reinterpret_cast<const V *>(a); }
 
 /** The lanes that are on, as bits. */
 IFONLY_HD unsigned bits_on(Longs<WIDTH> mask) {
@@ -50,6 +56,13 @@ IFONLY_HD unsigned bits_on(Longs<WIDTH> mask) {
     for (int w = 0; w < WIDTH; w++) bits |= unsigned(mask[w] != 0) << w;
     return bits;
 #endif
+}
+
+/** Calls one.template operator()<n>() for 1 ≤ n ≤ N, else other(). */
+template <int N, class One, class Other> IFONLY_HD void few(int n, One one, Other other) {
+    if constexpr (N == 0) other();
+    else if (n == N) one.template operator()<N>();
+    else few<N - 1>(n, one, other);
 }
 
 /** Memory handed out piece by piece; without any, it counts how much there has to be. */
@@ -106,6 +119,7 @@ struct Rivals {
             m[d] = d < D ? soft_part[d] : 0.0;
             soft |= m[d] != 0.0;
         }
+        for (i64 a = 0; a < i64(n) * wide; a++) gram[a] = 0.0;
         gram_where(gram, [](i64, const V *row, V *out) {
             for (int i = 0; i < TILES; i++) out[i] = row[i];
         });
@@ -168,11 +182,12 @@ struct Row {
     double lam = 1.0, weight = 1.0;
     Point at, next;
     int n_iter = 0;
+    bool within = false; // whether t = 0 is known to be within the limits
 
     double *G;            // [n][wide] of the free features
     unsigned char *known; // [tiles] those that are in it
     i64 *changed;         // [D]
-    double *M, *column, *diagonal, *inverse; // [n][wide], then [wide] each: for Newton's matrix and its factor
+    double *M, *column, *inverse, *shares; // [n][wide], then [wide] each
     double *v, *g, *rhs, *r, *dq, *ds, *ahead, *along_q, *along_s, *work; // [classes]
     V *sums, *others;     // [n], [tiles]
     double c = 0.0;
@@ -187,7 +202,7 @@ struct Row {
         known = pieces.take<unsigned char>(b.tiles);
         changed = pieces.take<i64>(b.D);
         M = pieces.take<double>(i64(b.n) * b.wide);
-        for (double **vector : {&column, &diagonal, &inverse}) *vector = pieces.take<double>(b.wide);
+        for (double **vector : {&column, &inverse, &shares}) *vector = pieces.take<double>(b.wide);
         for (double **vector : {&v, &g, &rhs, &r, &dq, &ds, &ahead, &along_q, &along_s, &work}) *vector = pieces.take<double>(b.classes);
         sums = pieces.take<V>(b.n);
         others = pieces.take<V>(b.tiles);
@@ -195,8 +210,7 @@ struct Row {
 
     /** Nothing is known of a new problem. */
     void forget() {
-        for (i64 a = 0; a < b.tiles; a++) known[a] = 0;
-        for (i64 a = 0; a < i64(b.n) * b.wide; a++) G[a] = 0.0;
+        forget_gram();
         for (Point *x : {&at, &next}) {
             for (int j = 0; j < b.classes; j++) x->lq[j] = x->q[j] = x->lp[j] = x->p[j] = 0.0;
             for (int j = 0; j < b.wide; j++) x->s[j] = 0.0;
@@ -224,7 +238,27 @@ struct Row {
         return free;
     }
 
-    template <bool SOFT> void sweep(Point &x) {
+    /** One tile after the other, with the rivals' sums in registers; N is their number. */
+    template <int N, bool SOFT> void sweep_few(Point &x) {
+        const V il = all_of(1.0 / lam), minus_il = -il;
+        V sum[N] = {}, q[N];
+        for (int j = 0; j < N; j++) q[j] = all_of(x.q[j]);
+        for (i64 k = 0; k < b.blocks; k++) {
+            const V *B = b.rows + k * N * TILES;
+            for (int i = 0; i < TILES; i++) {
+                const i64 tile = k * TILES + i;
+                V u[2] = {};
+                for (int j = 0; j < N; j++) u[j % 2] += q[j] * B[j * TILES + i];
+                const V t = answer<SOFT>(u[0] + u[1], tile, minus_il, il);
+                x.free[tile] = (unsigned char)bits_on(is_free<SOFT>(t, tile));
+                x.t[tile] = t;
+                for (int j = 0; j < N; j++) sum[j] += B[j * TILES + i] * t;
+            }
+        }
+        for (int j = 0; j < N; j++) x.s[j] = margins[j] + sum_of(sum[j]);
+    }
+
+    template <bool SOFT> void sweep_many(Point &x) {
         const int n = b.n;
         const V il = all_of(1.0 / lam), minus_il = -il;
         for (int j = 0; j < n; j++) sums[j] = V{};
@@ -248,6 +282,14 @@ struct Row {
             }
         }
         for (int j = 0; j < n; j++) x.s[j] = margins[j] + sum_of(sums[j]);
+    }
+
+    /** x.t, x.free and x.s of x.q. */
+    void sweep(Point &x) {
+        const bool soft = b.soft;
+        few<FEW>(
+            b.n, [&]<int N>() { soft ? sweep_few<N, true>(x) : sweep_few<N, false>(x); },
+            [&] { soft ? sweep_many<true>(x) : sweep_many<false>(x); });
     }
 
     /** out = eᵃ, and 0 beyond the classes. */
@@ -279,7 +321,7 @@ struct Row {
     /** All that follows from x.lq. */
     void evaluate(Point &x) {
         exponentials(x.lq, 0.0, x.q);
-        b.soft ? sweep<true>(x) : sweep<false>(x);
+        sweep(x);
         log_softmax(x.s, x.lp, x.p);
         double gap = 0.0;
         for (int j = 0; j <= b.n; j++) gap += x.q[j] * (x.lq[j] - x.lp[j]) - x.q[j] + x.p[j];
@@ -311,27 +353,32 @@ struct Row {
     /** The logit of 1 − p_k. */
     double logit(const Point &x) const { return logit_of(x.s); }
     double logit_of(const double *s) const {
-        double top = -INF, total = 0.0;
+        double top = -INF;
         for (int j = 0; j < b.n; j++) top = larger(top, s[j]);
-        for (int j = 0; j < b.n; j++) total += __builtin_exp(s[j] - top);
-        return top + __builtin_log(total);
+        return top + __builtin_log(masses(s, top));
+    }
+
+    /** The rivals' e^{s − top} in `shares`, and their sum. */
+    double masses(const double *s, double top) const {
+        V sum{};
+        for (int i = 0; i < b.wide / WIDTH; i++) vectors(shares)[i] = exponential(vectors(s)[i] - top);
+        for (int j = b.n; j < b.wide; j++) shares[j] = 0.0;
+        for (int i = 0; i < b.wide / WIDTH; i++) sum += vectors(shares)[i];
+        return sum_of(sum);
     }
 
     /** ‖Bᵀ(p − q)‖, which bounds the gradient of E. */
-    double residual(const Point &x) const {
-        double square = 0.0;
-        for (int i = 0; i < b.n; i++) {
-            double sum = 0.0;
-            for (int j = 0; j < b.n; j++) sum += b.gram[i * b.wide + j] * (x.p[j] - x.q[j]);
-            square += sum * (x.p[i] - x.q[i]);
-        }
-        return square_root(larger(square, 0.0));
+    double residual(const Point &x) {
+        for (int j = 0; j < b.wide; j++) work[j] = j < b.n ? x.p[j] - x.q[j] : 0.0;
+        product(b.gram, work, column);
+        const double square = dot(work, column);
+        return square_root(square < 0.0 ? 0.0 : square); // NaN stays NaN
     }
 
     /** How much rounding there is in a point's logit: features answer to sums of terms that may cancel, divided by λ. */
     double noise(const Point &x) const {
         const int n = b.n;
-        const double level = logit(x);
+        const double level = 1.0 / masses(x.s, logit(x));
         V total{};
         for (i64 k = 0; k < b.blocks; k++) {
             const V *B = b.rows + k * n * TILES;
@@ -340,7 +387,7 @@ struct Row {
                 for (int j = 0; j < n; j++) {
                     const V row = magnitude(B[j * TILES + i]);
                     size += x.q[j] * row;
-                    felt += __builtin_exp(x.s[j] - level) * row;
+                    felt += shares[j] * level * row;
                 }
                 const unsigned free = x.free[k * TILES + i];
                 for (int w = 0; w < WIDTH; w++) total[w] += free >> w & 1 ? size[w] * felt[w] : 0.0;
@@ -351,135 +398,181 @@ struct Row {
 
     // ---- Newton ----
 
-    /** G over the features that are free at a point. */
-    void bring_gram(const Point &x) {
+    /** G gains the columns of `count` features in `changed`, or (as bits of `free` say) loses them. */
+    template <int N> void add_columns(i64 count, const unsigned char *free) {
+        constexpr int wide = (N + WIDTH - 1) / WIDTH, all = wide * WIDTH; // vectors in a column
+        V g[N][wide];
+        for (int i = 0; i < N; i++)
+            for (int j = 0; j <= i / WIDTH; j++) g[i][j] = vectors(G + i * all)[j];
+        for (i64 a = 0; a < count; a++) {
+            const i64 d = changed[a];
+            const double *column = b.columns + d * all, sign = free[d / WIDTH] >> d % WIDTH & 1 ? 1.0 : -1.0;
+            V own[wide];
+            for (int j = 0; j < wide; j++) own[j] = sign * vectors(column)[j];
+            for (int i = 0; i < N; i++)
+                for (int j = 0; j <= i / WIDTH; j++) g[i][j] += column[i] * own[j];
+        }
+        for (int i = 0; i < N; i++)
+            for (int j = 0; j <= i / WIDTH; j++) vectors(G + i * all)[j] = g[i][j];
+    }
+
+    void add_columns_of_many(i64 count, const unsigned char *free) {
+        for (i64 a = 0; a < count; a++) {
+            const i64 d = changed[a];
+            const double *column = b.columns + d * b.wide, sign = free[d / WIDTH] >> d % WIDTH & 1 ? 1.0 : -1.0;
+            for (int i = 0; i < b.n; i++) {
+                const V own = all_of(sign * column[i]);
+                V *g = vectors(G + i64(i) * b.wide);
+                for (int j = 0; j <= i / WIDTH; j++) g[j] += own * vectors(column)[j];
+            }
+        }
+    }
+
+    /** The features that are free at a point and not in G, or the other way round; and how many are free. */
+    i64 list_changes(const Point &x, i64 &free) {
         i64 count = 0;
-        for (i64 tile = 0; tile < b.tiles; tile++)
+        free = 0;
+        for (i64 tile = 0; tile < b.tiles; tile++) {
+            free += __builtin_popcount(x.free[tile]);
             for (unsigned odd = x.free[tile] ^ known[tile]; odd; odd &= odd - 1)
                 changed[count++] = tile * WIDTH + __builtin_ctz(odd);
-        if (count == 0) return;
-        if (double(count) > ANEW * double(b.D)) {
-            b.gram_where(G, [&](i64 k, const V *row, V *out) {
-                for (int i = 0; i < TILES; i++) {
-                    const unsigned free = x.free[k * TILES + i];
-                    for (int w = 0; w < WIDTH; w++) out[i][w] = free >> w & 1 ? row[i][w] : 0.0;
-                }
-            });
-        } else {
-            const int n = b.n, wide = b.wide;
-            for (i64 first = 0; first < count; first += 4) {
-                const double *from[4];
-                double sign[4];
-                for (int f = 0; f < 4; f++) {
-                    const i64 d = changed[first + f < count ? first + f : first];
-                    from[f] = b.columns + d * wide;
-                    sign[f] = first + f >= count ? 0.0 : x.free[d / WIDTH] >> d % WIDTH & 1 ? 1.0 : -1.0;
-                }
-                for (int i = 0; i < n; i++) {
-                    V own[4];
-                    for (int f = 0; f < 4; f++) own[f] = all_of(sign[f] * from[f][i]);
-                    V *g = reinterpret_cast<V *>(G + i * wide);
-                    for (int j = 0; j <= i / WIDTH; j++)
-                        for (int f = 0; f < 4; f++) g[j] += own[f] * reinterpret_cast<const V *>(from[f])[j];
-                }
-            }
-            for (int i = 0; i < n; i++)
-                for (int j = 0; j < i; j++) G[j * wide + i] = G[i * wide + j];
         }
+        return count;
+    }
+
+    void forget_gram() {
+        for (i64 tile = 0; tile < b.tiles; tile++) known[tile] = 0;
+        for (i64 a = 0; a < i64(b.n) * b.wide; a++) G[a] = 0.0;
+    }
+
+    /** G over the features that are free at a point. */
+    void bring_gram(const Point &x) {
+        i64 free, count = list_changes(x, free);
+        if (count == 0) return;
+        if (count > free) {
+            forget_gram();
+            count = list_changes(x, free);
+        }
+        few<FEW>(b.n, [&]<int N>() { add_columns<N>(count, x.free); }, [&] { add_columns_of_many(count, x.free); });
+        for (int i = 0; i < b.n; i++)
+            for (int j = 0; j < i; j++) G[i64(j) * b.wide + i] = G[i64(i) * b.wide + j];
         for (i64 tile = 0; tile < b.tiles; tile++) known[tile] = x.free[tile];
     }
 
-    /** out = G a. */
-    void times(const double *a, double *out) const {
-        for (int i = 0; i < b.n; i++) out[i] = 0.0;
-        for (int j = 0; j < b.n; j++)
-            for (int i = 0; i < b.n; i++) out[i] += G[j * b.wide + i] * a[j];
-    }
-
-    /** v, c and M = λI + RᵀGR, with S = RRᵀ and R = diag(v)(I − c v vᵀ). */
-    void make_matrix(const Point &x) {
-        const int n = b.n, wide = b.wide;
-        double total = 0.0, last = 0.0;
-        for (int j = 0; j <= n; j++) {
-            const double apart = x.lp[j] - x.lq[j];
-            const double mean = magnitude(apart) < NEAR ? 0.5 * (x.p[j] + x.q[j]) : (x.p[j] - x.q[j]) / apart;
-            total += mean;
-            if (j < n) v[j] = square_root(mean);
-            else last = mean;
+    /** out = G a, for a that is 0 beyond the rivals. */
+    void times(const double *a, double *out) const { product(G, a, out); }
+    void product(const double *matrix, const double *a, double *out) const {
+        const int n = b.n, wide = b.wide / WIDTH;
+        for (int i = 0; i < wide; i++) {
+            V sum{};
+            for (int j = 0; j < n; j++) sum += a[j] * vectors(matrix + i64(j) * b.wide)[i];
+            vectors(out)[i] = sum;
         }
-        c = 1.0 / total / (1.0 + square_root(last / total));
-        for (int i = 0; i < n; i++)
-            for (int j = 0; j < n; j++) M[i * wide + j] = v[i] * G[i * wide + j] * v[j];
-        double h = 0.0;
-        for (int i = 0; i < n; i++) g[i] = 0.0;
-        for (int j = 0; j < n; j++)
-            for (int i = 0; i < n; i++) g[i] += M[j * wide + i] * v[j];
-        for (int i = 0; i < n; i++) h += v[i] * g[i];
-        for (int i = 0; i < n; i++)
-            for (int j = 0; j < n; j++) M[i * wide + j] -= c * (v[i] * g[j] + g[i] * v[j]) - c * c * h * v[i] * v[j];
     }
 
-    /** M = LLᵀ in place (M is kept above the diagonal); whether it is definite with so much added to it. */
+    double dot(const double *a, const double *other) const {
+        V sum{};
+        for (int i = 0; i < b.wide / WIDTH; i++) sum += vectors(a)[i] * vectors(other)[i];
+        return sum_of(sum);
+    }
+
+    /** v and c, with S = RRᵀ and R = diag(v)(I − c v vᵀ); and what M = λI + RᵀGR is made from. */
+    void take_means(const Point &x) {
+        const int n = b.n, wide = b.wide / WIDTH;
+        V total{};
+        for (int i = 0; i < b.classes / WIDTH; i++) {
+            const V apart = vectors(x.lp)[i] - vectors(x.lq)[i], p = vectors(x.p)[i], q = vectors(x.q)[i];
+            const Longs<WIDTH> near = magnitude(apart) < NEAR;
+            const V mean = select(near, 0.5 * (p + q), (p - q) / select(near, all_of(1.0), apart));
+            total += vectors(work)[i] = mean;
+        }
+        const double sum = sum_of(total);
+        c = 1.0 / sum / (1.0 + square_root(work[n] / sum));
+        for (int j = n; j < b.classes; j++) work[j] = 0.0;
+        for (int i = 0; i < wide; i++) vectors(v)[i] = square_root(vectors(work)[i]);
+        times(work, g);
+        for (int i = 0; i < wide; i++) vectors(g)[i] *= vectors(v)[i]; // RᵀGR = diag(v) G diag(v) with c = 0, times v
+        const double half = 0.5 * c * c * dot(v, g);
+        for (int i = 0; i < wide; i++) vectors(g)[i] = c * vectors(g)[i] - half * vectors(v)[i];
+    }
+
+    /** M without λ: diag(v) G diag(v) − v gᵀ − g vᵀ; its trace. */
+    double make_matrix() {
+        const int n = b.n, wide = b.wide / WIDTH;
+        double trace = 0.0;
+        for (int i = 0; i < n; i++) {
+            const V *from = vectors(G + i64(i) * b.wide);
+            V *row = vectors(M + i64(i) * b.wide);
+            for (int j = 0; j < wide; j++)
+                row[j] = v[i] * (from[j] * vectors(v)[j] - vectors(g)[j]) - g[i] * vectors(v)[j];
+            trace += M[i64(i) * b.wide + i];
+        }
+        return trace;
+    }
+
+    /** M + `added`·I = UᵀU, in place: U on and above the diagonal. False where that is not definite. */
     bool factorise(double added) {
-        const int n = b.n, wide = b.wide;
-        for (int i = 0; i < n; i++)
-            for (int j = 0; j < i; j++) M[i * wide + j] = M[j * wide + i];
-        for (int i = 0; i < n; i++) diagonal[i] = M[i * wide + i] + added;
+        const int n = b.n, wide = b.wide / WIDTH;
         for (int k = 0; k < n; k++) {
-            const double pivot = diagonal[k];
+            double *own = M + i64(k) * b.wide;
+            const double pivot = own[k] + added;
             if (!(pivot > 0.0)) return false;
             inverse[k] = 1.0 / square_root(pivot);
-            for (int i = k + 1; i < n; i++) column[i] = M[i * wide + k] *= inverse[k];
+            for (int j = k / WIDTH; j < wide; j++) vectors(own)[j] *= inverse[k];
             for (int i = k + 1; i < n; i++) {
-                const double own = column[i];
-                for (int j = k + 1; j < i; j++) M[i * wide + j] -= own * column[j];
-                diagonal[i] -= own * own;
+                const V factor = all_of(own[i]);
+                V *row = vectors(M + i64(i) * b.wide);
+                for (int j = i / WIDTH; j < wide; j++) row[j] -= factor * vectors(own)[j];
             }
         }
         return true;
     }
 
-    /** M⁻¹a into a. Where λ is lost beside the rest of M it is made larger; false where even that is no help. */
+    /** M, factorised. Where λ is lost beside the rest of it, it is made larger; false where even that is no help. */
     bool definite() {
-        double trace = 0.0, more = 0.0;
-        for (int i = 0; i < b.n; i++) trace += M[i * b.wide + i];
-        for (int rise = 0; rise < MAX_RISES; rise++) {
+        const double trace = make_matrix();
+        if (factorise(lam)) return true;
+        double more = 4.0 * EPS * (trace + b.n * lam);
+        for (int rise = 1; rise < MAX_RISES; rise++, more *= 10.0) {
+            make_matrix();
             if (factorise(lam + more)) return true;
-            more = more > 0.0 ? 10.0 * more : 4.0 * EPS * (trace + b.n * lam);
         }
         return false;
     }
 
+    /** M⁻¹a into a. */
     void solve(double *a) {
-        const int n = b.n, wide = b.wide;
+        const int n = b.n, wide = b.wide / WIDTH;
         for (int k = 0; k < n; k++) {
-            double sum = a[k];
-            for (int j = 0; j < k; j++) sum -= M[k * wide + j] * a[j];
-            a[k] = sum * inverse[k];
+            const double *own = M + i64(k) * b.wide;
+            const double y = column[k] = a[k] * inverse[k];
+            for (int j = k / WIDTH; j < wide; j++) vectors(a)[j] -= y * vectors(own)[j];
         }
+        for (int j = 0; j < b.wide; j++) a[j] = 0.0;
         for (int k = n - 1; k >= 0; k--) {
-            a[k] *= inverse[k];
-            for (int j = 0; j < k; j++) a[j] -= M[k * wide + j] * a[k];
+            const double *own = M + i64(k) * b.wide;
+            V sum{};
+            for (int j = k / WIDTH; j < wide; j++) sum += vectors(own)[j] * vectors(a)[j];
+            a[k] = (column[k] - sum_of(sum)) * inverse[k];
         }
     }
 
     /** a becomes R M⁻¹Rᵀa. */
     void through(double *a) {
-        const int n = b.n;
-        double dot = 0.0;
-        for (int j = 0; j < n; j++) dot += v[j] * (a[j] *= v[j]);
-        for (int j = 0; j < n; j++) a[j] -= c * dot * v[j];
+        const int wide = b.wide / WIDTH;
+        for (int i = 0; i < wide; i++) vectors(a)[i] *= vectors(v)[i];
+        double along = c * dot(v, a);
+        for (int i = 0; i < wide; i++) vectors(a)[i] -= along * vectors(v)[i];
         solve(a);
-        dot = 0.0;
-        for (int j = 0; j < n; j++) dot += v[j] * a[j];
-        for (int j = 0; j < n; j++) a[j] = v[j] * (a[j] - c * dot * v[j]);
+        along = c * dot(v, a);
+        for (int i = 0; i < wide; i++) vectors(a)[i] = vectors(v)[i] * (vectors(a)[i] - along * vectors(v)[i]);
     }
 
     /** Δq = r − R M⁻¹RᵀG r over all classes, and the margins' change −GΔq/λ; false where there is no step. */
     bool step() {
         const int n = b.n;
         bring_gram(at);
-        make_matrix(at);
+        take_means(at);
         if (!definite()) return false;
         times(r, rhs);
         through(rhs);
@@ -523,10 +616,11 @@ struct Row {
 
     /** From `at`, which is evaluated, until `tol`, where rounding stops it, or after the evaluations that there are. */
     Ended newton(double tol, int max_iter, int most_now, Course &course) {
+        double off = residual(at);
         for (int now = 0;; now++) {
             // 1. How far off.
             for (int j = 0; j < b.n; j++) r[j] = at.p[j] - at.q[j];
-            const double off = residual(at), mass = rivals_mass(at), gap = at.gap;
+            const double mass = rivals_mass(at), gap = at.gap;
             const double rounding = 4.0 * EPS * b.size * mass * (1.0 + largest_margin(at));
             if (off <= larger(tol, rounding) || course.stalled >= 2.0) return Ended::FOUND;
             if (course.budget <= 0.0 || n_iter >= max_iter) return Ended::NOT_FOUND;
@@ -561,6 +655,7 @@ struct Row {
                 const Point before = at;
                 at = next;
                 next = before;
+                off = still;
             }
         }
     }
@@ -583,12 +678,13 @@ struct Row {
         along_q[n] = -sum;
     }
 
-    /** Σ of a over the rivals, weighed by their shares of the mass at margins s. */
-    double shared(const double *s, const double *a) const {
-        const double level = logit_of(s);
-        double sum = 0.0;
-        for (int j = 0; j < b.n; j++) sum += __builtin_exp(s[j] - level) * a[j];
-        return sum;
+    /** The logit of 1 − p_k at margins s, and how fast it changes where these change by `a`. */
+    double logit_along(const double *s, const double *a, double &slope) const {
+        double top = -INF;
+        for (int j = 0; j < b.n; j++) top = larger(top, s[j]);
+        const double total = masses(s, top);
+        slope = dot(shares, a) / total;
+        return top + __builtin_log(total);
     }
 
     /** From `at`, which is evaluated, to the λ at which the logit of 1 − p_k is `aim`, up to `width` (or what rounding leaves).
@@ -613,7 +709,8 @@ struct Row {
             double change = 0.0;
             if (at.gap <= JOINT) {
                 change_with_lam();
-                const double slope = shared(ds, along_s), wanted = aim - logit_of(ds);
+                double slope;
+                const double wanted = aim - logit_along(ds, along_s, slope);
                 change = slope > FLAT_LOGIT ? wanted / slope : wanted > 0.0 ? LONGEST : -LONGEST;
                 change = larger(smaller(change, LONGEST), -LONGEST);
                 const double there = lam * __builtin_exp(change);
@@ -658,10 +755,12 @@ struct Row {
     /** dlogit(1 − p_k)/d ln λ at an answer, where μ is multiplied with λ too; NaN where there is none. */
     double logit_slope() {
         bring_gram(at);
-        make_matrix(at);
+        take_means(at);
         if (!definite()) return __builtin_nan("");
         change_with_lam();
-        return shared(at.s, along_s);
+        double slope;
+        logit_along(at.s, along_s, slope);
+        return slope;
     }
 
     // ---- a start ----
@@ -702,19 +801,22 @@ struct Row {
         double *q = at.q;
         for (int j = 0; j <= n; j++) q[j] = 0.0;
         double total = 0.0;
-        b.soft ? sweep<true>(at) : sweep<false>(at);
+        if (within)
+            for (int j = 0; j < n; j++) at.s[j] = margins[j];
+        else sweep(at);
         log_softmax(at.s, at.lp, at.p);
         for (int turn = 0; turn < (n < PAIRS ? n : PAIRS); turn++) {
             int j = 0;
             double miss = -1.0;
             for (int i = 0; i < n; i++) {
-                const double wrong = magnitude(at.p[i] - q[i]);
+                // its part of the gap, q ln(q/p) − q + p
+                const double wrong = at.p[i] - q[i] + (q[i] > 0.0 ? q[i] * (__builtin_log(q[i]) - at.lp[i]) : 0.0);
                 if (wrong > miss) {
                     miss = wrong;
                     j = i;
                 }
             }
-            if (miss < PAIR_MISS) break;
+            if (miss < PAIR_GAP) break;
             const double room = larger(1.0 - (total - q[j]), 1e-12);
             pull_without(q, j);
             // the logit of q_j's share, by Newton in a bracket: a start needs two digits
@@ -733,7 +835,7 @@ struct Row {
             share = room / (1.0 + __builtin_exp(-middle));
             total += share - q[j];
             q[j] = share;
-            b.soft ? sweep<true>(at) : sweep<false>(at);
+            sweep(at);
             log_softmax(at.s, at.lp, at.p);
         }
         for (int j = 0; j < n; j++) at.lq[j] = q[j] > 0.0 ? __builtin_log(larger(q[j], 1e-300)) : smaller(at.lp[j], -3.0);
