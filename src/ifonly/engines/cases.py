@@ -348,7 +348,8 @@ def _nothing(problem: LimitedProblem, aim: Aim, search: Search, budget: Budget) 
 def _anywhere(problem: LimitedProblem, aim: Aim, budget: Budget) -> Result | None:
     """The nearest point within the limits, whatever the classifier says of it; None where none was found in time."""
     space = problem.space
-    plain = problem.but(space=CostSpace(replace(space.conditions, margin=None), space.search))
+    without = CostSpace(replace(space.conditions, margin=None), reference=space.loops is None)
+    plain = problem.but(space=without)
     search = Search(plain, aim._replace(lam=1.0, prob=None), replace(budget, gap=1.0))
     found = search.run()
     if found is None and search.contradictory(search.tree.proof()):

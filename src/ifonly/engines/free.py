@@ -188,7 +188,9 @@ class FreeEngine(Engine):
     def _goes_through(self, asked: Asked, rows: Rows) -> bool:
         """Whether the compiled loop takes these rows from their sources to x: each has its class, and x its place."""
         named = asked.per_source == 1 and asked.question.start is None and (rows.aims.targets >= 0).all()
-        return bool(named and self._takes(asked.model, rows.sources.rows) and (rows.out is None or _in_pieces(rows.out) is rows.out))
+        return bool(
+            named and self._takes(asked.model, rows.sources.rows) and (rows.out is None or _in_pieces(rows.out) is rows.out)
+        )
 
     def _takes(self, model: Model, table: Any) -> bool:
         """Whether the compiled loop takes such sources."""

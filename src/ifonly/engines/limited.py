@@ -65,7 +65,7 @@ class LimitedEngine(Engine):
         """The answer for one source, for a class or the nearest."""
 
         def solve(k: int) -> Result:
-            return self.answer(LimitedProblem(space, source, k), aim, budget, tol)
+            return self.towards(space, source, aim._replace(k=k), budget, tol)
 
         if aim.k != NEAREST:
             return solve(aim.k)
@@ -75,6 +75,10 @@ class LimitedEngine(Engine):
         sharper = aim.lam is None and space.root is None and space.model.n_classes > 2
         sharpen = (lambda k: _least_within(space, source, k, aim)) if sharper else None
         return nearest.search(classes, bounds, solve, aim, sharpen)
+
+    def towards(self, space: CostSpace, source: Floats, aim: Aim, budget: Budget, tol: float | None) -> Result:
+        """The answer for one source and the class ``aim.k``."""
+        return self.answer(LimitedProblem(space, source, aim.k), aim, budget, tol)
 
     def chunk_rows(self, asked: Asked, n_rows: int | None) -> int | None:
         """A table of answers is kept anyway; this many are handed to a row loop at once."""
@@ -96,9 +100,13 @@ class LimitedEngine(Engine):
     def fill(self, asked: Asked, X: Floats, rows: Rows, results: Results, left: NDArray[np.bool_]) -> None:
         """Solve the rows that are left, one by one; a row that cannot be solved stays INVALID and NaN."""
         space, budget, tol = CostSpace.of(asked), Budget.of(asked.question), asked.question.tol
+        places = np.flatnonzero(left)
+        if not len(places):
+            return
+        some = X if len(places) == len(X) else X[places]
         with np.errstate(invalid="ignore", over="ignore"):
-            left = left & np.isfinite(asked.model.scores(X)).all(axis=1) & np.isfinite(X).all(axis=1)
-        for i in np.flatnonzero(left).tolist():
+            places = places[np.isfinite(asked.model.scores(some)).all(axis=1) & np.isfinite(some).all(axis=1)]
+        for i in places.tolist():
             put_row(results, i, lambda i=i: self.row(space, X[i], rows.aims.one(i), budget.anew(), tol))
 
 

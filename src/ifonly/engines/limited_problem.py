@@ -12,6 +12,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from ifonly.engines.compiled import takes_compiled
 from ifonly.engines.semismooth import Response, Target, Terms
 from ifonly.model import Model
 from ifonly.model.errors import InputError
@@ -49,11 +50,15 @@ class CostSpace:
         Where a matrix Q ties features together: ``Q = rootᵀ root``, ``t = root (x − x̄)``.
     search : module
         `multiplier_search`, or its compiled twin `one_multiplier`.
+    loops : module or None
+        The compiled row loops; None for NumPy.
 
     """
 
-    def __init__(self, conditions: Conditions, search: Any = multiplier_search) -> None:
-        self.conditions, self.search = conditions, search
+    def __init__(self, conditions: Conditions, *, reference: bool = False) -> None:
+        self.conditions = conditions
+        self.loops = None if reference else compiled()
+        self.search: Any = multiplier_search if self.loops is None else one_multiplier
         self.model: Model = conditions.model
         self.limits: Limits = conditions.limits
         self.mu, self.per_unit, self.grouped = conditions.mu, conditions.per_unit, conditions.grouped
@@ -84,17 +89,10 @@ class CostSpace:
 
     @classmethod
     def of(cls, asked: Asked) -> "CostSpace":
-        """That of a question, worked out once; with the compiled search where there is one, and it is not refused."""
-        conditions = asked.conditions
+        """That of a question, worked out once; with compiled loops where there are any, and they are not refused."""
+        conditions, loops = asked.conditions, takes_compiled(asked.question.backend)
         assert conditions is not None
-        loops = asked.question.backend != "reference" and compiled() is not None
-        search = one_multiplier if loops else multiplier_search
-        return conditions.keep(("space", loops), lambda: cls(conditions, search))
-
-    @property
-    def compiled(self) -> bool:
-        """Whether compiled loops are there, and are not refused."""
-        return self.search is one_multiplier
+        return conditions.keep(("space", loops), lambda: cls(conditions, reference=not loops))
 
     @property
     def separable(self) -> bool:
@@ -268,7 +266,7 @@ class LimitedProblem:
         c = space.per_unit[moving]
         lo, hi = ((v - self.source)[moving] * c for v in (self.lo, self.hi))
         rows, high = space.rows(self.k)[soft, moving], np.full(len(C), np.inf)
-        return Terms(rows, margins[soft], space.mu[moving], lo, hi, C / c, rest, low, high, slip)
+        return Terms(rows, margins[soft], space.mu[moving], lo, hi, C / c, rest, low, high, slip, space.loops)
 
     def _tied(self, margins: Floats, C: Floats, rest: Floats, low: Floats, slip: Floats) -> Terms:
         """`terms` where a matrix ties features together: bounds and ℓ1 terms on x are rows in t."""

@@ -35,7 +35,7 @@ def solve(asked: Asked, X: Floats, aims: Aims, results: Results) -> Flags:
     """Fill in the rows that compiled loops settle; which are left."""
     left = np.ones(len(X), dtype=bool)
     space = CostSpace.of(asked)
-    if not space.compiled:
+    if space.loops is None:
         return left
     targets = aims.targets.copy()
     if aims.among is not None:  # a set of one
@@ -58,12 +58,12 @@ def solve(asked: Asked, X: Floats, aims: Aims, results: Results) -> Flags:
 def only_intervals(asked: Asked) -> bool:
     """Whether rows go through the loop for intervals."""
     space = CostSpace.of(asked)
-    return space.compiled and _box(space) is not None
+    return space.loops is not None and _box(space) is not None
 
 
 def solve_one(space: CostSpace, source: Floats, aim: Aim) -> Result | None:
     """The exact answer for one source, where there is nothing but intervals; None where the loop does not settle it."""
-    box = _box(space) if space.compiled else None
+    box = None if space.loops is None else _box(space)
     if box is None:
         return None
     k = aim.k if aim.among is None else aim.among[0]

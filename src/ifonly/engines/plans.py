@@ -64,7 +64,8 @@ def several(asked: Asked, sources: Sources) -> Plans:
     assert conditions is not None
 
     def solve(conditions: Conditions, aim: Aim, budget: Budget) -> Result:
-        space = CostSpace(conditions, CostSpace.of(asked).search)
+        own = CostSpace.of(asked)
+        space = CostSpace(conditions, reference=own.loops is None)
         return engine_for(conditions, aim.lam is not None).row(space, source, aim, budget, asked.question.tol)
 
     budget = Budget.of(asked.question)

@@ -29,7 +29,7 @@ Small λ with μ > 0 makes t(q) a staircase, and 1/λ its steepness; there λ is
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,6 +63,9 @@ NARROW = 1e-8  # relative: between answers for λ so near to each other, a strai
 INNER = 100  # steps for the multipliers of linear limits; two or three are usual
 FLAT = 1e-10  # curvature along a combination of rows, relative to that with all features free: below, there is none
 UNSETTLED = 1e3  # roundings: below, rows that Newton no longer brings to hold differ by rounding
+MOST_RIVALS = 256  # of compiled loops: beyond, LAPACK is quicker
+PIECE = 100_000_000  # numbers read between two looks at the clock
+CUT, FOUND = 0.0, 1.0  # how a compiled loop ended, if not without finding the answer
 ENDLESS = 1e15  # times the step at which all features are free: a multiplier that has no end
 
 (dposv,) = get_lapack_funcs(("posv",), dtype=np.float64)
@@ -81,6 +84,7 @@ class Terms(NamedTuple):
     low: Floats  # (m,) range of the multipliers: [0, ∞) for C t ≤ c, all numbers for C t = c, …
     high: Floats  # (m,) … and [−μ, μ] for a term μ|C t − c|
     slip: Floats  # (m,) how far c is off by rounding
+    loops: Any = None  # the compiled loops (`native.compiled`), or None for NumPy
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +102,7 @@ class Response:
     p: Floats  # (K,)
     lam: float
     weight: float  # what μ (and the ranges of ν) are multiplied with: 1, or λ where that multiplies the cost as a whole
+    slope: float | None = None  # `logit_slope`, where it is known
 
     @property
     def gap(self) -> float:
@@ -147,26 +152,82 @@ def solve(
     ``start`` is an answer for another λ or other limits. With ``tol = 0`` the residual is brought down to what rounding leaves.
     """
     budget = EASY_EVALUATIONS if start is None or start.lam != lam else 10 * EASY_EVALUATIONS
-    lq, nu = (_pair_start(terms, lam, weight, late), np.zeros(len(terms.C))) if start is None else (start.lq, start.nu)
+    lq, nu = (None, np.zeros(len(terms.C))) if start is None else (start.lq, start.nu)
     if len(nu) != len(terms.C):  # other limits have other rows
         nu = np.zeros(len(terms.C))
     nu = np.where(terms.C.any(axis=1), nu, 0.0)  # of rows between features that cannot change
-    at = evaluate(terms, lam, weight, lq, nu)
-    at, n_iter, found = _newton(terms, at, tol, max_iter, budget, late)
+    plain = terms.loops is not None and 0 < len(terms.B) <= MOST_RIVALS and not len(terms.C)
+    go = _compiled_newton if plain else _begun_newton
+    at, n_iter, found = go(terms, lam, weight, lq, nu, _Effort(tol, max_iter, budget, late))
     easy = EASY_LAM * float(np.square(terms.B).sum(axis=1).max(initial=0.0))
     if not found and lam < easy:
         steps = max(1, math.ceil(math.log(easy / lam) / math.log(LAM_STEP)))
-        lq = _pair_start(terms, easy, weight, late)
+        lq = None
         for value in np.geomspace(easy, lam, steps + 1):
             last = value == lam or math.isclose(value, lam, rel_tol=1e-12)
-            at = evaluate(terms, lam if last else float(value), weight, lq, nu)
-            rough = tol if last else 1e-3 * math.sqrt(easy)
-            at, more, found = _newton(terms, at, rough, max_iter, 10 * EASY_EVALUATIONS, late)
+            effort = _Effort(tol if last else 1e-3 * math.sqrt(easy), max_iter, 10 * EASY_EVALUATIONS, late)
+            at, more, found = go(terms, lam if last else float(value), weight, lq, nu, effort)
             n_iter += more
             lq, nu = at.lq, at.nu
             if late():
                 break
     return at, n_iter, found
+
+
+class _Effort(NamedTuple):
+    """How far Newton is to go: to a residual of ``tol``, for so many iterations and evaluations, until it is ``late``."""
+
+    tol: float
+    max_iter: int
+    budget: int
+    late: Callable[[], bool]
+
+
+def _begun_newton(
+    terms: Terms, lam: float, weight: float, lq: Floats | None, nu: Floats, effort: _Effort
+) -> tuple[Response, int, bool]:
+    """`_newton` from ln q and ν, or (None) from a start of its own."""
+    lq = _pair_start(terms, lam, weight, effort.late) if lq is None else lq
+    return _newton(terms, evaluate(terms, lam, weight, lq, nu), *effort)
+
+
+def _compiled_newton(
+    terms: Terms, lam: float, weight: float, lq: Floats | None, nu: Floats, effort: _Effort
+) -> tuple[Response, int, bool]:
+    """The same in the compiled loops; the clock is looked at between pieces of the way."""
+    (n, D), (tol, max_iter, budget, late) = terms.B.shape, effort
+    B, margins, mu, lo, hi = (np.ascontiguousarray(a) for a in terms[:5])
+    course = np.array([math.inf, 0.0, float(budget), 0.0, 0.0])
+    begin, here = lq is None, np.zeros(n + 1) if lq is None else lq.copy()
+    t, free, s, classes, slope = np.empty(D), np.empty(D, dtype=bool), np.empty(n), np.empty((3, n + 1)), np.empty(1)
+    most_now, n_iter = max(4, PIECE // max(n * D, 1)), 0
+    while True:
+        terms.loops.solve_limited_one(
+            B,
+            margins,
+            mu,
+            lo,
+            hi,
+            lam,
+            weight,
+            tol,
+            max_iter - n_iter,
+            most_now,
+            begin,
+            here,
+            course,
+            t,
+            free,
+            s,
+            classes,
+            slope,
+        )
+        begin, n_iter = False, n_iter + int(course[3])
+        if course[4] != CUT or late():
+            break
+    q, lp, p = classes
+    at = Response(here, q, nu, -(q[:-1] @ B), t, free, s, lp, p, lam, weight, float(slope[0]))
+    return at, n_iter, bool(course[4] == FOUND)
 
 
 def _newton(
@@ -272,6 +333,8 @@ def _definite(M: Floats, rhs: Floats) -> Floats:
 
 def logit_slope(terms: Terms, at: Response) -> float:
     """The derivative of logit(1 − p_k) by ln λ at an answer, where μ is multiplied with λ too (the cost as a whole is)."""
+    if at.slope is not None:
+        return at.slope
     G = Gram(terms).over(at)
     v, c, M = _factor(G, at)
     fall = np.where(at.free, (at.q[:-1] @ terms.B) / at.lam, 0.0)  # dt/d ln λ for fixed q

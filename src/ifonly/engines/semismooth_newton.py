@@ -10,16 +10,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ifonly.engines import semismooth
+from ifonly.engines import semismooth, semismooth_rows
 from ifonly.engines.budget import Budget
 from ifonly.engines.cases import Cases, impossible, proved
 from ifonly.engines.limited import SPARES, LimitedEngine, stays, within_rules
-from ifonly.engines.limited_problem import LimitedProblem
+from ifonly.engines.limited_problem import CostSpace, LimitedProblem
+from ifonly.engines.protocol import Rows
 from ifonly.engines.semismooth import MAX_ITER, Response
 from ifonly.problem.conditions import Conditions
 from ifonly.problem.goals import Weights
-from ifonly.problem.question import Aim
-from ifonly.problem.results import Result
+from ifonly.problem.question import Aim, Asked
+from ifonly.problem.results import Result, Results
 from ifonly.problem.status import REL_GAP, Status
 
 __all__ = ["SemismoothNewton", "sure"]
@@ -30,7 +31,20 @@ SETTLED = 1e-6  # relative: a gap that rounding leaves where costs have a matrix
 
 
 class SemismoothNewton(LimitedEngine):
-    """Bounds, directions, frozen features, ℓ1, scales, a matrix and linear rules, for any number of classes."""
+    """Bounds, directions, frozen features, ℓ1, scales, a matrix and linear rules, for any number of classes.
+
+    Where there are limits on features one by one, compiled loops do most rows (`semismooth_rows`).
+    """
+
+    def towards(self, space: CostSpace, source: Floats, aim: Aim, budget: Budget, tol: float | None) -> Result:
+        """The answer for one source and class."""
+        return semismooth_rows.one(space, source, aim, budget, tol) or super().towards(space, source, aim, budget, tol)
+
+    def solve(self, asked: Asked, rows: Rows) -> Results:
+        """The answers for a piece of a table, in compiled loops as far as those go."""
+        X, results = self.begin(asked, rows)
+        self.fill(asked, X, rows, results, semismooth_rows.solve(asked, X, rows.aims, results))
+        return results
 
     def unfit(self, conditions: Conditions, weighed: bool) -> str | None:
         """What takes a search."""

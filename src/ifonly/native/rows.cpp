@@ -2,6 +2,7 @@
 #include "few_and_rest.hpp"
 #include "free_rows.hpp"
 #include "intervals.hpp"
+#include "limited_rows.hpp"
 #include "multiplier_search.hpp"
 #include "sums.hpp"
 
@@ -16,6 +17,8 @@ const Rows rows = {
     .solve_box = solve_box,
     .open_search = open_search,
     .search_rows = search_rows,
+    .solve_limited_one = limits::solve_limited_one,
+    .solve_limited = limits::solve_limited,
 };
 
 } // namespace ifonly::IFONLY_SET
