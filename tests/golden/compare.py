@@ -79,7 +79,7 @@ def row_differences(stored: dict[str, Any], found: dict[str, Any], tolerance: To
     ]
     if found.get("stray"):
         out.append(f"{at}STRAY: {found['stray']} features move by rounding only")
-    if not same_text(stored["message"], found["message"]):
+    if not same_text(stored["message"], found["message"], tolerance.number):
         out.append(f"{at}message {found['message']!r} instead of {stored['message']!r}")
     sizes = [abs(float(v)) for v in [*(stored["x"] or ()), stored.get("distance") or 0.0] if math.isfinite(float(v))]
     size = max(sizes, default=0.0)
@@ -120,14 +120,19 @@ def same_values(a: Any, b: Any, relative: float) -> bool:
     return a == b and type(a) is type(b)
 
 
-def same_text(a: str, b: str) -> bool:
-    """Whether two messages are the same: words exactly, numbers to the digit that is printed last."""
+def same_text(a: str, b: str, rough: float = 0.0) -> bool:
+    """Whether two messages are the same: words exactly, numbers to the digit that is printed last, or relatively."""
     if a == b:
         return True
     if A_NUMBER.split(a) != A_NUMBER.split(b):
         return False
     pairs = zip(A_NUMBER.findall(a), A_NUMBER.findall(b), strict=True)
-    return all(v == w or abs(float(v) - float(w)) <= 1.01 * max(_last_digit(v), _last_digit(w)) for v, w in pairs)
+    return all(v == w or _same_number(v, w, rough) for v, w in pairs)
+
+
+def _same_number(v: str, w: str, rough: float) -> bool:
+    digit, size = max(_last_digit(v), _last_digit(w)), max(abs(float(v)), abs(float(w)))
+    return abs(float(v) - float(w)) <= max(1.01 * digit, rough * size if digit > 0 else 0.0)
 
 
 def _last_digit(number: str) -> float:

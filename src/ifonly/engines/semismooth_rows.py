@@ -47,7 +47,7 @@ def solve(asked: Asked, X: Floats, aims: Aims, results: Results) -> Flags:
         rows = np.flatnonzero(aims.targets == k)
         effort = _Effort(tol, budget.max_iter, available(asked.question.threads))
         found = _Loop.of(space, k).run(X, rows, aims, effort, out)
-        done = found.sure(weighed)
+        done = found.sure(weighed, tol)
         out[rows[~done]] = np.nan
         _fill(results, rows[done], found.take(done), k, weighed=weighed)
         results.status[rows[done]] = _status(tol, weighed)
@@ -64,7 +64,7 @@ def one(space: CostSpace, source: Floats, aim: Aim, budget: Budget, tol: float |
     source = np.ascontiguousarray(source[None], dtype=np.float64)
     effort = _Effort(tol, budget.max_iter, 1)
     found = _Loop.of(space, aim.k).run(source, np.zeros(1, dtype=np.intp), Aims.of(aim), effort, x)
-    if not found.sure(weighed)[0]:
+    if not found.sure(weighed, tol)[0]:
         return None
     values: dict[str, Any] = dict(zip(COLUMNS, found.numbers[0].tolist(), strict=True))
     values["bound"] = values["objective" if weighed else "cost"] - values["gap"]
@@ -74,13 +74,17 @@ def one(space: CostSpace, source: Floats, aim: Aim, budget: Budget, tol: float |
 
 def _fit(space: CostSpace, budget: Budget, weighed: bool) -> bool:
     """Whether the loop is for these conditions, and for what else was asked."""
-    model, limits = space.model, space.limits
-    if space.loops is None or not space.separable or space.margin is not None or limits.groups or space.conditions.discrete:
+    if space.loops is None or budget.left < BLINK or (budget.max_iter is not None and not weighed):
         return False
-    if model.A.dtype != np.float64 or len(model.A) > MOST_RIVALS + 1 or (budget.max_iter is not None and not weighed):
-        return False
+    return space.conditions.keep("one by one", lambda: _one_by_one(space))
+
+
+def _one_by_one(space: CostSpace) -> bool:
+    """Whether there is nothing but a plain model, not of too many classes, and limits on features one by one."""
+    model = space.model
     mapped = any(column.maps or column.missing is not None for column in model.encoding.columns)
-    return not mapped and budget.left >= BLINK
+    tied = not space.separable or space.margin is not None or space.limits.groups or space.conditions.discrete
+    return not (mapped or tied) and model.A.dtype == np.float64 and len(model.A) <= MOST_RIVALS + 1
 
 
 def _status(tol: float | None, weighed: bool) -> Status:
@@ -108,8 +112,10 @@ class _Found(NamedTuple):
         """That of some of them."""
         return _Found(self.ended[which], self.numbers[which], self.proba[which], self.n_iter[which])
 
-    def sure(self, weighed: bool) -> Flags:
-        """The rows that are settled, to the certificate that EXACT stands for."""
+    def sure(self, weighed: bool, tol: float | None) -> Flags:
+        """The rows that are settled: to the certificate that EXACT stands for, or to a tolerance."""
+        if _status(tol, weighed) is not Status.EXACT:
+            return self.ended != LEFT
         value = np.maximum(np.abs(self.numbers[:, 2]), LEAST_VALUE) if weighed else self.numbers[:, 4]
         return (self.ended != LEFT) & (self.numbers[:, 5] <= REL_GAP * value)
 
@@ -158,7 +164,6 @@ class _Loop(NamedTuple):
             assert aims.prob is not None
             goals = np.array([needed_logit(aims.prob[rows], self.classifier), aims.prob[rows]])
         parts = max(1, min(effort.threads, M // ROWS_PER_THREAD))
-        edges = np.linspace(0, M, parts + 1).astype(int).tolist()
 
         def part(pair: tuple[int, int]) -> None:
             s = slice(*pair)
@@ -170,6 +175,7 @@ class _Loop(NamedTuple):
         if parts == 1:
             part((0, M))
         else:
+            edges = np.linspace(0, M, parts + 1).astype(int).tolist()
             with ThreadPoolExecutor(parts) as pool:
                 list(pool.map(part, pairwise(edges)))
         return found

@@ -8,6 +8,7 @@ namespace ifonly::IFONLY_SET::limits {
 
 constexpr int CHASES = 4; // times that the goal is aimed at with more room for rounding
 constexpr int EVALUATIONS = 80;
+constexpr double SAME = 0.5e-10; // relative: half of what problem/checker.py allows
 
 enum RowEnded : signed char { LEFT = 0, DONE = 1, STAYS = 2 };
 
@@ -172,8 +173,9 @@ struct LimitedLoop {
         return top == 0.0 ? __builtin_log1p(others) : top + __builtin_log(total);
     }
 
-    /** The numbers of x, which is within its limits and whose scores are in z: `LimitedProblem.certificate` and `certified`. */
-    void judge(double lam, double weight, double prob, double *numbers) {
+    /** The numbers of x, which is within its limits and whose scores are in z: `LimitedProblem.certificate` and `certified`.
+     *  How much rounding there is in −ln p_k. */
+    double judge(double lam, double weight, double prob, double *numbers) {
         const int n = row.b.n, K = rows.K;
         const double loss = probabilities();
         V square{}, sparse{}, norm{};
@@ -214,6 +216,7 @@ struct LimitedLoop {
         }
         const double found[] = {lam, distance, objective, grad_norm, cost, gap};
         for (int i = 0; i < 6; i++) numbers[i] = found[i];
+        return others * logit_error;
     }
 
     RowEnded weighed(double lam, double *numbers) {
@@ -226,8 +229,8 @@ struct LimitedLoop {
         if (row.newton(rows.tol, rows.max_iter, rows.max_iter, course) != Ended::FOUND) return LEFT;
         place();
         score(x);
-        judge(lam, 1.0, 0.0, numbers);
-        return DONE;
+        // whoever computes E in another order is to find the same number
+        return judge(lam, 1.0, 0.0, numbers) <= SAME * (1.0 + magnitude(numbers[2])) ? DONE : LEFT;
     }
 
     RowEnded reached(double logit, double prob, bool within, double *numbers) {

@@ -16,7 +16,7 @@
 
 namespace ifonly::IFONLY_SET::limits {
 
-// The method's constants; engines/semismooth.py has the same, with their reasons.
+// The method's constants; engines/semismooth.py gives reasons. The start has its own: a pair is cheap here.
 constexpr int MAX_TRIALS = 40, PAIRS = 2, PAIR_STEPS = 5, MAX_RISES = 40;
 constexpr double TOO_LONG = 0.5, SHRINK = 0.1, LOG_SHRINK = -2.302585092994046, LOW = -690.0;
 constexpr double NEAR = 1e-4;          // logarithms that differ by less: their logarithmic mean is the mean

@@ -141,7 +141,7 @@ class Limits:
     equal: Flags
     uneven: tuple[Uneven, ...] = ()
 
-    @property
+    @cached_property
     def discrete(self) -> bool:
         """Whether any feature is a whole number, on a grid or one of a group."""
         return bool((self.step[~self.frozen] > 0).any())
