@@ -120,7 +120,7 @@ def test_info_without_a_file_says_what_is_installed(run, monkeypatch):
     assert set(found) == {"version", "python", "row_loops", "extras"}
     assert set(found["extras"]["frames"]) == {"pyarrow", "pandas"}
     monkeypatch.setattr("ifonly.cli.info.compiled", lambda: None)
-    assert "loops over rows: NumPy alone; installed where there is a C++20 compiler they are compiled" in run("info")[1]
+    assert "loops over rows: NumPy alone; where there is a C++20 compiler they are compiled" in run("info")[1]
 
 
 def test_batch(run, place):

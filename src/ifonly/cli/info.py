@@ -74,9 +74,7 @@ def installed() -> dict[str, Any]:
         if extra is not None:
             extras.setdefault(extra[1], {})[package] = _or_none(metadata.version, package)
     rows = compiled()
-    loops = (
-        f"compiled ({rows.active()})" if rows else "NumPy alone; installed where there is a C++20 compiler they are compiled"
-    )
+    loops = f"compiled ({rows.active()})" if rows else "NumPy alone; where there is a C++20 compiler they are compiled"
     return {"version": ifonly.__version__, "python": platform.python_version(), "row_loops": loops, "extras": extras}
 
 

@@ -187,10 +187,9 @@ class FreeEngine(Engine):
 
     def _goes_through(self, asked: Asked, rows: Rows) -> bool:
         """Whether the compiled loop takes these rows from their sources to x: each has its class, and x its place."""
-        named = asked.per_source == 1 and asked.question.start is None and (rows.aims.targets >= 0).all()
-        return bool(
-            named and self._takes(asked.model, rows.sources.rows) and (rows.out is None or _in_pieces(rows.out) is rows.out)
-        )
+        named = asked.per_source == 1 and asked.question.start is None and bool((rows.aims.targets >= 0).all())
+        placed = rows.out is None or _in_pieces(rows.out) is rows.out
+        return named and placed and self._takes(asked.model, rows.sources.rows)
 
     def _takes(self, model: Model, table: Any) -> bool:
         """Whether the compiled loop takes such sources."""
@@ -366,7 +365,7 @@ class Batch(NamedTuple):
 def _in_pieces(table: np.ndarray) -> np.ndarray:
     """A table of doubles or floats with each row in one piece: the same one if it is that."""
     if table.dtype.char not in "fd" or not table.dtype.isnative:
-        return table.astype(np.float64)
+        return table.astype(np.float64, order="C")
     return table if table.shape[1] <= 1 or table.strides[1] == table.itemsize else np.ascontiguousarray(table)
 
 
