@@ -78,6 +78,7 @@ bench-serve: $(VENV)/.test
 bench-others: $(VENV)/.test java
 	$(BIN)/python benchmarks/classes.py $(FLAG)
 	$(BIN)/python benchmarks/vocabulary.py $(FLAG)
+	$(BIN)/python benchmarks/limits.py $(FLAG)
 	$(BIN)/python benchmarks/recourse.py $(FLAG)
 	$(BIN)/python benchmarks/rows.py $(FLAG)
 	$(BIN)/python benchmarks/spark_rows.py $(FLAG)

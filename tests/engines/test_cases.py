@@ -25,8 +25,6 @@ from sklearn.preprocessing import StandardScaler
 
 from ifonly import Actions, Cost, InputError, Model, Status, invert
 
-pytestmark = pytest.mark.usefixtures("loops")
-
 # Costs are sums of a few terms and agree to some ulp; the need of `prob` is met with an allowance for rounding, which moves
 # continuous features (and with them the cost) by up to some 1e-12 relative.
 SAME = 1e-9

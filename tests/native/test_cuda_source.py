@@ -4,6 +4,7 @@ import ctypes
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from ifonly.native.cuda_source import LEAST_SLOTS, SHARED_BYTES, code, gram_pitc
 from ifonly.problem.goals import needed_logit
 from ifonly.problem.question import Aims
 from ifonly.problem.status import Status
-from ifonly.rows.sources import Sources
+from ifonly.rows.sources import NOWHERE, Sources
 
 SAME_Q = 1e-12  # two ways to the same q, both exact to some roundings times the condition of the rivals
 
@@ -31,27 +32,36 @@ def compiled(tmp_path_factory):
     if compiler is None:
         pytest.skip("needs a C++ compiler (g++ or c++) to compile newton.cu for the host")
     folder = tmp_path_factory.mktemp("newton")
-    (folder / "newton.cpp").write_text(code("newton"), encoding="utf-8")
+    shim = (Path(__file__).parents[1] / "helpers" / "cuda_host.hpp").read_text(encoding="utf-8")
+    memory = "namespace ifonly::baseline { double memory[1 << 20]; }\n"
+    (folder / "newton.cpp").write_text(shim + code("newton") + memory, encoding="utf-8")
 
     def build(K, goal):
         library = folder / f"newton{K}{goal}.so"
         if not library.exists():
-            options = ["-O1", "-shared", "-fPIC", "-Wall", "-Wextra", "-Werror", *newton_options(K, goal=goal, team=1)]
+            warnings = "-Wall", "-Wextra", "-Werror", "-Wno-unknown-pragmas"
+            options = ["-O1", "-shared", "-fPIC", *warnings, "-D__CUDACC__", "-DSOLVE", "-DANSWER"]
+            options += newton_options(K, goal=goal, team=1)
             subprocess.run([compiler, *options, str(folder / "newton.cpp"), "-o", str(library)], check=True)
         return ctypes.CDLL(str(library))
 
     return build
 
 
-def call(function, *arguments):
-    kinds = {float: ctypes.c_double, int: ctypes.c_int, np.int64: ctypes.c_longlong}
-    function(*(a.ctypes.data_as(ctypes.c_void_p) if isinstance(a, np.ndarray) else kinds[type(a)](a) for a in arguments))
+def call(library, name, rows, *arguments):
+    """An entry of newton.cu, for each row as a block of its own."""
+    kinds = {float: ctypes.c_double, int: ctypes.c_int}
+    given = [a.ctypes.data_as(ctypes.c_void_p) if isinstance(a, np.ndarray) else kinds[type(a)](a) for a in arguments]
+    block = ctypes.c_uint.in_dll(library, "blockIdx")
+    for b in range(rows):
+        block.value = b
+        getattr(library, name)(ctypes.c_longlong(rows), *given)
 
 
 def solve(library, gram, margins, lam, goals, tol=0.0):
     B, n = margins.shape
     q, p, numbers, n_iter, done = np.empty((B, n)), np.empty((B, n)), np.empty((B, 5)), np.empty(B, np.int32), np.empty(B, bool)
-    call(library.solve, np.int64(B), gram, margins, lam, goals, tol, 100, q, p, numbers, n_iter, done)
+    call(library, "solve", B, gram, margins, lam, goals, tol, 100, q, p, numbers, n_iter, done)
     return q, p, numbers, n_iter, done
 
 
@@ -91,17 +101,19 @@ def everything(library, model, X, aims, tol=0.0):
         parts = np.column_stack([Z, (X * X).sum(axis=1), np.abs(X) @ model.column_sizes])
     # two slices, as from two blocks: the parts are summed
     parts = np.ascontiguousarray(np.stack([0.25 * parts, 0.75 * parts]))
-    grams, lengths = np.zeros((K, gram_pitch(K))), np.empty((K, K - 1))
+    grams, lengths, reach = np.zeros((K, gram_pitch(K))), np.empty((K, K - 1)), np.empty((K, 4))
     for k in range(K):
         grams[k, : (K - 1) ** 2], lengths[k] = model.rival_gram(k).ravel(), model.rival_lengths(k)
-    rounding = Rounding.of(model, None)
+        own = Rounding.of(model, NOWHERE, k).lengths
+        reach[k] = own.span, *own.unit
+    rounding = Rounding.of(model, NOWHERE)
     wanted = aims.lam if aims.prob is None else needed_logit(aims.prob, model)
     coef, proba, numbers = np.empty((N, rows_of(K))), np.empty((N, K)), np.empty((N, 4))
     n_iter, status = np.empty(N, np.int32), np.empty(N, np.int8)
-    scalars = rounding.gamma, rounding.row_norm, rounding.coarse
-    model_arrays = np.array(model.b), grams, lengths, *scalars
+    scalars = rounding.gamma, rounding.coarse, float(np.abs(model.b).max())
+    model_arrays = np.array(model.b), grams, lengths, reach, *scalars
     question = aims.targets.astype(np.int32), np.array(wanted), tol, 100
-    call(library.answer, np.int64(N), *model_arrays, *question, parts, 2, coef, proba, numbers, n_iter, status)
+    call(library, "answer", N, *model_arrays, *question, parts, 2, coef, proba, numbers, n_iter, status)
     return coef, proba, *numbers.T, n_iter, status
 
 

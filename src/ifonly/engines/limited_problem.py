@@ -35,6 +35,7 @@ Box = tuple[Floats, Floats]  # the least and largest values of the features, in 
 IDLE = 1e30  # the right-hand side of a row that is to have no effect
 BLUR = 1e-3  # of a logit: where rounding is more, what is computed says nothing
 LEAST_LAM = 5e-324  # where λ underflows
+NEAR = 1e-6  # relative: a rule that has a multiplier, and that x is so near to, is one that x is at
 KEEPING = 8  # corrections of x by a few roundings; one is usual
 
 
@@ -339,22 +340,27 @@ class LimitedProblem:
                     x[d] = self.source[d] if abs(nu[row]) < weight * self.space.mu[d] else x[d]
                     row += 1
         n = len(self.space.limits.C)
-        return self.kept(x, None if self.space.margin is None else nu[n : self.n_rules] > 0)
+        return self.kept(x, None if self.space.margin is None else nu[n : self.n_rules] > 0, nu[:n] > 0)
 
-    def kept(self, x: Floats, held: NDArray[np.bool_] | None = None) -> Floats:
-        """X within its limits exactly, to which it is near; ``held`` are rivals whose margins are to be kept like rules."""
-        x = self._keeping(np.minimum(np.maximum(x, self.lo), self.hi), held)
+    def kept(self, x: Floats, held: NDArray[np.bool_] | None = None, active: NDArray[np.bool_] | None = None) -> Floats:
+        """X within its limits exactly, to which it is near.
+
+        ``held`` are rivals whose margins are to be kept like rules; ``active`` the rules that x is to be at, where it is near.
+        """
+        x = self._keeping(np.minimum(np.maximum(x, self.lo), self.hi), held, active)
         x = self.space.limits.placed(x, self.source, self.lo, self.hi)
         return self.space.settled(self.source[None], x[None])[0]
 
-    def _keeping(self, x: Floats, held: NDArray[np.bool_] | None) -> Floats:
+    def _keeping(self, x: Floats, held: NDArray[np.bool_] | None, active: NDArray[np.bool_] | None) -> Floats:
         """X, by a few roundings to where linear limits hold in floating point, in whatever order their terms are added."""
         limits, c, lo, hi = self.space.limits, self.space.per_unit, self.lo, self.hi
         C, rest, equal = limits.C, limits.rest, limits.equal
+        at = np.zeros(len(C), dtype=bool) if active is None else active
         if held is not None and held.any():
             slopes, asked = self._slopes[held], (self.space.margin or 0.0) + self.ahead
             C, equal = np.concatenate([C, slopes]), np.append(equal, np.zeros(len(slopes), dtype=bool))
             rest = np.append(rest, slopes @ self.source - self.margins[held] - asked)
+            at = np.append(at, np.zeros(len(slopes), dtype=bool))
         if not len(C):
             return x
         count = (C != 0).sum(axis=1) + 2
@@ -365,9 +371,12 @@ class LimitedProblem:
                 still, count = pinned.copy(), 0 * count
             size = np.abs(C) @ np.abs(x) + np.abs(rest)
             over = C @ x - rest + np.where(equal, 0.0, count * EPS * size)
-            if not np.where(equal, np.abs(over) > 2 * EPS * size, over > 0).any():
+            apart = (
+                (attempt == 0) & at & (over < -2 * count * EPS * size) & (over >= -NEAR * size)
+            )  # where λ is tiny, t is off by more than roundings
+            if not (np.where(equal, np.abs(over) > 2 * EPS * size, over > 0) | apart).any():
                 break
-            near = equal | (over >= -count * EPS * size)
+            near = equal | (over >= -count * EPS * size) | apart
             moved = x - np.linalg.lstsq(C[near] * ~still / c, over[near], rcond=1e-12)[0] / c
             x = np.minimum(np.maximum(moved, lo), hi)
             still |= x != moved  # a bound is in the way: the others are to do it

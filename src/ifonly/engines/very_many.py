@@ -321,7 +321,10 @@ def _newton_step(here: _State, task: Task, lam: float) -> Floats:
     d = here.seen.mean - task.row
     H = here.mass * (here.seen.covariance + (1 - here.mass) * np.outer(d, d))
     H.ravel()[:: len(d) + 1] += lam
-    return -np.asarray(np.linalg.solve(H, here.gradient), dtype=np.float64)
+    try:
+        return -np.asarray(np.linalg.solve(H, here.gradient), dtype=np.float64)
+    except np.linalg.LinAlgError:  # λ is lost beside the rest: no step along what no rival sees
+        return -np.asarray(np.linalg.lstsq(H, here.gradient)[0], dtype=np.float64)
 
 
 # ---- the probability form ----

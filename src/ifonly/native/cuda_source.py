@@ -1,17 +1,9 @@
-"""The CUDA sources with their options: how rows are shared out among threads, and the constants of the method.
+"""The CUDA sources with their options: how rows are shared out among threads. Nothing here needs a GPU."""
 
-Nothing here needs a GPU: a test compiles the row solver for the host with these very options.
-"""
-
+import re
 from importlib.resources import files
 from itertools import count
 from typing import NamedTuple
-
-from ifonly.engines.coordinates import EVEN_STEPS, MANY_RIVALS, PAIR_TOL
-from ifonly.engines.lam_search import LONGEST_STEP
-from ifonly.engines.newton import ARMIJO, CLOSE, ROUNDINGS
-from ifonly.model.numerics import EPS, TINY_SQUARE
-from ifonly.native.reference import FAR, SURE, TRUST
 
 __all__ = ["MOST_CLASSES", "MOST_ROWS", "Slices", "block_bytes", "code", "gram_pitch", "newton_options", "passes_options"]
 __all__ += ["rows_of", "slices", "team_of", "threads_of"]
@@ -31,13 +23,14 @@ TEAMS = ((16, 1), (24, 8), (32, 16), (64, 32), (MOST_CLASSES, 128))
 ALONE, TOGETHER = 128, 64  # threads of a block of newton.cu, of single threads and of small teams
 BLOCKS = 2  # of them that have to fit on a multiprocessor: each thread can then have all 255 registers that there are
 
-ROOT_STEPS = 2  # Newton steps on the two-class equation inside the start, which need not be exact
-MAX_BACKTRACKS = 40
+HEADERS = ("numbers.hpp", "phi.hpp", "newton.hpp", "answer.hpp")  # of the row solver, each after those that it includes
 
 
 def code(name: str) -> str:
-    """The text of ``newton.cu`` or ``passes.cu``."""
-    return (files("ifonly.native") / f"{name}.cu").read_text(encoding="utf-8")
+    """The text of ``newton.cu``, with the row solver that it shares with the CPU, or of ``passes.cu``: one text to compile."""
+    parts = (*HEADERS, "newton.cu") if name == "newton" else (f"{name}.cu",)
+    text = "\n".join((files("ifonly.native") / part).read_text(encoding="utf-8") for part in parts)
+    return re.sub(r'^#include ".*"$|^#pragma once$', "", text, flags=re.MULTILINE)
 
 
 def team_of(K: int) -> int:
@@ -70,11 +63,11 @@ def gram_pitch(K: int) -> int:
 
 
 def block_bytes(K: int, team: int) -> int:
-    """Shared memory of a block of newton.cu: single threads share the table of Ḡ, each team has its ``Vectors``."""
+    """Shared memory of a block of newton.cu: single threads share the table of Ḡ, each team has its ``Own``."""
     n = K - 1
     if team == 1:
         return 8 * K * gram_pitch(K)
-    used = 15 * n + n * (n + 1) // 2
+    used = 13 * n + n * (n + 1) // 2 + (3 * n + 1) // 2
     return threads_of(team) // team * 8 * (used + (team - used) % 16 + 1)
 
 
@@ -114,25 +107,8 @@ def _apart(n: int, r: int, m: int) -> int:
 
 def newton_options(K: int, *, goal: bool, team: int | None = None) -> tuple[str, ...]:
     """How ``newton.cu`` is compiled for K classes; ``goal`` for the probability form."""
-    method = {
-        "EPS": EPS,
-        "ARMIJO": ARMIJO,
-        "ROUNDINGS": ROUNDINGS,
-        "CLOSE": CLOSE[3],
-        "TRUST": TRUST,
-        "SURE": SURE,
-        "LONGEST_STEP": LONGEST_STEP,
-        "FAR": FAR,
-        "PAIRS": pairs(K),
-        "ROOT_STEPS": ROOT_STEPS,
-        "MAX_BACKTRACKS": MAX_BACKTRACKS,
-        "MANY_RIVALS": MANY_RIVALS,
-        "EVEN_STEPS": EVEN_STEPS,
-        "PAIR_TOL": PAIR_TOL,
-        "TINY_SQUARE": TINY_SQUARE,
-    }
     team = team or team_of(K)
-    return _options(CLASSES=K, TEAM=team, GOAL=int(goal), THREADS=threads_of(team), BLOCKS=BLOCKS, **method)
+    return _options(CLASSES=K, TEAM=team, AIMS=int(goal), PAIRS=pairs(K), THREADS=threads_of(team), BLOCKS=BLOCKS)
 
 
 def passes_options(R: int, source: str, answer: str, cut: Slices) -> tuple[str, ...]:

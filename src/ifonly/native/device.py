@@ -24,7 +24,7 @@ from ifonly.native.cuda_source import MOST_CLASSES, gram_pitch, rows_of
 from ifonly.problem.goals import needed_logit
 from ifonly.problem.question import Aims
 from ifonly.problem.results import Results
-from ifonly.rows.sources import Sizes, Sources
+from ifonly.rows.sources import NOWHERE, Sizes, Sources
 from ifonly.rows.tensors import Like, like
 
 cp = cuda.cp
@@ -47,7 +47,8 @@ class Board(NamedTuple):
     biases: Any  # (K,)
     grams: Any  # (K, pitch) Ḡ of every target
     lengths: Any  # (K, K − 1) ‖ā_j‖ of every target
-    rounding: tuple[float, float, float]  # γ, the longest row, how coarsely the estimator rounds
+    reach: Any  # (K, 4) of `Lengths` of every target: span, and the reach of a change of size 1
+    rounding: tuple[float, float, float]  # γ, how coarsely the estimator rounds, max|b|
     shift: Any  # of the scaling, or None
     scale: Any
 
@@ -58,13 +59,16 @@ class Board(NamedTuple):
         found = model.memo.get(key)
         if found is None:
             K, scaling = model.n_classes, model.scaling
-            grams, lengths = np.zeros((K, gram_pitch(K))), np.empty((K, K - 1))
+            grams, lengths, reach = np.zeros((K, gram_pitch(K))), np.empty((K, K - 1)), np.empty((K, 4))
+            rounding = Rounding.of(model, NOWHERE)
             for k in range(K):
                 grams[k, : (K - 1) ** 2], lengths[k] = model.rival_gram(k).ravel(), model.rival_lengths(k)
-            rounding = Rounding.of(model, Sizes(0.0, 0.0))
+                of_target = Rounding.of(model, NOWHERE, k).lengths
+                assert of_target is not None
+                reach[k] = of_target.span, *of_target.unit
             found = model.memo[key] = cls(
-                *(cp.asarray(a) for a in (model.basis, model.column_sizes, model.b, grams, lengths)),
-                rounding=(rounding.gamma, rounding.row_norm, rounding.coarse),
+                *(cp.asarray(a) for a in (model.basis, model.column_sizes, model.b, grams, lengths, reach)),
+                rounding=(rounding.gamma, rounding.coarse, float(np.abs(model.b).max())),
                 shift=None if scaling is None else cp.asarray(scaling.shift),
                 scale=None if scaling is None else cp.asarray(scaling.scale),
             )
@@ -268,12 +272,17 @@ class Job(NamedTuple):
     def upload(self, s: slice) -> tuple[Any, Any]:
         """Class indices, and λ or the logits to reach, of some rows, on the device."""
         aims = self.aims.take(s)
-        wanted = _upload(aims.lam if aims.prob is None else aims.prob, np.float64)
-        return _upload(aims.targets, np.int32), wanted if aims.prob is None else needed_logit(wanted, self.model)
+        if aims.prob is None:
+            wanted = aims.lam
+        elif len(aims.prob) and aims.prob.strides == (0,):  # the same for all
+            wanted = np.broadcast_to(needed_logit(float(aims.prob[0]), self.model), aims.prob.shape)
+        else:
+            wanted = needed_logit(aims.prob, self.model)
+        return _upload(aims.targets, np.int32), _upload(wanted, np.float64)
 
     def solve(self, board: Board, parts: Any, wanted: Any, answers: OnDevice) -> None:
         """The Newton problems: what `engines.free.Batch` does, certificates included, for rows of any targets."""
-        model = board.biases, board.grams, board.lengths, *map(np.float64, board.rounding)
+        model = board.biases, board.grams, board.lengths, board.reach, *map(np.float64, board.rounding)
         question = answers.target, wanted, np.float64(self.tol or 0.0), np.int32(self.max_iter)
         found = answers.coef, answers.proba, answers.numbers, answers.n_iter, answers.status
         launch = cuda.newton("answer", self.model.n_classes, self.aims.prob is not None)

@@ -262,6 +262,7 @@ class OwnSearch {
 } // namespace
 
 NB_MODULE(_rows, m) {
+    nb::set_leak_warnings(false); // models that live as long as the interpreter keep what was prepared for them
     for (const Set &set : sets())
         if (set.runs) chosen = set;
 

@@ -277,7 +277,8 @@ class OneMultiplier final : public Search {
         }
         double *copy = reinterpret_cast<double *>(scratch);
         __builtin_memcpy(copy, keys, count * sizeof(T));
-        std::nth_element(copy, copy + rank - 1, copy + count * W);
+        // with a comparison of our own: std::nth_element<double *> would be one function for all sets of instructions
+        std::nth_element(copy, copy + rank - 1, copy + count * W, [](double a, double b) { return a < b; });
         return copy[rank - 1];
     }
 
@@ -640,8 +641,8 @@ class OneMultiplier final : public Search {
     }
 
     void answer(double *t, i64 *choice) const override {
-        std::copy_n(reinterpret_cast<const double *>(best_t), n, t);
-        std::copy_n(best_choice, groups, choice);
+        __builtin_memcpy(t, best_t, n * sizeof(double));
+        __builtin_memcpy(choice, best_choice, groups * sizeof(i64));
     }
 
     void record(double *log) const override {

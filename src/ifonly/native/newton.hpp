@@ -8,6 +8,17 @@
 #ifndef __CUDACC__
 #include <initializer_list>
 #endif
+#if !defined(__CUDACC__)
+#define IFONLY_UNROLL
+#define IFONLY_UNROLL_ALL
+#else
+#define IFONLY_UNROLL_ALL _Pragma("unroll")
+#if TEAM == 1
+#define IFONLY_UNROLL _Pragma("unroll")
+#else
+#define IFONLY_UNROLL _Pragma("unroll 4")
+#endif
+#endif
 
 #include "numbers.hpp"
 #include "phi.hpp"
@@ -44,6 +55,7 @@ template <class T, int N> struct Vectors {
     template <class Share> IFONLY_HD void choose(Share) {}
 };
 
+#ifndef __CUDACC__
 /** The same in memory that is lent, for any number of rivals; one row alone has Newton's matrix over those that matter in it. */
 template <class T> struct Vectors<T, 0> {
     const int n;
@@ -84,13 +96,15 @@ template <class T> struct Vectors<T, 0> {
     }
 };
 
+#endif
+
 /** engines.windows.Window. */
 template <class T> struct Goal {
     T logit, slack, slope, least;
 };
 
-#define EACH(i) for (int i = Team::rank(); i < x.n; i += Team::size) // the rivals of this thread
-#define ALL(j) for (int j = 0; j < x.n; j++)                         // all of them, in every thread
+#define EACH(i) IFONLY_UNROLL for (int i = Team::rank(); i < x.n; i += Team::size) // the rivals of this thread
+#define ALL(j) IFONLY_UNROLL for (int j = 0; j < x.n; j++)                         // all of them, in every thread
 
 template <class T, int N, bool GOAL, class Team = Alone> struct Solver {
     Vectors<T, N> &x;
@@ -124,7 +138,7 @@ template <class T, int N, bool GOAL, class Team = Alone> struct Solver {
     IFONLY_HD void times(const T *a, T *out) const {
         if constexpr (N > 0 && Team::size == 1) { // all of it is in registers, and every entry of Ḡ is read once
             ALL(i) out[i] = gram(i, i) * a[i];
-            ALL(i) for (int j = 0; j < i; j++) {
+            ALL(i) IFONLY_UNROLL for (int j = 0; j < i; j++) {
                 const double g = gram(i, j);
                 out[i] += g * a[j];
                 out[j] += g * a[i];
@@ -157,7 +171,7 @@ template <class T, int N, bool GOAL, class Team = Alone> struct Solver {
         EACH(i) x.p[i] = exponential(x.s[i] - x.moved[i] - top);
         EACH(i) total += x.p[i];
         total = Team::sum(total);
-        const T e = exponential(-top), scale = 1.0 / (total + e);
+        const T e = exponential(-top), scale = inverse_of(total + e);
         const T loss = top + logarithm_of_one_more(select(top > 0.0, (total - 1.0) + e, total)); // to full relative precision
         if constexpr (GOAL) logit = top + logarithm(larger(total, T{} + 1e-300));
         p_target = e * scale;
@@ -178,36 +192,42 @@ template <class T, int N, bool GOAL, class Team = Alone> struct Solver {
 
     /** M = L D Lᵀ, kept as L D and 1/D; the pivots are ≥ 1 but for rounding, and so they are made. */
     IFONLY_HD void factorise() {
-        c = 1.0 / (1.0 + square_root(p_target));
+        c = inverse_of(1.0 + root_of_share(p_target));
         T pg{};
         EACH(i) pg += x.p[i] * (x.moved[i] + x.slope[i]);
         pg = Team::sum(pg);
         EACH(i) {
-            x.v[i] = square_root(x.p[i]);
+            x.v[i] = root_of_share(x.p[i]);
             x.u[i] = c * (x.moved[i] + x.slope[i]) - 0.5 * c * c * pg;
         }
         if constexpr (Of<T>::lanes == 1) x.choose([&](int i) { return x.p[i] * gram(i, i) * il; });
         Team::sync();
-        for (int b = 0; b < x.count; b++)
-            for (int a = first_from(b); a < x.count; a += Team::size) {
+        IFONLY_UNROLL for (int b = 0; b < x.count; b++)
+            IFONLY_UNROLL for (int a = first_from(b); a < x.count; a += Team::size) {
                 const int i = x.rival(a), j = x.rival(b);
                 x.M[at(a, b)] = x.v[i] * x.v[j] * (gram(j, i) * il - x.u[i] - x.u[j]) + (a == b ? 1.0 : 0.0);
             }
-        for (int b = 0; b < x.count; b++) {
+        IFONLY_UNROLL for (int b = 0; b < x.count; b++) {
             Team::sync();
-            const T inverse = 1.0 / larger(x.M[at(b, b)], T{} + 1.0);
+            const T inverse = inverse_of(larger(x.M[at(b, b)], T{} + 1.0));
             if (b % Team::size == Team::rank()) x.inverse[b] = inverse;
             if constexpr (Team::size == 1) {
-                for (int k = b + 1; k < x.count; k++) {
+                IFONLY_UNROLL for (int k = b + 1; k < x.count; k++) {
                     const T factor = x.M[at(k, b)] * inverse;
                     T *column = x.M + at(0, k);
                     const T *pivots = x.M + at(0, b);
-                    for (int a = k; a < x.count; a++) column[a] -= factor * pivots[a];
+                    IFONLY_UNROLL for (int a = k; a < x.count; a++) column[a] -= factor * pivots[a];
                 }
             } else {
-                for (int a = first_from(b + 1); a < x.count; a += Team::size) {
+                IFONLY_UNROLL for (int a = first_from(b + 1); a < x.count; a += Team::size) {
                     const T factor = x.M[at(a, b)] * inverse;
-                    for (int k = b + 1; k <= a; k++) x.M[at(a, k)] -= factor * x.M[at(k, b)];
+                    for (int k = b + 1; k <= a; k += 8) { // eight are read before the first is written: they wait together
+                        T entry[8];
+                        IFONLY_UNROLL_ALL for (int e = 0; e < 8; e++)
+                            if (k + e <= a) entry[e] = x.M[at(a, k + e)] - factor * x.M[at(k + e, b)];
+                        IFONLY_UNROLL_ALL for (int e = 0; e < 8; e++)
+                            if (k + e <= a) x.M[at(a, k + e)] = entry[e];
+                    }
                 }
             }
         }
@@ -224,19 +244,19 @@ template <class T, int N, bool GOAL, class Team = Alone> struct Solver {
         ph = c * Team::sum(ph);
         EACH(i) out[i] = x.v[i] * (h[i] - ph);
         Team::sync();
-        for (int b = 0; b < x.count; b++) {
+        IFONLY_UNROLL for (int b = 0; b < x.count; b++) {
             const T y = out[x.rival(b)] * x.inverse[b];
-            for (int a = first_from(b + 1); a < x.count; a += Team::size) out[x.rival(a)] -= x.M[at(a, b)] * y;
+            IFONLY_UNROLL for (int a = first_from(b + 1); a < x.count; a += Team::size) out[x.rival(a)] -= x.M[at(a, b)] * y;
             Team::sync();
         }
-        for (int b = x.count - 1; b >= 0; b--) {
+        IFONLY_UNROLL for (int b = x.count - 1; b >= 0; b--) {
             T sum = out[x.rival(b)];
             if constexpr (Team::size == 1) {
-                for (int a = b + 1; a < x.count; a++) sum -= x.M[at(a, b)] * out[x.rival(a)];
+                IFONLY_UNROLL for (int a = b + 1; a < x.count; a++) sum -= x.M[at(a, b)] * out[x.rival(a)];
                 out[x.rival(b)] = sum * x.inverse[b];
             } else {
                 const T y = sum * x.inverse[b];
-                for (int a = Team::rank(); a < b; a += Team::size) out[x.rival(a)] -= x.M[at(b, a)] * y;
+                IFONLY_UNROLL for (int a = Team::rank(); a < b; a += Team::size) out[x.rival(a)] -= x.M[at(b, a)] * y;
                 Team::sync();
             }
         }

@@ -5,7 +5,7 @@
 #pragma once
 
 #ifdef __CUDACC__
-#define IFONLY_HD __host__ __device__ __forceinline__
+#define IFONLY_HD __device__ __forceinline__
 #else
 #define IFONLY_HD inline __attribute__((always_inline))
 #endif
@@ -18,8 +18,12 @@ namespace ifonly::IFONLY_SET {
 
 using i64 = long long;
 
+constexpr double EPS = 2.220446049250313e-16;
+#ifdef __CUDACC__
+#define INF __longlong_as_double(0x7ffLL << 52)
+#else
 constexpr double INF = __builtin_huge_val();
-constexpr double EPS = 0x1p-52;
+#endif
 
 template <int n> struct Count { // a number that the compiler knows
     static constexpr int value = n;
@@ -53,18 +57,27 @@ IFONLY_HD double select(bool mask, double a, double b) { return mask ? a : b; }
 IFONLY_HD float select(bool mask, float a, float b) { return mask ? a : b; }
 IFONLY_HD i64 select(bool mask, i64 a, i64 b) { return mask ? a : b; }
 IFONLY_HD int select(bool mask, int a, int b) { return mask ? a : b; }
+IFONLY_HD float rough(double a) { return float(a); }
+IFONLY_HD double exact(float a) { return double(a); }
+
+#ifdef __CUDACC__
+IFONLY_HD double magnitude(double a) { return fabs(a); }
+IFONLY_HD float magnitude(float a) { return fabsf(a); }
+IFONLY_HD double square_root(double a) { return sqrt(a); }
+#else
+#define memcpy __builtin_memcpy
 IFONLY_HD double magnitude(double a) { return __builtin_fabs(a); }
 IFONLY_HD float magnitude(float a) { return __builtin_fabsf(a); }
 IFONLY_HD double square_root(double a) { return __builtin_sqrt(a); }
-IFONLY_HD float rough(double a) { return float(a); }
-IFONLY_HD double exact(float a) { return double(a); }
+#endif
 
 template <class To, class From> IFONLY_HD To bits_of(From from) {
     static_assert(sizeof(To) == sizeof(From));
     To to;
-    __builtin_memcpy(&to, &from, sizeof to);
+    memcpy(&to, &from, sizeof to);
     return to;
 }
+#undef memcpy
 
 template <class T> IFONLY_HD double lane(const T &a, int w) {
     if constexpr (Of<T>::lanes == 1) return double(a);
@@ -143,6 +156,28 @@ IFONLY_LANES(WIDTH)
 template <class T> IFONLY_HD T larger(T a, T b) { return select(a > b, a, b); }
 template <class T> IFONLY_HD T smaller(T a, T b) { return select(a < b, a, b); }
 
+/** 1/a for a ≥ 1. */
+template <class T> IFONLY_HD T inverse_of(T a) { return 1.0 / a; }
+
+/** √a for 0 ≤ a ≤ 1. */
+template <class T> IFONLY_HD T root_of_share(T a) { return square_root(a); }
+
+#ifdef __CUDA_ARCH__ // the machine's approximations, and two steps of Newton: some ten instructions, not fifty
+template <> IFONLY_HD double inverse_of(double a) {
+    double y;
+    asm("rcp.approx.ftz.f64 %0, %1;" : "=d"(y) : "d"(a));
+    y = fma(y, fma(-a, y, 1.0), y);
+    return fma(y, fma(-a, y, 1.0), y);
+}
+template <> IFONLY_HD double root_of_share(double a) {
+    double y;
+    asm("rsqrt.approx.ftz.f64 %0, %1;" : "=d"(y) : "d"(a));
+    y = fma(0.5 * y, fma(-a * y, y, 1.0), y);
+    y = fma(0.5 * y, fma(-a * y, y, 1.0), y);
+    return a > 1e-290 ? a * y : 0.0; // next to nothing is nothing
+}
+#endif
+
 /** eᵃ to about an ulp for a ≤ 709; 0 below −708; NaN of NaN. */
 template <class T> IFONLY_HD T exponential(T a) {
     const double magic = 6755399441055744.0; // 1.5·2⁵²: adding it rounds to an integer and leaves that in the low bits
@@ -214,5 +249,10 @@ template <class R> IFONLY_HD R rough_log(R a) {
     const R exponent = bits_of<R>(k + 1262485504) - 12582912.0f;
     return 2.0f * s * y + exponent * 0.69314718f;
 }
+
+#ifdef __CUDA_ARCH__
+template <> IFONLY_HD float rough_exp(float a) { return __expf(a); }
+template <> IFONLY_HD float rough_log(float a) { return __logf(a); }
+#endif
 
 } // namespace ifonly::IFONLY_SET

@@ -31,15 +31,6 @@ constexpr int FEW = WIDTH < 4 ? 4 : 10; // rivals for whose sums there are regis
 constexpr int TILES = 4, BLOCK = TILES * WIDTH; // vectors of features, and features, that a sweep works on at a time
 
 IFONLY_HD V all_of(double a) { return V{} + a; }
-template <int W> IFONLY_HD double sum_of(Doubles<W> a) {
-    if constexpr (W == 2) return a[0] + a[1];
-    else {
-        Doubles<W / 2> half[2];
-        __builtin_memcpy(half, &a, sizeof a);
-        return sum_of<W / 2>(half[0] + half[1]);
-    }
-}
-IFONLY_HD double sum_of(V a) { return sum_of<WIDTH>(a); }
 IFONLY_HD V *vectors(double *a) { return reinterpret_cast<V *>(a); }
 IFONLY_HD const V *vectors(const double *a) { return reinterpret_cast<const V *>(a); }
 
@@ -70,7 +61,7 @@ struct Pieces {
     char *at;
     i64 used = 0;
     template <class T> T *take(i64 count) {
-        T *piece = reinterpret_cast<T *>(at + used);
+        T *piece = at ? reinterpret_cast<T *>(at + used) : nullptr;
         used += (count * i64(sizeof(T)) + 63) / 64 * 64;
         return piece;
     }
