@@ -6,23 +6,9 @@
 [1.5, 1.5]
 """
 
+import sys
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
-
-from ifonly import joint as joint
-from ifonly.answers import Counterfactual, Counterfactuals, Path
-from ifonly.answers.verify import verify
-from ifonly.api import Ask, ask, invert, path
-from ifonly.engines.phi import phi
-from ifonly.model import Model, Scaling
-from ifonly.model.errors import CertificateError, IfonlyError, InputError, UnsupportedModelError
-from ifonly.model.readers import as_model
-from ifonly.model.store import load
-from ifonly.model.version import __version__ as __version__
-from ifonly.problem import Certificate, Problem
-from ifonly.problem.actions import Actions
-from ifonly.problem.cost import Cost
-from ifonly.problem.question import Question
-from ifonly.problem.status import Status
 
 __all__ = [
     "Actions",
@@ -51,19 +37,57 @@ __all__ = [
     "verify",
 ]
 
+# Where each name lives: a module is loaded when something of it is asked for, so that to import ifonly takes no time.
+_ROOMS = {
+    "answers": ["Counterfactual", "Counterfactuals", "Path"],
+    "answers.verify": ["verify"],
+    "api": ["Ask", "ask", "invert", "path"],
+    "engines.phi": ["phi"],
+    "frames.explainer": ["CounterfactualExplainer"],
+    "model": ["Model", "Scaling"],
+    "model.errors": ["CertificateError", "IfonlyError", "InputError", "UnsupportedModelError"],
+    "model.readers": ["as_model"],
+    "model.store": ["load"],
+    "model.version": ["__version__"],
+    "problem": ["Certificate", "Problem"],
+    "problem.actions": ["Actions"],
+    "problem.cost": ["Cost"],
+    "problem.question": ["Question"],
+    "problem.status": ["Status"],
+}
+_MODULES = {"joint": ".joint", "credit": ".cli.credit"}
+_PLACES = {name: room for room, names in _ROOMS.items() for name in names}
+
 if TYPE_CHECKING:
+    from ifonly import joint as joint
+    from ifonly.answers import Counterfactual, Counterfactuals, Path
+    from ifonly.answers.verify import verify
+    from ifonly.api import Ask, ask, invert, path
     from ifonly.cli import credit as credit
+    from ifonly.engines.phi import phi
     from ifonly.frames.explainer import CounterfactualExplainer
+    from ifonly.model import Model, Scaling
+    from ifonly.model.errors import CertificateError, IfonlyError, InputError, UnsupportedModelError
+    from ifonly.model.readers import as_model
+    from ifonly.model.store import load
+    from ifonly.model.version import __version__ as __version__
+    from ifonly.problem import Certificate, Problem
+    from ifonly.problem.actions import Actions
+    from ifonly.problem.cost import Cost
+    from ifonly.problem.question import Question
+    from ifonly.problem.status import Status
 
 
 def __getattr__(name: str) -> Any:
-    """What needs scikit-learn or pandas is loaded when it is asked for."""
-    if name == "CounterfactualExplainer":
-        from ifonly.frames.explainer import CounterfactualExplainer
+    """Load what is asked for, and keep it."""
+    if name in _MODULES:
+        return import_module(_MODULES[name], __name__)
+    if name not in _PLACES:
+        raise AttributeError(f"module 'ifonly' has no attribute {name!r}")
+    found = getattr(import_module(f".{_PLACES[name]}", __name__), name)
+    setattr(sys.modules[__name__], name, found)
+    return found
 
-        return CounterfactualExplainer
-    if name == "credit":
-        from ifonly.cli import credit
 
-        return credit
-    raise AttributeError(f"module 'ifonly' has no attribute {name!r}")
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, *_MODULES})

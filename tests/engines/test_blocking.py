@@ -71,7 +71,7 @@ def test_what_is_not_proved_is_not_said(monkeypatch):
 def test_it_is_worked_out_once(monkeypatch):
     cf = invert(CREDIT, PERSON, "approved", prob=0.9, actions=Actions(frozen=["age", "hours"], bounds=(0, 40)))
     first = cf.blocking
-    monkeypatch.setattr("ifonly.answers.one.blocking", None)
+    monkeypatch.setattr("ifonly.engines.blocking.blocking", None)
     assert cf.blocking == first
     assert first[0] in cf.message
     assert first[0] in cf.sentence()

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from ifonly.answers.shown import ShownOne
 from ifonly.answers.tables import frame_of
 from ifonly.answers.within import Within
-from ifonly.engines.blocking import blocking
 from ifonly.model import Model
 from ifonly.model.numerics import softmax
 from ifonly.problem.checker import Checked, check
@@ -247,6 +246,8 @@ class Counterfactual(ShownOne):
     def _held(self) -> Needed[str]:
         if self.conditions is None or self.status is not Status.UNREACHABLE:
             return Needed([], True)
+        from ifonly.engines.blocking import blocking
+
         return blocking(self.conditions, self._source, Aim(self.result.target, None, self.prob), self.result)
 
     @property

@@ -26,8 +26,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import get_lapack_funcs
 
+from ifonly.engines.lapack import dpotrf, dpotrs
 from ifonly.engines.phi import logistic_root
 from ifonly.model.numerics import EPS
 
@@ -35,7 +35,6 @@ __all__ = ["Basis", "Factor", "Point", "Rivals", "Space"]
 
 Floats = NDArray[np.float64]
 
-dpotrf, dpotrs = get_lapack_funcs(("potrf", "potrs"), dtype=np.float64)  # 3 µs a call; cho_factor takes 15
 
 PAIRS = 8  # coordinate steps of the start, see start_from_pairs
 MANY_RIVALS = 20  # more than these may be about as strong: `start_evenly`

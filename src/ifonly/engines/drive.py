@@ -7,7 +7,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ifonly.engines import choose
-from ifonly.engines.plans import several
 from ifonly.engines.progress import Progress
 from ifonly.engines.protocol import Engine, Rows
 from ifonly.model.errors import InputError
@@ -67,6 +66,8 @@ def run(asked: Asked, x: Any, *, out: Any = None, progress: bool | None = None) 
 
 def _plans(asked: Asked, sources: Sources) -> Answered:
     """Several answers for one source."""
+    from ifonly.engines.plans import several
+
     (found, complete, cheapest), aim = several(asked, sources), asked.aim()
     prob = None if aim.prob is None else np.full(len(found), aim.prob)
     return Answered(asked, sources, found, prob, np.zeros(len(found), dtype=np.intp), complete, cheapest)

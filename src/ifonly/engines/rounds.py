@@ -28,10 +28,10 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import get_blas_funcs
 
 from ifonly.engines.coordinates import Floats, Point, Rivals, rivals_softmax
 from ifonly.engines.lam_search import Bracket
+from ifonly.engines.lapack import dsymv
 from ifonly.engines.newton import CLOSE, ROUNDINGS, Outcome, minimise, newton
 from ifonly.engines.windows import Window, logit
 from ifonly.model.numerics import EPS
@@ -39,7 +39,6 @@ from ifonly.problem.results import Iteration
 
 __all__ = ["Crowd", "Rounds", "solve_crowd"]
 
-(dsymv,) = get_blas_funcs(("symv",), dtype=np.float64)
 
 # The few: so many rivals at least, and all that have this share of the rivals' probability. On an ImageNet head (λ = 0.01, the
 # farthest class) 32, 64, 96 and 128 take 8.6, 8.2, 7.8 and 7.5 rounds; a round's product takes 65 µs there, and factorising the

@@ -33,9 +33,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import get_lapack_funcs
 
 from ifonly.engines.lam_search import Bracket
+from ifonly.engines.lapack import dposv
 from ifonly.model.numerics import EPS
 
 __all__ = ["Response", "Sought", "Target", "Terms", "evaluate", "nearest", "reach", "solve"]
@@ -67,8 +67,6 @@ MOST_RIVALS = 256  # of compiled loops: beyond, LAPACK is quicker
 PIECE = 100_000_000  # numbers read between two looks at the clock
 CUT, FOUND = 0.0, 1.0  # how a compiled loop ended, if not without finding the answer
 ENDLESS = 1e15  # times the step at which all features are free: a multiplier that has no end
-
-(dposv,) = get_lapack_funcs(("posv",), dtype=np.float64)
 
 
 class Terms(NamedTuple):
