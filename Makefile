@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
+INSTALL := $(PIP) --no-build-isolation --editable
 
 # make QUICK=1 bench: does it run? Small sizes, every call once, and nothing of it is kept.
 QUICK ?=
@@ -31,7 +32,6 @@ test-fast: $(VENV)/.test
 # of its own that sees the packages of the other.
 SANITIZED := .venv-sanitized
 test-native: $(VENV)/.test
-	$(PIP) scikit-build-core nanobind ninja
 	$(PYTHON) -m venv --without-pip --clear $(SANITIZED)
 	$(BIN)/python -c "import sysconfig; print(sysconfig.get_path('purelib'))" > $$($(SANITIZED)/bin/python -c "import sysconfig; print(sysconfig.get_path('purelib'))")/others.pth
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pip --python $(SANITIZED)/bin/python --disable-pip-version-check install --quiet --no-deps \
@@ -53,7 +53,7 @@ java:
 
 # On a machine with an NVIDIA GPU; elsewhere every test says why it is skipped.
 test-gpu: $(VENV)/.test
-	$(PIP) --editable '.[gpu]'
+	$(INSTALL) '.[gpu]'
 	$(BIN)/python -m pytest -q -m gpu tests/gpu tests/native
 
 lint: $(VENV)/.lint
@@ -85,7 +85,7 @@ bench-others: $(VENV)/.test java
 
 # Without a GPU it says so.
 bench-gpu: $(VENV)/.test
-	@! command -v nvidia-smi >/dev/null || $(PIP) --editable '.[gpu]'
+	@! command -v nvidia-smi >/dev/null || $(INSTALL) '.[gpu]'
 	$(BIN)/python benchmarks/gpu.py $(FLAG)
 
 A ?= benchmarks/results/reference.json
@@ -119,28 +119,31 @@ $(VENV)/.made:
 	$(PYTHON) -m venv $(VENV)
 	@touch $@
 
+# What compiles the row loops, in the environment itself: so they are compiled once, and again only where they changed.
+$(VENV)/.tools: $(VENV)/.made
+	$(PIP) --upgrade pip
+	$(PIP) scikit-build-core nanobind ninja hatch-fancy-pypi-readme $(if $(shell command -v cmake),,cmake)
+	@touch $@
+
 # One stamp per set of packages, so that the second call installs nothing.
 NATIVE := CMakeLists.txt $(wildcard src/ifonly/native/*.hpp src/ifonly/native/*.cpp)
 
-$(VENV)/.demo: $(VENV)/.made pyproject.toml constraints.txt $(NATIVE)
-	$(PIP) --editable '.[sklearn,cli]'
+$(VENV)/.demo: $(VENV)/.tools pyproject.toml constraints.txt $(NATIVE)
+	$(INSTALL) '.[sklearn,cli]'
 	@touch $@
 
-$(VENV)/.test: $(VENV)/.made pyproject.toml constraints.txt $(NATIVE)
-	$(PIP) --upgrade pip
-	$(PIP) --editable . --group test
+$(VENV)/.test: $(VENV)/.tools pyproject.toml constraints.txt $(NATIVE)
+	$(INSTALL) . --group test
 	@touch $@
 
 $(VENV)/.lint: $(VENV)/.test
 	$(PIP) --group lint
 	@touch $@
 
-$(VENV)/.paper: $(VENV)/.made pyproject.toml constraints.txt $(NATIVE)
-	$(PIP) --upgrade pip
-	$(PIP) --editable . --group paper
+$(VENV)/.paper: $(VENV)/.tools pyproject.toml constraints.txt $(NATIVE)
+	$(INSTALL) . --group paper
 	@touch $@
 
-$(VENV)/.docs: $(VENV)/.made pyproject.toml constraints.txt $(NATIVE)
-	$(PIP) --upgrade pip
-	$(PIP) --editable . --group docs
+$(VENV)/.docs: $(VENV)/.tools pyproject.toml constraints.txt $(NATIVE)
+	$(INSTALL) . --group docs
 	@touch $@
