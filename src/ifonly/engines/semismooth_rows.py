@@ -162,7 +162,8 @@ class _Loop(NamedTuple):
             lam = np.ascontiguousarray(aims.lam[rows])
         else:
             assert aims.prob is not None
-            goals = np.array([needed_logit(aims.prob[rows], self.classifier), aims.prob[rows]])
+            prob = float(aims.prob[rows[0]]) if M == 1 else aims.prob[rows]  # one number: a fifth of the time
+            goals = np.array([needed_logit(prob, self.classifier), prob]).reshape(2, M)
         parts = max(1, min(effort.threads, M // ROWS_PER_THREAD))
 
         def part(pair: tuple[int, int]) -> None:
