@@ -79,7 +79,7 @@ def row_differences(stored: dict[str, Any], found: dict[str, Any], tolerance: To
     ]
     if found.get("stray"):
         out.append(f"{at}STRAY: {found['stray']} features move by rounding only")
-    if not same_text(stored["message"], found["message"], tolerance.number):
+    if not same_text(stored["message"], found["message"], tolerance.number if tolerance is TOLERANCES["early"] else 0.0):
         out.append(f"{at}message {found['message']!r} instead of {stored['message']!r}")
     sizes = [abs(float(v)) for v in [*(stored["x"] or ()), stored.get("distance") or 0.0] if math.isfinite(float(v))]
     size = max(sizes, default=0.0)

@@ -13,7 +13,7 @@ import numpy as np
 
 from ifonly.engines.class_space import ClassProblem
 from ifonly.engines.free import FreeEngine, Stop, unchangeable
-from ifonly.engines.phi import logistic_root
+from ifonly.engines.phi import logistic_root, phi
 from ifonly.engines.row_loops import RowLoop, softmax_rows
 from ifonly.engines.windows import Window, logit
 from ifonly.native.solved import Solved
@@ -86,7 +86,7 @@ class ClosedForm(FreeEngine):
         """Theorem 4.2 for many rows."""
         square = float(gram[0, 0])
         h = square / lam
-        q = loop.root(h, -margins[:, 0])[:, None]
+        q = phi(h, -margins[:, 0])[:, None]
         moved = h[:, None] * q
         p, p_target, loss = softmax_rows(margins - moved)
         quad = q[:, 0] * moved[:, 0]

@@ -12,13 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ifonly.engines.compiled import takes_compiled
-from ifonly.engines.phi import phi
 from ifonly.engines.threads import available
 from ifonly.native import compiled
 from ifonly.native.solved import Solved
 from ifonly.problem.question import Asked, Backend
 
-__all__ = ["RowLoop", "any_cut", "choose_loop", "compiled_is_installed", "softmax_rows"]
+__all__ = ["RowLoop", "any_cut", "choose_loop", "softmax_rows"]
 
 Floats = NDArray[np.float64]
 
@@ -26,7 +25,7 @@ FEW = 16  # rows up to which one after the other is as quick as any loop
 
 
 class RowLoop(NamedTuple):
-    """Functions for B sources with the same target (``root`` is φ, for two classes).
+    """Functions for B sources with the same target.
 
     ``table``, where there is one, goes from sources to answers by itself (`native.device.invert_table`), or says that it does
     not. ``compiled`` is `native.free`, which does so for rows with one target, on so many threads.
@@ -34,22 +33,16 @@ class RowLoop(NamedTuple):
 
     solve_lam: Callable[..., Solved]
     solve_prob: Callable[..., Solved]
-    root: Callable[[Floats, Floats], Floats] = phi
     table: Callable[..., Any] | None = None
     compiled: Any = None
     threads: int = 1
-
-
-def compiled_is_installed() -> bool:
-    """Whether there are compiled row loops."""
-    return compiled() is not None
 
 
 def any_cut(backend: Backend = "auto") -> Backend:
     """For rows that come in pieces: one loop whatever the size of a piece, so that answers do not depend on the cut."""
     if backend != "auto":
         return backend
-    return "cpu" if compiled_is_installed() else "reference"
+    return "reference" if compiled() is None else "cpu"
 
 
 def choose_loop(asked: Asked, n_rows: int | None) -> RowLoop | None:

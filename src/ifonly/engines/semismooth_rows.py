@@ -4,8 +4,6 @@ For limits on features one by one. Rows that a loop does not settle are left: th
 limits, that cannot reach the goal, that are wrong, or whose certificate is not as good as it should be.
 """
 
-from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +12,7 @@ from numpy.typing import NDArray
 from ifonly.engines.budget import Budget
 from ifonly.engines.limited_problem import CostSpace
 from ifonly.engines.semismooth import MAX_ITER, MOST_RIVALS
-from ifonly.engines.threads import available
+from ifonly.engines.threads import available, share_out
 from ifonly.model.numerics import norms, summation_error
 from ifonly.problem.goals import needed_logit
 from ifonly.problem.question import Aim, Aims, Asked
@@ -164,21 +162,14 @@ class _Loop(NamedTuple):
             assert aims.prob is not None
             prob = float(aims.prob[rows[0]]) if M == 1 else aims.prob[rows]  # one number: a fifth of the time
             goals = np.array([needed_logit(prob, self.classifier), prob]).reshape(2, M)
-        parts = max(1, min(effort.threads, M // ROWS_PER_THREAD))
 
-        def part(pair: tuple[int, int]) -> None:
-            s = slice(*pair)
+        def part(s: slice) -> None:
             asked = (lam, np.ascontiguousarray(goals[:, s])) if aims.lam is None else (lam[s], goals)
             options = effort.tol or 0.0, effort.max_iter or MAX_ITER
             told = found.proba[s], found.numbers[s], found.n_iter[s], found.ended[s]
             self.loops.solve_limited(X, index[s], self.k, *self.model, *self.limits, *asked, *options, out, *told)
 
-        if parts == 1:
-            part((0, M))
-        else:
-            edges = np.linspace(0, M, parts + 1).astype(int).tolist()
-            with ThreadPoolExecutor(parts) as pool:
-                list(pool.map(part, pairwise(edges)))
+        share_out(M, effort.threads, ROWS_PER_THREAD, part)
         return found
 
 

@@ -4,14 +4,13 @@ What `engines.free.Batch` does with an array program, free_rows.hpp does row by 
 λ, the certificate and, where it is wanted, x itself. Every function here needs `native.compiled`.
 """
 
-from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ifonly.engines.rounding import Rounding
+from ifonly.engines.threads import share_out
 from ifonly.model import Model
 from ifonly.native import compiled
 from ifonly.problem.goals import needed_logit
@@ -101,14 +100,8 @@ def answer(
     found = *columns, results.n_iter, results.status, out
     target = target_of(model, k)
 
-    def part(rows: NDArray[np.intp]) -> None:
-        target.answer(rows, X, Z, known, *question, *found)
+    def part(s: slice) -> None:
+        target.answer(index[s], X, Z, known, *question, *found)
 
-    parts = min(threads, len(index) // ROWS_PER_THREAD)
-    if parts <= 1:
-        part(index)
-    else:
-        edges = np.linspace(0, len(index), parts + 1).astype(int)
-        with ThreadPoolExecutor(parts) as pool:
-            list(pool.map(part, (index[a:b] for a, b in pairwise(edges))))
+    share_out(len(index), threads, ROWS_PER_THREAD, part)
     results.target[index] = k

@@ -17,14 +17,13 @@ The loop does for each row what `engines.one_multiplier` does for one: the inter
 within its limits to the last bit, whether it is reached for whoever evaluates it, and the certificate.
 """
 
-from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ifonly.engines.limited_problem import CostSpace
+from ifonly.engines.threads import share_out
 from ifonly.model.numerics import norms
 from ifonly.native import compiled
 
@@ -84,14 +83,8 @@ def reach(box: Box, X: Floats, targets: NDArray[np.intp], logits: Floats, probs:
     targets = np.ascontiguousarray(targets, dtype=np.int64)
     found = Reached(np.empty(X.shape), np.zeros(N, dtype=np.int8), np.empty((N, len(COLUMNS))))
 
-    def part(a: int, b: int) -> None:
-        s = slice(a, b)
+    def part(s: slice) -> None:
         rows.solve_box(X[s], targets[s], logits[s], probs[s], *box, *(out[s] for out in found))
 
-    parts = min(threads, N // ROWS_PER_THREAD)
-    if parts <= 1:
-        rows.solve_box(X, targets, logits, probs, *box, *found)
-    else:
-        with ThreadPoolExecutor(parts) as pool:
-            list(pool.map(lambda pair: part(*pair), pairwise(np.linspace(0, N, parts + 1).astype(int).tolist())))
+    share_out(N, threads, ROWS_PER_THREAD, part)
     return found

@@ -1,12 +1,11 @@
 """`native.multiplier_search` in C++ (multiplier_search.hpp), for one source and for many."""
 
-from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ifonly.engines.threads import share_out
 from ifonly.native import compiled
 from ifonly.native.multiplier_search import LOG, Items
 
@@ -91,17 +90,11 @@ def reach(
     found = np.empty((N, n)), np.empty((N, groups), dtype=np.int64), np.empty((N, 5))
     items, need, lo, hi = _plain(items), *(_floats(a) for a in (need, lo, hi))
 
-    def part(a: int, b: int) -> None:
-        s = slice(a, b)
+    def part(s: slice) -> None:
         own = items._replace(**{name: getattr(items, name)[s] for name in items.per_row})
         compiled().search_rows(need[s], *own, lo[s], hi[s], cap, gap, nodes, *(out[s] for out in found))
 
-    parts = max(1, min(threads, N // ROWS_PER_THREAD))
-    if parts == 1:
-        part(0, N)
-    else:
-        with ThreadPoolExecutor(parts) as pool:
-            list(pool.map(lambda pair: part(*pair), pairwise(np.linspace(0, N, parts + 1).astype(int).tolist())))
+    share_out(N, threads, ROWS_PER_THREAD, part)
     return found
 
 
