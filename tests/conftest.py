@@ -8,6 +8,7 @@ from zlib import crc32
 import numpy as np
 import pytest
 from helpers.commands import CSV
+from helpers.compiled import SETS, running
 from helpers.data import data_file
 from helpers.libraries import needs
 from helpers.problems import head
@@ -84,6 +85,13 @@ def few_of_each(items):
 def rng(request) -> np.random.Generator:
     """Seeded by the test's own name: the same numbers each run, others in each test."""
     return np.random.default_rng(list(request.node.name.encode()))
+
+
+@pytest.fixture(params=SETS)
+def instructions(request):
+    """Every set of instructions that the row loops were compiled for and that this machine has."""
+    with running(request.param):
+        yield request.param
 
 
 @pytest.fixture(scope="session")

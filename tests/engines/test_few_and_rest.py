@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 from helpers import reference
+from helpers.compiled import SETS, running
 from helpers.data import data_file
 from scipy.special import logsumexp
 
@@ -39,16 +40,11 @@ def by_numpy(*space, **options):
 
 
 def by_cpp(instructions, *space, **options):
-    rows = compiled()
-    before = rows.active()
-    rows.use(instructions)
-    try:
+    with running(instructions):
         return Ended(*few_and_rest.solve_crowd(*space, **options))
-    finally:
-        rows.use(before)
 
 
-SOLVERS = {"numpy": by_numpy} | {name: partial(by_cpp, name) for name in (compiled().sets() if compiled() else [])}
+SOLVERS = {"numpy": by_numpy} | {name: partial(by_cpp, name) for name in SETS}
 BACKENDS = [
     "reference",
     pytest.param("cpu", marks=pytest.mark.skipif(compiled() is None, reason="installed without a compiler")),

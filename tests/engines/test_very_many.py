@@ -240,19 +240,6 @@ def test_search_where_the_rounds_do_not_settle(synthetic, monkeypatch):
     assert np.linalg.norm(found.change) == pytest.approx(true.distance, rel=1e-9)
 
 
-INSTRUCTIONS = native.compiled().sets() if native.compiled() else []
-
-
-@pytest.fixture(params=INSTRUCTIONS)
-def instructions(request):
-    """Every set of instructions that this machine has."""
-    rows = native.compiled()
-    before = rows.active()
-    rows.use(request.param)
-    yield request.param
-    rows.use(before)
-
-
 def assert_same_sums(model, looks, threads=1):
     """What the compiled pass says is what NumPy's says, and it says the same on any number of threads."""
     from ifonly.native.sums import sum_up_compiled

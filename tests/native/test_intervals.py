@@ -6,16 +6,16 @@ import math
 import mpmath as mp
 import numpy as np
 import pytest
+from helpers.compiled import FORMS, SETS, running
 
 from ifonly import Actions, Cost, Model, Scaling, Status, ask, invert
 from ifonly.engines.limited_problem import CostSpace
 from ifonly.native import intervals
 from ifonly.problem.goals import needed_logit
 from tests.helpers import box_text
-from tests.helpers.instructions import COMPILED, FORMS, running
 
 DIGITS = 50
-compiled_only = pytest.mark.parametrize("form", COMPILED, indirect=True)  # what one source alone has no digits for, or a loop
+compiled_only = pytest.mark.parametrize("form", SETS, indirect=True)  # what one source alone has no digits for, or a loop
 
 SAME = 1e-9  # relative, between two solvers that stop at the same rounding
 ALLOWANCE = 1e-13  # of a cost, for rounding in the logit; the estimator's own softmax multiplies it by 1/(1 − τ)

@@ -5,11 +5,11 @@ import math
 
 import numpy as np
 import pytest
+from helpers.compiled import FORMS, SETS, running
 
 from ifonly import Actions, Model, Status, invert
 from ifonly.native import multiplier_search, one_multiplier
 from ifonly.native.multiplier_search import LOG, Items
-from tests.helpers.instructions import COMPILED, FORMS, running
 
 SAME = 1e-9  # relative, between two texts that add up in another order
 GAP = 1e-9
@@ -17,7 +17,7 @@ NODES = 4000
 ROOM = 2 * NODES + 1
 
 
-@pytest.fixture(params=COMPILED)
+@pytest.fixture(params=SETS)
 def instructions(request):
     with running(request.param):
         yield request.param

@@ -13,14 +13,6 @@ loops = compiled()
 pytestmark = pytest.mark.skipif(loops is None, reason="installed without a compiler")
 
 
-@pytest.fixture(params=loops.sets() if loops else [])
-def instructions(request):
-    active = loops.active()
-    loops.use(request.param)
-    yield request.param
-    loops.use(active)
-
-
 def random_terms(rng, *, hard=False):
     """A problem without rules: any shape, with duplicates, zeros, features that cannot move, and none or all of the limits."""
     n, D = int(rng.integers(1, 13)), int(rng.choice([1, 2, 3, 7, 8, 9, 31, 32, 33, 64, 100]))
