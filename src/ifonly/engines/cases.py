@@ -14,11 +14,13 @@ from typing import TypeGuard
 import numpy as np
 from numpy.typing import NDArray
 
+from ifonly.engines import constraints
 from ifonly.engines.budget import Budget
 from ifonly.engines.candidates import Candidates
 from ifonly.engines.limited import LimitedEngine, stays
 from ifonly.engines.limited_problem import CostSpace, LimitedProblem
 from ifonly.engines.relaxing import Relaxed, Relaxing
+from ifonly.engines.searched import ALLOWANCES
 from ifonly.engines.semismooth import Response
 from ifonly.engines.tree import Branch, Tree
 from ifonly.model.errors import CertificateError
@@ -31,13 +33,12 @@ from ifonly.problem.question import Aim
 from ifonly.problem.results import Result
 from ifonly.problem.status import LEAST_VALUE, REL_GAP, Status
 
-__all__ = ["ALLOWANCES", "Cases", "impossible", "proved"]
+__all__ = ["Cases", "impossible", "proved"]
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
 OFF = 1e-9  # a relaxed value this far from an allowed one, relative to their distance, is none
-ALLOWANCES = 3.0  # for rounding, in the goal that answers have to meet: more than that is not its doing
 CLOSE = 1e-7  # how near to the best what comes nearest is to be, in logits or scores
 
 
@@ -53,9 +54,18 @@ class Cases(LimitedEngine):
         here = stays(problem, aim)
         if here is not None:
             return here
+        found = constraints.solve(problem, aim, budget)
+        if isinstance(found, Result) and (found.status.ok or budget.late or found.n_nodes >= budget.nodes):
+            return found
         search = Search(problem, aim, budget)
-        found = search.run()
-        return _nothing(problem, aim, search, budget) if found is None else search.answer(found)
+        if isinstance(found, Proof):
+            search.first()
+            return _nothing(problem, aim, search, budget, found)
+        best = search.run(found)
+        if best is None:
+            return _nothing(problem, aim, search, budget)
+        answer = search.answer(best)
+        return answer if found is None or answer.gap < found.gap else found
 
 
 def impossible(problem: LimitedProblem, aim: Aim, budget: Budget) -> bool:
@@ -113,14 +123,14 @@ class Search:
         return not self.stopped and math.isinf(self.tree.bound)
 
     def contradictory(self, proof: Proof) -> bool:
-        """Whether it showed that not even the rules can be kept."""
-        return self.closed and math.isinf(prove(self.dual, proof).missed)
+        """Whether a proof that nothing is to be found shows that not even the rules can be kept."""
+        return math.isinf(prove(self.dual, proof).missed)
 
     def run(self, best: Result | None = None) -> Result | None:
         """Search until nothing better is left, or it is time to stop; ``best`` is an answer that is known."""
         self.offer(best)
         if best is None and self.aim.lam is None:
-            self._first()
+            self.first()
         for branch in self.tree:
             if self.dual.empty(branch.node):
                 branch.bound, branch.given = math.inf, None
@@ -198,7 +208,7 @@ class Search:
         allowance = max(self.problem.allowance(self.aim.prob, at) for at in (self.problem.source, x))
         return ALLOWANCES * float(given.y.sum()) * allowance
 
-    def _first(self) -> None:
+    def first(self) -> None:
         """An answer before anything is searched, if being greedy finds one: as it is, and made the best of."""
         x = self.candidates.greedy(self.choices.root)
         self.known.append(x)
@@ -324,13 +334,14 @@ class Search:
         return None
 
 
-def _nothing(problem: LimitedProblem, aim: Aim, search: Search, budget: Budget) -> Result:
-    """No answer: none exists, or none was found in time."""
-    proof, sure = search.tree.proof(), search.closed
-    unknown = problem.nothing_found(search.counted(proof), search.tree.bound, proof)
-    if search.contradictory(proof):
+def _nothing(problem: LimitedProblem, aim: Aim, search: Search, budget: Budget, proof: Proof | None = None) -> Result:
+    """No answer: none exists, or none was found in time. ``proof`` shows it, where the search did not come to it."""
+    sure, stopped = proof is not None or search.closed, proof is None and search.stopped
+    bound, proof = (search.tree.bound, search.tree.proof()) if proof is None else (math.inf, proof)
+    unknown = problem.nothing_found(search.counted(proof), bound, proof)
+    if sure and search.contradictory(proof):
         raise contradiction(problem.space.conditions, problem.source, budget.left)
-    if search.stopped or aim.lam is not None:
+    if stopped or aim.lam is not None:
         return unknown
     far = Search(problem, aim, replace(budget, gap=0.0), farthest=True)
     far.tree.slack = CLOSE if sure else 0.0
@@ -352,6 +363,6 @@ def _anywhere(problem: LimitedProblem, aim: Aim, budget: Budget) -> Result | Non
     plain = problem.but(space=without)
     search = Search(plain, aim._replace(lam=1.0, prob=None), replace(budget, gap=1.0))
     found = search.run()
-    if found is None and search.contradictory(search.tree.proof()):
+    if found is None and search.closed and search.contradictory(search.tree.proof()):
         raise contradiction(problem.space.conditions, problem.source, budget.left)
     return None if found is None else problem.result(found.x, math.inf)

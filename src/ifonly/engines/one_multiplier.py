@@ -6,33 +6,31 @@ A wanted probability is one linear inequality for two classes, and so is a margi
 
 import math
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ifonly.engines import multiplier_rows
 from ifonly.engines.budget import Budget
-from ifonly.engines.cases import ALLOWANCES, Cases
+from ifonly.engines.cases import Cases
 from ifonly.engines.limited import SPARES, LimitedEngine, meets, stays
 from ifonly.engines.limited_problem import CostSpace, LimitedProblem
 from ifonly.engines.protocol import Rows
+from ifonly.engines.searched import Record, dual_of, run
 from ifonly.engines.semismooth_newton import sure
-from ifonly.problem.choices import Choices, Cut
 from ifonly.problem.conditions import Conditions
-from ifonly.problem.dual import Dual, Goal, Multipliers
+from ifonly.problem.dual import Multipliers
 from ifonly.problem.goals import Weights
-from ifonly.problem.proof import Leaf, Proof, misses, prove
+from ifonly.problem.proof import Leaf, Proof
 from ifonly.problem.question import Aim, Asked
 from ifonly.problem.results import Result, Results
-from ifonly.problem.status import REL_GAP, Status
+from ifonly.problem.status import Status
 
 __all__ = ["OneMultiplier"]
 
 Floats = NDArray[np.float64]
 
 QUICK_ROWS = 16_384
-SLICE = 256  # nodes between two looks at the clock
 
 
 class OneMultiplier(LimitedEngine):
@@ -78,29 +76,22 @@ def _solved(problem: LimitedProblem, aim: Aim, budget: Budget) -> Result:
     for spare in SPARES:  # the allowance for rounding grows with x, and may be too small for our own
         need = margin - top + (1 + spare) * problem.rounding(x)
         search = space.search.Search(items, lo, hi, need, problem.cap(items), 2 * budget.nodes + 1)
-        ended = _run(search, budget)
+        ended = run(search, budget, len(items.g))
         if math.isinf(search.cost):
             break
         x = space.placed(source, search.t[None], search.choice[None], items.first, problem.lo[None], problem.hi[None])[0]
         if meets(problem, aim, x):
             if not space.branched:
                 return sure(problem, aim, _certified(problem, x, search.w, aim.prob), budget)
-            dual, proof = _dual(problem, aim), _proof(problem, items, search.log)
-            if not misses(dual, proof):  # what is asked for is missed by less than the allowance for rounding
+            dual, log = dual_of(problem, aim), search.log
+            multipliers = np.where(np.isinf(log[:, :1]), 1.0, log[:, :1])
+            record = Record(dual, items, log, multipliers, need - (margin - dual.goal.most))
+            proof = record.proof()
+            if proof is None:
                 break
-            allowance = need - (margin - dual.goal.most)
-            plan = _searched(problem, aim, x, search.w, proof)
-            return _bounded(plan, search.bound, allowance, budget, dual, done=ended)
+            return record.bounded(_searched(problem, aim, x, search.w, proof), budget, done=ended)
     found = _out_of_reach(problem, aim) if ended and search is not None and math.isinf(search.cost) else None
     return found or Cases().answer(problem, aim, budget, None)
-
-
-def _run(search: Any, budget: Budget) -> bool:
-    """Search until nothing is left, or a limit is met, memory too; whether nothing is left."""
-    while search.solved < budget.nodes and not budget.late and not search.full:
-        if search.expand(budget.gap, min(SLICE, budget.nodes - search.solved)):
-            return True
-    return False
 
 
 def _certified(problem: LimitedProblem, x: Floats, w: float, prob: float | None) -> Result:
@@ -119,28 +110,9 @@ def _searched(problem: LimitedProblem, aim: Aim, x: Floats, w: float, proof: Pro
     return problem.result(x, lam, weight=lam if w > 0 else 1.0, n_nodes=len(proof), proof=proof)
 
 
-def _bounded(plan: Result, bound: float, allowance: float, budget: Budget, dual: Dual, *, done: bool) -> Result:
-    """The answer with the bound that was searched for, less what the allowance for rounding in the goal costs.
-
-    Of a search that came to its end the proof may show a little more.
-    """
-    proof, size = plan.proof, dual.problem.relative_to(plan.cost, weighed=False)
-    assert proof is not None
-    slack = allowance * max(float(given.y[0]) for given in proof.multipliers)
-    bound = max(min(plan.cost, bound) - slack, 0.0)
-    if done and plan.cost - bound > REL_GAP * size:
-        bound = min(float(prove(dual, proof).bound), plan.cost)
-    gap, allowed = plan.cost - bound, max(budget.gap, REL_GAP + ALLOWANCES * slack / max(size, 1e-300))
-    return replace(plan, bound=bound, gap=gap, status=Status.of_gap(gap, size, allowed))
-
-
-def _dual(problem: LimitedProblem, aim: Aim) -> Dual:
-    return Dual(problem.textbook, Goal.of(None, aim.prob, problem.space.conditions.margin))
-
-
 def _out_of_reach(problem: LimitedProblem, aim: Aim) -> Result | None:
     """Every feature as far as it goes: the largest gain, which is not enough, as one multiplier shows; None if it does not."""
-    dual, given = _dual(problem, aim), Multipliers(np.ones(1), np.zeros(0))
+    dual, given = dual_of(problem, aim), Multipliers(np.ones(1), np.zeros(0))
     found = dual.bound(dual.choices.root, given, reach=True)
     if not found.value > 0:
         return None
@@ -152,29 +124,3 @@ def _out_of_reach(problem: LimitedProblem, aim: Aim) -> Result | None:
     n_nodes = len(proof) if problem.space.branched else 0
     result = problem.result(x, math.inf, status=Status.UNREACHABLE, ceiling=ceiling, proof=proof, n_nodes=n_nodes)
     return replace(result, bound=result.cost)
-
-
-def _proof(problem: LimitedProblem, items: Any, log: Floats) -> Proof:
-    """The record of a search as its proof."""
-    choices = Choices(problem.space.conditions, problem.source)
-    tree: list[Cut | Leaf] = []
-    known: dict[float, int] = {}
-    nodes = [0]
-    while nodes:
-        w, item, kind, below, above, first = log[nodes.pop()].tolist()
-        if item < 0:
-            tree.append(Leaf(known.setdefault(w, len(known)), reach=math.isinf(w)))
-            continue
-        nodes += [int(first) + 1, int(first)]
-        if kind == 0:
-            d = int(choices.singles[int(item)])
-            low, high = (choices.grid_point(d, problem.source[d] + t / problem.space.per_unit[d]) for t in (below, above))
-            tree.append(Cut("value", d, low, high))
-        elif kind == 1:
-            tree.append(Cut("move", int(item)))
-        else:
-            j = int(item) - len(choices.singles)
-            gains = items.og[items.first[j] : items.first[j + 1]]
-            tree.append(Cut("option", j, options=tuple(np.flatnonzero(gains < below).tolist())))
-    nothing = np.zeros(0)
-    return Proof(tuple(tree), tuple(Multipliers(np.array([1.0 if math.isinf(w) else w]), nothing) for w in known))

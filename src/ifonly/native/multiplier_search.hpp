@@ -14,7 +14,8 @@
 
 namespace ifonly::IFONLY_SET {
 
-class OneMultiplier final : public Search {
+class OneMultiplier : public Search {
+  protected:
     using T = Doubles<WIDTH>;
     using M = Longs<WIDTH>;
     static constexpr int W = WIDTH;
@@ -25,7 +26,7 @@ class OneMultiplier final : public Search {
     static constexpr i64 FIRST_NODES = 64;
     static constexpr i64 FEW = 24; // so many smallest numbers are found by insertion
 
-    enum Kind { VALUE, MOVES, OPTIONS }; // how a node was cut
+    enum Kind { VALUE, MOVES, OPTIONS, ONE_OPTION }; // how a node was cut
 
     /** Every item's best answer to a multiplier. */
     struct Solution {
@@ -46,7 +47,8 @@ class OneMultiplier final : public Search {
         double gain, cost; // of what is decided
     };
 
-    /** The largest D(w), the w that meets the need, the w of the bound; and the solutions on both sides. */
+    /** The largest D(w), the w that meets the need (or, where none does, by how much it is missed), the w of the bound; and the solutions
+     *  on both sides. */
     struct Maximum {
         double bound, w, best;
         Solution *left, *right;
@@ -61,16 +63,6 @@ class OneMultiplier final : public Search {
         double bound;
         i64 id;
         bool operator<(const Open &other) const { return bound != other.bound ? bound > other.bound : id > other.id; }
-    };
-
-    /** Memory that is measured, and then lent. */
-    struct Lender {
-        char *from = nullptr;
-        i64 lent = 0;
-        template <class A> void lend(A *&to, i64 count) {
-            to = from ? reinterpret_cast<A *>(from + lent) : nullptr;
-            lent += (count * i64(sizeof(A)) + 63) / 64 * 64;
-        }
     };
 
     const i64 n, V, groups, m;
@@ -99,26 +91,25 @@ class OneMultiplier final : public Search {
     static double at(const T *a, i64 d) { return a[d / W][d % W]; }
     static void put(T *a, i64 d, double value) { a[d / W][d % W] = value; }
 
-    void lay(Lender lender, i64 &total) {
+    void lay(Pieces &pieces) {
         for (Part *part : {&node, &rest})
             for (T **a : {&part->g, &part->mu, &part->step, &part->anchor, &part->at_rest, &part->lo, &part->hi, &part->state})
-                lender.lend(*a, V);
-        for (T **a : {&root_lo, &root_hi, &best_t}) lender.lend(*a, V);
-        for (T **a : {&keys, &scratch}) lender.lend(*a, V + vectors(groups));
+                pieces.lend(*a, V);
+        for (T **a : {&root_lo, &root_hi, &best_t}) pieces.lend(*a, V);
+        for (T **a : {&keys, &scratch}) pieces.lend(*a, V + vectors(groups));
         for (Solution *solutions : {of_node, of_rest})
             for (int i = 0; i < 4; i++) {
-                lender.lend(solutions[i].t, V);
-                lender.lend(solutions[i].moved, V);
-                lender.lend(solutions[i].choice, groups);
-                lender.lend(solutions[i].group_moved, groups);
+                pieces.lend(solutions[i].t, V);
+                pieces.lend(solutions[i].moved, V);
+                pieces.lend(solutions[i].choice, groups);
+                pieces.lend(solutions[i].group_moved, groups);
             }
-        for (bool **a : {&node.allowed, &root_allowed}) lender.lend(*a, m);
-        lender.lend(wishes, V);
-        lender.lend(group_wishes, groups);
-        for (double **a : {&node.group_state, &group_saved}) lender.lend(*a, groups);
-        for (i64 **a : {&resting, &best_choice}) lender.lend(*a, groups);
-        lender.lend(place, n);
-        total = lender.lent;
+        for (bool **a : {&node.allowed, &root_allowed}) pieces.lend(*a, m);
+        pieces.lend(wishes, V);
+        pieces.lend(group_wishes, groups);
+        for (double **a : {&node.group_state, &group_saved}) pieces.lend(*a, groups);
+        for (i64 **a : {&resting, &best_choice}) pieces.lend(*a, groups);
+        pieces.lend(place, n);
     }
 
     // ---- one multiplier ----
@@ -355,7 +346,8 @@ class OneMultiplier final : public Search {
         Solution *left = solutions, *right = solutions + 1, *here = solutions + 2, *there = solutions + 3;
         evaluate(0.0, part, *left);
         if (left->gain >= need) return {left->cost, 0.0, 0.0, left, left, true};
-        if (most(part) < need) return {INF, INF, INF, left, left, false};
+        const double top = most(part);
+        if (top < need) return {INF, need - top, INF, left, left, false};
         // 1. A multiplier that meets the need; each item is at its largest gain for some finite w.
         double a = 0.0, b = 0.0 < w && w < INF ? w : 1.0;
         evaluate(b, part, *right);
@@ -364,7 +356,7 @@ class OneMultiplier final : public Search {
             a = b;
             const double along = left->slope > 0.0 ? (need - left->gain) / left->slope : 0.0;
             b = smaller(larger(b + along, 2.0 * b), 1e16 * b);
-            if (!(b <= 1e300)) return {INF, INF, INF, left, left, false};
+            if (!(b <= 1e300)) return {INF, 0.0, INF, left, left, false};
             evaluate(b, part, *right);
         }
         // 2. Close in on the largest D: by Newton where the slope is a line, else where the two tangents meet.
@@ -504,14 +496,16 @@ class OneMultiplier final : public Search {
                 if (second) put(node.lo, item, larger(at(node.lo, item), cut.above));
                 else put(node.hi, item, smaller(at(node.hi, item), cut.below));
             } else
-                for (i64 o = first[j]; o < first[j + 1]; o++)
-                    if ((og[o] >= cut.below) != second) node.allowed[o] = false;
+                for (i64 o = first[j]; o < first[j + 1]; o++) {
+                    const bool of_second = cut.kind == OPTIONS ? og[o] >= cut.below : double(o) != cut.below;
+                    if (of_second != second) node.allowed[o] = false;
+                }
             id = tree[id].parent;
         }
     }
 
     /** Room for two more nodes; false where there is none. */
-    bool grow(i64 nodes_left) {
+    virtual bool grow(i64 nodes_left) {
         const i64 least = (count ? count : 1) + 2;
         if (least <= capacity) return true;
         i64 wanted = capacity ? 2 * capacity : FIRST_NODES;
@@ -556,18 +550,43 @@ class OneMultiplier final : public Search {
             here.below = larger(og[a.choice[j]], og[b.choice[j]]); // the least gain of the second part
         }
         for (int side = 0; side < 2; side++) {
-            tree[count] = {here.w, -1.0, -1.0, id, -1, -1, -1};
+            tree[count] = {here.w, -1.0, bound, id, -1, -1, -1};
             open(bound, count++);
         }
     }
 
+    /** The node at hand: its bound, what its solutions give, and its two parts. */
+    virtual void solve(i64 id, double known, double rel_gap) {
+        // Its bound, and what its two solutions give.
+        const Maximum found = maximise(node, last_w, of_node);
+        if (found.bound > known || !found.reached) tree[id].w = found.best;
+        if (!found.reached) {
+            tree[id].below = found.w;
+            return;
+        }
+        const double bound = tree[id].above = found.bound > known ? found.bound : known;
+        if (found.w > 0.0) last_w = found.w;
+        i64 item = -1;
+        if (!settled(bound, rel_gap)) {
+            offer(*found.right, found.w);
+            item = branch_item(node, *found.left, *found.right);
+        }
+        if (item < 0) {
+            cut_off = smaller(cut_off, bound);
+            return;
+        }
+        offer(*found.left, found.w);
+        cut(id, item, bound, *found.left, *found.right);
+    }
+
   public:
     OneMultiplier(i64 n, i64 groups, i64 m) : n(n), V(vectors(n)), groups(groups), m(m) {
-        i64 total = 0;
-        lay({}, total);
-        memory = std::make_unique<Memory>(total);
-        lay({memory->as<char>(), 0}, total);
-        __builtin_memset(memory->as<char>(), 0, total);
+        Pieces count{nullptr};
+        lay(count);
+        memory = std::make_unique<Memory>(count.used);
+        Pieces pieces{memory->as<char>()};
+        lay(pieces);
+        __builtin_memset(pieces.at, 0, count.used);
     }
     ~OneMultiplier() override {
         std::free(tree);
@@ -605,7 +624,7 @@ class OneMultiplier final : public Search {
         for (i64 i = 0; i < nodes; i++) {
             if (!grow(nodes - i)) return FULL;
             if (count == 0) {
-                tree[0] = {-1.0, -1.0, -1.0, -1, -1, -1, -1};
+                tree[0] = {-1.0, -1.0, 0.0, -1, -1, -1, -1};
                 open(0.0, count++);
             }
             // 1. The most promising node; all others are worse than its bound.
@@ -614,23 +633,7 @@ class OneMultiplier final : public Search {
             std::pop_heap(heap, heap + opened--);
             solved++;
             restore(id);
-            // 2. Its bound, and what its two solutions give.
-            const Maximum found = maximise(node, last_w, of_node);
-            if (found.bound > known || !found.reached) tree[id].w = found.best;
-            if (!found.reached) continue;
-            const double bound = found.bound > known ? found.bound : known;
-            if (found.w > 0.0) last_w = found.w;
-            i64 item = -1;
-            if (!settled(bound, rel_gap)) {
-                offer(*found.right, found.w);
-                item = branch_item(node, *found.left, *found.right);
-            }
-            if (item < 0) {
-                cut_off = smaller(cut_off, bound);
-                continue;
-            }
-            offer(*found.left, found.w);
-            cut(id, item, bound, *found.left, *found.right);
+            solve(id, known, rel_gap);
         }
         return opened == 0 || settled(heap[0].bound, rel_gap) ? DONE : OPEN;
     }

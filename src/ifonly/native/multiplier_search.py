@@ -35,8 +35,9 @@ SETTLED = 4e-16  # relative width at which the bracket of w is a point
 SHUT = 1e-13  # relative: below, D has met its tangents and cannot be raised
 
 # A node's record: the w of its bound (inf where nothing in it meets the need), and for one that was cut: the item, how (0 at a
-# value, 1 stays or moves, 2 options of less gain or more), the value below or the least gain of the second part, the value
-# above, and which node is its first part (the second is the next).
+# value, 1 stays or moves, 2 options of less gain or more, 3 one option or the others), the value below, the least gain of the
+# second part or the option, the value above, and which node is its first part (the second is the next). A node that was not cut
+# has its bound for the value above, and where nothing meets the need, by how much it is missed for that below.
 LOG = ("w", "item", "kind", "below", "above", "first")
 
 
@@ -196,14 +197,15 @@ def branch_item(items: Items, left: Any, right: Any, state: Any, cap: int) -> in
 def maximise(need: float, items: Items, lo: Any, hi: Any, state: Any, allowed: Any, cap: int, w: float) -> Any:
     """The largest D(w): the bound, w, and the solutions on its two sides (t, choice, moved, gain, cost), short of need and not.
 
-    Then False where no w meets the need (and then the bound is infinite), and last the w at which the bound is.
+    Then False where no w meets the need (then the bound is infinite, and by how much it is missed stands for w), and last the w
+    at which the bound is.
     """
     left = evaluate(0.0, items, lo, hi, state, allowed, cap)
     if left[3] >= need:
         return left[4], 0.0, left, left, True, 0.0
     top = most(items, lo, hi, state, allowed, cap)
     if top < need:
-        return np.inf, np.inf, left, left, False, np.inf
+        return np.inf, need - top, left, left, False, np.inf
     # 1. A multiplier that meets the need; each item is at its largest gain for some finite w.
     a, b = 0.0, w if 0.0 < w < np.inf else 1.0
     right = evaluate(b, items, lo, hi, state, allowed, cap)
@@ -212,7 +214,7 @@ def maximise(need: float, items: Items, lo: Any, hi: Any, state: Any, allowed: A
         step = (need - right[3]) / right[6] if right[6] > 0.0 else 0.0
         b = min(max(2.0 * b, b + step), 1e16 * b)
         if b > 1e300:
-            return np.inf, np.inf, left, left, False, np.inf
+            return np.inf, 0.0, left, left, False, np.inf
         right = evaluate(b, items, lo, hi, state, allowed, cap)
     # 2. Close in on the largest D: by Newton where the slope is a line, else where the two tangents meet.
     bound, best = max(left[5] + a * need, right[5] + b * need, 0.0), b if right[5] + b * need >= left[5] + a * need else a
@@ -305,7 +307,7 @@ class Search:
         root = Node(np.array(lo), np.array(hi), np.zeros(n + groups, dtype=np.int64), np.isfinite(items.oc))
         self._nodes: dict[int, Node] = {0: root}  # those that are open
         self._open = [(0.0, 0)]  # a heap of bounds and nodes
-        self._log = [[-1.0] * len(LOG)]
+        self._log = [[-1.0, -1.0, -1.0, -1.0, 0.0, -1.0]]
         self._last_w, self._cut_off = 1.0, math.inf
 
     @property
@@ -343,8 +345,10 @@ class Search:
         if bound > known or not reached:
             self._log[i][0] = best
         if not reached:
+            self._log[i][3] = w
             return
         bound = max(bound, known)
+        self._log[i][4] = bound
         self._last_w = w if w > 0.0 else self._last_w
         item = -1
         if not self._settled(bound, rel_gap):
@@ -359,7 +363,7 @@ class Search:
         how = self._cut(node, item, left, right)
         self._log[i][1:] = [float(item), *how, float(first)]
         for side in range(2):
-            self._log.append([self._log[i][0], *[-1.0] * (len(LOG) - 1)])
+            self._log.append([self._log[i][0], -1.0, -1.0, -1.0, bound, -1.0])
             self._nodes[first + side] = self._part(node, item, how, side)
             heapq.heappush(self._open, (bound, first + side))
 

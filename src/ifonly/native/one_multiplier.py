@@ -1,6 +1,6 @@
 """`native.multiplier_search` in C++ (multiplier_search.hpp), for one source and for many."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,7 +9,7 @@ from ifonly.engines.threads import share_out
 from ifonly.native import compiled
 from ifonly.native.multiplier_search import LOG, Items
 
-__all__ = ["Search", "reach"]
+__all__ = ["Constraints", "Search", "reach"]
 
 Floats = NDArray[np.float64]
 
@@ -20,13 +20,38 @@ _FLOAT, _FLAG = np.float64, np.bool_
 _TYPES = (_FLOAT, _FLOAT, _FLOAT, _FLOAT, _FLAG, _FLOAT, _FLOAT, _FLAG, np.int64)  # of `Items`
 
 
+class Constraints(NamedTuple):
+    """Several constraints in place of one (many_multipliers.hpp): what each gains by the items, and has to.
+
+    The first ``rivals`` are one: ln Σ_j exp(needs_j − what row j gains) ≤ 0.
+    """
+
+    rows: Floats  # (M, n)
+    options: Floats  # (M, m)
+    needs: Floats  # (M,)
+    slips: Floats  # (M,) by how much each may be missed by rounding
+    equal: NDArray[np.bool_]  # (M,)
+    start: Floats  # (M,) multipliers to begin with
+    rivals: int
+
+    def plain(self) -> "Constraints":
+        """Arrays as C++ reads them."""
+        floats = {name: _floats(getattr(self, name)) for name in ("rows", "options", "needs", "slips", "start")}
+        return self._replace(equal=np.ascontiguousarray(self.equal), **floats)
+
+
 class Search:
     """As `multiplier_search.Search`."""
 
-    def __init__(self, items: Items, lo: Any, hi: Any, need: float, cap: int, room: int) -> None:
+    def __init__(self, items: Items, lo: Any, hi: Any, need: "float | Constraints", cap: int, room: int) -> None:
         """Begin with everything allowed; no more than ``room`` nodes are kept."""
         self._shape, self.full = (len(items.g), len(items.first) - 1), False
-        self._search = compiled().Search(*_plain(items), *(_floats(a) for a in (lo, hi)), need, cap, room)
+        g, mu, step, anchor, at_rest, og, *options = _plain(items)
+        lo, hi = _floats(lo), _floats(hi)
+        if isinstance(need, Constraints):
+            self._search = compiled().Search(mu, step, anchor, at_rest, *options, lo, hi, *need.plain(), cap, room)
+        else:
+            self._search = compiled().Search(g, mu, step, anchor, at_rest, og, *options, lo, hi, need, cap, room)
 
     @property
     def cost(self) -> float:
@@ -71,6 +96,12 @@ class Search:
         log = np.empty((self._search.count, len(LOG)))
         self._search.record(log)
         return log
+
+    def multipliers(self, n_rows: int) -> Floats:
+        """Those of all nodes, one for each of several constraints."""
+        found = np.empty((self._search.count, n_rows))
+        self._search.multipliers(found)
+        return found
 
     def expand(self, rel_gap: float, nodes: int) -> bool:
         """Solve up to ``nodes`` open nodes, best bound first; whether nothing is left that could be better."""

@@ -3,7 +3,7 @@
 #include "free_rows.hpp"
 #include "intervals.hpp"
 #include "limited_rows.hpp"
-#include "multiplier_search.hpp"
+#include "many_multipliers.hpp"
 #include "sums.hpp"
 
 namespace ifonly::IFONLY_SET {
@@ -16,6 +16,7 @@ const Rows rows = {
     .sum_up = passes::sum_up,
     .solve_box = solve_box,
     .open_search = open_search,
+    .open_constrained = open_constrained,
     .search_rows = search_rows,
     .solve_limited_one = limits::solve_limited_one,
     .solve_limited = limits::solve_limited,

@@ -104,6 +104,16 @@ struct SearchItems {
     i64 cap, room; // how many items may move; how many nodes may be kept
 };
 
+/** Several constraints on what may move, Σ_d rows_rd t_d + the chosen options' ≥ needs_r; the first `rivals` of them are one:
+ *  ln Σ_j exp(needs_j − what row j gains) ≤ 0. */
+struct Constraints {
+    i64 count, rivals;
+    const double *rows, *options; // (count, n), (count, m)
+    const double *needs, *slips;  // (count): and by how much each may be missed by rounding
+    const bool *equal;            // (count)
+    const double *start;          // (count) multipliers to begin with
+};
+
 /** Branch and bound with one multiplier for one source; `begin` is called before anything else. */
 struct Search {
     enum State { OPEN, DONE, FULL }; // FULL: there is no room for more nodes
@@ -116,6 +126,7 @@ struct Search {
     virtual double bound() const = 0;
     virtual void answer(double *t, i64 *choice) const = 0; // (n), (groups)
     virtual void record(double *log) const = 0;            // (count, 6) `multiplier_search.LOG`
+    virtual void multipliers(double *) const {}            // (count, constraints), where there are several
 };
 
 /** The same for N sources. */
@@ -176,6 +187,7 @@ struct Rows {
     void (*sum_up)(const Pass &);
     void (*solve_box)(const BoxRows &);
     Search *(*open_search)(i64 n, i64 groups, i64 m);
+    Search *(*open_constrained)(const SearchItems &, const Constraints &); // begun, and with memory of its own
     void (*search_rows)(const SearchRows &);
     void (*solve_limited_one)(const LimitedProblem &);
     void (*solve_limited)(const LimitedRows &);

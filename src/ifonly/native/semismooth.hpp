@@ -56,17 +56,6 @@ template <int N, class One, class Other> IFONLY_HD void few(int n, One one, Othe
     else few<N - 1>(n, one, other);
 }
 
-/** Memory handed out piece by piece; without any, it counts how much there has to be. */
-struct Pieces {
-    char *at;
-    i64 used = 0;
-    template <class T> T *take(i64 count) {
-        T *piece = at ? reinterpret_cast<T *>(at + used) : nullptr;
-        used += (count * i64(sizeof(T)) + 63) / 64 * 64;
-        return piece;
-    }
-};
-
 inline i64 whole(i64 count, i64 unit) { return (count + unit - 1) / unit * unit; }
 
 /** The rivals' rows B in units of cost, and μ. */

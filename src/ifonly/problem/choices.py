@@ -107,6 +107,14 @@ class Choices:
             inside[d] = inside[d] and (not part.step or part.beside(float(x[d])) == (x[d], x[d]))
         return np.append(inside[self.singles], [inside[group].all() for group in self.groups]).astype(bool)
 
+    def features(self, items: Flags) -> Flags:
+        """The features of some items."""
+        found = np.zeros(len(self.source), dtype=bool)
+        found[self.singles] = items[: len(self.singles)]
+        for group, one in zip(self.groups, items[len(self.singles) :], strict=True):
+            found[group] = one
+        return found
+
     def options(self, node: Node, group: NDArray[np.intp]) -> Flags:
         """Which of a group's columns may be the one that is 1."""
         zero, one = node.lo[group] <= 0, node.hi[group] >= 1
@@ -132,12 +140,12 @@ class Choices:
         values = self.beside(node, x)
         return values[np.nanargmin(np.abs(values - x), axis=0), np.arange(len(x))]
 
-    def grid_point(self, d: int, v: float) -> float:
-        """The value nearest to v of a feature on a grid."""
-        point = float(self.limits.multiples(np.rint(v / self.limits.step[d]), d))
-        near = abs(self.source[d] - point) <= ON_GRID * self.limits.step[d]
-        point = float(self.source[d]) if near else point
-        return min(max(point, float(self.root.lo[d])), float(self.root.hi[d]))
+    def grid_points(self, d: NDArray[np.intp], v: Floats) -> Floats:
+        """The values nearest to v of features on a grid."""
+        step, own = self.limits.step[d], self.source[d]
+        points = self.limits.multiples(np.rint(v / step), d)
+        points = np.where(np.abs(own - points) <= ON_GRID * step, own, points)
+        return np.minimum(np.maximum(points, self.root.lo[d]), self.root.hi[d])
 
     def _stood_for(self, points: Floats) -> Floats:
         """Grid points, with the source's own value for the one that it is up to rounding."""

@@ -154,7 +154,7 @@ class Dual:
     # ---- the sizes of terms, for what rounding can do ----
 
     @cached_property
-    def _sizes(self) -> tuple[Floats, Floats]:
+    def sizes(self) -> tuple[Floats, Floats]:
         """The size of what the margins and `over` are summed from."""
         model, limits, x = self.problem.model, self.problem.conditions.limits, np.abs(self.problem.source)
         scaling = model.scaling
@@ -188,6 +188,8 @@ class Dual:
             h, constant = h + pull, [*constant, -(at @ pull) / 2]
         # 1. Every feature's best value.
         x = self._least(node, h, bend, kappa)
+        still = choices.features(node.state == STAYS)
+        x[still] = source[still]
         change = x - source
         value = (kappa * change / 2 + h) * change + bend * np.abs(change)
         # 2. Every item's, and whether it moves.
@@ -204,7 +206,7 @@ class Dual:
         if not self.exact:
             if reach:  # a pull that is next to nothing may be one of rounding, over the whole of a range
                 size = np.abs(y) @ np.abs(self.S) + np.abs(nu) @ np.abs(self.C)
-                longest = np.max(np.abs(self._ends(node) - self.problem.source), axis=0)
+                longest = self.longest(node)
                 change = np.where(np.abs(h) > 2 * summation_error(len(y) + len(nu) + 2) * size, change, longest)
             rounding = self._rounding(y, nu, constant, change, given, reach)
             finite = math.isfinite(rounding)  # multipliers too large for floats prove nothing
@@ -269,6 +271,10 @@ class Dual:
         low, high = np.where(np.isinf(node.lo), source - far, node.lo), np.where(np.isinf(node.hi), source + far, node.hi)
         return np.stack([low, high])
 
+    def longest(self, node: Node) -> Floats:
+        """How far features can be from the source in a node."""
+        return np.asarray(np.max(np.abs(self._ends(node) - self.problem.source), axis=0))
+
     def _option(self, node: Node, group: NDArray[np.intp], h: Any, bend: Any, kappa: Any) -> tuple[Any, Any]:
         """The best option of a group: what it costs, and the columns."""
         now = int(self.problem.source[group].argmax())
@@ -294,7 +300,7 @@ class Dual:
 
     def _rounding(self, y: Any, nu: Any, constant: Any, change: Any, given: Multipliers, reach: bool) -> float:
         """How far the computed bound can be from that of exact arithmetic."""
-        margins, over = self._sizes
+        margins, over = self.sizes
         size = np.abs(y) @ np.abs(self.S) + np.abs(nu) @ np.abs(self.C)
         moves, more = np.abs(change), 0.0
         if not reach:

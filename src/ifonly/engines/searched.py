@@ -1,0 +1,141 @@
+"""What compiled searches found (`native.one_multiplier`), as answers: their record as the proof, their bound."""
+
+import math
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ifonly.engines.budget import Budget
+from ifonly.engines.limited_problem import LimitedProblem
+from ifonly.model.numerics import EPS
+from ifonly.problem.choices import Cut
+from ifonly.problem.dual import Dual, Goal, Multipliers
+from ifonly.problem.proof import Leaf, Proof, misses, prove
+from ifonly.problem.question import Aim
+from ifonly.problem.results import Result
+from ifonly.problem.status import REL_GAP, Status
+
+__all__ = ["ALLOWANCES", "Record", "dual_of", "run"]
+
+Floats = NDArray[np.float64]
+
+ALLOWANCES = 3.0  # for rounding, in the goal that answers have to meet: more than that is not its doing
+FAR_MORE = 64.0  # roundings
+PATIENCE = 0.25  # of the time
+SLICE, WORK = 256, 1_000_000  # nodes between two looks at the clock: so many, with no more numbers in their constraints
+VALUE, MOVE, OPTIONS = range(3)  # how a node was cut
+
+
+def run(search: Any, budget: Budget, size: int) -> bool:
+    """Search until nothing is left, or a limit is met, memory too; whether nothing is left.
+
+    ``size`` is that of the constraints. While nothing is found the search has a part of the time, so that others may try.
+    """
+    some = max(1, min(SLICE, WORK // max(size, 1)))
+    while search.solved < budget.nodes and not search.full:
+        if budget.late or (math.isinf(search.cost) and budget.left < (1 - PATIENCE) * budget.seconds):
+            break
+        if search.expand(budget.gap, min(some, budget.nodes - search.solved)):
+            return True
+    return False
+
+
+def dual_of(problem: LimitedProblem, aim: Aim) -> Dual:
+    """The bounds of a problem with a goal."""
+    return Dual(problem.textbook, Goal.of(None, aim.prob, problem.space.conditions.margin))
+
+
+class Record(NamedTuple):
+    """All nodes of a search: how they were cut, or what bounds them."""
+
+    dual: Dual
+    items: Any  # `multiplier_search.Items`
+    log: Floats  # `multiplier_search.LOG`
+    multipliers: Floats  # (nodes, constraints), those of rivals first
+    allowance: float  # by how much the goal of the search was harder than what is asked for
+
+    @property
+    def _closed(self) -> NDArray[np.bool_]:
+        """The nodes in which nothing meets the goal."""
+        return np.isinf(self.log[:, 0])
+
+    @property
+    def _rivals(self) -> Floats:
+        """The sums of the multipliers of rivals."""
+        return self.multipliers[:, : len(self.dual.margins)].sum(axis=1)
+
+    def proof(self) -> Proof | None:
+        """The record as a proof; None where a node that is closed misses no more than a harder goal."""
+        if not np.isfinite(self.multipliers).all():
+            return None
+        cuts, closed, first = self._cuts(), self._closed.tolist(), self.log[:, 5].astype(int).tolist()
+        tree: list[Cut | Leaf] = []
+        known: dict[bytes, int] = {}
+        nodes = [0]
+        while nodes:
+            node = nodes.pop()
+            cut = cuts.get(node)
+            if cut is None:
+                given = self.multipliers[node].tobytes()
+                tree.append(Leaf(known.setdefault(given, len(known)), reach=closed[node]))
+                continue
+            tree.append(cut)
+            nodes += [first[node] + 1, first[node]]
+        n, rows = len(self.dual.margins), (np.frombuffer(given) for given in known)
+        proof = Proof(tuple(tree), tuple(Multipliers(row[:n], row[n:]) for row in rows))
+        return proof if self._surely_missed() or misses(self.dual, proof) else None
+
+    def _surely_missed(self) -> bool:
+        """Whether what is missed in closed nodes is far more than the allowance and rounding."""
+        dual, closed = self.dual, self._closed
+        if not closed.any():
+            return True
+        rows, longest = np.abs(np.concatenate([dual.S, dual.C])), dual.longest(dual.choices.root)
+        values = self.log[(self.log[:, 1] >= 0) & (self.log[:, 2] == VALUE)]
+        features = dual.choices.singles[values[:, 1].astype(int)]
+        np.maximum.at(longest, features, np.abs(values[:, 3:5]).max(axis=1) / dual.problem.conditions.per_unit[features])
+        with np.errstate(invalid="ignore", over="ignore"):
+            reach = np.where(rows > 0, rows * longest, 0.0).sum(axis=1)
+            terms = np.abs(self.multipliers[closed]) @ (np.concatenate(dual.sizes) + reach + abs(dual.goal.most) + 1)
+            rounding = FAR_MORE * EPS * (len(longest) + 8) * terms
+            return bool((self.log[closed, 3] > self.allowance * self._rivals[closed] + rounding).all())
+
+    def _cuts(self) -> dict[int, Cut]:
+        """How the nodes were cut that were."""
+        choices, log, conditions = self.dual.choices, self.log, self.dual.problem.conditions
+        found: dict[int, Cut] = {}
+        nodes = np.flatnonzero((log[:, 1] >= 0) & (log[:, 2] == VALUE))
+        features = choices.singles[log[nodes, 1].astype(int)]
+        ends = choices.source[features] + log[nodes, 3:5].T / conditions.per_unit[features]
+        below, above = (choices.grid_points(features, values).tolist() for values in ends)
+        for node, d, low, high in zip(nodes.tolist(), features.tolist(), below, above, strict=True):
+            found[node] = Cut("value", d, low, high)
+        for node in np.flatnonzero((log[:, 1] >= 0) & (log[:, 2] != VALUE)).tolist():
+            _, item, kind, least, _, _ = log[node].tolist()
+            if kind == MOVE:
+                found[node] = Cut("move", int(item))
+                continue
+            j = int(item) - len(choices.singles)
+            begin, end = int(self.items.first[j]), int(self.items.first[j + 1])
+            fewer = np.flatnonzero(self.items.og[begin:end] < least).tolist() if kind == OPTIONS else [int(least) - begin]
+            found[node] = Cut("option", j, options=tuple(fewer))
+        return found
+
+    def bounded(self, plan: Result, budget: Budget, *, done: bool) -> Result:
+        """The answer with the least bound of a node, less what the allowance costs there.
+
+        Of a search that came to its end the proof may show a little more.
+        """
+        assert plan.proof is not None
+        leaves = (self.log[:, 1] < 0) & ~self._closed
+        slacks = self.allowance * self._rivals[leaves]
+        bounds = self.log[leaves, 4] - slacks
+        least = int(bounds.argmin()) if len(bounds) else -1
+        slack, bound = (float(slacks[least]), float(bounds[least])) if len(bounds) else (0.0, plan.cost)
+        bound, size = max(min(plan.cost, bound), 0.0), self.dual.problem.relative_to(plan.cost, weighed=False)
+        if done and plan.cost - bound > REL_GAP * size:
+            bound = min(float(prove(self.dual, plan.proof).bound), plan.cost)
+        gap, allowed = plan.cost - bound, max(budget.gap, REL_GAP + ALLOWANCES * slack / max(size, 1e-300))
+        return replace(plan, bound=bound, gap=gap, status=Status.of_gap(gap, size, allowed))

@@ -1,0 +1,513 @@
+// Several constraints, and branch and bound on top of them: linear rules, a margin over several rivals, a probability among
+// several classes.
+//
+// Multipliers y make one constraint of all of them, Σ_d (yᵀG)_d t_d ≥ y·need + H(y), which every point that meets them all meets
+// too (H is the entropy of the rivals' part, where these are classes of a softmax). How far that one carries, w·y for the best w,
+// is known from multiplier_search.hpp, with all choices as they are: grids, options, no more than so many changes. What is left is
+// to turn y. D is concave in y, smooth where features move freely, with edges where choices flip: a Newton step with the curvature
+// of the features that can move, no longer than Polyak's, and w anew. A few such steps are made in a node, from the y of the node
+// that it is a part of; whatever y comes out, the bound holds.
+#pragma once
+
+#include "multiplier_search.hpp"
+
+namespace ifonly::IFONLY_SET {
+
+class ManyMultipliers final : public OneMultiplier {
+    static constexpr int FIRST_STEPS = 40, STEPS = 3, LAST_STEPS = 60; // at the root, in a node, where all is decided
+    static constexpr int TURNS = 8;                                    // of choosing which multipliers fall as far as they may
+    static constexpr int TRIALS = 6;                                   // of a step, each shorter than the last
+    static constexpr double NEAR = 1e-6;      // logarithms that differ by less: their logarithmic mean is the mean
+    static constexpr double ROUNDINGS = 64.0; // of all terms of D
+    static constexpr double RIDGE = 1e-10; // of the length of a row: what is added to H, so that it has an inverse
+    static constexpr double ENDLESS = 1e15; // times that D rises: it has no end, but for rounding
+    static constexpr double WORTH = 0.02;  // of what is left of the gap: a step that raises D by less is the last one
+    static constexpr double SHRINK = 0.1;  // a rival's multiplier falls at most to this share of itself
+    static constexpr double MET = 1e-9;    // relative: by how much an answer may miss a constraint, that others will make exact
+
+    /** The constraints on a part. */
+    struct System {
+        T *rows;       // [count][vectors of features]
+        double *needs; // [count]
+    };
+
+    const i64 count_, rivals;
+    System whole, left_over;
+    double *options, *gains_of_options; // [count][m], [m]
+    double *slips, *lengths;            // [count]; lengths are squared
+    bool *equal;
+    double *y, *trial, *of_rest_y, *v, *means, *delta, *gained; // [count]
+    double *H, *L;                                       // [count][count]
+    bool *held;                                          // [count]
+    T *free;                                             // [vectors of features]
+    i64 *index;
+    Solution trials[4], rest_trials[4];
+    std::unique_ptr<Memory> more;
+    double *kept = nullptr; // [capacity][count]
+    double endless = INF;
+    const Solution *also = nullptr; // the solution before the last
+
+    void lay_more(Pieces &pieces) {
+        for (System *system : {&whole, &left_over}) {
+            pieces.lend(system->rows, count_ * V);
+            pieces.lend(system->needs, count_);
+        }
+        pieces.lend(options, count_ * m);
+        pieces.lend(gains_of_options, m);
+        for (double **a : {&slips, &lengths, &y, &trial, &of_rest_y, &v, &means, &delta, &gained}) pieces.lend(*a, count_);
+        for (double **a : {&H, &L}) pieces.lend(*a, count_ * count_);
+        for (bool **a : {&equal, &held}) pieces.lend(*a, count_);
+        pieces.lend(free, V);
+        pieces.lend(index, count_);
+        for (Solution *solutions : {trials, rest_trials})
+            for (int i = 0; i < 4; i++) {
+                pieces.lend(solutions[i].t, V);
+                pieces.lend(solutions[i].moved, V);
+                pieces.lend(solutions[i].choice, groups);
+                pieces.lend(solutions[i].group_moved, groups);
+            }
+    }
+
+    // ---- one constraint of several ----
+
+    /** The constraint of y becomes that of the part. */
+    void direct(Part &part, const System &system, const double *y) {
+        double total = 0.0;
+        need = 0.0;
+        for (i64 d = 0; d < part.V; d++) part.g[d] = T{};
+        for (i64 o = 0; o < m; o++) gains_of_options[o] = 0.0;
+        for (i64 r = 0; r < count_; r++) {
+            need += y[r] * system.needs[r];
+            if (r < rivals) total += y[r];
+            if (y[r] == 0.0) continue;
+            for (i64 d = 0; d < part.V; d++) part.g[d] += y[r] * system.rows[r * V + d];
+            if (part.groups)
+                for (i64 o = 0; o < m; o++) gains_of_options[o] += y[r] * options[r * m + o];
+        }
+        for (i64 r = 0; r < rivals; r++)
+            if (y[r] > 0.0) need -= y[r] * __builtin_log(y[r] / total);
+    }
+
+    /** What a solution gains in each row. */
+    void gains(const Part &part, const System &system, const Solution &at, double *to) const {
+        for (i64 r = 0; r < count_; r++) {
+            T sum{};
+            for (i64 d = 0; d < part.V; d++) sum += system.rows[r * V + d] * at.t[d];
+            to[r] = sum_of(sum);
+            for (i64 j = 0; j < part.groups; j++) to[r] += options[r * m + at.choice[j]];
+        }
+    }
+
+    /** ln Σ e^s over the rivals: by how much their constraint is missed. */
+    double miss_of(const double *s) const {
+        double top = -INF, sum = 0.0;
+        for (i64 r = 0; r < rivals; r++) top = larger(top, s[r]);
+        for (i64 r = 0; r < rivals; r++) sum += __builtin_exp(s[r] - top);
+        return top + __builtin_log(sum);
+    }
+
+    /** The same where the rows gain so much. */
+    double rivals_miss(const System &system, const double *gained) const {
+        for (i64 r = 0; r < rivals; r++) means[r] = system.needs[r] - gained[r];
+        return miss_of(means);
+    }
+
+    /** Whether a point that gains so much meets all constraints, but for `part` of what is asked and gained. */
+    bool meets(const System &system, const double *gained, double part) const {
+        if (rivals && !(rivals_miss(system, gained) <= part)) return false;
+        for (i64 r = rivals; r < count_; r++) {
+            const double short_by = system.needs[r] - gained[r], most = slips[r] + part * (magnitude(system.needs[r]) + magnitude(gained[r]));
+            if (!(short_by <= most) || (equal[r] && !(short_by >= -most))) return false;
+        }
+        return true;
+    }
+
+    /** A y that asks for what a solution lacks; false where it lacks nothing. */
+    bool turn(const Part &part, const System &system, const Solution &at, double *y) {
+        gains(part, system, at, gained);
+        if (meets(system, gained, 0.0)) return false;
+        const double miss = rivals ? rivals_miss(system, gained) : 0.0;
+        double length = 0.0;
+        for (i64 r = 0; r < rivals; r++) {
+            y[r] = __builtin_exp(larger(system.needs[r] - gained[r] - miss, -600.0)); // their shares
+            length += y[r] * y[r] * lengths[r];
+        }
+        const double scale = larger(miss, 1e-3) / (length > 0.0 ? length : 1.0);
+        for (i64 r = 0; r < rivals; r++) y[r] *= scale;
+        for (i64 r = rivals; r < count_; r++) {
+            const double short_by = system.needs[r] - gained[r];
+            y[r] = short_by > slips[r] || equal[r] ? short_by / lengths[r] : 0.0;
+        }
+        return true;
+    }
+
+    /** How much of the right solution there is in the mean of the two that meets the part's constraint with nothing to spare. */
+    double share_of(const Maximum &found) const {
+        const double low = found.left->gain, high = found.right->gain;
+        return high > low ? smaller(larger((need - low) / (high - low), 0.0), 1.0) : 1.0;
+    }
+
+    /** D's derivative, into `v`: what that mean misses. And the logarithmic means of the rivals' multipliers and of what these would be
+     *  if nothing else moved, into `means`: with them for the multipliers themselves in H, as in engines/semismooth.py, those that are
+     *  far too small or too large come there in a step. */
+    void differentiate(const Part &part, const System &system, const Maximum &found, double share, const double *y) {
+        gains(part, system, *found.right, v);
+        if (share < 1.0) {
+            gains(part, system, *found.left, gained);
+            for (i64 r = 0; r < count_; r++) v[r] = share * v[r] + (1.0 - share) * gained[r];
+        }
+        double total = 0.0;
+        for (i64 r = 0; r < rivals; r++) total += y[r];
+        for (i64 r = 0; r < count_; r++) v[r] = system.needs[r] - v[r];
+        const double miss = rivals ? miss_of(v) : 0.0;
+        for (i64 r = 0; r < rivals; r++) {
+            const double own = __builtin_log(y[r] / total), there = larger(v[r] - miss, -600.0), off = there - own;
+            means[r] = magnitude(off) < NEAR ? y[r] : (total * __builtin_exp(there) - y[r]) / off;
+            v[r] -= own;
+        }
+    }
+
+    /** How far a multiplier may fall. */
+    double least(i64 r, const double *y) const { return r < rivals ? (SHRINK - 1.0) * y[r] : equal[r] ? -INF : -y[r]; }
+
+    /** H: the curvature of the features that are free, and of the entropy. */
+    void curve(const Part &part, const System &system, const Solution &at) {
+        double total = 0.0;
+        for (i64 r = 0; r < rivals; r++) total += means[r];
+        for (i64 d = 0; d < part.V; d++) {
+            const M inside = (at.t[d] > part.lo[d]) & (at.t[d] < part.hi[d]) & (magnitude(part.g[d]) > part.mu[d]);
+            free[d] = select(inside & (at.moved[d] | (part.step[d] > 0.0)), T{} + 1.0, T{});
+        }
+        for (i64 r = 0; r < count_; r++)
+            for (i64 q = 0; q <= r; q++) {
+                const T *a = system.rows + r * V, *b = system.rows + q * V;
+                T sum{};
+                for (i64 d = 0; d < part.V; d++) sum += free[d] * a[d] * b[d];
+                double h = sum_of(sum);
+                if (r < rivals) h += (r == q ? 1.0 / means[r] : 0.0) - 1.0 / total;
+                if (r == q) h += RIDGE * lengths[r];
+                H[r * count_ + q] = H[q * count_ + r] = h;
+            }
+    }
+
+    /** Newton's step, into `delta`: where v·Δ − ½ΔᵀHΔ is largest, no multiplier falling too far; false where there is none. */
+    bool newton(const double *y) {
+        for (i64 r = 0; r < count_; r++) held[r] = !(v[r] > 0.0) && least(r, y) == 0.0;
+        for (int turn = 0; turn < TURNS; turn++) {
+            if (!solve_free(y)) return false;
+            bool same = true;
+            for (i64 r = 0; r < count_; r++) {
+                double pull = v[r];
+                for (i64 q = 0; q < count_; q++) pull -= H[r * count_ + q] * delta[q];
+                const bool now = held[r] ? !(pull > 0.0) : delta[r] < least(r, y);
+                same &= now == held[r];
+                held[r] = now;
+            }
+            if (same) break;
+        }
+        return true;
+    }
+
+    /** The step that is best while those multipliers that are held fall as far as they may. */
+    bool solve_free(const double *y) {
+        i64 rows = 0;
+        for (i64 r = 0; r < count_; r++) {
+            if (held[r]) delta[r] = least(r, y);
+            else index[rows++] = r;
+        }
+        for (i64 i = 0; i < rows; i++) { // Cholesky's factors, and forward
+            const i64 r = index[i];
+            double *own = L + i * count_, right = v[r];
+            for (i64 q = 0; q < count_; q++)
+                if (held[q]) right -= H[r * count_ + q] * delta[q];
+            for (i64 j = 0; j <= i; j++) {
+                double sum = H[r * count_ + index[j]];
+                for (i64 k = 0; k < j; k++) sum -= own[k] * L[j * count_ + k];
+                if (j < i) own[j] = sum / L[j * count_ + j];
+                else if (sum > 0.0) own[i] = square_root(sum);
+                else return false;
+            }
+            for (i64 k = 0; k < i; k++) right -= own[k] * gained[k];
+            gained[i] = right / own[i];
+        }
+        for (i64 i = rows - 1; i >= 0; i--) {
+            double right = gained[i];
+            for (i64 k = i + 1; k < rows; k++) right -= L[k * count_ + i] * gained[k];
+            delta[index[i]] = gained[i] = right / L[i * count_ + i];
+        }
+        return true;
+    }
+
+    /** `trial` is y and so much of the step; false where nothing is left of it. */
+    bool go_along(const double *y, double alpha) {
+        double most = 0.0;
+        for (i64 r = 0; r < count_; r++) {
+            trial[r] = larger(y[r] + alpha * delta[r], y[r] + least(r, y));
+            most = larger(most, magnitude(trial[r]) * lengths[r]);
+        }
+        return 0.0 < most && most < INF;
+    }
+
+    /** D's slope along the step, where `v` is its derivative. */
+    double slope() const {
+        double sum = 0.0;
+        for (i64 r = 0; r < count_; r++) sum += v[r] * delta[r];
+        return sum;
+    }
+
+    void scale(double *y, const double *from, double by) const {
+        for (i64 r = 0; r < count_; r++) y[r] = by * from[r];
+    }
+
+    /** The largest D along y, less what rounding may have added to it where rows nearly cancel. */
+    Maximum tried(Part &part, const System &system, const double *y, Solution *solutions) {
+        direct(part, system, y);
+        Maximum found = maximise(part, 1.0, solutions);
+        if (!found.reached) return found;
+        double terms = 0.0;
+        for (i64 r = 0; r < count_; r++) {
+            if (y[r] == 0.0) continue;
+            T sum{};
+            for (i64 d = 0; d < part.V; d++) {
+                const T far = larger(magnitude(found.left->t[d]), magnitude(found.right->t[d]));
+                sum += magnitude(system.rows[r * V + d]) * far;
+            }
+            terms += magnitude(y[r]) * (magnitude(system.needs[r]) + sum_of(sum));
+        }
+        found.bound -= ROUNDINGS * EPS * found.best * terms;
+        return found;
+    }
+
+    /** The largest D that so many steps lead to from y, and that y; `solutions` and `others` are room for four each. */
+    Maximum ascend(Part &part, const System &system, double *y, int steps, double worth, double rel_gap, Solution *solutions, Solution *others) {
+        also = nullptr;
+        Maximum found = tried(part, system, y, solutions);
+        if (found.reached && found.best == 0.0 && turn(part, system, *found.left, y)) found = tried(part, system, y, solutions);
+        if (!found.reached) return found;
+        double share = share_of(found);
+        scale(y, y, found.best);
+        if (endless == INF) endless = ENDLESS * larger(found.bound, 1e-300);
+        if (found.best == 0.0) return found; // what is cheapest meets the constraint
+        for (int i = 0; i < steps && !settled(found.bound, rel_gap); i++) {
+            const double before = found.bound, hope = cost < INF ? larger(cost - before, 1e-12 * cost) : larger(before, 1e-300);
+            differentiate(part, system, found, share, y);
+            curve(part, system, *found.right);
+            if (!newton(y)) break;
+            const double begin = slope();
+            double alpha = 1.0;
+            for (int i = 0; i < TRIALS && found.bound == before; i++) {
+                if (!go_along(y, alpha)) break;
+                const Maximum next = tried(part, system, trial, others);
+                also = next.right;
+                if (next.reached && !(next.best > 0.0 && next.bound > before)) { // too far: where would D's slope be 0?
+                    evaluate(1.0, part, *next.left);
+                    differentiate(part, system, {next.bound, 1.0, 1.0, next.left, next.left, true}, 1.0, trial);
+                    const double end = slope();
+                    alpha *= end < 0.0 ? smaller(larger(begin / (begin - end), 1e-9), 0.7) : 0.3;
+                    continue;
+                }
+                also = found.right;
+                found = next;
+                std::swap(solutions, others);
+                scale(y, trial, next.reached ? next.best : 1.0);
+                if (!next.reached) return found;
+                share = share_of(found);
+            }
+            if (found.bound - before <= worth * hope || !(found.bound < endless)) break;
+        }
+        // D is concave and not negative at 0: where it is more than is needed, a part of y will do, and rounds less.
+        const double enough = smaller(2.0 * cost, endless);
+        if (found.bound > enough) {
+            scale(y, y, enough / found.bound);
+            found.bound = enough;
+        }
+        direct(part, system, y);
+        return found;
+    }
+
+    // ---- answers ----
+
+    /** Keep a solution as it is, or the best that can be made of its decisions, if it meets all constraints and costs less. */
+    void offer_all(const Solution &found) {
+        bool open = false;
+        for (i64 d = 0; d < V; d++) open |= any(found.moved[d] & (node.step[d] == 0.0) & (node.lo[d] < node.hi[d]));
+        gains(node, whole, found, gained);
+        if (!open) {
+            if (found.cost < cost && meets(whole, gained, 0.0)) keep(found, found.cost);
+            return;
+        }
+        if (!keep_decisions(found)) return;
+        rest.gain = 0.0;
+        for (i64 r = 0; r < count_; r++) {
+            T *own = left_over.rows + r * V;
+            left_over.needs[r] = whole.needs[r] - gained[r];
+            for (i64 i = 0; i < rest.V * W; i++) put(own, i, i < rest.n ? at(whole.rows + r * V, place[i]) : 0.0);
+            for (i64 i = 0; i < rest.n; i++) left_over.needs[r] += at(own, i) * at(found.t, place[i]);
+            of_rest_y[r] = y[r];
+        }
+        const Maximum own = ascend(rest, left_over, of_rest_y, LAST_STEPS, 0.0, 0.0, of_rest, rest_trials);
+        direct(node, whole, y);
+        if (!own.reached || !(own.bound < cost)) return;
+        gains(rest, left_over, *own.right, gained);
+        if (!meets(left_over, gained, MET)) return;
+        keep(found, own.bound);
+        for (i64 i = 0; i < rest.n; i++) put(best_t, place[i], at(own.right->t, i));
+    }
+
+    void keep(const Solution &found, double price) {
+        cost = price;
+        w = 1.0;
+        __builtin_memcpy(best_t, found.t, V * sizeof(T));
+        __builtin_memcpy(best_choice, found.choice, groups * sizeof(i64));
+    }
+
+    // ---- the tree ----
+
+    /** Room for two more nodes, and their multipliers. */
+    bool grow(i64 nodes_left) override {
+        const i64 before = capacity;
+        if (!OneMultiplier::grow(nodes_left)) return false;
+        if (capacity == before) return true;
+        void *larger_one = std::realloc(kept, capacity * count_ * sizeof(double));
+        if (!larger_one) return false;
+        kept = static_cast<double *>(larger_one);
+        if (count == 0) __builtin_memcpy(kept, y, count_ * sizeof(double));
+        return true;
+    }
+
+    void solve(i64 id, double known, double rel_gap) override {
+        double *own = kept + id * count_, bound = known;
+        tree[id].w = 1.0;
+        __builtin_memcpy(y, own, count_ * sizeof(double));
+        for (bool long_way : {false, true}) { // where a few steps do not tell what to cut, as many as it takes
+            // 1. The bound.
+            const int steps = long_way ? LAST_STEPS : id == 0 ? FIRST_STEPS : STEPS;
+            const Maximum found = ascend(node, whole, y, steps, long_way ? 0.0 : WORTH, rel_gap, of_node, trials);
+            if (!found.reached) return close(id, found.w);
+            if (found.bound > bound) {
+                bound = tree[id].above = found.bound;
+                __builtin_memcpy(own, y, count_ * sizeof(double));
+            }
+            if (settled(bound, rel_gap)) return drop(bound);
+            // 2. Answers.
+            const Solution *a = found.left, *b = found.right, *c = also;
+            offer_all(*b);
+            if (a != b) offer_all(*a);
+            if (settled(bound, rel_gap)) return drop(bound);
+            // 3. Two parts: where the two solutions differ, or those before; or else where it helps what is missed.
+            i64 item = branch_item(node, *a, *b);
+            if (item < 0 && c) item = branch_item(node, *(a = c), *b);
+            if (item >= 0) {
+                cut(id, item, bound, *a, *b);
+                if (tree[id].kind == OPTIONS) {
+                    tree[id].kind = ONE_OPTION;
+                    tree[id].below = double(b->choice[item - n]);
+                }
+            } else if (!long_way) continue;
+            else if (!cut_anyhow(id, bound, *b)) {
+                if (!turn(node, whole, *b, y)) return drop(bound);
+                direct(node, whole, y);
+                const double top = most(node);
+                return top < need ? close(id, need - top) : drop(bound); // nothing is left to choose: is it not enough?
+            }
+            for (i64 part = tree[id].first; part < tree[id].first + 2; part++)
+                __builtin_memcpy(kept + part * count_, own, count_ * sizeof(double));
+            return;
+        }
+    }
+
+    void drop(double bound) { cut_off = smaller(cut_off, bound); }
+
+    /** No point of this node meets all constraints: `y` shows it, by so much. */
+    void close(i64 id, double missed) {
+        tree[id].w = INF;
+        tree[id].below = missed;
+        __builtin_memcpy(kept + id * count_, y, count_ * sizeof(double));
+    }
+
+    /** Cut a node whose solutions agree, though they miss something: the choice that gains most there; false where there is none. */
+    bool cut_anyhow(i64 id, double bound, const Solution &b) {
+        gains(node, whole, b, gained);
+        i64 worst = 0;
+        double far = -INF;
+        for (i64 r = 0; r < count_; r++) {
+            const double short_by = whole.needs[r] - gained[r], size = square_root(lengths[r]);
+            const double off = (r >= rivals && equal[r] ? magnitude(short_by) : short_by) / size;
+            if (off > far) far = off, worst = r;
+        }
+        const double way = whole.needs[worst] < gained[worst] ? -1.0 : 1.0;
+        double best = -1.0;
+        i64 item = -1;
+        for (i64 d = 0; d < n; d++) {
+            const double range = at(node.hi, d) - at(node.lo, d), help = magnitude(at(whole.rows + worst * V, d)) * smaller(range, 1e9);
+            const double state = at(node.state, d);
+            const bool open = state == UNDECIDED && at(node.at_rest, d) != 0.0 && node.cap < n + groups;
+            if (state == STAYS && at(node.at_rest, d) != 0.0) continue;
+            if (range > 0.5 * at(node.step, d) && (at(node.step, d) > 0.0 || open) && help > best) best = help, item = d;
+        }
+        for (i64 j = 0; j < groups; j++) {
+            double low = INF, high = -INF;
+            for (i64 o = first[j]; o < first[j + 1]; o++)
+                if (node.allowed[o]) low = smaller(low, double(o)), high = larger(high, double(o));
+            if (high > low && best < 0.0) best = 0.0, item = n + j;
+        }
+        if (item < 0) return false;
+        Node &here = tree[id];
+        here.item = item;
+        here.first = count;
+        here.below = here.above = 0.0;
+        if (item >= n) {
+            here.kind = ONE_OPTION;
+            here.below = double(b.choice[item - n]);
+        } else if (at(node.step, item) > 0.0) {
+            const double step = at(node.step, item), anchor = at(node.anchor, item), t = at(b.t, item);
+            const bool up = way * at(whole.rows + worst * V, item) > 0.0 ? t < at(node.hi, item) : !(t > at(node.lo, item));
+            const double steps = __builtin_rint((t - anchor) / step);
+            here.kind = VALUE;
+            here.below = up ? t : anchor + (steps - 1.0) * step;
+            here.above = up ? anchor + (steps + 1.0) * step : t;
+        } else here.kind = MOVES;
+        for (int side = 0; side < 2; side++) {
+            tree[count] = {here.w, -1.0, bound, id, -1, -1, -1};
+            open(bound, count++);
+        }
+        return true;
+    }
+
+  public:
+    ManyMultipliers(const SearchItems &items, const Constraints &constraints)
+        : OneMultiplier(items.n, items.groups, items.m), count_(constraints.count), rivals(constraints.rivals) {
+        Pieces size{nullptr};
+        lay_more(size);
+        more = std::make_unique<Memory>(size.used);
+        Pieces pieces{more->as<char>()};
+        lay_more(pieces);
+        __builtin_memset(pieces.at, 0, size.used);
+        begin(items);
+        og = gains_of_options;
+        for (i64 r = 0; r < count_; r++) {
+            double square = 0.0;
+            for (i64 d = 0; d < n; d++) {
+                const double g = constraints.rows[r * n + d];
+                put(whole.rows + r * V, d, g);
+                if (items.lo[d] < items.hi[d]) square += g * g;
+            }
+            for (i64 o = 0; o < m; o++) square += constraints.options[r * m + o] * constraints.options[r * m + o];
+            lengths[r] = square > 0.0 ? square : 1.0;
+            whole.needs[r] = constraints.needs[r];
+            slips[r] = constraints.slips[r];
+            equal[r] = constraints.equal[r];
+            y[r] = constraints.start[r];
+        }
+        __builtin_memcpy(options, constraints.options, count_ * m * sizeof(double));
+    }
+    ~ManyMultipliers() override { std::free(kept); }
+
+    void multipliers(double *to) const override { __builtin_memcpy(to, kept, count * count_ * sizeof(double)); }
+};
+
+inline Search *open_constrained(const SearchItems &items, const Constraints &constraints) {
+    return new ManyMultipliers(items, constraints);
+}
+
+} // namespace ifonly::IFONLY_SET
