@@ -16,7 +16,7 @@ from ifonly.engines.budget import Budget
 from ifonly.engines.limited_problem import LimitedProblem
 from ifonly.engines.semismooth import Response, Target, Terms
 from ifonly.model.numerics import log_sum_exp
-from ifonly.problem.choices import MOVES, OPEN, STAYS, Choices, Node
+from ifonly.problem.choices import Choices, Node
 from ifonly.problem.dual import Dual, Goal, Multipliers
 
 __all__ = ["Relaxed", "Relaxing"]
@@ -60,12 +60,8 @@ class Relaxing:
     def box(self, node: Node) -> tuple[Floats, Floats]:
         """The bounds of a node, items that stay at the source."""
         choices, lo, hi = self.choices, node.lo.copy(), node.hi.copy()
-        still = node.state == STAYS
-        if int((node.state == MOVES).sum()) >= choices.most:
-            still |= node.state == OPEN
-        for item in np.flatnonzero(still).tolist():
-            members = self.members(item)
-            lo[members] = hi[members] = self.problem.source[members]
+        still = choices.features(choices.stay(node))
+        lo[still] = hi[still] = self.problem.source[still]
         for group in choices.groups:
             open_ = choices.options(node, group)
             hi[group[~open_]] = 0.0

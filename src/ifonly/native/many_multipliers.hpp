@@ -264,9 +264,10 @@ class ManyMultipliers final : public OneMultiplier {
         direct(part, system, y);
         Maximum found = maximise(part, 1.0, solutions);
         if (!found.reached) return found;
-        double terms = 0.0;
+        double terms = 0.0, slip = 0.0;
         for (i64 r = 0; r < count_; r++) {
             if (y[r] == 0.0) continue;
+            slip += magnitude(y[r]) * slips[r];
             T sum{};
             for (i64 d = 0; d < part.V; d++) {
                 const T far = larger(magnitude(found.left->t[d]), magnitude(found.right->t[d]));
@@ -274,7 +275,7 @@ class ManyMultipliers final : public OneMultiplier {
             }
             terms += magnitude(y[r]) * (magnitude(system.needs[r]) + sum_of(sum));
         }
-        found.bound -= ROUNDINGS * EPS * found.best * terms;
+        found.bound -= found.best * (ROUNDINGS * EPS * terms + 4.0 * slip);
         return found;
     }
 

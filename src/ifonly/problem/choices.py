@@ -107,6 +107,12 @@ class Choices:
             inside[d] = inside[d] and (not part.step or part.beside(float(x[d])) == (x[d], x[d]))
         return np.append(inside[self.singles], [inside[group].all() for group in self.groups]).astype(bool)
 
+    def stay(self, node: Node) -> Flags:
+        """Which items stay as they are: those that are to, and where as many move as may, all that can."""
+        rests = self.rests(node)
+        must = ~rests | (node.state == MOVES)
+        return rests & ((node.state == STAYS) | ((node.state == OPEN) & (int(must.sum()) >= self.most)))
+
     def features(self, items: Flags) -> Flags:
         """The features of some items."""
         found = np.zeros(len(self.source), dtype=bool)

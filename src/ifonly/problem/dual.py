@@ -188,7 +188,7 @@ class Dual:
             h, constant = h + pull, [*constant, -(at @ pull) / 2]
         # 1. Every feature's best value.
         x = self._least(node, h, bend, kappa)
-        still = choices.features(node.state == STAYS)
+        still = choices.features(choices.stay(node))
         x[still] = source[still]
         change = x - source
         value = (kappa * change / 2 + h) * change + bend * np.abs(change)
