@@ -47,6 +47,11 @@ class Part:
         """Whether the feature rises with the user's number."""
         return self.column is None or self.column.rising
 
+    def seen(self, number: float | None) -> float:
+        """A number as the classifier sees it: what a missing one counts as."""
+        value = np.array(np.nan if number is None else number)
+        return float(value if self.column is None else self.column.filled(value))
+
 
 @dataclass(frozen=True)
 class Measure:
@@ -112,7 +117,7 @@ def moves(answer: Any, *, models_names: bool = False) -> list[Change]:
         price = float(prices[part.features].sum())
         t = units[part.features]
         size = float(np.linalg.norm(t)) if part.kind == "category" else float(t[0]) * (1.0 if part.rising else -1.0)
-        difference = after - _seen(part, before) if part.kind == "number" else float("nan")
+        difference = after - part.seen(before) if part.kind == "number" else float("nan")
         found.append(
             Change(part.name, before, after, float(difference), size, price, price / total if total > 0 else 0.0, part)
         )
@@ -145,10 +150,3 @@ def plain_value(value: Any) -> Any:
         return None
     value = value.item() if isinstance(value, np.generic) else value
     return None if isinstance(value, float) and np.isnan(value) else value
-
-
-def _seen(part: Part, before: Any) -> float:
-    """A number as the classifier sees it: what a missing one counts as."""
-    if part.column is not None and part.column.fill is not None and (before is None or before == part.column.missing):
-        return float(part.column.fill)
-    return float(before)

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from ifonly.answers.one import Counterfactual
 from ifonly.answers.shown import ShownMany, ShownPath
-from ifonly.answers.tables import frame_of
-from ifonly.answers.views import Told
+from ifonly.answers.views import Told, frame_of
 from ifonly.engines import drive
 from ifonly.model import Model
 from ifonly.model.errors import InputError

@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 
 from ifonly.answers.shown import ShownOne
-from ifonly.answers.tables import frame_of
-from ifonly.answers.views import Told, Within
+from ifonly.answers.views import Told, Within, frame_of
 from ifonly.model import Model
 from ifonly.model.numerics import Floats, softmax
 from ifonly.problem.checker import Checked, check

@@ -1,4 +1,4 @@
-"""Answers are views of the table of results: what they show of it as it is."""
+"""Answers are views of the table of results: what they show of it as it is, and their rows as frames."""
 
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
@@ -9,7 +9,7 @@ from ifonly.model.numerics import Floats
 from ifonly.problem.conditions import Conditions
 from ifonly.problem.results import Result
 
-__all__ = ["Told", "Within"]
+__all__ = ["Told", "Within", "frame_of"]
 
 Kind = TypeVar("Kind")
 
@@ -45,3 +45,12 @@ class Within:
     def nu(self) -> Floats:
         """Multipliers of the linear limits, and of margins where those were asked for."""
         return np.zeros(0) if self.result.multipliers is None else self.result.multipliers
+
+
+def frame_of(rows: Any, columns: Any, index: Any = None) -> Any:
+    """A pandas frame."""
+    try:
+        import pandas as pd
+    except ImportError as error:
+        raise ImportError("to_frame() needs pandas: pip install pandas") from error
+    return pd.DataFrame(rows, columns=None if columns is None else list(columns), index=index)

@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple, TypeVar
 import numpy as np
 
 from ifonly.answers import Counterfactuals
+from ifonly.answers.change import plain_value
 from ifonly.api import Ask
 from ifonly.engines.row_loops import any_cut
 from ifonly.engines.threads import available
@@ -19,6 +20,7 @@ from ifonly.model import Model
 from ifonly.model.columns import Column
 from ifonly.model.errors import InputError
 from ifonly.model.numerics import Flags, Indices
+from ifonly.model.tables import is_missing
 from ifonly.problem.question import Question
 from ifonly.problem.status import Status
 
@@ -292,8 +294,7 @@ def _coordinates(i: int, column: Column | None) -> Indices:
 
 def _typed(labels: list[Any]) -> tuple[Callable[[Any], Any], Any]:
     """How labels or levels are written in a column of one type: themselves if they are all of a kind, else as text."""
-    plain = [label.item() if isinstance(label, np.generic) else label for label in labels]
-    kinds = {type(label) for label in plain if not _missing(label)}
+    kinds = {type(label) for label in map(plain_value, labels)} - {type(None)}
     for kind, arrow in ((bool, pa.bool_()), (int, pa.int64()), (str, pa.string())):
         if kinds == {kind}:
             return _or_null(lambda value: value), arrow
@@ -303,8 +304,4 @@ def _typed(labels: list[Any]) -> tuple[Callable[[Any], Any], Any]:
 
 
 def _or_null(write: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    return lambda value: None if _missing(value) else write(value)
-
-
-def _missing(value: Any) -> bool:
-    return value is None or (isinstance(value, float) and np.isnan(value))
+    return lambda value: None if is_missing(value) else write(value)

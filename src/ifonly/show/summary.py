@@ -87,10 +87,7 @@ def _differences(part: Part, delta: Floats, moved: Indices, own: tuple[Own, Own]
         return delta[moved, part.features[0]]
     column = part.column
     before, after = (table.numbers(column.place, column.name)[moved] for table in own)
-    if column.fill is not None:
-        gone = np.isnan(before) if column.missing is None else before == column.missing
-        before = np.where(gone, float(column.fill), before)
-    return after - before
+    return after - column.filled(before)
 
 
 def _switches(part: Part, source: Floats, x: Floats, moved: Indices, own: tuple[Own, Own] | None) -> list[Any]:

@@ -13,7 +13,7 @@ from typing import Any
 
 from ifonly.answers import Counterfactual
 from ifonly.answers.change import Change, moves
-from ifonly.answers.tables import frame_of
+from ifonly.answers.views import frame_of
 from ifonly.problem.status import Status
 from ifonly.show.decision import Decision
 from ifonly.show.numbers import bound, count, number, pair, percent, share, signed
