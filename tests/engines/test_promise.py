@@ -144,7 +144,7 @@ def test_a_model_itself_finds_the_probability_and_the_label(rng, K, D, tau):
 @pytest.mark.parametrize("data", DATA)
 def test_the_promise_holds_for_one_source_at_a_time(rng, data, scalers, tau):
     estimator, X = fitted(data, scalers)
-    for x, target in zip(*drawn(rng, estimator, X, 40), strict=True):
+    for x, target in zip(*drawn(rng, estimator, X, ALONE), strict=True):
         cf = invert(estimator, x, target, prob=tau)
         assert cf.status is Status.EXACT
         assert estimator.predict_proba(cf.x[None])[0, np.searchsorted(estimator.classes_, target)] >= tau
@@ -166,7 +166,7 @@ def test_the_adopted_model_finds_what_the_estimator_finds(rng, data, scalers):
 @pytest.mark.parametrize("data", DATA)
 def test_no_input_that_reaches_the_probability_is_nearer(rng, data, scalers, tau):
     estimator, X = fitted(data, scalers)
-    x, target = drawn(rng, estimator, X)
+    x, target = drawn(rng, estimator, X, 40)
     assert_nearest(invert(estimator, x, target, prob=tau), tau)
 
 
