@@ -283,22 +283,19 @@ def _check_status(case: _Case) -> None:
 
 def _check_goal(case: _Case, facts: _Facts) -> None:
     """Whether x reaches what was asked for if the answer says so, and does not if the answer says that nothing does."""
-    status, p = case.result.status, float(facts.proba[case.k])
+    status = case.result.status
     if case.margin is not None:
-        ahead = case.problem.lead(case.x)
-        if status in REACHED and ahead < case.margin:
-            raise CertificateError(
-                f"the target's score is ahead by {ahead!r}, less than the {case.margin!r} that was asked for"
-            )
-        if status is Status.UNREACHABLE and ahead >= case.margin:
-            raise CertificateError(
-                f"the target's score is ahead by {ahead!r}, and so the {case.margin!r} that was asked for is within reach"
-            )
+        found, wanted = case.problem.lead(case.x), case.margin
+        told, less = f"the target's score is ahead by {found!r}", "less than"
     elif case.prob is not None:
-        if status in REACHED and p < case.prob:
-            raise CertificateError(f"p(target) is {p!r}, below the {case.prob!r} that was asked for")
-        if status is Status.UNREACHABLE and p >= case.prob:
-            raise CertificateError(f"p(target) is {p!r}, and so the {case.prob!r} that was asked for is within reach")
+        found, wanted = float(facts.proba[case.k]), case.prob
+        told, less = f"p(target) is {found!r}", "below"
+    else:
+        return
+    if status in REACHED and found < wanted:
+        raise CertificateError(f"{told}, {less} the {wanted!r} that was asked for")
+    if status is Status.UNREACHABLE and found >= wanted:
+        raise CertificateError(f"{told}, and so the {wanted!r} that was asked for is within reach")
 
 
 def _check_numbers(case: _Case, facts: _Facts) -> None:
