@@ -17,8 +17,8 @@ COMMANDS := demo bench bench-compare bench-serve bench-others bench-gpu paper pa
 demo: $(VENV)/.demo
 	$(BIN)/ifonly demo
 
-# One worker a core, with one thread each for matrix products.
-WORKERS ?= logical
+# One worker more than there are cores, with one thread each for matrix products: servers, browsers and clusters are waited for.
+WORKERS ?= $(shell $(PYTHON) -c "import os; print((os.cpu_count() or 1) + 1)")
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 8
 
 test: $(VENV)/.test browser java

@@ -295,24 +295,10 @@ def invert(
     True
 
     """
-    question = Question(
-        target,
-        lam,
-        prob,
-        margin,
-        tol,
-        start,
-        max_iter,
-        cost,
-        actions,
-        max_changes,
-        n,
-        gap,
-        time_limit,
-        node_limit,
-        backend,
-        threads,
-    )
+    method = {"tol": tol, "start": start, "max_iter": max_iter, "backend": backend, "threads": threads}
+    limits = {"cost": cost, "actions": actions, "max_changes": max_changes, "n": n}
+    stops = {"gap": gap, "time_limit": time_limit, "node_limit": node_limit}
+    question = Question(target, lam, prob, margin, **method, **limits, **stops)
     if joint:
         from ifonly import joint as together
 

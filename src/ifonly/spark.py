@@ -15,8 +15,6 @@ from typing import TYPE_CHECKING, Any, Literal
 import ifonly
 from ifonly.frames.inverting import Inverter, Layout, chunks
 from ifonly.model.errors import InputError
-from ifonly.problem.actions import Actions
-from ifonly.problem.cost import Cost
 
 try:
     from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
@@ -42,13 +40,7 @@ def invert(
     columns: Literal["changed", "all"] = "changed",
     prefix: str = "new_",
     chunk_rows: int | None = None,
-    lam: float | None = None,
-    prob: float | None = None,
-    margin: float | None = None,
-    cost: Cost | None = None,
-    actions: Actions | None = None,
-    max_changes: int | None = None,
-    **options: Any,
+    **question: Any,
 ) -> "DataFrame":
     """Answers for the rows of a Spark data frame, as a data frame.
 
@@ -58,13 +50,14 @@ def invert(
     ----------
     df : pyspark.sql.DataFrame
         Of a classic session or of Spark Connect. Features are found by name among its columns.
-    model, target, lam, prob, margin, cost, actions, max_changes
+    model, target
         As for :func:`ifonly.invert`, one for all rows.
     keys, columns, prefix, chunk_rows
         As for :func:`ifonly.frames.invert_batches`. With ``keys`` only these and the features are read: Spark prunes the other
         columns where they are stored.
-    **options
-        ``tol``, ``gap``, ``time_limit``, ``node_limit`` and ``backend`` of :func:`ifonly.invert`.
+    **question
+        ``lam``, ``prob``, ``margin``, ``cost``, ``actions``, ``max_changes``, ``tol``, ``gap``, ``time_limit``, ``node_limit``
+        and ``backend`` as for :func:`ifonly.invert`, one for all rows.
 
     Returns
     -------
@@ -77,13 +70,12 @@ def invert(
         At once, if the question or the columns are wrong. A row that is wrong does not raise: it is INVALID, with nulls.
 
     """
-    unfit = [name for name in options if name in ONE_MACHINE]
+    unfit = [name for name in question if name in ONE_MACHINE]
     if unfit:
         raise InputError(f"{unfit[0]} is for one machine; Spark decides how many tasks run, and where rows go")
     if not isinstance(getattr(df, "schema", None), StructType):
         raise InputError(f"df must be a Spark data frame; got {type(df).__name__}")
-    limits = {"cost": cost, "actions": actions, "max_changes": max_changes}
-    asked = ifonly.Ask(model, ifonly.Question(target, lam, prob, margin, **limits, **options)), Layout(keys, columns, prefix)
+    asked = ifonly.Ask(model, ifonly.Question(target, **question)), Layout(keys, columns, prefix)
     given = df.schema
     inverter = Inverter(asked[0], to_arrow_schema(given, timezone="UTC"), asked[1])
     features = inverter.features

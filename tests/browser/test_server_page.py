@@ -101,7 +101,13 @@ def window(browser, address, request):
         yield page
 
 
-@pytest.mark.parametrize("control", CONTROLS)
+ON_A_PHONE = ("nothing", "impossible", "at least", "a value less", "typed value", "few")  # one of each kind of control
+CASES = [*((DESKTOP, control) for control in CONTROLS), *((PHONE, control) for control in ON_A_PHONE)]
+
+
+@pytest.mark.parametrize(
+    ("window", "control"), CASES, indirect=["window"], ids=[f"{'phone' if s == PHONE else 'desktop'}-{c}" for s, c in CASES]
+)
 def test_every_control_asks_what_it_says_and_the_numbers_are_the_librarys(window, address, control):
     act, expected = CONTROLS[control]
     window.goto(f"{address}#row={ROW}")

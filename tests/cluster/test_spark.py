@@ -290,11 +290,11 @@ CONNECT = """
 import sys, warnings
 warnings.simplefilter("error")
 warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
-sys.path[:0] = sys.argv[1:]
+address, *sys.path[:0] = sys.argv[1:]
 import test_spark
 from ifonly import spark
 from pyspark.sql import SparkSession
-session = SparkSession.builder.remote("local[2]").getOrCreate()
+session = SparkSession.builder.remote(address).getOrCreate()
 assert not hasattr(session, "sparkContext")
 model, table = test_spark.model.__wrapped__(), test_spark.rows(1000)
 question = {"prob": 0.7, "actions": test_spark.LIMITS}
@@ -309,18 +309,16 @@ session.stop()
 """
 
 
-def test_through_spark_connect(tmp_path):
+def test_through_spark_connect(session, tmp_path):
     """In a process of its own: a process has sessions of one kind."""
     for name in ("grpc", "grpc_status", "google.rpc"):
         try:
             import_module(name)
         except ImportError:
             spark_cluster.missing(f"Spark Connect needs {name}, which is not installed (pyspark[connect])")
-    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
-    environment["JAVA_TOOL_OPTIONS"] = spark_cluster.QUICK
-    for name in ("PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET"):  # of the session of this process
-        environment.pop(name, None)
-    arguments = [sys.executable, "-c", CONNECT, *map(str, Path(__file__).parents[:2])]
+    of_this_process = ("PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET")
+    environment = {name: value for name, value in os.environ.items() if name not in of_this_process}
+    arguments = [sys.executable, "-c", CONNECT, spark_cluster.remote(session), *map(str, Path(__file__).parents[:2])]
     done = subprocess.run(arguments, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     assert done.stdout.startswith("column 'f3' (a feature) is missing")

@@ -45,9 +45,16 @@ def test_a_tighter_limit_never_costs_less(seed, cost, wish, share, K):
         assert narrow >= wide - gap - more
 
 
+with_l1 = st.one_of(
+    st.tuples(st.sampled_from(["l1", "array, l1 each"]), wishes),
+    st.just(("matrix, l1", "lam")),  # with a probability that is out of reach one takes ten seconds; `test_limited` has some
+)
+
+
 @some_runs
-@given(seed=seeds, cost=st.sampled_from(["l1", "array, l1 each", "matrix, l1"]), wish=wishes, K=st.integers(2, 5))
-def test_freezing_what_did_not_move_changes_nothing(seed, cost, wish, K):
+@given(seed=seeds, asked=with_l1, K=st.integers(2, 5))
+def test_freezing_what_did_not_move_changes_nothing(seed, asked, K):
+    cost, wish = asked
     case = make(np.random.default_rng(seed), cost, "both sides", K, wish)
     first, value, gap = solved(case)
     still = np.flatnonzero(first.x == case.source).tolist()

@@ -96,7 +96,7 @@ def cases(kind, K, n=2):
 @pytest.mark.parametrize("K", [2, 3, 4])
 @pytest.mark.parametrize("kind", KINDS)
 def test_all_minimal_plans_in_order_against_all_subsets(kind, K):
-    for case, optimum in cases(kind, K):
+    for case, optimum in cases(kind, K, n=1):
         enough = case.enough()
         minimal = [items for items in enough if not any(other < items for other in enough)]
         first = case.changed(optimum)

@@ -39,7 +39,7 @@ CASES = [
 
 @pytest.mark.parametrize(("K", "limits", "cost", "wish"), CASES)
 def test_same_as_the_array_program(K, limits, cost, wish):
-    model, X, targets = drawn(K)
+    model, X, targets = drawn(K, N=16)
     options = {**wish, "actions": LIMITS[limits], "cost": COSTS[cost]}
     ours, theirs = (ifonly.invert(model, X, targets, backend=backend, **options) for backend in ("auto", "reference"))
     np.testing.assert_array_equal(ours.status, theirs.status)

@@ -19,6 +19,10 @@ SETTINGS = {
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.shuffle.partitions": "2",
     "spark.task.maxFailures": "2",  # once more, for the task of an executor that is killed
+    # Spark Connect from the same processes, at any port that is free: another server takes ten seconds to begin.
+    "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",
+    "spark.connect.grpc.binding.address": "127.0.0.1",
+    "spark.connect.grpc.binding.port": "0",
     # For jobs of seconds: compiling queries and optimising the JVM's own code costs more than it saves.
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.codegen.wholeStage": "false",
@@ -66,6 +70,12 @@ def cluster(folder):
             logs = Path(pyspark.__file__).parent / "work" / session.sparkContext.applicationId
             session.stop()
             shutil.rmtree(logs, ignore_errors=True)  # a local cluster leaves its workers' logs beside the package
+
+
+def remote(session):
+    """Where Spark Connect finds the cluster of a session."""
+    service = getattr(session.sparkContext._jvm, "org.apache.spark.sql.connect.service.SparkConnectService$")
+    return f"sc://127.0.0.1:{getattr(service, 'MODULE$').localPort()}"
 
 
 def executors(session):

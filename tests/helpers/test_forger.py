@@ -1,6 +1,7 @@
 """The forger forges everything, what it does not know too, and the judge of records believes the records that are true."""
 
 import json
+from itertools import chain
 
 import pytest
 
@@ -29,10 +30,11 @@ def test_digests_are_made_to_fit(text):
 def test_what_is_added_to_the_format_is_forged_too(text):
     proof = {"tree": [{"cut": ["a", 1.0]}, {"q": [0.5, 0.5], "w": 2.0, "nu": []}, {"q": [1.0, 0.0], "w": 0.1, "nu": [3.0]}]}
     record = signed({**json.loads(text), "proof": proof})
-    paths = {f.path for f in forgeries(record)}
+    found = list(forgeries(record))
+    paths = {f.path for f in found}
     for path in ("proof", "proof.tree", "proof.tree[0].cut[1]", "proof.tree[1].q", "proof.tree[2].w", "proof.tree[2].nu[0]"):
         assert path in paths
-    changes = {f.change for f in forgeries(record) if f.path == "proof.tree"}
+    changes = {f.change for f in found if f.path == "proof.tree"}
     assert {"empty", "without [1]", "[1] twice", "[1] and [2] swapped", "[1] in place of [2]", "reversed"} <= changes
 
 
@@ -47,6 +49,11 @@ def test_true_records_are_believed_and_false_ones_are_not(name):
     model, make = RECORDS[name]
     record = json.loads(make().to_json())
     assert lie(record, model) == ""
-    forged = {f.name: f.record for f in (*forgeries(record), *disguises(record))}
-    for change in ("result.cost: times 2", "result.proba[0]: times 1 + 1e-06", "x: the source", "result.status: INVALID"):
-        assert lie(forged[change], model), change
+    left = {"result.cost: times 2", "result.proba[0]: times 1 + 1e-06", "x: the source", "result.status: INVALID"}
+    for forged in chain(disguises(record), forgeries(record)):
+        if forged.name in left:
+            assert lie(forged.record, model), forged.name
+            left.remove(forged.name)
+        if not left:  # what comes after, most of it changes of the proof, need not be made
+            return
+    pytest.fail(f"never forged: {left}")

@@ -121,7 +121,7 @@ def test_a_search_by_zooming_finds_the_same(goal, kind, rng):
         "matrix": {"cost": "matrix, l1", "groups": 0.0, "few": True},
     }[kind]
     tried = 0
-    while tried < 6:
+    while tried < 3:
         problem = draw(rng, Wish(**{"D": 3, "K": 3, "goal": goal, "equal": 0.0, "ends": 1.0, **wish}))
         limits = Limits(problem)
         free = limits.free

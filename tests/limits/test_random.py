@@ -10,7 +10,7 @@ from tests.limits.run import run
 from tests.limits.truth import truth
 from tests.limits.verdict import TIMED
 
-COUNT = 30  # of each family
+COUNT = 20  # of each family
 # Where numbers are so extreme that rounding, which differs from machine to machine, may make one of these a hard case.
 EXTREME = ("close rows", "common part", "decades", "rules that just hold")
 

@@ -5,6 +5,7 @@ from importlib.resources import files
 
 import numpy as np
 import pytest
+from helpers.compiled import SETS, running
 
 import ifonly
 from ifonly import Status
@@ -22,11 +23,12 @@ SAME = 1e-11
 IN_WINDOW = 1e-8  # with a probability both end in a window of rounding, wide in λ where a logit hardly changes with it
 
 
-def same(ours, theirs, wish):
-    np.testing.assert_array_equal(ours.status, theirs.status)
+def same(ours, theirs, wish, form):
+    np.testing.assert_array_equal(ours.status, theirs.status, err_msg=form)
     for name in ("x", "lam", "distance", "objective", "proba"):
         tol = IN_WINDOW if "prob" in wish and name in ("lam", "objective") else SAME
-        np.testing.assert_allclose(getattr(ours, name), getattr(theirs, name), rtol=tol, atol=tol, err_msg=name)
+        told = f"{name}, {form}"
+        np.testing.assert_allclose(getattr(ours, name), getattr(theirs, name), rtol=tol, atol=tol, err_msg=told)
 
 
 SHAPES = [(2, 1), (2, 30), (3, 2), (5, 9), (10, 33), (24, 40)]
@@ -34,13 +36,17 @@ SHAPES = [(2, 1), (2, 30), (3, 2), (5, 9), (10, 33), (24, 40)]
 
 @pytest.mark.parametrize(("K", "D", "scaled"), [*((*shape, s) for shape in SHAPES for s in (False, True)), (160, 170, False)])
 @pytest.mark.parametrize("wish", [{"lam": 1e-3}, {"lam": 2.0}, {"lam": 1e6}, {"prob": 0.3}, {"prob": 0.999}])
-def test_as_the_reference(rng, instructions, K, D, wish, scaled):
+@pytest.mark.skipif(not SETS, reason="installed without a compiler")
+def test_as_the_reference(rng, K, D, wish, scaled):
+    """Every set of instructions; the reference, which takes longest, once for all of them."""
     model, X = table(rng, K, D, 21 if K > 100 else 61, scaled)
     targets = rng.integers(K, size=len(X))
     theirs = ifonly.invert(model, X, targets, backend="reference", **wish)
-    same(ifonly.invert(model, X, targets, backend="cpu", **wish), theirs, wish)
     nearest = ifonly.invert(model, X, None, backend="reference", **wish)
-    same(ifonly.invert(model, X, None, backend="cpu", **wish), nearest, wish)
+    for form in SETS:
+        with running(form):
+            same(ifonly.invert(model, X, targets, backend="cpu", **wish), theirs, wish, form)
+            same(ifonly.invert(model, X, None, backend="cpu", **wish), nearest, wish, form)
 
 
 def test_a_tolerance_is_met_for_certain(rng, instructions):

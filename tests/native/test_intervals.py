@@ -57,7 +57,7 @@ QUESTIONS = {
 @pytest.mark.parametrize("scaled", [False, True])
 @pytest.mark.parametrize("name", QUESTIONS)
 def test_rows_are_what_the_one_source_solver_finds(rng, name, scaled, target):
-    model, X, actions = problem(rng, scaled=scaled)
+    model, X, actions = problem(rng, scaled=scaled, N=40)
     question = {**QUESTIONS[name], "actions": actions}
     cfs = invert(model, X, target, **question)
     assert {Status.EXACT, Status.INVALID} <= {Status(code) for code in cfs.status}

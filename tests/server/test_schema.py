@@ -45,13 +45,19 @@ def server(tmp_path_factory):
         yield found
 
 
+@pytest.fixture(scope="module")
+def described(server):
+    """The OpenAPI description, which it takes a second to read."""
+    return schemathesis.openapi.from_url(f"{server.url}openapi.json")
+
+
 CASES = [(o, False) for o in OPERATIONS] + [(o, True) for o in OPERATIONS if o.split()[1] in WITH_INPUT]
 
 
 @pytest.mark.parametrize(("operation", "wrong"), CASES)
-def test_every_reply_is_as_described(server, operation, wrong):
+def test_every_reply_is_as_described(described, operation, wrong):
     method, path = operation.split()
-    found = schemathesis.openapi.from_url(f"{server.url}openapi.json")[path][method]
+    found = described[path][method]
     mode = GenerationMode.NEGATIVE if wrong else GenerationMode.POSITIVE
     replies = set()
 
@@ -81,7 +87,7 @@ GOOD = [
 
 
 @pytest.mark.parametrize(("path", "question"), GOOD)
-def test_answers_are_as_described(server, path, question):
-    operation = schemathesis.openapi.from_url(f"{server.url}openapi.json")[path]["POST"]
+def test_answers_are_as_described(described, path, question):
+    operation = described[path]["POST"]
     reply = operation.Case(body=question, media_type="application/json").call_and_validate(checks=CHECKS[:-1], timeout=PATIENCE)
     assert reply.status_code == 200

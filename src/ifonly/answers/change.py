@@ -9,46 +9,27 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ifonly.model import Model
 from ifonly.model.columns import Column, Table
+from ifonly.model.numerics import Floats, Indices
 from ifonly.problem.conditions import Conditions
 from ifonly.problem.each_limit import group_name
 
 __all__ = ["Change", "Measure", "Part", "moves", "own_rows", "plain_value"]
 
-Floats = NDArray[np.float64]
-
 
 class Change(NamedTuple):
-    """One of the user's columns that changed.
+    """One of the user's columns that changed."""
 
-    Attributes
-    ----------
-    feature : str
-        Its name, or its number where it has none.
-    before, after : object
-        Its values, in the user's units; None is a missing value.
-    difference : float
-        ``after − before``; NaN for what is no number.
-    units : float
-        The change in units of cost, with its sign; of a category, the length of the switch.
-    cost, share : float
-        What it costs, and the share of the whole cost.
-    part : Part
-        Which features of the model's it is.
-
-    """
-
-    feature: str
-    before: Any
+    feature: str  # its name, or its number where it has none
+    before: Any  # in the user's units; None is a missing value
     after: Any
-    difference: float
-    units: float
+    difference: float  # after − before; NaN for what is no number
+    units: float  # the change in units of cost, with its sign; of a category, the length of the switch
     cost: float
-    share: float
-    part: "Part"
+    share: float  # of the whole cost
+    part: "Part"  # which features of the model's it is
 
 
 @dataclass(frozen=True)
@@ -56,10 +37,20 @@ class Part:
     """Features of the model's that the user sees as one: a number, or the values of a category."""
 
     name: str
-    features: NDArray[np.intp]
+    features: Indices
     kind: str = "number"  # or "ordinal", "category"
     column: Column | None = None  # the user's, where the model has an encoding
     values: tuple[str, ...] = ()  # of a group of one-hot columns that are the user's own
+
+    @property
+    def rising(self) -> bool:
+        """Whether the feature rises with the user's number."""
+        return self.column is None or self.column.rising
+
+    def seen(self, number: float | None) -> float:
+        """A number as the classifier sees it: what a missing one counts as."""
+        value = np.array(np.nan if number is None else number)
+        return float(value if self.column is None else self.column.filled(value))
 
 
 @dataclass(frozen=True)
@@ -70,7 +61,7 @@ class Measure:
     per_unit: Floats
     mu: Floats
     matrix: Floats | None
-    groups: tuple[NDArray[np.intp], ...]
+    groups: tuple[Indices, ...]
 
     @classmethod
     def of(cls, model: Model, conditions: Conditions | None) -> "Measure":
@@ -125,8 +116,8 @@ def moves(answer: Any, *, models_names: bool = False) -> list[Change]:
         before, after = _values(part, source, x, own)
         price = float(prices[part.features].sum())
         t = units[part.features]
-        size = float(np.linalg.norm(t)) if part.kind == "category" else float(t[0]) * _direction(part)
-        difference = after - _seen(part, before) if part.kind == "number" else float("nan")
+        size = float(np.linalg.norm(t)) if part.kind == "category" else float(t[0]) * (1.0 if part.rising else -1.0)
+        difference = after - part.seen(before) if part.kind == "number" else float("nan")
         found.append(
             Change(part.name, before, after, float(difference), size, price, price / total if total > 0 else 0.0, part)
         )
@@ -159,15 +150,3 @@ def plain_value(value: Any) -> Any:
         return None
     value = value.item() if isinstance(value, np.generic) else value
     return None if isinstance(value, float) and np.isnan(value) else value
-
-
-def _seen(part: Part, before: Any) -> float:
-    """A number as the classifier sees it: what a missing one counts as."""
-    if part.column is not None and part.column.fill is not None and (before is None or before == part.column.missing):
-        return float(part.column.fill)
-    return float(before)
-
-
-def _direction(part: Part) -> float:
-    """Whether the feature rises with the user's number."""
-    return 1.0 if part.column is None or part.column.rising else -1.0

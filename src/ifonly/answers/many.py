@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from ifonly.answers.one import Counterfactual
 from ifonly.answers.shown import ShownMany, ShownPath
-from ifonly.answers.tables import frame_of
+from ifonly.answers.views import Told, frame_of
 from ifonly.engines import drive
 from ifonly.model import Model
 from ifonly.model.errors import InputError
-from ifonly.model.numerics import softmax
+from ifonly.model.numerics import Floats, Indices, softmax
 from ifonly.problem.checker import Checked
 from ifonly.problem.conditions import Conditions
 from ifonly.problem.question import Aim, Asked
@@ -24,9 +24,6 @@ from ifonly.rows.sources import Sources
 from ifonly.rows.tensors import host
 
 __all__ = ["Counterfactuals", "Path"]
-
-Floats = NDArray[np.float64]
-Indices = NDArray[np.intp]
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -39,6 +36,14 @@ class Answers:
     prob: Floats | None = None
     conditions: Conditions | None = field(default=None, kw_only=True)
     of: Indices | None = field(default=None, kw_only=True)  # which source each answer is for; None: each for its own
+
+    lam = Told[Floats]("λ, (N,).", of="results")
+    distance = Told[Floats]("``‖x − source‖`` in the space the classifier sees, (N,).", of="results")
+    objective = Told[Floats]("E, (N,).", of="results")
+    grad_norm = Told[Floats]("Upper bounds on ‖∇E‖, (N,).", of="results")
+    n_iter = Told[Indices]("Newton iterations, (N,).", of="results")
+    n_passes = Told[Indices]("Passes over ``A``, (N,); each is shared by the rows that are solved together.", of="results")
+    status = Told[NDArray[np.int8]]("How each solve ended, (N,); compare with members of :class:`Status`.", of="results")
 
     def __len__(self) -> int:
         return len(self.results)
@@ -130,26 +135,6 @@ class Answers:
         return np.stack([softmax(self.model.scores(x)) for x in self._x])
 
     @property
-    def lam(self) -> Floats:
-        """λ, (N,)."""
-        return self.results.lam
-
-    @property
-    def distance(self) -> Floats:
-        """``‖x − source‖`` in the space the classifier sees, (N,)."""
-        return self.results.distance
-
-    @property
-    def objective(self) -> Floats:
-        """E, (N,)."""
-        return self.results.objective
-
-    @property
-    def grad_norm(self) -> Floats:
-        """Upper bounds on ‖∇E‖, (N,)."""
-        return self.results.grad_norm
-
-    @property
     def gap(self) -> Floats:
         """Upper bounds on E − E*, (N,); with a cost or limits and ``prob``, on cost(x) − the least cost."""
         return self.grad_norm**2 / (2 * self.lam) if self.results.gap is None else self.results.gap
@@ -168,21 +153,6 @@ class Answers:
     def error_bound(self) -> Floats:
         """Upper bounds on ‖x − x*‖, (N,)."""
         return self.grad_norm / self.lam
-
-    @property
-    def n_iter(self) -> Indices:
-        """Newton iterations, (N,)."""
-        return self.results.n_iter
-
-    @property
-    def n_passes(self) -> Indices:
-        """Passes over ``A``, (N,); each is shared by the rows that are solved together."""
-        return self.results.n_passes
-
-    @property
-    def status(self) -> NDArray[np.int8]:
-        """How each solve ended, (N,); compare with members of :class:`Status`."""
-        return self.results.status
 
     def _counts(self) -> str:
         codes, counts = np.unique(self.status, return_counts=True)

@@ -12,15 +12,14 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ifonly.answers.shown import ShownOne
-from ifonly.answers.tables import frame_of
-from ifonly.answers.within import Within
+from ifonly.answers.views import Told, Within, frame_of
 from ifonly.model import Model
-from ifonly.model.numerics import softmax
+from ifonly.model.numerics import Floats, softmax
 from ifonly.problem.checker import Checked, check
 from ifonly.problem.conditions import Conditions
+from ifonly.problem.goals import lead
 from ifonly.problem.irreducible import Needed
 from ifonly.problem.limited import LimitedProblem
 from ifonly.problem.proof import Proof, continuous_proof
@@ -30,8 +29,6 @@ from ifonly.problem.status import REL_GAP, Status
 from ifonly.rows.sources import Sources
 
 __all__ = ["Counterfactual"]
-
-Floats = NDArray[np.float64]
 
 AS_GOOD = 1e-6  # relative: a probability this near to the largest there can be is the best there is
 _LEFT_OPEN = {
@@ -97,55 +94,22 @@ class Counterfactual(ShownOne):
 
     # ---- the row of results ----
 
+    status = Told[Status]("How the solve ended.")
+    lam = Told[float]("λ, what the distance is multiplied with; infinite where the source itself is the answer.")
+    distance = Told[float]("``‖x − source‖`` in the space the classifier sees.")
+    objective = Told[float]("``E(x) = (λ/2)·distance² − ln p_target``.")
+    grad_norm = Told[float]("Upper bound on ‖∇E(x)‖.")
+    n_iter = Told[int]("Newton iterations.")
+    n_passes = Told[int]("Passes over ``A``: two, except for very many classes.")
+    n_nodes = Told[int]("Nodes of the search; 0 where none was needed.")
+    history = Told[tuple[Iteration, ...]](
+        'E, ‖∇E‖, step and trials of each iteration, with ``start=`` or ``backend="reference"``; compiled loops keep none.'
+    )
+
     @property
     def target(self) -> Hashable:
         """The wanted class's label."""
         return self.model.label(self.result.target)
-
-    @property
-    def status(self) -> Status:
-        """How the solve ended."""
-        return self.result.status
-
-    @property
-    def lam(self) -> float:
-        """λ, what the distance is multiplied with; infinite where the source itself is the answer."""
-        return self.result.lam
-
-    @property
-    def distance(self) -> float:
-        """``‖x − source‖`` in the space the classifier sees."""
-        return self.result.distance
-
-    @property
-    def objective(self) -> float:
-        """``E(x) = (λ/2)·distance² − ln p_target``."""
-        return self.result.objective
-
-    @property
-    def grad_norm(self) -> float:
-        """Upper bound on ‖∇E(x)‖."""
-        return self.result.grad_norm
-
-    @property
-    def n_iter(self) -> int:
-        """Newton iterations."""
-        return self.result.n_iter
-
-    @property
-    def n_passes(self) -> int:
-        """Passes over ``A``: two, except for very many classes."""
-        return self.result.n_passes
-
-    @property
-    def n_nodes(self) -> int:
-        """Nodes of the search; 0 where none was needed."""
-        return self.result.n_nodes
-
-    @property
-    def history(self) -> tuple[Iteration, ...]:
-        """E, ‖∇E‖, step and trials of each iteration, with ``start=`` or ``backend="reference"``; compiled loops keep none."""
-        return self.result.history
 
     @property
     def coef(self) -> Floats:
@@ -257,8 +221,8 @@ class Counterfactual(ShownOne):
             return self._left_open or self.status.message
         best, lower = f"p = {self.prob} is out of reach for {self.target!r}: {self._best}", "prob"
         if self._margin is not None:
-            lead = f"a lead of {self._margin:g} over every other class is out of reach for {self.target!r}"
-            best, lower = f"{lead}: the best that was found is {self._lead(self._x):.6g}", "margin"
+            wanted = f"a lead of {self._margin:g} over every other class is out of reach for {self.target!r}"
+            best, lower = f"{wanted}: the best that was found is {self._lead(self._x):.6g}", "margin"
         held, proved = self._held
         if not held:
             return f"{best}; lower {lower}"
@@ -288,8 +252,7 @@ class Counterfactual(ShownOne):
 
     def _lead(self, x: Floats) -> float:
         """How far the target's score is ahead of every other."""
-        z, k = self.model.scores(x), self.result.target
-        return float(z[k] - np.delete(z, k).max())
+        return lead(self.model.scores(x), self.result.target)
 
     @property
     def _p_target(self) -> float:

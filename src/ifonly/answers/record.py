@@ -45,18 +45,17 @@ import json
 import math
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ifonly.answers.change import moves
 from ifonly.answers.one import Counterfactual
 from ifonly.model import Model
 from ifonly.model.errors import CertificateError, InputError
-from ifonly.problem.actions import Actions, Limits, Uneven
+from ifonly.model.numerics import Flags, Floats
+from ifonly.problem.actions import Actions, Limits, ResolvedActions, Uneven
 from ifonly.problem.conditions import Conditions
 from ifonly.problem.cost import Cost
 from ifonly.problem.proof import Proof
@@ -66,8 +65,6 @@ from ifonly.problem.status import Status
 from ifonly.rows.sources import Sources
 
 __all__ = ["answer_of", "fingerprint", "number_of", "read", "to_dict", "to_json"]
-
-Floats = NDArray[np.float64]
 
 FORMAT, VERSION = "ifonly answer", 2
 
@@ -287,7 +284,7 @@ def answer_of(data: dict[str, Any], own: Model) -> Counterfactual:
     model, conditions = own, None
     limited: dict[str, Any] = {}
     if data["limits"] is not None:
-        actions, most = Recorded(limits=data["limits"]), data["limits"]["max_changes"]
+        actions, most = ResolvedActions(limits=_limits_from(data["limits"], own)), data["limits"]["max_changes"]
         conditions = Conditions(own, _cost_from(data["cost"], own), actions, most, None if margin is None else _plain(margin))
         limited = {"cost": number_of(told["cost"]), **{n: number_of(certificate[n]) for n in ("bound", "gap")}}
         limited["multipliers"] = _vector(certificate["multipliers"], "multipliers", None)
@@ -328,42 +325,35 @@ def _proof_from(data: Any) -> Proof | None:
     return Proof.from_dict(data)
 
 
-@dataclass(frozen=True, eq=False)
-class Recorded(Actions):
-    """Limits as a record has them: by the names of the model's own features, nothing left to be worked out."""
-
-    limits: Any = None
-
-    def resolve(self, model: Model) -> Limits:
-        """As arrays, and no looser than the model's own columns are."""
-        data = self.limits
-        expected = {*_FLAGS, "bounds", "step", "uneven", "one_of", "linear", "max_changes"}
-        if set(data) != expected:
-            raise InputError(f"the record is damaged: its limits have too few or too many of {sorted(expected ^ set(data))}")
-        if not all(isinstance(data[name], list) for name in (*_FLAGS, "one_of", "linear")):
-            raise InputError(f"the record is damaged: {[*_FLAGS, 'one_of', 'linear']} are lists")
-        D = model.n_features
-        place = {model.feature_label(d): d for d in range(D)}
-        lo, hi, step = np.full(D, -np.inf), np.full(D, np.inf), np.zeros(D)
-        flags = np.zeros((len(_FLAGS), D), dtype=bool)
-        for row, name in zip(flags, _FLAGS, strict=True):
-            row[[place[feature] for feature in data[name]]] = True
-        for feature, (low, high) in data["bounds"].items():
-            lo[place[feature]] = -np.inf if low is None else _plain(low)
-            hi[place[feature]] = np.inf if high is None else _plain(high)
-        for feature, size in data["step"].items():
-            step[place[feature]] = _plain(size)
-        groups = tuple(np.array([place[feature] for feature in group], dtype=np.intp) for group in data["one_of"])
-        rules = _rules(data["linear"], place)
-        frozen, increase, decrease = flags
-        columns = {column.first: column for column in model.encoding.columns}
-        uneven = tuple(Uneven(place[name], columns[place[name]], _plain(size)) for name, size in data["uneven"].items())
-        found = Limits(model, lo, hi, frozen, increase, decrease, step, groups, *rules, uneven)
-        _check_own_columns(found, Actions().resolve(model))
-        return found
+def _limits_from(data: dict[str, Any], model: Model) -> Limits:
+    """Limits by the names of the model's own features, nothing left to be worked out; no looser than its columns are."""
+    expected = {*_FLAGS, "bounds", "step", "uneven", "one_of", "linear", "max_changes"}
+    if set(data) != expected:
+        raise InputError(f"the record is damaged: its limits have too few or too many of {sorted(expected ^ set(data))}")
+    if not all(isinstance(data[name], list) for name in (*_FLAGS, "one_of", "linear")):
+        raise InputError(f"the record is damaged: {[*_FLAGS, 'one_of', 'linear']} are lists")
+    D = model.n_features
+    place = {model.feature_label(d): d for d in range(D)}
+    lo, hi, step = np.full(D, -np.inf), np.full(D, np.inf), np.zeros(D)
+    flags = np.zeros((len(_FLAGS), D), dtype=bool)
+    for row, name in zip(flags, _FLAGS, strict=True):
+        row[[place[feature] for feature in data[name]]] = True
+    for feature, (low, high) in data["bounds"].items():
+        lo[place[feature]] = -np.inf if low is None else _plain(low)
+        hi[place[feature]] = np.inf if high is None else _plain(high)
+    for feature, size in data["step"].items():
+        step[place[feature]] = _plain(size)
+    groups = tuple(np.array([place[feature] for feature in group], dtype=np.intp) for group in data["one_of"])
+    rules = _rules(data["linear"], place)
+    frozen, increase, decrease = flags
+    columns = {column.first: column for column in model.encoding.columns}
+    uneven = tuple(Uneven(place[name], columns[place[name]], _plain(size)) for name, size in data["uneven"].items())
+    found = Limits(model, lo, hi, frozen, increase, decrease, step, groups, *rules, uneven)
+    _check_own_columns(found, Actions().resolve(model))
+    return found
 
 
-def _rules(linear: list[Any], place: dict[Any, int]) -> tuple[Floats, Floats, NDArray[np.bool_]]:
+def _rules(linear: list[Any], place: dict[Any, int]) -> tuple[Floats, Floats, Flags]:
     """The linear rules as arrays."""
     C, rest, equal = np.zeros((len(linear), len(place))), [], []
     for row, (weights, sense, value) in zip(C, linear, strict=True):

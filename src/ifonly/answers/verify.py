@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ifonly.answers.change import Measure, Part
 from ifonly.answers.one import Counterfactual
@@ -19,13 +18,12 @@ from ifonly.answers.record import answer_of, fingerprint, number_of, read
 from ifonly.model import Model
 from ifonly.model.columns import Table
 from ifonly.model.errors import CertificateError, InputError
+from ifonly.model.numerics import Floats
 from ifonly.model.readers import as_model
 from ifonly.problem.checker import Checked, check
 from ifonly.problem.status import Status
 
 __all__ = ["verify"]
-
-Floats = NDArray[np.float64]
 
 SAME = 1e-10  # relative: claims that are the same number, computed in another order
 

@@ -113,14 +113,9 @@ class Search:
         self.known: list[Floats] = []  # where being greedy gets to, and the relaxation, if that is not the goal
 
     @property
-    def stopped(self) -> bool:
-        """Whether it ended before it was done."""
-        return not self.tree.done
-
-    @property
     def closed(self) -> bool:
         """Whether it showed that there is nothing to be found."""
-        return not self.stopped and math.isinf(self.tree.bound)
+        return self.tree.done and math.isinf(self.tree.bound)
 
     def contradictory(self, proof: Proof) -> bool:
         """Whether a proof that nothing is to be found shows that not even the rules can be kept."""
@@ -334,26 +329,32 @@ class Search:
         return None
 
 
-def _nothing(problem: LimitedProblem, aim: Aim, search: Search, budget: Budget, proof: Proof | None = None) -> Result:
-    """No answer: none exists, or none was found in time. ``proof`` shows it, where the search did not come to it."""
-    sure, stopped = proof is not None or search.closed, proof is None and search.stopped
-    bound, proof = (search.tree.bound, search.tree.proof()) if proof is None else (math.inf, proof)
-    unknown = problem.nothing_found(search.counted(proof), bound, proof)
+def _nothing(problem: LimitedProblem, aim: Aim, search: Search, budget: Budget, given: Proof | None = None) -> Result:
+    """No answer: none exists, or none was found in time. ``given`` shows it, where the search itself did not."""
+    proof, sure = given or search.tree.proof(), given is not None or search.closed
+    unknown = problem.nothing_found(search.counted(proof), math.inf if sure else search.tree.bound, proof)
     if sure and search.contradictory(proof):
         raise contradiction(problem.space.conditions, problem.source, budget.left)
-    if stopped or aim.lam is not None:
+    if aim.lam is not None or not (sure or search.tree.done):
         return unknown
+    return _nearest_to_it(problem, aim, search.known, budget, proof if sure else None) or unknown
+
+
+def _nearest_to_it(
+    problem: LimitedProblem, aim: Aim, known: list[Floats], budget: Budget, proof: Proof | None
+) -> Result | None:
+    """What comes nearest to a goal that is out of reach, as ``proof`` shows, or this search has to; None if nothing was found."""
     far = Search(problem, aim, replace(budget, gap=0.0), farthest=True)
-    far.tree.slack = CLOSE if sure else 0.0
-    for x in (problem.source, *search.known):
+    far.tree.slack = 0.0 if proof is None else CLOSE
+    for x in (problem.source, *known):
         far.offer(far.candidates.as_it_is(x))
     best = far.run(far.best or _anywhere(problem, aim, budget))
     if best is None:
-        return unknown
+        return None
     if problem.careful and problem.seems_reached(best.x, aim.prob):  # with nothing to spare for rounding: better than none
         again = Search(problem.but(careful=False), aim, budget)
         return again.answer(again.run(best) or best)
-    return far.out_of_reach(best, proof if sure and far.tree.bound <= 0 else far.tree.proof()) or unknown
+    return far.out_of_reach(best, proof if proof is not None and far.tree.bound <= 0 else far.tree.proof())
 
 
 def _anywhere(problem: LimitedProblem, aim: Aim, budget: Budget) -> Result | None:

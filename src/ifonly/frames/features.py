@@ -11,10 +11,9 @@ from ifonly.frames.reading import BAD_LINE, TEXT
 from ifonly.model import Model
 from ifonly.model.columns import Column
 from ifonly.model.errors import InputError
+from ifonly.model.numerics import Floats
 
 __all__ = ["Features", "needed"]
-
-Floats = NDArray[np.float64]
 
 MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None")  # what a CSV has where there is no number
 
@@ -38,17 +37,9 @@ def needed(model: Model, keys: Sequence[str] | None) -> list[str] | None:
 
 
 class Features:
-    """The model's columns of a table.
+    """The model's columns of a table, by ``names`` in the model's order, and the ``keys`` to hand through.
 
-    Attributes
-    ----------
-    names : list of str
-        In the model's order.
-    columns : list of Column or None
-        What each of them is, where the model has an encoding; else None, for a number.
-    keys : list of str
-        The columns to hand through: those asked for, or all that are no features.
-
+    ``columns`` says what each of them is, where the model has an encoding; None is for a number.
     """
 
     def __init__(self, model: Model, schema: Any, keys: Sequence[str] | None) -> None:
@@ -88,7 +79,7 @@ class Features:
         values = []
         for name, column in zip(self.names, self.columns, strict=True):
             cells = _plain(table.column(name))
-            if column is None or _is_number(column):
+            if column is None or column.numeric:
                 values.append(_numbers(cells, name, bad, needed=column is None or column.fill is None))
             else:
                 values.append(_levels(cells, column, self.text))
@@ -106,11 +97,6 @@ class Features:
         return pd.DataFrame({name: pd.Series(v, dtype=v.dtype) for name in encoding.names for v in [found.get(name, unseen)]})
 
 
-def _is_number(column: Column) -> bool:
-    """Whether the user's values are numbers; a category may be numbers up to a cut, and above it."""
-    return column.kind == "number" or column.cut is not None
-
-
 def _check_type(name: str, column: Column | None, kind: Any, text: bool) -> None:
     """Whether a column of this type can be a feature; numbers are not read from text unless it comes from a CSV."""
     value = kind.value_type if pa.types.is_dictionary(kind) else kind
@@ -119,9 +105,9 @@ def _check_type(name: str, column: Column | None, kind: Any, text: bool) -> None
     )
     if number or (text and _is_text(value)) or pa.types.is_null(value):
         return
-    if column is not None and not _is_number(column) and _is_text(value):
+    if column is not None and not column.numeric and _is_text(value):
         return
-    wanted = "numbers" if column is None or _is_number(column) else f"one of {list(column.levels)[:10]}"
+    wanted = "numbers" if column is None or column.numeric else f"one of {list(column.levels)[:10]}"
     raise InputError(f"column {name!r} must be {wanted}; it is {kind}")
 
 

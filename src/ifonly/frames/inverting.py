@@ -8,9 +8,9 @@ from threading import Event
 from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ifonly.answers import Counterfactuals
+from ifonly.answers.change import plain_value
 from ifonly.api import Ask
 from ifonly.engines.row_loops import any_cut
 from ifonly.engines.threads import available
@@ -19,14 +19,13 @@ from ifonly.frames.features import Features, needed
 from ifonly.model import Model
 from ifonly.model.columns import Column
 from ifonly.model.errors import InputError
-from ifonly.problem.actions import Actions
-from ifonly.problem.cost import Cost
+from ifonly.model.numerics import Flags, Indices
+from ifonly.model.tables import is_missing
 from ifonly.problem.question import Question
 from ifonly.problem.status import Status
 
 __all__ = ["Inverter", "Layout", "chunks", "in_order", "invert_batches"]
 
-Flags = NDArray[np.bool_]
 Given = TypeVar("Given")
 Made = TypeVar("Made")
 
@@ -48,13 +47,7 @@ def invert_batches(
     columns: Literal["changed", "all"] = "changed",
     prefix: str = "new_",
     chunk_rows: int | None = None,
-    lam: float | None = None,
-    prob: float | None = None,
-    margin: float | None = None,
-    cost: Cost | None = None,
-    actions: Actions | None = None,
-    max_changes: int | None = None,
-    **options: Any,
+    **question: Any,
 ) -> Any:
     """Answers for a stream of rows, in order, a chunk at a time: memory stays bounded however many rows there are.
 
@@ -77,11 +70,10 @@ def invert_batches(
         What these columns' names begin with.
     chunk_rows : int, optional
         Rows that are solved at once; by default 16 384, fewer where rows are wide or take long.
-    lam, prob, margin, cost, actions, max_changes
-        As for :func:`ifonly.invert`, one for all rows.
-    **options
-        ``tol``, ``gap``, ``time_limit``, ``node_limit`` and ``backend`` of :func:`ifonly.invert`, and
-        ``threads``: how many chunks to solve side by side, by default one per core that this process may use.
+    **question
+        ``lam``, ``prob``, ``margin``, ``cost``, ``actions``, ``max_changes``, ``tol``, ``gap``, ``time_limit``, ``node_limit``
+        and ``backend`` as for :func:`ifonly.invert`, one for all rows, and ``threads``: how many chunks to solve side by side,
+        by default one per core that this process may use.
 
     Returns
     -------
@@ -105,12 +97,11 @@ def invert_batches(
     [{'id': 7, 'new_debt': 0.4, 'status': 'EXACT'}, {'id': 8, 'new_debt': 1.4, 'status': 'EXACT'}]
 
     """
-    question = Question(target, lam, prob, margin, cost=cost, actions=actions, max_changes=max_changes, **options)
-    ask = Ask(model, question)
+    ask = Ask(model, Question(target, **question))
     schema, stream = _stream(batches, ask.model, keys)
     inverter = Inverter(ask, schema, Layout(keys, columns, prefix))
     tables = chunks(stream, schema, inverter.chunk_rows(chunk_rows))
-    return pa.RecordBatchReader.from_batches(inverter.schema, in_order(inverter, tables, available(question.threads)))
+    return pa.RecordBatchReader.from_batches(inverter.schema, in_order(inverter, tables, available(ask.question.threads)))
 
 
 def in_order(make: Callable[[Given], Made], items: Iterable[Given], threads: int, stop: Event | None = None) -> Iterator[Made]:
@@ -196,17 +187,9 @@ class Layout(NamedTuple):
 
 
 class Inverter:
-    """Tables in, record batches of answers out, for one question.
+    """Tables in, record batches of answers (of a ``schema``) out, for one question.
 
-    Attributes
-    ----------
-    ask : Ask
-        The question. Each table is solved on one thread, and how rows are cut into tables does not decide by which method.
-    features : Features
-        Which columns are read.
-    schema : pyarrow.Schema
-        That of the answers.
-
+    Each table is solved on one thread, and how rows are cut into tables does not decide by which method.
     """
 
     def __init__(self, ask: Ask, schema: Any, layout: Layout) -> None:
@@ -250,7 +233,7 @@ class Inverter:
         out: dict[int, tuple[Callable[[Any], Any], Any]] = {}
         for i, column in enumerate(self.features.columns):
             if not frozen[_coordinates(i, column)].all():
-                levels = None if column is None or column.kind == "number" or column.cut is not None else list(column.levels)
+                levels = None if column is None or column.numeric else list(column.levels)
                 out[i] = (float, pa.float64()) if levels is None else _typed(levels)
         return out
 
@@ -305,14 +288,13 @@ class Inverter:
         return out
 
 
-def _coordinates(i: int, column: Column | None) -> NDArray[np.intp]:
+def _coordinates(i: int, column: Column | None) -> Indices:
     return np.array([i]) if column is None else column.coordinates
 
 
 def _typed(labels: list[Any]) -> tuple[Callable[[Any], Any], Any]:
     """How labels or levels are written in a column of one type: themselves if they are all of a kind, else as text."""
-    plain = [label.item() if isinstance(label, np.generic) else label for label in labels]
-    kinds = {type(label) for label in plain if not _missing(label)}
+    kinds = {type(label) for label in map(plain_value, labels)} - {type(None)}
     for kind, arrow in ((bool, pa.bool_()), (int, pa.int64()), (str, pa.string())):
         if kinds == {kind}:
             return _or_null(lambda value: value), arrow
@@ -322,8 +304,4 @@ def _typed(labels: list[Any]) -> tuple[Callable[[Any], Any], Any]:
 
 
 def _or_null(write: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    return lambda value: None if _missing(value) else write(value)
-
-
-def _missing(value: Any) -> bool:
-    return value is None or (isinstance(value, float) and np.isnan(value))
+    return lambda value: None if is_missing(value) else write(value)

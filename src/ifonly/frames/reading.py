@@ -16,15 +16,8 @@ __all__ = ["BAD_LINE", "TEXT", "count_rows", "files_of", "open_batches"]
 
 BATCH_ROWS = 16384
 READ_BYTES = 2**20  # of each column of a Parquet file, and of a CSV, at once
-FORMATS = {
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".csv": "csv",
-    ".tsv": "csv",
-    ".arrow": "ipc",
-    ".ipc": "ipc",
-    ".feather": "ipc",
-}
+FORMATS = {".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".tsv": "csv"}
+FORMATS |= dict.fromkeys((".arrow", ".ipc", ".feather"), "ipc")
 PACKED = (".gz", ".bz2", ".zst")  # CSV only: the other formats compress inside
 
 # A CSV's cells are handed on as text, so that one bad cell is one bad row and no key loses its leading zeros. This mark in the
@@ -222,15 +215,15 @@ def _with_bad_lines(batch: Any, schema: Any, wrong: list[tuple[int, str]], done:
         place, what = wrong.pop(0)
         good = max(0, min(place - done, size - at))
         if good:
-            yield _noted(batch.slice(at, good), schema, None)
+            yield _sound(batch.slice(at, good), schema)
         yield pa.record_batch([pa.nulls(1, pa.string())] * (len(schema) - 1) + [pa.array([what])], schema=schema)
         at, done = at + good, done + good + 1
     if at < size:
-        yield _noted(batch.slice(at), schema, None)
+        yield _sound(batch.slice(at), schema)
 
 
-def _noted(batch: Any, schema: Any, what: str | None) -> Any:
-    return pa.record_batch([*batch.columns, pa.array([what] * len(batch), pa.string())], schema=schema)
+def _sound(batch: Any, schema: Any) -> Any:
+    return pa.record_batch([*batch.columns, pa.nulls(len(batch), pa.string())], schema=schema)
 
 
 def _header(path: Path) -> tuple[list[str], str, bool]:

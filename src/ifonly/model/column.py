@@ -110,9 +110,7 @@ class Column:
     def read(self, table: Table) -> Floats:
         """Coordinates (N, size) of its values; NaN where a value is none that it can have."""
         if self.numeric:
-            v = table.numbers(self.place, self.name)
-            if self.fill is not None:
-                v = np.where(np.isnan(v) if self.missing is None else v == self.missing, float(self.fill), v)
+            v = self.filled(table.numbers(self.place, self.name))
             if self.cut is None:
                 return self.forward(v)[:, None]
             above = np.where(np.isnan(v), np.nan, (v > self.cut).astype(np.float64))
@@ -125,6 +123,12 @@ class Column:
         if not self.unknown:
             out[places < 0] = np.nan
         return out
+
+    def filled(self, v: Floats) -> Floats:
+        """Numbers, with what a missing one counts as in its place."""
+        if self.fill is None:
+            return v
+        return np.where(np.isnan(v) if self.missing is None else v == self.missing, float(self.fill), v)
 
     def _places(self, values: np.ndarray) -> Indices:
         """Where in the list values are; −1 for those that are not there."""

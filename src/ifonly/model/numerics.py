@@ -7,10 +7,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["EPS", "TINY_SQUARE", "Floats", "Indices", "blocks", "frozen", "log_sum_exp", "norms", "softmax", "summation_error"]
+__all__ = [
+    "EPS",
+    "TINY_SQUARE",
+    "Flags",
+    "Floats",
+    "Indices",
+    "blocks",
+    "frozen",
+    "log_sum_exp",
+    "norms",
+    "softmax",
+    "summation_error",
+]
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
+Flags = NDArray[np.bool_]
 
 TINY_SQUARE = 1e-280  # below, squares lose digits to underflow
 EPS = float(np.finfo(np.float64).eps)

@@ -9,13 +9,12 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ifonly.model.errors import InputError
+from ifonly.model.numerics import Floats
 
 __all__ = ["Table", "aligned", "is_missing", "is_row", "library_of", "numpy_type", "unmasked"]
 
-Floats = NDArray[np.float64]
 FEW = 8  # rows of a frame that are read in one go
 
 
@@ -68,21 +67,12 @@ def library_of(X: Any) -> str:
 class Table:
     """Rows of the user's, with the columns of a model.
 
-    Parameters
-    ----------
-    data : frame or array
-        A pandas or polars frame, or an array of two dimensions.
-    names : sequence of str
-        The model's columns. A frame may have others besides, and an order of its own.
-    row : object
-        The user's own row, where this is the table of one row that they gave.
-    order : list of int, optional
-        Where in ``data`` each of the model's columns is; by default found by name.
-
+    A frame may have other columns besides ``names``, the model's, and an order of its own: ``order`` is where each of the
+    model's is in ``data``. ``row`` is the user's own row, where this is the table of one row that they gave.
     """
 
     def __init__(self, data: Any, names: Sequence[str], row: Any = None, order: list[int] | None = None) -> None:
-        self.data: Any = data
+        self.data: Any = data  # a pandas or polars frame, or an array of two dimensions
         self.names = tuple(names)
         self.row: Any = row
         self.library = library_of(data)

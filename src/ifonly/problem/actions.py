@@ -9,16 +9,13 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ifonly.model import Model
 from ifonly.model.columns import Column
 from ifonly.model.errors import InputError
+from ifonly.model.numerics import Flags, Floats, Indices
 
 __all__ = ["Actions", "Limits", "ResolvedActions", "Uneven"]
-
-Floats = NDArray[np.float64]
-Flags = NDArray[np.bool_]
 
 SAME = 1e-12  # relative to the terms of an equation: most have no solution in floating point that is exact
 ON_GRID = 1e-9  # relative to the step: a bound or a source this near to a grid point is one
@@ -98,9 +95,7 @@ class Actions:
         groups += model.encoding.groups
         C, rest, equal = _linear(self.linear, model)
         frozen = _flags(self.frozen, model)
-        increase, decrease = (
-            _directed(value, model, name) for value, name in ((self.increase, "increase"), (self.decrease, "decrease"))
-        )
+        increase, decrease = _directed(self.increase, model, "increase"), _directed(self.decrease, model, "decrease")
         uneven = tuple(
             Uneven(c.first, c, float(step[c.first]))
             for c in model.encoding.columns
@@ -135,7 +130,7 @@ class Limits:
     increase: Flags
     decrease: Flags
     step: Floats  # 0 where any number will do
-    groups: tuple[NDArray[np.intp], ...]
+    groups: tuple[Indices, ...]
     C: Floats  # (m, D): C x ≤ rest, or = where equal
     rest: Floats
     equal: Flags
@@ -412,7 +407,7 @@ def _mapped_end(column: Column, bound: float, side: float) -> float:
     return at
 
 
-def _groups(value: Any, model: Model) -> tuple[NDArray[np.intp], ...]:
+def _groups(value: Any, model: Model) -> tuple[Indices, ...]:
     if isinstance(value, Mapping):
         value = list(value.values())
     value = [value] if isinstance(value, str) else list(value)

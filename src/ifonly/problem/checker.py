@@ -21,11 +21,10 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ifonly.model import Model
 from ifonly.model.errors import CertificateError, InputError
-from ifonly.model.numerics import EPS, summation_error
+from ifonly.model.numerics import EPS, Floats, summation_error
 from ifonly.problem.conditions import Conditions
 from ifonly.problem.dual import Dual, Goal
 from ifonly.problem.exact import check_exactly, exact_value
@@ -37,8 +36,6 @@ from ifonly.problem.results import Result
 from ifonly.problem.status import LEAST_VALUE, REL_GAP, Status
 
 __all__ = ["Checked", "check"]
-
-Floats = NDArray[np.float64]
 
 SAME = 1e-10  # relative: the same number, computed in another order
 SETTLED = 1e-6  # relative: probabilities that are the same to whoever asked, where a proof needs no more digits
@@ -152,26 +149,12 @@ def check(
     *,
     exact: bool = False,
 ) -> Checked:
-    """The fresh certificate of an answer; raises if anything that is claimed does not hold.
+    """The fresh certificate of an answer; raises a `CertificateError` if anything that is claimed does not hold.
 
-    Parameters
-    ----------
-    model : Model
-    conditions : Conditions or None
-        The cost and the limits; None for the free problem in the classifier's own units.
-    source, x : ndarray of shape (D,)
-        In the user's units.
-    prob : float or None
-        The probability that was asked for; None where λ (``result.lam``) or a margin (``conditions.margin``) was.
-    result : Result
-        The claims; the class is ``result.target``. Its ``x``, ``coef``, ``history`` and counts are not looked at.
-    exact : bool
-        Whether to compute with fractions, so that nothing depends on the rounding of floats (for answers within limits).
-
-    Raises
-    ------
-    CertificateError
-        If a claim is false.
+    ``source`` and ``x`` are in the user's units; without ``conditions`` the problem is the free one. Where ``prob`` is None, λ
+    (``result.lam``) or a margin (``conditions.margin``) was asked for. The claims are the ``result``, but for its ``x``,
+    ``coef``, ``history`` and counts; the class is ``result.target``. With ``exact`` it computes with fractions, so that nothing
+    depends on the rounding of floats (for answers within limits).
 
     Examples
     --------
@@ -300,22 +283,19 @@ def _check_status(case: _Case) -> None:
 
 def _check_goal(case: _Case, facts: _Facts) -> None:
     """Whether x reaches what was asked for if the answer says so, and does not if the answer says that nothing does."""
-    status, p = case.result.status, float(facts.proba[case.k])
+    status = case.result.status
     if case.margin is not None:
-        ahead = case.problem.lead(case.x)
-        if status in REACHED and ahead < case.margin:
-            raise CertificateError(
-                f"the target's score is ahead by {ahead!r}, less than the {case.margin!r} that was asked for"
-            )
-        if status is Status.UNREACHABLE and ahead >= case.margin:
-            raise CertificateError(
-                f"the target's score is ahead by {ahead!r}, and so the {case.margin!r} that was asked for is within reach"
-            )
+        found, wanted = case.problem.lead(case.x), case.margin
+        told, less = f"the target's score is ahead by {found!r}", "less than"
     elif case.prob is not None:
-        if status in REACHED and p < case.prob:
-            raise CertificateError(f"p(target) is {p!r}, below the {case.prob!r} that was asked for")
-        if status is Status.UNREACHABLE and p >= case.prob:
-            raise CertificateError(f"p(target) is {p!r}, and so the {case.prob!r} that was asked for is within reach")
+        found, wanted = float(facts.proba[case.k]), case.prob
+        told, less = f"p(target) is {found!r}", "below"
+    else:
+        return
+    if status in REACHED and found < wanted:
+        raise CertificateError(f"{told}, {less} the {wanted!r} that was asked for")
+    if status is Status.UNREACHABLE and found >= wanted:
+        raise CertificateError(f"{told}, and so the {wanted!r} that was asked for is within reach")
 
 
 def _check_numbers(case: _Case, facts: _Facts) -> None:
@@ -368,9 +348,8 @@ def _check_gradient(case: _Case, found: Certificate) -> None:
     result, name = case.result, "‖∇E(x)‖" if case.conditions is None else "‖∂E(x)‖"
     if math.isinf(result.lam):
         return
-    allowed = result.grad_norm * (1 + SAME) + (
-        found.rounding if result.grad_norm > 0 else 0.0
-    )  # no gradient is 0 but one that is
+    slack = found.rounding if result.grad_norm > 0 else 0.0  # no gradient is 0 but one that is
+    allowed = result.grad_norm * (1 + SAME) + slack
     if not found.grad_norm <= allowed:
         raise CertificateError(f"{name} is {found.grad_norm:.3g}; the answer claims at most {result.grad_norm:.3g}")
     if case.conditions is None:

@@ -8,19 +8,17 @@ node in two that together have all its points, so that nobody has to believe a t
 
 import math
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ifonly.model.errors import CertificateError, InputError
+from ifonly.model.numerics import Flags, Floats, Indices
 from ifonly.problem.actions import ON_GRID, Uneven
 from ifonly.problem.conditions import Conditions
 
 __all__ = ["MOVES", "OPEN", "STAYS", "Choices", "Cut", "Node"]
-
-Floats = NDArray[np.float64]
-Flags = NDArray[np.bool_]
 
 OPEN, STAYS, MOVES = 0, 1, 2  # of an item, where only some may move: undecided, stays, counts among those that move
 AROUND = np.arange(-1.0, 3.0)  # grid points beside a value: one more on each side than exact arithmetic needs
@@ -45,22 +43,14 @@ class Cut(NamedTuple):
 
 
 class Choices:
-    """The items of one source under `Conditions`.
-
-    Attributes
-    ----------
-    singles : ndarray
-        The features that are items by themselves; after them come the groups.
-    most : int
-        How many items may move.
-
-    """
+    """The items of one source under `Conditions`: features by themselves (``singles``), after them the groups."""
 
     def __init__(self, conditions: Conditions, source: Floats) -> None:
         self.conditions, self.source, self.limits = conditions, source, conditions.limits
         self.singles = np.flatnonzero(~conditions.grouped)
         self.groups = self.limits.groups
         self.n_items = len(self.singles) + len(self.groups)
+        # how many may move
         self.most = self.n_items if conditions.max_changes is None else min(conditions.max_changes, self.n_items)
         self.grid = np.flatnonzero(self.limits.on_grid & ~conditions.grouped)
 
@@ -121,7 +111,7 @@ class Choices:
             found[group] = one
         return found
 
-    def options(self, node: Node, group: NDArray[np.intp]) -> Flags:
+    def options(self, node: Node, group: Indices) -> Flags:
         """Which of a group's columns may be the one that is 1."""
         zero, one = node.lo[group] <= 0, node.hi[group] >= 1
         return one & (zero.sum() - zero == len(group) - 1)
@@ -135,7 +125,7 @@ class Choices:
         found = np.tile(x, (len(AROUND), 1))
         if len(self.grid):
             n = np.floor(x[self.grid] / self.limits.step[self.grid]) + AROUND[:, None]
-            points = self._stood_for(self.limits.multiples(n, self.grid))
+            points = self._grid_points(n, self.grid)
             found[:, self.grid] = np.minimum(np.maximum(points, node.lo[self.grid]), node.hi[self.grid])
         for part in self.limits.uneven:
             found[:, part.feature] = self._uneven(node, part, float(x[part.feature]))
@@ -146,17 +136,15 @@ class Choices:
         values = self.beside(node, x)
         return values[np.nanargmin(np.abs(values - x), axis=0), np.arange(len(x))]
 
-    def grid_points(self, d: NDArray[np.intp], v: Floats) -> Floats:
+    def grid_points(self, d: Indices, v: Floats) -> Floats:
         """The values nearest to v of features on a grid."""
-        step, own = self.limits.step[d], self.source[d]
-        points = self.limits.multiples(np.rint(v / step), d)
-        points = np.where(np.abs(own - points) <= ON_GRID * step, own, points)
+        points = self._grid_points(np.rint(v / self.limits.step[d]), d)
         return np.minimum(np.maximum(points, self.root.lo[d]), self.root.hi[d])
 
-    def _stood_for(self, points: Floats) -> Floats:
-        """Grid points, with the source's own value for the one that it is up to rounding."""
-        own = self.source[self.grid]
-        return np.where(np.abs(own - points) <= ON_GRID * self.limits.step[self.grid], own, points)
+    def _grid_points(self, n: Any, which: Any) -> Floats:
+        """``n`` steps of some features, with the source's own value for the point that it is up to rounding."""
+        own, points = self.source[which], self.limits.multiples(n, which)
+        return np.where(np.abs(own - points) <= ON_GRID * self.limits.step[which], own, points)
 
     def _uneven(self, node: Node, part: Uneven, x: float) -> Floats:
         lo, hi = float(node.lo[part.feature]), float(node.hi[part.feature])
@@ -198,14 +186,10 @@ class Choices:
             return True
         if d in self.grid:
             step = self.limits.step[d]
-            n = (
-                np.arange(math.floor(below / step) - 1, math.ceil(above / step) + 2)
-                if above - below < 4 * step
-                else np.zeros(0)
-            )
-            points = self.limits.multiples(n, d)
-            points = np.where(np.abs(self.source[d] - points) <= ON_GRID * step, self.source[d], points)
-            return len(n) > 0 and not bool(((below < points) & (points < above)).any())
+            if not above - below < 4 * step:  # so far apart, or no numbers
+                return False
+            points = self._grid_points(np.arange(math.floor(below / step) - 1, math.ceil(above / step) + 2), d)
+            return not bool(((below < points) & (points < above)).any())
         for part in self.limits.uneven:
             if part.feature == d:
                 between = 0.5 * (below + above)

@@ -9,39 +9,26 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ifonly.model import Model
 from ifonly.model.errors import InputError
+from ifonly.model.numerics import Flags, Floats
 from ifonly.problem.actions import Actions, Limits
 from ifonly.problem.cost import Cost
 from ifonly.problem.keeping import Keeping
 
 __all__ = ["Conditions"]
 
-Floats = NDArray[np.float64]
-
 
 @dataclass(frozen=True, eq=False)
 class Conditions(Keeping):
-    """A model, a cost and limits, checked against each other.
-
-    Attributes
-    ----------
-    model : Model
-    cost : Cost
-    actions : Actions
-    max_changes : int or None
-    margin : float or None
-        Where answers are judged by scores: how far the target's has to be ahead.
-
-    """
+    """A model, a cost and limits, checked against each other."""
 
     model: Model
     cost: Cost = field(default_factory=Cost)
     actions: Actions = field(default_factory=Actions)
     max_changes: int | None = None
-    margin: float | None = None
+    margin: float | None = None  # where answers are judged by scores: how far the target's has to be ahead
 
     def __post_init__(self) -> None:
         matrix, D = self.cost.matrix, self.model.n_features
@@ -101,13 +88,13 @@ class Conditions(Keeping):
         return self.limits.discrete or self.max_changes is not None
 
     @cached_property
-    def grouped(self) -> NDArray[np.bool_]:
+    def grouped(self) -> Flags:
         """The features that belong to a group of one-hot columns."""
         out = np.zeros(self.model.n_features, dtype=bool)
         for group in self.limits.groups:
             out[group] = True
         return out
 
-    def n_changes(self, moved: NDArray[np.bool_]) -> int:
+    def n_changes(self, moved: Flags) -> int:
         """How many changes that is; a group of one-hot columns is one."""
         return int(moved[~self.grouped].sum()) + sum(bool(moved[group].any()) for group in self.limits.groups)

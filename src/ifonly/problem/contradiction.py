@@ -13,16 +13,14 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ifonly.model.errors import InputError
+from ifonly.model.numerics import Flags, Floats, Indices
 from ifonly.problem.conditions import Conditions
 from ifonly.problem.each_limit import EachLimit
 from ifonly.problem.irreducible import Needed, irreducible
 
 __all__ = ["contradicting", "contradiction", "possible"]
-
-Floats = NDArray[np.float64]
 
 LEAST, SHARE = 0.05, 0.5  # seconds of a program, if it is begun; of those that are left: it may take more than it is given
 SECONDS = 2.0  # what the names of limits may take; they are asked for when something is wrong already
@@ -47,19 +45,8 @@ def contradiction(conditions: Conditions, source: Floats, seconds: float = SECON
 def contradicting(conditions: Conditions, source: Floats, seconds: float = SECONDS) -> Needed[str]:
     """Limits that no point satisfies together, while without any one of them some point does, in the user's words.
 
-    Parameters
-    ----------
-    conditions : Conditions
-    source : ndarray of shape (D,)
-        What is frozen or may only rise depends on it.
-    seconds : float
-        When to stop: what is left then contradicts itself still, but fewer limits may do so too (``proved`` is False).
-
-    Returns
-    -------
-    Needed
-        Their words. None where no contradiction is found: there is none, or one of rounding only.
-
+    None where no contradiction is found: there is none, or one of rounding only. After so many ``seconds`` what is left
+    contradicts itself still, but fewer limits may do so too (``proved`` is False).
     """
     began, limits = perf_counter(), EachLimit(conditions, simple=True)
 
@@ -111,7 +98,7 @@ class _Rules:
         self.until = until
         self.step = np.where(self.limits.on_grid, self.limits.step, 1.0)[self.used]
 
-    def some_point(self, must: NDArray[np.bool_]) -> bool | None:
+    def some_point(self, must: Flags) -> bool | None:
         """Whether there is a point with as few changes as there may be; None where that takes too long to find out."""
         n_changes, cap = self.conditions.n_changes, self.conditions.max_changes
         open_, known = [(must, np.zeros_like(must))], True
@@ -138,11 +125,11 @@ class _Rules:
             open_ += [(counted, stays | here), (counted | here, stays)]
         return None
 
-    def _items(self) -> list[NDArray[np.intp]]:
+    def _items(self) -> list[Indices]:
         grouped = self.conditions.grouped
         return [*self.groups, *(np.array([d]) for d in self.used if not grouped[d])]
 
-    def _point(self, stays: NDArray[np.bool_]) -> Any:
+    def _point(self, stays: Flags) -> Any:
         """A point that keeps the rules while these features stay, near the source; False for none, None for no telling."""
         import scipy.optimize  # takes a while to load
 

@@ -14,14 +14,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from ifonly.model import Model
 from ifonly.model.errors import InputError
+from ifonly.model.numerics import Floats
 
 __all__ = ["Cost"]
-
-Floats = NDArray[np.float64]
 
 FITTED = ("std", "mad", "iqr")
 LEAST_EIGENVALUE = 1e-12  # of a matrix, relative to its largest: below, it is singular

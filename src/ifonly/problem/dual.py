@@ -39,16 +39,13 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ifonly.model.errors import CertificateError
-from ifonly.model.numerics import EPS, summation_error
+from ifonly.model.numerics import EPS, Flags, Floats, Indices, summation_error
 from ifonly.problem.choices import MOVES, STAYS, Choices, Node
 from ifonly.problem.limited import LimitedProblem
 
 __all__ = ["Bounded", "Dual", "Goal", "Multipliers", "log_within"]
-
-Floats = NDArray[np.float64]
 
 SHARE = 0.9  # of the largest θ: R is then safely positive definite
 LARGEST = 700.0  # exponent of e: beyond, 1/(1 + e^v) is as good as 0
@@ -93,7 +90,7 @@ class Bounded(NamedTuple):
 
     value: Any
     x: Floats
-    moved: NDArray[np.bool_]
+    moved: Flags
 
 
 def log_within(v: Fraction) -> tuple[Fraction, Fraction]:
@@ -111,18 +108,7 @@ def _exactly(values: Any) -> Any:
 
 
 class Dual:
-    """The bounds of one problem.
-
-    Parameters
-    ----------
-    problem : LimitedProblem
-    goal : Goal
-    choices : Choices, optional
-        Those of the problem, where they are there already.
-    exact : bool
-        Whether to compute with fractions.
-
-    """
+    """The bounds of one problem; with ``exact``, in fractions."""
 
     def __init__(self, problem: LimitedProblem, goal: Goal, choices: Choices | None = None, *, exact: bool = False) -> None:
         self.problem, self.goal, self.exact = problem, goal, exact
@@ -275,7 +261,7 @@ class Dual:
         """How far features can be from the source in a node."""
         return np.asarray(np.max(np.abs(self._ends(node) - self.problem.source), axis=0))
 
-    def _option(self, node: Node, group: NDArray[np.intp], h: Any, bend: Any, kappa: Any) -> tuple[Any, Any]:
+    def _option(self, node: Node, group: Indices, h: Any, bend: Any, kappa: Any) -> tuple[Any, Any]:
         """The best option of a group: what it costs, and the columns."""
         now = int(self.problem.source[group].argmax())
         own = group[now]
@@ -286,7 +272,7 @@ class Dual:
         best = int(prices.argmin())
         return prices[best], self.number((np.arange(len(group)) == best).astype(np.float64))
 
-    def _moved(self, node: Node, worth: Any) -> NDArray[np.bool_]:
+    def _moved(self, node: Node, worth: Any) -> Flags:
         """Which items move where each is worth that much: all that gain by it, or of those that may stay the best ones."""
         rests, state = self.choices.rests(node), node.state
         must = ~rests | (state == MOVES)

@@ -12,17 +12,14 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ifonly.model.columns import Column
+from ifonly.model.numerics import Flags, Indices
 from ifonly.problem.actions import Actions, Limits, ResolvedActions, Uneven
 from ifonly.problem.conditions import Conditions
 from ifonly.problem.cost import Cost
 
 __all__ = ["EachLimit", "Limit", "group_name", "restricted"]
-
-Floats = NDArray[np.float64]
-Flags = NDArray[np.bool_]
 
 MOST_VALUES = 6  # of a group that are named
 
@@ -30,33 +27,20 @@ MOST_VALUES = 6  # of a group that are named
 class Limit(NamedTuple):
     """One limit.
 
-    Attributes
-    ----------
-    kind : str
-        "frozen"; "low" and "high", the sides of bounds; "rise" and "fall", the directions that are left; "grid", whole numbers
-        and multiples; "flag", 0 or 1; "group", one of a group; "rule"; "changes", how many there may be. All but the words are
-        of the model's features, which fall where a user's column rises if the pipeline turns it round.
-    words : str
-        The limit as the user would say it.
-    where : tuple of int
-        The features; of a rule, its number.
-
+    Its kind is "frozen"; "low" or "high", a side of bounds; "rise" or "fall", the direction that is left; "grid", whole numbers
+    and multiples; "flag", 0 or 1; "group", one of a group; "rule"; or "changes", how many there may be. All but the words are
+    of the model's features, which fall where a user's column rises if the pipeline turns it round.
     """
 
     kind: str
-    words: str
-    where: tuple[int, ...]
+    words: str  # as the user would say it
+    where: tuple[int, ...]  # the features; of a rule, its number
 
 
 class EachLimit:
     """The limits of some conditions.
 
-    Parameters
-    ----------
-    conditions : Conditions
-    simple : bool
-        Whether `only` takes the simplest cost there is: enough for what is possible at all, whatever it costs.
-
+    With ``simple``, `only` takes the simplest cost there is: enough for what is possible at all, whatever it costs.
     """
 
     def __init__(self, conditions: Conditions, *, simple: bool = False) -> None:
@@ -154,7 +138,7 @@ class EachLimit:
     # ---- what is the user's ----
 
     @cached_property
-    def groups(self) -> tuple[NDArray[np.intp], ...]:
+    def groups(self) -> tuple[Indices, ...]:
         """The groups that are not the pipeline's own categories."""
         own = {tuple(group.tolist()) for group in self.own.groups}
         return tuple(group for group in self.limits.groups if tuple(group.tolist()) not in own)
@@ -179,25 +163,11 @@ class EachLimit:
 
     # ---- only some of them ----
 
-    @cached_property
-    def _kinds(self) -> dict[str, tuple[NDArray[np.intp], list[NDArray[np.intp]]]]:
-        """The numbers of the limits of each kind, and where each is."""
-        found: dict[str, tuple[list[int], list[NDArray[np.intp]]]] = {}
-        for i, limit in enumerate(self.all):
-            numbers, places = found.setdefault(limit.kind, ([], []))
-            numbers.append(i)
-            places.append(np.array(limit.where, dtype=np.intp))
-        return {kind: (np.array(numbers), places) for kind, (numbers, places) in found.items()}
-
     def _where(self, kept: Sequence[int]) -> dict[str, list[int]]:
         """Where the limits that are kept are, by kind."""
-        flags = np.zeros(len(self), dtype=bool)
-        flags[list(kept)] = True
-        found = {}
-        for kind, (numbers, places) in self._kinds.items():
-            some = np.flatnonzero(flags[numbers])
-            if len(some):
-                found[kind] = np.concatenate([places[i] for i in some]).tolist()
+        found: dict[str, list[int]] = {}
+        for i in sorted(kept):
+            found.setdefault(self.all[i].kind, []).extend(self.all[i].where)
         return found
 
     def only(self, kept: Sequence[int]) -> Conditions:

@@ -5,17 +5,14 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ifonly.model.errors import CertificateError
-from ifonly.model.numerics import EPS
+from ifonly.model.numerics import EPS, Floats
 from ifonly.problem.actions import SAME
 from ifonly.problem.dual import DIGITS, Dual, Goal, log_within
 from ifonly.problem.limited import LimitedProblem
 
 __all__ = ["check_exactly", "exact_value"]
-
-Floats = NDArray[np.float64]
 
 LEAST = Fraction(2) ** -1022  # what floats have no digits left for
 FAR = 3000  # an exponent: beyond, e^−v is as good as nothing, and e^v more than any answer has

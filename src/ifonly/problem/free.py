@@ -14,18 +14,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from ifonly.model import Model
 from ifonly.model.errors import InputError
-from ifonly.model.numerics import EPS, softmax, summation_error
+from ifonly.model.numerics import EPS, Floats, softmax, summation_error
 
 if TYPE_CHECKING:
     from scipy.sparse.linalg import LinearOperator
 
 __all__ = ["Certificate", "Problem"]
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -150,12 +148,9 @@ class Problem:
         model, lam = self.model, self.lam
         K, D = model.A.shape
         proba = softmax(model.times(x) + model.b)
-        gradient, lengths = (
-            lam * (x - self.source),
-            np.empty(K),
-        )  # from differences of rows: what is common to them cancels first
+        gradient, lengths = lam * (x - self.source), np.empty(K)
         for own, block in model.blocks():
-            rows = block - model.weights(self.k)
+            rows = block - model.weights(self.k)  # what is common to them cancels first
             gradient += proba[own] @ rows
             lengths[own] = np.linalg.norm(rows, axis=1)
         distance = float(np.linalg.norm(x - self.source))

@@ -8,32 +8,20 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ifonly.model import Model
-from ifonly.model.numerics import EPS
+from ifonly.model.numerics import EPS, Floats
 
 __all__ = ["Weights", "entropy", "excess", "lead", "needed_logit", "probabilities"]
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """What stands before the terms of ``E = (λ/2)·distance² + ω·Σμ|t| + (−ln p_k, or nothing)``.
+    """What stands before the terms of ``E = (λ/2)·distance² + ω·Σμ|t| + (−ln p_k, or nothing)``."""
 
-    Attributes
-    ----------
-    lam, l1 : float
-        λ and ω.
-    loss : bool
-        Whether −ln p_k is part of E.
-
-    """
-
-    lam: float
-    l1: float
-    loss: bool = True
+    lam: float  # λ
+    l1: float  # ω
+    loss: bool = True  # whether −ln p_k is part of E
 
     @classmethod
     def given(cls, lam: float) -> "Weights":

@@ -30,17 +30,8 @@ def irreducible(
 ) -> Needed[Part]:
     """A part of the list that is as small as can be for ``holds``, which is known to hold for the whole.
 
-    Parameters
-    ----------
-    parts : sequence
-        Those to be dropped first stand last.
-    holds : callable
-        True, False, or None where that is not known; a part whose need is not known is kept.
-    late : callable
-        Whether to stop: what is left then still holds, but parts of it may not be needed.
-    run : int
-        How many to drop at first.
-
+    Those to be dropped first stand last, ``run`` of them at first. Where ``holds`` is None, which is not to be known, a part is
+    kept. What is left when it is ``late`` still holds, but parts of it may not be needed.
     """
     left, needed, proved = list(parts), [], True
     while left:

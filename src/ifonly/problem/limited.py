@@ -56,15 +56,13 @@ from numpy.typing import NDArray
 
 from ifonly.model import Model
 from ifonly.model.errors import InputError
-from ifonly.model.numerics import EPS, summation_error
+from ifonly.model.numerics import EPS, Flags, Floats, Indices, summation_error
 from ifonly.problem.conditions import Conditions
 from ifonly.problem.free import Certificate
 from ifonly.problem.goals import Weights, entropy, lead, probabilities
 from ifonly.problem.status import LEAST_VALUE, REL_GAP
 
 __all__ = ["FAR", "LimitedProblem"]
-
-Floats = NDArray[np.float64]
 
 SWEEPS = 200  # of coordinate descent on a matrix; what they leave makes the dual bound lower, never wrong
 SETTLED = 1e-9  # relative: a sweep that changes no more is the last
@@ -73,21 +71,11 @@ FAR = 1e8  # where a feature has no bound, a ceiling is proved for changes that 
 
 @dataclass(frozen=True, eq=False)
 class LimitedProblem:
-    """What can be said of points, multipliers and bounds for one source and one target under `Conditions`.
-
-    Parameters
-    ----------
-    conditions : Conditions
-    source : ndarray of shape (D,)
-        x̄, in the user's units.
-    k : int
-        The class's index.
-
-    """
+    """What can be said of points, multipliers and bounds for one source and one target under `Conditions`."""
 
     conditions: Conditions
-    source: Floats
-    k: int
+    source: Floats  # x̄ (D,), in the user's units
+    k: int  # the class's index
 
     # ---- the data ----
 
@@ -105,7 +93,7 @@ class LimitedProblem:
         return lo[0], hi[0]
 
     @cached_property
-    def rivals(self) -> NDArray[np.intp]:
+    def rivals(self) -> Indices:
         """The other classes."""
         return np.delete(np.arange(self.model.n_classes), self.k)
 
@@ -124,7 +112,7 @@ class LimitedProblem:
         return FAR / np.where(steep > 0, steep, self.conditions.per_unit)
 
     @cached_property
-    def rows(self) -> tuple[Floats, Floats, NDArray[np.bool_]]:
+    def rows(self) -> tuple[Floats, Floats, Flags]:
         """R, the size of what its entries were computed from, and which rows are equations."""
         limits, D = self.conditions.limits, self.model.n_features
         groups = np.zeros((len(limits.groups), D))
@@ -242,7 +230,7 @@ class LimitedProblem:
             error_bound=math.sqrt(2 * gap / weights.lam),
         )
 
-    def ceiling(self, q: Floats, nu: Floats | None = None, still: NDArray[np.bool_] | None = None) -> float:
+    def ceiling(self, q: Floats, nu: Floats | None = None, still: Flags | None = None) -> float:
         """An upper bound on p_k within the limits, from any probabilities of the K classes and any multipliers.
 
         Where a feature has no bound on the side to which u pulls it, q and ν are first changed a little, so that u is 0 there,

@@ -11,17 +11,14 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ifonly.model.errors import CertificateError, InputError
-from ifonly.model.numerics import EPS
+from ifonly.model.numerics import EPS, Floats
 from ifonly.problem.choices import Cut, Node
 from ifonly.problem.dual import Dual, Multipliers
 from ifonly.problem.limited import LimitedProblem
 
 __all__ = ["Leaf", "Proof", "Proved", "continuous_proof", "misses", "prove"]
-
-Floats = NDArray[np.float64]
 
 KINDS = ("value", "move", "option")
 
@@ -42,19 +39,10 @@ class Proved(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Proof:
-    """What shows that an answer is the best, or that there is none.
+    """What shows that an answer is the best, or that there is none."""
 
-    Attributes
-    ----------
-    tree : tuple of Cut and Leaf
-        In preorder.
-    multipliers : tuple of Multipliers
-        Those that leaves name.
-
-    """
-
-    tree: tuple[Cut | Leaf, ...]
-    multipliers: tuple[Multipliers, ...]
+    tree: tuple[Cut | Leaf, ...]  # in preorder
+    multipliers: tuple[Multipliers, ...]  # those that leaves name
 
     def __len__(self) -> int:
         return len(self.tree)

@@ -12,10 +12,11 @@ from functools import cached_property
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from ifonly.model import GRAM_CLASSES, Model
+from ifonly.model import GRAM_CLASSES, Model, Scaling
 from ifonly.model.errors import InputError
+from ifonly.model.numerics import Floats, Indices
 from ifonly.problem.actions import Actions
 from ifonly.problem.conditions import Conditions
 from ifonly.problem.cost import Cost
@@ -23,8 +24,6 @@ from ifonly.problem.keeping import Keeping
 
 __all__ = ["ALL", "FLIP", "MAX_NODES", "NEAREST", "Aims", "Asked", "Backend", "Question"]
 
-Floats = NDArray[np.float64]
-Indices = NDArray[np.intp]
 Backend = Literal["auto", "reference", "cpu", "cuda"]
 
 FLIP = 0.5  # the default probability: more than all other classes together
@@ -169,22 +168,13 @@ def _whole(least: int, what: str) -> Callable[[Any, str], int]:
     return check
 
 
-def _at_least_zero(value: Any, name: str) -> float:
-    if not isinstance(value, (int, float, np.number)) or isinstance(value, bool) or not 0 <= float(value) < np.inf:
-        raise InputError(f"{name} must be a number ≥ 0; got {value!r}")
-    return float(value)
+def _one_number(what: str, fits: Callable[[float], bool]) -> Callable[[Any, str], float]:
+    def check(value: Any, name: str) -> float:
+        if not isinstance(value, (int, float, np.number)) or isinstance(value, bool) or not fits(float(value)):
+            raise InputError(f"{name} must be a number {what}; got {value!r}")
+        return float(value)
 
-
-def _seconds(value: Any, name: str) -> float:
-    if not isinstance(value, (int, float, np.number)) or isinstance(value, bool) or not float(value) > 0:
-        raise InputError(f"{name} must be a number of seconds > 0; got {value!r}")
-    return float(value)
-
-
-def _tolerance(value: Any, name: str) -> float:
-    if not isinstance(value, (int, float, np.number)) or isinstance(value, bool) or not float(value) > 0:
-        raise InputError(f"{name} must be a number > 0; got {value!r}")
-    return float(value)
+    return check
 
 
 def _start(value: Any, name: str) -> Any:
@@ -211,16 +201,16 @@ def _backend(value: Any, name: str) -> str:
 _CHECKS: dict[str, Callable[[Any, str], Any]] = {
     "lam": _numbers(np.inf),
     "prob": _numbers(1.0),
-    "margin": _at_least_zero,
-    "tol": _tolerance,
+    "margin": _one_number("≥ 0", lambda v: 0 <= v < np.inf),
+    "tol": _one_number("> 0", lambda v: v > 0),
     "start": _start,
     "max_iter": _whole(1, "1 or more"),
     "cost": _of_kind(Cost, "a Cost"),
     "actions": _of_kind(Actions, "Actions"),
     "max_changes": _whole(0, "a whole number ≥ 0"),
     "n": _whole(1, "a whole number ≥ 1"),
-    "gap": _at_least_zero,
-    "time_limit": _seconds,
+    "gap": _one_number("≥ 0", lambda v: 0 <= v < np.inf),
+    "time_limit": _one_number("of seconds > 0", lambda v: v > 0),
     "node_limit": _whole(1, "1 or more"),
     "backend": _backend,
     "threads": _whole(1, "1 or more"),
@@ -322,21 +312,11 @@ class Aim(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Asked(Keeping):
-    """A question, put to a model and checked against it.
-
-    Attributes
-    ----------
-    question : Question
-    model : Model
-        The user's, or the same over features in units of cost, where that is all that a cost comes to.
-    conditions : Conditions or None
-        A cost, limits or a margin; None for a free problem.
-
-    """
+    """A question, put to a model and checked against it."""
 
     question: Question
-    model: Model
-    conditions: Conditions | None
+    model: Model  # the user's, or the same over features in units of cost, where that is all that a cost comes to
+    conditions: Conditions | None  # a cost, limits or a margin; None for a free problem
 
     @classmethod
     def of(cls, model: Model, question: Question) -> "Asked":
@@ -461,8 +441,6 @@ def _conditions(model: Model, question: Question) -> Conditions:
 
 def in_units_of_cost(model: Model, cost: Cost) -> Model:
     """The same classifier over features in units of cost: all that a scale without limits needs."""
-    from ifonly.model import Scaling
-
     per_unit = cost.per_unit(model)
     scaling = model.scaling
     shift, scale = (

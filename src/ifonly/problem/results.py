@@ -11,14 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ifonly.model.numerics import Floats, Indices
 from ifonly.problem.conditions import Conditions
 from ifonly.problem.proof import Proof
 from ifonly.problem.status import Status
 
 __all__ = ["Iteration", "Result", "Results"]
-
-Floats = NDArray[np.float64]
-Indices = NDArray[np.intp]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,57 +31,28 @@ class Iteration:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One answer.
+    """One answer."""
 
-    Attributes
-    ----------
-    target : int
-        The class's index.
-    status : Status
-    lam, distance, objective, grad_norm : float
-        λ, ‖x − x̄‖ in units of cost, E, and an upper bound on ‖∇E‖.
-    proba : ndarray of shape (K,), or empty where there are too many classes to keep them
-    coef : ndarray of shape (R,) or None
-        ``x = x̄ + rowsᵀ coef``, where x is left to be made.
-    x : ndarray of shape (D,) or None
-        In the user's units, where it is not.
-    n_iter, n_passes, n_nodes : int
-        Newton iterations, passes over ``A``, nodes of a search.
-    cost, bound, gap : float
-        Where a cost or limits were given (elsewhere NaN): the cost; a lower bound on what was minimised (the objective with λ,
-        else the cost); and how far above it the answer is.
-    ceiling : float
-        Where the goal is out of reach: an upper bound on the probability that can be reached.
-    multipliers : ndarray or None
-        Of the linear limits (and of margins, where those were asked for).
-    history : tuple of Iteration
-    conditions : Conditions or None
-        Those of this answer, where they differ from those of the others (each of several plans has its own).
-    proof : Proof or None
-        Of a search.
-
-    """
-
-    target: int
+    target: int  # the class's index
     status: Status
     lam: float
-    distance: float
-    objective: float
-    grad_norm: float
-    proba: Floats
-    coef: Any = None
-    x: Any = None
-    n_iter: int = 0
-    n_passes: int = 2
-    n_nodes: int = 0
-    cost: float = math.nan
-    bound: float = math.nan
-    gap: float = math.nan
-    ceiling: float = 1.0
-    multipliers: Floats | None = None
+    distance: float  # ‖x − x̄‖ in units of cost
+    objective: float  # E
+    grad_norm: float  # an upper bound on ‖∇E‖
+    proba: Floats  # (K,), or empty where there are too many classes to keep them
+    coef: Any = None  # (R,) with x = x̄ + rowsᵀ coef, where x is left to be made
+    x: Any = None  # (D,) in the user's units, where it is not
+    n_iter: int = 0  # Newton's
+    n_passes: int = 2  # over A
+    n_nodes: int = 0  # of a search
+    cost: float = math.nan  # the next three where a cost or limits were given
+    bound: float = math.nan  # a lower bound on what was minimised: the objective with λ, else the cost
+    gap: float = math.nan  # how far above it the answer is
+    ceiling: float = 1.0  # where the goal is out of reach, an upper bound on the probability that can be reached
+    multipliers: Floats | None = None  # of the linear limits, and of margins where those were asked for
     history: tuple[Iteration, ...] = ()
-    conditions: Conditions | None = None
-    proof: Proof | None = None
+    conditions: Conditions | None = None  # where they differ from those of other answers: each of several plans has its own
+    proof: Proof | None = None  # of a search
 
 
 _OF_LIMITS = ("cost", "bound", "gap")  # columns that answers without limits have no use for
@@ -124,26 +93,16 @@ class Results:
         ``limited`` problems if those are.
         """
         N = len(targets)
-        lam, distance, objective, grad_norm = np.full((4, N), np.nan)
         more: dict[str, Any] = {}
         if limited:
             cost, bound, gap = np.full((3, N), np.nan)
             more = {"cost": cost, "bound": bound, "gap": gap, "ceiling": np.ones(N), "n_nodes": np.zeros(N, dtype=np.intp)}
             more["multipliers"], more["proof"] = [None] * N, [None] * N
-        return cls(
-            targets.copy(),
-            np.full(N, Status.INVALID, dtype=np.int8),
-            lam,
-            distance,
-            objective,
-            grad_norm,
-            np.full((N, classes), np.nan),
-            None if coef is None else np.full((N, coef), np.nan),
-            x,
-            np.zeros(N, dtype=np.intp),
-            np.full(N, 2, dtype=np.intp),
-            **more,
-        )
+        status, n_iter, n_passes = np.full(N, Status.INVALID, dtype=np.int8), np.zeros(N, np.intp), np.full(N, 2, np.intp)
+        lam, distance, objective, grad_norm = np.full((4, N), np.nan)
+        proba, made = np.full((N, classes), np.nan), None if coef is None else np.full((N, coef), np.nan)
+        measured = lam, distance, objective, grad_norm
+        return cls(targets.copy(), status, *measured, proba, made, x, n_iter, n_passes, **more)
 
     @classmethod
     def of(cls, rows: Sequence[Result]) -> "Results":

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ifonly.model import Model
 from ifonly.model.columns import Coordinates
 from ifonly.model.errors import InputError
-from ifonly.model.numerics import TINY_SQUARE, norms
+from ifonly.model.numerics import TINY_SQUARE, Floats, norms
 from ifonly.model.sizes import NOWHERE, Sizes
 from ifonly.model.tables import Table, unmasked
 from ifonly.model.tensors import plain
@@ -21,48 +20,27 @@ from ifonly.rows.tensors import Like, like
 
 __all__ = ["LARGEST", "NOWHERE", "Sizes", "Sources", "check_out"]
 
-Floats = NDArray[np.float64]
-
 LARGEST = 1e100  # of ‖x̄‖: beyond, squares overflow
 
 
 @dataclass(frozen=True)
 class Sources:
-    """N rows of D features in the user's units.
-
-    Attributes
-    ----------
-    model : Model
-        The classifier they are for.
-    rows : ndarray of shape (N, D), or CSR
-        The rows, as the user gave them.
-    single : bool
-        Whether the user gave one row rather than a table of rows.
-    index, columns : sequence or None
-        A frame's row labels, and the features' names (the model's, or else the frame's).
-    like : Like or None
-        What kind of tensor the rows came as, and answers are given as.
-    own : object
-        The user's own table, where the model has an encoding: ``rows`` are then its coordinates.
-    frame : object
-        The user's own frame, or row of one, where the model has no encoding: answers are given as such.
-
-    """
+    """N rows of D features in the user's units."""
 
     model: Model
-    rows: Any
-    single: bool
-    index: Sequence[Any] | None = None
-    columns: Sequence[Any] | None = None
-    like: Like | None = None
-    own: Any = None
-    frame: Any = None
+    rows: Any  # (N, D), dense or CSR, as the user gave them; or their coordinates
+    single: bool  # whether the user gave one row rather than a table of rows
+    index: Sequence[Any] | None = None  # a frame's row labels
+    columns: Sequence[Any] | None = None  # the features' names: the model's, or else the frame's
+    like: Like | None = None  # what kind of tensor the rows came as, and answers are given as
+    own: Any = None  # the user's own table, where the model has an encoding
+    frame: Any = None  # the user's own frame, or row of one, where it has none: answers are given as such
 
     @classmethod
     def read(cls, model: Model, X: Any) -> "Sources":
         """Check; a frame's columns are put into the model's order by name. Arrays are referred to, not copied."""
         encoding = model.encoding
-        if encoding.identity and _is_plain(X):  # most often: nothing to reorder, or to give back as something else
+        if encoding.identity and type(X) is np.ndarray:  # most often: nothing to reorder, or to give back as something else
             rows, single = _table(_numbers(X))
             model.check_width(rows)
             return cls(model, rows, single, None, model.feature_names)
@@ -272,10 +250,6 @@ def _table(rows: Any) -> tuple[Any, bool]:
     if rows.ndim not in (1, 2):
         raise InputError(f"x must be one row (D,) or a table of rows (N, D); got an array of shape {rows.shape}")
     return (rows.reshape(1, -1), True) if rows.ndim == 1 else (rows, False)
-
-
-def _is_plain(X: Any) -> bool:
-    return type(X) is np.ndarray
 
 
 def _is_sparse(X: Any) -> bool:

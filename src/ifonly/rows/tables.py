@@ -10,16 +10,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ifonly.model.columns import Coordinates
+from ifonly.model.numerics import Floats, Indices
 from ifonly.model.tables import Table, is_missing, library_of, numpy_type
 
 __all__ = ["stacked", "written"]
 
-Floats = NDArray[np.float64]
 FLOAT = np.dtype(np.float64)
-Cells = tuple[NDArray[np.intp], list[Any]]  # rows, and their new values
+Cells = tuple[Indices, list[Any]]  # rows, and their new values
 
 
 def written(encoding: Coordinates, table: Table, V: Floats, before: Floats) -> Any:

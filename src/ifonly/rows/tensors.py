@@ -13,22 +13,11 @@ __all__ = ["Like", "host", "like"]
 
 @dataclass(frozen=True)
 class Like:
-    """What kind of tensor to give back; by names, so that an answer can be pickled and read elsewhere.
+    """What kind of tensor to give back; by names, so that an answer can be pickled and read elsewhere."""
 
-    Attributes
-    ----------
-    library : {"torch", "jax", "cupy"}
-    device : str
-        Such as ``"cuda:0"``.
-    dtype : str
-        Such as ``"float32"``. Answers are floating-point whatever the source was: a tensor of integers gives float64. So does
-        any array of CuPy, as any of NumPy.
-
-    """
-
-    library: str
-    device: str
-    dtype: str
+    library: str  # "torch", "jax" or "cupy"
+    device: str  # such as "cuda:0"
+    dtype: str  # such as "float32"; float64 for integers, and of CuPy as of NumPy for all
 
     def __call__(self, values: np.ndarray) -> Any:
         """The values as such a tensor: rounded to its precision, and a copy of its own."""

@@ -169,7 +169,7 @@ def bound_word(cf: Counterfactual, change: Change) -> str:
             return ""
         if limits.C[:, d].any():
             return ""
-    rising = sign > 0 if change.part.column is None or change.part.column.rising else sign < 0
+    rising = sign > 0 if change.part.rising else sign < 0
     return "at least" if rising else "at most"
 
 

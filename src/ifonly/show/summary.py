@@ -7,18 +7,16 @@ from html import escape
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ifonly.answers import Counterfactuals
 from ifonly.answers.change import Measure, Part, own_rows, plain_value
 from ifonly.model.columns import Table as Own
+from ifonly.model.numerics import Floats, Indices
 from ifonly.problem.status import Status
 from ifonly.show.numbers import count, number, share, signed
 from ifonly.show.table import Table
 
 __all__ = ["Summary", "html_of", "of_answers"]
-
-Floats = NDArray[np.float64]
 
 SWITCHES = 3  # of a category, that are printed
 COLUMNS = ("feature", "moves", "lower quartile", "median", "upper quartile", "share")
@@ -84,18 +82,15 @@ def html_of(cfs: Counterfactuals) -> str:
     return of_answers(cfs).to_html()
 
 
-def _differences(part: Part, delta: Floats, moved: NDArray[np.intp], own: tuple[Own, Own] | None) -> Floats:
+def _differences(part: Part, delta: Floats, moved: Indices, own: tuple[Own, Own] | None) -> Floats:
     if own is None or part.column is None:
         return delta[moved, part.features[0]]
     column = part.column
     before, after = (table.numbers(column.place, column.name)[moved] for table in own)
-    if column.fill is not None:
-        gone = np.isnan(before) if column.missing is None else before == column.missing
-        before = np.where(gone, float(column.fill), before)
-    return after - before
+    return after - column.filled(before)
 
 
-def _switches(part: Part, source: Floats, x: Floats, moved: NDArray[np.intp], own: tuple[Own, Own] | None) -> list[Any]:
+def _switches(part: Part, source: Floats, x: Floats, moved: Indices, own: tuple[Own, Own] | None) -> list[Any]:
     """(from, to) of each row that moved."""
     if own is None or part.column is None:
         places = [v[np.ix_(moved, part.features)].argmax(axis=1).tolist() for v in (source, x)]

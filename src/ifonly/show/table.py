@@ -13,6 +13,7 @@ from typing import Any
 
 from ifonly.answers import Counterfactual
 from ifonly.answers.change import Change, moves
+from ifonly.answers.views import frame_of
 from ifonly.problem.status import Status
 from ifonly.show.decision import Decision
 from ifonly.show.numbers import bound, count, number, pair, percent, share, signed
@@ -73,11 +74,7 @@ class Table:
 
     def to_frame(self) -> Any:
         """All rows as a pandas frame."""
-        try:
-            import pandas as pd
-        except ImportError as error:
-            raise ImportError("to_frame() needs pandas: pip install pandas") from error
-        return pd.DataFrame(list(self.rows), columns=list(self.columns))
+        return frame_of(list(self.rows), self.columns)
 
     def __str__(self) -> str:
         shown = [self.columns, *self.texts[: self.shown]]

@@ -63,5 +63,5 @@ def by_part(answers: Any, delta: Floats) -> tuple[list[str], Floats]:
     parts = measure.parts(answers.sources.columns)
     moves = [t[:, part.features] for part in parts]
     columns = [np.linalg.norm(m, axis=1) if part.kind == "category" else m[:, 0] for part, m in zip(parts, moves, strict=True)]
-    signs = [1.0 if part.column is None or part.column.rising else -1.0 for part in parts]
+    signs = [1.0 if part.rising else -1.0 for part in parts]
     return [part.name for part in parts], np.stack(columns, axis=1) * signs
