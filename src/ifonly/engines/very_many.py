@@ -27,7 +27,7 @@ runs any number of these in step, so that all share the passes, as matrix produc
 import math
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -173,12 +173,31 @@ class _Work:
 
     def __init__(self, model: Model, task: Task, *, single: bool) -> None:
         largest = max(model.row_norm, float(np.abs(model.b).max())) if single else math.inf
-        self.model, self.task, self.single = model, task, largest < LARGE
+        self.model, self.task, self.single, self.n_passes = model, task, largest < LARGE, 0
         self.which: Indices = np.zeros(0, dtype=np.intp)
         self.rows, self.gram = np.empty((MOST + 1, model.n_features)), np.empty((MOST + 1, MOST + 1))  # one for all the others
 
-    def look(self, x: Floats, bearable: float = 0.0, *, share: float = SHARE, wide: bool = False) -> Looking:
+    def state(self, x: Floats, lam: float, bearable: float = 0.0, **how: Any) -> "Generator[Look, Seen, _State]":
+        """A point with E and ∇E."""
+        return _State.of(self.model, self.task, x, (yield from self.look(x, bearable, **how)), lam)
+
+    def sure(self, state: "_State", lam: float) -> "Generator[Look, Seen, _State]":
+        """The same point, seen in double precision if it was not."""
+        return (yield from self.state(state.x, lam)) if state.seen.rough else state
+
+    def first(self, top: float) -> Looking:
+        """All rivals at the source, in double precision where it may be there already: L at most ``top``."""
+        x = self.task.source
+        seen = yield from self.look(x, math.inf, share=FIRST_SHARE)
+        return (yield from self.look(x, share=FIRST_SHARE)) if seen.rough and seen.level - seen.error <= top else seen
+
+    def look(
+        self, x: Floats, bearable: float = 0.0, *, share: float = SHARE, wide: bool = False, covariance: bool = False
+    ) -> Looking:
         """All rivals at a point: in single precision where L is about as exact as is ``bearable``, or as with double."""
+        self.n_passes += 1
+        if covariance:
+            return (yield Look(x, self.task, share, wide, covariance))
         model, n, norm = self.model, self.model.n_features, float(np.linalg.norm(x))
         length = model.row_norm * norm
         ask = Look(x, self.task, share, wide, apart=self.which)
@@ -290,6 +309,14 @@ class _State:
     grad_norm: float
     slope: float  # how far ‖∇E‖ is off where L is off by one
 
+    def settled(self, bound: float) -> bool:
+        """Whether ‖∇E‖ is so small for certain."""
+        return not self.seen.rough and self.grad_norm <= bound
+
+    def or_better(self, other: "_State") -> "_State":
+        """The one with the smaller ‖∇E‖, as far as both are certain."""
+        return self if other.seen.rough or self.grad_norm < other.grad_norm else other
+
     @property
     def bearable(self) -> float:
         """How far L can be off at the next point."""
@@ -307,44 +334,32 @@ class _State:
 def _minimise(model: Model, task: Task, lam: float, single: bool = False) -> Asking:
     """The least E for one λ."""
     work, last, sigma = _Work(model, task, single=single), _Last(), 0.0
-    x, tol = task.first, 0.5 * (task.tol or 0.0)
-    here = best = _State.of(model, task, x, (yield from work.look(x, math.inf, share=FIRST_SHARE)), lam)
-    n_passes, n_iter, slow, in_full = 1, 0, 0, False
+    tol, n_iter, slow, in_full = 0.5 * (task.tol or 0.0), 0, 0, False
+    here = best = yield from work.state(task.first, lam, math.inf, share=FIRST_SHARE)
     for n_round in range(MAX_ROUNDS):
         floor = _noise(model, task, here, lam)
-        if here.grad_norm <= max(floor, tol):
-            if not here.seen.rough:
-                break
-            here = best = _State.of(model, task, here.x, (yield from work.look(here.x)), lam)
-            n_passes += 1
-            continue
+        if here.settled(max(floor, tol)):
+            break
         # 1. The step, from the problem with few rivals or in D dimensions, and the points to try: E must fall.
         if in_full and here.seen.covariance is None:
-            here = _State.of(model, task, here.x, (yield Look(here.x, task, covariance=True)), lam)
-            n_passes += 1
+            here = yield from work.state(here.x, lam, covariance=True)
         step, trials, inner = _trials(work, last, here, lam, sigma, in_full=in_full, first=n_round == 0)
         n_iter += inner
         # 2. All rivals there.
         slack = 64 * EPS * (abs(here.objective) + here.mass * (1 + abs(here.seen.level)))
+        bearable = here.bearable if here.grad_norm > tol else 0.0
         there, fell = here, False
         while trials and not fell:
-            point = trials.pop(0)
-            if in_full:
-                seen = yield Look(point, task, wide=slow > 0, covariance=True)
-            else:
-                seen = yield from work.look(point, here.bearable, wide=slow > 0)
-            there = _State.of(model, task, point, seen, lam)
-            n_passes += 1
-            unsure = 2 * (here.mass * here.seen.error + there.mass * seen.error)
+            there = yield from work.state(trials.pop(0), lam, bearable, wide=slow > 0, covariance=in_full)
+            unsure = 2 * (here.mass * here.seen.error + there.mass * there.seen.error)
             fell = there.objective <= here.objective + slack + unsure
             last.keep_if(fell)
         # 3. Go there, or hold back by as much curvature as was met and neglected.
         if fell:
             slow = slow + 1 if there.grad_norm > SLOW * here.grad_norm else 0
             falling = there.grad_norm < 0.5 * best.grad_norm
-            better = there.grad_norm < best.grad_norm or best.seen.rough
-            here, best, sigma = there, there if better else best, 0.25 * sigma
-            if not falling and best.grad_norm <= 8 * floor and not best.seen.rough:
+            here, best, sigma = there, there.or_better(best), 0.25 * sigma
+            if not falling and best.settled(8 * floor):
                 break
         elif in_full:
             break
@@ -354,10 +369,8 @@ def _minimise(model: Model, task: Task, lam: float, single: bool = False) -> Ask
             sigma, slow = max(4 * sigma, 2 * rise / max(float(step @ step), 1e-300)), slow + 1
         if not in_full and _in_full(model, slow):
             in_full, slow = True, 0
-    if best.seen.rough:
-        best = _State.of(model, task, best.x, (yield from work.look(best.x)), lam)
-        n_passes += 1
-    return _finished(model, task, best, lam, n_iter, n_passes)
+    best = yield from work.sure(best, lam)
+    return _finished(model, task, best, lam, n_iter, work.n_passes)
 
 
 def _trials(
@@ -407,16 +420,12 @@ def _reach(model: Model, task: Task, single: bool = False) -> Asking:
     """The nearest x at which L is as low as is wanted."""
     assert task.level is not None
     work, x = _Work(model, task, single=single), task.source
-    seen = yield from work.look(x, math.inf, share=FIRST_SHARE)
-    n_passes, n_iter = 1, 0
     top, _ = task.level(0.0)
-    if seen.rough and seen.level - seen.error <= top:
-        seen = yield from work.look(x, share=FIRST_SHARE)
-        n_passes += 1
-    if not seen.rough and seen.level <= top:
-        stay = _State.of(model, task, x, seen, 0.0)
-        return Endpoint(stay.change, math.inf, seen.level, stay.mass, stay.objective, 0.0, 0, 1, Status.EXACT, seen.logits)
-    last, lam, extra = _Last(), None, 0.0
+    seen = yield from work.first(top)
+    if seen.level <= top:
+        stay, n = _State.of(model, task, x, seen, 0.0), work.n_passes
+        return Endpoint(stay.change, math.inf, seen.level, stay.mass, stay.objective, 0.0, 0, n, Status.EXACT, seen.logits)
+    last, lam, extra, n_iter = _Last(), None, 0.0, 0
     near: list[tuple[_State, float]] = []
     least, stalled = math.inf, 0
     for _ in range(MAX_ROUNDS):
@@ -430,31 +439,30 @@ def _reach(model: Model, task: Task, single: bool = False) -> Asking:
         if not np.isfinite(step).all() or inner < 0:  # out of reach even with few rivals: they are a relaxation
             found = yield from _minimise(model, replace(task, start=here.x), max(lam, 1e-12), single)
             if found.level > top:
-                return _more(found, Status.UNREACHABLE, n_iter, n_passes)
-            x, n_passes = task.source + found.change, n_passes + found.n_passes
+                return _more(found, Status.UNREACHABLE, n_iter, work.n_passes)
+            x, work.n_passes = task.source + found.change, work.n_passes + found.n_passes
             break
         n_iter += inner
         # 2. All rivals there.
         x = last.next(x, step)
         seen = yield from work.look(x, here.bearable, wide=stalled > 0)
-        n_passes += 1
         there = _State.of(model, task, x, seen, lam)
         top, width = task.level(float(np.linalg.norm(there.change)))
         # 3. Done?
         floor = _noise(model, task, there, lam)
         falling = there.grad_norm < 0.5 * least
         least, stalled = min(least, there.grad_norm), 0 if falling else stalled + 1
-        if not seen.rough and top - 2 * width <= seen.level - seen.error and seen.level + seen.error <= top:
+        if seen.within(top - 2 * width, top):
             near.append((there, lam))
-        if not seen.rough and (there.grad_norm <= floor or (stalled >= 1 and there.grad_norm <= 100 * floor)):
+        if there.settled(floor if falling else 100 * floor):
             if near:
-                return _finished(model, task, *min(near, key=lambda one: one[0].grad_norm), n_iter, n_passes)
+                return _finished(model, task, *min(near, key=lambda one: one[0].grad_norm), n_iter, work.n_passes)
             extra = max(2 * extra, seen.level - top + width)  # there, but for a hair
             last.forget()
         elif stalled >= SLOW_ROUNDS:
             break
     found = yield from _search(model, task, x, lam or 1.0, single)
-    return _more(found, found.status, n_iter, n_passes)
+    return _more(found, found.status, n_iter, work.n_passes)
 
 
 def _reach_few(few: _Few, margins: Floats, level: float, lam: float | None) -> tuple[Floats, float, int]:
