@@ -317,10 +317,9 @@ class _State:
         """The one with the smaller ‖∇E‖, as far as both are certain."""
         return self if other.seen.rough or self.grad_norm < other.grad_norm else other
 
-    @property
-    def bearable(self) -> float:
-        """How far L can be off at the next point."""
-        return self.grad_norm / max(CLEAR * self.slope, 1e-300)
+    def bearable(self, tol: float = 0.0) -> float:
+        """How far L can be off at the next point; not at all where ‖∇E‖ is as small as is wanted, so that this can be said."""
+        return self.grad_norm / max(CLEAR * self.slope, 1e-300) if self.grad_norm > tol else 0.0
 
     @classmethod
     def of(cls, model: Model, task: Task, x: Floats, seen: Seen, lam: float) -> "_State":
@@ -347,10 +346,9 @@ def _minimise(model: Model, task: Task, lam: float, single: bool = False) -> Ask
         n_iter += inner
         # 2. All rivals there.
         slack = 64 * EPS * (abs(here.objective) + here.mass * (1 + abs(here.seen.level)))
-        bearable = here.bearable if here.grad_norm > tol else 0.0
         there, fell = here, False
         while trials and not fell:
-            there = yield from work.state(trials.pop(0), lam, bearable, wide=slow > 0, covariance=in_full)
+            there = yield from work.state(trials.pop(0), lam, here.bearable(tol), wide=slow > 0, covariance=in_full)
             unsure = 2 * (here.mass * here.seen.error + there.mass * there.seen.error)
             fell = there.objective <= here.objective + slack + unsure
             last.keep_if(fell)
@@ -445,7 +443,7 @@ def _reach(model: Model, task: Task, single: bool = False) -> Asking:
         n_iter += inner
         # 2. All rivals there.
         x = last.next(x, step)
-        seen = yield from work.look(x, here.bearable, wide=stalled > 0)
+        seen = yield from work.look(x, here.bearable(), wide=stalled > 0)
         there = _State.of(model, task, x, seen, lam)
         top, width = task.level(float(np.linalg.norm(there.change)))
         # 3. Done?
