@@ -2,6 +2,7 @@
 
 import math
 import tracemalloc
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from helpers.reference import optimum
 
 import ifonly
 from ifonly import InputError, Model, Status, native
-from ifonly.engines import passes
+from ifonly.engines import many_passes, passes
 from ifonly.engines import very_many as many
 from ifonly.model import products
 from ifonly.model.numerics import EPS, softmax
@@ -104,6 +105,104 @@ def test_batch_as_one_by_one(synthetic):
             assert cfs.distance[i] == pytest.approx(one.distance, rel=1e-12)
             assert np.abs(cfs.x[i] - one.x).max() < 1e-11
             assert cfs[i].proba[targets[i]] == pytest.approx(one.proba[targets[i]], rel=1e-9)
+
+
+# ---- single precision, where many points share a pass ----
+
+
+@pytest.mark.parametrize("lam", [1e-6, 1e-2, 1e3])
+@pytest.mark.parametrize(("K", "D"), [(5, 2), (8, 30), (20, 12)])
+def test_many_at_once_against_fifty_digits(forced, rng, monkeypatch, K, D, lam):
+    """As exact as one by one, with most passes in single precision."""
+    monkeypatch.setattr(many_passes, "LEAST_ROWS", 32)
+    looks = counted(monkeypatch)
+    A, b, X = rng.standard_normal((K, D)), rng.standard_normal(K), 3 * rng.standard_normal((20, D))
+    targets = (X @ A.T + b).argmin(axis=1)
+    cfs = ifonly.invert(Model(A, b), X, targets, lam=lam)
+    assert (cfs.status == Status.EXACT).all()
+    for i, k in enumerate(targets.tolist()):
+        true = optimum(A, b, X[i], k, lam)
+        assert true.distance_to(cfs.x[i]) <= min(cfs.error_bound[i], 1e-9 * (1 + true.norm()))
+    cfs.verify()
+    assert sum(look.single for look in looks) >= 20
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.float32, np.float64])
+def test_most_passes_of_a_batch_are_in_single_precision(rng, monkeypatch, kind):
+    """The same answers as one by one, reached by a pass or two a row in double precision."""
+    looks = counted(monkeypatch)
+    A = (rng.standard_normal((5000, 150)) / 12).astype(kind)
+    model, X, targets = Model(A, rng.standard_normal(5000)), 6 * rng.standard_normal((40, 150)), np.arange(40)
+    for asked in ({"lam": 0.01}, {"prob": 0.8}):
+        looks.clear()
+        cfs = ifonly.invert(model, X, targets, **asked)
+        double = sum(not look.single for look in looks)
+        assert double <= 3 * len(X) < len(looks) / 2
+        assert sum(look.since is not None for look in looks) >= len(X)
+        assert (cfs.status == Status.EXACT).all()
+        cfs.verify()
+        for i in range(0, 40, 9):
+            one = ifonly.invert(model, X[i], i, **asked)
+            assert np.linalg.norm(cfs.x[i] - one.x) <= 1e-11 * (1 + one.distance)
+            assert cfs.error_bound[i] <= 1.5 * one.error_bound
+        if "prob" in asked:
+            assert (softmax(cfs.x @ A.astype(float).T + model.b)[targets, targets] >= 0.8).all()
+
+
+def test_numbers_that_single_precision_does_not_have(rng, monkeypatch):
+    """Weights, biases or sources beyond 1e38: such points are seen in double precision, without a warning."""
+    monkeypatch.setattr(many_passes, "LEAST_ROWS", 32)
+    monkeypatch.setattr(products, "SHARED_GRAM", 3)
+    monkeypatch.setattr(products, "GRAM_CLASSES", 2)
+    A, b, X = rng.standard_normal((12, 80)), rng.standard_normal(12), rng.standard_normal((20, 80))
+    plain = ifonly.invert(Model(A, b), X, 3, lam=0.1)
+    for scale in (1e-45, 1e45):
+        cfs = ifonly.invert(Model(scale * A, b), X / scale, 3, lam=0.1 * scale**2)
+        np.testing.assert_allclose(scale * cfs.x, plain.x, rtol=0, atol=1e-10)
+        assert (cfs.status == Status.EXACT).all()
+    far = ifonly.invert(Model(A, b - 1e40 * (np.arange(12) > 3)), X, 3, lam=0.1)  # classes that no logit can save
+    few = ifonly.invert(Model(A[:4], b[:4]), X, 3, lam=0.1)
+    np.testing.assert_allclose(far.x, few.x, rtol=0, atol=1e-10)
+
+
+def counted(monkeypatch):
+    """All points that passes are asked for from now on."""
+    looks = []
+    monkeypatch.setattr(
+        many, "take_a_pass", lambda model, asks, *rest: looks.extend(asks) or passes.take_a_pass(model, asks, *rest)
+    )
+    return looks
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.float32, np.float64])
+def test_sums_in_single_precision(rng, kind):
+    """Seven digits of the sums, and of a change from a known point seven digits of the change; classes apart are in neither."""
+    A = rng.standard_normal((700, 40)).astype(kind)
+    model, X = Model(np.eye(700, 40), rng.standard_normal(700)), 2 * rng.standard_normal((6, 40))
+    object.__setattr__(model, "A", A)
+    tasks = [passes.Task(x, A[3].astype(float), 0.5, np.array([3]), 1.0, None) for x in X]
+    apart = [np.sort(rng.permutation(np.delete(np.arange(700), 3))[:n]) for n in (0, 1, 5, 60, 300, 699)]
+    looks = [passes.Look(x, task, apart=out, keep=True) for x, task, out in zip(X, tasks, apart, strict=True)]
+    double = passes.take_a_pass(model, looks)
+    single = passes.take_a_pass(model, [replace(look, single=True, keep=False) for look in looks])
+    assert double[-1].level == -math.inf  # nothing is left
+    for a, b, x, out in zip(double[:-1], single[:-1], X[:-1], apart[:-1], strict=True):
+        rivals = np.setdiff1d(np.arange(700), [3, *out])
+        z = A[rivals].astype(float) @ x + model.b[rivals]
+        np.testing.assert_allclose(a.mean, softmax(z) @ A[rivals].astype(float), rtol=0, atol=1e-12)
+        assert b.level == pytest.approx(a.level, abs=3e-5)
+        np.testing.assert_allclose(b.mean, a.mean, rtol=0, atol=3e-5)
+        assert set(a.strong) <= set(rivals.tolist())
+    for size in (1e-2, 1e-5, 1e-8):
+        there = [x + size * rng.standard_normal(40) for x in X]
+        true = passes.take_a_pass(model, [replace(look, x=x, keep=False) for look, x in zip(looks, there, strict=True)])
+        asks = [
+            replace(look, x=x, keep=False, single=True, since=seen.known)
+            for look, x, seen in zip(looks, there, double, strict=True)
+        ]
+        for a, b in zip(true[:-1], passes.take_a_pass(model, asks)[:-1], strict=True):
+            assert b.level == pytest.approx(a.level, abs=3e-5 * size + 1e-13)
+            np.testing.assert_allclose(b.mean, a.mean, rtol=0, atol=3e-5 * size + 1e-13)
 
 
 def test_nearest_class_as_all_of_them_tried(forced, rng):
@@ -378,8 +477,6 @@ def test_passes_are_counted_and_shared(synthetic):
 
 
 def test_targets_of_one_source_share_its_first_pass(synthetic, monkeypatch):
-    from ifonly.engines import many_passes
-
     first = []
     monkeypatch.setattr(
         many_passes._Passes, "_first", lambda job, x, old=many_passes._Passes._first: first.append(0) or old(job, x)

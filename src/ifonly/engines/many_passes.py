@@ -27,8 +27,8 @@ __all__ = ["ManyPasses"]
 
 Floats = NDArray[np.float64]
 
-# Rows solved in step: each holds its logits and some hundred rows of A, all of them together this share of A's bytes at most.
-EXTRA_SHARE, ROWS_HELD, MOST_ROWS, LEAST_ROWS = 0.25, 100, 256, 8
+# Rows solved in step: each holds its logits and some hundred rows of A, all of them together this share of A's bytes.
+EXTRA_SHARE, ROWS_HELD, MOST_ROWS, LEAST_ROWS = 0.4, 100, 256, 8
 CHUNKS = 16  # times as many are read at once: one that is solved makes room for the next
 
 
@@ -144,7 +144,7 @@ class _Passes:
 
 def _at_once(asked: Asked) -> int:
     model = asked.model
-    per_row = 8 * (model.n_features * ROWS_HELD + model.n_classes)
+    per_row = 8 * model.n_features * ROWS_HELD + 4 * model.n_classes
     return int(np.clip(EXTRA_SHARE * model.A.nbytes / per_row, LEAST_ROWS, MOST_ROWS))
 
 

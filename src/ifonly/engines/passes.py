@@ -2,21 +2,27 @@
 
 A is read in blocks that stay in the cache, as whatever it is, and summed in float64; both products with a block, ``A x`` and
 ``Aᵀw``, are made while it is there. Sums are relative to the largest logit so far, so that nothing overflows.
+
+Where many points share a pass, its time is that of multiplying, and single precision takes half. It does for all passes but
+one or two: on the way to the answer seven digits are enough, and near it only what has *changed* since a point that was seen in
+double precision is summed, Σ e^{z⁰}(e^{aᵀ(x − x⁰)} − 1)·(1, a), whose error is as small as the change.
 """
 
 import math
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
 from operator import add
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ifonly.model import Model
+from ifonly.model.numerics import blocks
 
-__all__ = ["Look", "Seen", "Sums", "Task", "sum_up", "take_a_pass"]
+__all__ = ["Known", "Look", "Seen", "Sums", "Task", "sum_up", "take_a_pass"]
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -24,11 +30,15 @@ Indices = NDArray[np.intp]
 # The strongest rivals, which are taken one by one: from one pass at most so many, those with this share of the rivals'
 # probability. On an ImageNet head 32 take two passes more than 64, and 256 one less.
 MOST, SHARE = 64, 1e-3
-LEAST = -1e300  # stands for −∞ in differences
+LEAST, LEAST_SINGLE = -1e300, -1e30  # stand for −∞ in differences
 # A pass is made in pieces of so many numbers at least, so many pieces at most: what threads share. They depend on A alone, so
 # that answers are the same to the last bit whatever the number of threads.
 PIECE_SIZE, PIECES = 1_000_000, 16
 FEW_POINTS = 16  # NumPy's products for more points have threads of their own
+AT_ONCE = 32  # points of a pass in double precision, as each has K logits: more are not faster
+NO_CLASSES = np.zeros(0, dtype=np.intp)
+NOTHING = -46.0  # a class whose logit is so far below the largest has less than 1e-20 of its weight: K of them still nothing
+NO_WEIGHT = -80.0  # … nor has this one, and its weight is still among the normal numbers of single precision
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +70,16 @@ class Seen:
     level: float  # L
     mean: Floats  # ā
     strong: Indices  # the rivals with the largest w
+    margins: Floats  # theirs
     covariance: Floats | None  # Σ w_j a_j a_jᵀ − ā āᵀ, where it was asked for
     logits: Floats | None  # of all classes, where there was one point
+    error: float = 0.0  # of L, and of ā in lengths of the longest row, beyond the rounding of double precision
+    rough: bool = False  # it is more than that rounding
+    known: "Known | None" = None  # where it was asked for
+
+    def within(self, low: float, high: float) -> bool:
+        """Whether L is between these for certain."""
+        return not self.rough and low <= self.level - self.error and self.level + self.error <= high
 
     def without(self, k: int, row: Floats, bias: float, x: Floats) -> "Seen | None":
         """What is left of a sum over all classes without class ``k``; None where nearly all of it is that class."""
@@ -69,8 +87,21 @@ class Seen:
         w = math.exp(min(end - self.level, 0.0))
         if w > 0.5:
             return None
-        strong = self.strong[self.strong != k]
-        return Seen(self.level + math.log1p(-w) - end, (self.mean - w * row) / (1 - w), strong, None, self.logits)
+        others = self.strong != k
+        mean = (self.mean - w * row) / (1 - w)
+        return Seen(self.level + math.log1p(-w) - end, mean, self.strong[others], self.margins[others] - end, None, self.logits)
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A point x⁰ that was seen in double precision, for passes that sum up what changes from there."""
+
+    x: Floats
+    apart: Indices  # classes that are not in its sums
+    top: float
+    mass: float  # Σ e^{z − top}
+    total: Floats  # Σ e^{z − top} a_j
+    weights: NDArray[np.float32]  # e^{z_j − top}, and 0 for those apart
 
 
 @dataclass(slots=True)
@@ -82,6 +113,15 @@ class Look:
     share: float = SHARE
     wide: bool = False  # take the rivals with the largest logits as strong, however small their share
     covariance: bool = False
+    apart: Indices = field(default_factory=lambda: NO_CLASSES)  # rivals that are summed elsewhere, from rows at hand
+    single: bool = False  # in single precision,
+    since: Known | None = None  # … as a change from there
+    keep: bool = False  # what later passes need to sum up changes
+
+    @property
+    def outside(self) -> Indices:
+        """The classes that are not in the sums."""
+        return np.concatenate([self.task.outside, self.apart]) if len(self.apart) else self.task.outside
 
 
 @dataclass(slots=True)
@@ -111,7 +151,7 @@ SumUp = Callable[[Model, Sequence[Look], Floats, int, int], Sums]
 def sum_up(model: Model, looks: Sequence[Look], logits: Floats, first: int, last: int) -> Sums:
     """The sums over classes ``first`` to ``last``, whose logits are written into their places."""
     X = np.stack([look.x for look in looks])
-    outside = sorted((int(k), n) for n, look in enumerate(looks) for k in look.task.outside if first <= k < last)
+    outside = sorted((int(k), n) for n, look in enumerate(looks) for k in look.outside if first <= k < last)
     found: Sums | None = None
     for rows, block in model.blocks(first, last):
         z = X @ block.T
@@ -130,10 +170,60 @@ def sum_up(model: Model, looks: Sequence[Look], logits: Floats, first: int, last
     return found
 
 
+def _sum_up_single(model: Model, looks: Sequence[Look], logits: NDArray[np.float32]) -> Sums:
+    """The same over all classes, in single precision, and as changes for the looks that know a point, which come first."""
+    X = np.stack([look.x if look.since is None else look.x - look.since.x for look in looks]).astype(np.float32)
+    outside = [look.outside for look in looks]
+    known = [look.since for look in looks if look.since is not None]
+    n = len(known)
+    top = np.array([point.top for point in known] + [LEAST_SINGLE] * (len(looks) - n))
+    sums = Sums(top, np.zeros(len(looks)), np.zeros(X.shape), {})
+    for rows, block in blocks(model.A, dtype=np.float32):
+        z = X @ block.T
+        e = np.expm1(z[:n], out=z[:n])
+        for i, point in enumerate(known):
+            e[i] *= point.weights[rows]
+        if n < len(looks):
+            rough = z[n:]
+            rough += model.b[rows].astype(np.float32)
+            logits[:, rows] = rough
+            for i, classes in enumerate(outside[n:]):
+                here = classes[(classes >= rows.start) & (classes < rows.stop)]
+                rough[i, here - rows.start] = -np.inf
+            top = sums.top.copy()
+            top[n:] = np.maximum(top[n:], rough.max(axis=1))
+            rough -= top[n:, None].astype(np.float32)
+            np.exp(np.maximum(rough, NO_WEIGHT, out=rough), out=rough)
+        sums = sums.relative_to(top)
+        sums.mass += z.sum(axis=1)
+        sums.mean += z @ block
+    return sums
+
+
 def take_a_pass(model: Model, looks: Sequence[Look], threads: int = 1, summing: SumUp = sum_up) -> list[Seen]:
-    """One pass over A, for any number of points."""
-    if not looks:
-        return []
+    """One pass over A, for any number of points: or one in single and one in double precision, where both are wanted."""
+    seen = dict[int, Seen]()
+    single = sorted((n for n, look in enumerate(looks) if look.single), key=lambda n: looks[n].since is None)
+    double = [n for n, look in enumerate(looks) if not look.single]
+    if single:
+        seen |= zip(single, _take_single(model, [looks[n] for n in single]), strict=True)
+    for some in (double[i : i + AT_ONCE] for i in range(0, len(double), AT_ONCE)):
+        seen |= zip(some, _take_double(model, [looks[n] for n in some], threads, summing), strict=True)
+    return [seen[n] for n in range(len(looks))]
+
+
+def _take_single(model: Model, looks: Sequence[Look]) -> list[Seen]:
+    n = sum(look.since is not None for look in looks)
+    logits = np.empty((len(looks) - n, model.n_classes), dtype=np.float32)
+    sums = _sum_up_single(model, looks, logits)
+    for i, look in enumerate(looks[:n]):
+        assert look.since is not None
+        sums.mass[i] += look.since.mass
+        sums.mean[i] += look.since.total
+    return [_seen(look, i, sums, logits[i - n] if i >= n else None) for i, look in enumerate(looks)]
+
+
+def _take_double(model: Model, looks: Sequence[Look], threads: int, summing: SumUp) -> list[Seen]:
     K = model.n_classes
     logits = np.empty((len(looks), K))
     edges = np.linspace(0, K, min(max(model.A.size // PIECE_SIZE, 1), PIECES, K) + 1).astype(int).tolist()
@@ -152,13 +242,32 @@ def take_a_pass(model: Model, looks: Sequence[Look], threads: int = 1, summing: 
     return seen
 
 
-def _seen(look: Look, n: int, sums: Sums, logits: Floats) -> Seen:
+def _seen(look: Look, n: int, sums: Sums, logits: NDArray[Any] | None) -> Seen:
     """What the sums say of one point."""
     top, mass, task = float(sums.top[n]), float(sums.mass[n]), look.task
-    mean = sums.mean[n] / mass
-    strong = np.arange(len(logits)) if look.wide else np.flatnonzero(logits >= top + math.log(look.share * mass))
-    strong = np.setdiff1d(strong, task.outside, assume_unique=True)
+    if not mass > 0.0:  # all rivals are apart
+        return Seen(-math.inf, np.zeros_like(look.x), NO_CLASSES, np.zeros(0), None, None)
+    mean, own = sums.mean[n] / mass, float(task.row @ look.x) + task.bias
+    strong = NO_CLASSES if logits is None else _strong(look, logits, top + math.log(look.share * mass))
+    margins = np.zeros(0) if logits is None else logits[strong] - own
+    covariance = sums.second[n] / mass - np.outer(mean, mean) if look.covariance else None
+    known = _known(look, top, mass, sums.mean[n], logits) if look.keep and logits is not None else None
+    return Seen(top + math.log(mass) - own, mean, strong, margins, covariance, None, known=known)
+
+
+def _strong(look: Look, logits: NDArray[Any], least: float) -> Indices:
+    """The rivals with the largest logits: those above ``least``, or as many as there may be."""
+    rival = np.ones(len(logits), dtype=bool) if look.wide else logits >= least
+    rival[look.outside] = False
+    strong = np.flatnonzero(rival)
     if len(strong) > MOST:
         strong = strong[np.argpartition(logits[strong], -MOST)[-MOST:]]
-    covariance = sums.second[n] / mass - np.outer(mean, mean) if look.covariance else None
-    return Seen(top + math.log(mass) - (float(task.row @ look.x) + task.bias), mean, strong, covariance, None)
+    return strong
+
+
+def _known(look: Look, top: float, mass: float, total: Floats, logits: NDArray[Any]) -> Known:
+    below = logits - top
+    weights = np.exp(np.maximum(below, NOTHING)).astype(np.float32)
+    weights[below < NOTHING] = 0.0  # and no products of them that single precision has no normal numbers for
+    weights[look.outside] = 0.0
+    return Known(look.x, look.apart, top, mass, total, weights)

@@ -16,6 +16,10 @@ Where the neglected covariance is no trifle (thousands of equal rivals) E may ri
 σ as large as the curvature that was met. Where that is slow, or D is small, Newton's method in D dimensions takes over, whose
 Hessian a pass can sum as well. Nothing here is of size K×K.
 
+The rivals in W are at hand in double precision, row by row, so a pass sums up only the others. Their share is small, and so is
+what single precision does to them: where many sources share the passes, which then take the time of multiplying and not of
+reading A, one or two of a source's passes are in double precision (`passes`), and the bound counts what the others neglect.
+
 The algorithm is written for one source, as a generator: it yields points and is sent what a pass says of them. `solve_many`
 runs any number of these in step, so that all share the passes, as matrix products.
 """
@@ -23,7 +27,7 @@ runs any number of these in step, so that all share the passes, as matrix produc
 import math
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,10 +36,10 @@ from ifonly.engines.class_newton import LEAST_LAM, NEAR, ROUGH
 from ifonly.engines.coordinates import Rivals
 from ifonly.engines.lam_search import LONGEST_STEP, Bracket
 from ifonly.engines.newton import ROUNDINGS, minimise
-from ifonly.engines.passes import MOST, Look, Seen, SumUp, Task, sum_up, take_a_pass
+from ifonly.engines.passes import FEW_POINTS, MOST, SHARE, Known, Look, Seen, SumUp, Task, sum_up, take_a_pass
 from ifonly.engines.rounding import Rounding
 from ifonly.model import Model
-from ifonly.model.numerics import EPS, softmax, summation_error
+from ifonly.model.numerics import BLOCK_BYTES, EPS, softmax, summation_error
 from ifonly.problem.goals import needed_logit
 from ifonly.problem.results import Result
 from ifonly.problem.status import Status
@@ -46,6 +50,7 @@ __all__ = ["Endpoint", "VastProblem", "solve_many"]
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
+SINGLE = float(np.finfo(np.float32).eps)
 FIRST_SHARE = 1e-5  # of the rivals taken one by one at first: about all that there is room for
 DEPTH = 5  # steps that Anderson's acceleration combines; 8 saves nothing
 NEARLY = 1e-12  # … and what keeps nearly parallel ones apart
@@ -54,6 +59,10 @@ SMALL_D = 64  # up to here the Hessian in D dimensions costs less than a round
 # row on to D dimensions, unless the Hessian takes more multiplications than this (some ten seconds).
 SLOW, SLOW_ROUNDS, HESSIAN_WORK = 0.3, 8, 4e11
 SHORTER = 0.3 ** np.arange(25)  # steps tried in D dimensions
+# Passes of many points are in single precision until ‖∇E‖ is less than so many times what that may be off, as a step from there
+# would be lost in it. Changes from a known point are summed where a margin moves by no more than this.
+CLEAR, SMALL_CHANGE = 300.0, 0.1
+LARGE = 1e30  # … and numbers up to this can be
 MAX_ROUNDS = 60  # eight or nine are usual
 MAX_SEARCH = 100  # steps of the search for λ in the problem with few rivals; five are usual
 MAX_LAMS, STRIDE = 100, 30.0  # … in the full one, where its rounds do not settle, and how far apart until one is on either side
@@ -82,6 +91,7 @@ class Endpoint:
 
 
 Asking = Generator[Look, Seen, Endpoint]
+Looking = Generator[Look, Seen, Seen]
 
 
 class VastProblem:
@@ -120,6 +130,7 @@ def solve_many(
 
     So many run ``at_once``: one that is done makes room for the next.
     """
+    single = min(len(tasks), at_once) > FEW_POINTS
     running: dict[int, Asking] = {}
     asked: dict[int, Look] = {}
     found: dict[int, Endpoint] = {}
@@ -129,7 +140,7 @@ def solve_many(
         while waiting and len(asked) < at_once:
             i = waiting.pop()
             lam = tasks[i].lam
-            running[i] = _reach(model, tasks[i]) if lam is None else _minimise(model, tasks[i], lam)
+            running[i] = _reach(model, tasks[i], single) if lam is None else _minimise(model, tasks[i], lam, single)
             asked[i] = next(running[i])
         new = [i for i in asked if i not in known]
         known |= dict(zip(new, take_a_pass(model, [asked[i] for i in new], threads, sum_up), strict=True))
@@ -157,10 +168,71 @@ class _Few(NamedTuple):
 class _Work:
     """The strongest rivals so far, W: their rows less the target's and the Gram matrix of these, which only grow."""
 
-    def __init__(self, model: Model, task: Task) -> None:
-        self.model, self.task = model, task
+    known: Known | None = None  # the last point that was seen in double precision, where others are not
+    rest: float = 1.0  # the share of the rivals that the last pass summed up
+
+    def __init__(self, model: Model, task: Task, *, single: bool) -> None:
+        largest = max(model.row_norm, float(np.abs(model.b).max())) if single else math.inf
+        self.model, self.task, self.single, self.n_passes = model, task, largest < LARGE, 0
         self.which: Indices = np.zeros(0, dtype=np.intp)
         self.rows, self.gram = np.empty((MOST + 1, model.n_features)), np.empty((MOST + 1, MOST + 1))  # one for all the others
+
+    def state(self, x: Floats, lam: float, bearable: float = 0.0, **how: Any) -> "Generator[Look, Seen, _State]":
+        """A point with E and ∇E."""
+        return _State.of(self.model, self.task, x, (yield from self.look(x, bearable, **how)), lam)
+
+    def sure(self, state: "_State", lam: float) -> "Generator[Look, Seen, _State]":
+        """The same point, seen in double precision if it was not."""
+        return (yield from self.state(state.x, lam)) if state.seen.rough else state
+
+    def first(self, top: float) -> Looking:
+        """All rivals at the source, in double precision where it may be there already: L at most ``top``."""
+        x = self.task.source
+        seen = yield from self.look(x, math.inf, share=FIRST_SHARE)
+        return (yield from self.look(x, share=FIRST_SHARE)) if seen.rough and seen.level - seen.error <= top else seen
+
+    def look(
+        self, x: Floats, bearable: float = 0.0, *, share: float = SHARE, wide: bool = False, covariance: bool = False
+    ) -> Looking:
+        """All rivals at a point: in single precision where L is about as exact as is ``bearable``, or as with double."""
+        self.n_passes += 1
+        if covariance:
+            return (yield Look(x, self.task, share, wide, covariance))
+        model, n, norm = self.model, self.model.n_features, float(np.linalg.norm(x))
+        length = model.row_norm * norm
+        ask = Look(x, self.task, share, wide, apart=self.which)
+        if not self.single or max(norm, length) > LARGE:
+            return self._whole(x, ask, (yield ask), 0.0, final=True)
+        rough = ROUNDINGS * SINGLE * (1 + length / math.sqrt(n))
+        if self.rest * rough <= bearable:
+            return self._whole(x, ask, (yield replace(ask, single=True)), rough)
+        if self.known is not None:
+            moved = model.row_norm * float(np.linalg.norm(x - self.known.x))
+            most = 4 * (SINGLE / EPS) * summation_error(n + BLOCK_BYTES // (4 * n)) * moved
+            final = self.rest * most <= summation_error(n) * length
+            if moved <= SMALL_CHANGE and (final or self.rest * ROUNDINGS * SINGLE * moved <= bearable):
+                ask = replace(ask, apart=self.known.apart, single=True, since=self.known)
+                return self._whole(x, ask, (yield ask), most if final else ROUNDINGS * SINGLE * moved, final=final)
+        seen = yield replace(ask, keep=True)
+        self.known = seen.known
+        return self._whole(x, ask, seen, 0.0, final=True)
+
+    def _whole(self, x: Floats, ask: Look, seen: Seen, error: float, *, final: bool = False) -> Seen:
+        """What a pass says of the others, off by ``error``, and those in W that were apart from it."""
+        n = len(ask.apart)
+        if not n:
+            return replace(seen, error=error, rough=not final)
+        margins = self._margins(x, n)
+        top = max(float(margins.max()), seen.level)
+        w, rest = np.exp(margins - top), math.exp(seen.level - top)
+        mass = float(w.sum()) + rest
+        w, self.rest, level = w / mass, rest / mass, top + math.log(mass)
+        mean = self.rest * seen.mean + w @ self.rows[:n] + (1 - self.rest) * self.task.row
+        strong = seen.strong if ask.wide else seen.strong[seen.margins >= level + math.log(ask.share)]
+        return replace(seen, level=level, mean=mean, strong=strong, error=self.rest * error, rough=not final, known=None)
+
+    def _margins(self, x: Floats, n: int) -> Floats:
+        return self.rows[:n] @ x + (self.model.b[self.which[:n]] - self.task.bias)
 
     def add(self, seen: Seen) -> None:
         """Take in the rivals that have become strong."""
@@ -170,7 +242,7 @@ class _Work:
         n, m = len(self.which), len(self.which) + len(new)
         if m >= len(self.rows):
             rows, gram = self.rows, self.gram
-            self.rows, self.gram = np.empty((2 * m, rows.shape[1])), np.empty((2 * m, 2 * m))
+            self.rows, self.gram = np.empty((m + MOST, rows.shape[1])), np.empty((m + MOST, m + MOST))
             self.rows[:n], self.gram[:n, :n] = rows[:n], gram[:n, :n]
         self.rows[n:m] = self.model.weights(new)
         self.rows[n:m] -= self.task.row
@@ -182,7 +254,7 @@ class _Work:
         """The problem with few rivals, of first order at x; it is overwritten by the next."""
         task, n = self.task, len(self.which)
         rows = self.rows[:n]
-        margins = rows @ x + (self.model.b[self.which] - task.bias)
+        margins = self._margins(x, n)
         w = np.exp(np.minimum(margins - seen.level, 0.0))
         rest = max(1.0 - float(w.sum()), 0.0)
         if rest > n * EPS:
@@ -235,46 +307,57 @@ class _State:
     objective: float
     gradient: Floats
     grad_norm: float
+    slope: float  # how far ‖∇E‖ is off where L is off by one
+
+    def settled(self, bound: float) -> bool:
+        """Whether ‖∇E‖ is so small for certain."""
+        return not self.seen.rough and self.grad_norm <= bound
+
+    def or_better(self, other: "_State") -> "_State":
+        """The one with the smaller ‖∇E‖, as far as both are certain."""
+        return self if other.seen.rough or self.grad_norm < other.grad_norm else other
+
+    def bearable(self, tol: float = 0.0) -> float:
+        """How far L can be off at the next point; not at all where ‖∇E‖ is as small as is wanted, so that this can be said."""
+        return self.grad_norm / max(CLEAR * self.slope, 1e-300) if self.grad_norm > tol else 0.0
 
     @classmethod
-    def of(cls, task: Task, x: Floats, seen: Seen, lam: float) -> "_State":
+    def of(cls, model: Model, task: Task, x: Floats, seen: Seen, lam: float) -> "_State":
         change, mass = x - task.source, _logistic(seen.level)
         gradient = lam * change + mass * (seen.mean - task.row)
         objective = 0.5 * lam * float(change @ change) + _softplus(seen.level)
-        return cls(x, change, seen, mass, objective, gradient, float(np.linalg.norm(gradient)))
+        slope = 2 * mass * model.row_norm
+        return cls(x, change, seen, mass, objective, gradient, float(np.linalg.norm(gradient)), slope)
 
 
-def _minimise(model: Model, task: Task, lam: float) -> Asking:
+def _minimise(model: Model, task: Task, lam: float, single: bool = False) -> Asking:
     """The least E for one λ."""
-    x, tol = task.first, 0.5 * (task.tol or 0.0)
-    here = best = _State.of(task, x, (yield Look(x, task, FIRST_SHARE)), lam)
-    work, last, sigma = _Work(model, task), _Last(), 0.0
-    n_passes, n_iter, slow, in_full = 1, 0, 0, False
+    work, last, sigma = _Work(model, task, single=single), _Last(), 0.0
+    tol, n_iter, slow, in_full = 0.5 * (task.tol or 0.0), 0, 0, False
+    here = best = yield from work.state(task.first, lam, math.inf, share=FIRST_SHARE)
     for n_round in range(MAX_ROUNDS):
         floor = _noise(model, task, here, lam)
-        if here.grad_norm <= max(floor, tol):
+        if here.settled(max(floor, tol)):
             break
         # 1. The step, from the problem with few rivals or in D dimensions, and the points to try: E must fall.
         if in_full and here.seen.covariance is None:
-            here.seen = yield Look(here.x, task, covariance=True)
-            n_passes += 1
+            here = yield from work.state(here.x, lam, covariance=True)
         step, trials, inner = _trials(work, last, here, lam, sigma, in_full=in_full, first=n_round == 0)
         n_iter += inner
         # 2. All rivals there.
         slack = 64 * EPS * (abs(here.objective) + here.mass * (1 + abs(here.seen.level)))
         there, fell = here, False
         while trials and not fell:
-            point = trials.pop(0)
-            there = _State.of(task, point, (yield Look(point, task, wide=slow > 0, covariance=in_full)), lam)
-            n_passes += 1
-            fell = there.objective <= here.objective + slack
+            there = yield from work.state(trials.pop(0), lam, here.bearable(tol), wide=slow > 0, covariance=in_full)
+            unsure = 2 * (here.mass * here.seen.error + there.mass * there.seen.error)
+            fell = there.objective <= here.objective + slack + unsure
             last.keep_if(fell)
         # 3. Go there, or hold back by as much curvature as was met and neglected.
         if fell:
             slow = slow + 1 if there.grad_norm > SLOW * here.grad_norm else 0
             falling = there.grad_norm < 0.5 * best.grad_norm
-            here, best, sigma = there, min(there, best, key=lambda state: state.grad_norm), 0.25 * sigma
-            if not falling and best.grad_norm <= 8 * floor:
+            here, best, sigma = there, there.or_better(best), 0.25 * sigma
+            if not falling and best.settled(8 * floor):
                 break
         elif in_full:
             break
@@ -284,7 +367,8 @@ def _minimise(model: Model, task: Task, lam: float) -> Asking:
             sigma, slow = max(4 * sigma, 2 * rise / max(float(step @ step), 1e-300)), slow + 1
         if not in_full and _in_full(model, slow):
             in_full, slow = True, 0
-    return _finished(model, task, best, lam, n_iter, n_passes)
+    best = yield from work.sure(best, lam)
+    return _finished(model, task, best, lam, n_iter, work.n_passes)
 
 
 def _trials(
@@ -330,16 +414,16 @@ def _newton_step(here: _State, task: Task, lam: float) -> Floats:
 # ---- the probability form ----
 
 
-def _reach(model: Model, task: Task) -> Asking:
+def _reach(model: Model, task: Task, single: bool = False) -> Asking:
     """The nearest x at which L is as low as is wanted."""
     assert task.level is not None
-    x = task.source
-    seen = yield Look(x, task, FIRST_SHARE)
-    n_passes, n_iter = 1, 0
-    if seen.level <= task.level(0.0)[0]:
-        stay = _State.of(task, x, seen, 0.0)
-        return Endpoint(stay.change, math.inf, seen.level, stay.mass, stay.objective, 0.0, 0, 1, Status.EXACT, seen.logits)
-    work, last, lam, extra = _Work(model, task), _Last(), None, 0.0
+    work, x = _Work(model, task, single=single), task.source
+    top, _ = task.level(0.0)
+    seen = yield from work.first(top)
+    if seen.level <= top:
+        stay, n = _State.of(model, task, x, seen, 0.0), work.n_passes
+        return Endpoint(stay.change, math.inf, seen.level, stay.mass, stay.objective, 0.0, 0, n, Status.EXACT, seen.logits)
+    last, lam, extra, n_iter = _Last(), None, 0.0, 0
     near: list[tuple[_State, float]] = []
     least, stalled = math.inf, 0
     for _ in range(MAX_ROUNDS):
@@ -348,36 +432,35 @@ def _reach(model: Model, task: Task) -> Asking:
         few = work.at(x, seen)
         top, width = task.level(float(np.linalg.norm(x - task.source)))
         q, lam, inner = _reach_few(few, few.margins - few.rows @ (x - task.source), top - 0.5 * width - extra, lam)
-        here = _State.of(task, x, seen, lam)
+        here = _State.of(model, task, x, seen, lam)
         step = -(here.gradient + (q - few.p) @ few.rows) / lam
         if not np.isfinite(step).all() or inner < 0:  # out of reach even with few rivals: they are a relaxation
-            found = yield from _minimise(model, replace(task, start=here.x), max(lam, 1e-12))
+            found = yield from _minimise(model, replace(task, start=here.x), max(lam, 1e-12), single)
             if found.level > top:
-                return _more(found, Status.UNREACHABLE, n_iter, n_passes)
-            x, n_passes = task.source + found.change, n_passes + found.n_passes
+                return _more(found, Status.UNREACHABLE, n_iter, work.n_passes)
+            x, work.n_passes = task.source + found.change, work.n_passes + found.n_passes
             break
         n_iter += inner
         # 2. All rivals there.
         x = last.next(x, step)
-        seen = yield Look(x, task, wide=stalled > 0)
-        n_passes += 1
-        there = _State.of(task, x, seen, lam)
+        seen = yield from work.look(x, here.bearable(), wide=stalled > 0)
+        there = _State.of(model, task, x, seen, lam)
         top, width = task.level(float(np.linalg.norm(there.change)))
         # 3. Done?
         floor = _noise(model, task, there, lam)
         falling = there.grad_norm < 0.5 * least
         least, stalled = min(least, there.grad_norm), 0 if falling else stalled + 1
-        if top - 2 * width <= seen.level <= top:
+        if seen.within(top - 2 * width, top):
             near.append((there, lam))
-        if there.grad_norm <= floor or (stalled >= 1 and there.grad_norm <= 100 * floor):
+        if there.settled(floor if falling else 100 * floor):
             if near:
-                return _finished(model, task, *min(near, key=lambda one: one[0].grad_norm), n_iter, n_passes)
+                return _finished(model, task, *min(near, key=lambda one: one[0].grad_norm), n_iter, work.n_passes)
             extra = max(2 * extra, seen.level - top + width)  # there, but for a hair
             last.forget()
         elif stalled >= SLOW_ROUNDS:
             break
-    found = yield from _search(model, task, x, lam or 1.0)
-    return _more(found, found.status, n_iter, n_passes)
+    found = yield from _search(model, task, x, lam or 1.0, single)
+    return _more(found, found.status, n_iter, work.n_passes)
 
 
 def _reach_few(few: _Few, margins: Floats, level: float, lam: float | None) -> tuple[Floats, float, int]:
@@ -426,13 +509,13 @@ def _reach_few(few: _Few, margins: Floats, level: float, lam: float | None) -> t
     return at, lam, n_iter
 
 
-def _search(model: Model, task: Task, x: Floats, lam: float) -> Asking:
+def _search(model: Model, task: Task, x: Floats, lam: float, single: bool = False) -> Asking:
     """Where the rounds do not settle: λ by bisection and the secant, each solved in full. L rises with λ."""
     assert task.level is not None
     bracket, met, found = Bracket(math.log(STRIDE)), None, None
     first, n_iter, n_passes = lam, 0, 0
     for _ in range(MAX_LAMS):
-        found = yield from _minimise(model, replace(task, start=x), lam)
+        found = yield from _minimise(model, replace(task, start=x), lam, single)
         n_iter, n_passes = n_iter + found.n_iter, n_passes + found.n_passes
         x = task.source + found.change
         top, width = task.level(float(np.linalg.norm(found.change)))
@@ -457,10 +540,11 @@ def _search(model: Model, task: Task, x: Floats, lam: float) -> Asking:
 
 
 def _noise(model: Model, task: Task, here: _State, lam: float) -> float:
-    """About how small ‖∇E‖ can be made: what rounding x and the logits leaves of it."""
-    size = float(np.linalg.norm(here.x)) + float(np.linalg.norm(task.source))
-    terms = model.row_norm * size / math.sqrt(model.n_features)
-    return ROUNDINGS * EPS * (here.mass * model.row_norm * (1 + terms) + lam * size)
+    """About how small ‖∇E‖ can be made: what rounding x and the logits leaves of it, less than what `_finished` allows for."""
+    norm = float(np.linalg.norm(here.x))
+    terms = model.row_norm * (norm + float(np.linalg.norm(task.source))) / math.sqrt(model.n_features)
+    neglected = 0.0 if here.seen.rough else here.slope * here.seen.error
+    return max(ROUNDINGS * EPS * here.mass * model.row_norm * (1 + terms) + 2 * EPS * lam * norm, neglected)
 
 
 def _finished(model: Model, task: Task, here: _State, lam: float, n_iter: int, n_passes: int) -> Endpoint:
@@ -469,7 +553,11 @@ def _finished(model: Model, task: Task, here: _State, lam: float, n_iter: int, n
     norm = float(np.linalg.norm(here.x)) + float(np.linalg.norm(here.change)) + 2 * model.offset_norm
     terms = model.row_norm * norm + 2 * model.offset_size
     margins = 4 * summation_error(D + 64) * terms + 8 * EPS * (abs(here.seen.level) + 1)
-    rounding = 2 * model.row_norm * here.mass * (2 * margins + summation_error(K)) + 4 * EPS * lam * norm
+    rounding = (
+        2 * model.row_norm * here.mass * (2 * margins + summation_error(K))
+        + 4 * EPS * lam * norm
+        + here.slope * here.seen.error
+    )
     grad_norm = here.grad_norm + rounding
     if task.tol is not None and grad_norm <= task.tol:
         status = Status.CONVERGED

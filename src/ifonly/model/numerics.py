@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 __all__ = [
     "EPS",
@@ -74,10 +74,12 @@ def frozen(array: Any) -> Any:
     return array
 
 
-def blocks(A: np.ndarray, first: int = 0, last: int | None = None) -> Iterator[tuple[slice, Floats]]:
-    """A matrix (or its rows ``first`` to ``last``) in blocks of rows that stay in the cache, in float64: one pass."""
+def blocks(
+    A: np.ndarray, first: int = 0, last: int | None = None, dtype: DTypeLike = np.float64
+) -> Iterator[tuple[slice, NDArray[Any]]]:
+    """A matrix (or its rows ``first`` to ``last``) in blocks of rows that stay in the cache, as numbers of a kind: one pass."""
     last = len(A) if last is None else last
-    size = max(1, BLOCK_BYTES // (8 * max(A.shape[1], 1)))
+    size = max(1, BLOCK_BYTES // (np.dtype(dtype).itemsize * max(A.shape[1], 1)))
     for a in range(first, last, size):
         rows = slice(a, min(a + size, last))
-        yield rows, A[rows].astype(np.float64, copy=False)
+        yield rows, A[rows].astype(dtype, copy=False)

@@ -11,7 +11,7 @@
 namespace ifonly::IFONLY_SET::passes {
 
 constexpr int TILE = 64;       // rows that are worked on at a time
-constexpr int FEW = 3, NEXT = 8; // up to so many points rows are read as they are, and so many at a time
+constexpr int FEW = 3, NEXT = 24; // up to so many points rows are read as they are, and so many at a time: whole blocks
 #if defined(__AVX512F__)
 constexpr int POINTS = 4, ROWS = 6, SPAN = 6; // of a block in registers: points, rows, and vectors along D
 #else
@@ -230,8 +230,10 @@ template <class S> struct Summing {
         return found;
     }
 
+    i64 step() const { return packs ? TILE : NEXT; } // rows at a time
+
     template <class T> void tile(const T *rows, i64 apart, i64 from, int count) {
-        const i64 after = pass.last - from - count, ahead = pass.apart != D || !packs ? 0 : after < TILE ? after : TILE;
+        const i64 after = pass.last - from - count, ahead = pass.apart != D ? 0 : after < step() ? after : step();
         const char *next = static_cast<const char *>(pass.A) + (from + count) * pass.apart * i64(sizeof(S));
         const Products<T> products = {length, rows, apart, X, z, e, mean, next, ahead * D * i64(sizeof(S))};
         products.all_dots(N, count);
@@ -254,7 +256,7 @@ template <class S> struct Summing {
     }
 
     void run() {
-        const i64 step = packs ? TILE : NEXT;
+        const i64 step = this->step();
         for (i64 from = pass.first; from < pass.last; from += step) {
             const int count = int(pass.last - from < step ? pass.last - from : step);
             const S *rows = static_cast<const S *>(pass.A) + from * pass.apart;

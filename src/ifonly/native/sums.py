@@ -8,13 +8,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ifonly.engines.passes import Floats, Look, Sums, sum_up
+from ifonly.engines.passes import NOTHING, Floats, Look, Sums, sum_up
 from ifonly.model import Model
 from ifonly.native import compiled
 
 __all__ = ["sum_up_compiled"]
-
-NOTHING = -46.0  # a class whose logit is so far below the largest has less than 1e-20 of its weight: K of them still nothing
 
 
 def sum_up_compiled(model: Model, looks: Sequence[Look], logits: Floats, first: int, last: int) -> Sums:
@@ -25,7 +23,7 @@ def sum_up_compiled(model: Model, looks: Sequence[Look], logits: Floats, first: 
         return sum_up(model, looks, logits, first, last)
     N, D = len(looks), model.n_features
     top, mass, mean = np.empty(N), np.empty(N), np.empty((N, D))
-    outside = [np.sort(look.task.outside) for look in looks]
+    outside = [np.sort(look.outside) for look in looks]
     edges = np.cumsum([0, *(len(classes) for classes in outside)], dtype=np.int64)
     X, classes = np.array([look.x for look in looks]), np.concatenate(outside).astype(np.int64, copy=False)
     compiled().sum_up(A, model.b, X, classes, edges, first, last, NOTHING, logits, top, mass, mean)

@@ -171,6 +171,8 @@ def certificate_words(
         if cf.status is Status.STOPPED:
             return f"The search was stopped: the {least} is {number(total)}, the least is not below {number(cf.bound)}."
         searched = f"{count(cf.within.n_nodes, 'node')} {'was' if cf.within.n_nodes == 1 else 'were'} searched"
+        if cf.status is not Status.EXACT:
+            return f"The {least} is {number(total)}, and no allowed change has one below {number(cf.bound)}; {searched}."
         return f"Of all allowed changes none has a lower {least} than {number(total)}; {searched}."
     room = f"{number(total)}, by more than {bound(total - cf.bound)}"
     return f"Proved: no allowed change has a {least} lower than this one's, {room}. {again}".rstrip()

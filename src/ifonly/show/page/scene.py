@@ -23,7 +23,7 @@ LEAST, MOST = 0.5, 0.99  # ends of the slider, unless the answer is beyond
 MOST_CLASSES = 100  # with a matrix in the page: a frame then costs a few milliseconds, and the matrix 100 kB
 MOST_FEATURES = 200  # in the table
 MOST_BARS = 6
-SECONDS = 5.0  # for one answer within limits: fifty are needed
+SECONDS = 5.0  # for the answer that the page of a path opens with, within limits
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Scene:
     """What is asked, and the answer that the page opens with."""
 
     cf: Counterfactual  # that answer
-    at: Callable[[float], Counterfactual]  # the answer for another probability
+    at: Callable[..., Counterfactual]  # the answer for another probability; see `_asking`
     shape: tuple[int, ...] | None  # of an image
     ink: bool  # whether high values of its pixels are dark
 
@@ -152,24 +152,28 @@ def _checked(shape: tuple[int, ...], model: Model) -> tuple[int, ...]:
     return shape
 
 
-def _asking(answer: Counterfactual | Path) -> Callable[[float], Counterfactual]:
-    """The same question with another probability."""
+def _asking(answer: Counterfactual | Path) -> Callable[..., Counterfactual]:
+    """The same question with another probability: a function of that, and of the seconds that a search may take."""
     if isinstance(answer, Path) and answer.conditions is None:
-        return answer.at_prob
+        return _free(answer)
     cf = answer[0] if isinstance(answer, Path) else answer
     model, row = cf.model, cf.sources.dense(cf.row)
     if cf.within is None:
         if not model.encoding.identity:  # of columns that are plain numbers: their coordinates will do
             model = Model(model.A, model.b, model.classes, model.feature_names, scaling=model.scaling)
-        return path(model, row, cf.target, lams=[1.0]).at_prob
+        return _free(path(model, row, cf.target, lams=[1.0]))
     ground, source = cf.within.conditions, row if model.encoding.identity else cf.source
-    limits = {"cost": ground.cost, "actions": ground.actions, "max_changes": ground.max_changes, "time_limit": SECONDS}
+    limits = {"cost": ground.cost, "actions": ground.actions, "max_changes": ground.max_changes}
 
-    def ask(prob: float) -> Counterfactual:
-        found = invert(cf.model, source, cf.target, prob=prob, **limits)
+    def ask(prob: float, seconds: float = SECONDS) -> Counterfactual:
+        found = invert(cf.model, source, cf.target, prob=prob, time_limit=seconds, **limits)
         return found if isinstance(found, Counterfactual) else found[0]
 
     return ask
+
+
+def _free(found: Path) -> Callable[..., Counterfactual]:
+    return lambda prob, *_: found.at_prob(prob)
 
 
 def packed(values: Any, kind: str = "<f8") -> str:

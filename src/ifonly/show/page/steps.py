@@ -1,10 +1,11 @@
-"""Within limits: the library's own answers for every whole per cent, which the slider steps through.
+"""Within limits: the library's own answers for whole per cents, which the slider steps through.
 
-So it is with limits, with costs that are no mere scale, with categories, and where there are too many classes for a K×K matrix
-in a page.
+These are all that can be had in a second: first far apart, then those between. So it is with limits, with costs that are no
+mere scale, with categories, and where there are too many classes for a K×K matrix in a page.
 """
 
 import math
+from time import monotonic
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,9 @@ __all__ = ["step_data"]
 
 MOST_PIXELS = 4000  # of a picture for every per cent; of larger ones, one for every five
 SIZE_DIGITS = 4  # of a bar's length
+# For all answers but the page's own: seconds, and the share of them that one may take. A search that is stopped by it may be
+# this far above its bound, in relative terms; the page says of each answer what is proved.
+SECONDS, SHARE, GAP = 1.0, 0.1, 0.01
 
 
 def step_data(scene: Scene) -> dict[str, Any]:
@@ -80,19 +84,27 @@ def _answers(scene: Scene) -> tuple[list[tuple[float, Counterfactual]], str]:
         return found, beyond
     every = 1 if scene.shape is None or math.prod(scene.shape) <= MOST_PIXELS else 5
     percents = np.arange(math.ceil(100 * scene.least - 1e-9), round(100 * MOST) + 1, every) / 100
-    for tau in percents.tolist():
-        if tau == scene.wanted:
-            continue
-        answer = scene.at(tau)
-        if not np.isfinite(answer.proba).all():  # the search was stopped before it found anything
+    out_of_reach, end = math.inf, monotonic() + SECONDS
+    for tau in _spread(percents.tolist()):
+        seconds = min(end - monotonic(), SHARE * SECONDS)
+        if seconds <= 0.0:
             break
+        if tau == scene.wanted or tau >= out_of_reach:
+            continue
+        answer = scene.at(tau, seconds)
         if answer.status is Status.UNREACHABLE:
             best = percent(float(answer.proba[scene.k]), "short")
             held = f", because of the limits: {', '.join(answer.blocking[:3])}" if answer.blocking else ""
-            beyond = f"The best that can be reached is {best}{held}."
-            break
-        found.append((tau, answer))
+            beyond, out_of_reach = f"The best that can be reached is {best}{held}.", tau
+        elif answer.status.ok or (answer.status is Status.STOPPED and answer.gap <= GAP * answer.cost < math.inf):
+            found.append((tau, answer))
     return sorted(found, key=lambda pair: pair[0]), beyond
+
+
+def _spread(values: list[float]) -> list[float]:
+    """Both ends, and then always those in the middle between two: whoever stops early has some everywhere."""
+    strides = [2**n for n in reversed(range(len(values).bit_length()))]
+    return list(dict.fromkeys([*values[:1], *values[-1:], *(value for stride in strides for value in values[::stride])]))
 
 
 def _features(changes: list[dict[int, Change]], start: int) -> list[int]:
@@ -130,7 +142,7 @@ def _decided(cf: Counterfactual, k: int) -> str:
 def _proof(cf: Counterfactual, *, hard: bool) -> str:
     """What is known for certain of an answer, in plain words."""
     found = certificate_words(cf, "")
-    if not (cf.status.ok and cf.distance):
+    if not (cf.status is Status.EXACT and cf.distance):
         return found
     best = "No smaller change" if hard or cf.prob is not None else "No better trade-off"
     return f"{best} exists. {found}"

@@ -1,0 +1,79 @@
+"""The page within limits: as many answers as can be had in a second, and no word on them that is not proved."""
+
+import json
+import re
+import time
+
+import numpy as np
+import pytest
+
+import ifonly
+from ifonly import Actions, Model, Status
+from ifonly.show.page import html, steps
+from ifonly.show.table import certificate_words
+
+
+@pytest.fixture(scope="module")
+def ruled():
+    """Whole numbers and two linear rules, so that a search to the last digit takes a while."""
+    rng, D = np.random.default_rng(3), 40
+    names, w = [f"f{i}" for i in range(D)], 0.15 * rng.normal(size=D)
+    x = np.round(rng.uniform(0, 10, size=D))
+    coefficients = {names[i]: float(i % 3 - 1) for i in range(10, 25)}
+    held = sum(c * x[int(name[1:])] for name, c in coefficients.items())
+    rules = [(dict.fromkeys(names[:10], 1.0), "<=", x[:10].sum() + 2), (coefficients, ">=", held - 3)]
+    actions = Actions(integer=names[:30], bounds=dict.fromkeys(names, (0, 20)), linear=rules)
+    model = Model(np.vstack([np.zeros(D), w]), [0.0, -w @ x - 4], feature_names=names)
+    return ifonly.invert(model, x, 1, prob=0.8, actions=actions, gap=0.05)
+
+
+def page_data(answer):
+    return json.loads(re.search(r'<script[^>]*id="data"[^>]*>(.*?)</script>', html(answer), re.S)[1])
+
+
+def test_a_page_with_rules_is_written_in_seconds(ruled):
+    begun = time.monotonic()
+    data = page_data(ruled)
+    assert time.monotonic() - begun < 2 * steps.SECONDS + 1
+    wanted = [step["wanted"] for step in data["steps"]]
+    assert wanted == sorted(wanted)
+    assert len(wanted) >= 3
+    assert data["steps"][data["start"]]["wanted"] == 0.8
+    for step in data["steps"]:
+        assert step["p"][data["k"]] >= step["wanted"]
+
+
+def test_what_is_not_the_least_is_not_called_so(ruled):
+    """An answer that was stopped at a gap says the bound that is proved: one that a search to the end does not go below."""
+    assert ruled.status is Status.CONVERGED
+    words = certificate_words(ruled)
+    assert "no allowed change has one below" in words
+    assert "No smaller change" not in page_data(ruled)["steps"][page_data(ruled)["start"]]["proof"]
+    best = ifonly.invert(ruled.model, ruled.source, 1, prob=0.8, actions=ruled.within.conditions.actions)
+    assert best.status is Status.EXACT
+    assert ruled.bound <= best.cost <= ruled.cost
+    assert certificate_words(best).startswith("Of all allowed changes none has a lower cost")
+
+
+def test_without_time_there_is_the_answer_alone(ruled, monkeypatch):
+    monkeypatch.setattr(steps, "SECONDS", 0.0)
+    data = page_data(ruled)
+    assert [step["wanted"] for step in data["steps"]] == [0.8]
+    assert data["beyond"] == ""
+
+
+def test_out_of_reach_is_said_wherever_it_is_met():
+    model = Model.binary([1.0, 0.5], 0.0, ["no", "yes"], ["a", "b"])
+    cf = ifonly.invert(model, [-2.0, 0.0], "yes", prob=0.55, actions=Actions(bounds={"a": (None, 1.0), "b": (None, 0.5)}))
+    data = page_data(cf)
+    reach = 1 / (1 + np.exp(-1.25))
+    assert [step["wanted"] for step in data["steps"]] == [p / 100 for p in range(50, int(100 * reach) + 1)]
+    assert data["beyond"].startswith(f"The best that can be reached is {100 * reach:.1f} %")
+
+
+def test_early_ones_are_spread():
+    values = [float(n) for n in range(50)]
+    order = steps._spread(values)
+    assert order[:6] == [0.0, 49.0, 32.0, 16.0, 48.0, 8.0]
+    assert sorted(order) == values
+    assert steps._spread([]) == []
