@@ -262,9 +262,10 @@ def invert(
         rounding), after so many seconds, after so many nodes (for each source; with ``n``, for all plans together). What it has
         by then has status STOPPED.
     backend : {"auto", "reference", "cpu", "cuda"}
-        "cpu" is compiled (extra ``fast``), "cuda" runs on a GPU (extra ``gpu``; a table of CuPy or PyTorch that is there stays
-        there), "reference" is an array program; "auto" takes what the number of rows makes worth it: a few one by one, many
-        with the array program, very many with the compiled one. All give the same answers to rounding.
+        "cpu" is compiled, "cuda" runs on a GPU (extra ``gpu``; a table of CuPy or PyTorch that is there stays there; of limits
+        it takes those on features one by one, with ``lam`` or ``prob``), "reference" is an array program; "auto" takes what the
+        number of rows makes worth it: a few one by one, many with the array program, very many with the compiled one. All give
+        the same answers to rounding.
     threads : int, optional
         For the "cpu" backend; by default as many as this process may use.
     out : ndarray of shape (N, D), optional

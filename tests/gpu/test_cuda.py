@@ -24,11 +24,15 @@ def cp():
     return cupy
 
 
-@pytest.mark.parametrize("K", [3, 10, 13, 20, 21, 32, 33, 51, 64, 65, 100, 128, 130])
+@pytest.mark.parametrize("K", [3, 10, 20, 32, 33, 51, 128, 130])  # of every team the ends: compiling takes the time
 @pytest.mark.parametrize("form", ["lam", "prob"])
 def test_the_seam_at_every_size_of_team(cp, K, form, rng):
     from ifonly.native import cuda
 
+    if K > 128:
+        pytest.importorskip(
+            "array_api_compat", reason="beyond 128 classes it is the array program, which needs array-api-compat"
+        )
     model, _, _ = make(rng, K, 200, 0)
     gram, B = model.rival_gram(1), 150
     margins = rng.normal(size=(B, K - 1)) * 10 ** rng.uniform(-1, 3, size=(B, 1))

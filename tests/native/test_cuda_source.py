@@ -185,9 +185,3 @@ def test_what_is_missing_is_named(monkeypatch, rng):
     monkeypatch.setitem(sys.modules, "cupy", None)
     with pytest.raises(ImportError, match=r'backend="cuda" needs CuPy: pip install "ifonly\[gpu\]"'):
         ifonly.invert(model, X, targets, lam=0.1, backend="cuda")
-
-
-def test_limits_are_not_for_the_gpu(rng):
-    model, X, _ = make(rng, 3, 5, 3)
-    with pytest.raises(ifonly.InputError, match='backend="cuda" is for problems without limits'):
-        ifonly.invert(model, X, 1, actions=ifonly.Actions(frozen=[0]), backend="cuda")

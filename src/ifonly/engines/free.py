@@ -18,7 +18,7 @@ from ifonly.engines.class_space import ClassProblem
 from ifonly.engines.newton import MAX_ITER
 from ifonly.engines.protocol import Engine, Rows
 from ifonly.engines.rounding import Rounding
-from ifonly.engines.row_loops import RowLoop, choose_loop, device_loop, softmax_rows
+from ifonly.engines.row_loops import RowLoop, choose_loop, read_rows, softmax_rows
 from ifonly.engines.windows import Window
 from ifonly.model import Model
 from ifonly.model.errors import InputError
@@ -28,7 +28,6 @@ from ifonly.problem.question import NEAREST, Aim, Aims, Asked, Question
 from ifonly.problem.results import Result, Results
 from ifonly.problem.status import Status
 from ifonly.rows.sources import Sizes, Sources
-from ifonly.rows.tensors import like
 
 __all__ = ["FreeEngine", "Starts", "Stop", "unchangeable"]
 
@@ -153,14 +152,7 @@ class FreeEngine(Engine):
 
     def read(self, asked: Asked, x: Any) -> Sources:
         """The rows that a user brings; with the "cuda" backend a table that is on the GPU stays there."""
-        model = asked.model
-        kind = like(x) if asked.question.backend == "cuda" and model.encoding.identity else None
-        if kind is None or not kind.device.startswith("cuda") or x.ndim != 2:
-            return Sources.read(model, x)
-        device_loop()  # says what is missing
-        from ifonly.native.device import DeviceSources
-
-        return DeviceSources.read(model, x)
+        return read_rows(asked, x)
 
     def solve(self, asked: Asked, rows: Rows) -> Results:
         """The answers for a piece of a table: the first pass, the loops between, and the second pass where x is wanted."""

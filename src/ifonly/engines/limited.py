@@ -10,7 +10,7 @@ Such an engine has ``answer(problem, aim, …)`` for one `LimitedProblem`. Which
 import math
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,11 +40,15 @@ class LimitedEngine(Engine):
     makes_x = True
     row_by_row = True
 
+    on_device: ClassVar[bool] = False  # whether there is a form of the method for a GPU
+
     def refuses(self, asked: Asked) -> str | None:
-        """Free problems, and what `unfit` says."""
-        return (
-            "there are no limits" if asked.conditions is None else self.unfit(asked.conditions, asked.question.lam is not None)
-        )
+        """Free problems, those for a GPU where there is no form for it, and what `unfit` says."""
+        if asked.conditions is None:
+            return "there are no limits"
+        if asked.question.backend == "cuda" and not self.on_device:
+            return "it does not run on a GPU"
+        return self.unfit(asked.conditions, asked.question.lam is not None)
 
     @abstractmethod
     def unfit(self, conditions: Conditions, weighed: bool) -> str | None:

@@ -16,8 +16,10 @@ from ifonly.engines.threads import available
 from ifonly.native import compiled
 from ifonly.native.solved import Solved
 from ifonly.problem.question import Asked, Backend
+from ifonly.rows.sources import Sources
+from ifonly.rows.tensors import like
 
-__all__ = ["RowLoop", "any_cut", "choose_loop", "softmax_rows"]
+__all__ = ["RowLoop", "any_cut", "choose_loop", "device_loop", "read_rows", "softmax_rows"]
 
 Floats = NDArray[np.float64]
 
@@ -78,6 +80,18 @@ def device_loop() -> RowLoop:
         raise ImportError('backend="cuda" needs CuPy: pip install "ifonly[gpu]"') from error
     cuda.check_device()
     return RowLoop(cuda.solve_lam, cuda.solve_prob, table=device.invert_table)
+
+
+def read_rows(asked: Asked, x: Any) -> Sources:
+    """The rows that a user brings; with the "cuda" backend a table that is on the GPU stays there."""
+    model = asked.model
+    kind = like(x) if asked.question.backend == "cuda" and model.encoding.identity else None
+    if kind is None or not kind.device.startswith("cuda") or x.ndim != 2:
+        return Sources.read(model, x)
+    device_loop()  # says what is missing
+    from ifonly.native.device import DeviceSources
+
+    return DeviceSources.read(model, x)
 
 
 def softmax_rows(margins: Floats) -> tuple[Floats, Floats, Floats]:

@@ -10,18 +10,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ifonly.engines import semismooth, semismooth_rows
+from ifonly.engines import on_device, semismooth, semismooth_rows
 from ifonly.engines.budget import Budget
 from ifonly.engines.cases import Cases, impossible, proved
 from ifonly.engines.limited import SPARES, LimitedEngine, stays, within_rules
 from ifonly.engines.limited_problem import CostSpace, LimitedProblem
 from ifonly.engines.protocol import Rows
+from ifonly.engines.row_loops import read_rows
 from ifonly.engines.semismooth import MAX_ITER, Response
+from ifonly.model.errors import InputError
 from ifonly.problem.conditions import Conditions
 from ifonly.problem.goals import Weights
-from ifonly.problem.question import Aim, Asked
+from ifonly.problem.question import Aim, Aims, Asked
 from ifonly.problem.results import Result, Results
 from ifonly.problem.status import REL_GAP, Status
+from ifonly.rows.sources import Sources
 
 __all__ = ["SemismoothNewton", "sure"]
 
@@ -33,15 +36,45 @@ SETTLED = 1e-6  # relative: a gap that rounding leaves where costs have a matrix
 class SemismoothNewton(LimitedEngine):
     """Bounds, directions, frozen features, ℓ1, scales, a matrix and linear rules, for any number of classes.
 
-    Where there are limits on features one by one, compiled loops do most rows (`semismooth_rows`).
+    Where there are limits on features one by one, compiled loops do most rows (`semismooth_rows`), or a GPU (`on_device`).
     """
+
+    on_device = True
+
+    def refuses(self, asked: Asked) -> str | None:
+        """See `LimitedEngine`; what a GPU has no room for is the user's to know."""
+        if asked.conditions is not None and asked.question.backend == "cuda":
+            reason = on_device.unfit(CostSpace.of(asked))
+            if reason is not None:
+                raise InputError(f'backend="cuda" with limits is for {reason}; leave it out')
+        return super().refuses(asked)
+
+    def read(self, asked: Asked, x: Any) -> Sources:
+        """The rows that a user brings; a table on the GPU stays there if the GPU is to work on it."""
+        return read_rows(asked, x)
+
+    def one(self, asked: Asked, sources: Sources, aim: Aim) -> Result:
+        """The answer for one source; on a GPU it is a table of one row."""
+        if asked.question.backend != "cuda":
+            return super().one(asked, sources, aim)
+        out = np.empty((1, asked.model.n_features))
+        found = self.solve(asked, Rows(sources, Aims.of(aim), out=out)).with_x(out)[0]
+        if found.status is Status.INVALID:
+            return self.one(asked.at(backend="auto"), sources, aim)  # says what is wrong
+        return found
+
+    def chunk_rows(self, asked: Asked, n_rows: int | None) -> int | None:
+        """A GPU cuts tables itself."""
+        return None if asked.question.backend == "cuda" else super().chunk_rows(asked, n_rows)
 
     def towards(self, space: CostSpace, source: Floats, aim: Aim, budget: Budget, tol: float | None) -> Result:
         """The answer for one source and class."""
         return semismooth_rows.one(space, source, aim, budget, tol) or super().towards(space, source, aim, budget, tol)
 
     def solve(self, asked: Asked, rows: Rows) -> Results:
-        """The answers for a piece of a table, in compiled loops as far as those go."""
+        """The answers for a piece of a table, in compiled loops or on a GPU as far as those go."""
+        if asked.question.backend == "cuda":
+            return on_device.solve(asked, rows, self)
         X, results = self.begin(asked, rows)
         self.fill(asked, X, rows, results, semismooth_rows.solve(asked, X, rows.aims, results))
         return results

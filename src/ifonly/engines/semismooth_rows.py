@@ -19,14 +19,13 @@ from ifonly.problem.question import Aim, Aims, Asked
 from ifonly.problem.results import Result, Results
 from ifonly.problem.status import LEAST_VALUE, REL_GAP, Status
 
-__all__ = ["one", "solve"]
+__all__ = ["one", "one_by_one", "solve"]
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 Indices = NDArray[np.intp]
 
 ROWS_PER_THREAD = 64  # fewer than these are solved sooner than they are handed over
-RISES, FALLS, FROZEN = 1, 2, 4  # what may become of a feature, as bits
 LEFT, DONE = 0, 1  # how a row ended; 2: the source is the answer
 COLUMNS = ("lam", "distance", "objective", "grad_norm", "cost", "gap")
 BLINK = 0.01  # seconds: who has less time than this is answered by what looks at the clock
@@ -74,15 +73,19 @@ def _fit(space: CostSpace, budget: Budget, weighed: bool) -> bool:
     """Whether the loop is for these conditions, and for what else was asked."""
     if space.loops is None or budget.left < BLINK or (budget.max_iter is not None and not weighed):
         return False
-    return space.conditions.keep("one by one", lambda: _one_by_one(space))
+    return one_by_one(space)
 
 
-def _one_by_one(space: CostSpace) -> bool:
+def one_by_one(space: CostSpace) -> bool:
     """Whether there is nothing but a plain model, not of too many classes, and limits on features one by one."""
-    model = space.model
-    mapped = any(column.maps or column.missing is not None for column in model.encoding.columns)
-    tied = not space.separable or space.margin is not None or space.limits.groups or space.conditions.discrete
-    return not (mapped or tied) and model.A.dtype == np.float64 and len(model.A) <= MOST_RIVALS + 1
+
+    def found() -> bool:
+        model = space.model
+        mapped = any(column.maps or column.missing is not None for column in model.encoding.columns)
+        tied = not space.separable or space.margin is not None or space.limits.groups or space.conditions.discrete
+        return not (mapped or tied) and model.A.dtype == np.float64 and len(model.A) <= MOST_RIVALS + 1
+
+    return space.conditions.keep("one by one", found)
 
 
 def _status(tol: float | None, weighed: bool) -> Status:
@@ -137,12 +140,11 @@ class _Loop(NamedTuple):
         terms = (np.abs(model.A[rivals]) + np.abs(model.A[k])) / scale / c
         moving = ~limits.frozen & (limits.lo < limits.hi)
         of_rivals = np.array([np.square(rows[:, moving]).sum(axis=1), norms(terms)])
-        way = RISES * limits.increase.astype(np.int64) + FALLS * limits.decrease + FROZEN * limits.frozen
         errors = summation_error(D + 2), summation_error(K + 6), float(np.abs(model.b).max()), float(np.linalg.norm(space.mu))
         constants = np.array([space.per_term, space.per_size, space.offset, *errors])
         each = np.array([space.mu, c, limits.lo, limits.hi])
         seen = np.ascontiguousarray(model.A), np.ascontiguousarray(model.b), scaling, np.ascontiguousarray(model.column_sizes)
-        return cls(space.loops, k, seen, (rows, each, way.astype(np.int64), of_rivals, constants), model)
+        return cls(space.loops, k, seen, (rows, each, limits.ways, of_rivals, constants), model)
 
     @classmethod
     def of(cls, space: CostSpace, k: int) -> "_Loop":

@@ -1,7 +1,8 @@
 """The class-space Newton for many rows on a GPU (extra ``gpu``): compiles the CUDA sources and calls what is in them.
 
-`newton.cu` has the Newton problems, `passes.cu` the two passes over the sources around them. CuPy compiles both at first use,
-once per number of classes and kind of number, and keeps the result on disk. `native.device` puts them together.
+`newton.cu` has the free Newton problems, `passes.cu` the two passes over the sources around them (`native.device` puts them
+together), and `limited.cu` problems with limits (`native.device_limited`). CuPy compiles each at first use, once per number of
+classes and kind of number, and keeps the result on disk.
 
 A row belongs to one thread up to K = 16; to a small team of threads up to 32, to a warp up to 64, to a block up to 128, with
 all that is known of it in shared memory. Beyond, the array program of `native.reference` runs on the device.
@@ -21,7 +22,7 @@ from ifonly.native.solved import Solved
 
 cp: Any = import_module("cupy")  # so that types are checked where it is not installed
 
-__all__ = ["check_device", "fits", "move", "newton", "project", "solve_lam", "solve_prob"]
+__all__ = ["TYPES", "check_device", "fits", "kernel", "move", "newton", "project", "solve_lam", "solve_prob"]
 
 PASS_THREADS, TILE = 288, 8  # threads of a block of passes.cu, rows of a tile
 LEAST_FEATURES = 128  # with fewer, tiles are too small to be worth a copy engine
@@ -103,7 +104,8 @@ def _pointer(array: Any) -> Any:
 
 
 @cache
-def _kernel(file: str, name: str, options: tuple[str, ...], device: int) -> Any:
+def kernel(file: str, name: str, options: tuple[str, ...], device: int) -> Any:
+    """An entry of a source, compiled at first use."""
     del device  # a module is loaded on one device
     return cp.RawModule(code=cuda_source.code(file), options=options).get_function(name)
 
@@ -112,13 +114,13 @@ def newton(name: str, K: int, goal: bool) -> Any:
     """Launches ``solve`` or ``answer`` of newton.cu, given how many rows there are and their arguments."""
     team = cuda_source.team_of(K)
     options = (*cuda_source.newton_options(K, goal=goal, team=team), f"-D{name.upper()}")
-    kernel = _kernel("newton", name, options, cp.cuda.Device().id)
+    entry = kernel("newton", name, options, cp.cuda.Device().id)
     threads, shared = cuda_source.threads_of(team), cuda_source.block_bytes(K, team)
-    kernel.max_dynamic_shared_size_bytes = shared
+    entry.max_dynamic_shared_size_bytes = shared
 
     def launch(B: int, *arguments: Any) -> None:
         if B:
-            kernel((-(-B * team // threads),), (threads,), (np.int64(B), *arguments), shared_mem=shared)
+            entry((-(-B * team // threads),), (threads,), (np.int64(B), *arguments), shared_mem=shared)
 
     return launch
 
@@ -127,12 +129,12 @@ def _passes(name: str, R: int, X: Any, out: Any) -> tuple[Any, cuda_source.Slice
     processors = cp.cuda.Device().attributes["MultiProcessorCount"]
     cut = cuda_source.slices(X.shape[1], max(R, 2), X.itemsize, processors)
     source, answer = (TYPES[a.dtype.str[1:]] for a in (X, out))
-    kernel = _kernel("passes", name, cuda_source.passes_options(R, source, answer, cut), cp.cuda.Device().id)
-    kernel.max_dynamic_shared_size_bytes = cut.shared
+    entry = kernel("passes", name, cuda_source.passes_options(R, source, answer, cut), cp.cuda.Device().id)
+    entry.max_dynamic_shared_size_bytes = cut.shared
 
     def launch(B: int, *arguments: Any) -> None:
         if B:
             tiles = min(processors // cut.number, -(-B // TILE))
-            kernel((max(tiles, 1) * cut.number,), (PASS_THREADS,), (np.int64(B), *arguments), shared_mem=cut.shared)
+            entry((max(tiles, 1) * cut.number,), (PASS_THREADS,), (np.int64(B), *arguments), shared_mem=cut.shared)
 
     return launch, cut

@@ -6,7 +6,8 @@ from itertools import count
 from typing import NamedTuple
 
 __all__ = ["MOST_CLASSES", "MOST_ROWS", "Slices", "block_bytes", "code", "gram_pitch", "newton_options", "passes_options"]
-__all__ += ["rows_of", "slices", "team_of", "threads_of"]
+__all__ += ["MOST_FEATURES", "MOST_LIMITED_CLASSES", "Blocks", "limited_blocks", "limited_options", "rows_of", "slices"]
+__all__ += ["team_of", "threads_of", "tiled"]
 
 MOST_CLASSES = 128  # of newton.cu: Newton's matrix has to fit into the shared memory of a block
 MOST_ROWS = 32  # of passes.cu: the more rows A has, the narrower the slice that fits into the shared memory of a block
@@ -23,12 +24,22 @@ TEAMS = ((16, 1), (24, 8), (32, 16), (64, 32), (MOST_CLASSES, 128))
 ALONE, TOGETHER = 128, 64  # threads of a block of newton.cu, of single threads and of small teams
 BLOCKS = 2  # of them that have to fit on a multiprocessor: each thread can then have all 255 registers that there are
 
-HEADERS = ("numbers.hpp", "phi.hpp", "newton.hpp", "answer.hpp")  # of the row solver, each after those that it includes
+# What a source includes, each after those that it includes itself.
+HEADERS = {
+    "newton": ("numbers.hpp", "phi.hpp", "newton.hpp", "answer.hpp"),
+    "limited": ("numbers.hpp", "limits.hpp"),
+    "passes": (),
+}
+
+# Of limited.cu: a class for each lane of a warp; rows of a block; features, which are listed in 15 bits.
+MOST_LIMITED_CLASSES, MOST_WARPS, MOST_FEATURES = 32, 16, 2**15 - 1
+LISTED = 80  # its ANEW
+LEAST_WARPS = 6  # with fewer, keeping the classes' rows in shared memory does not pay
 
 
 def code(name: str) -> str:
-    """The text of ``newton.cu``, with the row solver that it shares with the CPU, or of ``passes.cu``: one text to compile."""
-    parts = (*HEADERS, "newton.cu") if name == "newton" else (f"{name}.cu",)
+    """The text of a source with what it shares with the CPU: one text to compile."""
+    parts = (*HEADERS[name], f"{name}.cu")
     text = "\n".join((files("ifonly.native") / part).read_text(encoding="utf-8") for part in parts)
     return re.sub(r'^#include ".*"$|^#pragma once$', "", text, flags=re.MULTILINE)
 
@@ -114,6 +125,42 @@ def newton_options(K: int, *, goal: bool, team: int | None = None) -> tuple[str,
 def passes_options(R: int, source: str, answer: str, cut: Slices) -> tuple[str, ...]:
     """How ``passes.cu`` is compiled for R rows of A and these C types of numbers."""
     return _options(ROWS=R, SOURCE=source, ANSWER=answer, WIDTH=cut.width, SLOTS=cut.slots)
+
+
+def tiled(D: int) -> int:
+    """Features in whole tiles, one for each lane of a warp."""
+    return -(-D // 32) * 32
+
+
+class Blocks(NamedTuple):
+    """How limited.cu shares out the memory of a multiprocessor: warps, and whether classes' rows and sources are kept there."""
+
+    warps: int
+    staged: bool
+    shared: int  # bytes
+
+
+def limited_blocks(D: int, K: int) -> Blocks | None:
+    """As many warps as are of use, or as there is room for; None where there is none for a single one."""
+    features, matrix, room = tiled(D), 8 * K * (K | 1), SHARED_BYTES - PER_BLOCK
+
+    def cut(staged: bool) -> Blocks:
+        kept = matrix + (8 * (K * (features + 4) + 2 * features) if staged else 0)
+        bits = (3 * (features // 32) + 1) // 2
+        each = (8 * features if staged else 0) + 2 * matrix + 8 * (32 + bits + LISTED // 4)
+        warps = min((room - kept) // each, MOST_WARPS if K <= 16 else 8)
+        warps -= warps % 4 if warps > 4 else 0  # as many for each of the four schedulers
+        return Blocks(warps, staged, kept + warps * each)
+
+    best = next((found for found in map(cut, (True, False)) if found.warps >= LEAST_WARPS), cut(False))
+    return best if best.warps > 0 else None
+
+
+def limited_options(
+    D: int, K: int, source: str, kind: dict[str, int], *, goal: bool, warps: int, staged: bool
+) -> tuple[str, ...]:
+    """How ``limited.cu`` is compiled; ``kind`` is that of `limited.Tables`."""
+    return _options(CLASSES=K, FEATURES=D, WARPS=warps, SOURCE=source, AIMS=int(goal), STAGED=int(staged), **kind)
 
 
 def _options(**defines: float | str) -> tuple[str, ...]:

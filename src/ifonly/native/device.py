@@ -29,7 +29,7 @@ from ifonly.rows.tensors import Like, like
 
 cp = cuda.cp
 
-__all__ = ["DeviceSources", "invert_table"]
+__all__ = ["LEFT", "DeviceResults", "DeviceSources", "invert_table", "set_columns", "upload", "upload_targets"]
 
 # Pieces in which a table is worked on. On an H200 a million rows of 784 features take 6.53 ms in one, 6.28 in two, three or
 # four; 200 000 of 8192 features 13.13, 13.08 and 13.35 in one, two and three.
@@ -134,9 +134,9 @@ class OnDevice(NamedTuple):
 class DeviceResults(Results):
     """`Results` that lie on the device; each column comes to the host when it is first read."""
 
-    answers: OnDevice
+    answers: Any  # OnDevice
 
-    def __init__(self, answers: OnDevice, x: Any = None) -> None:
+    def __init__(self, answers: Any, x: Any = None) -> None:
         object.__setattr__(self, "answers", answers)
         object.__setattr__(self, "x", x)
 
@@ -148,17 +148,24 @@ class DeviceResults(Results):
 
     def with_x(self, x: Any) -> "DeviceResults":
         """The same with the answers themselves."""
-        return DeviceResults(self.answers, x)
+        return type(self)(self.answers, x)
 
 
-def _column(name: str) -> cached_property[np.ndarray]:
+def _column(kind: type[DeviceResults], name: str) -> cached_property[Any]:
     column = cached_property(lambda self: self.answers.field(name))
-    column.__set_name__(DeviceResults, name)
+    column.__set_name__(kind, name)
     return column
 
 
-for _name in (*("target", "status", "lam", "distance", "objective", "grad_norm"), "proba", "coef", "n_iter", "n_passes"):
-    setattr(DeviceResults, _name, _column(_name))
+def set_columns(kind: type[DeviceResults], *names: str) -> None:
+    """Columns that are fetched when they are first read."""
+    for name in names:
+        setattr(kind, name, _column(kind, name))
+
+
+set_columns(
+    DeviceResults, "target", "status", "lam", "distance", "objective", "grad_norm", "proba", "coef", "n_iter", "n_passes"
+)
 
 
 def _room(model: Model, aims: Aims) -> Results:
@@ -251,13 +258,18 @@ def _on_host(model: Model, X: Any, parts: Any) -> tuple[np.ndarray, Sizes]:
 # ---- a whole table ----
 
 
-def _upload(values: Any, dtype: Any) -> Any:
+def upload(values: Any, dtype: Any) -> Any:
     """One value per row, on the device; the same for all is made there."""
     if isinstance(values, cp.ndarray):
         return values.astype(dtype, copy=False)
     if len(values) and values.strides == (0,):
         return cp.full(len(values), values[0], dtype=dtype)
     return cp.asarray(values.astype(dtype, copy=False))
+
+
+def upload_targets(targets: Any) -> Any:
+    """Class indices of up to `MOST_CLASSES`, on the device: one byte each on the way there."""
+    return upload(targets, np.int32) if targets.strides == (0,) else upload(targets, np.uint8).astype(np.int32)
 
 
 class Job(NamedTuple):
@@ -278,7 +290,7 @@ class Job(NamedTuple):
             wanted = np.broadcast_to(needed_logit(float(aims.prob[0]), self.model), aims.prob.shape)
         else:
             wanted = needed_logit(aims.prob, self.model)
-        return _upload(aims.targets, np.int32), _upload(wanted, np.float64)
+        return upload_targets(aims.targets), upload(wanted, np.float64)
 
     def solve(self, board: Board, parts: Any, wanted: Any, answers: OnDevice) -> None:
         """The Newton problems: what `engines.free.Batch` does, certificates included, for rows of any targets."""
@@ -314,13 +326,18 @@ def invert_table(
     """
     model = sources.model
     usual = model.dependent or model.shares_gram or model.n_classes > MOST_CLASSES
-    if usual or hasattr(sources.rows, "tocsr") or (aims.targets < 0).any():
+    if usual or hasattr(sources.rows, "tocsr") or _chooses(aims.targets):
         return None
     job = Job(model, aims, tol, max_iter, alone)
     if not isinstance(sources, DeviceSources):
         return _invert_through(job, sources.rows, out)
     with sources.rows.device:
         return _invert_there(job, sources.rows, out)
+
+
+def _chooses(targets: np.ndarray) -> bool:
+    """Whether a class is still to be chosen."""
+    return len(targets) > 0 and bool(targets[0] < 0 if targets.strides == (0,) else targets.min() < 0)
 
 
 def _invert_there(job: Job, X: Any, out: Any) -> Results:

@@ -6,10 +6,6 @@
 
 namespace ifonly::IFONLY_SET::limits {
 
-constexpr int CHASES = 4; // times that the goal is aimed at with more room for rounding
-constexpr int EVALUATIONS = 80;
-constexpr double SAME = 0.5e-10; // relative: half of what problem/checker.py allows
-
 enum RowEnded : signed char { LEFT = 0, DONE = 1, STAYS = 2 };
 
 /** Weights of all classes in blocks of features, and what else is needed to go from a source to an answer and back. */
@@ -65,13 +61,16 @@ struct LimitedLoop {
     const Space &space;
     Row &row;
     V *own, *low, *high, *x; // [tiles] in the user's units
-    V *sums;                 // [K]
+    V *class_sums;           // [K]
     double *z, *p;           // [K]
     double terms = 0.0;      // the size of what logits are summed from
+    const Errors errors;
 
-    LimitedLoop(const LimitedRows &rows, const Space &space, Row &row, Pieces &pieces) : rows(rows), space(space), row(row) {
+    LimitedLoop(const LimitedRows &rows, const Space &space, Row &row, Pieces &pieces)
+        : rows(rows), space(space), row(row), errors{rows.per_term, rows.per_size, rows.offset, rows.sum_error, rows.row_error,
+                                                     rows.largest_b, rows.mu_length} {
         for (V **vector : {&own, &low, &high, &x}) *vector = pieces.take<V>(space.tiles);
-        sums = pieces.take<V>(rows.K);
+        class_sums = pieces.take<V>(rows.K);
         z = pieces.take<double>(rows.K);
         p = pieces.take<double>(rows.K);
     }
@@ -80,7 +79,7 @@ struct LimitedLoop {
     void score(const V *point) {
         const int K = rows.K;
         V size{};
-        for (int j = 0; j < K; j++) sums[j] = V{};
+        for (int j = 0; j < K; j++) class_sums[j] = V{};
         for (i64 k = 0; k < space.blocks; k++) {
             const V *A = space.A + k * K * TILES;
             V seen[TILES];
@@ -90,17 +89,16 @@ struct LimitedLoop {
                 size += space.sizes[tile] * magnitude(seen[i]);
             }
             for (int j = 0; j < K; j++) {
-                V sum = sums[j];
+                V sum = class_sums[j];
                 for (int i = 0; i < TILES; i++) sum += A[j * TILES + i] * seen[i];
-                sums[j] = sum;
+                class_sums[j] = sum;
             }
         }
-        for (int j = 0; j < K; j++) z[j] = sum_of(sums[j]) + rows.b[j];
+        for (int j = 0; j < K; j++) z[j] = sum_of(class_sums[j]) + rows.b[j];
         terms = sum_of(size);
     }
 
-    /** How far a margin can be from ours when the user's own estimator evaluates it (`CostSpace.rounding`). */
-    double rounding(double size) const { return rows.per_term * (terms + rows.offset) + rows.per_size * size; }
+    double rounding(double size) const { return errors.rounding(terms, size); }
 
     /** The source, and how far each feature may go; false where limits contradict each other, or the source. */
     bool load(const double *source, bool &within) {
@@ -176,7 +174,7 @@ struct LimitedLoop {
     /** The numbers of x, which is within its limits and whose scores are in z: `LimitedProblem.certificate` and `certified`.
      *  How much rounding there is in −ln p_k. */
     double judge(double lam, double weight, double prob, double *numbers) {
-        const int n = row.b.n, K = rows.K;
+        const int n = row.b.n;
         const double loss = probabilities();
         V square{}, sparse{}, norm{};
         for (i64 k = 0; k < space.blocks; k++) {
@@ -197,26 +195,14 @@ struct LimitedLoop {
                 norm += xi * xi;
             }
         }
-        // Rounding, with the triangle inequality for the rivals' parts of it.
-        const double distance = square_root(sum_of(square)), cost = 0.5 * distance * distance + sum_of(sparse);
-        const double logit_error = 4.0 * (rows.sum_error * terms + EPS * rows.largest_b), of_p = 2.0 * logit_error + (K + 8) * EPS;
-        double rounded = lam * rows.sum_error * distance + 2.0 * EPS * weight * rows.mu_length, others = 0.0;
+        Sums sums{sum_of(square), sum_of(sparse), sum_of(norm), terms, 0.0, 0.0, 0.0};
         for (int j = 0; j < n; j++) {
             const double own_p = p[j < rows.k ? j : j + 1];
-            rounded += own_p * (row.b.lengths[j] * of_p + rows.row_error * rows.terms_length[j]);
-            others += own_p;
+            sums.others += own_p;
+            sums.pull += own_p * row.b.lengths[j];
+            sums.pull_terms += own_p * rows.terms_length[j];
         }
-        const double grad_norm = square_root(sum_of(norm)) + rounded;
-        double gap = grad_norm * grad_norm / (2.0 * lam);
-        const double objective = 0.5 * lam * distance * distance + weight * sum_of(sparse) + loss;
-        if (prob > 0.0) {
-            const double of_goal = loss + __builtin_log(prob); // ≤ 0 where the goal is reached
-            gap += larger(-of_goal, 0.0) + others * logit_error + 4.0 * EPS * (loss - __builtin_log(prob));
-            gap = smaller(gap / lam, cost);
-        }
-        const double found[] = {lam, distance, objective, grad_norm, cost, gap};
-        for (int i = 0; i < 6; i++) numbers[i] = found[i];
-        return others * logit_error;
+        return claim(errors, rows.K, lam, weight, prob, loss, sums, numbers);
     }
 
     RowEnded weighed(double lam, double *numbers) {

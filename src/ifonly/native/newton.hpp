@@ -10,13 +10,13 @@
 #endif
 #if !defined(__CUDACC__)
 #define IFONLY_UNROLL
-#define IFONLY_UNROLL_ALL
+#define IFONLY_UNROLL_SOME
 #else
-#define IFONLY_UNROLL_ALL _Pragma("unroll")
+#define IFONLY_UNROLL_SOME _Pragma("unroll 8")
 #if TEAM == 1
 #define IFONLY_UNROLL _Pragma("unroll")
-#else
-#define IFONLY_UNROLL _Pragma("unroll 4")
+#else // a GPU waits for code that is not in its cache; of a team each thread has few rivals
+#define IFONLY_UNROLL _Pragma("unroll 1")
 #endif
 #endif
 
@@ -154,7 +154,7 @@ template <class T, int N, bool GOAL, class Team = Alone> struct Solver {
         } else {
             EACH(i) {
                 T total{};
-                ALL(j) total += gram(j, i) * a[j];
+                IFONLY_UNROLL_SOME for (int j = 0; j < x.n; j++) total += gram(j, i) * a[j];
                 out[i] = total * il;
             }
             Team::sync();
@@ -202,33 +202,41 @@ template <class T, int N, bool GOAL, class Team = Alone> struct Solver {
         }
         if constexpr (Of<T>::lanes == 1) x.choose([&](int i) { return x.p[i] * gram(i, i) * il; });
         Team::sync();
-        IFONLY_UNROLL for (int b = 0; b < x.count; b++)
-            IFONLY_UNROLL for (int a = first_from(b); a < x.count; a += Team::size) {
-                const int i = x.rival(a), j = x.rival(b);
-                x.M[at(a, b)] = x.v[i] * x.v[j] * (gram(j, i) * il - x.u[i] - x.u[j]) + (a == b ? 1.0 : 0.0);
-            }
-        IFONLY_UNROLL for (int b = 0; b < x.count; b++) {
-            Team::sync();
-            const T inverse = inverse_of(larger(x.M[at(b, b)], T{} + 1.0));
-            if (b % Team::size == Team::rank()) x.inverse[b] = inverse;
-            if constexpr (Team::size == 1) {
+        const auto entry = [&](int a, int b) {
+            const int i = x.rival(a), j = x.rival(b);
+            return x.v[i] * x.v[j] * (gram(j, i) * il - x.u[i] - x.u[j]) + (a == b ? 1.0 : 0.0);
+        };
+        if constexpr (Team::size == 1) { // each column is taken out of those after it
+            IFONLY_UNROLL for (int b = 0; b < x.count; b++)
+                IFONLY_UNROLL for (int a = b; a < x.count; a++) x.M[at(a, b)] = entry(a, b);
+            IFONLY_UNROLL for (int b = 0; b < x.count; b++) {
+                const T inverse = x.inverse[b] = inverse_of(larger(x.M[at(b, b)], T{} + 1.0));
                 IFONLY_UNROLL for (int k = b + 1; k < x.count; k++) {
                     const T factor = x.M[at(k, b)] * inverse;
                     T *column = x.M + at(0, k);
                     const T *pivots = x.M + at(0, b);
                     IFONLY_UNROLL for (int a = k; a < x.count; a++) column[a] -= factor * pivots[a];
                 }
-            } else {
-                IFONLY_UNROLL for (int a = first_from(b + 1); a < x.count; a += Team::size) {
-                    const T factor = x.M[at(a, b)] * inverse;
-                    for (int k = b + 1; k <= a; k += 8) { // eight are read before the first is written: they wait together
-                        T entry[8];
-                        IFONLY_UNROLL_ALL for (int e = 0; e < 8; e++)
-                            if (k + e <= a) entry[e] = x.M[at(a, k + e)] - factor * x.M[at(k + e, b)];
-                        IFONLY_UNROLL_ALL for (int e = 0; e < 8; e++)
-                            if (k + e <= a) x.M[at(a, k + e)] = entry[e];
+            }
+        } else { // those before it are taken out of each column: nothing is written twice
+            for (int b = 0; b < x.count; b++) {
+                for (int k = Team::rank(); k < b; k += Team::size) x.t[k] = x.M[at(b, k)] * x.inverse[k];
+                Team::sync();
+                for (int a = first_from(b); a < x.count; a += Team::size) {
+                    T even = entry(a, b), odd{};
+                    const T *column = x.M + a;
+                    int k = 0;
+                    IFONLY_UNROLL_SOME for (; k + 1 < b; k += 2) {
+                        even -= *column * x.t[k];
+                        column += x.count - k - 1;
+                        odd -= *column * x.t[k + 1];
+                        column += x.count - k - 2;
                     }
+                    if (k < b) even -= *column * x.t[k];
+                    x.M[at(a, b)] = even + odd;
                 }
+                Team::sync();
+                if (b % Team::size == Team::rank()) x.inverse[b] = inverse_of(larger(x.M[at(b, b)], T{} + 1.0));
             }
         }
         Team::sync();

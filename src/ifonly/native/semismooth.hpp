@@ -10,21 +10,12 @@
 #include <immintrin.h>
 #endif
 
+#include "limits.hpp"
 #include "memory.hpp"
 #include "rows.hpp"
 #include "spans.hpp"
 
 namespace ifonly::IFONLY_SET::limits {
-
-// The method's constants; engines/semismooth.py gives reasons. The start has its own: a pair is cheap here.
-constexpr int MAX_TRIALS = 40, PAIRS = 2, PAIR_STEPS = 5, MAX_RISES = 40;
-constexpr double TOO_LONG = 0.5, SHRINK = 0.1, LOG_SHRINK = -2.302585092994046, LOW = -690.0;
-constexpr double NEAR = 1e-4;          // logarithms that differ by less: their logarithmic mean is the mean
-constexpr double FAR_LOGIT = 36.0;     // of a share, in the start
-constexpr double PAIR_GAP = 0.005, PAIR_TOL = 0.3; // parts of the gap, and steps of a logit, that are small in the start
-constexpr double JOINT = 0.1;          // a gap from which on λ is changed together with q
-constexpr double SURE = 0.1;           // of the miss: with less of a residual, it is on the side that it seems to be on
-constexpr double LONGEST = 2.0, FLAT_LOGIT = 1e-12, NARROW = 1e-12; // steps in ln λ; slopes; brackets around λ
 
 using V = Doubles<WIDTH>;
 constexpr int FEW = WIDTH < 4 ? 4 : 10; // rivals for whose sums there are registers
@@ -152,8 +143,6 @@ struct Point {
 struct Course {
     double least = INF, stalled = 0.0, budget = 0.0;
 };
-
-enum class Ended { CUT, FOUND, NOT_FOUND };
 
 struct Row {
     const Rivals &b;

@@ -177,6 +177,11 @@ class Limits:
         """Which features of the sources (N, D) cannot stay as they are."""
         return (lo > X) | (hi < X) | (self.snapped(X, X) != X)
 
+    @property
+    def ways(self) -> NDArray[np.int64]:
+        """What may become of each feature, as bits: 1 if it may only rise, 2 if it may only fall, 4 if it stays."""
+        return self.increase.astype(np.int64) + 2 * self.decrease + 4 * self.frozen
+
     def around(self, X: Floats) -> tuple[Floats, Floats, dict[int, str]]:
         """The least and largest value of each feature for each source (N, D), and what is contradictory about some rows."""
         lo, hi = np.broadcast_to(self.lo, X.shape).copy(), np.broadcast_to(self.hi, X.shape).copy()

@@ -478,7 +478,9 @@ def _without_limits(question: Question, model: Model) -> dict[str, str]:
 
 def _with_limits(question: Question, model: Model, conditions: Conditions) -> dict[str, str]:
     """Arguments that have no effect on a problem with a cost or limits, and why."""
-    reasons = {"backend": 'backend="cuda" is for problems without limits'}
+    reasons = {}
+    if conditions.discrete or not conditions.separable or question.margin is not None:
+        reasons["backend"] = 'backend="cuda" with limits is for those on features one by one, and lam or prob'
     reasons["start"] = "start is for problems without limits, and here are a cost, actions or max_changes"
     if not conditions.discrete and not model.encoding.columns:  # flags among a table's columns may yet need a search
         for name in ("gap", "node_limit"):
@@ -500,6 +502,12 @@ def _resolved(model: Model, target: Any) -> "int | Indices | frozenset[int]":
         target = target.to_numpy()
     if not isinstance(target, (Sequence, np.ndarray)) or isinstance(target, (str, tuple)):
         return _class_index(model, target)
+    if isinstance(target, np.ndarray) and target.ndim == 1 and target.dtype.kind == "i" and target.size:
+        low, high = int(target.min()), int(target.max())
+        if (
+            low >= 0 and high < model.n_classes and _counts(model)
+        ):  # a million of them are looked through twice, and that is all
+            return target.astype(np.intp, copy=False)
     if isinstance(target, np.ndarray) and target.ndim == 1 and target.dtype != object:
         labels, inverse = _distinct(target)
     else:
@@ -508,6 +516,11 @@ def _resolved(model: Model, target: Any) -> "int | Indices | frozenset[int]":
     if (indices == ALL).any():
         raise InputError('target "all" is for all rows; it cannot be one label among others')
     return indices
+
+
+def _counts(model: Model) -> bool:
+    """Whether the classes are 0, 1, 2, …, as integers."""
+    return model.classes.dtype.kind == "i" and bool((model.classes == np.arange(model.n_classes)).all())
 
 
 def _class_index(model: Model, target: Any) -> int:

@@ -1,0 +1,84 @@
+"""What limited.cu has to know of a classifier, a cost and limits: arrays, and how it is compiled. Nothing here needs a GPU."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ifonly.engines.limited_problem import CostSpace
+from ifonly.model.numerics import norms, summation_error
+from ifonly.native import cuda_source
+
+__all__ = ["Tables"]
+
+Floats = NDArray[np.float64]
+
+BESIDE = 4  # limited.cu's WIDE less COUNT
+EACH_BEYOND = np.array([[0.0, 1.0, 0.0, 1.0, 0.0, 0.0, 0.0]]).T  # what is divided by is not 0
+FAR_OFF = 2.0  # rows that are so many times longer than their differences are moved to their mean: less cancels
+
+
+class Tables(NamedTuple):
+    """The arrays of limited.cu, for all targets; features are filled up to whole tiles."""
+
+    D: int
+    rows: Floats  # (K, pitch) in units of cost
+    weights: Floats  # (K, pitch) the classifier's own
+    b: Floats  # (K,)
+    each: Floats  # (7, features): the scaler's shift and scale, sizes, a unit's cost, μ, limits
+    way: NDArray[np.int8]  # (features,)
+    gram: Floats  # (K, K | 1) of the rows
+    pairs: Floats  # (3, K, K): ‖a_j − a_k‖; its square over what may move; ‖(|a_j| + |a_k|)/c‖
+    errors: Floats  # (7,)
+    kind: dict[str, int]  # SOFT, COSTED, DIRECTED, SCALED, PLAIN
+
+    @classmethod
+    def of(cls, space: CostSpace) -> "Tables":
+        """Those of a space; see `semismooth_rows._Loop.of_space`."""
+        model, limits, c = space.model, space.limits, space.per_unit
+        K, D = model.A.shape
+        features = cuda_source.tiled(D)
+        rows: Floats = np.asarray(space.B, dtype=np.float64)
+        scaling = model.scaling
+        lengths = np.array([norms(rows - row) for row in rows])
+        middle = rows.mean(axis=0) if norms(rows).max() > FAR_OFF * lengths.max() else np.zeros(D)
+        rows = rows - middle
+        moving = ~limits.frozen & (limits.lo < limits.hi)
+        squares = np.array([np.square((rows - row)[:, moving]).sum(axis=1) for row in rows])
+        sizes = np.abs(model.A) / (1.0 if scaling is None else np.abs(scaling.scale)) / c + np.abs(middle)
+        terms = np.array([norms(sizes + size) for size in sizes])
+        shift, scale = (np.zeros(D), np.ones(D)) if scaling is None else (scaling.shift, scaling.scale)
+        errors = summation_error(D + 2), summation_error(K + 6), float(np.abs(model.b).max()), float(np.linalg.norm(space.mu))
+        kind = {
+            "SOFT": bool(space.mu.any()),
+            "COSTED": bool((c != 1.0).any()),
+            "DIRECTED": bool(limits.ways.any()),
+            "SCALED": scaling is not None,
+            "PLAIN": np.array_equal(rows, model.A),
+        }
+        gram = np.zeros((K, K | 1))
+        gram[:, :K] = rows @ rows.T
+        return cls(
+            D,
+            _filled(rows, features + BESIDE),
+            _filled(model.A, features + BESIDE),
+            np.array(model.b),
+            _filled(np.array([shift, scale, model.column_sizes, c, space.mu, limits.lo, limits.hi]), features, EACH_BEYOND),
+            _filled(limits.ways.astype(np.int8), features),
+            gram,
+            np.array([lengths, squares, terms]),
+            np.array([space.per_term, space.per_size, space.offset, *errors]),
+            {name: int(value) for name, value in kind.items()},
+        )
+
+    def arguments(self) -> tuple[Any, ...]:
+        """Those of limited.cu from A to the errors."""
+        return self[1:9]
+
+
+def _filled(a: Any, width: int, beyond: Any = 0) -> Any:
+    """Rows of that width, and what lies beyond their ends."""
+    filled = np.zeros((*a.shape[:-1], width), dtype=a.dtype)
+    filled[...] = beyond
+    filled[..., : a.shape[-1]] = a
+    return filled

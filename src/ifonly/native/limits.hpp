@@ -1,0 +1,60 @@
+// Problems with limits on features one by one: the method's constants and what is claimed of an answer, for CPU and GPU.
+#pragma once
+
+#include "numbers.hpp"
+
+namespace ifonly::IFONLY_SET::limits {
+
+// The method's constants; engines/semismooth.py gives reasons. The start has its own: a pair is cheap here.
+constexpr int MAX_TRIALS = 40, PAIRS = 2, PAIR_STEPS = 5, MAX_RISES = 40;
+constexpr double TOO_LONG = 0.5, SHRINK = 0.1, LOG_SHRINK = -2.302585092994046, LOW = -690.0;
+constexpr double NEAR = 1e-4;          // logarithms that differ by less: their logarithmic mean is the mean
+constexpr double FAR_LOGIT = 36.0;     // of a share, in the start
+constexpr double PAIR_GAP = 0.005, PAIR_TOL = 0.3; // parts of the gap, and steps of a logit, that are small in the start
+constexpr double JOINT = 0.1;          // a gap from which on λ is changed together with q
+constexpr double SURE = 0.1;           // of the miss: with less of a residual, it is on the side that it seems to be on
+constexpr double LONGEST = 2.0, FLAT_LOGIT = 1e-12, NARROW = 1e-12; // steps in ln λ; slopes; brackets around λ
+
+constexpr int CHASES = 4; // times that the goal is aimed at with more room for rounding
+constexpr int EVALUATIONS = 80;
+constexpr double SAME = 0.5e-10; // relative: half of what problem/checker.py allows
+
+enum class Ended { CUT, FOUND, NOT_FOUND };
+
+/** How a model rounds. */
+struct Errors {
+    double per_term, per_size, offset;                 // of `CostSpace.rounding`
+    double sum_error, row_error, largest_b, mu_length; // `summation_error` of D + 2 and K + 6; max|b|; ‖μ‖
+
+    /** How far a margin can be from ours when the user's own estimator evaluates it (`CostSpace.rounding`). */
+    IFONLY_HD double rounding(double terms, double size) const { return per_term * (terms + offset) + per_size * size; }
+};
+
+/** What is summed over the features of an answer, and over its rivals. */
+struct Sums {
+    double square, sparse, norm;    // Σt², Σμ|t|, ‖ξ‖² for the part ξ of the gradient that no limit takes up
+    double terms;                   // the size of what logits are summed from
+    double others, pull, pull_terms; // Σp_j, Σp_j‖b_j‖, Σp_j‖(|a_j| + |a_k|)/c‖
+};
+
+/** The numbers of an answer: `LimitedProblem.certificate` and `certified`, with the triangle inequality for the rivals' parts of the
+ *  rounding. `prob` is 0 for a given λ. How much rounding there is in −ln p_k. */
+IFONLY_HD double claim(const Errors &of, int K, double lam, double weight, double prob, double loss, const Sums &sums, double *numbers) {
+    const double distance = square_root(sums.square), cost = 0.5 * distance * distance + sums.sparse;
+    const double logit_error = 4.0 * (of.sum_error * sums.terms + EPS * of.largest_b), of_p = 2.0 * logit_error + (K + 8) * EPS;
+    const double rounded = lam * of.sum_error * distance + 2.0 * EPS * weight * of.mu_length + sums.pull * of_p +
+                           of.row_error * sums.pull_terms;
+    const double grad_norm = square_root(sums.norm) + rounded;
+    double gap = grad_norm * grad_norm / (2.0 * lam);
+    const double objective = 0.5 * lam * distance * distance + weight * sums.sparse + loss;
+    if (prob > 0.0) {
+        const double of_goal = loss + logarithm(prob); // ≤ 0 where the goal is reached
+        gap += larger(-of_goal, 0.0) + sums.others * logit_error + 4.0 * EPS * (loss - logarithm(prob));
+        gap = smaller(gap / lam, cost);
+    }
+    const double found[] = {lam, distance, objective, grad_norm, cost, gap};
+    for (int i = 0; i < 6; i++) numbers[i] = found[i];
+    return sums.others * logit_error;
+}
+
+} // namespace ifonly::IFONLY_SET::limits
