@@ -343,7 +343,7 @@ def _nothing(problem: LimitedProblem, aim: Aim, search: Search, budget: Budget, 
 def _nearest_to_it(
     problem: LimitedProblem, aim: Aim, known: list[Floats], budget: Budget, proof: Proof | None
 ) -> Result | None:
-    """What comes nearest to a goal that is out of reach, as ``proof`` shows, or this search has to; None if nothing was found."""
+    """What comes nearest to a goal out of reach, as ``proof`` shows, or this search has to; None if nothing is found."""
     far = Search(problem, aim, replace(budget, gap=0.0), farthest=True)
     far.tree.slack = 0.0 if proof is None else CLOSE
     for x in (problem.source, *known):

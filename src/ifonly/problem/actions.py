@@ -178,7 +178,7 @@ class Limits:
         return (lo > X) | (hi < X) | (self.snapped(X, X) != X)
 
     @property
-    def ways(self) -> NDArray[np.int64]:
+    def ways(self) -> Indices:
         """What may become of each feature, as bits: 1 if it may only rise, 2 if it may only fall, 4 if it stays."""
         return self.increase.astype(np.int64) + 2 * self.decrease + 4 * self.frozen
 
