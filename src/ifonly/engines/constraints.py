@@ -28,6 +28,7 @@ __all__ = ["solve"]
 
 Floats = NDArray[np.float64]
 
+MOST_CONSTRAINTS = 512  # Newton's matrix has a row for each
 SLIP = 16  # roundings by which a point on the very edge of a rule may seem to break it
 
 
@@ -35,6 +36,8 @@ def solve(problem: LimitedProblem, aim: Aim, budget: Budget) -> Result | Proof |
     """The best answer, or the proof that there is none; None where this is not for such a problem, or did not find any."""
     space = problem.space
     if space.loops is None or aim.lam is not None or space.root is not None or space.limits.uneven:
+        return None
+    if len(problem.rivals) + len(space.limits.C) > MOST_CONSTRAINTS:
         return None
     items, lo, hi = problem.items(np.zeros(problem.model.n_features))
     dual = dual_of(problem, aim)

@@ -5,8 +5,8 @@
 // too (H is the entropy of the rivals' part, where these are classes of a softmax). How far that one carries, w·y for the best w,
 // is known from multiplier_search.hpp, with all choices as they are: grids, options, no more than so many changes. What is left is
 // to turn y. D is concave in y, smooth where features move freely, with edges where choices flip: a Newton step with the curvature
-// of the features that can move, no longer than Polyak's, and w anew. A few such steps are made in a node, from the y of the node
-// that it is a part of; whatever y comes out, the bound holds.
+// of the features that can move, shorter where D does not rise, and w anew. A few such steps are made in a node, from the y of the
+// node that it is a part of; whatever y comes out, the bound holds.
 #pragma once
 
 #include "multiplier_search.hpp"
@@ -15,57 +15,49 @@ namespace ifonly::IFONLY_SET {
 
 class ManyMultipliers final : public OneMultiplier {
     static constexpr int FIRST_STEPS = 40, STEPS = 3, LAST_STEPS = 60; // at the root, in a node, where all is decided
-    static constexpr int TURNS = 8;                                    // of choosing which multipliers fall as far as they may
-    static constexpr int TRIALS = 6;                                   // of a step, each shorter than the last
-    static constexpr double NEAR = 1e-6;      // logarithms that differ by less: their logarithmic mean is the mean
-    static constexpr double ROUNDINGS = 64.0; // of all terms of D
-    static constexpr double RIDGE = 1e-10; // of the length of a row: what is added to H, so that it has an inverse
-    static constexpr double ENDLESS = 1e15; // times that D rises: it has no end, but for rounding
-    static constexpr double WORTH = 0.02;  // of what is left of the gap: a step that raises D by less is the last one
-    static constexpr double SHRINK = 0.1;  // a rival's multiplier falls at most to this share of itself
-    static constexpr double MET = 1e-9;    // relative: by how much an answer may miss a constraint, that others will make exact
+    static constexpr int TRIALS = 6, TURNS = 8; // of a step, each shorter than the last; of choosing what falls as far as it may
+    static constexpr double WORTH = 0.02;       // of what is left of the gap: a step that raises D by less is the last one
+    static constexpr double SHRINK = 0.1;       // a rival's multiplier falls at most to this share of itself
+    static constexpr double NEAR = 1e-6;        // logarithms that differ by less: their logarithmic mean is the mean
+    static constexpr double RIDGE = 1e-10;      // of the length of a row: what is added to H, so that it has an inverse
+    static constexpr double ENDLESS = 1e15;     // times that D rises: it has no end, but for rounding
+    static constexpr double ROUNDINGS = 64.0;   // of all terms of D
+    static constexpr double MET = 1e-9; // relative: by how much an answer may miss a constraint, that others will make exact
 
     /** The constraints on a part. */
     struct System {
-        T *rows;       // [count][vectors of features]
-        double *needs; // [count]
+        T *rows;       // [R][V]
+        double *needs; // [R]
     };
 
-    const i64 count_, rivals;
+    const i64 R, rivals; // constraints, and how many of them are rivals'
     System whole, left_over;
-    double *options, *gains_of_options; // [count][m], [m]
-    double *slips, *lengths;            // [count]; lengths are squared
-    bool *equal;
-    double *y, *trial, *of_rest_y, *v, *means, *delta, *gained; // [count]
-    double *H, *L;                                       // [count][count]
-    bool *held;                                          // [count]
-    T *free;                                             // [vectors of features]
-    i64 *index;
+    double *options, *gains_of_options;                         // [R][m], [m]
+    double *slips, *lengths;                                    // [R]; lengths are squared
+    double *y, *trial, *of_rest_y, *v, *means, *delta, *gained; // [R]
+    double *H, *L;                                              // [R][R]
+    bool *equal, *held;                                         // [R]
+    i64 *index;                                                 // [R]
+    T *free;                                                    // [V]
     Solution trials[4], rest_trials[4];
     std::unique_ptr<Memory> more;
-    double *kept = nullptr; // [capacity][count]
+    double *kept = nullptr; // [capacity][R] the multipliers of nodes
     double endless = INF;
     const Solution *also = nullptr; // the solution before the last
 
     void lay_more(Pieces &pieces) {
         for (System *system : {&whole, &left_over}) {
-            pieces.lend(system->rows, count_ * V);
-            pieces.lend(system->needs, count_);
+            pieces.lend(system->rows, R * V);
+            pieces.lend(system->needs, R);
         }
-        pieces.lend(options, count_ * m);
+        pieces.lend(options, R * m);
         pieces.lend(gains_of_options, m);
-        for (double **a : {&slips, &lengths, &y, &trial, &of_rest_y, &v, &means, &delta, &gained}) pieces.lend(*a, count_);
-        for (double **a : {&H, &L}) pieces.lend(*a, count_ * count_);
-        for (bool **a : {&equal, &held}) pieces.lend(*a, count_);
+        for (double **a : {&slips, &lengths, &y, &trial, &of_rest_y, &v, &means, &delta, &gained}) pieces.lend(*a, R);
+        for (double **a : {&H, &L}) pieces.lend(*a, R * R);
+        for (bool **a : {&equal, &held}) pieces.lend(*a, R);
+        pieces.lend(index, R);
         pieces.lend(free, V);
-        pieces.lend(index, count_);
-        for (Solution *solutions : {trials, rest_trials})
-            for (int i = 0; i < 4; i++) {
-                pieces.lend(solutions[i].t, V);
-                pieces.lend(solutions[i].moved, V);
-                pieces.lend(solutions[i].choice, groups);
-                pieces.lend(solutions[i].group_moved, groups);
-            }
+        for (Solution *solutions : {trials, rest_trials}) lay_solutions(solutions, pieces);
     }
 
     // ---- one constraint of several ----
@@ -76,7 +68,7 @@ class ManyMultipliers final : public OneMultiplier {
         need = 0.0;
         for (i64 d = 0; d < part.V; d++) part.g[d] = T{};
         for (i64 o = 0; o < m; o++) gains_of_options[o] = 0.0;
-        for (i64 r = 0; r < count_; r++) {
+        for (i64 r = 0; r < R; r++) {
             need += y[r] * system.needs[r];
             if (r < rivals) total += y[r];
             if (y[r] == 0.0) continue;
@@ -90,7 +82,7 @@ class ManyMultipliers final : public OneMultiplier {
 
     /** What a solution gains in each row. */
     void gains(const Part &part, const System &system, const Solution &at, double *to) const {
-        for (i64 r = 0; r < count_; r++) {
+        for (i64 r = 0; r < R; r++) {
             T sum{};
             for (i64 d = 0; d < part.V; d++) sum += system.rows[r * V + d] * at.t[d];
             to[r] = sum_of(sum);
@@ -115,8 +107,9 @@ class ManyMultipliers final : public OneMultiplier {
     /** Whether a point that gains so much meets all constraints, but for `part` of what is asked and gained. */
     bool meets(const System &system, const double *gained, double part) const {
         if (rivals && !(rivals_miss(system, gained) <= part)) return false;
-        for (i64 r = rivals; r < count_; r++) {
-            const double short_by = system.needs[r] - gained[r], most = slips[r] + part * (magnitude(system.needs[r]) + magnitude(gained[r]));
+        for (i64 r = rivals; r < R; r++) {
+            const double short_by = system.needs[r] - gained[r];
+            const double most = slips[r] + part * (magnitude(system.needs[r]) + magnitude(gained[r]));
             if (!(short_by <= most) || (equal[r] && !(short_by >= -most))) return false;
         }
         return true;
@@ -134,7 +127,7 @@ class ManyMultipliers final : public OneMultiplier {
         }
         const double scale = larger(miss, 1e-3) / (length > 0.0 ? length : 1.0);
         for (i64 r = 0; r < rivals; r++) y[r] *= scale;
-        for (i64 r = rivals; r < count_; r++) {
+        for (i64 r = rivals; r < R; r++) {
             const double short_by = system.needs[r] - gained[r];
             y[r] = short_by > slips[r] || equal[r] ? short_by / lengths[r] : 0.0;
         }
@@ -154,11 +147,11 @@ class ManyMultipliers final : public OneMultiplier {
         gains(part, system, *found.right, v);
         if (share < 1.0) {
             gains(part, system, *found.left, gained);
-            for (i64 r = 0; r < count_; r++) v[r] = share * v[r] + (1.0 - share) * gained[r];
+            for (i64 r = 0; r < R; r++) v[r] = share * v[r] + (1.0 - share) * gained[r];
         }
         double total = 0.0;
         for (i64 r = 0; r < rivals; r++) total += y[r];
-        for (i64 r = 0; r < count_; r++) v[r] = system.needs[r] - v[r];
+        for (i64 r = 0; r < R; r++) v[r] = system.needs[r] - v[r];
         const double miss = rivals ? miss_of(v) : 0.0;
         for (i64 r = 0; r < rivals; r++) {
             const double own = __builtin_log(y[r] / total), there = larger(v[r] - miss, -600.0), off = there - own;
@@ -178,7 +171,7 @@ class ManyMultipliers final : public OneMultiplier {
             const M inside = (at.t[d] > part.lo[d]) & (at.t[d] < part.hi[d]) & (magnitude(part.g[d]) > part.mu[d]);
             free[d] = select(inside & (at.moved[d] | (part.step[d] > 0.0)), T{} + 1.0, T{});
         }
-        for (i64 r = 0; r < count_; r++)
+        for (i64 r = 0; r < R; r++)
             for (i64 q = 0; q <= r; q++) {
                 const T *a = system.rows + r * V, *b = system.rows + q * V;
                 T sum{};
@@ -186,19 +179,19 @@ class ManyMultipliers final : public OneMultiplier {
                 double h = sum_of(sum);
                 if (r < rivals) h += (r == q ? 1.0 / means[r] : 0.0) - 1.0 / total;
                 if (r == q) h += RIDGE * lengths[r];
-                H[r * count_ + q] = H[q * count_ + r] = h;
+                H[r * R + q] = H[q * R + r] = h;
             }
     }
 
     /** Newton's step, into `delta`: where v·Δ − ½ΔᵀHΔ is largest, no multiplier falling too far; false where there is none. */
     bool newton(const double *y) {
-        for (i64 r = 0; r < count_; r++) held[r] = !(v[r] > 0.0) && least(r, y) == 0.0;
+        for (i64 r = 0; r < R; r++) held[r] = !(v[r] > 0.0) && least(r, y) == 0.0;
         for (int turn = 0; turn < TURNS; turn++) {
             if (!solve_free(y)) return false;
             bool same = true;
-            for (i64 r = 0; r < count_; r++) {
+            for (i64 r = 0; r < R; r++) {
                 double pull = v[r];
-                for (i64 q = 0; q < count_; q++) pull -= H[r * count_ + q] * delta[q];
+                for (i64 q = 0; q < R; q++) pull -= H[r * R + q] * delta[q];
                 const bool now = held[r] ? !(pull > 0.0) : delta[r] < least(r, y);
                 same &= now == held[r];
                 held[r] = now;
@@ -211,19 +204,19 @@ class ManyMultipliers final : public OneMultiplier {
     /** The step that is best while those multipliers that are held fall as far as they may. */
     bool solve_free(const double *y) {
         i64 rows = 0;
-        for (i64 r = 0; r < count_; r++) {
+        for (i64 r = 0; r < R; r++) {
             if (held[r]) delta[r] = least(r, y);
             else index[rows++] = r;
         }
         for (i64 i = 0; i < rows; i++) { // Cholesky's factors, and forward
             const i64 r = index[i];
-            double *own = L + i * count_, right = v[r];
-            for (i64 q = 0; q < count_; q++)
-                if (held[q]) right -= H[r * count_ + q] * delta[q];
+            double *own = L + i * R, right = v[r];
+            for (i64 q = 0; q < R; q++)
+                if (held[q]) right -= H[r * R + q] * delta[q];
             for (i64 j = 0; j <= i; j++) {
-                double sum = H[r * count_ + index[j]];
-                for (i64 k = 0; k < j; k++) sum -= own[k] * L[j * count_ + k];
-                if (j < i) own[j] = sum / L[j * count_ + j];
+                double sum = H[r * R + index[j]];
+                for (i64 k = 0; k < j; k++) sum -= own[k] * L[j * R + k];
+                if (j < i) own[j] = sum / L[j * R + j];
                 else if (sum > 0.0) own[i] = square_root(sum);
                 else return false;
             }
@@ -232,8 +225,8 @@ class ManyMultipliers final : public OneMultiplier {
         }
         for (i64 i = rows - 1; i >= 0; i--) {
             double right = gained[i];
-            for (i64 k = i + 1; k < rows; k++) right -= L[k * count_ + i] * gained[k];
-            delta[index[i]] = gained[i] = right / L[i * count_ + i];
+            for (i64 k = i + 1; k < rows; k++) right -= L[k * R + i] * gained[k];
+            delta[index[i]] = gained[i] = right / L[i * R + i];
         }
         return true;
     }
@@ -241,7 +234,7 @@ class ManyMultipliers final : public OneMultiplier {
     /** `trial` is y and so much of the step; false where nothing is left of it. */
     bool go_along(const double *y, double alpha) {
         double most = 0.0;
-        for (i64 r = 0; r < count_; r++) {
+        for (i64 r = 0; r < R; r++) {
             trial[r] = larger(y[r] + alpha * delta[r], y[r] + least(r, y));
             most = larger(most, magnitude(trial[r]) * lengths[r]);
         }
@@ -251,12 +244,12 @@ class ManyMultipliers final : public OneMultiplier {
     /** D's slope along the step, where `v` is its derivative. */
     double slope() const {
         double sum = 0.0;
-        for (i64 r = 0; r < count_; r++) sum += v[r] * delta[r];
+        for (i64 r = 0; r < R; r++) sum += v[r] * delta[r];
         return sum;
     }
 
     void scale(double *y, const double *from, double by) const {
-        for (i64 r = 0; r < count_; r++) y[r] = by * from[r];
+        for (i64 r = 0; r < R; r++) y[r] = by * from[r];
     }
 
     /** The largest D along y, less what rounding may have added to it where rows nearly cancel. */
@@ -265,7 +258,7 @@ class ManyMultipliers final : public OneMultiplier {
         Maximum found = maximise(part, 1.0, solutions);
         if (!found.reached) return found;
         double terms = 0.0, slip = 0.0;
-        for (i64 r = 0; r < count_; r++) {
+        for (i64 r = 0; r < R; r++) {
             if (y[r] == 0.0) continue;
             slip += magnitude(y[r]) * slips[r];
             T sum{};
@@ -273,14 +266,18 @@ class ManyMultipliers final : public OneMultiplier {
                 const T far = larger(magnitude(found.left->t[d]), magnitude(found.right->t[d]));
                 sum += magnitude(system.rows[r * V + d]) * far;
             }
-            terms += magnitude(y[r]) * (magnitude(system.needs[r]) + sum_of(sum));
+            double size = magnitude(system.needs[r]) + sum_of(sum);
+            for (i64 j = 0; j < part.groups; j++)
+                size += magnitude(options[r * m + found.left->choice[j]]) + magnitude(options[r * m + found.right->choice[j]]);
+            terms += magnitude(y[r]) * size;
         }
         found.bound -= found.best * (ROUNDINGS * EPS * terms + 4.0 * slip);
         return found;
     }
 
     /** The largest D that so many steps lead to from y, and that y; `solutions` and `others` are room for four each. */
-    Maximum ascend(Part &part, const System &system, double *y, int steps, double worth, double rel_gap, Solution *solutions, Solution *others) {
+    Maximum ascend(Part &part, const System &system, double *y, int steps, double worth, double rel_gap, Solution *solutions,
+                   Solution *others) {
         also = nullptr;
         Maximum found = tried(part, system, y, solutions);
         if (found.reached && found.best == 0.0 && turn(part, system, *found.left, y)) found = tried(part, system, y, solutions);
@@ -339,7 +336,7 @@ class ManyMultipliers final : public OneMultiplier {
         }
         if (!keep_decisions(found)) return;
         rest.gain = 0.0;
-        for (i64 r = 0; r < count_; r++) {
+        for (i64 r = 0; r < R; r++) {
             T *own = left_over.rows + r * V;
             left_over.needs[r] = whole.needs[r] - gained[r];
             for (i64 i = 0; i < rest.V * W; i++) put(own, i, i < rest.n ? at(whole.rows + r * V, place[i]) : 0.0);
@@ -369,17 +366,17 @@ class ManyMultipliers final : public OneMultiplier {
         const i64 before = capacity;
         if (!OneMultiplier::grow(nodes_left)) return false;
         if (capacity == before) return true;
-        void *larger_one = std::realloc(kept, capacity * count_ * sizeof(double));
+        void *larger_one = std::realloc(kept, capacity * R * sizeof(double));
         if (!larger_one) return false;
         kept = static_cast<double *>(larger_one);
-        if (count == 0) __builtin_memcpy(kept, y, count_ * sizeof(double));
+        if (count == 0) __builtin_memcpy(kept, y, R * sizeof(double));
         return true;
     }
 
     void solve(i64 id, double known, double rel_gap) override {
-        double *own = kept + id * count_, bound = known;
+        double *own = kept + id * R, bound = known;
         tree[id].w = 1.0;
-        __builtin_memcpy(y, own, count_ * sizeof(double));
+        __builtin_memcpy(y, own, R * sizeof(double));
         for (bool long_way : {false, true}) { // where a few steps do not tell what to cut, as many as it takes
             // 1. The bound.
             const int steps = long_way ? LAST_STEPS : id == 0 ? FIRST_STEPS : STEPS;
@@ -387,7 +384,7 @@ class ManyMultipliers final : public OneMultiplier {
             if (!found.reached) return close(id, found.w);
             if (found.bound > bound) {
                 bound = tree[id].above = found.bound;
-                __builtin_memcpy(own, y, count_ * sizeof(double));
+                __builtin_memcpy(own, y, R * sizeof(double));
             }
             if (settled(bound, rel_gap)) return drop(bound);
             // 2. Answers.
@@ -412,7 +409,7 @@ class ManyMultipliers final : public OneMultiplier {
                 return top < need ? close(id, need - top) : drop(bound); // nothing is left to choose: is it not enough?
             }
             for (i64 part = tree[id].first; part < tree[id].first + 2; part++)
-                __builtin_memcpy(kept + part * count_, own, count_ * sizeof(double));
+                __builtin_memcpy(kept + part * R, own, R * sizeof(double));
             return;
         }
     }
@@ -423,7 +420,7 @@ class ManyMultipliers final : public OneMultiplier {
     void close(i64 id, double missed) {
         tree[id].w = INF;
         tree[id].below = missed;
-        __builtin_memcpy(kept + id * count_, y, count_ * sizeof(double));
+        __builtin_memcpy(kept + id * R, y, R * sizeof(double));
     }
 
     /** Cut a node whose solutions agree, though they miss something: the choice that gains most there; false where there is none. */
@@ -431,7 +428,7 @@ class ManyMultipliers final : public OneMultiplier {
         gains(node, whole, b, gained);
         i64 worst = 0;
         double far = -INF;
-        for (i64 r = 0; r < count_; r++) {
+        for (i64 r = 0; r < R; r++) {
             const double short_by = whole.needs[r] - gained[r], size = square_root(lengths[r]);
             const double off = (r >= rivals && equal[r] ? magnitude(short_by) : short_by) / size;
             if (off > far) far = off, worst = r;
@@ -440,8 +437,8 @@ class ManyMultipliers final : public OneMultiplier {
         double best = -1.0;
         i64 item = -1;
         for (i64 d = 0; d < n; d++) {
-            const double range = at(node.hi, d) - at(node.lo, d), help = magnitude(at(whole.rows + worst * V, d)) * smaller(range, 1e9);
-            const double state = at(node.state, d);
+            const double range = at(node.hi, d) - at(node.lo, d), state = at(node.state, d);
+            const double help = magnitude(at(whole.rows + worst * V, d)) * smaller(range, 1e9);
             const bool open = state == UNDECIDED && at(node.at_rest, d) != 0.0 && node.cap < n + groups;
             if (state == STAYS && at(node.at_rest, d) != 0.0) continue;
             if (range > 0.5 * at(node.step, d) && (at(node.step, d) > 0.0 || open) && help > best) best = help, item = d;
@@ -455,7 +452,6 @@ class ManyMultipliers final : public OneMultiplier {
         if (item < 0) return false;
         Node &here = tree[id];
         here.item = item;
-        here.first = count;
         here.below = here.above = 0.0;
         if (item >= n) {
             here.kind = ONE_OPTION;
@@ -468,16 +464,13 @@ class ManyMultipliers final : public OneMultiplier {
             here.below = up ? t : anchor + (steps - 1.0) * step;
             here.above = up ? anchor + (steps + 1.0) * step : t;
         } else here.kind = MOVES;
-        for (int side = 0; side < 2; side++) {
-            tree[count] = {here.w, -1.0, bound, id, -1, -1, -1};
-            open(bound, count++);
-        }
+        split(id, bound);
         return true;
     }
 
   public:
     ManyMultipliers(const SearchItems &items, const Constraints &constraints)
-        : OneMultiplier(items.n, items.groups, items.m), count_(constraints.count), rivals(constraints.rivals) {
+        : OneMultiplier(items.n, items.groups, items.m), R(constraints.count), rivals(constraints.rivals) {
         Pieces size{nullptr};
         lay_more(size);
         more = std::make_unique<Memory>(size.used);
@@ -486,7 +479,7 @@ class ManyMultipliers final : public OneMultiplier {
         __builtin_memset(pieces.at, 0, size.used);
         begin(items);
         og = gains_of_options;
-        for (i64 r = 0; r < count_; r++) {
+        for (i64 r = 0; r < R; r++) {
             double square = 0.0;
             for (i64 d = 0; d < n; d++) {
                 const double g = constraints.rows[r * n + d];
@@ -500,11 +493,11 @@ class ManyMultipliers final : public OneMultiplier {
             equal[r] = constraints.equal[r];
             y[r] = constraints.start[r];
         }
-        __builtin_memcpy(options, constraints.options, count_ * m * sizeof(double));
+        __builtin_memcpy(options, constraints.options, R * m * sizeof(double));
     }
     ~ManyMultipliers() override { std::free(kept); }
 
-    void multipliers(double *to) const override { __builtin_memcpy(to, kept, count * count_ * sizeof(double)); }
+    void multipliers(double *to) const override { __builtin_memcpy(to, kept, count * R * sizeof(double)); }
 };
 
 inline Search *open_constrained(const SearchItems &items, const Constraints &constraints) {

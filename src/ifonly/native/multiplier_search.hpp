@@ -91,19 +91,22 @@ class OneMultiplier : public Search {
     static double at(const T *a, i64 d) { return a[d / W][d % W]; }
     static void put(T *a, i64 d, double value) { a[d / W][d % W] = value; }
 
+    void lay_solutions(Solution *solutions, Pieces &pieces) {
+        for (int i = 0; i < 4; i++) {
+            pieces.lend(solutions[i].t, V);
+            pieces.lend(solutions[i].moved, V);
+            pieces.lend(solutions[i].choice, groups);
+            pieces.lend(solutions[i].group_moved, groups);
+        }
+    }
+
     void lay(Pieces &pieces) {
         for (Part *part : {&node, &rest})
             for (T **a : {&part->g, &part->mu, &part->step, &part->anchor, &part->at_rest, &part->lo, &part->hi, &part->state})
                 pieces.lend(*a, V);
         for (T **a : {&root_lo, &root_hi, &best_t}) pieces.lend(*a, V);
         for (T **a : {&keys, &scratch}) pieces.lend(*a, V + vectors(groups));
-        for (Solution *solutions : {of_node, of_rest})
-            for (int i = 0; i < 4; i++) {
-                pieces.lend(solutions[i].t, V);
-                pieces.lend(solutions[i].moved, V);
-                pieces.lend(solutions[i].choice, groups);
-                pieces.lend(solutions[i].group_moved, groups);
-            }
+        for (Solution *solutions : {of_node, of_rest}) lay_solutions(solutions, pieces);
         for (bool **a : {&node.allowed, &root_allowed}) pieces.lend(*a, m);
         pieces.lend(wishes, V);
         pieces.lend(group_wishes, groups);
@@ -533,7 +536,6 @@ class OneMultiplier : public Search {
     void cut(i64 id, i64 item, double bound, const Solution &a, const Solution &b) {
         Node &here = tree[id];
         here.item = item;
-        here.first = count;
         here.below = here.above = 0.0;
         const i64 j = item - n;
         const bool single = item < n, capped = node.cap < n + groups;
@@ -549,8 +551,14 @@ class OneMultiplier : public Search {
             here.kind = OPTIONS;
             here.below = larger(og[a.choice[j]], og[b.choice[j]]); // the least gain of the second part
         }
+        split(id, bound);
+    }
+
+    /** The two parts of a node that was cut are open; until they are solved they have its bound. */
+    void split(i64 id, double bound) {
+        tree[id].first = count;
         for (int side = 0; side < 2; side++) {
-            tree[count] = {here.w, -1.0, bound, id, -1, -1, -1};
+            tree[count] = {tree[id].w, -1.0, bound, id, -1, -1, -1};
             open(bound, count++);
         }
     }
