@@ -1,4 +1,4 @@
-"""Answers within limits: a batch at MNIST size over the same batch without limits, and both over what people use today.
+"""Answers within limits: a batch at MNIST size over one without limits, both over what people use today; and searches.
 
     OMP_NUM_THREADS=1 python benchmarks/limits.py [--quick]
 
@@ -22,7 +22,7 @@ from timing import Contender, about, blas_threads, medians, options_of
 
 import ifonly
 
-ROWS, FEW, SMALL = 2000, 5, 20  # of a batch, of it for the peers, and small problems
+ROWS, FEW, SMALL, SEARCHES = 2000, 5, 20, 100  # of a batch, of it for the peers; small problems; searches
 PROB = 0.9
 SIZES = ((10, 3), (30, 4), (60, 6))  # D, K of small problems
 GTOL = 1e-8  # of L-BFGS-B: a projected gradient
@@ -123,8 +123,60 @@ def one_by_one(n: int) -> list[str]:
     return lines
 
 
+def credit(rng: np.random.Generator) -> dict[str, Any]:
+    """Thirty whole numbers, two classes, two or three rules between three of them each."""
+    model = ifonly.Model.binary(0.3 * rng.normal(size=30), 0.0)
+    x = rng.integers(0, 10, size=30).astype(float)
+    triples = [rng.choice(30, 3, replace=False).tolist() for _ in range(int(rng.integers(2, 4)))]
+    rules = [({a: 1.0, b: 1.0, c: -1.0}, "<=", float(x[a] + x[b] - x[c]) + 3) for a, b, c in triples]
+    actions = ifonly.Actions(integer=True, bounds=(0, 20), linear=rules)
+    return {"model": model, "x": x, "target": 1 - int(model.predict(x)), "prob": PROB, "actions": actions}
+
+
+def whole_numbers(rng: np.random.Generator) -> dict[str, Any]:
+    """Twelve whole numbers, five classes."""
+    model, x = ifonly.Model(0.5 * rng.normal(size=(5, 12)), np.zeros(5)), rng.integers(0, 10, size=12).astype(float)
+    actions = ifonly.Actions(integer=True, bounds=(0, 20))
+    return {"model": model, "x": x, "target": int(model.logits(x).argmin()), "prob": 0.8, "actions": actions}
+
+
+def pixels(classes: int, rng: np.random.Generator) -> dict[str, Any]:
+    """Twenty of MNIST's pixels within [0, 1], towards the second class (of two: 0 or 1)."""
+    case = problems.load("MNIST")
+    model = case.model if classes > 2 else ifonly.Model(case.model.A[:2], case.model.b[:2])
+    x = np.asarray(case.pool[int(rng.integers(len(case.pool)))], dtype=float) * case.unit
+    goal = {"target": int(np.argsort(model.logits(x))[-2]), "prob": 0.5}
+    return {"model": model, "x": x, "actions": ifonly.Actions(bounds=(0, 1)), "max_changes": min(20, len(x)), **goal}
+
+
+def search_line(name: str, draw: Callable[[np.random.Generator], dict[str, Any]], n: int) -> str:
+    """So many searches, one at a time, each with a second of time."""
+    seconds, nodes, gaps = [], [], []
+    for seed in range(-1, n):  # the first is not counted
+        question = draw(np.random.default_rng(abs(seed)))
+        began = time.perf_counter()
+        cf = ifonly.invert(time_limit=1.0, **question)
+        seconds.append(time.perf_counter() - began)
+        nodes.append(max(cf.n_nodes, 1))
+        gaps.append(cf.gap / cf.cost if cf.cost > 0 else 0.0)
+    ms, counted = 1e3 * np.array(seconds[1:]), np.array(nodes[1:])
+    most, each = np.quantile(ms, 0.99), 1e3 * ms.sum() / counted.sum()
+    return f"| {name} | {np.median(ms):.1f} | {most:.0f} | {np.median(counted):.0f} | {each:.0f} | {max(gaps[1:]):.0e} |"
+
+
+def searches(n: int) -> list[str]:
+    """The table of searches."""
+    asked = {
+        "30 whole numbers, 2 or 3 rules, K = 2": credit,
+        "12 whole numbers, K = 5": whole_numbers,
+        "20 of 784 pixels, K = 2": partial(pixels, 2),
+        "20 of 784 pixels, K = 10": partial(pixels, 10),
+    }
+    return [search_line(name, draw, n) for name, draw in asked.items()]
+
+
 def main() -> None:
-    """Both tables."""
+    """All tables."""
     options = options_of(argparse.ArgumentParser(description=__doc__))
     problems.SMALL = options.quick
     print(about(), "\n")
@@ -135,6 +187,9 @@ def main() -> None:
         print("\nSmall problems one at a time, µs a call:\n")
         print("| D | K | goal | ifonly | cvxpy | ÷ |\n|---|---|---|---|---|---|")
         print(*one_by_one(2 if options.quick else SMALL), sep="\n")
+        print("\nSearches, one at a time, p ≥ 0.5 to 0.9:\n")
+        print("| | ms, median | 99 of 100 | nodes, median | µs a node | largest gap |\n|---|---|---|---|---|---|")
+        print(*searches(2 if options.quick else SEARCHES), sep="\n")
 
 
 if __name__ == "__main__":

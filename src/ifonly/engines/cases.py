@@ -348,12 +348,16 @@ def _nearest_to_it(
     far.tree.slack = 0.0 if proof is None else CLOSE
     for x in (problem.source, *known):
         far.offer(far.candidates.as_it_is(x))
-    best = far.run(far.best or _anywhere(problem, aim, budget))
+    best = far.best or _anywhere(problem, aim, budget)
+    nearest = None if proof is None or best is None else constraints.nearest_to_goal(problem, aim, budget, best.x, proof)
+    best = far.run(best) if nearest is None else far.candidates.as_it_is(nearest.x) or best
     if best is None:
         return None
     if problem.careful and problem.seems_reached(best.x, aim.prob):  # with nothing to spare for rounding: better than none
         again = Search(problem.but(careful=False), aim, budget)
         return again.answer(again.run(best) or best)
+    if nearest is not None:
+        return far.out_of_reach(best, nearest.proof)
     return far.out_of_reach(best, proof if proof is not None and far.tree.bound <= 0 else far.tree.proof())
 
 

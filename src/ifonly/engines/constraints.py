@@ -7,6 +7,7 @@ every test. What this does not settle is left to `cases`, which is slower and kn
 
 import math
 from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,20 +25,20 @@ from ifonly.problem.proof import Proof
 from ifonly.problem.question import Aim
 from ifonly.problem.results import Result
 
-__all__ = ["solve"]
+__all__ = ["Nearest", "nearest_to_goal", "solve"]
 
 Floats = NDArray[np.float64]
 
 MOST_CONSTRAINTS = 512  # Newton's matrix has a row for each
+CLOSE = 1e-7  # how near to the best what comes nearest is, relative to 1 and its logit or score
+EASY_NODES = 20_000  # until it is known whether a goal can be reached
 SLIP = 16  # roundings by which a point on the very edge of a rule may seem to break it
 
 
 def solve(problem: LimitedProblem, aim: Aim, budget: Budget) -> Result | Proof | None:
     """The best answer, or the proof that there is none; None where this is not for such a problem, or did not find any."""
     space = problem.space
-    if space.loops is None or aim.lam is not None or space.root is not None or space.limits.uneven:
-        return None
-    if len(problem.rivals) + len(space.limits.C) > MOST_CONSTRAINTS:
+    if not _fits(problem, aim):
         return None
     items, lo, hi = problem.items(np.zeros(problem.model.n_features))
     dual = dual_of(problem, aim)
@@ -49,8 +50,7 @@ def solve(problem: LimitedProblem, aim: Aim, budget: Budget) -> Result | Proof |
         done, found = run(search, budget, constraints.rows.size), None
         closed = done and math.isinf(search.bound)
         if math.isfinite(search.cost):
-            t, choice = search.t[None], search.choice[None]
-            x = space.placed(problem.source[None], t, choice, items.first, problem.lo[None], problem.hi[None])[0]
+            x = _placed(problem, items, search)
             found = candidates.best_of(x, None, None)
         if found is None and not closed:
             if math.isinf(search.cost):
@@ -62,6 +62,64 @@ def solve(problem: LimitedProblem, aim: Aim, budget: Budget) -> Result | Proof |
             return proof
         return record.bounded(replace(found[0], n_nodes=len(proof), proof=proof), budget, done=done)
     return None
+
+
+def _fits(problem: LimitedProblem, aim: Aim) -> bool:
+    """Whether there are compiled loops, and these are for such a problem."""
+    space = problem.space
+    tied = space.root is not None or bool(space.limits.uneven)
+    few = len(problem.rivals) + len(space.limits.C) <= MOST_CONSTRAINTS
+    return space.loops is not None and aim.lam is None and not tied and few
+
+
+class Nearest(NamedTuple):
+    """What comes nearest to a goal that is out of reach, and the proof that nothing comes nearer, but for `CLOSE`."""
+
+    x: Floats
+    proof: Proof
+
+
+def nearest_to_goal(problem: LimitedProblem, aim: Aim, budget: Budget, x: Floats, proof: Proof) -> Nearest | None:
+    """From x, and a proof that the goal is out of reach: by bisection of the goal. None where that is not for such a
+    problem, or a search was not settled.
+
+    Whether a goal can be reached takes any answer, or the proof that there is none: far less than the best answer.
+    """
+    if not _fits(problem, aim):
+        return None
+    dual = dual_of(problem, aim)
+    items, lo, hi = problem.items(np.zeros(problem.model.n_features))
+    asked, n = _constraints(problem, aim, dual, 0.0), len(problem.rivals)
+    low, high = dual.goal.most, _level(problem, aim, x)
+    while high - low > CLOSE * (1 + abs(high)):
+        middle = 0.5 * (low + high)
+        needs = np.append(asked.needs[:n] + (dual.goal.most - middle), asked.needs[n:])
+        search = Search(items, lo, hi, asked._replace(needs=needs), problem.cap(items), 2 * EASY_NODES + 1)
+        done = run(search, replace(budget, gap=1.0, nodes=EASY_NODES), asked.rows.size)
+        if math.isfinite(search.cost):
+            there = problem.kept(_placed(problem, items, search))
+            if problem.space.limits.broken(problem.source, there) is not None or not _level(problem, aim, there) < high:
+                return None
+            x, high = there, _level(problem, aim, there)
+        elif done and math.isinf(search.bound):
+            shown = Record(dual, items, search.log, search.multipliers(len(needs)), 0.0).proof()
+            if shown is None:
+                return None
+            low, proof = middle, shown
+        else:
+            return None
+    return Nearest(x, proof)
+
+
+def _level(problem: LimitedProblem, aim: Aim, x: Floats) -> float:
+    """What the goal asks to be small: the logit of 1 − p_k, or the largest margin of a rival."""
+    return problem.logit(x) if aim.prob is not None else -problem.textbook.lead(x)
+
+
+def _placed(problem: LimitedProblem, items: Any, search: Search) -> Floats:
+    """The x of the best choices that were found."""
+    t, choice, bounds = search.t[None], search.choice[None], (problem.lo[None], problem.hi[None])
+    return problem.space.placed(problem.source[None], t, choice, items.first, *bounds)[0]
 
 
 def _constraints(problem: LimitedProblem, aim: Aim, dual: Dual, allowance: float) -> Constraints:
