@@ -37,7 +37,6 @@ SLIP = 16  # roundings by which a point on the very edge of a rule may seem to b
 
 def solve(problem: LimitedProblem, aim: Aim, budget: Budget) -> Result | Proof | None:
     """The best answer, or the proof that there is none; None where this is not for such a problem, or did not find any."""
-    space = problem.space
     if not _fits(problem, aim):
         return None
     items, lo, hi = problem.items(np.zeros(problem.model.n_features))
@@ -106,6 +105,8 @@ def nearest_to_goal(problem: LimitedProblem, aim: Aim, budget: Budget, x: Floats
             if shown is None:
                 return None
             low, proof = middle, shown
+        elif budget.late:  # what was found and what was shown so far are two numbers
+            break
         else:
             return None
     return Nearest(x, proof)
