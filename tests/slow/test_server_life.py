@@ -132,8 +132,12 @@ def test_a_row_that_overflows_does_not_spoil_its_neighbours(tmp_path):
 
 
 def slow_question(rows=1):
-    """Whole numbers everywhere and a rule that ties them: a search that takes as long as it may."""
-    return {"rows": [[0.5] * 40] * rows, "target": "yes", "prob": 0.9, "actions": {"step": {str(d): 0.37 for d in range(40)}}}
+    """Zeros and ones with four sums of them that have to come out: a market split, which takes any search as long as it may."""
+    rng = np.random.default_rng(4)
+    weights = rng.integers(0, 100, size=(4, 40)).tolist()
+    sums = [[{str(d): float(v) for d, v in enumerate(row)}, "==", float(sum(row) // 2)] for row in weights]
+    actions = {"integer": [str(d) for d in range(40)], "bounds": {str(d): [0, 1] for d in range(40)}, "linear": sums}
+    return {"rows": [[0.0] * 40] * rows, "target": "yes", "prob": 0.51, "actions": actions}
 
 
 def wait_for_work(server, count):
@@ -146,7 +150,7 @@ def wait_for_work(server, count):
 
 @pytest.fixture(scope="module")
 def hard_search(tmp_path_factory):
-    """A model whose grid of answers is hard to search: many weights that almost divide each other."""
+    """A model for `slow_question`."""
     folder = tmp_path_factory.mktemp("hard")
     rng = np.random.default_rng(3)
     A = rng.normal(size=(3, 40)) * 0.05

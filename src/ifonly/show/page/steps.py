@@ -1,7 +1,7 @@
 """Within limits: the library's own answers for whole per cents, which the slider steps through.
 
-These are all that can be had in a second: first far apart, then those between. So it is with limits, with costs that are no
-mere scale, with categories, and where there are too many classes for a K×K matrix in a page.
+They are fewer where the page's own took a long search: first far apart, then those between. So it is with limits, with costs
+that are no mere scale, with categories, and where there are too many classes for a K×K matrix in a page.
 """
 
 import math
@@ -22,9 +22,11 @@ __all__ = ["step_data"]
 
 MOST_PIXELS = 4000  # of a picture for every per cent; of larger ones, one for every five
 SIZE_DIGITS = 4  # of a bar's length
-# For all answers but the page's own: seconds, and the share of them that one may take. A search that is stopped by it may be
-# this far above its bound, in relative terms; the page says of each answer what is proved.
-SECONDS, SHARE, GAP = 1.0, 0.1, 0.01
+# How many answers there are besides the page's own, where that took more than so many nodes.
+ANSWERS = ((5000, 5), (500, 9), (50, 17), (0, 100))
+# Seconds for all of them, and the share of these that one may take, which only searches that are not compiled come to. What is
+# stopped by it may be this far above its bound, in relative terms; the page says of each answer what is proved.
+SECONDS, SHARE, GAP = 3.0, 0.1, 0.01
 
 
 def step_data(scene: Scene) -> dict[str, Any]:
@@ -85,7 +87,8 @@ def _answers(scene: Scene) -> tuple[list[tuple[float, Counterfactual]], str]:
     every = 1 if scene.shape is None or math.prod(scene.shape) <= MOST_PIXELS else 5
     percents = np.arange(math.ceil(100 * scene.least - 1e-9), round(100 * MOST) + 1, every) / 100
     out_of_reach, end = math.inf, monotonic() + SECONDS
-    for tau in _spread(percents.tolist()):
+    most = next(most for nodes, most in ANSWERS if scene.cf.n_nodes >= nodes)
+    for tau in _spread(percents.tolist())[:most]:
         seconds = min(end - monotonic(), SHARE * SECONDS)
         if seconds <= 0.0:
             break
