@@ -116,6 +116,7 @@ def _trained(title: str, X: np.ndarray, y: np.ndarray, options: dict) -> ifonly.
         A, b = fitted.coef_, fitted.intercept_
         if len(b) == 1:
             A, b = np.stack([0 * A[0], A[0]]), np.array([0, b[0]])
+        CACHE.mkdir(exist_ok=True)
         np.savez(file, A=A, b=b)
     stored = np.load(file)
     return ifonly.Model(stored["A"], stored["b"])
