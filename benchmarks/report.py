@@ -11,6 +11,8 @@ COLUMNS = {
     "ifonly": "ifonly",
     "reference": "ifonly reference",
     "cpu": "ifonly cpu",
+    "ask": "kept `ask`",
+    "ask, prob=0.9": "kept `ask`, prob=0.9",
     "cpu, prob=0.9": "cpu, prob=0.9",
     "cpu, .x": "cpu, .x",
     "one, cpu": "one inversion, cpu",
@@ -82,6 +84,8 @@ def goals(result: dict[str, Any]) -> list[list[str]]:
         ],
         *([f"mean iterations, {case}, cpu", "", f"{iterations[case]:.2f}", "≤ 4"] for case in ("MNIST", "RCV1", "MNIST-100")),
         ["one source, MNIST", "paper's Newton", ratio(one, "MNIST", "paper's Newton", alone), "≥ 2 ×"],
+        ["same, a kept `ask`", "paper's Newton", ratio(one, "MNIST", "paper's Newton", "ask"), "≥ 15 ×"],
+        ["same, prob=0.9", "paper's Newton for λ", ratio(one, "MNIST", "paper's Newton", "ask, prob=0.9"), "≥ 10 ×"],
         ["one source, RCV1", "paper's Newton", ratio(one, "RCV1", "paper's Newton", alone), "≥ 10 ×"],
         ["one source, deep320", "paper's Newton", ratio(one, "deep320", "paper's Newton", alone), "≥ 10 ×"],
         [

@@ -68,8 +68,14 @@ def one_source(case: problems.Case, threads: int, *, with_peers: bool) -> Row:
     def answer(x: np.ndarray, k: int, lam: float, backend: str) -> np.ndarray:
         return ifonly.invert(model, x, k, lam=lam, tol=1e-8, backend=backend).x  # as the paper and the peers
 
+    asked = {
+        (k, lam): ifonly.ask(model, k, lam=lam, tol=1e-8) for k, lam in zip(P.target.tolist(), P.lam.tolist(), strict=True)
+    }
+    wanted = {k: ifonly.ask(model, k, prob=0.9) for k in P.target.tolist()}
     contenders = {"floor": each(floor, P, ONE)}
     contenders |= {name: each(partial(answer, backend=backend), P, ONE) for name, backend in BACKENDS.items()}
+    contenders["ask"] = each(lambda x, k, lam: asked[int(k), float(lam)](x).x, P, ONE)
+    contenders["ask, prob=0.9"] = each(lambda x, k, lam: wanted[int(k)](x).x, P, ONE)
     contenders["predict_proba"] = each(lambda x, *_: case.estimator.predict_proba(x[None]), P, ONE)
     if not with_peers:
         return row("one source", case, threads, contenders)

@@ -348,17 +348,24 @@ def _nearest_to_it(
     far.tree.slack = 0.0 if proof is None else CLOSE
     for x in (problem.source, *known):
         far.offer(far.candidates.as_it_is(x))
-    best = far.best or _anywhere(problem, aim, budget)
-    nearest = None if proof is None or best is None else constraints.nearest_to_goal(problem, aim, budget, best.x, proof)
-    best = far.run(best) if nearest is None else far.candidates.as_it_is(nearest.x) or best
+    best, shown = _comes_nearest(far, far.best or _anywhere(problem, aim, budget), proof)
     if best is None:
         return None
     if problem.careful and problem.seems_reached(best.x, aim.prob):  # with nothing to spare for rounding: better than none
         again = Search(problem.but(careful=False), aim, budget)
         return again.answer(again.run(best) or best)
-    if nearest is not None:
-        return far.out_of_reach(best, nearest.proof)
-    return far.out_of_reach(best, proof if proof is not None and far.tree.bound <= 0 else far.tree.proof())
+    return far.out_of_reach(best, shown)
+
+
+def _comes_nearest(far: Search, known: Result | None, proof: Proof | None) -> tuple[Result | None, Proof]:
+    """What comes nearest to a goal, and what shows it: by compiled searches for its choices, or by ``far``."""
+    if proof is not None and known is not None:
+        nearest = constraints.nearest_to_goal(far.problem, far.aim, far.budget, known.x, proof)
+        if nearest is not None:
+            found, _ = far.candidates.best_of(nearest.x, None, None) or (far.candidates.as_it_is(nearest.x), None)
+            return found or known, nearest.proof
+    best = far.run(known)
+    return best, proof if proof is not None and far.tree.bound <= 0 else far.tree.proof()
 
 
 def _anywhere(problem: LimitedProblem, aim: Aim, budget: Budget) -> Result | None:

@@ -84,7 +84,7 @@ def nearest_to_goal(problem: LimitedProblem, aim: Aim, budget: Budget, x: Floats
 
     Whether a goal can be reached takes any answer, or the proof that there is none: far less than the best answer.
     """
-    if not _fits(problem, aim):
+    if not (_fits(problem, aim) and problem.space.conditions.discrete):
         return None
     dual = dual_of(problem, aim)
     items, lo, hi = problem.items(np.zeros(problem.model.n_features))
