@@ -10,9 +10,32 @@ import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-__all__ = ["Actions", "Ask", "Certificate", "CertificateError", "Cost", "Counterfactual", "CounterfactualExplainer"]
-__all__ += ["Counterfactuals", "IfonlyError", "InputError", "Model", "Path", "Problem", "Question", "Scaling", "Status"]
-__all__ += ["UnsupportedModelError", "as_model", "ask", "invert", "load", "path", "phi", "verify"]
+__all__ = [
+    "Actions",
+    "Ask",
+    "Certificate",
+    "CertificateError",
+    "Cost",
+    "Counterfactual",
+    "CounterfactualExplainer",
+    "Counterfactuals",
+    "IfonlyError",
+    "InputError",
+    "Model",
+    "Path",
+    "Problem",
+    "Question",
+    "Scaling",
+    "Status",
+    "UnsupportedModelError",
+    "as_model",
+    "ask",
+    "invert",
+    "load",
+    "path",
+    "phi",
+    "verify",
+]
 
 # Where each name lives: a module is loaded when something of it is asked for, so that to import ifonly takes no time.
 _ROOMS = {

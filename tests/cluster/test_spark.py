@@ -15,6 +15,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.dataset
 import pyarrow.parquet
@@ -146,7 +147,6 @@ def test_decimals_and_whole_numbers_are_numbers_and_text_is_refused(session, mod
 
 
 def test_a_pipeline_with_categories(session):
-    pd = pytest.importorskip("pandas")
     from sklearn.compose import make_column_transformer
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline

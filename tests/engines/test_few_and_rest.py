@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 from helpers import reference
-from helpers.compiled import SETS, running
+from helpers.compiled import SETS, needs_compiled, running
 from helpers.data import data_file
 from scipy.special import logsumexp
 
@@ -19,7 +19,7 @@ from ifonly.engines.newton import Outcome, minimise
 from ifonly.engines.rounds import Crowd, Few, Place
 from ifonly.engines.windows import Window
 from ifonly.model import products
-from ifonly.native import compiled, few_and_rest
+from ifonly.native import few_and_rest
 
 SAME = 1e-12  # of x, relative to its largest entry (or 1): what two methods may differ by
 
@@ -45,10 +45,7 @@ def by_cpp(instructions, *space, **options):
 
 
 SOLVERS = {"numpy": by_numpy} | {name: partial(by_cpp, name) for name in SETS}
-BACKENDS = [
-    "reference",
-    pytest.param("cpu", marks=pytest.mark.skipif(compiled() is None, reason="installed without a compiler")),
-]
+BACKENDS = ["reference", pytest.param("cpu", marks=needs_compiled)]
 
 
 @pytest.fixture(params=SOLVERS)

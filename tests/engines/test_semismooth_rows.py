@@ -4,14 +4,13 @@ from itertools import product
 
 import numpy as np
 import pytest
+from helpers.compiled import needs_compiled
 
 import ifonly
 from ifonly import Actions, Cost, Status
 from ifonly.engines import semismooth_rows
-from ifonly.native import compiled
 
-loops = compiled()
-pytestmark = pytest.mark.skipif(loops is None, reason="installed without a compiler")
+pytestmark = needs_compiled
 
 LIMITS = {
     "bounds": Actions(bounds=(-1, 1)),

@@ -6,11 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from helpers.compiled import needs_compiled
 from helpers.data import data_file
 from helpers.reference import optimum
 
 import ifonly
-from ifonly import InputError, Model, Status, native
+from ifonly import InputError, Model, Status
 from ifonly.engines import many_passes, passes
 from ifonly.engines import very_many as many
 from ifonly.model import products
@@ -382,7 +383,7 @@ def test_compiled_sums_of_any_shape(instructions, rng, monkeypatch, kind, shape)
         assert_same_sums(model, [passes.Look(x, task) for x, task in zip(X, tasks, strict=True)], threads=3)
 
 
-@pytest.mark.skipif(native.compiled() is None, reason="installed without a compiler")
+@needs_compiled
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
 def test_compiled_pass_is_the_same(kind, rng, monkeypatch):
     from ifonly.native.sums import sum_up_compiled

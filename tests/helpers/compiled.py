@@ -3,12 +3,15 @@
 import os
 from contextlib import contextmanager
 
+import pytest
+
 from ifonly.native import compiled
 
 REQUIRED = "IFONLY_COMPILED"  # in the environment, with the value "required": where nothing was compiled is a failure
 ROWS = compiled()
 SETS = ROWS.sets() if ROWS else []
 FORMS = ["none", *SETS]
+needs_compiled = pytest.mark.skipif(ROWS is None, reason="the row loops were not compiled when ifonly was installed")
 
 if ROWS is None and os.environ.get(REQUIRED) == "required":
     raise RuntimeError("the row loops were not compiled when ifonly was installed")

@@ -1,19 +1,17 @@
 """The CUDA kernels without a GPU: their row solver, compiled for the host, and what is decided before anything is compiled."""
 
 import ctypes
-import shutil
-import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers.host import HostSource
 from helpers.problems import make
 
 import ifonly
 from ifonly.engines.rounding import Rounding
 from ifonly.native import reference
-from ifonly.native.cuda_source import LEAST_SLOTS, SHARED_BYTES, code, gram_pitch, newton_options, rows_of, slices
+from ifonly.native.cuda_source import LEAST_SLOTS, SHARED_BYTES, gram_pitch, newton_options, rows_of, slices
 from ifonly.problem.goals import needed_logit
 from ifonly.problem.question import Aims
 from ifonly.problem.status import Status
@@ -28,22 +26,11 @@ SAME_Q = 1e-12  # two ways to the same q, both exact to some roundings times the
 @pytest.fixture(scope="module")
 def compiled(tmp_path_factory):
     """``compiled(K, goal)``: newton.cu for one thread per row, compiled as plain C++."""
-    compiler = shutil.which("g++") or shutil.which("c++")
-    if compiler is None:
-        pytest.skip("needs a C++ compiler (g++ or c++) to compile newton.cu for the host")
-    folder = tmp_path_factory.mktemp("newton")
-    shim = (Path(__file__).parents[1] / "helpers" / "cuda_host.hpp").read_text(encoding="utf-8")
     memory = "namespace ifonly::baseline { double memory[1 << 20]; }\n"
-    (folder / "newton.cpp").write_text(shim + code("newton") + memory, encoding="utf-8")
+    source = HostSource(tmp_path_factory.mktemp("newton"), "newton", "cuda_host.hpp", memory)
 
     def build(K, goal):
-        library = folder / f"newton{K}{goal}.so"
-        if not library.exists():
-            warnings = "-Wall", "-Wextra", "-Werror", "-Wno-unknown-pragmas"
-            options = ["-O1", "-shared", "-fPIC", *warnings, "-D__CUDACC__", "-DSOLVE", "-DANSWER"]
-            options += newton_options(K, goal=goal, team=1)
-            subprocess.run([compiler, *options, str(folder / "newton.cpp"), "-o", str(library)], check=True)
-        return ctypes.CDLL(str(library))
+        return source.library("-DSOLVE", "-DANSWER", *newton_options(K, goal=goal, team=1))
 
     return build
 

@@ -1,17 +1,15 @@
 """limited.cu without a GPU: compiled for the host, where 32 lanes take turns, against the array program."""
 
 import ctypes
-import shutil
-import subprocess
-from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers.host import HostSource
 from helpers.tables_within import KINDS, within
 
 import ifonly
 from ifonly.engines.limited_problem import CostSpace
-from ifonly.native.cuda_source import SHARED_BYTES, code, limited_blocks, limited_options
+from ifonly.native.cuda_source import SHARED_BYTES, limited_blocks, limited_options
 from ifonly.native.limited import Tables
 from ifonly.problem.goals import needed_logit
 from ifonly.problem.status import LEAST_VALUE, REL_GAP, Status
@@ -50,21 +48,12 @@ class Given(ctypes.Structure):
 @pytest.fixture(scope="module")
 def compiled(tmp_path_factory):
     """``compiled(tables, goal, staged)``: limited.cu for one warp, compiled as plain C++."""
-    compiler = shutil.which("g++") or shutil.which("c++")
-    if compiler is None:
-        pytest.skip("needs a C++ compiler (g++ or c++) to compile limited.cu for the host")
-    folder = tmp_path_factory.mktemp("limited")
-    shim = (Path(__file__).parents[1] / "helpers" / "cuda_warp.hpp").read_text(encoding="utf-8")
-    (folder / "limited.cpp").write_text(shim + code("limited") + ENTRY, encoding="utf-8")
+    source = HostSource(tmp_path_factory.mktemp("limited"), "limited", "cuda_warp.hpp", ENTRY)
 
     def build(tables, goal, staged):
-        options = limited_options(tables.D, len(tables.b), "double", tables.kind, goal=goal, warps=1, staged=staged)
-        library = folder / f"{abs(hash(options))}.so"
-        if not library.exists():
-            warnings = "-Wall", "-Wextra", "-Werror", "-Wno-unknown-pragmas"
-            given = [compiler, "-O1", "-shared", "-fPIC", *warnings, "-D__CUDACC__", *options]
-            subprocess.run([*given, str(folder / "limited.cpp"), "-o", str(library)], check=True)
-        return ctypes.CDLL(str(library))
+        return source.library(
+            *limited_options(tables.D, len(tables.b), "double", tables.kind, goal=goal, warps=1, staged=staged)
+        )
 
     return build
 

@@ -1,8 +1,7 @@
-"""The page within limits: as many answers as can be had in a second, and no word on them that is not proved."""
+"""The page within limits: fewer answers where searches are long, and no word on them that is not proved."""
 
 import json
 import re
-import time
 
 import numpy as np
 import pytest
@@ -31,13 +30,11 @@ def page_data(answer):
     return json.loads(re.search(r'<script[^>]*id="data"[^>]*>(.*?)</script>', html(answer), re.S)[1])
 
 
-def test_a_page_with_rules_is_written_in_seconds(ruled):
-    begun = time.monotonic()
+def test_a_page_with_rules_has_a_few_answers(ruled):
     data = page_data(ruled)
-    assert time.monotonic() - begun < 2 * steps.SECONDS + 1
     wanted = [step["wanted"] for step in data["steps"]]
     assert wanted == sorted(wanted)
-    assert len(wanted) >= 3
+    assert 3 <= len(wanted) <= 1 + next(most for nodes, most in steps.ANSWERS if ruled.n_nodes >= nodes)
     assert data["steps"][data["start"]]["wanted"] == 0.8
     for step in data["steps"]:
         assert step["p"][data["k"]] >= step["wanted"]
@@ -55,11 +52,14 @@ def test_what_is_not_the_least_is_not_called_so(ruled):
     assert certificate_words(best).startswith("Of all allowed changes none has a lower cost")
 
 
-def test_without_time_there_is_the_answer_alone(ruled, monkeypatch):
-    monkeypatch.setattr(steps, "SECONDS", 0.0)
+def test_searches_that_do_not_end_are_left_out(ruled, monkeypatch):
+    monkeypatch.setattr(steps, "TIMES", 0)
+    monkeypatch.setattr(steps, "NODES", 1)
+    monkeypatch.setattr(steps, "GAP", 0.0)
     data = page_data(ruled)
-    assert [step["wanted"] for step in data["steps"]] == [0.8]
-    assert data["beyond"] == ""
+    assert 1 < len(data["steps"]) < len(range(50, 100))
+    for step in data["steps"]:
+        assert step["proof"].startswith("No smaller change exists.") == (step["wanted"] != 0.8)
 
 
 def test_out_of_reach_is_said_wherever_it_is_met():

@@ -13,13 +13,13 @@ import math
 from time import thread_time
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ifonly.engines.budget import Budget
 from ifonly.engines.gains import Gains
 from ifonly.engines.limited_problem import CostSpace
 from ifonly.engines.limits import engine_for
 from ifonly.model.errors import InputError
+from ifonly.model.numerics import Floats
 from ifonly.problem.conditions import Conditions
 from ifonly.problem.each_limit import EachLimit
 from ifonly.problem.irreducible import Needed, irreducible
@@ -29,7 +29,6 @@ from ifonly.problem.status import Status
 
 __all__ = ["blocking"]
 
-Floats = NDArray[np.float64]
 
 SECONDS = 1.0  # of this thread's own work, so that little depends on what else runs; whoever prints an answer waits for it
 ANY = 0.99  # the relative gap at which a search stops: any answer will do, however much it costs

@@ -10,22 +10,19 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ifonly.engines import semismooth
 from ifonly.engines.limited import SPARES, meets
 from ifonly.engines.limited_problem import LimitedProblem
 from ifonly.engines.relaxing import Relaxing
 from ifonly.engines.semismooth import Response
-from ifonly.model.numerics import log_sum_exp
+from ifonly.model.numerics import Flags, Floats, log_sum_exp
 from ifonly.problem.choices import Node
 from ifonly.problem.question import Aim
 from ifonly.problem.results import Result
 
 __all__ = ["Candidates"]
 
-Floats = NDArray[np.float64]
-Flags = NDArray[np.bool_]
 
 MOST_BACK = 200  # values that are tried on their other side
 TRIED = 20  # of the most helpful moves, where linear rules forbid some

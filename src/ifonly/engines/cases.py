@@ -12,7 +12,6 @@ from time import perf_counter
 from typing import TypeGuard
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ifonly.engines import constraints
 from ifonly.engines.budget import Budget
@@ -20,14 +19,15 @@ from ifonly.engines.candidates import Candidates
 from ifonly.engines.limited import LimitedEngine, stays
 from ifonly.engines.limited_problem import CostSpace, LimitedProblem
 from ifonly.engines.relaxing import Relaxed, Relaxing
-from ifonly.engines.searched import ALLOWANCES
+from ifonly.engines.searched import ALLOWANCES, dual_of
 from ifonly.engines.semismooth import Response
 from ifonly.engines.tree import Branch, Tree
 from ifonly.model.errors import CertificateError
-from ifonly.problem.choices import OPEN, Choices, Cut, Node
+from ifonly.model.numerics import Flags, Floats
+from ifonly.problem.choices import OPEN, Cut, Node
 from ifonly.problem.conditions import Conditions
 from ifonly.problem.contradiction import contradiction
-from ifonly.problem.dual import Bounded, Dual, Goal, Multipliers
+from ifonly.problem.dual import Bounded, Multipliers
 from ifonly.problem.proof import Proof, continuous_proof, prove
 from ifonly.problem.question import Aim
 from ifonly.problem.results import Result
@@ -35,11 +35,8 @@ from ifonly.problem.status import LEAST_VALUE, REL_GAP, Status
 
 __all__ = ["Cases", "impossible", "proved"]
 
-Floats = NDArray[np.float64]
-Flags = NDArray[np.bool_]
 
 OFF = 1e-9  # a relaxed value this far from an allowed one, relative to their distance, is none
-CLOSE = 1e-7  # how near to the best what comes nearest is to be, in logits or scores
 
 
 class Cases(LimitedEngine):
@@ -94,10 +91,8 @@ class Search:
 
     def __init__(self, problem: LimitedProblem, aim: Aim, budget: Budget, *, farthest: bool = False) -> None:
         self.problem, self.aim, self.budget, self.farthest = problem, aim, budget, farthest
-        conditions = problem.space.conditions
-        goal = Goal.of(aim.lam, aim.prob, conditions.margin)
-        self.choices = Choices(conditions, problem.source)
-        self.dual = Dual(problem.textbook, goal, self.choices)
+        self.dual = dual_of(problem, aim)
+        self.choices = self.dual.choices
         self.relaxing = Relaxing(problem, self.dual, budget, farthest)
         self.candidates = Candidates(problem, aim, self.relaxing)
         self.tree = Tree(self.choices.root, budget)
@@ -179,15 +174,8 @@ class Search:
     def _value(self, result: Result) -> float:
         """What is minimised."""
         if self.farthest:
-            return self._missed(result.x)
+            return self.problem.level(self.aim.prob, result.x) - self.dual.goal.most
         return result.objective if self.aim.lam is not None else result.cost
-
-    def _missed(self, x: Floats) -> float:
-        """By how much a point misses the goal."""
-        if self.aim.prob is None:
-            z = self.problem.model.scores(x)
-            return float((z[self.problem.rivals] - z[self.problem.k]).max()) - self.dual.goal.most
-        return self.problem.logit(x) - self.dual.goal.most
 
     def offer(self, result: Result | None) -> TypeGuard[Result]:
         """An answer, kept if it is the best so far; whether it is."""
@@ -345,7 +333,7 @@ def _nearest_to_it(
 ) -> Result | None:
     """What comes nearest to a goal out of reach, as ``proof`` shows, or this search has to; None if nothing is found."""
     far = Search(problem, aim, replace(budget, gap=0.0), farthest=True)
-    far.tree.slack = 0.0 if proof is None else CLOSE
+    far.tree.slack = 0.0 if proof is None else constraints.CLOSE
     for x in (problem.source, *known):
         far.offer(far.candidates.as_it_is(x))
     best, shown = _comes_nearest(far, far.best or _anywhere(problem, aim, budget), proof)

@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ifonly.engines.class_space import ClassProblem
-from ifonly.engines.coordinates import Floats, Point, Space
+from ifonly.engines.coordinates import Point, Space
 from ifonly.engines.follow import follow
 from ifonly.engines.free import FreeEngine, Stop, unchangeable
 from ifonly.engines.lam_search import LONGEST_STEP, Bracket
@@ -31,6 +31,7 @@ from ifonly.engines.nearest import pair_bounds
 from ifonly.engines.newton import Outcome, minimise, newton
 from ifonly.engines.row_loops import choose_loop
 from ifonly.engines.windows import Window, logit
+from ifonly.model.numerics import Floats
 from ifonly.problem.question import Aims, Asked
 from ifonly.problem.results import Result, Results
 from ifonly.problem.status import Status

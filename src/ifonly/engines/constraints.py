@@ -10,7 +10,6 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ifonly.engines.budget import Budget
 from ifonly.engines.candidates import Candidates
@@ -18,19 +17,18 @@ from ifonly.engines.limited import SPARES
 from ifonly.engines.limited_problem import LimitedProblem
 from ifonly.engines.relaxing import Relaxing
 from ifonly.engines.searched import Record, dual_of, run
-from ifonly.model.numerics import EPS
+from ifonly.model.numerics import EPS, Floats, Indices
 from ifonly.native.one_multiplier import Constraints, Search
 from ifonly.problem.dual import Dual
 from ifonly.problem.proof import Proof
 from ifonly.problem.question import Aim
 from ifonly.problem.results import Result
 
-__all__ = ["Nearest", "nearest_to_goal", "solve"]
+__all__ = ["CLOSE", "Nearest", "nearest_to_goal", "solve"]
 
-Floats = NDArray[np.float64]
 
 MOST_CONSTRAINTS = 512  # Newton's matrix has a row for each
-CLOSE = 1e-7  # how near to the best what comes nearest is, relative to 1 and its logit or score
+CLOSE = 1e-7  # how near to the best what comes nearest to a goal is to be, in logits or scores
 EASY_NODES = 20_000  # until it is known whether a goal can be reached
 SLIP = 16  # roundings by which a point on the very edge of a rule may seem to break it
 
@@ -55,7 +53,7 @@ def solve(problem: LimitedProblem, aim: Aim, budget: Budget) -> Result | Proof |
             if math.isinf(search.cost):
                 return None
             continue
-        record = Record(dual, items, search.log, search.multipliers(len(constraints.needs)), allowance)
+        record = Record(dual, items, search.log, search.multipliers, allowance)
         proof = record.proof()
         if found is None or proof is None:
             return proof
@@ -79,29 +77,29 @@ class Nearest(NamedTuple):
 
 
 def nearest_to_goal(problem: LimitedProblem, aim: Aim, budget: Budget, x: Floats, proof: Proof) -> Nearest | None:
-    """From x, and a proof that the goal is out of reach: by bisection of the goal. None where that is not for such a
-    problem, or a search was not settled.
+    """What comes nearest, by bisection of the goal; None where this is not for such a problem, or did not settle it.
 
-    Whether a goal can be reached takes any answer, or the proof that there is none: far less than the best answer.
+    It begins with x, and with a proof that the goal itself is out of reach. Whether a goal can be reached takes any answer,
+    or the proof that there is none: far less than the best answer.
     """
     if not (_fits(problem, aim) and problem.space.conditions.discrete):
         return None
     dual = dual_of(problem, aim)
     items, lo, hi = problem.items(np.zeros(problem.model.n_features))
     asked, n = _constraints(problem, aim, dual, 0.0), len(problem.rivals)
-    low, high = dual.goal.most, _level(problem, aim, x)
-    while high - low > CLOSE * (1 + abs(high)):
+    low, high = dual.goal.most, problem.level(aim.prob, x)
+    while high - low > CLOSE * (1 + abs(high)):  # of large ones, relative to them
         middle = 0.5 * (low + high)
         needs = np.append(asked.needs[:n] + (dual.goal.most - middle), asked.needs[n:])
         search = Search(items, lo, hi, asked._replace(needs=needs), problem.cap(items), 2 * EASY_NODES + 1)
         done = run(search, replace(budget, gap=1.0, nodes=EASY_NODES), asked.rows.size)
         if math.isfinite(search.cost):
             there = problem.kept(_placed(problem, items, search))
-            if problem.space.limits.broken(problem.source, there) is not None or not _level(problem, aim, there) < high:
+            if problem.space.limits.broken(problem.source, there) is not None or not problem.level(aim.prob, there) < high:
                 return None
-            x, high = there, _level(problem, aim, there)
+            x, high = there, problem.level(aim.prob, there)
         elif done and math.isinf(search.bound):
-            shown = Record(dual, items, search.log, search.multipliers(len(needs)), 0.0).proof()
+            shown = Record(dual, items, search.log, search.multipliers, 0.0).proof()
             if shown is None:
                 return None
             low, proof = middle, shown
@@ -110,11 +108,6 @@ def nearest_to_goal(problem: LimitedProblem, aim: Aim, budget: Budget, x: Floats
         else:
             return None
     return Nearest(x, proof)
-
-
-def _level(problem: LimitedProblem, aim: Aim, x: Floats) -> float:
-    """What the goal asks to be small: the logit of 1 − p_k, or the largest margin of a rival."""
-    return problem.logit(x) if aim.prob is not None else -problem.textbook.lead(x)
 
 
 def _placed(problem: LimitedProblem, items: Any, search: Search) -> Floats:
@@ -135,12 +128,11 @@ def _constraints(problem: LimitedProblem, aim: Aim, dual: Dual, allowance: float
         np.append(problem.margins - dual.goal.most + allowance, limits.C @ problem.source - limits.rest),
         np.append(np.zeros(n), SLIP * EPS * size),
         np.append(np.zeros(n, dtype=bool), limits.equal),
-        np.zeros(len(gains)),
         n if aim.prob is not None and n > 1 else 0,
     )
 
 
-def _of_options(problem: LimitedProblem, gains: Floats, group: NDArray[np.intp]) -> Floats:
+def _of_options(problem: LimitedProblem, gains: Floats, group: Indices) -> Floats:
     """What each option of a group gains over the one that it has."""
     of = gains[:, group] * problem.space.per_unit[group]
     return of - of[:, [int(problem.source[group].argmax())]]

@@ -25,15 +25,12 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ifonly.engines.lapack import dpotrf, dpotrs
 from ifonly.engines.phi import logistic_root
-from ifonly.model.numerics import EPS
+from ifonly.model.numerics import EPS, Floats
 
 __all__ = ["Basis", "Factor", "Point", "Rivals", "Space"]
-
-Floats = NDArray[np.float64]
 
 
 PAIRS = 8  # coordinate steps of the start, see start_from_pairs

@@ -17,14 +17,12 @@ What is in I moves, by a step at least or to another value, and each item of T g
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ifonly.engines.gains import Gains
+from ifonly.model.numerics import Flags, Floats
 
 __all__ = ["Covers"]
 
-Floats = NDArray[np.float64]
-Flags = NDArray[np.bool_]
 
 ROUNDS, TRIALS = 4, 12  # of the search for w: each round looks between the neighbours of the best so far
 WIDE = 1e4  # the factor by which the first w may be wrong

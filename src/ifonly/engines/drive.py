@@ -4,12 +4,12 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ifonly.engines import choose
 from ifonly.engines.progress import Progress
 from ifonly.engines.protocol import Engine, Rows
 from ifonly.model.errors import InputError
+from ifonly.model.numerics import Floats, Indices
 from ifonly.problem.question import ALL, FLIP, NEAREST, Aim, Asked
 from ifonly.problem.results import Result, Results
 from ifonly.problem.status import Status
@@ -17,8 +17,6 @@ from ifonly.rows.sources import Sources, check_out
 from ifonly.rows.tables import stacked
 
 __all__ = ["Answered", "follow", "one", "run"]
-
-Floats = NDArray[np.float64]
 
 
 class Answered(NamedTuple):
@@ -33,7 +31,7 @@ class Answered(NamedTuple):
     sources: Sources
     found: Any
     prob: Any = None
-    of: NDArray[np.intp] | None = None
+    of: Indices | None = None
     complete: bool | None = None
     cheapest: bool | None = None
 
@@ -176,6 +174,6 @@ def _streamed(engine: Engine, asked: Asked, x: Iterator[Any], out: Any, progress
     return Answered(asked, kept_sources, found, asked.aims(0, done).prob, _of(asked, len(found)))
 
 
-def _of(asked: Asked, n_answers: int) -> NDArray[np.intp] | None:
+def _of(asked: Asked, n_answers: int) -> Indices | None:
     """Which source each answer is for, where there are several for each."""
     return None if asked.per_source == 1 else np.arange(n_answers) // asked.per_source

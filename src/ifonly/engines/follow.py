@@ -12,8 +12,8 @@ from itertools import pairwise
 import numpy as np
 
 from ifonly.engines.class_space import ClassProblem
-from ifonly.engines.coordinates import Floats
 from ifonly.engines.newton import MAX_ITER, newton
+from ifonly.model.numerics import Floats
 from ifonly.problem.results import Result
 
 __all__ = ["Knot", "carry_on", "follow"]

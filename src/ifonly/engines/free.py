@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ifonly.engines import nearest
 from ifonly.engines.class_space import ClassProblem
@@ -22,7 +21,7 @@ from ifonly.engines.row_loops import RowLoop, choose_loop, read_rows, softmax_ro
 from ifonly.engines.windows import Window
 from ifonly.model import Model
 from ifonly.model.errors import InputError
-from ifonly.model.numerics import softmax
+from ifonly.model.numerics import Flags, Floats, Indices, softmax
 from ifonly.native.solved import LEFT, Solved
 from ifonly.problem.question import NEAREST, Aim, Aims, Asked, Question
 from ifonly.problem.results import Result, Results
@@ -31,9 +30,6 @@ from ifonly.rows.sources import Sizes, Sources
 
 __all__ = ["FreeEngine", "Starts", "Stop", "unchangeable"]
 
-Floats = NDArray[np.float64]
-Indices = NDArray[np.intp]
-Flags = NDArray[np.bool_]
 
 # Rows of x per chunk: few enough to bound the memory, many enough that the loop's lanes are full (a chunk is split by target)
 # and a chunk's fixed cost does not show. Smaller chunks, which stay in the cache between the two passes, were slower: on

@@ -18,16 +18,13 @@ import math
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ifonly.model.numerics import EPS
+from ifonly.model.numerics import EPS, Flags, Floats, Indices
 from ifonly.problem.conditions import Conditions
 from ifonly.problem.question import Aim
 
 __all__ = ["Gains"]
 
-Floats = NDArray[np.float64]
-Flags = NDArray[np.bool_]
 
 FAR = 1e6  # units of cost: what takes a longer way is left to the engines
 NEAR = 1e-9  # relative: sums that differ by less are left to the engines, which know their rounding
@@ -86,7 +83,7 @@ class Gains:
         conditions = self.conditions
         can = ~conditions.grouped & ((self.lo < self.hi) | must)
         self.singles = np.flatnonzero(can)
-        self.options: list[tuple[int, NDArray[np.intp]]] = []  # of each group: the value it has, those it could have
+        self.options: list[tuple[int, Indices]] = []  # of each group: the value it has, those it could have
         groups, forced = [], []
         for group in conditions.limits.groups:
             lo, hi = self.lo[group] + self.source[group], self.hi[group] + self.source[group]
@@ -103,7 +100,7 @@ class Gains:
         self.must = np.append(must[self.singles], forced).astype(bool)
 
     @cached_property
-    def items(self) -> list[NDArray[np.intp]]:
+    def items(self) -> list[Indices]:
         """The features of each item that can change."""
         return [np.array([d]) for d in self.singles] + self.groups
 
@@ -268,11 +265,11 @@ class Gains:
         total = e.sum(axis=0)
         return top + np.log(total) - self.top, (e * slope).sum(axis=0) / total
 
-    def _price(self, d: NDArray[np.intp], u: Floats) -> Floats:
+    def _price(self, d: Indices, u: Floats) -> Floats:
         t = self.conditions.per_unit[d] * u
         return 0.5 * t * t + self.conditions.mu[d] * t
 
-    def _switch(self, now: int, options: NDArray[np.intp]) -> tuple[bool | None, float]:
+    def _switch(self, now: int, options: Indices) -> tuple[bool | None, float]:
         """For a group: whether one of its values reaches the goal, and at which cost."""
         known: bool | None = False
         least = math.inf

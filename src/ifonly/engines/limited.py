@@ -13,12 +13,12 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ifonly.engines import nearest
 from ifonly.engines.budget import Budget
 from ifonly.engines.limited_problem import CostSpace, LimitedProblem
 from ifonly.engines.protocol import Engine, Rows, put_row
+from ifonly.model.numerics import Flags, Floats
 from ifonly.problem.conditions import Conditions
 from ifonly.problem.goals import needed_logit
 from ifonly.problem.question import NEAREST, Aim, Asked
@@ -27,7 +27,6 @@ from ifonly.rows.sources import Sources
 
 __all__ = ["CHASE", "SPARES", "LimitedEngine", "stays", "within_rules"]
 
-Floats = NDArray[np.float64]
 
 CHASE = 12  # times that an allowance for rounding is tried, with more of it each time
 SPARES = tuple(2.0 ** (i - 3) for i in range(CHASE))  # what our own rounding needs besides, as a share of the allowance
@@ -101,7 +100,7 @@ class LimitedEngine(Engine):
         rows.out[...] = np.nan
         return X, Results.empty(rows.aims.targets, classes=asked.model.n_classes, x=rows.out, limited=True)
 
-    def fill(self, asked: Asked, X: Floats, rows: Rows, results: Results, left: NDArray[np.bool_]) -> None:
+    def fill(self, asked: Asked, X: Floats, rows: Rows, results: Results, left: Flags) -> None:
         """Solve the rows that are left, one by one; a row that cannot be solved stays INVALID and NaN."""
         space, budget, tol = CostSpace.of(asked), Budget.of(asked.question), asked.question.tol
         places = np.flatnonzero(left)

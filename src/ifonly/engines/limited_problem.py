@@ -10,13 +10,12 @@ from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ifonly.engines.compiled import takes_compiled
 from ifonly.engines.semismooth import Response, Target, Terms
 from ifonly.model import Model
 from ifonly.model.errors import InputError
-from ifonly.model.numerics import EPS, summation_error
+from ifonly.model.numerics import EPS, Flags, Floats, summation_error
 from ifonly.native import compiled, multiplier_search, one_multiplier
 from ifonly.problem.actions import Limits
 from ifonly.problem.conditions import Conditions
@@ -29,7 +28,6 @@ from ifonly.problem.status import Status
 
 __all__ = ["CostSpace", "LimitedProblem"]
 
-Floats = NDArray[np.float64]
 Box = tuple[Floats, Floats]  # the least and largest values of the features, in the user's units
 
 IDLE = 1e30  # the right-hand side of a row that is to have no effect
@@ -342,7 +340,7 @@ class LimitedProblem:
         n = len(self.space.limits.C)
         return self.kept(x, None if self.space.margin is None else nu[n : self.n_rules] > 0, nu[:n] > 0)
 
-    def kept(self, x: Floats, held: NDArray[np.bool_] | None = None, active: NDArray[np.bool_] | None = None) -> Floats:
+    def kept(self, x: Floats, held: Flags | None = None, active: Flags | None = None) -> Floats:
         """X within its limits exactly, to which it is near.
 
         ``held`` are rivals whose margins are to be kept like rules; ``active`` the rules that x is to be at, where it is near.
@@ -351,7 +349,7 @@ class LimitedProblem:
         x = self.space.limits.placed(x, self.source, self.lo, self.hi)
         return self.space.settled(self.source[None], x[None])[0]
 
-    def _keeping(self, x: Floats, held: NDArray[np.bool_] | None, active: NDArray[np.bool_] | None) -> Floats:
+    def _keeping(self, x: Floats, held: Flags | None, active: Flags | None) -> Floats:
         """X, by a few roundings to where linear limits hold in floating point, in whatever order their terms are added."""
         limits, c, lo, hi = self.space.limits, self.space.per_unit, self.lo, self.hi
         C, rest, equal = limits.C, limits.rest, limits.equal
@@ -460,6 +458,10 @@ class LimitedProblem:
         s = z[self.rivals] - z[self.k]
         top = float(s.max())
         return top + math.log(float(np.exp(s - top).sum()))
+
+    def level(self, prob: float | None, x: Floats) -> float:
+        """What the goal asks to be small: the logit of 1 − p_k, or (without a probability) the largest margin of a rival."""
+        return -self.textbook.lead(x) if prob is None else self.logit(x)
 
     def result(self, x: Floats, lam: float, **more: Any) -> Result:
         """A point as a result; ``more`` overrides what is not known from the point alone."""

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ifonly.engines import nearest
 from ifonly.engines.compiled import takes_compiled
@@ -18,14 +17,13 @@ from ifonly.engines.protocol import Engine, Rows
 from ifonly.engines.threads import available
 from ifonly.engines.very_many import FIRST_SHARE, VastProblem, solve_many
 from ifonly.model.errors import InputError
-from ifonly.model.numerics import norms
+from ifonly.model.numerics import Floats, norms
 from ifonly.problem.question import NEAREST, Aim, Aims, Asked
 from ifonly.problem.results import Result, Results
 from ifonly.rows.sources import LARGEST, Sources
 
 __all__ = ["ManyPasses"]
 
-Floats = NDArray[np.float64]
 
 # Rows solved in step: each holds its logits and some hundred rows of A, all of them together this share of A's bytes.
 EXTRA_SHARE, ROWS_HELD, MOST_ROWS, LEAST_ROWS = 0.4, 100, 256, 8

@@ -26,12 +26,12 @@ from itertools import count
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ifonly.engines.budget import Budget
 from ifonly.engines.covers import Covers
 from ifonly.engines.gains import Gains
 from ifonly.model.errors import InputError
+from ifonly.model.numerics import Flags, Floats, Indices
 from ifonly.problem.conditions import Conditions
 from ifonly.problem.contradiction import possible
 from ifonly.problem.each_limit import restricted
@@ -42,7 +42,6 @@ from ifonly.problem.status import Status
 
 __all__ = ["Menu", "Plan", "Restrictions", "menu"]
 
-Floats = NDArray[np.float64]
 Solve = Callable[[Conditions, Aim, Budget], Result]
 Set = int  # of items, a bit each
 
@@ -181,7 +180,7 @@ class Restrictions:
         moved = result.x != self.source
         return sum(1 << i for i, features in enumerate(self.gains.items) if moved[features].any())
 
-    def _frozen(self, items: Set) -> NDArray[np.bool_]:
+    def _frozen(self, items: Set) -> Flags:
         frozen = np.ones(len(self.source), dtype=bool)
         for i in _members(items):
             frozen[self.gains.items[i]] = False
@@ -351,7 +350,7 @@ def _is_plan(result: Result) -> bool:
     return result.status is not Status.UNREACHABLE and bool(np.isfinite(result.x).all())
 
 
-def _set(items: NDArray[np.intp] | list[int]) -> Set:
+def _set(items: Indices | list[int]) -> Set:
     return sum(1 << int(i) for i in items)
 
 
@@ -362,7 +361,7 @@ def _members(items: Set) -> Iterator[int]:
         items ^= low
 
 
-def _flags(items: Set, n: int) -> NDArray[np.bool_]:
+def _flags(items: Set, n: int) -> Flags:
     out = np.zeros(n, dtype=bool)
     out[list(_members(items))] = True
     return out

@@ -8,14 +8,13 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ifonly.engines.budget import Budget
 from ifonly.engines.cases import ALLOWANCES
 from ifonly.engines.limited import SPARES
 from ifonly.engines.limited_problem import CostSpace
 from ifonly.engines.threads import available
-from ifonly.model.numerics import EPS
+from ifonly.model.numerics import EPS, Flags, Floats, Indices
 from ifonly.native import intervals, one_multiplier
 from ifonly.problem.goals import needed_logit
 from ifonly.problem.question import NEAREST, Aim, Aims, Asked
@@ -24,9 +23,6 @@ from ifonly.problem.status import REL_GAP, Status
 
 __all__ = ["only_intervals", "solve", "solve_one"]
 
-Floats = NDArray[np.float64]
-Flags = NDArray[np.bool_]
-Indices = NDArray[np.intp]
 
 FEW_NODES = 1024  # a few milliseconds
 

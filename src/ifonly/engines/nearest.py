@@ -12,11 +12,10 @@ from heapq import heapify, heappop, heappush
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ifonly.engines.phi import phi
 from ifonly.model import Model
-from ifonly.model.numerics import softmax
+from ifonly.model.numerics import Floats, Indices, softmax
 from ifonly.problem.goals import needed_logit
 from ifonly.problem.question import Aim, Aims
 from ifonly.problem.results import Result
@@ -34,8 +33,6 @@ __all__ = [
     "search",
 ]
 
-Floats = NDArray[np.float64]
-Indices = NDArray[np.intp]
 
 BOUNDING = 8  # strong rivals that bound how far every other class is, where there are very many
 BOUND_STEPS, SHARP = 30, 1e-3  # of the search for a bound within limits, until one changes it by less than this share

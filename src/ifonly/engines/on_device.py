@@ -1,12 +1,12 @@
 """`semismooth_newton` on a GPU, for limits on features one by one (`native.limited.cu`). What it leaves, the processor does."""
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ifonly.engines.limited_problem import CostSpace
 from ifonly.engines.protocol import Engine, Rows
 from ifonly.engines.row_loops import device_loop
 from ifonly.engines.semismooth_rows import one_by_one
+from ifonly.model.numerics import Floats
 from ifonly.native.cuda_source import MOST_FEATURES, MOST_LIMITED_CLASSES, limited_blocks
 from ifonly.problem.question import Aims, Asked
 from ifonly.problem.results import Results
@@ -14,7 +14,6 @@ from ifonly.rows.sources import Sources
 
 __all__ = ["solve", "unfit"]
 
-Floats = NDArray[np.float64]
 
 LEFT_ROWS = 4096  # that are handed to the processor at a time
 

@@ -8,7 +8,6 @@ import math
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ifonly.engines import multiplier_rows
 from ifonly.engines.budget import Budget
@@ -18,6 +17,7 @@ from ifonly.engines.limited_problem import CostSpace, LimitedProblem
 from ifonly.engines.protocol import Rows
 from ifonly.engines.searched import Record, dual_of, run
 from ifonly.engines.semismooth_newton import sure
+from ifonly.model.numerics import Floats
 from ifonly.problem.conditions import Conditions
 from ifonly.problem.dual import Multipliers
 from ifonly.problem.goals import Weights
@@ -28,7 +28,6 @@ from ifonly.problem.status import Status
 
 __all__ = ["OneMultiplier"]
 
-Floats = NDArray[np.float64]
 
 QUICK_ROWS = 16_384
 

@@ -20,12 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ifonly.model import Model
-from ifonly.model.numerics import blocks
+from ifonly.model.numerics import Floats, Indices, blocks
 
 __all__ = ["Known", "Look", "Seen", "Sums", "Task", "sum_up", "take_a_pass"]
 
-Floats = NDArray[np.float64]
-Indices = NDArray[np.intp]
 
 # The strongest rivals, which are taken one by one: from one pass at most so many, those with this share of the rivals'
 # probability. On an ImageNet head 32 take two passes more than 64, and 256 one less.

@@ -12,13 +12,13 @@ from itertools import count
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ifonly.engines.budget import Budget
 from ifonly.engines.limited_problem import CostSpace
 from ifonly.engines.limits import engine_for
 from ifonly.engines.menu import Restrictions, menu
 from ifonly.model.errors import InputError
+from ifonly.model.numerics import Floats
 from ifonly.problem.conditions import Conditions
 from ifonly.problem.each_limit import restricted
 from ifonly.problem.question import ALL, Aim, Asked
@@ -28,7 +28,6 @@ from ifonly.rows.sources import Sources
 
 __all__ = ["Plans", "several"]
 
-Floats = NDArray[np.float64]
 
 MOST_NOTABLE = 8  # features of an answer that the next one may do without, one at a time: all, or of more than these …
 NOTABLE = 0.05  # … those with this share of the cost

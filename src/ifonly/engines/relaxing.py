@@ -9,19 +9,17 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ifonly.engines import semismooth
 from ifonly.engines.budget import Budget
 from ifonly.engines.limited_problem import LimitedProblem
 from ifonly.engines.semismooth import Response, Target, Terms
-from ifonly.model.numerics import log_sum_exp
+from ifonly.model.numerics import Floats, Indices, log_sum_exp
 from ifonly.problem.choices import Choices, Node
 from ifonly.problem.dual import Dual, Goal, Multipliers
 
 __all__ = ["Relaxed", "Relaxing"]
 
-Floats = NDArray[np.float64]
 
 SHARES = (1e-3, 1e-5, *(1e-7,) * 8)  # of max‖b_j‖²: λ, where only the probability counts
 SETTLED = 1e-12  # relative: −ln p that no longer falls
@@ -69,7 +67,7 @@ class Relaxing:
                 lo[group[open_]] = 1.0
         return lo, hi
 
-    def members(self, item: int) -> NDArray[np.intp]:
+    def members(self, item: int) -> Indices:
         """The features of an item."""
         n = len(self.choices.singles)
         return self.choices.singles[item : item + 1] if item < n else self.choices.groups[item - n]

@@ -29,12 +29,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ifonly.engines.coordinates import Floats, Point, Rivals, rivals_softmax
+from ifonly.engines.coordinates import Point, Rivals, rivals_softmax
 from ifonly.engines.lam_search import Bracket
 from ifonly.engines.lapack import dsymv
 from ifonly.engines.newton import CLOSE, ROUNDINGS, Outcome, minimise, newton
 from ifonly.engines.windows import Window, logit
-from ifonly.model.numerics import EPS
+from ifonly.model.numerics import EPS, Floats
 from ifonly.problem.results import Iteration
 
 __all__ = ["Crowd", "Rounds", "solve_crowd"]

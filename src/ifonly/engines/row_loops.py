@@ -9,10 +9,10 @@ from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ifonly.engines.compiled import takes_compiled
 from ifonly.engines.threads import available
+from ifonly.model.numerics import Floats
 from ifonly.native import compiled
 from ifonly.native.solved import Solved
 from ifonly.problem.question import Asked, Backend
@@ -21,7 +21,6 @@ from ifonly.rows.tensors import like
 
 __all__ = ["RowLoop", "any_cut", "choose_loop", "device_loop", "read_rows", "softmax_rows"]
 
-Floats = NDArray[np.float64]
 
 FEW = 16  # rows up to which one after the other is as quick as any loop
 

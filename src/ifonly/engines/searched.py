@@ -5,11 +5,10 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ifonly.engines.budget import Budget
 from ifonly.engines.limited_problem import LimitedProblem
-from ifonly.model.numerics import EPS
+from ifonly.model.numerics import EPS, Flags, Floats, Indices
 from ifonly.problem.choices import Cut
 from ifonly.problem.dual import Dual, Goal, Multipliers
 from ifonly.problem.proof import Leaf, Proof, misses, prove
@@ -19,7 +18,6 @@ from ifonly.problem.status import REL_GAP, Status
 
 __all__ = ["ALLOWANCES", "Record", "dual_of", "run"]
 
-Floats = NDArray[np.float64]
 
 ALLOWANCES = 3.0  # for rounding, in the goal that answers have to meet: more than that is not its doing
 FAR_MORE = 64.0  # roundings
@@ -44,7 +42,7 @@ def run(search: Any, budget: Budget, size: int) -> bool:
 
 def dual_of(problem: LimitedProblem, aim: Aim) -> Dual:
     """The bounds of a problem with a goal."""
-    return Dual(problem.textbook, Goal.of(None, aim.prob, problem.space.conditions.margin))
+    return Dual(problem.textbook, Goal.of(aim.lam, aim.prob, problem.space.conditions.margin))
 
 
 class Record(NamedTuple):
@@ -57,9 +55,14 @@ class Record(NamedTuple):
     allowance: float  # by how much the goal of the search was harder than what is asked for
 
     @property
-    def _closed(self) -> NDArray[np.bool_]:
+    def _closed(self) -> Flags:
         """The nodes in which nothing meets the goal."""
         return np.isinf(self.log[:, 0])
+
+    @property
+    def _values(self) -> Indices:
+        """The nodes that were cut between two values of a feature."""
+        return np.flatnonzero((self.log[:, 1] >= 0) & (self.log[:, 2] == VALUE))
 
     @property
     def _rivals(self) -> Floats:
@@ -93,7 +96,7 @@ class Record(NamedTuple):
         if not closed.any():
             return True
         rows, longest = np.abs(np.concatenate([dual.S, dual.C])), dual.longest(dual.choices.root)
-        values = self.log[(self.log[:, 1] >= 0) & (self.log[:, 2] == VALUE)]
+        values = self.log[self._values]
         features = dual.choices.singles[values[:, 1].astype(int)]
         np.maximum.at(longest, features, np.abs(values[:, 3:5]).max(axis=1) / dual.problem.conditions.per_unit[features])
         with np.errstate(invalid="ignore", over="ignore"):
@@ -106,7 +109,7 @@ class Record(NamedTuple):
         """How the nodes were cut that were."""
         choices, log, conditions = self.dual.choices, self.log, self.dual.problem.conditions
         found: dict[int, Cut] = {}
-        nodes = np.flatnonzero((log[:, 1] >= 0) & (log[:, 2] == VALUE))
+        nodes = self._values
         features = choices.singles[log[nodes, 1].astype(int)]
         ends = choices.source[features] + log[nodes, 3:5].T / conditions.per_unit[features]
         below, above = (choices.grid_points(features, values).tolist() for values in ends)

@@ -32,15 +32,13 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ifonly.engines.lam_search import Bracket
 from ifonly.engines.lapack import dposv
-from ifonly.model.numerics import EPS
+from ifonly.model.numerics import EPS, Flags, Floats, Indices
 
 __all__ = ["Response", "Sought", "Target", "Terms", "evaluate", "nearest", "reach", "solve"]
 
-Floats = NDArray[np.float64]
 
 MAX_ITER = 300
 MAX_TRIALS = 40
@@ -94,7 +92,7 @@ class Response:
     nu: Floats  # (m,)
     pull: Floats  # (D,) −(Bᵀq + Cᵀν)
     t: Floats  # (D,)
-    free: NDArray[np.bool_]  # (D,)
+    free: Flags  # (D,)
     s: Floats  # (n,)
     lp: Floats  # (K,) ln p
     p: Floats  # (K,)
@@ -355,7 +353,7 @@ class Gram:
 
     def __init__(self, terms: Terms) -> None:
         self.terms = terms
-        self.free: NDArray[np.bool_] | None = None
+        self.free: Flags | None = None
         self.G = np.zeros((len(terms.B), len(terms.B)))
 
     def over(self, at: Response) -> Floats:
@@ -378,12 +376,12 @@ class Gram:
         return left @ left.T
 
 
-def _active(terms: Terms, at: Response) -> NDArray[np.intp]:
+def _active(terms: Terms, at: Response) -> Indices:
     """The linear limits that hold with equality: their multipliers are inside their range."""
     return np.flatnonzero((at.nu > at.weight * terms.low) & (at.nu < at.weight * terms.high))
 
 
-def _free(terms: Terms, t: Floats) -> NDArray[np.bool_]:
+def _free(terms: Terms, t: Floats) -> Flags:
     """The features that are free to move."""
     return (t > terms.lo) & (t < terms.hi) & ((t != 0.0) | (terms.mu == 0.0))
 

@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ifonly.engines import on_device, semismooth, semismooth_rows
 from ifonly.engines.budget import Budget
@@ -19,6 +18,7 @@ from ifonly.engines.protocol import Rows
 from ifonly.engines.row_loops import read_rows
 from ifonly.engines.semismooth import MAX_ITER, Response
 from ifonly.model.errors import InputError
+from ifonly.model.numerics import Floats
 from ifonly.problem.conditions import Conditions
 from ifonly.problem.goals import Weights
 from ifonly.problem.question import Aim, Aims, Asked
@@ -28,7 +28,6 @@ from ifonly.rows.sources import Sources
 
 __all__ = ["SemismoothNewton", "sure"]
 
-Floats = NDArray[np.float64]
 
 SETTLED = 1e-6  # relative: a gap that rounding leaves where costs have a matrix of condition 1e6 and more
 

@@ -13,7 +13,7 @@ from ifonly.engines.budget import Budget
 from ifonly.engines.limited_problem import CostSpace
 from ifonly.engines.semismooth import MAX_ITER, MOST_RIVALS
 from ifonly.engines.threads import available, share_out
-from ifonly.model.numerics import norms, summation_error
+from ifonly.model.numerics import Flags, Floats, Indices, norms, summation_error
 from ifonly.problem.goals import needed_logit
 from ifonly.problem.question import Aim, Aims, Asked
 from ifonly.problem.results import Result, Results
@@ -21,9 +21,6 @@ from ifonly.problem.status import LEAST_VALUE, REL_GAP, Status
 
 __all__ = ["one", "one_by_one", "solve"]
 
-Floats = NDArray[np.float64]
-Flags = NDArray[np.bool_]
-Indices = NDArray[np.intp]
 
 ROWS_PER_THREAD = 64  # fewer than these are solved sooner than they are handed over
 LEFT, DONE = 0, 1  # how a row ended; 2: the source is the answer

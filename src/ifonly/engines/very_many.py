@@ -30,7 +30,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ifonly.engines.class_newton import LEAST_LAM, NEAR, ROUGH
 from ifonly.engines.coordinates import Rivals
@@ -39,7 +38,7 @@ from ifonly.engines.newton import ROUNDINGS, minimise
 from ifonly.engines.passes import FEW_POINTS, MOST, SHARE, Known, Look, Seen, SumUp, Task, sum_up, take_a_pass
 from ifonly.engines.rounding import Rounding
 from ifonly.model import Model
-from ifonly.model.numerics import BLOCK_BYTES, EPS, softmax, summation_error
+from ifonly.model.numerics import BLOCK_BYTES, EPS, Floats, Indices, softmax, summation_error
 from ifonly.problem.goals import needed_logit
 from ifonly.problem.results import Result
 from ifonly.problem.status import Status
@@ -47,8 +46,6 @@ from ifonly.rows.sources import Sizes
 
 __all__ = ["Endpoint", "VastProblem", "solve_many"]
 
-Floats = NDArray[np.float64]
-Indices = NDArray[np.intp]
 
 SINGLE = float(np.finfo(np.float32).eps)
 FIRST_SHARE = 1e-5  # of the rivals taken one by one at first: about all that there is room for

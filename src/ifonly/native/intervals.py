@@ -24,12 +24,11 @@ from numpy.typing import NDArray
 
 from ifonly.engines.limited_problem import CostSpace
 from ifonly.engines.threads import share_out
-from ifonly.model.numerics import norms
+from ifonly.model.numerics import Floats, Indices, norms
 from ifonly.native import compiled
 
 __all__ = ["COLUMNS", "LEFT", "REACHED", "UNREACHABLE", "Box", "Reached", "reach"]
 
-Floats = NDArray[np.float64]
 
 ROWS_PER_THREAD = 1024  # fewer than these are solved sooner than they are handed over
 
@@ -73,7 +72,7 @@ class Reached(NamedTuple):
     numbers: Floats  # (N, 12) `COLUMNS`; NaN where there are none
 
 
-def reach(box: Box, X: Floats, targets: NDArray[np.intp], logits: Floats, probs: Floats, threads: int = 1) -> Reached:
+def reach(box: Box, X: Floats, targets: Indices, logits: Floats, probs: Floats, threads: int = 1) -> Reached:
     """Answers for the rows of X, on several threads.
 
     ``targets`` are class indices, or −1 for the class that is not predicted; ``logits`` is where the rival's margin has to be.

@@ -6,12 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ifonly.engines.limited_problem import CostSpace
-from ifonly.model.numerics import norms, summation_error
+from ifonly.model.numerics import Floats, norms, summation_error
 from ifonly.native import cuda_source
 
 __all__ = ["Tables"]
 
-Floats = NDArray[np.float64]
 
 BESIDE = 4  # limited.cu's WIDE less COUNT
 EACH_BEYOND = np.array([[0.0, 1.0, 0.0, 1.0, 0.0, 0.0, 0.0]]).T  # what is divided by is not 0

@@ -471,12 +471,7 @@ class ManyMultipliers final : public OneMultiplier {
   public:
     ManyMultipliers(const SearchItems &items, const Constraints &constraints)
         : OneMultiplier(items.n, items.groups, items.m), R(constraints.count), rivals(constraints.rivals) {
-        Pieces size{nullptr};
-        lay_more(size);
-        more = std::make_unique<Memory>(size.used);
-        Pieces pieces{more->as<char>()};
-        lay_more(pieces);
-        __builtin_memset(pieces.at, 0, size.used);
+        more = laid_out([&](Pieces &pieces) { lay_more(pieces); });
         begin(items);
         og = gains_of_options;
         for (i64 r = 0; r < R; r++) {
@@ -491,7 +486,6 @@ class ManyMultipliers final : public OneMultiplier {
             whole.needs[r] = constraints.needs[r];
             slips[r] = constraints.slips[r];
             equal[r] = constraints.equal[r];
-            y[r] = constraints.start[r];
         }
         __builtin_memcpy(options, constraints.options, R * m * sizeof(double));
     }

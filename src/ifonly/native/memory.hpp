@@ -1,6 +1,7 @@
 // Memory for row loops, asked for once before they begin.
 #pragma once
 
+#include <memory>
 #include <new>
 
 #include "numbers.hpp"
@@ -27,5 +28,16 @@ struct Pieces {
     }
     template <class T> void lend(T *&to, i64 count) { to = take<T>(count); }
 };
+
+/** Memory of zeros for what `lay(pieces)` takes; it is called twice, to count and to hand out. */
+template <class Lay> std::unique_ptr<Memory> laid_out(Lay lay) {
+    Pieces count{nullptr};
+    lay(count);
+    auto memory = std::make_unique<Memory>(count.used);
+    Pieces pieces{memory->as<char>()};
+    lay(pieces);
+    __builtin_memset(pieces.at, 0, count.used);
+    return memory;
+}
 
 } // namespace ifonly::IFONLY_SET

@@ -241,13 +241,13 @@ class OwnSearch {
 
     /** With several constraints. */
     OwnSearch(In1 mu, In1 step, In1 anchor, Flags1 at_rest, In1 costs, Flags1 changes, Whole1 begins, In1 lo, In1 hi, In2 rows,
-              In2 options, In1 needs, In1 slips, Flags1 equal, In1 start, int64_t rivals, int64_t cap, int64_t room) {
+              In2 options, In1 needs, In1 slips, Flags1 equal, int64_t rivals, int64_t cap, int64_t room) {
         const size_t m = costs.shape(0);
         n = mu.shape(0), rows_count = rows.shape(0);
         for (size_t length : {step.shape(0), anchor.shape(0), at_rest.shape(0), lo.shape(0), hi.shape(0), rows.shape(1)})
             same(length, n);
         for (size_t length : {changes.shape(0), options.shape(1)}) same(length, m);
-        for (size_t length : {options.shape(0), needs.shape(0), slips.shape(0), equal.shape(0), start.shape(0)})
+        for (size_t length : {options.shape(0), needs.shape(0), slips.shape(0), equal.shape(0)})
             same(length, rows_count);
         if (rivals < 0 || size_t(rivals) > rows_count) throw std::invalid_argument("rivals are rows");
         check_groups(begins, m);
@@ -255,11 +255,12 @@ class OwnSearch {
         moves.assign(changes.data(), changes.data() + m);
         first.assign(begins.data(), begins.data() + begins.shape(0));
         const i64 groups = i64(first.size()) - 1;
+        // What items gain is in the constraints: what stands for it here is read, and made anew before it is used.
         const SearchItems items = {i64(n), groups, i64(m), mu.data(), mu.data(), step.data(), anchor.data(), at_rest.data(), oc.data(),
                                    oc.data(), reinterpret_cast<const bool *>(moves.data()), first.data(), lo.data(), hi.data(), 0.0,
                                    cap, room};
         search.reset(chosen.rows->open_constrained(items, {i64(rows_count), rivals, rows.data(), options.data(), needs.data(),
-                                                           slips.data(), equal.data(), start.data()}));
+                                                           slips.data(), equal.data()}));
     }
 
     int expand(double rel_gap, int64_t nodes) {
@@ -364,7 +365,7 @@ NB_MODULE(_rows, m) {
     });
     nb::class_<OwnSearch>(m, "Search")
         .def(nb::init<In1, In1, In1, In1, Flags1, In1, In1, Flags1, Whole1, In1, In1, double, int64_t, int64_t>())
-        .def(nb::init<In1, In1, In1, Flags1, In1, Flags1, Whole1, In1, In1, In2, In2, In1, In1, Flags1, In1, int64_t, int64_t,
+        .def(nb::init<In1, In1, In1, Flags1, In1, Flags1, Whole1, In1, In1, In2, In2, In1, In1, Flags1, int64_t, int64_t,
                       int64_t>())
         .def("expand", &OwnSearch::expand)
         .def("multipliers", &OwnSearch::multipliers)

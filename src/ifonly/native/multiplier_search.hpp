@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <memory>
 
 #include "intervals.hpp"
 
@@ -589,12 +588,7 @@ class OneMultiplier : public Search {
 
   public:
     OneMultiplier(i64 n, i64 groups, i64 m) : n(n), V(vectors(n)), groups(groups), m(m) {
-        Pieces count{nullptr};
-        lay(count);
-        memory = std::make_unique<Memory>(count.used);
-        Pieces pieces{memory->as<char>()};
-        lay(pieces);
-        __builtin_memset(pieces.at, 0, count.used);
+        memory = laid_out([&](Pieces &pieces) { lay(pieces); });
     }
     ~OneMultiplier() override {
         std::free(tree);

@@ -25,9 +25,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ifonly.model.numerics import Flags, Floats
+
 __all__ = ["LOG", "Items", "Search"]
 
-Floats = NDArray[np.float64]
 
 UNDECIDED, STAYS, COUNTS = 0, 1, 2  # of an item, where only ``cap`` may move: open, must stay, may move and is counted
 MAX_STEPS = 200  # of the search for w; six to twelve are usual
@@ -278,7 +279,7 @@ class Node:
     lo: Floats
     hi: Floats
     state: NDArray[np.int64]
-    allowed: NDArray[np.bool_]
+    allowed: Flags
 
 
 class Search:

@@ -6,12 +6,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ifonly.engines.threads import share_out
+from ifonly.model.numerics import Flags, Floats
 from ifonly.native import compiled
 from ifonly.native.multiplier_search import LOG, Items
 
 __all__ = ["Constraints", "Search", "reach"]
 
-Floats = NDArray[np.float64]
 
 ROWS_PER_THREAD = 64
 DONE, FULL = 1, 2  # how a search may end; 0 where it goes on
@@ -30,13 +30,12 @@ class Constraints(NamedTuple):
     options: Floats  # (M, m)
     needs: Floats  # (M,)
     slips: Floats  # (M,) by how much each may be missed by rounding
-    equal: NDArray[np.bool_]  # (M,)
-    start: Floats  # (M,) multipliers to begin with
+    equal: Flags  # (M,)
     rivals: int
 
     def plain(self) -> "Constraints":
         """Arrays as C++ reads them."""
-        floats = {name: _floats(getattr(self, name)) for name in ("rows", "options", "needs", "slips", "start")}
+        floats = {name: _floats(getattr(self, name)) for name in ("rows", "options", "needs", "slips")}
         return self._replace(equal=np.ascontiguousarray(self.equal), **floats)
 
 
@@ -46,6 +45,7 @@ class Search:
     def __init__(self, items: Items, lo: Any, hi: Any, need: "float | Constraints", cap: int, room: int) -> None:
         """Begin with everything allowed; no more than ``room`` nodes are kept."""
         self._shape, self.full = (len(items.g), len(items.first) - 1), False
+        self._constraints = len(need.needs) if isinstance(need, Constraints) else 1
         g, mu, step, anchor, at_rest, og, *options = _plain(items)
         lo, hi = _floats(lo), _floats(hi)
         if isinstance(need, Constraints):
@@ -97,9 +97,10 @@ class Search:
         self._search.record(log)
         return log
 
-    def multipliers(self, n_rows: int) -> Floats:
+    @property
+    def multipliers(self) -> Floats:
         """Those of all nodes, one for each of several constraints."""
-        found = np.empty((self._search.count, n_rows))
+        found = np.empty((self._search.count, self._constraints))
         self._search.multipliers(found)
         return found
 

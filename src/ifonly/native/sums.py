@@ -8,8 +8,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ifonly.engines.passes import NOTHING, Floats, Look, Sums, sum_up
+from ifonly.engines.passes import NOTHING, Look, Sums, sum_up
 from ifonly.model import Model
+from ifonly.model.numerics import Floats
 from ifonly.native import compiled
 
 __all__ = ["sum_up_compiled"]

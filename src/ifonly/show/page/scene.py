@@ -23,7 +23,7 @@ LEAST, MOST = 0.5, 0.99  # ends of the slider, unless the answer is beyond
 MOST_CLASSES = 100  # with a matrix in the page: a frame then costs a few milliseconds, and the matrix 100 kB
 MOST_FEATURES = 200  # in the table
 MOST_BARS = 6
-SECONDS = 5.0  # for the answer that the page of a path opens with, within limits
+NODES = 50_000  # that the answer which the page of a path opens with may take, within limits
 
 
 @dataclass(frozen=True)
@@ -153,7 +153,7 @@ def _checked(shape: tuple[int, ...], model: Model) -> tuple[int, ...]:
 
 
 def _asking(answer: Counterfactual | Path) -> Callable[..., Counterfactual]:
-    """The same question with another probability: a function of that, and of the seconds that a search may take."""
+    """The same question with another probability: a function of that, and of the nodes that a search may take."""
     if isinstance(answer, Path) and answer.conditions is None:
         return _free(answer)
     cf = answer[0] if isinstance(answer, Path) else answer
@@ -165,8 +165,9 @@ def _asking(answer: Counterfactual | Path) -> Callable[..., Counterfactual]:
     ground, source = cf.within.conditions, row if model.encoding.identity else cf.source
     limits = {"cost": ground.cost, "actions": ground.actions, "max_changes": ground.max_changes}
 
-    def ask(prob: float, seconds: float = SECONDS) -> Counterfactual:
-        found = invert(cf.model, source, cf.target, prob=prob, time_limit=seconds, **limits)
+    def ask(prob: float, nodes: int = NODES) -> Counterfactual:
+        stop = {"node_limit": nodes} if ground.discrete else {}
+        found = invert(cf.model, source, cf.target, prob=prob, **stop, **limits)
         return found if isinstance(found, Counterfactual) else found[0]
 
     return ask
