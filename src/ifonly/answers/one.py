@@ -243,8 +243,8 @@ class Counterfactual(ShownOne):
         """The best there is; where that is not known to be x, the best that was found, and how much there can be at most."""
         p, ceiling = self._p_target, self.result.ceiling
         if self.conditions is None or ceiling <= p * (1 + AS_GOOD):
-            return f"the best is p = {p:.6g}"
-        return f"the best that was found is p = {p:.6g}, and there is none above {ceiling:.6g}"
+            return f"the best is p = {_apart(p, self.prob)}"
+        return f"the best that was found is p = {_apart(p, self.prob)}, and there is none above {_apart(ceiling, self.prob)}"
 
     @property
     def _margin(self) -> float | None:
@@ -352,3 +352,9 @@ class Counterfactual(ShownOne):
             f"  cost         {self.cost:.6g}   (distance {self.distance:.6g}, {self.n_changes} changes{nodes})\n"
             f"  certificate  {what} ≤ {self.gap:.1e}\n"
         )
+
+
+def _apart(p: float, wanted: float | None) -> str:
+    """P with six digits, or as many more as tell it from what was asked for."""
+    wanted = math.nan if wanted is None else wanted
+    return next((text for n in (6, 9, 12) if (text := f"{p:.{n}g}") != f"{wanted:.{n}g}"), repr(p))

@@ -77,7 +77,8 @@ def reachable(conditions: Conditions, source: Floats, aim: Aim, seconds: float =
         return quick
     budget = Budget(gap=ANY, nodes=NODES, seconds=seconds)
     try:
-        found = engine_for(conditions, weighed=False).row(CostSpace(conditions), source, aim, budget, None)
+        space = CostSpace(conditions)
+        found = engine_for(space, weighed=False).row(space, source, aim, budget, None)
     except (InputError, np.linalg.LinAlgError):  # no point within the limits, in floating point; or numbers out of hand
         return None
     if found.status is Status.UNREACHABLE:

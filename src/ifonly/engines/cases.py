@@ -25,7 +25,6 @@ from ifonly.engines.tree import Branch, Tree
 from ifonly.model.errors import CertificateError
 from ifonly.model.numerics import Flags, Floats
 from ifonly.problem.choices import OPEN, Cut, Node
-from ifonly.problem.conditions import Conditions
 from ifonly.problem.contradiction import contradiction
 from ifonly.problem.dual import Bounded, Multipliers
 from ifonly.problem.proof import Proof, continuous_proof, prove
@@ -42,9 +41,9 @@ OFF = 1e-9  # a relaxed value this far from an allowed one, relative to their di
 class Cases(LimitedEngine):
     """Any limits that take a search, and any number of classes."""
 
-    def unfit(self, conditions: Conditions, weighed: bool) -> str | None:
+    def unfit(self, space: CostSpace, weighed: bool) -> str | None:
         """What takes no search."""
-        return None if conditions.discrete else "nothing is discrete, and no search is needed"
+        return None if space.conditions.discrete else "nothing is discrete, and no search is needed"
 
     def answer(self, problem: LimitedProblem, aim: Aim, budget: Budget, tol: float | None) -> Result:
         """See `LimitedEngine`."""
@@ -231,7 +230,8 @@ class Search:
             missed = float(prove(self.dual, proof, slack).missed)
         except CertificateError:
             return None
-        found = replace(best, status=Status.UNREACHABLE, ceiling=self.dual.goal.ceiling(missed), bound=best.cost)
+        below = 1.0 if self.aim.prob is None else math.nextafter(self.aim.prob, 0.0)  # at most, as it is out of reach
+        found = replace(best, status=Status.UNREACHABLE, ceiling=min(self.dual.goal.ceiling(missed), below), bound=best.cost)
         return replace(found, n_nodes=self.counted(proof), proof=proof)
 
     # ---- cuts ----

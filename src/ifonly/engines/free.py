@@ -22,6 +22,7 @@ from ifonly.engines.windows import Window
 from ifonly.model import Model
 from ifonly.model.errors import InputError
 from ifonly.model.numerics import Flags, Floats, Indices, softmax
+from ifonly.native.free import Task
 from ifonly.native.solved import LEFT, Solved
 from ifonly.problem.question import NEAREST, Aim, Aims, Asked, Question
 from ifonly.problem.results import Result, Results
@@ -187,10 +188,10 @@ class FreeEngine(Engine):
         """A piece of a table through the compiled loop."""
         model, sources, aims, stop = asked.model, rows.sources, rows.aims, Stop.of(asked.question)
         results = Results.empty(aims.targets, classes=model.n_classes, coef=model.basis.shape[0])
-        options = {"tol": stop.tol, "max_iter": stop.max_iter, "threads": loop.threads, "alone": rows.total == 1}
-        options |= {"X": _in_pieces(sources.rows), "out": rows.out}
+        task = Task(*stop, loop.threads, alone=rows.total == 1, X=_in_pieces(sources.rows), out=rows.out)
         for k in np.unique(aims.targets):
-            loop.compiled.answer(model, int(k), np.flatnonzero(aims.targets == k), aims, results, **options)
+            index = np.flatnonzero(aims.targets == k)
+            loop.compiled.answer(model, int(k), index, aims, results, task)
         left = np.flatnonzero(results.status == LEFT)
         if len(left):
             some = Sources(model, sources.rows[left], False)
@@ -302,9 +303,8 @@ class Batch(NamedTuple):
 
     def _answered(self, index: Indices, k: int) -> Flags:
         """`group` in the compiled loop."""
-        options = {"tol": self.stop.tol, "max_iter": self.stop.max_iter, "threads": self.loop.threads}
-        options |= {"alone": len(self.Z) == 1, "Z": self.Z, "sizes": self.sizes}
-        self.loop.compiled.answer(self.model, k, index, self.aims, self.results, **options)
+        task = Task(*self.stop, self.loop.threads, alone=len(self.Z) == 1, Z=self.Z, sizes=self.sizes)
+        self.loop.compiled.answer(self.model, k, index, self.aims, self.results, task)
         return self.results.status[index] != LEFT
 
     def _sure(self, index: Indices, k: int, solved: Solved) -> Flags:

@@ -2,7 +2,8 @@
 
 Such an engine has ``answer(problem, aim, …)`` for one `LimitedProblem`. Which engine is for which problem:
 
-* two classes and a probability or a margin, with limits on features one by one: `one_multiplier`;
+* two classes and a probability or a margin, with limits on features one by one: `one_multiplier`, where there are compiled
+  loops;
 * anything else without whole numbers, categories or a largest number of changes: `semismooth_newton`;
 * anything else: `cases`.
 """
@@ -19,7 +20,6 @@ from ifonly.engines.budget import Budget
 from ifonly.engines.limited_problem import CostSpace, LimitedProblem
 from ifonly.engines.protocol import Engine, Rows, put_row
 from ifonly.model.numerics import Flags, Floats
-from ifonly.problem.conditions import Conditions
 from ifonly.problem.goals import needed_logit
 from ifonly.problem.question import NEAREST, Aim, Asked
 from ifonly.problem.results import Result, Results
@@ -47,10 +47,10 @@ class LimitedEngine(Engine):
             return "there are no limits"
         if asked.question.backend == "cuda" and not self.on_device:
             return "it does not run on a GPU"
-        return self.unfit(asked.conditions, asked.question.lam is not None)
+        return self.unfit(CostSpace.of(asked), asked.question.lam is not None)
 
     @abstractmethod
-    def unfit(self, conditions: Conditions, weighed: bool) -> str | None:
+    def unfit(self, space: CostSpace, weighed: bool) -> str | None:
         """Why this engine is not for these conditions (``weighed``: with λ); None if it is."""
 
     @abstractmethod

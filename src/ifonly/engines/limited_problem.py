@@ -16,7 +16,8 @@ from ifonly.engines.semismooth import Response, Target, Terms
 from ifonly.model import Model
 from ifonly.model.errors import InputError
 from ifonly.model.numerics import EPS, Flags, Floats, summation_error
-from ifonly.native import compiled, multiplier_search, one_multiplier
+from ifonly.native import compiled
+from ifonly.native.one_multiplier import Items
 from ifonly.problem.actions import Limits
 from ifonly.problem.conditions import Conditions
 from ifonly.problem.goals import Weights, excess, needed_logit, probabilities
@@ -47,8 +48,6 @@ class CostSpace:
         The classes' rows per unit of cost.
     root : ndarray of shape (D, D) or None
         Where a matrix Q ties features together: ``Q = rootᵀ root``, ``t = root (x − x̄)``.
-    search : module
-        `multiplier_search`, or its compiled twin `one_multiplier`.
     loops : module or None
         The compiled row loops; None for NumPy.
 
@@ -57,7 +56,6 @@ class CostSpace:
     def __init__(self, conditions: Conditions, *, reference: bool = False) -> None:
         self.conditions = conditions
         self.loops = None if reference else compiled()
-        self.search: Any = multiplier_search if self.loops is None else one_multiplier
         self.model: Model = conditions.model
         self.limits: Limits = conditions.limits
         self.mu, self.per_unit, self.grouped = conditions.mu, conditions.per_unit, conditions.grouped
@@ -92,11 +90,6 @@ class CostSpace:
         conditions, loops = asked.conditions, takes_compiled(asked.question.backend)
         assert conditions is not None
         return conditions.keep(("space", loops), lambda: cls(conditions, reference=not loops))
-
-    @property
-    def separable(self) -> bool:
-        """Whether features are tied together by nothing but the classifier."""
-        return self.root is None and not len(self.limits.C)
 
     @property
     def branched(self) -> bool:
@@ -146,7 +139,7 @@ class CostSpace:
             moves.append(~stay)
             first.append(first[-1] + len(group))
         flat = [np.concatenate(a, axis=1) if a else np.zeros((N, 0)) for a in (gains, costs, moves)]
-        items = multiplier_search.Items(
+        items = Items(
             g[single],
             mu[single],
             (step * c)[single],
@@ -488,41 +481,9 @@ class LimitedProblem:
         return Target(prob, self._needed(prob), miss, self.ceiling)
 
     def ceiling(self, at: Response) -> float:
-        """An upper bound on p_k within the limits, from the multipliers of a point.
-
-        For all q and ν: −ln p_k(x) ≥ q·s(x) + H(q) + ν·(C x − c) = q·s̄ − ν·c + H(q) + u·(x − x̄), u = slopesᵀq + Cᵀν, and the
-        last term is least at a corner of the box. Where the box has no such corner, q and ν are changed a little so that u
-        is 0 there.
-        """
-        lo, hi = self.lo, self.hi
-        least, most, c = (lo - self.source), (hi - self.source), self.space.per_unit
-        C, rest, low = self.rules(self.tight)
-        W, n = np.concatenate([self._slopes, C]), len(self.rivals)
-        y = np.append(at.q[:-1], at.nu[: len(C)])
-        pinned = np.zeros(len(lo), dtype=bool)
-        for _ in range(len(lo)):
-            u = np.where(pinned, 0.0, y @ W)
-            beyond = ((u > 0) & np.isinf(least)) | ((u < 0) & np.isinf(most))
-            if not beyond.any():
-                break
-            pinned |= beyond
-            columns = W[:, pinned] / c[pinned]
-            z = np.linalg.lstsq((y[:, None] * columns).T, -(y @ columns), rcond=None)[0]
-            y = y * (1 + z)
-            signed = np.append(np.ones(n, dtype=bool), low == 0)
-            if (y[signed] < 0).any() or (np.abs(y @ columns) > 64 * EPS * (np.abs(y) @ np.abs(columns))).any():
-                return 1.0
-        else:
-            return 1.0
-        q = np.append(y[:n], 1.0 - y[:n].sum())
-        if q[-1] < 0:
-            return 1.0
-        corner = np.where(u > 0, least, np.where(u < 0, most, 0.0))
-        constants = np.append(self.margins, -rest)
-        entropy = -float(q[q > 0] @ np.log(q[q > 0]))
-        size = float(np.abs(y) @ np.abs(constants) + (np.abs(y) @ np.abs(W)) @ np.abs(corner)) + entropy
-        loss = float(y @ constants + u @ corner) + entropy - 2 * summation_error(len(y) + len(u)) * size
-        return min(1.0, math.exp(-max(loss - self.rounding(self.source), 0.0)))
+        """An upper bound on p_k within the limits, from the multipliers of a point."""
+        q = np.insert(at.q[:-1], self.k, at.q[-1])
+        return self.textbook.ceiling(q, at.nu[: len(self.space.limits.C)])
 
     def asked(self, prob: float | None) -> float:
         """What the logit of 1 − p_k may be at most, or (without a probability) a rival's margin."""

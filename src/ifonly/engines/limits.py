@@ -2,15 +2,15 @@
 
 from ifonly.engines.cases import Cases
 from ifonly.engines.limited import LimitedEngine
+from ifonly.engines.limited_problem import CostSpace
 from ifonly.engines.one_multiplier import OneMultiplier
 from ifonly.engines.semismooth_newton import SemismoothNewton
-from ifonly.problem.conditions import Conditions
 
 __all__ = ["LIMITED", "engine_for"]
 
 LIMITED: tuple[LimitedEngine, ...] = (OneMultiplier(), Cases(), SemismoothNewton())
 
 
-def engine_for(conditions: Conditions, weighed: bool) -> LimitedEngine:
+def engine_for(space: CostSpace, weighed: bool) -> LimitedEngine:
     """The first engine that is fit for these conditions (``weighed``: with λ)."""
-    return next(engine for engine in LIMITED if engine.unfit(conditions, weighed) is None)
+    return next(engine for engine in LIMITED if engine.unfit(space, weighed) is None)

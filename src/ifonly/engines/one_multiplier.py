@@ -1,4 +1,5 @@
-"""Two classes, limits on features one by one: one constraint, one multiplier, and branching on top of it (`multiplier_search`).
+"""Two classes, limits on features one by one: one constraint, one multiplier, and branching on top of it.
+
 
 A wanted probability is one linear inequality for two classes, and so is a margin. Tables of rows go through compiled loops
 (`multiplier_rows`), and so does one source where there is nothing but intervals.
@@ -18,7 +19,7 @@ from ifonly.engines.protocol import Rows
 from ifonly.engines.searched import Record, dual_of, run
 from ifonly.engines.semismooth_newton import sure
 from ifonly.model.numerics import Floats
-from ifonly.problem.conditions import Conditions
+from ifonly.native.one_multiplier import Search
 from ifonly.problem.dual import Multipliers
 from ifonly.problem.goals import Weights
 from ifonly.problem.proof import Leaf, Proof
@@ -37,15 +38,17 @@ class OneMultiplier(LimitedEngine):
 
     row_by_row = False
 
-    def unfit(self, conditions: Conditions, weighed: bool) -> str | None:
+    def unfit(self, space: CostSpace, weighed: bool) -> str | None:
         """What has more than one constraint, or none."""
-        if conditions.model.n_classes != 2:
+        if space.loops is None:
+            return "there are no compiled loops"
+        if space.model.n_classes != 2:
             return "there are more than two classes"
         if weighed:
             return "λ weighs the classifier, which is then no constraint"
-        if conditions.limits.uneven:
+        if space.limits.uneven:
             return "numbers are at uneven distances"
-        return None if conditions.separable else "a matrix or linear rules tie features together"
+        return None if space.conditions.separable else "a matrix or linear rules tie features together"
 
     def row(self, space: CostSpace, source: Floats, aim: Aim, budget: Budget, tol: float | None) -> Result:
         """The answer for one source, from a compiled loop if that settles it."""
@@ -74,7 +77,7 @@ def _solved(problem: LimitedProblem, aim: Aim, budget: Budget) -> Result:
     margin, top = float(problem.margins[0]), problem.asked(aim.prob)
     for spare in SPARES:  # the allowance for rounding grows with x, and may be too small for our own
         need = margin - top + (1 + spare) * problem.rounding(x)
-        search = space.search.Search(items, lo, hi, need, problem.cap(items), 2 * budget.nodes + 1)
+        search = Search(items, lo, hi, need, problem.cap(items), 2 * budget.nodes + 1)
         ended = run(search, budget, len(items.g))
         if math.isinf(search.cost):
             break

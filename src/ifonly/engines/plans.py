@@ -65,7 +65,7 @@ def several(asked: Asked, sources: Sources) -> Plans:
     def solve(conditions: Conditions, aim: Aim, budget: Budget) -> Result:
         own = CostSpace.of(asked)
         space = CostSpace(conditions, reference=own.loops is None)
-        return engine_for(conditions, aim.lam is not None).row(space, source, aim, budget, asked.question.tol)
+        return engine_for(space, aim.lam is not None).row(space, source, aim, budget, asked.question.tol)
 
     budget = Budget.of(asked.question)
     first = solve(conditions, aim, budget)

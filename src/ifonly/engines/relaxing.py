@@ -179,13 +179,13 @@ class Relaxing:
 
     def _ended(self, given: Multipliers, box: tuple[Floats, Floats]) -> Multipliers:
         """Multipliers changed a little, so that nothing pulls where there is no bound to stop it."""
-        (lo, hi), limits = box, self.problem.space.limits
+        limits = self.problem.space.limits
         W = np.concatenate([self.dual.S, self.dual.C]) / self.problem.space.per_unit
         n, both = len(given.y), np.append(given.y, given.nu)
-        pinned = np.zeros(len(lo), dtype=bool)
-        for _ in range(len(lo)):
+        pinned = np.zeros(W.shape[1], dtype=bool)
+        for _ in range(len(pinned)):
             u = both @ W
-            more = (((u > 0) & np.isinf(lo)) | ((u < 0) & np.isinf(hi))) & ~pinned
+            more = self.problem.textbook.beyond(u, *box) & ~pinned
             if not more.any():
                 break
             pinned |= more

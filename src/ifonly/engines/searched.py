@@ -49,8 +49,8 @@ class Record(NamedTuple):
     """All nodes of a search: how they were cut, or what bounds them."""
 
     dual: Dual
-    items: Any  # `multiplier_search.Items`
-    log: Floats  # `multiplier_search.LOG`
+    items: Any  # `one_multiplier.Items`
+    log: Floats  # `one_multiplier.LOG`
     multipliers: Floats  # (nodes, constraints), those of rivals first
     allowance: float  # by how much the goal of the search was harder than what is asked for
 

@@ -19,7 +19,6 @@ from ifonly.engines.row_loops import read_rows
 from ifonly.engines.semismooth import MAX_ITER, Response
 from ifonly.model.errors import InputError
 from ifonly.model.numerics import Floats
-from ifonly.problem.conditions import Conditions
 from ifonly.problem.goals import Weights
 from ifonly.problem.question import Aim, Aims, Asked
 from ifonly.problem.results import Result, Results
@@ -78,9 +77,9 @@ class SemismoothNewton(LimitedEngine):
         self.fill(asked, X, rows, results, semismooth_rows.solve(asked, X, rows.aims, results))
         return results
 
-    def unfit(self, conditions: Conditions, weighed: bool) -> str | None:
+    def unfit(self, space: CostSpace, weighed: bool) -> str | None:
         """What takes a search."""
-        return "whole numbers, categories or few changes take a search" if conditions.discrete else None
+        return "whole numbers, categories or few changes take a search" if space.conditions.discrete else None
 
     def answer(self, problem: LimitedProblem, aim: Aim, budget: Budget, tol: float | None) -> Result:
         """See `LimitedEngine`."""

@@ -79,7 +79,7 @@ def one_by_one(space: CostSpace) -> bool:
     def found() -> bool:
         model = space.model
         mapped = any(column.maps or column.missing is not None for column in model.encoding.columns)
-        tied = not space.separable or space.margin is not None or space.limits.groups or space.conditions.discrete
+        tied = not space.conditions.separable or space.margin is not None or space.limits.groups or space.conditions.discrete
         return not (mapped or tied) and model.A.dtype == np.float64 and len(model.A) <= MOST_RIVALS + 1
 
     return space.conditions.keep("one by one", found)

@@ -27,6 +27,7 @@ __all__ = ["NAN", "Column"]
 
 MISSING = "\0missing"  # the key of all kinds of missing values
 NAN = float("nan")  # one object, so that tuples of levels with it are equal
+MOST_READINGS = 16  # until a coordinate settles; two or three are usual
 SAME_COORDINATE = 1e-14  # relative: nearer ones differ by rounding
 MOST_PARTS = 10**6  # of a unit, in a step, as in `actions`
 DIGITS = 12  # a mapped number is written with so many, where that is the same to the pipeline
@@ -160,6 +161,15 @@ class Column:
 
         Twice the same where v is one of them; infinite where there is none on a side.
         """
+        found = self.around(v, step)
+        near = found[np.abs(found - v) <= SAME_COORDINATE * (np.abs(v) + 1)]
+        if len(near):
+            return float(near[0]), float(near[0])
+        below, above = found[found < v], found[found > v]
+        return float(below.max(initial=-np.inf)), float(above.min(initial=np.inf))
+
+    def around(self, v: float, step: float) -> Floats:
+        """These, and the next ones, as far as there are any."""
         raw = backward(self.maps, np.array([v]))
         if step:
             n = np.rint(raw / step) + np.arange(-2.0, 3.0)
@@ -169,12 +179,7 @@ class Column:
             numbers = self._values[np.clip(np.searchsorted(self._values, raw) + np.arange(-3, 4), 0, len(self._values) - 1)]
         first = self.maps[0]
         found = self.forward(numbers[(numbers >= first.least) & (numbers <= first.most)])
-        found = found[np.isfinite(found)]
-        near = found[np.abs(found - v) <= SAME_COORDINATE * (np.abs(v) + 1)]
-        if len(near):
-            return float(near[0]), float(near[0])
-        below, above = found[found < v], found[found > v]
-        return float(below.max(initial=-np.inf)), float(above.min(initial=np.inf))
+        return found[np.isfinite(found)]
 
     @cached_property
     def _values(self) -> Floats:
@@ -182,13 +187,22 @@ class Column:
         i = next(i for i, step in enumerate(self.maps) if step.jumps)
         return np.sort(backward(self.maps[:i], np.unique(self.maps[i].knots)))
 
+    def settled(self, v: Floats) -> Floats:
+        """Coordinates that are those of the numbers which are written for them: read, and written, and read again."""
+        for _ in range(MOST_READINGS):
+            before, v = v, self.forward(np.array(self.write(v[:, None])))
+            if np.array_equal(before, v, equal_nan=True):
+                break
+        return v
+
     def write(self, coordinates: Floats) -> list[Any]:
         """Values from coordinates (N, size)."""
         if self.kind == "number":
             v = backward(self.maps, coordinates[:, 0])
             if self.maps:  # a bound comes back as it was given, not as its inverse rounds it
                 short = np.array([float(f"{number:.{DIGITS}g}") for number in v.tolist()])
-                v = np.where(self.forward(short) == coordinates[:, 0], short, v)
+                inside = (short >= self.maps[0].least) & (short <= self.maps[0].most)
+                v = np.where(inside & (self.forward(short) == coordinates[:, 0]), short, v)
             if self.missing is not None:
                 v = np.where(v == self.missing, np.nextafter(v, np.inf), v)
             return v.tolist()

@@ -177,7 +177,7 @@ class Encoding(Coordinates):
             moved = np.flatnonzero(V[:, at] != X[:, at])
             if len(moved):
                 V = V.copy()
-                V[moved, at] = column.forward(np.array(column.write(V[moved, at, None])))
+                V[moved, at] = column.settled(V[moved, at])
         return V
 
     def to_dict(self) -> dict[str, Any]:

@@ -78,20 +78,22 @@ def backward(maps: Sequence[Monotone], v: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class Affine(Monotone):
-    """``(v − zero)·weight + shift``: a scaler between two other maps."""
+    """``(v − zero)/scale·weight + shift``: a scaler before another map, which rounds as the scaler does."""
 
     weight: float
     shift: float
     zero: float = 0.0
+    scale: float = 1.0
 
     def __post_init__(self) -> None:
-        vars(self).update(name="Affine", rising=self.weight > 0, rough=abs(self.shift) + abs(self.zero * self.weight))
+        slope = self.weight / self.scale
+        vars(self).update(name="Affine", rising=slope > 0, rough=abs(self.shift) + abs(self.zero * slope))
 
     def _forward(self, v: Floats) -> Floats:
-        return (v - self.zero) * self.weight + self.shift
+        return (v - self.zero) / self.scale * self.weight + self.shift
 
     def _inverse(self, v: Floats) -> Floats:
-        return (v - self.shift) / self.weight + self.zero
+        return (v - self.shift) / self.weight * self.scale + self.zero
 
 
 # NumPy's functions that increase: inverse, least and most of what they take and give finite numbers of.
@@ -173,15 +175,21 @@ class BoxCox(_Power):
 class YeoJohnson(_Power):
     """``((v + 1)^λ − 1)/λ`` for v ≥ 0, ``−((1 − v)^(2 − λ) − 1)/(2 − λ)`` for v < 0, with logarithms in the limits."""
 
+    rest: float | None = None  # 2 − λ, as the transformer rounds it (one that was fitted to float32 does so in float32)
+
+    @property
+    def _exponents(self) -> tuple[float, float]:
+        return self.lam, 2 - self.lam if self.rest is None else self.rest
+
     def _power(self, v: Floats) -> Floats:
         up, down = np.log1p(np.maximum(v, 0.0)), np.log1p(-np.minimum(v, 0.0))
-        lam, rest = self.lam, 2 - self.lam
+        lam, rest = self._exponents
         above = up if abs(lam) < EPSILON else np.expm1(lam * up) / lam
         below = down if abs(rest) <= EPSILON else np.expm1(rest * down) / rest
         return np.where(np.isnan(v), np.nan, np.where(v >= 0, above, -below))
 
     def _root(self, v: Floats) -> Floats:
-        lam, rest = self.lam, 2 - self.lam
+        lam, rest = self._exponents
         above, below = np.maximum(v, 0.0), -np.minimum(v, 0.0)
         up = np.expm1(above) if abs(lam) < EPSILON else np.expm1(np.log1p(lam * above) / lam)
         down = np.expm1(below) if abs(rest) <= EPSILON else np.expm1(np.log1p(rest * below) / rest)

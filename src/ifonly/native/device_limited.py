@@ -100,7 +100,8 @@ class Job(NamedTuple):
         )
         there = out.dtype == np.float64 and out.strides[1] == 8 and not cp.may_share_memory(X, out)
         made = out if there else cp.empty(X.shape)
-        _launch(_board(self.space, cp.cuda.Device().id), X, target, wanted, prob, self.tol or 0.0, self.max_iter, made, found)
+        question = target, wanted, prob, np.float64(self.tol or 0.0), np.int32(self.max_iter)
+        _launch(_board(self.space, cp.cuda.Device().id), X, question, made, found)
         found = self._settled(X, aims, made, found)
         if made is not out:
             out[...] = made
@@ -143,9 +144,7 @@ def _board(space: CostSpace, device: int) -> Board:
     return space.conditions.keep(("cuda", device), made)
 
 
-def _launch(
-    board: Board, X: Any, target: Any, wanted: Any, prob: Any, tol: float, max_iter: int, out: Any, found: OnDevice
-) -> None:
+def _launch(board: Board, X: Any, question: tuple[Any, ...], out: Any, found: OnDevice) -> None:
     if not len(X):
         return
     blocks, source = board.blocks, cuda.TYPES[X.dtype.str[1:]]
@@ -155,10 +154,10 @@ def _launch(
     kernel = cuda.kernel("limited", "limited", options, cp.cuda.Device().id)
     kernel.max_dynamic_shared_size_bytes = blocks.shared
     number = min(_processors(cp.cuda.Device().id), -(-len(X) // blocks.warps))
-    question = target, wanted, prob, np.float64(tol), np.int32(max_iter), np.float64(LEAST_VALUE), np.float64(REL_GAP)
+    least = np.float64(LEAST_VALUE), np.float64(REL_GAP)
     answers = out, np.int64(out.strides[0] // 8), found.proba, found.numbers, found.n_iter, found.status
     sources = np.int64(len(X)), X, np.int64(X.strides[0] // X.itemsize)
-    kernel((number,), (32 * blocks.warps,), (*sources, *board.arguments, *question, *answers), shared_mem=blocks.shared)
+    kernel((number,), (32 * blocks.warps,), (*sources, *board.arguments, *question, *least, *answers), shared_mem=blocks.shared)
 
 
 @cache

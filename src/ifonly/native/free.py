@@ -4,7 +4,7 @@ What `engines.free.Batch` does with an array program, free_rows.hpp does row by 
 λ, the certificate and, where it is wanted, x itself. Every function here needs `native.compiled`.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ from ifonly.problem.results import Result, Results
 from ifonly.problem.status import Status
 from ifonly.rows.sources import NOWHERE, Sizes
 
-__all__ = ["answer", "one", "project"]
+__all__ = ["Task", "answer", "one", "project"]
 
 # Coordinate steps of the start, in single precision: one costs a tenth of a Newton step or less. Mean iterations to the last
 # digit after 12, n, 2n, 4n of them: MNIST (n = 9) 3.6, 3.6, 3.1, 2.5; RCV1 (n = 50) 9.5, 5.7, 3.0, 2.0. The time is least at
@@ -72,36 +72,38 @@ def _pairs(model: Model) -> int:
     return max(PAIRS, 2 * model.n_classes - 10)
 
 
+class Task(NamedTuple):
+    """How to solve rows, from sources or from Z of them and their sizes, and where x goes."""
+
+    tol: float | None
+    max_iter: int
+    threads: int
+    alone: bool  # row after row rather than side by side, which rounds otherwise in the last digit
+    X: Any = None
+    Z: Any = None
+    sizes: Sizes | None = None
+    out: Any = None
+
+
 def answer(
     model: Model,
     k: int,
     index: NDArray[np.intp],
     aims: Aims,
     results: Results,
-    *,
-    tol: float | None,
-    max_iter: int,
-    threads: int,
-    alone: bool,
-    X: Any = None,
-    Z: Any = None,
-    sizes: Sizes | None = None,
-    out: Any = None,
+    task: Task,
 ) -> None:
-    """Answer rows ``index`` for class index ``k``, from sources X or from Z and their sizes; some may be LEFT.
-
-    ``alone`` says to solve row after row rather than side by side, which rounds otherwise in the last digit.
-    """
+    """Answer rows ``index`` for class index ``k``; some may be LEFT."""
     goal = aims.lam is None
     wanted = np.ascontiguousarray(aims.lam if aims.lam is not None else needed_logit(aims.prob, model), dtype=np.float64)
-    known = None if sizes is None else np.stack(sizes)
-    question = wanted, goal, alone, tol or 0.0, max_iter, _pairs(model)
+    known = None if task.sizes is None else np.stack(task.sizes)
+    question = wanted, goal, task.alone, task.tol or 0.0, task.max_iter, _pairs(model)
     columns = results.coef, results.proba, results.lam, results.distance, results.objective, results.grad_norm
-    found = *columns, results.n_iter, results.status, out
+    found = *columns, results.n_iter, results.status, task.out
     target = target_of(model, k)
 
     def part(s: slice) -> None:
-        target.answer(index[s], X, Z, known, *question, *found)
+        target.answer(index[s], task.X, task.Z, known, *question, *found)
 
-    share_out(len(index), threads, ROWS_PER_THREAD, part)
+    share_out(len(index), task.threads, ROWS_PER_THREAD, part)
     results.target[index] = k

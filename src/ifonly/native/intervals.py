@@ -1,6 +1,6 @@
 """Two classes and nothing but intervals: from a source to its certified answer, row by row (intervals.hpp).
 
-This is the problem of `native.multiplier_search` without grids, groups or a largest number of changes,
+This is the problem of `native.one_multiplier` without grids, groups or a largest number of changes,
 
     min  Σ_d ½t_d² + μ_d|t_d|     subject to   G = Σ_d g_d t_d ≥ need,    lo_d ≤ t_d ≤ hi_d,
 

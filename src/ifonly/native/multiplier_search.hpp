@@ -1,5 +1,4 @@
-// One constraint, one multiplier, and branch and bound on top of it: native/multiplier_search.py says what is solved here, and is
-// the same in plain Python. Names are its names.
+// One constraint, one multiplier, and branch and bound on top of it: native/one_multiplier.py says what is solved here.
 //
 // Features go through as vectors, filled up with features that do nothing. A node is kept as the cut that made it; what is left
 // of the problem in it is worked out again from the cuts above it, so that a node takes bytes and not arrays. Arrays are asked

@@ -1,4 +1,21 @@
-"""`native.multiplier_search` in C++ (multiplier_search.hpp), for one source and for many."""
+"""Two classes with limits: one constraint, one multiplier, no Newton in class space, and branch and bound on top of it.
+
+For K = 2 a wanted probability is one linear inequality, ``Σ g_d t_d ≥ need``, in the changes ``t_d`` in units of cost, and
+
+    min  Σ_d ½t_d² + μ_d|t_d|     subject to   Σ_d g_d t_d ≥ need,    t_d ∈ T_d
+
+is separable but for it. T_d is an interval, a grid (whole numbers), or, for a group of one-hot columns, a list of options with
+a cost and a gain each; at most ``cap`` items may move. For a multiplier w ≥ 0 every item is on its own,
+
+    D(w) = w·need + Σ_d min over t in T_d of (½t² + μ_d|t| − w g_d t),        D(w) ≤ optimum for every w ≥ 0,
+
+also where T_d is a grid or a list and where only the ``cap`` best may move: these bounds are those of the convex hull, far
+better than those of a relaxed solution. D is concave, and its slope ``need − G(w)`` is piecewise linear with jumps where
+an item changes its mind. Without such items the maximum closes the gap, and w is exact after a few Newton steps. With them, the
+two solutions left and right of the jump differ in (usually) one item: the right one is feasible, and the item is branched on.
+
+This is multiplier_search.hpp, for one source and for many; and many_multipliers.hpp, for more constraints than one.
+"""
 
 from typing import Any, NamedTuple
 
@@ -8,16 +25,40 @@ from numpy.typing import NDArray
 from ifonly.engines.threads import share_out
 from ifonly.model.numerics import Flags, Floats
 from ifonly.native import compiled
-from ifonly.native.multiplier_search import LOG, Items
 
-__all__ = ["Constraints", "Search", "reach"]
-
+__all__ = ["LOG", "Constraints", "Items", "Search", "reach"]
 
 ROWS_PER_THREAD = 64
 DONE, FULL = 1, 2  # how a search may end; 0 where it goes on
 
 _FLOAT, _FLAG = np.float64, np.bool_
 _TYPES = (_FLOAT, _FLOAT, _FLOAT, _FLOAT, _FLAG, _FLOAT, _FLOAT, _FLAG, np.int64)  # of `Items`
+
+
+# A node's record: the w of its bound (inf where nothing in it meets the need), and for one that was cut: the item, how (0 at a
+# value, 1 stays or moves, 2 options of less gain or more, 3 one option or the others), the value below, the least gain of the
+# second part or the option, the value above, and which node is its first part (the second is the next). A node that was not cut
+# has its bound for the value above, and where nothing meets the need, by how much it is missed for that below.
+LOG = ("w", "item", "kind", "below", "above", "first")
+
+
+class Items(NamedTuple):
+    """What may move: n features and, after them, groups of options (all arrays; empty where there are none)."""
+
+    g: Any  # (n,) gain per unit of cost
+    mu: Any  # (n,)
+    step: Any  # (n,) distance of grid points, 0 for an interval
+    anchor: Any  # (n,) a grid point
+    at_rest: Any  # (n,) bool: t = 0 is allowed, so that the feature can stay
+    og: Any  # (m,) gains of options
+    oc: Any  # (m,) costs of options
+    moves: Any  # (m,) bool: whether choosing the option is a change
+    first: Any  # (groups + 1,) where each group's options begin
+
+    @property
+    def per_row(self) -> tuple[str, ...]:
+        """The fields that depend on the source: for many sources they have a leading axis."""
+        return ("anchor", "at_rest", "og", "oc", "moves")
 
 
 class Constraints(NamedTuple):
@@ -40,7 +81,7 @@ class Constraints(NamedTuple):
 
 
 class Search:
-    """As `multiplier_search.Search`."""
+    """Branch and bound for one source."""
 
     def __init__(self, items: Items, lo: Any, hi: Any, need: "float | Constraints", cap: int, room: int) -> None:
         """Begin with everything allowed; no more than ``room`` nodes are kept."""

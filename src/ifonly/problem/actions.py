@@ -402,11 +402,12 @@ def _mapped(column: Column, pair: Any) -> tuple[Any, Any]:
 
 
 def _mapped_end(column: Column, bound: float, side: float) -> float:
-    """The coordinate nearest to a bound's whose number, as it is written, is not beyond it (``side`` is where inside is)."""
+    """The coordinate nearest to a bound's that has a number, which is not beyond it (``side`` is where inside is)."""
     inward = side * (1.0 if column.rising else -1.0) * np.inf
     at = float(column.forward(np.clip(np.array([bound]), column.maps[0].least, column.maps[0].most))[0])
     for _ in range(NUDGES):
-        if (column.write(np.array([[at]]))[0] - bound) * side >= 0:
+        here = np.array([at])
+        if (column.write(here[:, None])[0] - bound) * side >= 0 and column.settled(here) == here:
             break
         at = float(np.nextafter(at, inward))
     return at

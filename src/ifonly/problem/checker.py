@@ -468,7 +468,7 @@ def _proved_out_of_reach(case: _Case, found: Certificate, dual: Dual, proved: Pr
             raise CertificateError(f"p(target) is at most {ceiling!r}; the answer claims only {case.result.ceiling!r}")
     elif case.result.ceiling != 1.0:
         raise CertificateError("a ceiling belongs to a probability that is out of reach")
-    far = () if np.isfinite(case.problem.box).all() else (_FAR,)
+    far = (_FAR,) if np.not_equal(case.problem.ends(*case.problem.box), case.problem.box).any() else ()
     return _checked(found, ceiling=ceiling, notes=far)
 
 

@@ -148,12 +148,11 @@ class Choices:
 
     def _uneven(self, node: Node, part: Uneven, x: float) -> Floats:
         lo, hi = float(node.lo[part.feature]), float(node.hi[part.feature])
-        values = [*part.beside(x), *([float(self.source[part.feature])] if self._own_will_do(part, lo, hi) else []), lo, hi]
-        allowed = [v for v in values[:-2] if lo <= v <= hi]
+        own = [float(self.source[part.feature])] if self._own_will_do(part, lo, hi) else []
         # The ends of a node are allowed values; beyond them there is nothing to choose.
-        allowed += [v for v in values[-2:] if np.isfinite(v)]
-        found = np.full(len(AROUND), np.nan)
-        nearest = sorted(set(allowed), key=lambda v: abs(v - x))[: len(found)]
+        allowed = {v for v in (*part.column.around(x, part.step).tolist(), *own, lo, hi) if lo <= v <= hi and math.isfinite(v)}
+        values, found = np.array(sorted(allowed)), np.full(len(AROUND), np.nan)
+        nearest = [*values[values <= x][-2:], *values[values > x][:2]]
         found[: len(nearest)] = nearest
         return found
 

@@ -233,7 +233,7 @@ class Dual:
         source, choices = self.problem.source, self.choices
         lo, hi = node.lo, node.hi
         if not kappa.any():  # a line: one of the ends
-            low, high = self._ends(node)
+            low, high = self.problem.ends(lo, hi)
             x = self.number(np.where(h > 0, low, np.where(h < 0, high, np.minimum(np.maximum(source, low), high))))
         else:
             soft = np.maximum(np.abs(h) - bend, 0 * bend) / kappa
@@ -251,15 +251,9 @@ class Dual:
         x[points] = values[prices.argmin(axis=0), np.arange(len(points))]
         return x
 
-    def _ends(self, node: Node) -> Floats:
-        """The bounds of a node; where there are none, as far as is looked."""
-        source, far = self.problem.source, self.problem.far
-        low, high = np.where(np.isinf(node.lo), source - far, node.lo), np.where(np.isinf(node.hi), source + far, node.hi)
-        return np.stack([low, high])
-
     def longest(self, node: Node) -> Floats:
         """How far features can be from the source in a node."""
-        return np.asarray(np.max(np.abs(self._ends(node) - self.problem.source), axis=0))
+        return np.asarray(np.max(np.abs(np.stack(self.problem.ends(node.lo, node.hi)) - self.problem.source), axis=0))
 
     def _option(self, node: Node, group: Indices, h: Any, bend: Any, kappa: Any) -> tuple[Any, Any]:
         """The best option of a group: what it costs, and the columns."""

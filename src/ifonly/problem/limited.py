@@ -67,6 +67,7 @@ __all__ = ["FAR", "LimitedProblem"]
 SWEEPS = 200  # of coordinate descent on a matrix; what they leave makes the dual bound lower, never wrong
 SETTLED = 1e-9  # relative: a sweep that changes no more is the last
 FAR = 1e8  # where a feature has no bound, a ceiling is proved for changes that move scores by no more than this
+FELT = 1e3  # times that: a bound so far away is none
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,6 +111,16 @@ class LimitedProblem:
         """How far a feature without bounds is thought to go: until scores have moved by `FAR`, or costs if they do not."""
         steep = np.abs(self.slopes[0]).max(axis=0, initial=0.0)
         return FAR / np.where(steep > 0, steep, self.conditions.per_unit)
+
+    def beyond(self, u: Floats, lo: Floats, hi: Floats) -> Flags:
+        """Where u pulls to a bound that is farther than that, or none."""
+        return ((u > 0) & (self.source - lo > self.far)) | ((u < 0) & (hi - self.source > self.far))
+
+    def ends(self, lo: Floats, hi: Floats) -> tuple[Floats, Floats]:
+        """Bounds; where there are none, or only ones at which the rounding of multipliers is felt, as far as is thought."""
+        endless = FELT * self.far
+        low = np.where(self.source - lo > endless, np.minimum(self.source - self.far, hi), lo)
+        return low, np.where(hi - self.source > endless, np.maximum(self.source + self.far, lo), hi)
 
     @cached_property
     def rows(self) -> tuple[Floats, Floats, Flags]:
@@ -238,23 +249,22 @@ class LimitedProblem:
         counts for changes that move scores by up to `FAR`.
         """
         n, (R, R_size, equal), (S, S_size), (lo, hi) = len(self.rivals), self.rows, self.slopes, self.box
-        W, W_size, far = np.concatenate([S, R]), np.concatenate([S_size, R_size]), self.far
+        W, W_size, (low, high) = np.concatenate([S, R]), np.concatenate([S_size, R_size]), self.ends(lo, hi)
         y = np.append(q[self.rivals] / q.sum(), self.multipliers(nu))
         pinned, wanted = np.zeros(len(lo), dtype=bool), np.zeros(len(lo), dtype=bool) if still is None else still
         for _ in range(len(lo)):
             u = y @ W
-            more = (wanted | ((u > 0) & np.isinf(lo)) | ((u < 0) & np.isinf(hi))) & ~pinned
+            more = (wanted | self.beyond(u, lo, hi)) & ~pinned
             if not more.any():
                 break
             pinned |= more
-            columns = W[:, pinned] * far[pinned]
+            columns = W[:, pinned] * self.far[pinned]
             y = y * (1 + np.linalg.lstsq((y[:, None] * columns).T, -(y @ columns), rcond=None)[0])
             y[n:] = np.where(equal, y[n:], np.maximum(y[n:], 0.0))
             y[:n] = np.maximum(y[:n], 0.0)
             y /= max(float(y[:n].sum()), 1.0)
         u = y @ W
-        low, high = np.where(np.isinf(lo), -far, lo - self.source), np.where(np.isinf(hi), far, hi - self.source)
-        corner = np.where(u > 0, low, np.where(u < 0, high, 0.0))
+        corner = np.where(u > 0, low - self.source, np.where(u < 0, high - self.source, 0.0))
         left, error = self.left(self.source)
         full = np.append(y[:n], max(1.0 - float(y[:n].sum()), 0.0))
         terms = [*(y[:n] * self.margins(self.source)), entropy(full), *(-y[n:] * left), *(u * corner)]

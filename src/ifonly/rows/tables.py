@@ -1,8 +1,8 @@
 """Answers as the tables and rows that the user gave: pandas and polars frames, arrays, lists and dicts.
 
 What comes back is of the kind that came, with its index, its columns in their order and their types, wherever a type can hold
-the new values. Where anything changes, columns of single precision that the classifier sees as numbers become float64: they
-cannot hold an answer, and an estimator that gets one such column computes with it in single precision, changed or not.
+the new values. Numbers in single precision that the classifier sees become float64: they cannot hold an answer, and an
+estimator that gets one such number computes with it in single precision, changed or not.
 """
 
 import sys
@@ -62,18 +62,21 @@ def _replaced(table: Table, new: Mapping[int, Cells], numbers: Sequence[int]) ->
     """The user's table, or row, with some cells replaced; ``numbers`` are the columns that the classifier sees as such."""
     row = table.row
     if isinstance(row, Mapping):
+        out = {**row, **{name: _wide(row[name]) for name in (table.names[place] for place in numbers)}}
         cells = {table.names[place]: values[0] for place, (_, values) in new.items()}
-        return {**row, **{name: _as_before(row[name], value) for name, value in cells.items()}}
+        return {**out, **{name: _as_before(row[name], value) for name, value in cells.items()}}
     if table.library == "numpy":
-        out = _in_array(table, new)
+        out = _in_array(table, new, numbers)
         return out if row is None else out[0]
     if row is not None:
-        return _in_series(table, {place: values[0] for place, (_, values) in new.items()})
+        return _in_series(table, {place: values[0] for place, (_, values) in new.items()}, numbers)
     return _in_pandas(table, new, numbers) if table.library == "pandas" else _in_polars(table, new, numbers)
 
 
-def _in_array(table: Table, new: Mapping[int, Cells]) -> np.ndarray:
+def _in_array(table: Table, new: Mapping[int, Cells], numbers: Sequence[int]) -> np.ndarray:
     out = _able(table.data.copy(), [v for _, values in new.values() for v in values])
+    for i in (table.order[place] for place in numbers if out.dtype == object):
+        out[:, i] = [_wide(value) for value in out[:, i]]
     for place, (rows, values) in new.items():
         i, held = table.order[place], values
         if out.dtype == object:
@@ -82,10 +85,12 @@ def _in_array(table: Table, new: Mapping[int, Cells]) -> np.ndarray:
     return out
 
 
-def _in_series(table: Table, new: Mapping[int, Any]) -> Any:
+def _in_series(table: Table, new: Mapping[int, Any], numbers: Sequence[int]) -> Any:
     """One row of a pandas frame, whose columns share a type."""
     out = table.row.copy()
-    if new and _is_number(out.dtype):
+    for i in (table.order[place] for place in numbers if out.dtype == object):
+        out.iloc[i] = _wide(out.iloc[i])
+    if _is_number(out.dtype):
         held, wide = _held(list(new.values()), numpy_type(out.dtype))
         out = out.astype(np.float64) if wide or _is_narrow(out.dtype) else out
         new = dict(zip(new, held.tolist(), strict=True))
@@ -97,7 +102,7 @@ def _in_series(table: Table, new: Mapping[int, Any]) -> Any:
 
 def _in_pandas(table: Table, new: Mapping[int, Cells], numbers: Sequence[int]) -> Any:
     out = table.data.copy()
-    for i in (table.order[place] for place in numbers if new):
+    for i in (table.order[place] for place in numbers):
         if _is_narrow(table.dtypes[i]):
             out.isetitem(i, _widened(out.iloc[:, i]))
     for place, (rows, values) in new.items():
@@ -117,7 +122,7 @@ def _in_pandas(table: Table, new: Mapping[int, Cells], numbers: Sequence[int]) -
 def _in_polars(table: Table, new: Mapping[int, Cells], numbers: Sequence[int]) -> Any:
     pl, out = sys.modules["polars"], table.data
     narrow = [out.columns[i] for i in (table.order[place] for place in numbers) if table.dtypes[i] == pl.Float32]
-    out = out.with_columns(pl.col(narrow).cast(pl.Float64)) if new and narrow else out
+    out = out.with_columns(pl.col(narrow).cast(pl.Float64)) if narrow else out
     for place, (rows, values) in new.items():
         series = out.to_series(table.order[place])
         cells, dtype, held = series.to_list(), series.dtype, values
@@ -154,7 +159,7 @@ def _held(values: list[Any], dtype: Any) -> tuple[np.ndarray, bool]:
 
 def _able(out: np.ndarray, values: list[Any]) -> np.ndarray:
     """An array of a type that can hold these values as well."""
-    if not values or out.dtype.kind not in "iubfUS":
+    if out.dtype.kind not in "iubfUS" or not (values or _is_narrow(out.dtype)):
         return out
     if out.dtype.kind in "US":
         return out.astype(np.result_type(out.dtype, np.array([str(v) for v in values]).dtype))
@@ -164,6 +169,11 @@ def _able(out: np.ndarray, values: list[Any]) -> np.ndarray:
 def _widened(column: Any) -> Any:
     """A pandas column of numbers as float64, with missing values if it had such."""
     return column.astype("Float64" if hasattr(column.dtype, "numpy_dtype") else np.float64)
+
+
+def _wide(value: Any) -> Any:
+    """A number in single precision as one in double precision; anything else as it is."""
+    return float(value) if isinstance(value, np.floating) and value.itemsize < FLOAT.itemsize else value
 
 
 def _is_number(dtype: Any) -> bool:

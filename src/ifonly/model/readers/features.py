@@ -108,14 +108,15 @@ class Feature:
     rough: float = 0.0  # the sum of |offsets| on the way: they may cancel, but each rounds
     sizes: dict[int, float] = field(default_factory=dict)  # weights as if no terms had cancelled, where features were mixed
     zero: dict[int, float] = field(default_factory=dict)  # what the weights are taken of: coordinates less these
+    way: tuple[Affine, ...] | None = ()  # of a single number: the scalers since it was read, one by one; None where mixed
 
     @classmethod
     def affine(cls, row: dict[int, float], offset: float = 0.0, rough: float = 0.0) -> "Feature":
         """One that is affine in coordinates, where no terms cancel."""
         return cls(row=row, offset=offset, rough=rough, sizes={i: abs(w) for i, w in row.items()})
 
-    def scaled(self, scale: float, shift: float, zero: dict[int, float] | None) -> "Feature":
-        """``(feature − shift) / scale``, with the shift in ``zero`` if there is one."""
+    def scaled(self, scale: float, shift: float, zero: dict[int, float] | None, how: Affine) -> "Feature":
+        """``(feature − shift) / scale``, with the shift in ``zero`` if there is one; ``how`` the scaler computes it."""
         return replace(
             self,
             row={i: w / scale for i, w in self.row.items()},
@@ -123,6 +124,7 @@ class Feature:
             rough=(self.rough + abs(shift)) / abs(scale),
             sizes={i: w / abs(scale) for i, w in self.sizes.items()},
             zero=self.zero if zero is None else zero,
+            way=None if self.way is None else (*self.way, how),
         )
 
 
@@ -165,15 +167,16 @@ class Features:
 
         return self.now(part if part.place < 0 else number(part) for part in self.parts)
 
-    def scaled(self, scale: Floats, shift: Floats, where: str) -> "Features":
-        """(feature − shift) / scale, each."""
+    def scaled(self, scale: Floats, shift: Floats, where: str, how: Sequence[Affine] | None = None) -> "Features":
+        """(feature − shift) / scale, each; ``how`` it is computed, where that is something else."""
+        how = how or [Affine(1.0, 0.0, m, s) for m, s in zip(shift.tolist(), scale.tolist(), strict=True)]
         out: list[Feature] = []
         for j, (part, s, m) in enumerate(zip(self.numbers(where).parts, scale.tolist(), shift.tolist(), strict=True)):
             if s == 0 or not (math.isfinite(s) and math.isfinite(m)):
                 refuse(where, f"scales its column {j} with {s} and shifts it by {m}, of which it has no numbers; leave it out")
             column = self.alone(part)
             alone = column is not None and column.kind == "number" and part.offset == 0 and not part.zero
-            out.append(part.scaled(s, m, {i: m / w for i, w in part.row.items()} if alone else None))
+            out.append(part.scaled(s, m, {i: m / w for i, w in part.row.items()} if alone else None, how[j]))
         return self.now(out)
 
     def mixed(self, matrix: Floats, where: str) -> "Features":
@@ -183,7 +186,7 @@ class Features:
         W, S, zero, offset, rough = before.affine()
         rows, sizes = _rows(sparse.csr_array(matrix @ W)), _rows(sparse.csr_array(np.abs(matrix) @ S))
         more = zip(rows, (matrix @ offset).tolist(), (np.abs(matrix) @ rough).tolist(), sizes, strict=True)
-        made = (Feature(-1, None, None, *part, {i: float(zero[i]) for i in part[0] if zero[i] != 0}) for part in more)
+        made = (Feature(-1, None, None, *part, {i: float(zero[i]) for i in part[0] if zero[i] != 0}, None) for part in more)
         return Features(self.columns, list(made), unit)
 
     def affine(self) -> tuple[Any, Any, Floats, Floats, Floats]:

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from ifonly.model.monotone import Affine
 from ifonly.model.readers.features import Feature, Features, kind_of, refuse
 from ifonly.model.readers.steps import STEPS
 
@@ -72,7 +73,8 @@ def _weighted(features: Features, step: Any, name: str, where: str) -> Features:
         return features
     if weight == 0:  # what it says is lost
         return features.now(Feature() for _ in features.parts)
-    return features.scaled(np.full(len(features), 1 / weight), np.zeros(len(features)), where)
+    n = len(features)
+    return features.scaled(np.full(n, 1 / weight), np.zeros(n), where, [Affine(float(weight), 0.0)] * n)
 
 
 def _selected(selected: Any, names: Sequence[Any]) -> list[int]:

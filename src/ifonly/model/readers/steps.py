@@ -45,7 +45,10 @@ def _scaler(step: Any, features: Features, where: str) -> Features:
     if getattr(step, "clip", False):
         refuse(where, "clips its output, which is not affine; use clip=False")
     shift, scale = shift_and_scale(step, len(features))
-    return features.scaled(scale, shift, where)
+    how = None
+    if type(step).__name__ == "MinMaxScaler":
+        how = [Affine(*map(float, pair)) for pair in zip(step.scale_, step.min_, strict=True)]
+    return features.scaled(scale, shift, where, how)
 
 
 def _pca(step: Any, features: Features, where: str) -> Features:
@@ -259,9 +262,9 @@ def _mapped(features: Features, maps: Sequence[Monotone], where: str) -> Feature
                 what = "a mixture of columns" if column is None else f"made of the {column.kind} {column.name!r}"
                 refuse(where, f"bends its column {j}, which is {what}; only a single number of the user's can be bent")
             ((i, weight),) = part.row.items()
-            between = Affine(weight, part.offset, part.zero.get(i, 0.0))
-            place, fill, missing, chain = column.place, column.fill, column.missing, column.maps
-            chain = chain if between == Affine(1.0, 0.0) else (*chain, between)
+            way = (Affine(weight, part.offset, part.zero.get(i, 0.0)),) if part.way is None else part.way
+            place, fill, missing = column.place, column.fill, column.missing
+            chain = (*column.maps, *(between for between in way if between != Affine(1.0, 0.0)))
         made = features.columns.make(place, "number", where, fill=fill, missing=missing, maps=(*chain, step))
         out.append(Feature.affine({made.first: 1.0}, rough=step.rough))
     return features.now(out)
@@ -269,13 +272,15 @@ def _mapped(features: Features, maps: Sequence[Monotone], where: str) -> Feature
 
 def _power(step: Any, features: Features, where: str) -> Features:
     """The power transform of each column, with the scaler that comes with it."""
-    lambdas = np.asarray(step.lambdas_, dtype=np.float64)
-    mean, scale = np.zeros_like(lambdas), np.ones_like(lambdas)
+    lambdas = np.asarray(step.lambdas_)
+    mean, scale = np.zeros(len(lambdas)), np.ones(len(lambdas))
     if step.standardize:
         scaler = vars(step)["_scaler"]
-        mean, scale = np.asarray(scaler.mean_, dtype=np.float64), np.asarray(scaler.scale_, dtype=np.float64)
-    kind = BoxCox if step.method == "box-cox" else YeoJohnson
-    return _mapped(features, [kind(*map(float, part)) for part in zip(lambdas, mean, scale, strict=True)], where)
+        mean, scale = scaler.mean_, scaler.scale_
+    kind, parts = (
+        (BoxCox, (lambdas, mean, scale)) if step.method == "box-cox" else (YeoJohnson, (lambdas, mean, scale, 2 - lambdas))
+    )
+    return _mapped(features, [kind(*map(float, part)) for part in zip(*parts, strict=True)], where)
 
 
 def _quantile(step: Any, features: Features, where: str) -> Features:
