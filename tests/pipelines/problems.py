@@ -131,7 +131,8 @@ def _steps(rng: np.random.Generator, kind: str) -> list[Any]:
     every.append(FunctionTransformer(np.cbrt))
     every += [FunctionTransformer(np.log1p), FunctionTransformer(np.sqrt)] if kind != "any" else []
     every += [PowerTransformer(method="box-cox")] if kind == "positive" else []
-    return [every[i] for i in rng.permutation(len(every))[: rng.integers(1, 4)]]
+    chosen = [every[i] for i in rng.permutation(len(every))[: rng.integers(1, 4)]]
+    return sorted(chosen, key=lambda step: not isinstance(step, SimpleImputer))  # else it fills in what a map has no number for
 
 
 def _limits(rng: np.random.Generator, X: Any, names: list[Any], *, whole: bool) -> tuple[dict[str, Any], int | None]:

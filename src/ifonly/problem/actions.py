@@ -114,10 +114,6 @@ class Uneven(NamedTuple):
     column: Column
     step: float  # 0 for the quantiles of a transformer
 
-    def beside(self, v: float) -> tuple[float, float]:
-        """The nearest values that are allowed on both sides of v, the same one twice where v is allowed; ±inf for none."""
-        return self.column.beside(v, self.step)
-
 
 @dataclass(frozen=True, eq=False)
 class Limits:
@@ -405,6 +401,8 @@ def _mapped_end(column: Column, bound: float, side: float) -> float:
     """The coordinate nearest to a bound's that has a number, which is not beyond it (``side`` is where inside is)."""
     inward = side if column.rising else -side
     at = column.forward(np.clip(np.array([bound]), column.maps[0].least, column.maps[0].most))
+    if np.isnan(at[0]):
+        raise InputError(f"bounds of {column.name}: {bound!r} is nothing that the pipeline can map to a number")
     for n in range(NUDGES):
         here = column.settled(at + inward * (2.0**n - 1) * np.spacing(np.abs(at)))
         if (column.write(here[:, None])[0] - bound) * side >= 0:
