@@ -8,7 +8,10 @@ from helpers.data import ROOT
 EXTRAS: dict[str, list[str]] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"][
     "optional-dependencies"
 ]
-PACKAGES = {"sklearn": "scikit-learn"}  # what is imported → what is installed, where the names differ by more than a dash
+PACKAGES = {
+    "sklearn": "scikit-learn",
+    "cupy": "cupy-cuda12x",
+}  # what is imported → what is installed, where the names differ by more than a dash
 WITH = {"fastapi": ("starlette", "pydantic"), "scikit-learn": ("joblib",)}  # what comes along and is imported too
 
 
