@@ -58,7 +58,7 @@ cf = ifonly.invert(head, E[start], 8, prob=0.99, actions=positive)
 cf
 
 # %% [markdown]
-# An embedding is no image. But we can look up which images the network places nearest
+# An embedding is not an image, but we can look up which images the network places nearest
 # to the answer:
 
 # %%
