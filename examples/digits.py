@@ -1,5 +1,5 @@
 # %% [markdown]
-# # Images: the smallest change, and how robust a classifier is
+# # Images and adversarial examples
 #
 # *Needs:* `pip install "ifonly[all]"`
 #

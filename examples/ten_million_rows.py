@@ -28,7 +28,7 @@ print(f"{ROWS:,} rows, {os.cpu_count()} cores")
 # %% [markdown]
 # ## A table
 #
-# Ten columns, made here so that the page needs no download; the id is handed through.
+# Ten columns, made here so that the page needs no download; the id is passed through.
 
 # %%
 names = [
@@ -65,8 +65,8 @@ print(f"people.parquet: {Path('people.parquet').stat().st_size / 1e6:,.0f} MB")
 # ## The question
 #
 # Age and dependents stay; every other column stays within the range of the data, and a
-# price on each change besides its size (`l1`) keeps plans short. `write_parts` writes
-# as it goes, and if it is killed the same call goes on where it stopped. On the command
+# cost for each change in addition to its size (`l1`) keeps plans short. `write_parts` writes
+# as it goes, and if it is killed the same call continues where it stopped. On the command
 # line it is `ifonly batch`.
 
 # %%

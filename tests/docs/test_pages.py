@@ -172,6 +172,8 @@ def test_the_front_page_has_the_times_of_the_benchmarks():
 OLD = re.compile(r"\b(?:dear(?:er|est)?|mend(?:s|ed)?|(?:is|are) worth|thereof|whence|nought|anew)\b")
 
 
-@pytest.mark.parametrize("path", [ROOT / "README.md", *sorted(DOCS.glob("*.md"))], ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "path", [ROOT / "README.md", *DOCS.glob("*.md"), *ROOT.glob("examples/*.py")], ids=lambda path: path.name
+)
 def test_the_pages_are_in_plain_words(path):
     assert OLD.findall(BLOCK.sub("", path.read_text(encoding="utf-8"))) == []
