@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ifonly.answers.change import Measure
+from ifonly.model.extras import missing
 from ifonly.model.numerics import Floats
 
 __all__ = ["BLUE", "DIVERGING", "FAINT", "FALLS", "GREY", "LINES", "ORANGE", "RISES"]
@@ -29,7 +30,7 @@ def axes(ax: Any, width: float, height: float) -> Any:
         try:
             import matplotlib.pyplot as plt
         except ImportError as error:
-            raise ImportError('pictures need matplotlib: pip install "ifonly[plot]"') from error
+            raise missing("pictures need matplotlib", "plot") from error
         _, ax = plt.subplots(figsize=(width, height), layout="constrained")
     ax.tick_params(labelsize=FONT - 1)
     ax.xaxis.label.set_fontsize(FONT)
