@@ -39,6 +39,7 @@ def html(
         "script": script,
         "data": _json(data),
         "version": escape(__version__),
+        "measure": "the cost" if _priced(scene.cf) else "the classifier",
     }
     return re.sub(r"\{\{(\w+)\}\}", lambda mark: parts[mark[1]], static("page.html"))
 
@@ -62,6 +63,12 @@ def write(answer: Counterfactual | Path, path: str | os.PathLike[str], **options
     file = FilePath(path)
     file.write_text(html(answer, **options), encoding="utf-8", newline="\n")
     return file
+
+
+def _priced(cf: Counterfactual) -> bool:
+    """Whether the user said what changes cost."""
+    cost = None if cf.conditions is None else cf.conditions.cost
+    return cost is not None and not (isinstance(cost.scale, str) and cost.scale == "model" and cost.matrix is None)
 
 
 def _digest(text: str) -> str:

@@ -51,6 +51,7 @@ def step_data(scene: Scene) -> dict[str, Any]:
         "beyond": beyond,
         "start": start,
         "features": list(described.values()),
+        "unlisted": max(sum(key not in described for key in found) for found in changes),
         "size": top or 1.0,
         "image": None if scene.shape is None else scene.image(furthest, frames=packed(xs, "<f4")),
         "steps": [
@@ -67,8 +68,9 @@ def _step(
     return {
         "p": _chances(answer.proba, bars),
         "decided": _decided(answer, scene.k),
+        "said": scene.said(answer),
+        "short": answer.status is Status.UNREACHABLE,  # whether it is only the best there is, and less than was asked for
         "changes": [_changed(n, told, found[key]) for n, (key, told) in enumerate(described.items()) if key in found],
-        "unseen": sum(key not in described for key in found),
         "proof": _proof(answer, hard=scene.hard),
     }
 
