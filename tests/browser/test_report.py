@@ -532,6 +532,26 @@ def test_it_fits_every_window_and_is_legible(browser, tmp_path, case, size):
                 assert contrast(seen.page, selector) >= 4.5  # WCAG 2.2, level AA
 
 
+@pytest.mark.parametrize("size", [(1280, 900), (390, 844), (320, 568)], ids=["desktop", "phone", "small"])
+def test_cards_of_plans_stand_side_by_side_and_fit(browser, tmp_path, size):
+    names = [f"average_monthly_outstanding_balance_of_the_{n}_account_in_euro" for n in ("first", "second", "third", "fourth")]
+    model = Model.binary([1.0, -0.5, 0.3, 0.8], -1.0, ["refused_by_the_automatic_procedure", "approved"], names)
+    plans = invert(model, [-2.0] * 4, "approved", prob=0.7, n=3, actions=Actions(bounds=(-9, 9)))
+    with visit(browser, plans.to_html(tmp_path / "plans.html"), size=size) as seen:
+        boxes = [card.bounding_box() for card in seen.page.locator(".plan").all()]
+        assert len(boxes) == 3
+        assert len({box["y"] for box in boxes}) == (1 if size[0] > 1000 else 3)
+        for scheme in ("light", "dark"):
+            seen.page.emulate_media(color_scheme=scheme)
+            seen.screenshot(f"plans-{size[0]}-{scheme}")
+            assert not seen.page.evaluate("document.documentElement.scrollWidth > document.documentElement.clientWidth")
+            assert not seen.page.evaluate("[...document.querySelectorAll('.plan')].some((e) => e.scrollWidth > e.clientWidth)")
+            for selector in ("#sentence", ".note", ".name", ".move", ".move b", ".figures", "footer"):
+                assert contrast(seen.page, selector) >= 4.5
+        for name in names:
+            assert name in seen.page.locator("#plans").inner_text()
+
+
 def test_light_and_dark_can_be_chosen(browser, tmp_path):
     model, x, target, _ = digit()
     background = "getComputedStyle(document.documentElement).backgroundColor"

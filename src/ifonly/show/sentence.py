@@ -14,7 +14,7 @@ Markdown they read as they are, whatever they hold.
 import math
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
@@ -27,7 +27,7 @@ from ifonly.show.decision import Decision
 from ifonly.show.numbers import DIGITS, EXACT_DIGITS, asked, count, number, pair, percent, rounded, value
 from ifonly.show.text import visible
 
-__all__ = ["Strong", "bound_word", "promised", "sentence", "told"]
+__all__ = ["Strong", "Worded", "bound_word", "promised", "sentence", "told", "worded"]
 
 NAMED = 6  # changes that are all named; of more …
 FIRST = 4  # … so many are, and the table has the others
@@ -154,8 +154,7 @@ def _words(named: list[Change], rest: int) -> list[str]:
     """``the words “great” and “love” appeared more often and “bad” less often``: weights mean nothing to a reader."""
     groups = {"more often": [], "less often": [], "not at all": []}
     for change in named:
-        how = "more often" if change.difference > 0 else "less often" if change.after > 0 else "not at all"
-        groups[how].append(["“", Strong(change.feature), "”"])
+        groups[_how_often(change)].append(["“", Strong(change.feature), "”"])
     clauses = [[*_listed(words), f" {how}"] for how, words in groups.items() if words]
     if rest:
         clauses.append([f"{count(rest, 'other word')} as the table lists"])
@@ -165,26 +164,52 @@ def _words(named: list[Change], rest: int) -> list[str]:
     return _listed([[the, *_listed(first), verb], *clauses[1:]])
 
 
+def _how_often(change: Change) -> str:
+    return "more often" if change.difference > 0 else "less often" if change.after > 0 else "not at all"
+
+
 def _pixels(found: list[Change], shape: Sequence[int]) -> str:
     channels = shape[2] if len(shape) == 3 else 1
     pixels = {int(d) // channels for change in found for d in change.part.features}
     return f"{count(len(pixels), 'pixel')} of the picture {'was' if len(pixels) == 1 else 'were'} different"
 
 
-def _clause(cf: Counterfactual, change: Change, digits: int, *, first: bool) -> list[str]:
-    name = Strong(change.feature if not change.feature.isdigit() else f"feature {change.feature}")
-    verb = " were " if first else " "
+class Worded(NamedTuple):
+    """A change as it is printed: ``duration``, ``36``, ``at most``, ``24``."""
+
+    name: str
+    before: str
+    bound: str
+    after: str
+
+
+def worded(cf: Counterfactual) -> list[Worded]:
+    """All changes of an answer as its sentence would name them, the largest share of the cost first."""
+    found = moves(cf)
+    if cf.model.encoding.text:
+        return [Worded(change.feature, "", "", _how_often(change)) for change in found]
+    digits = _digits(cf, found)
+    return [_worded(cf, change, digits) for change in found]
+
+
+def _worded(cf: Counterfactual, change: Change, digits: int) -> Worded:
+    name = change.feature if not change.feature.isdigit() else f"feature {change.feature}"
     if change.part.kind == "category" or change.before is None:
-        after = Strong(change.after) if change.part.kind == "category" else Theirs(value(change.after, digits))
-        return [name, verb, after, " instead of ", Theirs(value(change.before))]
+        return Worded(name, value(change.before), "", value(change.after, digits))
     bound = bound_word(cf, change)
     if bound and change.part.kind == "number":
-        after = number(_printed(cf, change, digits), EXACT_DIGITS)
-        return [name, f"{verb}{bound} {after} instead of {value(change.before, digits)}"]
+        return Worded(name, value(change.before, digits), bound, number(_printed(cf, change, digits), EXACT_DIGITS))
     before, after = value(change.before, digits), value(change.after, digits)
     if digits == DIGITS:
         before, after = pair(change.before, change.after)
-    return [name, f"{verb}{bound}{' ' if bound else ''}", Theirs(after), " instead of ", Theirs(before)]
+    return Worded(name, before, bound, after)
+
+
+def _clause(cf: Counterfactual, change: Change, digits: int, *, first: bool) -> list[str]:
+    name, before, bound, after = _worded(cf, change, digits)
+    shown = Strong(after) if change.part.kind == "category" else Theirs(after)
+    verb, bound = " were " if first else " ", f"{bound} " if bound else ""
+    return [Strong(name), f"{verb}{bound}", shown, " instead of ", Theirs(before)]
 
 
 def bound_word(cf: Counterfactual, change: Change) -> str:
