@@ -15,7 +15,7 @@ class _Drawn:
 
     def plot(self: Any, kind: str | None = None, ax: Any = None, **options: Any) -> Any:
         """Draw ``picture(kind, **options)`` with matplotlib; returns the axes."""
-        return (self.picture(**options) if kind is None else self.picture(kind, **options)).plot(ax)
+        return self.picture(kind, **options).plot(ax)
 
 
 class _Paged:
@@ -56,8 +56,11 @@ class ShownOne(_Drawn, _Paged):
 
         return record.to_json(self, path, most_nodes=record.MOST_NODES if most_nodes is None else most_nodes)
 
-    def picture(self: Any, kind: str = "changes", **options: Any) -> Any:
-        """A picture's data, with a method ``plot(ax=None)``: "changes", "image" (with ``shape``) or "convergence"."""
+    def picture(self: Any, kind: str | None = None, **options: Any) -> Any:
+        """A picture's data, with a method ``plot(ax=None)``: "changes", "image" or "convergence".
+
+        By default "changes", and where a ``shape`` is given "image".
+        """
         from ifonly.show import plot
 
         return plot.of_one(self, kind, **options)
@@ -90,9 +93,9 @@ class ShownMany(_Drawn):
         return page.write_plans(plans.checked(self, "to_html()"), path, title=title)
 
     def picture(self: Any, kind: str | None = None, **options: Any) -> Any:
-        """A picture's data, with a method ``plot(ax=None)``: "heat map" (``by="row"`` or ``by="target"``).
+        """A picture's data, with a method ``plot(ax=None)``: "heat map" (``by="row"`` or ``by="target"``) or "images".
 
-        With ``shape``, "images": the nearest answers as images, such as those of ``target="all"``.
+        By default "heat map", and where a ``shape`` is given "images": the nearest, such as those of ``target="all"``.
         """
         from ifonly.show import plot
 
@@ -113,8 +116,11 @@ class ShownMany(_Drawn):
 class ShownPath(_Drawn, _Paged):
     """One answer per λ."""
 
-    def picture(self: Any, kind: str = "curve", **options: Any) -> Any:
-        """A picture's data, with a method ``plot(ax=None)``: "curve", "features" or "strip" (with ``shape``)."""
+    def picture(self: Any, kind: str | None = None, **options: Any) -> Any:
+        """A picture's data, with a method ``plot(ax=None)``: "curve", "features" or "strip".
+
+        By default "curve", and where a ``shape`` is given "strip".
+        """
         from ifonly.show import plot
 
         return plot.of_path(self, kind, **options)

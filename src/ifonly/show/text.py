@@ -80,7 +80,7 @@ def _word(beginning: str) -> int:
 
 def _window(name: str, at: int, most: int) -> str:
     """The beginning of a name, and what stands at a place further on."""
-    head = name[:HEAD] + GAP
-    room = most - len(head)
     text = name[max(at, HEAD) :]
-    return head + (text if len(text) <= room else text[: max(room - 1, 1)] + GAP)
+    if len(text) < most - HEAD:
+        return name[: most - 1 - len(text)] + GAP + text
+    return name[:HEAD] + GAP + text[: max(most - HEAD - 2, 1)] + GAP
