@@ -38,6 +38,7 @@ PUBLIC = [
     "UnsupportedModelError",
     "as_model",
     "ask",
+    "explore",
     "invert",
     "load",
     "path",

@@ -583,6 +583,46 @@ def test_it_prints(browser, tmp_path):
         assert seen.page.locator("#value").is_visible()
 
 
+# ---- in a cell of a notebook ----
+
+
+@pytest.mark.parametrize("size", [(1280, 900), (390, 844)], ids=["desktop", "phone"])
+def test_a_cell_has_the_page_in_a_frame_of_its_height(browser, tmp_path, size):
+    model, x, target, options = credit()
+    sliders = ifonly.explore(model, x, target, prob=0.8, title="Ms <A>", **options)
+    file = tmp_path / "notebook.html"
+    cell = f"<div class='output'>{sliders._repr_html_()}</div>"
+    file.write_text(f"<!doctype html><meta charset='utf-8'><style>p {{ color: red }}</style>{cell}<p>Next</p>{cell}", "utf-8")
+    with visit(browser, file, size=size) as seen:
+        page = seen.page
+        frames = page.frames[1:]
+        assert len(frames) == 2
+        for frame in frames:
+            frame.wait_for_selector("main:not([hidden])")
+        page.wait_for_timeout(200)
+        heights = page.evaluate("[...document.querySelectorAll('iframe')].map((frame) => frame.clientHeight)")
+        inner = [frame.evaluate("document.documentElement.getBoundingClientRect().height") for frame in frames]
+        assert heights == [pytest.approx(height, abs=1) for height in inner]
+        assert heights[0] != 760  # what it has where no script may run
+        assert frames[0].evaluate("(() => { try { return !parent.document } catch { return true } })()")  # it sees no notebook
+        assert read(frames[0])["sentence"] == sliders.answer.sentence()
+        moved = slide(frames[0], 5)
+        assert moved["sentence"] == one(invert(model, x, target, prob=0.55, **options)).sentence()
+        assert read(frames[1])["sentence"] == sliders.answer.sentence()  # the other cell is its own
+        seen.screenshot(f"explore-{size[0]}")
+
+
+def test_explore_is_for_one_row(tmp_path):
+    model, x, target, options = credit()
+    with pytest.raises(InputError, match="explore is for one row and one answer"):
+        ifonly.explore(model, pd.DataFrame([x, x]), target, **options)
+    with pytest.raises(InputError, match="leave out n"):
+        ifonly.explore(model, x, target, prob=0.6, n=2, **options)
+    sliders = ifonly.explore(model, x, target, prob=0.6, **options)
+    assert repr(sliders).startswith(sliders.answer.sentence())
+    assert sliders.to_html(tmp_path / "page.html").read_text("utf-8") == html(sliders.answer)
+
+
 # ---- several modules in one file ----
 
 SHARED = {"web/a.js": "export const one = 1;\n", "web/b.js": 'import { one } from "./a.js";\nexport const two = one + one;\n'}

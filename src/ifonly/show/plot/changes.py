@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.special import expit
 
 from ifonly.answers import Counterfactual, Counterfactuals
 from ifonly.answers.change import Change, moves
@@ -84,7 +85,7 @@ class Waterfall:
         ax.tick_params(axis="y", length=0)
         target = cut(str(self.target), LONGEST)
         ax.set_xlabel(f"log-odds of {target} (0 is 50 %)")
-        first, last = (percent(1 / (1 + np.exp(-v))) for v in (self.start, self.end))
+        first, last = (percent(float(expit(v))) for v in (self.start, self.end))
         ax.set_title(f"p({target}): {first} → {last}", loc="left", fontsize=FONT + 1)
         return plain(ax, left=False)
 

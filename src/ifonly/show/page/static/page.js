@@ -143,3 +143,8 @@ themes(() => {
   picture?.dress(); // in the colours of its caption
   draw();
 });
+
+// In a notebook's cell, the frame around the page is made as high as the page is.
+const root = document.documentElement;
+const tell = () => parent.postMessage({ ifonlyHeight: Math.ceil(root.getBoundingClientRect().height) }, "*");
+if (parent !== window) new ResizeObserver(tell).observe(root);
