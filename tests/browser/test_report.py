@@ -16,10 +16,11 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import ifonly
 from ifonly import Actions, Cost, InputError, Model, Status, invert, path
-from ifonly.show.numbers import fixed, percent
+from ifonly.answers.change import moves
+from ifonly.show.numbers import directed, fixed, percent
 from ifonly.show.page import html
 from ifonly.show.page.bundle import bundled
-from ifonly.show.sentence import told
+from ifonly.show.sentence import bound_word, told
 from ifonly.show.text import visible
 
 LARGEST = 2_000_000  # bytes
@@ -159,7 +160,11 @@ def slide(page, value):
 
 def as_number(value, shown):
     """A number with as many decimals as what is shown has."""
-    return fixed(float(value), len(shown.partition(".")[2]))
+    return fixed(float(value), decimals_of(shown))
+
+
+def decimals_of(shown):
+    return len(shown.partition(".")[2])
 
 
 def as_percent(p):
@@ -176,16 +181,17 @@ def check(said, cf, shape=None):
     if shape is None:
         assert visible(said["sentence"]) == cf.sentence()
     model = cf.model
-    changes = {name if not name.isdigit() else f"feature {name}": (before, after) for name, before, after in cf.changes()}
+    changes = {change.feature if not change.feature.isdigit() else f"feature {change.feature}": change for change in moves(cf)}
     assert said["rows"]
     for name, before, after, difference in said["rows"]:
         if name not in changes:
             assert (after, difference) == (before, "same")
             continue
-        was, is_now = changes[name]
+        was, is_now, word = changes[name].before, changes[name].after, bound_word(cf, changes[name])
         if isinstance(is_now, str):
             assert [before, after, difference] == [was, is_now, "other"]
         else:
+            is_now = directed(float(is_now), decimals_of(after), up=word == "at least" if word else None)
             assert [before, after] == [as_number(was, before), as_number(is_now, after)]
             change = as_number(is_now - was, after)
             sign = "" if change[0] == "−" or not re.search("[1-9]", change) else "+"
@@ -599,11 +605,10 @@ def test_a_cell_has_the_page_in_a_frame_of_its_height(browser, tmp_path, size):
         assert len(frames) == 2
         for frame in frames:
             frame.wait_for_selector("main:not([hidden])")
-        page.wait_for_timeout(200)
+        page.wait_for_function("[...document.querySelectorAll('iframe')].every((frame) => frame.style.height !== '760px')")
         heights = page.evaluate("[...document.querySelectorAll('iframe')].map((frame) => frame.clientHeight)")
         inner = [frame.evaluate("document.documentElement.getBoundingClientRect().height") for frame in frames]
         assert heights == [pytest.approx(height, abs=1) for height in inner]
-        assert heights[0] != 760  # what it has where no script may run
         assert frames[0].evaluate("(() => { try { return !parent.document } catch { return true } })()")  # it sees no notebook
         assert read(frames[0])["sentence"] == sliders.answer.sentence()
         moved = slide(frames[0], 5)

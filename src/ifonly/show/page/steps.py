@@ -13,8 +13,9 @@ from ifonly.answers import Counterfactual
 from ifonly.answers.change import Change, moves
 from ifonly.model.numerics import Floats
 from ifonly.problem.status import Status
-from ifonly.show.numbers import decimals, percent, value
+from ifonly.show.numbers import decimals, directed, percent, value
 from ifonly.show.page.scene import MOST, MOST_FEATURES, Scene, packed
+from ifonly.show.sentence import bound_word
 from ifonly.show.table import certificate_words
 
 __all__ = ["step_data"]
@@ -75,14 +76,17 @@ def _step(
         "decided": _decided(answer, scene.k),
         "said": scene.said(answer),
         "short": answer.status is Status.UNREACHABLE,  # whether it is only the best there is, and less than was asked for
-        "changes": [_changed(n, told, found[key]) for n, (key, told) in enumerate(described.items()) if key in found],
+        "changes": [_changed(answer, n, told, found[key]) for n, (key, told) in enumerate(described.items()) if key in found],
         "proof": _proof(answer, hard=scene.hard),
     }
 
 
-def _changed(n: int, feature: dict[str, Any], change: Change) -> list[Any]:
-    """The number of a feature on the page, what it becomes, and the length of its bar."""
-    after = float(change.after) if "decimals" in feature else value(change.after)
+def _changed(answer: Counterfactual, n: int, feature: dict[str, Any], change: Change) -> list[Any]:
+    """The number of a feature on the page, what it becomes (rounded as the sentence does it), and the length of its bar."""
+    after = value(change.after)
+    if "decimals" in feature:
+        word = bound_word(answer, change)
+        after = directed(float(change.after), feature["decimals"], up=word == "at least" if word else None)
     return [n, after, float(f"{abs(change.units):.{SIZE_DIGITS}g}")]
 
 

@@ -88,14 +88,20 @@ export function share(part) {
   return `${part < 0 ? "−" : ""}${text} %`;
 }
 
+/** The number that is written with so many decimals; not below `v` (`up`), or not above it (`up` false). */
+export const directed = (v, decimals, up = null) => (Math.abs(v) < LARGE ? beside(v, up, (w) => w.toFixed(decimals), -decimals) : v);
+
 /** The number that is written with so many digits; not below `v` (`up`), or not above it (`up` false). */
 export function rounded(v, digits = DIGITS, up = null) {
-  const scientific = isScientific(v);
-  if (!Number.isFinite(v) || (Number.isInteger(v) && !scientific)) return v;
-  const [, exponent] = v.toExponential().split("e");
-  const after = scientific ? digits - 1 - exponent : Math.max(digits - 1 - exponent, 0);
-  const write = (w) => Number(scientific ? w.toExponential(digits - 1) : w.toFixed(after));
-  const near = write(v);
+  if (!Number.isFinite(v) || (Number.isInteger(v) && !isScientific(v))) return v;
+  const after = digits - 1 - v.toExponential().split("e")[1];
+  if (!isScientific(v)) return directed(v, Math.max(after, 0), up);
+  return beside(v, up, (w) => w.toExponential(digits - 1), -after);
+}
+
+/** The written number that is nearest, or the nearest on one side; `power` is that of its last digit. */
+function beside(v, up, write, power) {
+  const near = Number(write(v));
   if (up === null || near === v || near > v === up) return near;
-  return write(near + (up ? 1 : -1) * Number(`1e${-after}`));
+  return Number(write(near + (up ? 1 : -1) * Number(`1e${power}`)));
 }

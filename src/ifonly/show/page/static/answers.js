@@ -2,7 +2,7 @@
 
 import { Nearest } from "./nearest.js";
 import { sentence } from "./sentence.js";
-import { bound, number } from "./web/numbers.js";
+import { bound, directed, number } from "./web/numbers.js";
 
 const CLOSE = 0.005; // how far the probability of printed numbers may be below that of the answer: half of the last digit printed
 
@@ -35,6 +35,10 @@ function moved(from, slopes, y) {
 }
 
 const pixelsChanged = (change, channels) => new Set([...change].flatMap((v, i) => (v ? [Math.floor(i / channels)] : []))).size;
+
+/** A feature's value as the table has it, rounded as the sentence does it: what is printed keeps the decision, where any value
+    beyond it does. */
+const tabled = ({ from, decimals, sure }, v) => directed(v, decimals, sure[v > from ? 1 : 0] ? v > from : null);
 
 const largest = (p) => p.indexOf(Math.max(...p));
 
@@ -73,7 +77,7 @@ export function live(data) {
       holds: (printed) => holds(printed, x, [...margins], p[k], ahead),
       proof,
     };
-    return { ...found, said: sentence(data, found) };
+    return { ...found, said: sentence(data, found), x: found.x.map((v, d) => tabled(data.features[d], v)) };
   };
   /** Whether the decision and its probability stay if some features, [number, value], are as they are printed. */
   const holds = (printed, x, margins, least, ahead) => {

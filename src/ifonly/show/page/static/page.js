@@ -147,4 +147,7 @@ themes(() => {
 // In a notebook's cell, the frame around the page is made as high as the page is.
 const root = document.documentElement;
 const tell = () => parent.postMessage({ ifonlyHeight: Math.ceil(root.getBoundingClientRect().height) }, "*");
-if (parent !== window) new ResizeObserver(tell).observe(root);
+if (parent !== window) {
+  tell(); // an observer waits until the frame is seen
+  new ResizeObserver(tell).observe(root);
+}
