@@ -400,7 +400,8 @@ def test_what_cannot_be_reached_is_said(browser, tmp_path):
         assert said["sentence"] == cf.sentence()
         assert said["sentence"].startswith("No allowed change makes the decision yes with 90 %: the best is 50 %, while")
         assert seen.page.locator("#then").inner_text() == "The best there is"
-        assert "out of reach" in said["proof"]
+        assert said["proof"] == "90 % is out of reach: what is shown is the best there is."
+        assert not seen.page.locator("#beyond").is_visible()  # the sentence says it
         assert said["then"] == str(cf.model.classes[cf.proba.argmax()])
 
 

@@ -13,7 +13,7 @@ from ifonly.answers import Counterfactual
 from ifonly.answers.change import Change, moves
 from ifonly.model.numerics import Floats
 from ifonly.problem.status import Status
-from ifonly.show.numbers import decimals, directed, percent, value
+from ifonly.show.numbers import asked, decimals, directed, percent, value
 from ifonly.show.page.scene import MOST, MOST_FEATURES, Scene, packed
 from ifonly.show.sentence import bound_word
 from ifonly.show.table import certificate_words
@@ -22,6 +22,7 @@ __all__ = ["step_data"]
 
 MOST_PIXELS = 4000  # of a picture for every per cent; of larger ones, one for every five
 SIZE_DIGITS = 4  # of a bar's length
+AS_GOOD = 1e-6  # relative: a probability this near to the largest there can be is the best there is
 # How many answers there are besides the page's own, where that took more than so many nodes: by nodes and not by the clock, so
 # that an answer has one page.
 ANSWERS = ((5000, 5), (500, 9), (50, 17), (0, 100))
@@ -152,6 +153,10 @@ def _decided(cf: Counterfactual, k: int) -> str:
 
 def _proof(cf: Counterfactual, *, hard: bool) -> str:
     """What is known for certain of an answer, in plain words."""
+    if cf.status is Status.UNREACHABLE and cf.prob is not None and cf.within is not None and not hard:
+        p = float(cf.proba[cf.model.class_index(cf.target)])
+        if cf.within.best_bound <= p * (1 + AS_GOOD):  # the sentence says the rest
+            return f"{asked(cf.prob)} is out of reach: what is shown is the best there is."
     found = certificate_words(cf, "")
     if not (cf.status is Status.EXACT and cf.distance):
         return found
