@@ -93,7 +93,7 @@ def test_a_page_has_a_card_for_each(plans, tmp_path):
             assert f">{name}</span>" in text
 
 
-def test_forty_plans_of_words():
+def test_plans_of_words():
     from sklearn.feature_extraction.text import CountVectorizer
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
@@ -102,7 +102,7 @@ def test_forty_plans_of_words():
     model = make_pipeline(CountVectorizer(), LogisticRegression(C=9)).fit(texts, ["good"] * 3 + ["poor"] * 3)
     found = invert(model, "bad broken", "good", prob=0.6, n=2)
     assert {text for row in found.table().texts for text in row[2:]} <= {"more often", "less often", "not at all", "·"}
-    assert isinstance(found.table()[0][1], float)
+    assert {row[1] for row in found.table().texts} == {"0", "1"}  # how often they are there now
 
 
 def test_names_that_begin_alike_stay_apart_in_eighty_columns():

@@ -8,7 +8,7 @@ from ifonly.answers.change import Change, moves
 from ifonly.model.errors import InputError
 from ifonly.problem.status import Status
 from ifonly.show.decision import Decision
-from ifonly.show.numbers import count, number, percent
+from ifonly.show.numbers import count, number, percent, value
 from ifonly.show.sentence import Worded, sentence, worded
 from ifonly.show.table import Table
 from ifonly.show.text import visible
@@ -60,7 +60,9 @@ def table_of(cfs: Counterfactuals, rows: int | None = None) -> Table:
     for key, (first, words) in _first_seen(told).items():
         here = [plan.get(key) for plan in told]
         data.append((first.feature, first.before, *(first.before if found is None else found[0].after for found in here)))
-        texts.append((words.name, words.before, *(SAME if found is None else _short(found[1]) for found in here)))
+        texts.append(
+            (words.name, words.before or value(first.before), *(SAME if found is None else _short(found[1]) for found in here))
+        )
     heads = ["at best"] if cfs[0].status is Status.UNREACHABLE else [f"plan {i}" for i in range(1, len(plans) + 1)]
     notes = (*(f"{head}: {plan.figures}" for head, plan in zip(heads, plans, strict=True) if plan.changes), *others(cfs))
     return Table(("feature", "now", *heads), tuple(data), tuple(texts), *([] if rows is None else [rows]), notes=notes)
