@@ -23,7 +23,7 @@ from ifonly.engines.searched import ALLOWANCES, dual_of
 from ifonly.engines.semismooth import Response
 from ifonly.engines.tree import Branch, Tree
 from ifonly.model.errors import CertificateError
-from ifonly.model.numerics import Flags, Floats
+from ifonly.model.numerics import EPS, Flags, Floats
 from ifonly.problem.choices import OPEN, Cut, Node
 from ifonly.problem.contradiction import contradiction
 from ifonly.problem.dual import Bounded, Multipliers
@@ -233,8 +233,10 @@ class Search:
             missed = float(prove(self.dual, proof, slack).missed)
         except CertificateError:
             return None
-        below = 1.0 if self.aim.prob is None else math.nextafter(self.aim.prob, 0.0)  # at most, as it is out of reach
-        found = replace(best, status=Status.UNREACHABLE, ceiling=min(self.dual.goal.ceiling(missed), below), bound=best.cost)
+        ceiling, prob = self.dual.goal.ceiling(missed), self.aim.prob
+        if prob is not None and prob <= ceiling <= prob * (1 + 4 * EPS):  # by the rounding of this very number
+            ceiling = math.nextafter(prob, 0.0)
+        found = replace(best, status=Status.UNREACHABLE, ceiling=ceiling, bound=best.cost)
         return replace(found, n_nodes=self.counted(proof), proof=proof)
 
     # ---- cuts ----

@@ -31,6 +31,7 @@ __all__ = ["CostSpace", "LimitedProblem"]
 
 Box = tuple[Floats, Floats]  # the least and largest values of the features, in the user's units
 
+FARTHEST = 1e12  # that the way into the limits may move scores: their rounding is then 1e-4
 IDLE = 1e30  # the right-hand side of a row that is to have no effect
 BLUR = 1e-3  # of a logit: where rounding is more, what is computed says nothing
 LEAST_LAM = 5e-324  # where λ underflows
@@ -91,6 +92,12 @@ class CostSpace:
         assert conditions is not None
         return conditions.keep(("space", loops), lambda: cls(conditions, reference=not loops))
 
+    @cached_property
+    def _steepest(self) -> Floats:
+        """By how much a unit of each feature, of the user's, moves one score from another at most."""
+        scale = 1.0 if self.model.scaling is None else np.abs(self.model.scaling.scale)
+        return np.ptp(self.model.A, axis=0) / scale
+
     @property
     def branched(self) -> bool:
         """Whether whole numbers, categories or few changes take a search."""
@@ -100,9 +107,12 @@ class CostSpace:
         """`Limits.around`, and the rows in which more features must move than may, or farther than can be measured."""
         lo, hi, wrong = self.limits.around(X)
         with np.errstate(over="ignore", invalid="ignore"):
-            far = np.isinf(np.square((np.clip(X, lo, hi) - X) * self.per_unit).sum(axis=1))
+            way = np.abs(np.clip(X, lo, hi) - X)
+            far = np.isinf(np.square(way * self.per_unit).sum(axis=1)) | (way * self._steepest > FARTHEST).any(axis=1)
         for n in np.flatnonzero(far).tolist():
-            wrong.setdefault(n, "the way from x into its limits is too long for float64: its square overflows")
+            d = int((way[n] * np.maximum(self._steepest, self.per_unit)).argmax())
+            where = f"{self.model.feature_label(d)} is {X[n, d]:g}, outside its bounds [{lo[n, d]:g}, {hi[n, d]:g}]"
+            wrong.setdefault(n, f"{where} by so much that float64 has no digits left for what is within them")
         if self.max_changes is not None:
             must = self.limits.must_move(X, lo, hi)
             many = must[:, ~self.grouped].sum(axis=1) + sum(must[:, group].any(axis=1) for group in self.limits.groups)

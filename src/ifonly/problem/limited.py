@@ -113,14 +113,15 @@ class LimitedProblem:
         return FAR / np.where(steep > 0, steep, self.conditions.per_unit)
 
     def beyond(self, u: Floats, lo: Floats, hi: Floats) -> Flags:
-        """Where u pulls to a bound that is farther than that, or none."""
-        return ((u > 0) & (self.source - lo > self.far)) | ((u < 0) & (hi - self.source > self.far))
+        """Where u pulls to a bound that is farther than that from the nearest point, or none."""
+        nearest = np.clip(self.source, lo, hi)
+        return ((u > 0) & (nearest - lo > self.far)) | ((u < 0) & (hi - nearest > self.far))
 
     def ends(self, lo: Floats, hi: Floats) -> tuple[Floats, Floats]:
         """Bounds; where there are none, or only ones at which the rounding of multipliers is felt, as far as is thought."""
-        endless = FELT * self.far
-        low = np.where(self.source - lo > endless, np.minimum(self.source - self.far, hi), lo)
-        return low, np.where(hi - self.source > endless, np.maximum(self.source + self.far, lo), hi)
+        nearest, endless = np.clip(self.source, lo, hi), FELT * self.far
+        low = np.where(nearest - lo > endless, nearest - self.far, lo)
+        return low, np.where(hi - nearest > endless, nearest + self.far, hi)
 
     @cached_property
     def rows(self) -> tuple[Floats, Floats, Flags]:
