@@ -1,10 +1,11 @@
 /* The page: what a person asks for is the state, and everything on the page follows from it and the server's answer. */
 
-import { drawAnswer } from "./answer.js";
+import { drawAnswer, keepInView } from "./answer.js";
 import { download, get, Line, post, Refusal, tokensFrom } from "./ask.js";
+import { firstProblem, inOurWords } from "./checks.js";
 import { calm, complain } from "./complaints.js";
 import { Features } from "./features.js";
-import { put, typed } from "./fields.js";
+import { put, readNumber, tidied, typed } from "./fields.js";
 import { Chart, pathQuestion } from "./path.js";
 import { Pixels } from "./pixels.js";
 import { Bookmarks, drawPlans } from "./plans.js";
@@ -27,7 +28,7 @@ let state = read(location.hash.slice(1));
 let model = null; // what the server says of the model
 let row = null; // what the state calls it, its index in the data (null if typed in), its values, what else the data say of it
 let reply = null; // the answers on the page …
-let asked = null; // … and the question that they are to
+let asked = null; // … and the question that they are to, with the state and the row at that time
 let picture = null;
 let pathOf = ""; // the question whose path is drawn
 let usual = ""; // the model that is shown where none is named
@@ -92,6 +93,7 @@ async function start() {
   $("trouble").hidden = true;
   try {
     const { models } = await get("v1/models");
+    bookmarks.load(models);
     usual = (models.find((m) => m.default) ?? models[0]).name;
     $("model").replaceChildren(...models.map((m) => new Option(m.name, m.name)));
     $("models").hidden = models.length < 2;
@@ -134,10 +136,10 @@ async function loadRow() {
     row = { of, index: null, values: Object.fromEntries(model.features.map((f) => [f.name, typical(f)])), about: "" };
     return;
   }
-  const index = of === "" ? 0 : Number(of);
+  const index = of === "" ? 0 : readNumber(of).value;
   if (!(Number.isInteger(index) && index >= 0 && index < model.rows)) {
     if (!row) await loadFirst(); // something to begin with
-    throw new Refusal(`The rows are numbered from 0 to ${model.rows - 1}.`, { field: "index" });
+    throw new Refusal(`The rows are numbered from 0 to ${number(model.rows - 1)}.`, { field: "index" });
   }
   const found = await fetchRow(index);
   if (state.row === of && hasModel()) row = { of, ...found }; // or another was chosen meanwhile
@@ -156,8 +158,9 @@ async function fetchRow(index) {
 
 // ---- from the state to the page ----
 
-/** The row in words, for bookmarks and receipts. */
+/** The row of the answer on the page in words, for bookmarks and receipts. */
 function who() {
+  const { row, state } = asked.view;
   if (row.index === null) return "typed in";
   const edits = Object.keys(state.set).length ? ", changed by hand" : "";
   return `row ${row.index}${row.about ? ` (${row.about})` : ""}${edits}`;
@@ -194,11 +197,28 @@ let patience = 0;
 
 function ask() {
   if (!hasRow()) return; // it is on its way, and the question comes after it
+  const wrong = firstProblem(state, model);
+  if (wrong) {
+    line.drop();
+    return refused(new Refusal(wrong[0], { field: wrong[1], status: 422 }));
+  }
   const body = question(state, model, row);
   clearTimeout(patience);
-  patience = setTimeout(() => document.body.classList.add("waiting"), SLOW);
+  patience = setTimeout(() => behind("waiting"), SLOW);
   main.setAttribute("aria-busy", "true");
-  line.ask(baseOf(body), body);
+  line.ask(baseOf(body), body, { state, row });
+}
+
+const LATE = {
+  waiting: "Working it out … What is shown is the answer to the question before.",
+  stale: "This question is not answered. What is shown is the answer to the one before.",
+};
+
+/** Whether the answer on the page is to the question that is asked; "waiting" and "stale" grey it, and say so. */
+function behind(kind = null) {
+  for (const name of Object.keys(LATE)) document.body.classList.toggle(name, name === kind);
+  const words = kind === null || reply ? (LATE[kind] ?? "") : "";
+  if ($("late").textContent !== words) $("late").textContent = words;
 }
 
 function answered(found, flight) {
@@ -206,36 +226,36 @@ function answered(found, flight) {
     model = null; // its file was changed: all that is known of it is old
     return go(state);
   }
-  const { base, body } = (asked = flight);
   for (const part of found.answers.flatMap((one) => one.changes)) part.label = model.labels.get(part.feature) ?? part.feature;
   const settled = line.idle && !slider.dragging;
+  const refusal = found.answers.find((one) => one.decision === null);
+  if (refusal) return refused(new Refusal(refusal.message ?? refusal.sentence));
+  const { base, body, view } = (asked = flight);
   reply = found;
   calm();
+  behind();
   if (line.idle) rest();
   const answer = chosen();
-  if (answer.decision === null) return refused(new Refusal(answer.message ?? answer.sentence));
   const plan = found.answers.indexOf(answer);
   drawAnswer(answer, model, { plan, settled });
   drawPlans(found.answers, plan, Number(state.plans), model, (i) => change({ ...state, plan: String(i) }));
   features.draw(answer);
   if (settled) features.arrange();
-  picture?.show(rowNow(state, model, row), answer.x, base);
+  picture?.show(rowNow(view.state, model, view.row), answer.x, base);
   slider.show(state, reply);
   outOfReach(answer);
   chart.mark(answer);
-  document.body.classList.remove("stale");
   if (settled) drawPath(body, answer);
 }
 
 /** Nothing is on its way any more. */
 function rest() {
   clearTimeout(patience);
-  document.body.classList.remove("waiting");
   main.setAttribute("aria-busy", "false");
 }
 
 /** The plan on the page, of those that the server found. */
-const chosen = () => reply.answers[Number(state.plan)] ?? reply.answers[0];
+const chosen = () => reply.answers[Number(asked.view.state.plan)] ?? reply.answers[0];
 
 function outOfReach(answer) {
   const box = $("reach");
@@ -263,7 +283,7 @@ async function drawPath(body, answer) {
   try {
     let found = await post("v1/path", { ...same, probs });
     const end = found.status.indexOf("unreachable");
-    if (end >= 0 && end < probs.length - 1) {
+    if (end >= 0 && end < probs.length - 1 && found.prob[end] > answer.decision.p_from) {
       // the limits end before the curve would: as many points again, up to there
       found = await post("v1/path", pathQuestion(body, model, answer, found.prob[end]));
     }
@@ -272,15 +292,16 @@ async function drawPath(body, answer) {
     chart.mark(chosen());
   } catch (error) {
     if (pathOf !== key) return;
-    chart.clear(`The path is not to be had: ${error.message}`);
+    chart.clear(`This could not be drawn: ${inOurWords(error, model)}`);
   }
   $("chart").setAttribute("aria-busy", "false");
 }
 
 function refused(error) {
   rest();
-  document.body.classList.add("stale");
+  behind("stale");
   if (!(error instanceof Refusal)) throw error;
+  error.message = inOurWords(error, model);
   const passing = error.status === 0 || error.status >= 500;
   const again = { words: "Try again", act: () => (model && row ? go(state) : start()) };
   const afresh = { words: "Start afresh", act: () => change(blank()) };
@@ -291,17 +312,18 @@ function refused(error) {
 
 $("skip").addEventListener("click", () => $("sentence").focus());
 $("model").addEventListener("change", () => change({ ...blank(), model: $("model").value }));
-$("row").addEventListener("change", () => change(toRow($("row").value.trim())));
+$("row").addEventListener("change", () => change(toRow(tidied($("row").value))));
 $("previous").addEventListener("click", () => change(toRow(String(Math.max(row.index - 1, 0)))));
 $("next").addEventListener("click", () => change(toRow(String(row.index + 1))));
 $("choose").addEventListener("click", () => rows.open());
 $("type").addEventListener("click", () => change(toRow(row.index === null ? "" : "typed")));
 $("target").addEventListener("change", () => change({ ...state, target: $("target").value, plan: "0" }));
-$("few").addEventListener("change", () => change({ ...state, changes: $("few").value.trim(), plan: "0" }));
+$("few").addEventListener("change", () => change({ ...state, changes: tidied($("few").value), plan: "0" }));
 $("plans").addEventListener("change", () => change({ ...state, plans: $("plans").value, plan: "0" }));
 $("within").addEventListener("change", () => change({ ...state, within: $("within").checked ? "1" : "0" }));
 
 undoing(steps);
+keepInView();
 
 $("share").addEventListener("click", async () => {
   steps.flush();
@@ -322,23 +344,24 @@ function say(button, words) {
 
 $("bookmark").addEventListener("click", () => {
   steps.flush();
+  const { state, row } = asked.view; // what is kept is what is shown
   const title = who().replace(/^./, (c) => c.toUpperCase());
-  const place = write({ ...state, row: row.index === null ? "typed" : String(row.index) });
+  const place = write({ ...state, model: model.name, row: row.index === null ? "typed" : String(row.index) });
   const fresh = bookmarks.add(chosen(), model, title, place);
   $("kept").textContent = fresh ? "Bookmarked, below." : "This one is bookmarked already.";
 });
 $("open-receipt").addEventListener("click", () => {
-  openReceipt({ answer: chosen(), plan: reply.answers.indexOf(chosen()), state, model, row, who: who() });
+  openReceipt({ answer: chosen(), plan: reply.answers.indexOf(chosen()), ...asked.view, model, who: who() });
 });
 $("print").addEventListener("click", () => print());
 for (const button of document.querySelectorAll(".download")) {
   button.addEventListener("click", async () => {
-    const { detail: _, top: __, ...body } = question(state, model, row);
+    const { detail: _, top: __, ...body } = asked.body;
     try {
       const name = await download(button.value, { ...body, ...(body.n ? { plan: reply.answers.indexOf(chosen()) } : {}) });
       $("kept").textContent = `Saved as ${name}.`;
     } catch (error) {
-      $("kept").textContent = error.message;
+      $("kept").textContent = inOurWords(error, model);
     }
   });
 }

@@ -1,6 +1,6 @@
 /* The table: one line per feature, with its value now, what it would have to be, how hard it is to change, and its limits. */
 
-import { put, typed } from "./fields.js";
+import { put, tidied, typed } from "./fields.js";
 import { banned, isNarrow, isNumber, isWhole, limitWords, USUAL, WORDS } from "./question.js";
 import { BY_FEATURE, withFeature, withoutFeatures } from "./state.js";
 import { draw } from "./svg.js";
@@ -149,7 +149,8 @@ class Line {
 
     const put = (map, value) => table.change((s) => withFeature(s, map, name, value));
     this.put = put;
-    this.now.addEventListener("change", () => put("set", this.now.value === this.own ? "" : this.now.value));
+    const said = (control) => (isNumber(feature) ? tidied(control.value) : control.value);
+    this.now.addEventListener("change", () => put("set", said(this.now) === this.own ? "" : said(this.now)));
     this.was.addEventListener("click", () => {
       put("set", "");
       this.now.focus();
@@ -183,7 +184,7 @@ class Line {
         ? make("input", { inputMode: "decimal", autocomplete: "off", size: 8, placeholder: seen })
         : make("select", {}, new Option("any", ""), ...feature.values.map((v) => new Option(value(v), String(v))));
       fields[map].setAttribute("aria-label", `${label} ${words}`);
-      fields[map].addEventListener("change", () => put(map, fields[map].value));
+      fields[map].addEventListener("change", () => put(map, isNumber(feature) ? tidied(fields[map].value) : fields[map].value));
       return under(words, fields[map]);
     };
     const parts = [];

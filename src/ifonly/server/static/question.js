@@ -1,6 +1,6 @@
 /* From the state to the body of a request, and the limits in words. */
 
-import { typed } from "./fields.js";
+import { readNumber, typed } from "./fields.js";
 import { number } from "./web/numbers.js";
 
 export const WORDS = ["very easy", "easy", "medium", "hard", "very hard", "impossible"];
@@ -33,8 +33,8 @@ export function isWhole(state, model, feature) {
   return isNumber(feature) && (said === undefined ? feature.whole && !model.image && isNarrow(model) : said === "1");
 }
 
-/** A number where the text is one; otherwise the text, for the server to say what is wrong with it. */
-const parsed = (text) => (text.trim() !== "" && Number.isFinite(Number(text)) ? Number(text) : text);
+/** A number where the text is one; otherwise the text. */
+const parsed = (text) => readNumber(text).value ?? text;
 
 /** A value as the model has it: one of its categories, or a number. */
 function valueOf(feature, text) {
@@ -124,7 +124,7 @@ export const baseOf = ({ prob: _, margin: __, ...body }) => JSON.stringify(body)
 /** A feature's limits in a few words; "" for none. */
 export function limitWords(state, model, feature) {
   const { name } = feature;
-  const said = (v) => (isNumber(feature) ? number(Number(v)) : v);
+  const said = (v) => (isNumber(feature) && readNumber(v).value !== null ? number(readNumber(v).value) : v);
   const [low, high] = [state.low[name], state.high[name]];
   const parts = [];
   if (low !== undefined && high !== undefined) parts.push(`${said(low)} to ${said(high)}`);
