@@ -31,7 +31,9 @@ function drawBrief(answer, model) {
   const tenths = (p) => unbroken(percent(p, "tenths"));
   $("brief-now").textContent = `${model.hard ? decision.from : tenths(decision.p_from)} →`;
   $("brief-then").textContent = model.hard ? decision.to : `${tenths(decision.p_to)} for ${target}`;
-  const moves = changes.map((change) => `${change.label} ${change.before_text} → ${change.after_text}`);
+  const pixels = `${count(answer.n_changes, "pixel")} ${answer.n_changes === 1 ? "changes" : "change"}`;
+  const each = changes.map((change) => `${change.label} ${change.before_text} → ${change.after_text}`);
+  const moves = model.image && each.length ? [pixels] : each;
   const none = status === "unreachable" ? said(answer, model) : "Nothing has to change.";
   $("brief-how").textContent = unbroken(status === "unreachable" || !moves.length ? none : moves.join(" · "));
 }

@@ -4,6 +4,7 @@ import { drawAnswer, keepInView } from "./answer.js";
 import { download, get, Line, post, Refusal, tokensFrom } from "./ask.js";
 import { firstProblem, inOurWords } from "./checks.js";
 import { calm, complain } from "./complaints.js";
+import { Crowd } from "./crowd.js";
 import { Features } from "./features.js";
 import { put, readNumber, tidied, typed } from "./fields.js";
 import { Chart, pathQuestion } from "./path.js";
@@ -22,6 +23,7 @@ import { themes } from "./web/theme.js";
 const SLOW = 300; // milliseconds until the page says that it is waiting
 const MOST_PLANS = 5; // side by side
 const MOST_NAMED = 6; // limits in the way
+const MOST_CURVES = 60; // of one request
 
 const main = document.querySelector("main");
 let state = read(location.hash.slice(1));
@@ -31,12 +33,20 @@ let reply = null; // the answers on the page …
 let asked = null; // … and the question that they are to, with the state and the row at that time
 let picture = null;
 let pathOf = ""; // the question whose path is drawn
+let lookedAt = ""; // the model of whose data the page knows what is usual
+let learned = ""; // the row and decision that the curves and the neighbour belong to
 let usual = ""; // the model that is shown where none is named
 let turn = 0; // counts steps, so that what comes late is known
 
 const steps = remember((next) => go(next));
-const features = new Features((step) => change(step(pinned(state))));
-const slider = new Slider(drag, (name, value) => change({ ...state, [name]: value }));
+const features = new Features({
+  change: (step) => change(step(pinned(state))),
+  slide: (step, first) => slide(step(pinned(state)), first),
+  rest: () => go(state),
+  look: () => learn(),
+});
+const crowd = new Crowd((index) => change(toRow(String(index))));
+const slider = new Slider((prob, first) => slide({ ...state, prob }, first), (name, value) => change({ ...state, [name]: value }));
 const chart = new Chart((prob) => change({ ...state, prob: String(prob) }));
 const rows = new Rows((index) => change(toRow(String(index))));
 const bookmarks = new Bookmarks();
@@ -50,16 +60,17 @@ function change(next) {
   go(next);
 }
 
-/** The slider: the first move is a step, and those that follow until it rests change that step. */
-function drag(prob, first) {
-  const next = { ...state, prob };
+/** A slider: the first move is a step, and those that follow until it rests change that step. */
+function slide(next, first) {
   if (first) steps.push(next);
   else steps.replace(next);
   state = next;
+  features.show(state, row);
   slider.show(state, reply);
   ask();
   stepsShown();
 }
+
 
 /** With the decision that is wanted by name: "another" would turn round when a value that is typed in turns the present one. */
 const pinned = (open) => ({ ...open, target: open.target || String(reply?.answers[0].target ?? "") });
@@ -112,7 +123,9 @@ async function loadModel() {
   row = reply = null;
   pathOf = "";
   chart.clear();
+  lookedAt = learned = "";
   picture = model.image ? new Pixels(model) : null;
+  crowd.load(model, picture);
   features.load(model);
   rows.load(model, picture);
   $("model-name").textContent = model.name;
@@ -122,7 +135,7 @@ async function loadModel() {
   const most = Math.min(model.limits.max_n, MOST_PLANS);
   $("plans").replaceChildren(...Array.from({ length: most }, (_, i) => new Option(i ? String(i + 1) : "one", String(i + 1))));
   $("picture").hidden = !picture;
-  $("row-picker").hidden = $("choose").hidden = $("type").hidden = !model.rows;
+  $("who").hidden = !model.rows;
   $("within-label").hidden = !model.features.some((f) => f.low !== null);
   $("path").hidden = model.hard;
 }
@@ -206,7 +219,7 @@ function ask() {
   clearTimeout(patience);
   patience = setTimeout(() => behind("waiting"), SLOW);
   main.setAttribute("aria-busy", "true");
-  line.ask(baseOf(body), body, { state, row });
+  line.ask(baseOf(body, features.sliding), body, { state, row });
 }
 
 const LATE = {
@@ -227,7 +240,7 @@ function answered(found, flight) {
     return go(state);
   }
   for (const part of found.answers.flatMap((one) => one.changes)) part.label = model.labels.get(part.feature) ?? part.feature;
-  const settled = line.idle && !slider.dragging;
+  const settled = line.idle && !slider.dragging && !features.sliding;
   const refusal = found.answers.find((one) => one.decision === null);
   if (refusal) return refused(new Refusal(refusal.message ?? refusal.sentence));
   const { base, body, view } = (asked = flight);
@@ -245,7 +258,45 @@ function answered(found, flight) {
   slider.show(state, reply);
   outOfReach(answer);
   chart.mark(answer);
-  if (settled) drawPath(body, answer);
+  crowd.show(answer, rowNow(view.state, model, view.row));
+  if (!settled) return;
+  drawPath(body, answer);
+  learn();
+}
+
+// ---- what the data say beside it ----
+
+/** What is usual in the data, once; who is near and what features do by themselves, once for each row and decision, and then for
+    lines of the table that were not shown before. */
+async function learn() {
+  if (!reply || !asked || !line.idle || features.sliding) return;
+  const mine = model;
+  const { index, row, edits } = asked.body;
+  const about = { model: model.name, index, row, edits, target: reply.answers[0].target };
+  const key = JSON.stringify(about);
+  const fresh = key !== learned;
+  if (fresh) features.forget();
+  learned = key;
+  const names = model.image ? [] : features.unlearned(MOST_CURVES);
+  if (!fresh && !names.length) return;
+  try {
+    if (mine.rows && lookedAt !== mine.name) {
+      lookedAt = mine.name;
+      const overview = await get("v1/overview", { model: mine.name });
+      if (mine !== model) return;
+      features.data(overview);
+      crowd.data(overview);
+    }
+    const found = await post("v1/around", { ...about, features: names });
+    if (learned !== key || mine !== model) return; // stale
+    features.learn(found.curves, found.target);
+    crowd.show(chosen(), rowNow(asked.view.state, model, asked.view.row), fresh ? found.nearest : undefined);
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error;
+    if (learned !== key) return;
+    features.learn([], about.target); // the page does without
+    crowd.show(chosen(), rowNow(asked.view.state, model, asked.view.row), null);
+  }
 }
 
 /** Nothing is on its way any more. */

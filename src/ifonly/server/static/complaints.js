@@ -13,7 +13,8 @@ export function complain(refusal, find, mend) {
     const note = make("p", { className: "error", id: "complaint", textContent: refusal.message, role: "alert" });
     control.setAttribute("aria-invalid", "true");
     control.setAttribute("aria-describedby", "complaint");
-    control.closest(".field, .exactly, td, label").append(note);
+    if (control.closest(".is")) control.after(note);
+    else control.closest(".field, .exactly, td, label").append(note);
     return;
   }
   $("trouble").hidden = false;

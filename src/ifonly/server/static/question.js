@@ -118,8 +118,14 @@ function without({ row, ...body }) {
   return row === undefined ? clean(body) : { ...clean(body), row };
 }
 
-/** The question without the number that is dragged, as text: two with the same text move along the same path. */
-export const baseOf = ({ prob: _, margin: __, ...body }) => JSON.stringify(body);
+/** The question without the number that is dragged, as text: two with the same text differ in nothing else. `sliding` is the
+    feature whose value is dragged, if one is. */
+export function baseOf({ prob: _, margin: __, ...body }, sliding = null) {
+  if (sliding === null) return JSON.stringify(body);
+  const { [sliding.name]: ___, ...edits } = body.edits ?? {};
+  const row = Array.isArray(body.row) ? body.row.with(sliding.place, null) : body.row && { ...body.row, [sliding.name]: null };
+  return JSON.stringify({ ...body, edits, row });
+}
 
 /** A feature's limits in a few words; "" for none. */
 export function limitWords(state, model, feature) {
