@@ -126,7 +126,7 @@ def test_while_an_answer_is_late_the_one_before_is_grey_and_says_so(browser, add
         type_in(page, "duration now", "40")
         page.wait_for_selector("body.waiting")
         assert LATE in page.locator("#late").inner_text()
-        page.wait_for_function("getComputedStyle(document.getElementById('told')).opacity < 0.6")
+        page.wait_for_function("() => getComputedStyle(document.getElementById('told')).opacity < 0.6")
         bookmark(page)  # keeps what is shown, not what is asked
         link = page.locator("#compare thead a").get_attribute("href")
         assert "set.duration" not in parse_qs(link[1:])
@@ -201,7 +201,7 @@ def test_bookmarks_outlive_the_tab_and_can_all_be_removed(browser, address):
         heads = other.locator("#compare thead a")
         assert heads.count() == 1
         heads.first.click()
-        other.wait_for_function("document.getElementById('model-name').innerText === 'credit'")
+        other.wait_for_function("() => document.getElementById('model-name').innerText === 'credit'")
         check_soon(other, answer())
         other.get_by_role("button", name="Remove all").click()
         assert not other.locator("#marks").is_visible()

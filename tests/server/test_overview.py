@@ -7,17 +7,21 @@ from helpers.serving import make_credit, make_pixels, make_toy, serving
 
 import ifonly
 from ifonly.cli import credit
-from ifonly.server.overview import BINS, POINTS
+from ifonly.server.overview import BINS, COLUMNS, POINTS, STRONG
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
     folder = tmp_path_factory.mktemp("overview")
     ifonly.Model.binary([1.0, 2.0], 0.5, ["no", "yes"], ["u", "v"], hard=True).save(folder / "hard.npz")
+    broad = ifonly.Model(np.random.default_rng(5).normal(size=(2, COLUMNS + 1)), np.zeros(2))
+    broad.save(folder / "broad.npz")
+    pd.DataFrame(np.random.default_rng(6).normal(size=(4, COLUMNS + 1))).to_csv(folder / "broad.csv", index=False)
     (folder / "empty.csv").write_text("income,loans,age\n")
     toy, rows = make_toy(folder)
     (folder / "empty.npz").write_bytes(toy.read_bytes())
-    files = [toy, rows, *make_credit(folder), *make_pixels(folder), folder / "empty.npz", folder / "empty.csv"]
+    files = [toy, rows, *make_credit(folder), *make_pixels(folder)]
+    files += [folder / f"{name}.{kind}" for name in ("empty", "broad") for kind in ("npz", "csv")]
     with serving(folder, *files, folder / "hard.npz", "--image", "8x8", "--key", "id", "--key", "digit") as found:
         found.folder = folder
         yield found
@@ -91,6 +95,12 @@ def test_pictures_have_no_histograms_of_their_pixels(server):
     found = overview(server, "pixels")
     assert found["features"] == found["points"]["columns"] == []
     assert len(found["points"]["proba"]) == 10
+
+
+def test_of_very_many_columns_only_the_strongest_are_told(server):
+    found = overview(server, "broad")
+    assert found["features"] == []
+    assert [len(column["values"]) for column in found["points"]["columns"]] == [4] * STRONG
 
 
 # ---- who is near ----

@@ -18,6 +18,7 @@ from ifonly.server.wire import RefusedError
 __all__ = ["curves", "histograms", "nearest", "overview", "points"]
 
 BINS = 20  # of a histogram
+COLUMNS = 1000  # up to so many have one
 SINGLE = 40  # whole numbers up to so many have a bin each, and a point each on a curve
 POINTS = 300  # of a scatter
 STRONG = 8  # features that a scatter can show
@@ -42,10 +43,10 @@ def overview(served: Served) -> dict[str, Any]:
 
 
 def histograms(served: Served, sample: Sample) -> list[dict[str, Any]]:
-    """How often values come, column by column; none for the pixels of a picture."""
-    if served.image is not None:
-        return []
+    """How often values come, column by column; none for the pixels of a picture, nor for more columns than anybody looks at."""
     described = served.description["features"]
+    if served.image is not None or len(described) > COLUMNS:
+        return []
     return [{"name": told["name"], **_histogram(told, sample.column(i))} for i, told in enumerate(described)]
 
 

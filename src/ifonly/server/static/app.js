@@ -46,7 +46,10 @@ const features = new Features({
   look: () => learn(),
 });
 const crowd = new Crowd((index) => change(toRow(String(index))));
-const slider = new Slider((prob, first) => slide({ ...state, prob }, first), (name, value) => change({ ...state, [name]: value }));
+const slider = new Slider(
+  (prob, first) => slide({ ...state, prob }, first),
+  (name, value) => change({ ...state, [name]: value }),
+);
 const chart = new Chart((prob) => change({ ...state, prob: String(prob) }));
 const rows = new Rows((index) => change(toRow(String(index))));
 const bookmarks = new Bookmarks();
@@ -266,8 +269,8 @@ function answered(found, flight) {
 
 // ---- what the data say beside it ----
 
-/** What is usual in the data, once; who is near and what features do by themselves, once for each row and decision, and then for
-    lines of the table that were not shown before. */
+/** What is usual in the data, once; who is near and what features do by themselves, once for each row and decision, and
+    then for lines of the table that were not shown before. */
 async function learn() {
   if (!reply || !asked || !line.idle || features.sliding) return;
   const mine = model;

@@ -19,11 +19,11 @@ function noNumber(text) {
 /** Why a number cannot be reckoned with. */
 function tooFar(text, { label, low, high }) {
   const { value } = readNumber(text);
-  if (Math.abs(value) > LARGEST) return `${number(value)} is too large a number to compute with.`;
+  if (Math.abs(value) > LARGEST) return "This is too large a number to compute with.";
   if (low === null) return null;
   const range = Math.max(high - low, Math.abs(low), Math.abs(high)) || 1;
   if (value >= low - FAR * range && value <= high + FAR * range) return null;
-  return `${number(value)} is too far from the data, where ${label} goes from ${number(low)} to ${number(high)}.`;
+  return `This is too far from the data, where ${label} goes from ${number(low)} to ${number(high)}.`;
 }
 
 /** What is wrong with the limits of a feature, and the end that it is about. */
@@ -36,7 +36,8 @@ function limitProblem(state, { name }) {
   }
   const [low, high] = ends.map((text) => (text === undefined ? null : readNumber(text).value));
   if (low === null || high === null || low <= high) return null;
-  return [`At least ${number(low)} and at most ${number(high)} leave nothing: the first must be the smaller one.`, `actions.bounds.${name}.0`];
+  const words = `At least ${number(low)} and at most ${number(high)} leave nothing: the first must be the smaller one.`;
+  return [words, `actions.bounds.${name}.0`];
 }
 
 function featureProblem(state, model) {
@@ -68,14 +69,23 @@ function countProblem({ changes }) {
 export const firstProblem = (state, model) =>
   goalProblem(state, model.hard) ?? countProblem(state) ?? featureProblem(state, model);
 
+const NAMES = {
+  prob: "The probability",
+  margin: "The lead",
+  max_changes: "The number of changes",
+  n: "The number of plans",
+  index: "The row",
+};
+const OVER =
+  "The server could not work this out in the time it has. " +
+  "Ask for fewer plans or fewer limits, or try values nearer to the data.";
+
 /** What the server says, in the page's words: fields by what they are called here. */
 export function inOurWords({ message, field, status }, model) {
-  if (status === 504) {
-    return "The server could not work this out in the time it has. Ask for fewer plans or fewer limits, or try values nearer to the data.";
-  }
-  const names = { prob: "The probability", margin: "The lead", max_changes: "The number of changes", n: "The number of plans", index: "The row" };
+  if (status === 504) return OVER;
   if (!field || !message.startsWith(field)) return message;
-  const feature = model?.features.find((f) => field.endsWith(`.${f.name}`) || /\.[01]$/.test(field) && field.slice(0, -2).endsWith(`.${f.name}`));
-  const name = names[field] ?? feature?.label;
+  const place = field.replace(/\.[01]$/, ""); // of a limit: which end of it
+  const feature = model?.features.find((f) => field.endsWith(`.${f.name}`) || place.endsWith(`.${f.name}`));
+  const name = NAMES[field] ?? feature?.label;
   return name ? name + message.slice(field.length) : message;
 }

@@ -26,8 +26,8 @@ export class Features {
   #curves = new Map();
   #sought = new Set(); // the names of curves that were asked for
 
-  /** `change` takes a function from state to state: what the person did. `slide` does too, while a value is dragged, and whether
-      that is the first move; `rest` is called when it is let go. `look` is called when other lines are shown. */
+  /** `change` takes a function from state to state: what the person did. `slide` does too, while a value is dragged, and
+      whether that is the first move; `rest` is called when it is let go. `look` is called when other lines are shown. */
   constructor({ change, slide, rest, look }) {
     Object.assign(this, { change, slide, rest, look });
     $("filter").addEventListener("input", () => this.arrange(true));

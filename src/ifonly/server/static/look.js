@@ -1,5 +1,6 @@
 /* A feature in the data, and by itself: how common its values are, and how the decision moves if only this one changes. */
 
+import { placeOf } from "./question.js";
 import { draw } from "./svg.js";
 import { make, track } from "./web/dom.js";
 import { number, percent, share, value } from "./web/numbers.js";
@@ -10,7 +11,7 @@ const STEPS = 200; // of a slider for numbers that are not whole
 
 /** Where a value is from left to right, between 0 and 1; below 0 where it has no place. */
 function across(feature, { histogram, curve }) {
-  if (feature.values) return (v) => (feature.values.findIndex((other) => String(other) === String(v)) + 0.5) / feature.values.length;
+  if (feature.values) return (v) => (placeOf(feature, v) < 0 ? -1 : (placeOf(feature, v) + 0.5) / feature.values.length);
   const [low, high] = histogram?.counts.length ? [histogram.low, histogram.high] : [curve.x[0], curve.x.at(-1)];
   return (v) => (typeof v === "number" ? Math.min(Math.max(high > low ? (v - low) / (high - low) : 0.5, 0), 1) : -1);
 }
@@ -50,7 +51,10 @@ export function plot(svg, feature, look) {
 /** A line for numbers; for categories, whose order means nothing, a dash each. */
 function curved(feature, { x: values, y }, x, up) {
   const at = values.map((v, i) => [SIDE * x(v), SIDE * (1 - up(y[i]))]);
-  if (!feature.values) return [draw("polyline", { class: "curve", points: at.map(([a, b]) => `${a.toFixed(2)},${b.toFixed(2)}`).join(" ") })];
+  if (!feature.values) {
+    const points = at.map(([a, b]) => `${a.toFixed(2)},${b.toFixed(2)}`).join(" ");
+    return [draw("polyline", { class: "curve", points })];
+  }
   const half = (SIDE / feature.values.length) * 0.4;
   return at.map(([a, b]) => draw("line", { class: "curve", x1: a - half, x2: a + half, y1: b, y2: b }));
 }
@@ -69,8 +73,9 @@ export class Look {
     if (feature.values) {
       this.body = make("tbody");
       this.head = make("th", { scope: "col", className: "number" });
-      const heads = [make("th", { scope: "col", textContent: "Value" }), make("th", { scope: "col", textContent: "In the data" }), this.head];
-      this.box.append(make("table", { className: "levels", "aria-label": `${feature.label}: each value` }, make("thead", {}, make("tr", {}, ...heads)), this.body));
+      const heads = ["Value", "In the data"].map((text) => make("th", { scope: "col", textContent: text }));
+      const named = { className: "levels", "aria-label": `${feature.label}: each value` };
+      this.box.append(make("table", named, make("thead", {}, make("tr", {}, ...heads, this.head)), this.body));
       return;
     }
     this.top = make("span");
@@ -140,8 +145,8 @@ export class Look {
 function told({ histogram, curve, hard }, target, feature) {
   const parts = [];
   if (histogram?.quartiles) {
-    const [first, , third] = histogram.quartiles;
-    parts.push(`Bars: the data go from ${number(feature.low)} to ${number(feature.high)}, half of them from ${number(first)} to ${number(third)}.`);
+    const [low, first, , third, high] = [feature.low, ...histogram.quartiles, feature.high].map((v) => number(v));
+    parts.push(`Bars: the data go from ${low} to ${high}, half of them from ${first} to ${third}.`);
   }
   if (curve) {
     const at = (i) => `${hard ? number(curve.y.at(i)) : percent(curve.y.at(i), "tenths")} at ${number(curve.x.at(i))}`;

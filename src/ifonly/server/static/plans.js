@@ -57,7 +57,10 @@ const stored = () => {
   }
 };
 
-const WHERE = { kept: "Kept in this browser until you remove them, and sent nowhere.", lost: "This browser keeps nothing: they last until the page is closed." };
+const WHERE = {
+  kept: "Kept in this browser until you remove them, and sent nowhere.",
+  lost: "This browser keeps nothing: they last until the page is closed.",
+};
 
 export class Bookmarks {
   #all = stored();

@@ -11,6 +11,9 @@ const TOP = 60; // changes that are told one by one
 export const isNarrow = (model) => model.features.length <= NARROW;
 export const isNumber = (feature) => !feature.values;
 
+/** Which of a category's values one is; −1 for none. */
+export const placeOf = (feature, value) => feature.values.findIndex((other) => String(other) === String(value));
+
 /** The features with what a reader calls them (of a picture: where it is); a flag is one of two values. */
 export function labelled(features, image) {
   const [, width, channels = 1] = image ?? [];
