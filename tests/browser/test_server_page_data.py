@@ -71,15 +71,20 @@ def test_a_number_can_be_slid_over_its_histogram_in_one_step(browser, address, s
         assert "the data go from 4 to 72, half of them from 12 to 24" in words
         assert f"from {percent(chance(duration=4), 'tenths')} at 4 to {percent(chance(duration=72), 'tenths')} at 72" in words
         slider = page.get_by_role("slider", name="duration now, on a slider")
+        place = slider.bounding_box()
         slider.evaluate(
             """(range) => {
                  for (const value of [46, 44, 42, 40]) {
                    range.value = value;
                    range.dispatchEvent(new Event("input", { bubbles: true }));
                  }
-                 range.dispatchEvent(new Event("change", { bubbles: true }));
                }"""
         )
+        page.wait_for_function(
+            "() => document.getElementById('decided-now').innerText && location.hash.includes('set.duration')"
+        )
+        assert slider.bounding_box() == place  # it does not move from under the pointer
+        slider.evaluate("(range) => range.dispatchEvent(new Event('change', { bubbles: true }))")
         check_soon(page, answer(edits={"duration": 40}))
         assert page.get_by_label("duration now", exact=True).input_value() == "40"
         assert page.evaluate("history.length") == steps + 1

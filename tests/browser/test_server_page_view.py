@@ -62,6 +62,20 @@ def test_what_was_understood_is_what_the_field_says(browser, address):
         assert page.get_by_label("amount now").input_value() == "7432"
 
 
+CLASHES = {
+    "hard.amount=impossible&low.amount=9000": "amount is locked at 5951, but its limits are 9000 to 18\u202f424.",
+    "only.amount=down&low.amount=9000": "amount is 5951 and may only go down, but its limits are 9000 to 18\u202f424.",
+    "low.duration=10.2&high.duration=10.8": "There is no whole number for duration from 10.2 to 10.8.",
+}
+
+
+@pytest.mark.parametrize("limits", CLASHES)
+def test_a_row_and_limits_that_do_not_go_together_are_told_in_plain_words(browser, address, limits):
+    with visit(browser, address, f"row={ROW}&target=approved&{limits}", quiet=False) as page:
+        page.locator("#complaint").wait_for()
+        assert page.locator("#complaint").inner_text() == CLASHES[limits]
+
+
 # ---- in view ----
 
 

@@ -80,9 +80,32 @@ const OVER =
   "The server could not work this out in the time it has. " +
   "Ask for fewer plans or fewer limits, or try values nearer to the data.";
 
+const said = (v) => (/^-?inf$/.test(v) ? v.replace("inf", "∞") : number(Number(v)));
+const span = (low, high) => `${said(low)} to ${said(high)}`;
+
+/* What the library says of a row and limits that do not go together, and what the page says instead. */
+const CLASHES = [
+  [
+    /^(.+) is frozen at (\S+), outside its bounds \[(\S+), (\S+)\]$/s,
+    (name, at, low, high) => `${name} is locked at ${said(at)}, but its limits are ${span(low, high)}.`,
+  ],
+  [
+    /^(.+) is (\S+) and may only (rise|fall): there is no value for it in \[(\S+), (\S+)\]/s,
+    (name, at, way, low, high) => {
+      const only = way === "rise" ? "up" : "down";
+      return `${name} is ${said(at)} and may only go ${only}, but its limits are ${span(low, high)}.`;
+    },
+  ],
+  [
+    /^(.+) is \S+: there is no value for it in \[(\S+), (\S+)\] in steps of 1$/s,
+    (name, low, high) => `There is no whole number for ${name} from ${span(low, high)}.`,
+  ],
+];
+
 /** What the server says, in the page's words: fields by what they are called here. */
 export function inOurWords({ message, field, status }, model) {
   if (status === 504) return OVER;
+  for (const [pattern, words] of CLASHES) if (pattern.test(message)) return words(...pattern.exec(message).slice(1));
   if (!field || !message.startsWith(field)) return message;
   const place = field.replace(/\.[01]$/, ""); // of a limit: which end of it
   const feature = model?.features.find((f) => field.endsWith(`.${f.name}`) || place.endsWith(`.${f.name}`));

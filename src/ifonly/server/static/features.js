@@ -214,8 +214,7 @@ class Line {
     if (wide && !this.fields) this.#furnish();
     this.drawer.hidden = !wide;
     for (const button of [this.limits, this.spark]) button.setAttribute("aria-expanded", wide);
-    if (wide) this.show(this.table.state, this.table.row);
-    this.sketch();
+    this.show(this.table.state, this.table.row);
   }
 
   /** The fields for limits, made when they are first wanted. */
@@ -302,7 +301,8 @@ class Line {
       this.now.append(new Option(now || "missing", now, true, true)); // none that the model knows
     }
     this.row.classList.toggle("edited", edited);
-    this.was.hidden = !edited;
+    this.was.hidden = !edited && this.drawer.hidden; // or it would move the slider in the drawer as that is dragged
+    this.was.style.visibility = edited ? "" : "hidden";
     this.was.textContent = `was ${this.own}`;
     this.was.setAttribute("aria-label", `${label}: back to ${this.own}`);
     this.hard.value = state.hard[name] ?? USUAL;
