@@ -109,12 +109,13 @@ pictures: $(VENV)/.test
 shown: $(VENV)/.test
 	$(BIN)/python docs/commands.py
 
+# The pages, with the examples run as notebooks; with QUICK=1 these take small sizes.
 docs: $(VENV)/.docs
 	$(BIN)/python -m sphinx -W -b html docs docs/_build/html
 	@echo "docs/_build/html/index.html"
 
 clean:
-	rm -rf $(VENV) $(SANITIZED) docs/_build build .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(SANITIZED) docs/_build docs/notebooks build .pytest_cache .ruff_cache .hypothesis
 
 $(VENV)/.made:
 	$(PYTHON) -m venv $(VENV)
@@ -146,5 +147,5 @@ $(VENV)/.paper: $(VENV)/.tools pyproject.toml constraints.txt $(NATIVE)
 	@touch $@
 
 $(VENV)/.docs: $(VENV)/.tools pyproject.toml constraints.txt $(NATIVE)
-	$(INSTALL) . --group docs
+	$(INSTALL) '.[all]' --group docs
 	@touch $@

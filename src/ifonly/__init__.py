@@ -30,6 +30,7 @@ __all__ = [
     "UnsupportedModelError",
     "as_model",
     "ask",
+    "explore",
     "invert",
     "load",
     "path",
@@ -54,6 +55,7 @@ _ROOMS = {
     "problem.cost": ["Cost"],
     "problem.question": ["Question"],
     "problem.status": ["Status"],
+    "show.explore": ["explore"],
 }
 _MODULES = {"joint": ".joint", "credit": ".cli.credit"}
 _PLACES = {name: room for room, names in _ROOMS.items() for name in names}
@@ -76,6 +78,7 @@ if TYPE_CHECKING:
     from ifonly.problem.cost import Cost
     from ifonly.problem.question import Question
     from ifonly.problem.status import Status
+    from ifonly.show.explore import explore
 
 
 def __getattr__(name: str) -> Any:

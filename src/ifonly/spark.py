@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Any, Literal
 import ifonly
 from ifonly.frames.inverting import Inverter, Layout, chunks
 from ifonly.model.errors import InputError
+from ifonly.model.extras import missing
 
 try:
     from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
     from pyspark.sql.types import StructType
 except ImportError as error:
-    raise ImportError('data frames of Spark need pyspark, and Java 17 or newer: pip install "ifonly[spark]"') from error
+    raise missing("data frames of Spark need pyspark, and Java 17 or newer", "spark") from error
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -103,7 +104,7 @@ def _task(df: "DataFrame", packed: bytes, rows: int) -> Callable[[Iterator[Any]]
             from ifonly.spark import answers
         except ImportError as error:
             raise RuntimeError(
-                f"a Spark worker cannot import ifonly: {error}. Install ifonly {version} with its extras fast and spark on "
+                f"a Spark worker cannot import ifonly: {error}. Install ifonly {version} with its extra spark on "
                 "every node, for the Python that executors run (PYSPARK_PYTHON)"
             ) from error
         named = (batch.rename_columns(names) for batch in batches)

@@ -16,9 +16,12 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import ifonly
 from ifonly import Actions, Cost, InputError, Model, Status, invert, path
-from ifonly.show.numbers import fixed, percent
+from ifonly.answers.change import moves
+from ifonly.show.numbers import directed, fixed, percent
 from ifonly.show.page import html
 from ifonly.show.page.bundle import bundled
+from ifonly.show.sentence import bound_word, told
+from ifonly.show.text import visible
 
 LARGEST = 2_000_000  # bytes
 PROBS = [0.5, 0.501, 0.613, 0.75, 0.8, 0.937, 0.989, 0.99]
@@ -157,7 +160,11 @@ def slide(page, value):
 
 def as_number(value, shown):
     """A number with as many decimals as what is shown has."""
-    return fixed(float(value), len(shown.partition(".")[2]))
+    return fixed(float(value), decimals_of(shown))
+
+
+def decimals_of(shown):
+    return len(shown.partition(".")[2])
 
 
 def as_percent(p):
@@ -168,19 +175,23 @@ def one(answer):
     return answer if isinstance(answer, ifonly.Counterfactual) else answer[0]
 
 
-def check(said, cf):
-    """The page's tables against an answer of the library's."""
-    model, k = cf.model, cf.model.class_index(cf.target)
-    changes = {name if not name.isdigit() else f"feature {name}": (before, after) for name, before, after in cf.changes()}
+def check(said, cf, shape=None):
+    """The page's sentence and tables against an answer of the library's."""
+    assert said["sentence"] == "".join(told(cf, shape)).replace("\u00a0%", " %")
+    if shape is None:
+        assert visible(said["sentence"]) == cf.sentence()
+    model = cf.model
+    changes = {change.feature if not change.feature.isdigit() else f"feature {change.feature}": change for change in moves(cf)}
     assert said["rows"]
     for name, before, after, difference in said["rows"]:
         if name not in changes:
             assert (after, difference) == (before, "same")
             continue
-        was, is_now = changes[name]
+        was, is_now, word = changes[name].before, changes[name].after, bound_word(cf, changes[name])
         if isinstance(is_now, str):
             assert [before, after, difference] == [was, is_now, "other"]
         else:
+            is_now = directed(float(is_now), decimals_of(after), up=word == "at least" if word else None)
             assert [before, after] == [as_number(was, before), as_number(is_now, after)]
             change = as_number(is_now - was, after)
             sign = "" if change[0] == "−" or not re.search("[1-9]", change) else "+"
@@ -194,7 +205,6 @@ def check(said, cf):
         else:
             assert [before, after] == [as_percent(now[label]), as_percent(then[label])]
     assert said["then"] == str(model.predict(cf.x).item())
-    assert percent(float(cf.proba[k])) in said["sentence"]
 
 
 # ---- the numbers on the page are the library's ----
@@ -213,6 +223,32 @@ def test_without_limits_the_page_solves_to_displayed_precision(browser, tmp_path
             assert "No smaller change exists" in said["proof"]
         seen.page.click("#all") if len(cf.delta) > 12 else None
         check(slide(seen.page, 0.7), one(invert(model, x, target, prob=0.7, **options)))
+
+
+def test_the_page_and_the_sentence_say_the_same(browser, tmp_path):
+    """Of an applicant of the bank: "at most" is there, and so is every change that is needed."""
+    people = ifonly.credit.applicants()
+    bank = ifonly.credit.pipeline(people[:800])
+    others = people[800:].drop(columns="decision")
+    applicant = others[bank.predict(others) == "refused"].iloc[3]
+    cf = one(invert(bank, applicant, "approved", prob=0.6, actions=ifonly.credit.actions()))
+    with visit(browser, cf.to_html(tmp_path / "page.html")) as seen:
+        said = read(seen.page)["sentence"]
+        assert said == cf.sentence()
+        for name, _, _ in cf.changes():
+            assert name in said
+        assert "amount at most 5555 instead of 7432" in said
+
+
+def test_a_page_opens_with_the_words_for_lam(browser, tmp_path):
+    """Where the decision does not turn, and where nothing changes but the last digits."""
+    model = Model(
+        np.array([[1.0, 0.0, 0.3], [0.0, 1.0, -0.5], [0.2, -1.0, 0.0]]), np.zeros(3), ["a", "b", "c"], ["u", "v", "w"]
+    )
+    for lam in (1e6, 30.0, 1.0, 0.01):
+        cf = one(invert(model, [3.0, -0.2, 0.1], "b", lam=lam))
+        with visit(browser, cf.to_html(tmp_path / "page.html")) as seen:
+            assert read(seen.page)["sentence"] == cf.sentence()
 
 
 @pytest.mark.parametrize("case", STEPS)
@@ -250,7 +286,8 @@ def test_dragging_the_slider_moves_everything(browser, tmp_path):
         cf = one(invert(model, x, target, prob=round(prob, 3)))
         check_pixels(seen.page, cf)
         assert [row[1:] for row in last["rows"]] != [row[1:] for row in first["rows"]]
-        assert percent(float(cf.proba[target])) in last["sentence"]
+        assert last["sentence"] == "".join(told(cf, (8, 8)))
+        assert last["sentence"].startswith(f"If only {np.count_nonzero(cf.delta)} pixels of the picture were different, ")
 
 
 def check_pixels(page, cf):
@@ -339,7 +376,7 @@ def test_nothing_has_to_change_where_the_source_is_there_already(browser, tmp_pa
     now = int(ifonly.as_model(model).predict(x))
     with visit(browser, one(invert(model, x, now, prob=0.6)).to_html(tmp_path / "page.html")) as seen:
         said = read(seen.page)
-        assert said["sentence"].startswith("Nothing has to change: the decision is 0")
+        assert said["sentence"].startswith("Nothing has to change: the decision is already 0")
         assert {row[3] for row in said["rows"]} == {"same"}
 
 
@@ -360,7 +397,11 @@ def test_what_cannot_be_reached_is_said(browser, tmp_path):
     assert cf.status is Status.UNREACHABLE
     with visit(browser, cf.to_html(tmp_path / "page.html")) as seen:
         said = read(seen.page)
-        assert "out of reach" in said["proof"]
+        assert said["sentence"] == cf.sentence()
+        assert said["sentence"].startswith("No allowed change makes the decision yes with 90 %: the best is 50 %, while")
+        assert seen.page.locator("#then").inner_text() == "The best there is"
+        assert said["proof"] == "90 % is out of reach: what is shown is the best there is."
+        assert not seen.page.locator("#beyond").is_visible()  # the sentence says it
         assert said["then"] == str(cf.model.classes[cf.proba.argmax()])
 
 
@@ -369,7 +410,7 @@ def test_a_model_without_probabilities_has_no_slider_and_no_bars(browser, tmp_pa
     with visit(browser, one(invert(model, [-2.0, 0.3], "yes", margin=0.5)).to_html(tmp_path / "page.html")) as seen:
         assert not seen.page.locator("#wanted").is_visible()
         assert not seen.page.locator("#bars").is_visible()
-        assert read(seen.page)["sentence"].endswith("the decision would be yes instead of no.")
+        assert read(seen.page)["sentence"].endswith("the decision would be yes.")
 
 
 def test_there_is_no_page_where_there_is_no_answer():
@@ -462,7 +503,7 @@ def test_a_screen_reader_finds_its_way(browser, tmp_path):
         page = seen.page
         assert page.get_by_role("slider", name="Wanted probability of approved").count() == 1
         assert page.get_by_role("button", name="Switch to dark colours").count() == 1
-        for name in ("What changes", "Probabilities", "What this is worth"):
+        for name in ("What changes", "Probabilities", "How certain this is"):
             assert page.get_by_role("region", name=name).count() == 1
         assert page.get_by_role("columnheader", name="Difference").count() == 1
         assert page.get_by_role("rowheader", name="months").count() == 1
@@ -499,6 +540,26 @@ def test_it_fits_every_window_and_is_legible(browser, tmp_path, case, size):
                 assert contrast(seen.page, selector) >= 4.5  # WCAG 2.2, level AA
 
 
+@pytest.mark.parametrize("size", [(1280, 900), (390, 844), (320, 568)], ids=["desktop", "phone", "small"])
+def test_cards_of_plans_stand_side_by_side_and_fit(browser, tmp_path, size):
+    names = [f"average_monthly_outstanding_balance_of_the_{n}_account_in_euro" for n in ("first", "second", "third", "fourth")]
+    model = Model.binary([1.0, -0.5, 0.3, 0.8], -1.0, ["refused_by_the_automatic_procedure", "approved"], names)
+    plans = invert(model, [-2.0] * 4, "approved", prob=0.7, n=3, actions=Actions(bounds=(-9, 9)))
+    with visit(browser, plans.to_html(tmp_path / "plans.html"), size=size) as seen:
+        boxes = [card.bounding_box() for card in seen.page.locator(".plan").all()]
+        assert len(boxes) == 3
+        assert len({box["y"] for box in boxes}) == (1 if size[0] > 1000 else 3)
+        for scheme in ("light", "dark"):
+            seen.page.emulate_media(color_scheme=scheme)
+            seen.screenshot(f"plans-{size[0]}-{scheme}")
+            assert not seen.page.evaluate("document.documentElement.scrollWidth > document.documentElement.clientWidth")
+            assert not seen.page.evaluate("[...document.querySelectorAll('.plan')].some((e) => e.scrollWidth > e.clientWidth)")
+            for selector in ("#sentence", ".note", ".name", ".move", ".move b", ".figures", "footer"):
+                assert contrast(seen.page, selector) >= 4.5
+        for name in names:
+            assert name in seen.page.locator("#plans").inner_text()
+
+
 def test_light_and_dark_can_be_chosen(browser, tmp_path):
     model, x, target, _ = digit()
     background = "getComputedStyle(document.documentElement).backgroundColor"
@@ -527,6 +588,45 @@ def test_it_prints(browser, tmp_path):
         seen.page.emulate_media(media="print")
         assert not seen.page.locator("#wanted").is_visible()
         assert seen.page.locator("#value").is_visible()
+
+
+# ---- in a cell of a notebook ----
+
+
+@pytest.mark.parametrize("size", [(1280, 900), (390, 844)], ids=["desktop", "phone"])
+def test_a_cell_has_the_page_in_a_frame_of_its_height(browser, tmp_path, size):
+    model, x, target, options = credit()
+    sliders = ifonly.explore(model, x, target, prob=0.8, title="Ms <A>", **options)
+    file = tmp_path / "notebook.html"
+    cell = f"<div class='output'>{sliders._repr_html_()}</div>"
+    file.write_text(f"<!doctype html><meta charset='utf-8'><style>p {{ color: red }}</style>{cell}<p>Next</p>{cell}", "utf-8")
+    with visit(browser, file, size=size) as seen:
+        page = seen.page
+        frames = page.frames[1:]
+        assert len(frames) == 2
+        for frame in frames:
+            frame.wait_for_selector("main:not([hidden])")
+        page.wait_for_function("[...document.querySelectorAll('iframe')].every((frame) => frame.style.height !== '760px')")
+        heights = page.evaluate("[...document.querySelectorAll('iframe')].map((frame) => frame.clientHeight)")
+        inner = [frame.evaluate("document.documentElement.getBoundingClientRect().height") for frame in frames]
+        assert heights == [pytest.approx(height, abs=1) for height in inner]
+        assert frames[0].evaluate("(() => { try { return !parent.document } catch { return true } })()")  # it sees no notebook
+        assert read(frames[0])["sentence"] == sliders.answer.sentence()
+        moved = slide(frames[0], 5)
+        assert moved["sentence"] == one(invert(model, x, target, prob=0.55, **options)).sentence()
+        assert read(frames[1])["sentence"] == sliders.answer.sentence()  # the other cell is its own
+        seen.screenshot(f"explore-{size[0]}")
+
+
+def test_explore_is_for_one_row(tmp_path):
+    model, x, target, options = credit()
+    with pytest.raises(InputError, match="explore is for one row and one answer"):
+        ifonly.explore(model, pd.DataFrame([x, x]), target, **options)
+    with pytest.raises(InputError, match="leave out n"):
+        ifonly.explore(model, x, target, prob=0.6, n=2, **options)
+    sliders = ifonly.explore(model, x, target, prob=0.6, **options)
+    assert repr(sliders).startswith(sliders.answer.sentence())
+    assert sliders.to_html(tmp_path / "page.html").read_text("utf-8") == html(sliders.answer)
 
 
 # ---- several modules in one file ----

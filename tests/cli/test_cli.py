@@ -115,10 +115,12 @@ def test_info_without_a_file_says_what_is_installed(run, monkeypatch):
     assert (code, err) == (0, "")
     assert out.startswith(f"ifonly {ifonly.__version__}, Python ")
     assert f"loops over rows: compiled ({_rows.active()})\n" in out
-    assert "\nprogress  tqdm " in out
+    assert "\nplot      matplotlib " in out
     found = json.loads(run("info --json")[1])
     assert set(found) == {"version", "python", "row_loops", "extras"}
-    assert set(found["extras"]["frames"]) == {"pyarrow", "pandas"}
+    assert set(found["extras"]["frames"]) == {"pyarrow", "pandas", "tqdm", "array-api-compat"}
+    assert set(found["extras"]["frames"]) < set(found["extras"]["serve"]) < set(found["extras"]["all"])
+    assert "ifonly" not in found["extras"]["all"]
     monkeypatch.setattr("ifonly.cli.info.compiled", lambda: None)
     assert "loops over rows: NumPy alone; where there is a C++20 compiler they are compiled" in run("info")[1]
 

@@ -45,6 +45,11 @@ PICTURES = {
     "convergence": lambda: invert(MODEL, X, "w", lam=0.01, start="source").picture("convergence"),
     "heat map": lambda: invert(MODEL, ROWS, "other", prob=0.8).picture(),
     "heat map, targets": lambda: invert(MODEL, ROWS, "all", prob=0.8).picture(by="target"),
+    "images of all classes": lambda: invert(MODEL, X, "all").picture("images", shape=(4, 4)),
+    "twelve images": lambda: invert(MODEL, ROWS, "other").picture(shape=(4, 4), n=12),
+    "images in colour": lambda: invert(Model(RNG.normal(size=(3, 24)), np.zeros(3)), RNG.normal(size=24), "all").picture(
+        shape=(4, 2, 3)
+    ),
     "curve": lambda: path(MODEL, X, "w").picture(),
     "features": lambda: path(MODEL, X, "w").picture("features"),
     "strip": lambda: path(MODEL, X, "w").picture("strip", shape=(4, 4)),
@@ -85,6 +90,41 @@ def test_every_text_is_large_enough_and_on_the_figure(case):
             assert extent.x1 <= box.x1 + 2, text
 
 
+LONG_NAMES = [f"average_monthly_outstanding_balance_of_the_{i}_account_in_euro" for i in range(16)]
+LONG_LABELS = [f"refused_by_the_automatic_procedure_for_reason_{i}_of_the_house" for i in range(4)]
+LONG = Model(MODEL.A, MODEL.b, LONG_LABELS, LONG_NAMES)
+LONG_PICTURES = {
+    "changes": lambda: invert(LONG, 1e5 * X, "other", prob=0.8).picture(),
+    "heat map": lambda: invert(LONG, ROWS, "other", prob=0.8).picture(),
+    "heat map, one target": lambda: invert(LONG, ROWS, LONG_LABELS[1], prob=0.8).picture(),
+    "heat map, targets": lambda: invert(LONG, ROWS, "all", prob=0.8).picture(by="target"),
+    "features": lambda: path(LONG, X, LONG_LABELS[2]).picture("features"),
+    "curve": lambda: path(LONG, X, LONG_LABELS[2]).picture(),
+    "strip": lambda: path(LONG, X, LONG_LABELS[2]).picture("strip"),
+    "image": lambda: invert(LONG, X, LONG_LABELS[2], prob=0.3).picture("image"),
+    "images": lambda: invert(LONG, X, "all").picture(shape=(4, 4)),
+}
+
+
+@pytest.mark.parametrize("case", LONG_PICTURES)
+def test_long_names_stay_apart_and_on_the_figure(case):
+    figure = LONG_PICTURES[case]().plot().figure
+    figure.canvas.draw()
+    seen = [text for text in figure.findobj(mpl.text.Text) if text.get_visible() and text.get_text().strip()]
+    for text in seen:
+        if re.fullmatch(r"[−\d.]+|\$.*\$", text.get_text()):
+            continue  # a number at a tick, which may be beyond the end of its axis and is not drawn then
+        extent = text.get_window_extent()
+        assert extent.x0 >= -2, text
+        assert extent.y0 >= -2, text
+        assert extent.x1 <= figure.bbox.x1 + 2, text
+        assert extent.y1 <= figure.bbox.y1 + 2, text
+    names = [text.get_text() for text in seen if "_account" in text.get_text()]
+    assert len({name.split("\n")[0] for name in names}) == len(names)
+    assert all("…" in name for name in names)
+    assert len(names) >= {"changes": 8, "heat map": 16, "heat map, targets": 16, "features": 8}.get(case, 0)
+
+
 # ---- the data ----
 
 
@@ -120,6 +160,25 @@ def test_images_are_source_difference_and_answer():
     np.testing.assert_array_equal(images.answer.ravel(), cf.x)
     np.testing.assert_array_equal(images.difference, images.answer - images.source)
     assert images.titles[2] == f"{cf.target} (80 %)"
+
+
+def test_a_grid_has_the_nearest_of_all_classes():
+    cfs = invert(MODEL, X, "all", prob=0.6)
+    grid = cfs.picture(shape=(4, 4))
+    assert (np.diff(grid.distance) >= 0).all()
+    assert sorted(grid.labels) == ["w", "x", "y", "z"]
+    for image, label, distance in zip(grid.images, grid.labels, grid.distance, strict=True):
+        assert MODEL.predict_proba(image.ravel())[MODEL.class_index(label)] >= 0.6 - 1e-12
+        assert np.linalg.norm(image.ravel() - X) == pytest.approx(distance)
+    titles = [panel.get_title() for panel in grid.plot().child_axes]
+    assert [title.split("\n")[0] for title in titles] == list(grid.labels)
+    assert all(re.search(r"\ndistance [\d.]+$", title) for title in titles)
+    assert len(invert(MODEL, ROWS, "other").picture(shape=(4, 4)).images) == 10
+
+
+def test_a_shape_asks_for_images_wherever_there_are_some():
+    assert type(one().picture(shape=(4, 4))).__name__ == "Images"
+    assert type(path(MODEL, X, "w").picture(shape=(2, 8))).__name__ == "Strip"
 
 
 def test_a_curve_is_the_path():
@@ -177,9 +236,23 @@ def test_convergence_is_the_history():
 
 REFUSED = {
     "kind": (lambda: one().plot("pie"), "the kinds of pictures are 'changes', 'image', 'convergence'; got 'pie'"),
-    "kind of many": (lambda: invert(MODEL, ROWS).plot("changes"), "the kinds of pictures are 'heat map'"),
+    "kind of many": (lambda: invert(MODEL, ROWS).plot("changes"), "the kinds of pictures are 'heat map', 'images'"),
     "kind of path": (lambda: path(MODEL, X).plot("changes"), "the kinds of pictures are 'curve', 'features', 'strip'"),
-    "shape": (lambda: one().plot("image", shape=(28, 28)), r"an image of 16 pixels, such as \(28, 28\); got \(28, 28\)"),
+    "shape": (lambda: one().plot("image", shape=(28, 28)), r"shape must have 16 values in all, .*; got \(28, 28\)"),
+    "shape of many": (lambda: invert(MODEL, ROWS).plot(shape=(3, 3)), r"shape must have 16 values in all, .*; got \(3, 3\)"),
+    "shape of path": (
+        lambda: path(MODEL, X).plot(shape=16),
+        r"shape must be \(height, width\) or \(height, width, 3\); got 16",
+    ),
+    "four channels": (lambda: one().plot(shape=(2, 2, 4)), r"shape must be \(height, width\) or"),
+    "words": (lambda: one().plot(shape="4x4"), r"shape must be \(height, width\) or .*; got '4x4'"),
+    "no pixels": (lambda: one().plot(shape=(-4, -4)), r"shape must be \(height, width\) or .*; got \(-4, -4\)"),
+    "no square": (lambda: invert(Model(np.eye(3), np.zeros(3)), [1, 0, 0], 1).plot("image"), "3 pixels are no square"),
+    "shape of changes": (
+        lambda: one().plot("changes", shape=(4, 4)),
+        "a picture of the kind 'changes' has no option 'shape'; it is for 'image'",
+    ),
+    "an option": (lambda: one().plot(colour="red"), "'changes' has no option 'colour'; it has features"),
     "no history": (lambda: invert(TWO, X, "other", lam=1.0).plot("convergence"), "two classes have a closed form"),
     "no answer": (lambda: invert(MODEL, [[np.nan] * 16])[0].plot(), "there is no answer to draw"),
     "no answers": (lambda: invert(MODEL, [[np.nan] * 16]).plot(), "no row was solved"),

@@ -15,7 +15,7 @@ class _Drawn:
 
     def plot(self: Any, kind: str | None = None, ax: Any = None, **options: Any) -> Any:
         """Draw ``picture(kind, **options)`` with matplotlib; returns the axes."""
-        return (self.picture(**options) if kind is None else self.picture(kind, **options)).plot(ax)
+        return self.picture(kind, **options).plot(ax)
 
 
 class _Paged:
@@ -56,8 +56,11 @@ class ShownOne(_Drawn, _Paged):
 
         return record.to_json(self, path, most_nodes=record.MOST_NODES if most_nodes is None else most_nodes)
 
-    def picture(self: Any, kind: str = "changes", **options: Any) -> Any:
-        """A picture's data, with a method ``plot(ax=None)``: "changes", "image" (with ``shape``) or "convergence"."""
+    def picture(self: Any, kind: str | None = None, **options: Any) -> Any:
+        """A picture's data, with a method ``plot(ax=None)``: "changes", "image" or "convergence".
+
+        By default "changes", and where a ``shape`` is given "image".
+        """
         from ifonly.show import plot
 
         return plot.of_one(self, kind, **options)
@@ -69,7 +72,7 @@ class ShownOne(_Drawn, _Paged):
 
 
 class ShownMany(_Drawn):
-    """Many answers."""
+    """Many answers; of one source, several plans."""
 
     def summary(self: Any) -> Any:
         """Which features move how often and how much, as a :class:`ifonly.show.summary.Summary`."""
@@ -77,23 +80,47 @@ class ShownMany(_Drawn):
 
         return summary.of_answers(self)
 
-    def picture(self: Any, kind: str = "heat map", **options: Any) -> Any:
-        """A picture's data, with a method ``plot(ax=None)``: "heat map" (``by="row"`` or ``by="target"``)."""
+    def table(self: Any, rows: int | None = None) -> Any:
+        """Of several plans for one source (``n=``): what each changes, side by side, as a :class:`ifonly.show.table.Table`."""
+        from ifonly.show import plans
+
+        return plans.table_of(plans.checked(self, "table()"), rows)
+
+    def to_html(self: Any, path: Any, *, title: str | None = None) -> Any:
+        """Of several plans for one source (``n=``): write a page with a card for each; returns where it is."""
+        from ifonly.show import page, plans
+
+        return page.write_plans(plans.checked(self, "to_html()"), path, title=title)
+
+    def picture(self: Any, kind: str | None = None, **options: Any) -> Any:
+        """A picture's data, with a method ``plot(ax=None)``: "heat map" (``by="row"`` or ``by="target"``) or "images".
+
+        By default "heat map", and where a ``shape`` is given "images": the nearest, such as those of ``target="all"``.
+        """
         from ifonly.show import plot
 
         return plot.of_many(self, kind, **options)
 
     def _repr_html_(self: Any) -> str:
-        from ifonly.show import summary
+        from ifonly.show import plans, summary
 
-        return summary.html_of(self)
+        return plans.html_of(self) if self.are_plans else summary.html_of(self)
+
+    def _shown(self: Any) -> str:
+        """Plans, as they are printed."""
+        from ifonly.show import plans
+
+        return plans.repr_of(self)
 
 
 class ShownPath(_Drawn, _Paged):
     """One answer per λ."""
 
-    def picture(self: Any, kind: str = "curve", **options: Any) -> Any:
-        """A picture's data, with a method ``plot(ax=None)``: "curve", "features" or "strip" (with ``shape``)."""
+    def picture(self: Any, kind: str | None = None, **options: Any) -> Any:
+        """A picture's data, with a method ``plot(ax=None)``: "curve", "features" or "strip".
+
+        By default "curve", and where a ``shape`` is given "strip".
+        """
         from ifonly.show import plot
 
         return plot.of_path(self, kind, **options)

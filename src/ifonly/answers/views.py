@@ -5,6 +5,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
+from ifonly.model.extras import missing
 from ifonly.model.numerics import Floats
 from ifonly.problem.conditions import Conditions
 from ifonly.problem.results import Result
@@ -52,5 +53,5 @@ def frame_of(rows: Any, columns: Any, index: Any = None) -> Any:
     try:
         import pandas as pd
     except ImportError as error:
-        raise ImportError("to_frame() needs pandas: pip install pandas") from error
+        raise missing("to_frame() needs pandas", "frames") from error
     return pd.DataFrame(rows, columns=None if columns is None else list(columns), index=index)

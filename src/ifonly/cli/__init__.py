@@ -54,7 +54,9 @@ def _guarded(arguments: list[str], debug: bool) -> int:
 
 def _run(arguments: list[str]) -> int:
     if any(find_spec(name) is None for name in EXTRAS):
-        raise ImportError('the command line needs typer and rich: pip install "ifonly[cli]"')
+        from ifonly.model.extras import missing
+
+        raise missing("the command line needs typer and rich", "cli")
     import typer
 
     from ifonly.cli.app import app

@@ -6,6 +6,7 @@ Needs scikit-learn and pandas. The data are Hans Hofmann's, CC BY 4.0; see ``dat
 from importlib.resources import files
 from typing import Any
 
+from ifonly.model.extras import missing
 from ifonly.problem.actions import Actions
 
 __all__ = ["CATEGORIES", "NUMBERS", "actions", "applicants", "pipeline"]
@@ -19,19 +20,23 @@ CATEGORIES = [
 
 def applicants() -> Any:
     """A thousand applicants, as a pandas frame; the last column, ``decision``, is "approved" or "refused"."""
-    import pandas as pd
-
+    try:
+        import pandas as pd
+    except ImportError as error:
+        raise missing("the credit example needs pandas", "sklearn") from error
     with (files("ifonly.cli") / "data" / "german_credit.csv").open(encoding="utf-8") as file:
         return pd.read_csv(file)
 
 
 def pipeline(train: Any) -> Any:
     """A logistic regression on scaled numbers and one-hot categories, fitted to a frame of applicants."""
-    from sklearn.compose import ColumnTransformer
-    from sklearn.linear_model import LogisticRegression
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import OneHotEncoder, StandardScaler
-
+    try:
+        from sklearn.compose import ColumnTransformer
+        from sklearn.linear_model import LogisticRegression
+        from sklearn.pipeline import make_pipeline
+        from sklearn.preprocessing import OneHotEncoder, StandardScaler
+    except ImportError as error:
+        raise missing("the credit example needs scikit-learn", "sklearn") from error
     columns = ColumnTransformer(
         [("numbers", StandardScaler(), NUMBERS), ("categories", OneHotEncoder(handle_unknown="ignore"), CATEGORIES)]
     )

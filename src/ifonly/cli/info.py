@@ -2,7 +2,7 @@
 
 import platform
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib import metadata
 from pathlib import Path
 from typing import Annotated, Any
@@ -68,14 +68,25 @@ def summary(model: Model) -> dict[str, Any]:
 
 def installed() -> dict[str, Any]:
     """The version, and of each extra what is there of what it needs: its version, or None where it is missing."""
-    extras: dict[str, dict[str, str | None]] = {}
+    needs: dict[str, list[str]] = {}
     for needed in _or_none(metadata.requires) or ():
-        package, extra = re.split(r"[^\w.-]", needed, maxsplit=1)[0], re.search(r"extra == ['\"]([\w-]+)", needed)
-        if extra is not None:
-            extras.setdefault(extra[1], {})[package] = _or_none(metadata.version, package)
+        if (extra := re.search(r"extra == ['\"]([\w-]+)", needed)) is not None:
+            needs.setdefault(extra[1], []).append(needed)
+    extras = {extra: {name: _or_none(metadata.version, name) for name in _packages(extra, needs)} for extra in needs}
     rows = compiled()
     loops = f"compiled ({rows.active()})" if rows else "NumPy alone; where there is a C++20 compiler they are compiled"
     return {"version": ifonly.__version__, "python": platform.python_version(), "row_loops": loops, "extras": extras}
+
+
+def _packages(extra: str, needs: dict[str, list[str]]) -> Iterator[str]:
+    """What an extra needs, and what the extras need that it is made of (``ifonly[cli]``)."""
+    for needed in needs[extra]:
+        package, others = re.findall(r"^([\w.-]+)(?:\[([\w,-]+)\])?", needed)[0]
+        if package == "ifonly":
+            for other in others.split(","):
+                yield from _packages(other, needs)
+        else:
+            yield package
 
 
 def _or_none(read: Callable[[str], Any], package: str = "ifonly") -> Any:

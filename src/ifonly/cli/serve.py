@@ -14,6 +14,7 @@ from typer import Argument, Option
 
 from ifonly.cli.options import Keys
 from ifonly.model.errors import InputError
+from ifonly.model.extras import missing
 
 __all__ = ["serve"]
 
@@ -58,7 +59,7 @@ def serve(
     ifonly serve credit.npz --host 0.0.0.0 --allow-host whatif.example.org --token-file token.txt
     """
     if any(find_spec(name) is None for name in NEEDED):
-        raise ImportError('ifonly serve needs FastAPI, uvicorn, orjson and prometheus_client: pip install "ifonly[serve]"')
+        raise missing("ifonly serve needs FastAPI, uvicorn, orjson and prometheus_client", "serve")
     from ifonly.server.run import listen, serve
     from ifonly.server.service import LOOPBACK, Settings
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import ifonly
 from ifonly.cli import credit
+from ifonly.model.extras import missing
 
 __all__ = ["main"]
 
@@ -24,7 +25,7 @@ def main(page: str = PAGE) -> None:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8")  # arrows and dashes, also where the terminal's default lacks them
     if any(importlib.util.find_spec(name) is None for name in ("sklearn", "pandas")):
-        raise SystemExit('the demo needs scikit-learn and pandas: pip install "ifonly[sklearn,frames]"')
+        raise missing("the demo needs scikit-learn and pandas", "sklearn")
     print(f"ifonly {ifonly.__version__}: the smallest change to an input that gives the decision you want, with a proof\n")
 
     frame = credit.applicants()

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ifonly.engines import semismooth
-from ifonly.engines.limited import SPARES, meets
+from ifonly.engines.limited import SPARES, meets, within_rules
 from ifonly.engines.limited_problem import LimitedProblem
 from ifonly.engines.relaxing import Relaxing
 from ifonly.engines.semismooth import Response
@@ -137,21 +137,28 @@ class Candidates:
 
     def _continuous(self, lo: Floats, hi: Floats, start: Response | None) -> tuple[Response | None, Floats] | None:
         """What is continuous, solved in a box with all choices made; None if nothing there will do."""
-        part, late = self.problem.but(lo=lo, hi=hi), self.relaxing.late
-        terms = part.terms()
+        kept = within_rules(self.problem.but(lo=lo, hi=hi), lambda part: self._solved(part, start))
+        if kept is None:
+            return None
+        _, (x, at) = kept
+        return at, x
+
+    def _solved(self, part: LimitedProblem, start: Response | None) -> tuple[Floats, Response | None] | None:
+        """The best point of a part in which nothing is discrete, and its multipliers; None if none meets the goal."""
+        terms, late = part.terms(), self.relaxing.late
         if self.aim.prob is not None:
             x = part.placed(*semismooth.nearest(terms), 1.0)
             if self.meets(x) and part.holds(x):  # the choices are enough
-                return None, x
+                return x, None
             at, _, met = semismooth.reach(terms, part.goal_of(self.aim.prob), start, late=late)
-            return (at, part.placed(at.t, at.nu, at.weight)) if met else None
-        x = np.clip(self.problem.source, lo, hi)
+            return (part.placed(at.t, at.nu, at.weight), at) if met else None
+        x = np.clip(part.source, part.lo, part.hi)
         for spare in SPARES:
             part = part.but(ahead=(1 + spare) * part.rounding(x))  # it grows with x, and may be too small for our own
             at, _, _ = semismooth.solve(part.terms(), self.aim.lam or 1.0, start=start, late=late)
             x = part.placed(at.t, at.nu, at.weight)
             if self.meets(x) or late():
-                return at, x
+                return x, at
         return None
 
     # ---- a first answer ----

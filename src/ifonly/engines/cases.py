@@ -118,7 +118,7 @@ class Search:
     def run(self, best: Result | None = None) -> Result | None:
         """Search until nothing better is left, or it is time to stop; ``best`` is an answer that is known."""
         self.offer(best)
-        if best is None and self.aim.lam is None:
+        if best is None:
             self.first()
         for branch in self.tree:
             if self.dual.empty(branch.node):
@@ -191,7 +191,10 @@ class Search:
         return ALLOWANCES * float(given.y.sum()) * allowance
 
     def first(self) -> None:
-        """An answer before anything is searched, if being greedy finds one: as it is, and made the best of."""
+        """An answer before anything is searched: with λ the source, else what being greedy finds, and the best made of it."""
+        if self.aim.lam is not None:
+            self.offer(self.candidates.as_it_is(self.problem.source))
+            return
         x = self.candidates.greedy(self.choices.root)
         self.known.append(x)
         if self.offer(self.candidates.as_it_is(x)) and not self.budget.late:

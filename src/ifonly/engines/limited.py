@@ -150,15 +150,17 @@ def meets(problem: LimitedProblem, aim: Aim, x: Floats) -> bool:
 
 
 def within_rules(
-    problem: LimitedProblem, attempt: Callable[[LimitedProblem], tuple[Any, ...]]
+    problem: LimitedProblem, attempt: Callable[[LimitedProblem], tuple[Any, ...] | None]
 ) -> tuple[LimitedProblem, tuple[Any, ...]] | None:
     """What an attempt finds, with linear limits made tighter until x keeps them in floating point; and that problem.
 
-    None where it never does: whether anything keeps them is for others to say.
+    None where it finds nothing, or never what does: whether anything keeps them is for others to say.
     """
     limits = problem.space.limits
     for _ in range(CHASE):
         found = attempt(problem)
+        if found is None:
+            return None
         if not len(limits.C) or limits.broken(problem.source, found[0]) is None:
             return problem, found
         problem = problem.but(tight=8.0 * problem.tight)

@@ -5,6 +5,8 @@ import time
 from types import TracebackType
 from typing import Any
 
+from ifonly.model.extras import missing
+
 __all__ = ["Progress"]
 
 PATIENCE = 2.0  # seconds before a bar is worth its place on the screen
@@ -39,7 +41,7 @@ class Progress:
         try:
             from tqdm.auto import tqdm
         except ImportError as error:
-            raise ImportError("progress=True needs tqdm: pip install tqdm") from error
+            raise missing("progress=True needs tqdm", "frames") from error
         bar: Any = tqdm(total=self.total, initial=self.done, unit=" rows", unit_scale=True)
         self.bar = bar
 

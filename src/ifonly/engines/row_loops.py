@@ -12,6 +12,7 @@ import numpy as np
 
 from ifonly.engines.compiled import takes_compiled
 from ifonly.engines.threads import available
+from ifonly.model.extras import missing
 from ifonly.model.numerics import Floats
 from ifonly.native import compiled
 from ifonly.native.solved import Solved
@@ -76,7 +77,7 @@ def device_loop() -> RowLoop:
     try:
         from ifonly.native import cuda, device
     except ImportError as error:
-        raise ImportError('backend="cuda" needs CuPy: pip install "ifonly[gpu]"') from error
+        raise missing('backend="cuda" needs CuPy', "gpu") from error
     cuda.check_device()
     return RowLoop(cuda.solve_lam, cuda.solve_prob, table=device.invert_table)
 

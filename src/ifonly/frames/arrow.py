@@ -2,11 +2,13 @@
 
 from typing import Any
 
+from ifonly.model.extras import missing
+
 try:
     import pyarrow as pa
     from pyarrow import compute, csv, dataset, ipc, parquet
 except ImportError as error:
-    raise ImportError('tables and streams need pyarrow: pip install "ifonly[frames]"') from error
+    raise missing("tables and streams need pyarrow", "frames") from error
 
 pc: Any = compute  # its functions are made when it is loaded, so that no checker knows them
 

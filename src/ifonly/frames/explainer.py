@@ -9,6 +9,7 @@ import numpy as np
 
 from ifonly.api import Ask
 from ifonly.model.errors import InputError
+from ifonly.model.extras import missing
 from ifonly.model.tables import unmasked
 from ifonly.problem.cost import Cost
 from ifonly.problem.question import Question
@@ -24,7 +25,7 @@ try:
     from sklearn.utils import get_tags
     from sklearn.utils.validation import check_is_fitted, validate_data
 except ImportError as error:
-    raise ImportError("CounterfactualExplainer needs scikit-learn: pip install 'ifonly[sklearn]'") from error
+    raise missing("CounterfactualExplainer needs scikit-learn", "sklearn") from error
 
 
 class CounterfactualExplainer(OneToOneFeatureMixin, MetaEstimatorMixin, TransformerMixin, BaseEstimator):

@@ -11,6 +11,7 @@ from ifonly.frames.reading import BAD_LINE, TEXT
 from ifonly.model import Model
 from ifonly.model.columns import Column
 from ifonly.model.errors import InputError
+from ifonly.model.extras import missing
 from ifonly.model.numerics import Floats
 
 __all__ = ["Features", "needed"]
@@ -89,8 +90,10 @@ class Features:
 
     def _frame(self, values: list[Any], n_rows: int) -> Any:
         """A pandas frame with the columns the model was fitted on; those it never looks at are empty."""
-        import pandas as pd
-
+        try:
+            import pandas as pd
+        except ImportError as error:
+            raise missing("tables for a model with categories need pandas", "frames") from error
         encoding = self.model.encoding
         found = {column.name: v for column, v in zip(encoding.columns, values, strict=True)}
         unseen = np.full(n_rows, None, dtype=object)

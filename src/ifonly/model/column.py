@@ -23,10 +23,11 @@ from ifonly.model.monotone import FARTHEST, Monotone, backward, from_dict, to_di
 from ifonly.model.numerics import Floats, Indices
 from ifonly.model.tables import Table, is_missing
 
-__all__ = ["NAN", "Column"]
+__all__ = ["NAN", "Column", "nearest_two"]
 
 MISSING = "\0missing"  # the key of all kinds of missing values
 NAN = float("nan")  # one object, so that tuples of levels with it are equal
+MOST_VALUES = 100_000  # of a number that are looked through at once
 MOST_READINGS = 16  # until a coordinate settles; two or three are usual
 SAME_COORDINATE = 1e-14  # relative: nearer ones differ by rounding
 MOST_PARTS = 10**6  # of a unit, in a step, as in `actions`
@@ -161,22 +162,30 @@ class Column:
 
         Twice the same where v is one of them; infinite where there is none on a side.
         """
-        found = self.around(v, step)
-        near = found[np.abs(found - v) <= SAME_COORDINATE * (np.abs(v) + 1)]
-        if len(near):
-            return float(near[0]), float(near[0])
-        below, above = found[found < v], found[found > v]
-        return float(below.max(initial=-np.inf)), float(above.min(initial=np.inf))
+        return nearest_two(self.around(v, step), v)
 
     def around(self, v: float, step: float) -> Floats:
         """These, and the next ones, as far as there are any."""
         raw = backward(self.maps, np.array([v]))
         if step:
-            n = np.rint(raw / step) + np.arange(-2.0, 3.0)
-            ratio = Fraction(step).limit_denominator(MOST_PARTS)
-            numbers = n * ratio.numerator / ratio.denominator if float(ratio) == step else n * step
-        else:
-            numbers = self._values[np.clip(np.searchsorted(self._values, raw) + np.arange(-3, 4), 0, len(self._values) - 1)]
+            return self._of_multiples(np.rint(raw / step) + np.arange(-2.0, 3.0), step)
+        numbers = self._values[np.clip(np.searchsorted(self._values, raw) + np.arange(-3, 4), 0, len(self._values) - 1)]
+        return self._of_numbers(numbers)
+
+    def between(self, ends: tuple[float, float], step: float) -> Floats | None:
+        """All of them between two coordinates, and a few beyond, in order; None where there are too many."""
+        if not step:
+            return np.sort(self._of_numbers(self._values))
+        raw = backward(self.maps, np.array(ends)) / step
+        if not raw.max() - raw.min() < MOST_VALUES:
+            return None
+        return np.sort(self._of_multiples(np.arange(np.floor(raw.min()) - 2, np.ceil(raw.max()) + 3), step))
+
+    def _of_multiples(self, n: Floats, step: float) -> Floats:
+        ratio = Fraction(step).limit_denominator(MOST_PARTS)
+        return self._of_numbers(n * ratio.numerator / ratio.denominator if float(ratio) == step else n * step)
+
+    def _of_numbers(self, numbers: Floats) -> Floats:
         first = self.maps[0]
         found = self.forward(numbers[(numbers >= first.least) & (numbers <= first.most)])
         return found[np.isfinite(found)]
@@ -258,3 +267,12 @@ def _value_to(value: Any) -> list[Any]:
 
 def _value_from(pair: Any) -> Any:
     return NAN if pair[0] == "missing" else untyped(pair)
+
+
+def nearest_two(found: Floats, v: float) -> tuple[float, float]:
+    """The two of some coordinates that v is between; twice the same where v is one of them, infinite where there is none."""
+    near = found[np.abs(found - v) <= SAME_COORDINATE * (np.abs(v) + 1)]
+    if len(near):
+        return float(near[0]), float(near[0])
+    below, above = found[found < v], found[found > v]
+    return float(below.max(initial=-np.inf)), float(above.min(initial=np.inf))

@@ -54,7 +54,7 @@ class ModelSizes:
 
     @cached_property
     def column_sizes(self) -> Floats:
-        """``max_j |a_jd|`` of each feature: with |x|, how large a logit's terms can be, in all steps of a pipeline."""
+        """``max_j |a_jd|`` of each feature: with ``|x|``, how large a logit's terms can be, in all steps of a pipeline."""
         sizes = np.max([np.abs(block).max(axis=0) for _, block in blocks(self.A)], axis=0)
         return frozen(sizes if self.encoding.sizes is None else np.maximum(sizes, self.encoding.sizes))
 

@@ -29,6 +29,7 @@ from ifonly.engines.coordinates import PAIRS
 from ifonly.engines.lam_search import LONGEST_STEP
 from ifonly.engines.newton import ARMIJO, BACKTRACK, CLOSE, MAX_ITER, ROUNDINGS
 from ifonly.engines.windows import Window
+from ifonly.model.extras import missing
 from ifonly.model.numerics import EPS
 from ifonly.native.solved import Solved
 
@@ -56,9 +57,7 @@ def array_namespace(array: Any) -> Any:
     try:
         import array_api_compat
     except ImportError:
-        raise ImportError(
-            f"arrays of type {type(array).__name__} need the package array-api-compat: pip install array-api-compat"
-        ) from None
+        raise missing(f"arrays of type {type(array).__name__} need array-api-compat", "frames") from None
     return array_api_compat.array_namespace(array)
 
 

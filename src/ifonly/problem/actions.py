@@ -19,7 +19,7 @@ __all__ = ["Actions", "Limits", "ResolvedActions", "Uneven"]
 
 SAME = 1e-12  # relative to the terms of an equation: most have no solution in floating point that is exact
 ON_GRID = 1e-9  # relative to the step: a bound or a source this near to a grid point is one
-NUDGES = 64  # of a bound on a number that the pipeline maps, until its inverse rounds to the right side
+NUDGES = 40  # of a bound on a number that the pipeline maps, each twice the last, until its inverse rounds to the right side
 MOST_PARTS = 10**6  # of a unit, in a step: 0.1 is 1/10, and seven of it are 0.7, not 0.7000000000000001
 
 
@@ -113,10 +113,6 @@ class Uneven(NamedTuple):
     feature: int
     column: Column
     step: float  # 0 for the quantiles of a transformer
-
-    def beside(self, v: float) -> tuple[float, float]:
-        """The nearest values that are allowed on both sides of v, the same one twice where v is allowed; ±inf for none."""
-        return self.column.beside(v, self.step)
 
 
 @dataclass(frozen=True, eq=False)
@@ -403,14 +399,15 @@ def _mapped(column: Column, pair: Any) -> tuple[Any, Any]:
 
 def _mapped_end(column: Column, bound: float, side: float) -> float:
     """The coordinate nearest to a bound's that has a number, which is not beyond it (``side`` is where inside is)."""
-    inward = side * (1.0 if column.rising else -1.0) * np.inf
-    at = float(column.forward(np.clip(np.array([bound]), column.maps[0].least, column.maps[0].most))[0])
-    for _ in range(NUDGES):
-        here = np.array([at])
-        if (column.write(here[:, None])[0] - bound) * side >= 0 and column.settled(here) == here:
-            break
-        at = float(np.nextafter(at, inward))
-    return at
+    inward = side if column.rising else -side
+    at = column.forward(np.clip(np.array([bound]), column.maps[0].least, column.maps[0].most))
+    if np.isnan(at[0]):
+        raise InputError(f"bounds of {column.name}: {bound!r} is nothing that the pipeline can map to a number")
+    for n in range(NUDGES):
+        here = column.settled(at + inward * (2.0**n - 1) * np.spacing(np.abs(at)))
+        if (column.write(here[:, None])[0] - bound) * side >= 0:
+            return float(here[0])
+    return float(at[0])
 
 
 def _groups(value: Any, model: Model) -> tuple[Indices, ...]:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ifonly.model.column import nearest_two
 from ifonly.model.errors import CertificateError, InputError
 from ifonly.model.numerics import Flags, Floats, Indices
 from ifonly.problem.actions import ON_GRID, Uneven
@@ -72,14 +73,41 @@ class Choices:
 
     def _ends(self, part: Uneven, lo: float, hi: float) -> tuple[float, float]:
         """The least and largest allowed values between two bounds."""
-        low = part.beside(lo)[1] if np.isfinite(lo) else lo
-        high = part.beside(hi)[0] if np.isfinite(hi) else hi
+        low = self._beside(part, lo)[1] if np.isfinite(lo) else lo
+        high = self._beside(part, hi)[0] if np.isfinite(hi) else hi
         if self._own_will_do(part, lo, hi):
             low, high = min(low, self.source[part.feature]), max(high, self.source[part.feature])
         if low > high:
             label = self.conditions.model.feature_label(part.feature)
             raise InputError(f"{label} has no value within its bounds that is a multiple of {part.step:g}")
         return low, high
+
+    @cached_property
+    def _are_allowed(self) -> Flags:
+        """Whether a source's value is one of those of a number that a pipeline maps; of other features nothing is said."""
+        found = np.ones(len(self.source), dtype=bool)
+        for part in self.limits.uneven:
+            own = float(self.source[part.feature])
+            found[part.feature] = not part.step or self._beside(part, own) == (own, own)
+        return found
+
+    @cached_property
+    def _tables(self) -> dict[int, Floats | None]:
+        """All values of numbers that a pipeline maps, where there are not too many."""
+        lo, hi, _ = self.limits.around(self.source[None])
+        ends = {part.feature: (float(lo[0, part.feature]), float(hi[0, part.feature])) for part in self.limits.uneven}
+        return {part.feature: part.column.between(ends[part.feature], part.step) for part in self.limits.uneven}
+
+    def _around(self, part: Uneven, v: float) -> Floats:
+        """Allowed values beside v: two or more on each side, as far as there are any."""
+        table = self._tables[part.feature]
+        if table is None or not len(table) or not table[0] <= v <= table[-1]:
+            return part.column.around(v, part.step)
+        at = int(np.searchsorted(table, v))
+        return table[max(at - 3, 0) : at + 4]
+
+    def _beside(self, part: Uneven, v: float) -> tuple[float, float]:
+        return nearest_two(self._around(part, v), v)
 
     def _own_will_do(self, part: Uneven, lo: float, hi: float) -> bool:
         """Whether a feature may stay at the source's value, though that is none of the allowed ones: beside quantiles."""
@@ -92,9 +120,7 @@ class Choices:
         x = self.source
         inside = (node.lo <= x) & (x <= node.hi)
         inside[self.grid] &= self.limits.snapped(x, x)[self.grid] == x[self.grid]
-        for part in self.limits.uneven:
-            d = part.feature
-            inside[d] = inside[d] and (not part.step or part.beside(float(x[d])) == (x[d], x[d]))
+        inside &= self._are_allowed
         return np.append(inside[self.singles], [inside[group].all() for group in self.groups]).astype(bool)
 
     def stay(self, node: Node) -> Flags:
@@ -150,7 +176,7 @@ class Choices:
         lo, hi = float(node.lo[part.feature]), float(node.hi[part.feature])
         own = [float(self.source[part.feature])] if self._own_will_do(part, lo, hi) else []
         # The ends of a node are allowed values; beyond them there is nothing to choose.
-        allowed = {v for v in (*part.column.around(x, part.step).tolist(), *own, lo, hi) if lo <= v <= hi and math.isfinite(v)}
+        allowed = {v for v in (*self._around(part, x).tolist(), *own, lo, hi) if lo <= v <= hi and math.isfinite(v)}
         values, found = np.array(sorted(allowed)), np.full(len(AROUND), np.nan)
         nearest = [*values[values <= x][-2:], *values[values > x][:2]]
         found[: len(nearest)] = nearest
@@ -192,7 +218,7 @@ class Choices:
         for part in self.limits.uneven:
             if part.feature == d:
                 between = 0.5 * (below + above)
-                low, high = part.beside(between)
+                low, high = self._beside(part, between)
                 own = self._own_will_do(part, -np.inf, np.inf) and below < self.source[d] < above
                 return low <= below and high >= above and not own
         return False

@@ -9,11 +9,24 @@ in a column, and two probabilities beside each other may add up to 99.9 %.
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_UP, Context, Decimal
 from typing import Any, Literal
 
-__all__ = ["DIGITS", "EXACT_DIGITS", "MINUS", "asked", "bound", "count", "decimals", "fixed", "number", "pair", "percent"]
+__all__ = [
+    "DIGITS",
+    "EXACT_DIGITS",
+    "MINUS",
+    "asked",
+    "bound",
+    "count",
+    "decimals",
+    "directed",
+    "fixed",
+    "number",
+    "pair",
+    "percent",
+]
 __all__ += ["rounded", "share", "signed", "value"]
 
 DIGITS = 4  # significant ones, of a number that is not whole
@@ -180,7 +193,27 @@ def rounded(v: float, digits: int = DIGITS, *, up: bool | None = None) -> float:
     """
     if not math.isfinite(v):
         return v
-    return float(_rounded(v, digits, ROUND_HALF_UP if up is None else ROUND_CEILING if up else ROUND_FLOOR))
+    return _beside(v, up, lambda rounding: _rounded(v, digits, rounding))
+
+
+def directed(v: float, decimals: int, *, up: bool | None) -> float:
+    """The number that is written with so many decimals; not below ``v`` (``up``), or not above it (``up=False``).
+
+    >>> directed(7146.4, 0, up=False), directed(7146.6, 0, up=False), directed(7146.4, 0, up=None), directed(0.1, 2, up=True)
+    (7146.0, 7146.0, 7146.0, 0.1)
+
+    """
+    if not abs(v) < LARGE:
+        return v
+    return _beside(v, up, lambda rounding: _quantized(Decimal(v), decimals, rounding))
+
+
+def _beside(v: float, up: bool | None, written: Callable[[str], Decimal]) -> float:
+    """The written number that is nearest, or the nearest on one side; 0.1 is 0.1, though the float of that name is more."""
+    near = float(written(ROUND_HALF_UP))
+    if up is None or near == v or (near > v) is up:
+        return near
+    return float(written(ROUND_CEILING if up else ROUND_FLOOR))
 
 
 def decimals(source: float, value: float, others: Iterable[float] = ()) -> int:

@@ -15,6 +15,8 @@ from ifonly.model import Model
 from ifonly.model.errors import InputError
 from ifonly.model.numerics import Floats, softmax
 from ifonly.problem.status import Status
+from ifonly.show.sentence import Strong, told
+from ifonly.show.shape import image_shape
 
 __all__ = ["MOST", "MOST_FEATURES", "Scene", "packed", "scene_of"]
 
@@ -92,6 +94,10 @@ class Scene:
         """The probabilities at the source."""
         return softmax(self.cf.model.scores(self.source))
 
+    def said(self, answer: Counterfactual) -> list[str | list[str]]:
+        """An answer in words, in pieces; those that are emphasised stand in lists of one."""
+        return [[str(piece)] if isinstance(piece, Strong) else str(piece) for piece in told(answer, self.shape)]
+
     def kept(self) -> list[str]:
         """What may not change, by name."""
         if self.cf.within is None:
@@ -132,7 +138,7 @@ class Scene:
 
 def scene_of(answer: Counterfactual | Path, shape: Sequence[int] | None, ink: bool | None) -> Scene:
     """What to show of an answer or a path, with the arguments of `write`."""
-    size = None if shape is None else _checked(tuple(int(n) for n in shape), answer.model)
+    size = None if shape is None else _checked(shape, answer.model)
     if isinstance(answer, Counterfactual) and not np.isfinite(answer.proba).all():
         raise InputError(f"there is no answer to show: {answer.message}")
     at = _asking(answer)
@@ -141,15 +147,12 @@ def scene_of(answer: Counterfactual | Path, shape: Sequence[int] | None, ink: bo
     return Scene(answer, at, size, (size is not None and len(size) == 2) if ink is None else bool(ink))
 
 
-def _checked(shape: tuple[int, ...], model: Model) -> tuple[int, ...]:
+def _checked(shape: Any, model: Model) -> tuple[int, ...]:
     """The shape of an image that the model's features can be the pixels of."""
-    if len(shape) not in (2, 3) or (len(shape) == 3 and shape[2] != 3):
-        raise InputError(f"shape must be (height, width) or (height, width, 3); got {shape}")
-    if math.prod(shape) != model.n_features:
-        raise InputError(f"shape must have {model.n_features} pixels in all, as the model has features; got {shape}")
+    found = image_shape(shape, model.n_features)
     if not model.encoding.identity:
         raise InputError("shape is for models whose features are pixels; this one reads columns of other kinds")
-    return shape
+    return found
 
 
 def _asking(answer: Counterfactual | Path) -> Callable[..., Counterfactual]:

@@ -13,14 +13,16 @@ from ifonly.answers import Counterfactual
 from ifonly.answers.change import Change, moves
 from ifonly.model.numerics import Floats
 from ifonly.problem.status import Status
-from ifonly.show.numbers import decimals, percent, value
+from ifonly.show.numbers import asked, decimals, directed, percent, value
 from ifonly.show.page.scene import MOST, MOST_FEATURES, Scene, packed
+from ifonly.show.sentence import bound_word
 from ifonly.show.table import certificate_words
 
 __all__ = ["step_data"]
 
 MOST_PIXELS = 4000  # of a picture for every per cent; of larger ones, one for every five
 SIZE_DIGITS = 4  # of a bar's length
+AS_GOOD = 1e-6  # relative: a probability this near to the largest there can be is the best there is
 # How many answers there are besides the page's own, where that took more than so many nodes: by nodes and not by the clock, so
 # that an answer has one page.
 ANSWERS = ((5000, 5), (500, 9), (50, 17), (0, 100))
@@ -38,8 +40,6 @@ def step_data(scene: Scene) -> dict[str, Any]:
     features = _features(changes, start)[:MOST_FEATURES]
     described = {key: _described(scene, key, changes, start) for key in features}
     top = max((abs(change.units) for found in changes for change in found.values()), default=1.0)
-    xs = [answer.coordinates[1] for _, answer in answers]
-    furthest = max(float(np.abs(x - scene.source).max()) for x in xs)
     return {
         "mode": "steps",
         **scene.common(),
@@ -51,13 +51,21 @@ def step_data(scene: Scene) -> dict[str, Any]:
         "beyond": beyond,
         "start": start,
         "features": list(described.values()),
+        "unlisted": max(sum(key not in described for key in found) for found in changes),
         "size": top or 1.0,
-        "image": None if scene.shape is None else scene.image(furthest, frames=packed(xs, "<f4")),
+        "image": _frames(scene, [answer.coordinates[1] for _, answer in answers]),
         "steps": [
             {"wanted": wanted, **_step(scene, answer, bars, found, described)}
             for (wanted, answer), found in zip(answers, changes, strict=True)
         ],
     }
+
+
+def _frames(scene: Scene, xs: list[Floats]) -> dict[str, Any] | None:
+    """What the pictures of the answers need."""
+    if scene.shape is None:
+        return None
+    return scene.image(max(float(np.abs(x - scene.source).max()) for x in xs), frames=packed(xs, "<f4"))
 
 
 def _step(
@@ -67,15 +75,19 @@ def _step(
     return {
         "p": _chances(answer.proba, bars),
         "decided": _decided(answer, scene.k),
-        "changes": [_changed(n, told, found[key]) for n, (key, told) in enumerate(described.items()) if key in found],
-        "unseen": sum(key not in described for key in found),
+        "said": scene.said(answer),
+        "short": answer.status is Status.UNREACHABLE,  # whether it is only the best there is, and less than was asked for
+        "changes": [_changed(answer, n, told, found[key]) for n, (key, told) in enumerate(described.items()) if key in found],
         "proof": _proof(answer, hard=scene.hard),
     }
 
 
-def _changed(n: int, feature: dict[str, Any], change: Change) -> list[Any]:
-    """The number of a feature on the page, what it becomes, and the length of its bar."""
-    after = float(change.after) if "decimals" in feature else value(change.after)
+def _changed(answer: Counterfactual, n: int, feature: dict[str, Any], change: Change) -> list[Any]:
+    """The number of a feature on the page, what it becomes (rounded as the sentence does it), and the length of its bar."""
+    after = value(change.after)
+    if "decimals" in feature:
+        word = bound_word(answer, change)
+        after = directed(float(change.after), feature["decimals"], up=word == "at least" if word else None)
     return [n, after, float(f"{abs(change.units):.{SIZE_DIGITS}g}")]
 
 
@@ -141,6 +153,10 @@ def _decided(cf: Counterfactual, k: int) -> str:
 
 def _proof(cf: Counterfactual, *, hard: bool) -> str:
     """What is known for certain of an answer, in plain words."""
+    if cf.status is Status.UNREACHABLE and cf.prob is not None and cf.within is not None and not hard:
+        p = float(cf.proba[cf.model.class_index(cf.target)])
+        if cf.within.best_bound <= p * (1 + AS_GOOD):  # the sentence says the rest
+            return f"{asked(cf.prob)} is out of reach: what is shown is the best there is."
     found = certificate_words(cf, "")
     if not (cf.status is Status.EXACT and cf.distance):
         return found

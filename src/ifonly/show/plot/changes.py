@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.special import expit
 
 from ifonly.answers import Counterfactual, Counterfactuals
 from ifonly.answers.change import Change, moves
@@ -11,12 +12,15 @@ from ifonly.model.errors import InputError
 from ifonly.model.numerics import Floats, log_sum_exp, softmax
 from ifonly.show.numbers import number, pair, percent, signed
 from ifonly.show.plot.drawing import DIVERGING, FAINT, FALLS, FONT, GREY, LONGEST, RISES, SHOWN, axes, by_part, plain
-from ifonly.show.table import cut
+from ifonly.show.text import cut, shortened
 
 __all__ = ["HeatMap", "Waterfall"]
 
 SHOWN_IN_MAP = 20
+VALUE = 12  # characters of a value
+WIDE_LABEL = 40  # characters, from which on what changed stands below the name
 STEPS, NODES = 64, 8  # of the integral along the straight line from the source to the answer
+ACROSS, FLAT = 44, 12  # characters, and labels, that fit side by side below a map
 BEHIND = {"facecolor": "white", "edgecolor": "none", "pad": 0.6}  # of a text that may cross a line
 
 
@@ -50,7 +54,7 @@ class Waterfall:
         found = [(change, float(steps[change.part.features].sum())) for change in moves(cf)]
         found.sort(key=lambda item: -abs(item[1]))
         few = found if len(found) <= features + 1 else found[:features]
-        names, sizes = [_named(change) for change, _ in few], [step for _, step in few]
+        names, sizes = _named([change for change, _ in few]), [step for _, step in few]
         if len(found) > len(few):
             names.append(f"{len(found) - len(few)} others")
             sizes.append(sum(step for _, step in found[len(few) :]))
@@ -58,7 +62,10 @@ class Waterfall:
 
     def plot(self, ax: Any = None) -> Any:
         """Draw it; returns the axes."""
-        ax = axes(ax, 6.4, 1.35 + 0.32 * len(self.steps))
+        labels = self.names
+        if max(map(len, labels), default=0) > WIDE_LABEL:
+            labels = [name.replace("  ", "\n") for name in labels]
+        ax = axes(ax, 6.4, 1.35 + (0.32 if labels is self.names else 0.42) * len(self.steps))
         edges = self.start + np.concatenate([[0.0], np.cumsum(self.steps)])
         y = np.arange(len(self.steps))
         colours = [RISES if step > 0 else FALLS for step in self.steps]
@@ -74,11 +81,12 @@ class Waterfall:
         ax.set_xlim(min(low, 0.0) - 0.35 * room, max(high, 0.0) + 1.9 * room)
         ax.set_ylim(len(self.steps) - 0.45, -0.55)
         ax.axvline(0.0, color=GREY, linewidth=0.8, linestyle=(0, (3, 3)), zorder=0)
-        ax.set_yticks(y, [cut(name, LONGEST + 16) for name in self.names])
+        ax.set_yticks(y, labels)
         ax.tick_params(axis="y", length=0)
-        ax.set_xlabel(f"log-odds of {self.target} (0 is 50 %)")
-        first, last = (percent(1 / (1 + np.exp(-v))) for v in (self.start, self.end))
-        ax.set_title(f"p({self.target}): {first} → {last}", loc="left", fontsize=FONT + 1)
+        target = cut(str(self.target), LONGEST)
+        ax.set_xlabel(f"log-odds of {target} (0 is 50 %)")
+        first, last = (percent(float(expit(v))) for v in (self.start, self.end))
+        ax.set_title(f"p({target}): {first} → {last}", loc="left", fontsize=FONT + 1)
         return plain(ax, left=False)
 
 
@@ -90,9 +98,11 @@ def _mean_rivals(ends: Floats) -> Floats:
     return np.tile(weights, STEPS) @ shares / (2 * STEPS)
 
 
-def _named(change: Change) -> str:
-    before, after = pair(change.before, change.after)
-    return f"{cut(change.feature, LONGEST)}  {cut(before, 12)} → {cut(after, 12)}"
+def _named(changes: list[Change]) -> list[str]:
+    """Features, with what changed."""
+    names = shortened([change.feature for change in changes], LONGEST)
+    moved = [(cut(text, VALUE) for text in pair(change.before, change.after)) for change in changes]
+    return [f"{name}  {before} → {after}" for name, (before, after) in zip(names, moved, strict=True)]
 
 
 @dataclass(frozen=True)
@@ -128,18 +138,20 @@ class HeatMap:
 
     def plot(self, ax: Any = None) -> Any:
         """Draw it; returns the axes."""
-        ax = axes(ax, 6.4, 1.1 + 0.24 * len(self.names))
+        labels = shortened(self.labels, LONGEST)
+        upright = sum(map(len, labels)) > ACROSS or len(labels) > FLAT
+        ax = axes(ax, 6.4, (2.3 if upright else 1.1) + 0.24 * len(self.names))
         top = float(np.percentile(np.abs(self.units), 99.5)) or float(np.abs(self.units).max()) or 1.0
         image = ax.imshow(self.units, cmap=DIVERGING, vmin=-top, vmax=top, aspect="auto", interpolation="nearest")
-        ax.set_yticks(range(len(self.names)), [cut(name, LONGEST) for name in self.names])
+        ax.set_yticks(range(len(self.names)), shortened(self.names, LONGEST))
         ax.tick_params(length=0)
         ends = np.cumsum(self.counts)
-        ax.set_xticks(ends - 0.5 * np.array(self.counts) - 0.5, [cut(label, LONGEST) for label in self.labels])
+        ax.set_xticks(ends - 0.5 * np.array(self.counts) - 0.5, labels, rotation=90 if upright else 0)
         for end in ends[:-1]:
             ax.axvline(end - 0.5, color="white", linewidth=2)
         if self.by == "row" and len(self.labels) == 1:
             ax.set_xticks([])
-            ax.set_xlabel(f"{self.units.shape[1]} rows towards {cut(self.labels[0], LONGEST)}, the cheapest first")
+            ax.set_xlabel(f"{self.units.shape[1]} rows towards {labels[0]}, the cheapest first")
         else:
             rows = f", {self.units.shape[1]} rows, of each the cheapest first" if self.by == "row" else ""
             ax.set_xlabel(f"target{rows}")

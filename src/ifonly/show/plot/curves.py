@@ -9,7 +9,7 @@ from ifonly.answers import Counterfactual, Path
 from ifonly.model.errors import InputError
 from ifonly.model.numerics import Floats
 from ifonly.show.plot.drawing import BLUE, FAINT, FONT, GREY, LINES, LONGEST, ORANGE, SHOWN, axes, by_part, plain
-from ifonly.show.table import cut
+from ifonly.show.text import cut, shortened
 
 __all__ = ["Convergence", "Curve", "Trajectories"]
 
@@ -42,7 +42,7 @@ class Curve:
         ax.set_yticks([0, 0.5, 1], ["0", "50 %", "100 %"])
         ax.axhline(0.5, color=FAINT, linewidth=0.8, zorder=0)
         ax.set_xlabel("λ (the larger, the closer to the source)")
-        ax.set_ylabel(f"p({self.target})", color=BLUE)
+        ax.set_ylabel(f"p({cut(str(self.target), LONGEST)})", color=BLUE)
         ax.tick_params(axis="y", colors=BLUE)
         ax.minorticks_off()
         other = ax.twinx()
@@ -91,15 +91,15 @@ class Trajectories:
         if 0 < len(even) < len(self.lam):
             at = float(self.lam[even[-1]])
             ax.axvline(at, color=GREY, linewidth=0.8, linestyle=(0, (3, 3)), zorder=0)
-            ax.text(at, 1.01, f"p({self.target}) = 50 %", transform=ax.get_xaxis_transform(), ha="center", fontsize=FONT - 1)
+            even = f"p({cut(str(self.target), LONGEST)}) = 50 %"
+            ax.text(at, 1.01, even, transform=ax.get_xaxis_transform(), ha="center", fontsize=FONT - 1)
         low, high = (float(v) for v in (self.units.min(), self.units.max()))
         room = 0.05 * (high - low or 1.0)
         ax.set_ylim(low - room, high + room)
-        ends = self.units[0]
+        ends, labels = self.units[0], shortened(self.names, LONGEST)
         for j, y in zip(np.argsort(ends), _apart(np.sort(ends), low, high), strict=True):
-            text = cut(self.names[j], LONGEST)
             colour = LINES[j % len(LINES)]
-            ax.annotate(text, (1.02, y), xycoords=("axes fraction", "data"), va="center", color=colour, fontsize=FONT - 1)
+            ax.annotate(labels[j], (1.02, y), xycoords=("axes fraction", "data"), va="center", color=colour, fontsize=FONT - 1)
         ax.set_xlabel("λ (the larger, the closer to the source)")
         ax.set_ylabel("change, in units of cost")
         return plain(ax)

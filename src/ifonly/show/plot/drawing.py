@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from ifonly.answers.change import Measure
+from ifonly.model.extras import missing
 from ifonly.model.numerics import Floats
 
 __all__ = ["BLUE", "DIVERGING", "FAINT", "FALLS", "GREY", "LINES", "ORANGE", "RISES"]
-__all__ += ["FONT", "LONGEST", "SHOWN", "axes", "by_part", "plain", "side_by_side"]
+__all__ += ["FONT", "LONGEST", "SHOWN", "axes", "by_part", "plain", "side_by_side", "tiles"]
 
 BLUE, ORANGE, GREEN, SKY, PINK, YELLOW = "#0072B2", "#D55E00", "#009E73", "#56B4E9", "#CC79A7", "#E69F00"
 LINES = (BLUE, ORANGE, GREEN, PINK, YELLOW, SKY, "#000000", "#7F7F7F")
@@ -29,7 +30,7 @@ def axes(ax: Any, width: float, height: float) -> Any:
         try:
             import matplotlib.pyplot as plt
         except ImportError as error:
-            raise ImportError('pictures need matplotlib: pip install "ifonly[plot]"') from error
+            raise missing("pictures need matplotlib", "plot") from error
         _, ax = plt.subplots(figsize=(width, height), layout="constrained")
     ax.tick_params(labelsize=FONT - 1)
     ax.xaxis.label.set_fontsize(FONT)
@@ -46,6 +47,15 @@ def side_by_side(ax: Any, n: int) -> list[Any]:
     for panel in panels:
         panel.set_anchor("N")
     return panels
+
+
+def tiles(ax: Any, across: int, rows: int, above: float) -> list[Any]:
+    """Axes in rows within others, with a part of each one's height left free above it."""
+    ax.set_axis_off()
+    gap = 0.02
+    width, height = (1 - (across - 1) * gap) / across, 1 / rows
+    places = [(i * (width + gap), 1 - (row + 1) * height) for row in range(rows) for i in range(across)]
+    return [ax.inset_axes((x, y, width, height * (1 - above))) for x, y in places]
 
 
 def plain(ax: Any, *, left: bool = True) -> Any:

@@ -1,18 +1,25 @@
 """Answers as images: one beside its source, and a strip of them along a path."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ifonly.answers import Counterfactual, Path
+from ifonly.answers import Counterfactual, Counterfactuals, Path
 from ifonly.model.errors import InputError
 from ifonly.model.numerics import Floats, softmax
-from ifonly.show.numbers import percent
-from ifonly.show.plot.drawing import DIVERGING, FAINT, FALLS, FONT, RISES, axes, side_by_side
+from ifonly.show.numbers import number, percent
+from ifonly.show.plot.drawing import DIVERGING, FAINT, FALLS, FONT, LONGEST, RISES, axes, side_by_side, tiles
+from ifonly.show.shape import image_shape
+from ifonly.show.text import cut, shortened
 
-__all__ = ["Images", "Strip"]
+__all__ = ["Grid", "Images", "Strip"]
+
+TITLE = 14  # characters of a class above one of several images
+NEAREST, ACROSS = 10, 5  # images in a grid, and in one of its rows
+ABOVE, LEAST_WIDTH = 0.48, 5.0  # inches: the title of one of them, and a figure
 
 
 @dataclass(frozen=True)
@@ -34,8 +41,9 @@ class Images:
         z = cf.model.scores(np.stack(cf.coordinates))
         labels = [cf.model.label(int(row.argmax())) for row in z]
         p = [float(softmax(row)[row.argmax()]) for row in z]
-        before, after = (f"{label}" if cf.model.hard else f"{label} ({percent(v)})" for label, v in zip(labels, p, strict=True))
-        towards = f"towards {cf.model.label(k)}" if labels[1] != cf.model.label(k) else "difference"
+        names = [cut(str(label), TITLE) for label in (*labels, cf.model.label(k))]
+        before, after = (name if cf.model.hard else f"{name} ({percent(v)})" for name, v in zip(names[:2], p, strict=True))
+        towards = f"towards {names[2]}" if labels[1] != cf.model.label(k) else "difference"
         return cls(source, x - source, x, (before, towards, after))
 
     def plot(self, ax: Any = None) -> Any:
@@ -79,18 +87,50 @@ class Strip:
         for panel, image, p in zip(side_by_side(ax, n), self.images, self.proba, strict=True):
             _show(panel, image, difference=False, like=self.images[0])
             panel.set_xlabel(percent(float(p)), fontsize=FONT - 1, labelpad=3)
-        ax.set_title(f"p({self.target}) along the path", loc="left", fontsize=FONT)
+        ax.set_title(f"p({cut(str(self.target), LONGEST)}) along the path", loc="left", fontsize=FONT)
+        return ax
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The nearest answers as images, each with its class and its distance."""
+
+    images: Floats  # (n, *shape), the nearest first
+    labels: tuple[str, ...]  # the classes that they are towards
+    distance: Floats  # (n,)
+
+    @classmethod
+    def of(cls, cfs: Counterfactuals, shape: Sequence[int] | None = None, n: int = NEAREST) -> "Grid":
+        """The ``n`` nearest of many answers, such as those towards all classes (``target="all"``)."""
+        x = cfs.coordinates[1]
+        solved = np.flatnonzero(np.isfinite(x).all(axis=1))
+        if not len(solved):
+            raise InputError("there is no answer to draw: no row was solved")
+        chosen = solved[np.argsort(cfs.distance[solved], kind="stable")][:n]
+        labels = tuple(str(cfs.model.label(int(k))) for k in cfs.results.target[chosen])
+        return cls(np.stack([_image(v, shape) for v in x[chosen]]), labels, cfs.distance[chosen])
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw them, five in a row; returns the axes that hold them."""
+        n, (height, width) = len(self.images), self.images.shape[1:3]
+        across, rows = min(n, ACROSS), -(-n // ACROSS)
+        each = 6.4 / ACROSS
+        ax = axes(ax, max(each * across, LEAST_WIDTH), rows * (each * height / width + ABOVE))
+        shares = ABOVE / (each * height / width + ABOVE)
+        names = shortened(self.labels, TITLE)
+        for panel, image, name, distance in zip(
+            tiles(ax, across, rows, shares), self.images, names, self.distance, strict=False
+        ):
+            _show(panel, image, difference=False, like=self.images[0])
+            panel.set_title(f"{name}\ndistance {number(float(distance), 3)}", fontsize=FONT - 1)
         return ax
 
 
 def _image(v: Floats, shape: Sequence[int] | None) -> Floats:
-    if shape is None:
-        side = round(v.size**0.5)
-        shape = (side, side)
-    size = int(np.prod(shape))
-    if size != v.size or len(shape) not in (2, 3):
-        raise InputError(f"shape must be that of an image of {v.size} pixels, such as (28, 28); got {tuple(shape)}")
-    return v.reshape(tuple(shape))
+    side = math.isqrt(v.size)
+    if shape is None and side * side != v.size:
+        raise InputError(f"give the image's shape, such as (height, width): {v.size} pixels are no square")
+    return v.reshape((side, side) if shape is None else image_shape(shape, v.size))
 
 
 def _show(panel: Any, image: Floats, *, difference: bool, like: Floats) -> None:
