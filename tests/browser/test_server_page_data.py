@@ -182,6 +182,8 @@ def test_pictures_stand_among_others_by_their_probabilities(browser, address):
 def test_what_the_data_say_is_asked_for_once_for_each_row_and_decision(browser, address):
     asked = []
     with visit(browser, address, f"row={ROW}&target=approved") as page:
+        learned(page)
+        page.wait_for_selector("#neighbour:not([hidden])")
         page.on("request", lambda request: asked.append(request.url.split("/v1/")[-1].split("?")[0]))
         page.reload()
         learned(page)
