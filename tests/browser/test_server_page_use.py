@@ -155,7 +155,7 @@ def test_choosing_a_row(browser, address, size):
         page.get_by_role("button", name="Choose…").click()
         dialog = page.get_by_role("dialog", name="Choose a row")
         dialog.get_by_text("1 to 20 of 1000").wait_for()
-        dialog.get_by_role("button", name="Forth").click()
+        dialog.get_by_role("button", name="Next").click()
         dialog.get_by_text("21 to 40 of 1000").wait_for()
         dialog.get_by_label("Search").fill("retraining")
         found = frame.index[(frame == "retraining").any(axis=1)]

@@ -274,7 +274,7 @@ def test_pages_behind_a_gateway_may_ask_by_its_name(tmp_path):
     ],
 )
 def test_without_the_token_there_is_no_answer(locked, headers):
-    for path in ("/v1/model", "/v1/models", "/v1/rows", "/metrics", "/openapi.json"):
+    for path in ("/v1/model", "/v1/models", "/v1/rows", "/v1/overview", "/metrics", "/openapi.json"):
         reply = locked.client.get(path, headers=headers)
         assert (reply.status_code, reply.headers["www-authenticate"]) == (401, "Bearer")
     assert locked.client.post("/v1/invert", json={"row": ROW}, headers=headers).status_code == 401

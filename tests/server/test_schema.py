@@ -22,12 +22,14 @@ OPERATIONS = [
     "GET /metrics",
     "GET /v1/models",
     "GET /v1/model",
+    "GET /v1/overview",
     "GET /v1/rows",
     "POST /v1/invert",
     "POST /v1/path",
+    "POST /v1/around",
     "POST /v1/download",
 ]
-WITH_INPUT = ("/v1/model", "/v1/rows", "/v1/invert", "/v1/path", "/v1/download")
+WITH_INPUT = ("/v1/model", "/v1/overview", "/v1/rows", "/v1/invert", "/v1/path", "/v1/around", "/v1/download")
 CHECKS = [
     not_a_server_error,
     status_code_conformance,
@@ -82,6 +84,8 @@ GOOD = [
     ("/v1/invert", {"model": "credit", "index": 1, "n": 3, "prob": 0.7, "detail": "page", "top": 2}),
     ("/v1/invert", {"model": "credit", "indices": [1, 2], "prob": 0.7, "cost": {"difficulty": {"age": "impossible"}}}),
     ("/v1/path", {"index": 0, "target": "approved"}),
+    ("/v1/around", {"index": 0, "target": "approved", "features": ["income", "age"]}),
+    ("/v1/around", {"model": "credit", "index": 1, "edits": {"duration": 12}, "features": ["account", "duration"]}),
     ("/v1/path", {"model": "credit", "index": 1, "lams": [1.0], "detail": "x"}),
 ]
 

@@ -95,6 +95,11 @@ def _add_questions(app: FastAPI, service: Service) -> None:
         """How the answer moves as λ falls: further from the row, and surer."""
         return _json(await service.path(question, _visit(request)))
 
+    @app.post("/v1/around", response_model=schema.Around, responses=POSTED)
+    async def around(question: schema.AroundQuestion, request: Request) -> Response:
+        """The nearest row of the data that is decided otherwise, and how the decision moves with one feature alone."""
+        return _json(await service.around(question, _visit(request)))
+
     files_of_it = {200: {"description": "The file.", "content": {kind.partition(";")[0]: {} for kind in FORMATS.values()}}}
 
     @app.post("/v1/download", response_class=Response, responses={**POSTED, **files_of_it})
@@ -145,6 +150,13 @@ def _add_views(app: FastAPI, service: Service) -> None:
     async def model(model: Annotated[str | None, Query(description="Which; by default the first.")] = None) -> Response:
         """A model: classes, columns, what is usual in the data, and how much may be asked at once."""
         return _json(service.describe(model))
+
+    @app.get("/v1/overview", response_model=schema.OverviewOut, responses=ASKED)
+    async def overview(
+        request: Request, model: Annotated[str | None, Query(description="Which; by default the first.")] = None
+    ) -> Response:
+        """What is usual in the data: histograms of all columns, and some of the rows to draw."""
+        return _json(await service.overview(model, _visit(request)))
 
     @app.get("/v1/rows", response_model=schema.RowPage, responses=ASKED)
     async def rows(

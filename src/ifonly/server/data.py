@@ -9,7 +9,7 @@ import tempfile
 import threading
 from bisect import bisect_right
 from collections.abc import Sequence
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from itertools import groupby
 from pathlib import Path
 from time import monotonic
@@ -23,12 +23,13 @@ from ifonly.frames.arrow import ipc, pa, pc
 from ifonly.frames.features import Features
 from ifonly.frames.reading import open_batches
 from ifonly.model import Model
-from ifonly.model.numerics import Floats
+from ifonly.model.numerics import Floats, Indices
 
-__all__ = ["Data", "Page", "Rows"]
+__all__ = ["Data", "Page", "Rows", "Sample"]
 
 BATCH_ROWS = 4096  # of the copy: what a search reads between two looks at the clock
 SAMPLE = 4096  # rows that say what is typical of a column
+HELD = 2**22  # numbers of such rows that are kept at most: of a model with very many features there are fewer rows
 REMEMBERED = 256  # rows: someone drags, and asks about the same one again and again
 SECONDS = 0.5  # of one request for matches; the next one goes on where it stopped
 KEPT = 16  # searches that are remembered
@@ -122,8 +123,17 @@ class Rows:
 
     def sample(self) -> Page | None:
         """Rows spread evenly over the table, to see what is usual."""
+        return self.take(self._spread(SAMPLE).tolist()) if self.data.total else None
+
+    def _spread(self, most: int) -> Indices:
+        """The numbers of so many rows, spread evenly over the table."""
         total = self.data.total
-        return self.take(np.linspace(0, total - 1, min(total, SAMPLE)).astype(np.int64).tolist()) if total else None
+        return np.linspace(0, total - 1, min(total, most)).astype(np.int64)
+
+    @cached_property
+    def sampled(self) -> "Sample":
+        """Such rows as the model sees them, to compare others with."""
+        return Sample(self, self._spread(min(SAMPLE, max(HELD // self.features.model.n_features, 1))))
 
     def scores(self, X: Any, which: Any = slice(None)) -> Floats:
         """The scores (N, K) of rows as the model takes them, or of some of these; not finite where one cannot be read."""
@@ -131,6 +141,23 @@ class Rows:
         V = model.encoding.read(X, strict=False)
         with np.errstate(invalid="ignore", over="ignore"):
             return model.scores(V[which])
+
+
+class Sample:
+    """Rows of the data by ``index``, those that can be read: their coordinates V and ``scores``, and their cells."""
+
+    def __init__(self, rows: Rows, index: Indices) -> None:
+        self.page = rows.take(index.tolist())
+        model = rows.features.model
+        V, z = model.encoding.read(self.page.X, strict=False), rows.scores(self.page.X)
+        unsound = ~np.isfinite(z).all(axis=1) | np.isin(np.arange(len(index)), list(self.page.bad))
+        self.kept = np.flatnonzero(~unsound)
+        self.index, self.V, self.scores = index[self.kept], V[self.kept], z[self.kept]
+
+    def column(self, i: int) -> Any:
+        """The values of one of the model's columns."""
+        X, column = self.page.X, self.page.features.columns[i]
+        return (X[:, i] if column is None else X[column.name].to_numpy())[self.kept]
 
 
 class RowSearch:

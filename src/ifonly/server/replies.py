@@ -21,6 +21,7 @@ from ifonly.show.page.scene import packed
 from ifonly.show.table import certificate_words
 
 __all__ = ["FORMATS", "as_file", "as_page", "curve_point", "of_answer", "of_batch", "rows_page"]
+__all__ += ["rows_told"]
 
 AGAIN = "The receipt can be rechecked from the model alone."
 TOP_CLASSES = 5  # of a row in a list
@@ -142,7 +143,7 @@ def rows_page(served: Served, offset: int, limit: int, text: str, label: str | N
     rows = served.rows
     if rows is None:
         raise RefusedError(f"model {served.name!r} is served without data", "model", 404)
-    total, keys = rows.data.total, rows.features.keys
+    total = rows.data.total
     if text.strip() or label is not None:
         if label is not None and label not in served.class_names:
             known = listed(served.class_names, TOP_CLASSES)
@@ -153,7 +154,14 @@ def rows_page(served: Served, offset: int, limit: int, text: str, label: str | N
         index, matched = list(range(min(offset, total), min(offset + limit, total))), total
     if not index:
         return {"total": total, "matched": matched, "offset": offset, "rows": []}
-    page = rows.take(index)
+    return {"total": total, "matched": matched, "offset": offset, "rows": rows_told(served, index, values=values)}
+
+
+def rows_told(served: Served, index: list[int], *, values: bool = True) -> list[dict[str, Any]]:
+    """Rows of the data, and what the model makes of them."""
+    rows = served.rows
+    assert rows is not None
+    page, keys = rows.take(index), rows.features.keys
     predicted = rows.scores(page.X)
     found = []
     for i, row in enumerate(index):
@@ -161,7 +169,7 @@ def rows_page(served: Served, offset: int, limit: int, text: str, label: str | N
         if values:
             told["values"] = dict(zip(served.columns.names, page.values(i), strict=True))
         found.append(told | _seen(served, predicted[i], page.bad.get(i)))
-    return {"total": total, "matched": matched, "offset": offset, "rows": found}
+    return found
 
 
 def _seen(served: Served, z: Any, problem: str | None) -> dict[str, Any]:

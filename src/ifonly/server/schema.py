@@ -166,6 +166,28 @@ class PathQuestion(_Asked):
     detail: Literal["curve", "x"] = Field("curve", description="x: with the answers themselves.")
 
 
+MAX_CURVES = 60  # features of one request
+
+
+class AroundQuestion(_Strict):
+    """Who is near, and what does each feature do by itself?"""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"row": EXAMPLE["row"], "target": "approved", "features": ["age"]}]}
+    )
+
+    model: str | None = Field(None, description="Which model; by default the first.")
+    row: Row = Field(None, description="The row: values by name, or in the model's order (a list, or base64).")
+    index: Index | None = Field(None, description="Instead: a row of the served data, counted from 0.")
+    edits: Cells = Field(default_factory=dict, description="Values to put into that row first.")
+    target: Annotated[Any, _optional(LABEL)] = Field(
+        None, description='The class to look at; null or "other": the most probable one that is not predicted.'
+    )
+    features: Annotated[list[str], Field(fail_fast=True)] = Field(
+        default_factory=list, max_length=MAX_CURVES, description="The columns to vary, one at a time."
+    )
+
+
 # ---- replies ----
 
 
@@ -334,6 +356,76 @@ class RowPage(BaseModel):
     matched: int | None = Field(description="null while the search has not seen all rows: ask again, and it goes on.")
     offset: int
     rows: list[RowOut]
+
+
+class HistogramOut(BaseModel):
+    """How common the values of a column are, in the data or in rows spread evenly over them."""
+
+    name: str
+    low: float | None = Field(description="Of a number: where the first of the even bins begins.")
+    high: float | None
+    quartiles: list[float] | None
+    counts: list[int] = Field(description="By bin, or by the column's values; of a flag, no and yes.")
+
+
+class ColumnOut(BaseModel):
+    """A column of some rows."""
+
+    name: str
+    values: list[Cell]
+
+
+class PointsOut(BaseModel):
+    """Some rows of the data to draw: what the model decides, and the columns that decide most."""
+
+    index: list[int]
+    predicted: list[Label]
+    columns: list[ColumnOut] = Field(description="The strongest first.")
+    proba: dict[str, list[float]] | None = Field(description="By class, where these are few.")
+
+
+class OverviewOut(BaseModel):
+    """What is usual in the data."""
+
+    total: int
+    sampled: int
+    features: list[HistogramOut]
+    points: PointsOut
+
+
+class Differs(BaseModel):
+    """A column in which two rows differ."""
+
+    feature: str
+    share: float = Field(description="Of the squared distance.")
+
+
+class Neighbour(RowOut):
+    """The nearest row of the data that is decided otherwise."""
+
+    distance: float
+    n_differs: int
+    differs: list[Differs] = Field(description="What differs, the largest part of the distance first.")
+    searched: int = Field(description="Of so many rows, spread evenly over the data.")
+
+
+class CurveOut(BaseModel):
+    """What one feature does by itself."""
+
+    feature: str
+    x: list[Cell]
+    y: list[float]
+
+
+class Around(BaseModel):
+    """What is near a row: who is decided otherwise, and what each feature does by itself."""
+
+    model: ModelName
+    target: Label
+    now: float = Field(description="The target's probability; of a model without, its lead over every other class.")
+    nearest: Neighbour | None
+    curves: list[CurveOut] = Field(description="y is as now is.")
+    took_ms: float
 
 
 class Health(BaseModel):

@@ -5,6 +5,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import monotonic, perf_counter
 from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
 
 from ifonly.answers import Counterfactual
 from ifonly.engines.row_loops import any_cut
@@ -12,7 +15,7 @@ from ifonly.engines.threads import available
 from ifonly.model.errors import InputError
 from ifonly.model.numerics import softmax
 from ifonly.problem.question import FLIP
-from ifonly.server import replies
+from ifonly.server import overview, replies, schema
 from ifonly.server.desk import LEAST, SEATS, Desk, Gatherer, Visit
 from ifonly.server.journal import Journal, Metrics
 from ifonly.server.models import Served, Shelf
@@ -51,6 +54,7 @@ class Service:
         self.desk = Desk(max(SEATS, settings.threads), settings.queue)
         others = max(1, settings.threads - 1)  # the event loop has a core too
         self.gatherer = Gatherer(self.desk, others, metrics.batches.observe)
+        self.overviews: WeakKeyDictionary[Served, bytes] = WeakKeyDictionary()
         self.draining = False
         metrics.gauge("ifonly_queue_depth", "Requests that wait or are solved.", lambda: self.desk.waiting)
         metrics.gauge("ifonly_queue_limit", "How many may.", lambda: settings.queue)
@@ -145,6 +149,22 @@ class Service:
         served = self.shelf.get(name)
         return encode(await self.desk.run(visit, lambda: replies.rows_page(served, *args, **options)))
 
+    # ---- what the data say beside an answer ----
+
+    async def overview(self, name: str | None, visit: Visit) -> bytes:
+        """What is usual in the data: computed once, as long as the model's file stays the same."""
+        served = self.shelf.get(name)
+        if served not in self.overviews:
+            self.overviews[served] = encode(await self.desk.run(visit, lambda: overview.overview(served)))
+        return self.overviews[served]
+
+    async def around(self, body: schema.AroundQuestion, visit: Visit) -> bytes:
+        """Who is near a row and decided otherwise, and what each feature does by itself."""
+        began = perf_counter()
+        served = self.shelf.get(body.model)
+        found = await self.desk.run(visit, lambda: _around(served, body))
+        return encode({"model": _name(served), **found, "took_ms": _since(began)})
+
     # ---- about itself ----
 
     def describe(self, name: str | None) -> bytes:
@@ -171,6 +191,31 @@ def _followed(request: Request, points: list[dict[str, Any]], visit: Visit) -> I
         if i and left <= LEAST:
             return
         yield ask.at(**point).within(max(left, LEAST))(row, progress=False)
+
+
+def _around(served: Served, body: schema.AroundQuestion) -> dict[str, Any]:
+    for name in body.features:
+        if name not in served.columns.columns:
+            raise RefusedError(served.columns.unknown(name), "features")
+    asked = body.model_dump(include={"model", "row", "index", "edits", "target"})
+    request = read_request(served, Question(**asked))
+    model = served.model
+    (v,) = model.encoding.read(request.table, strict=False)
+    z = model.scores(v)
+    if not np.isfinite(z).all():
+        raise RefusedError("the row has a value that cannot be computed with", "row" if body.index is None else "index")
+    target = request.question.target
+    k = int(z.argsort()[-2]) if target in (None, "other") else model.class_index(target)
+    near = overview.nearest(served, v, k)
+    if near is not None:
+        near |= replies.rows_told(served, [near["index"]])[0]
+    now = float(overview.reached(served, z[None], k)[0])
+    return {
+        "target": model.label(k),
+        "now": now,
+        "nearest": near,
+        "curves": overview.curves(served, request, k, list(dict.fromkeys(body.features))),
+    }
 
 
 def _name(served: Served) -> dict[str, str]:

@@ -22,6 +22,29 @@ export function drawAnswer(answer, model, { plan, settled }) {
   $("proof").textContent = answer.status === "unreachable" ? "What is shown is the best there is." : answer.certificate;
   $("chances").hidden = model.hard;
   if (!model.hard) drawBars(answer, settled);
+  drawBrief(answer, model);
+}
+
+/** The answer in a line: of one that is scrolled away. */
+function drawBrief(answer, model) {
+  const { decision, changes, status, target } = answer;
+  const tenths = (p) => unbroken(percent(p, "tenths"));
+  $("brief-now").textContent = `${model.hard ? decision.from : tenths(decision.p_from)} →`;
+  $("brief-then").textContent = model.hard ? decision.to : `${tenths(decision.p_to)} for ${target}`;
+  const pixels = `${count(answer.n_changes, "pixel")} ${answer.n_changes === 1 ? "changes" : "change"}`;
+  const each = changes.map((change) => `${change.label} ${change.before_text} → ${change.after_text}`);
+  const moves = model.image && each.length ? [pixels] : each;
+  const none = status === "unreachable" ? said(answer, model) : "Nothing has to change.";
+  $("brief-how").textContent = unbroken(status === "unreachable" || !moves.length ? none : moves.join(" · "));
+}
+
+/** Show the line whenever the sentence's beginning is above the window, or under what sticks to its upper edge. */
+export function keepInView() {
+  const look = () => {
+    const sticky = getComputedStyle($("control")).position === "sticky" ? $("control").offsetHeight : 0;
+    $("brief").hidden = $("sentence").getBoundingClientRect().top >= sticky;
+  };
+  for (const kind of ["scroll", "resize"]) addEventListener(kind, look, { passive: true });
 }
 
 /** The certificate in one short sentence; the server's own words follow it. Of several plans the first is the smallest of all;

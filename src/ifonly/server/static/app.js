@@ -1,10 +1,12 @@
 /* The page: what a person asks for is the state, and everything on the page follows from it and the server's answer. */
 
-import { drawAnswer } from "./answer.js";
+import { drawAnswer, keepInView } from "./answer.js";
 import { download, get, Line, post, Refusal, tokensFrom } from "./ask.js";
+import { firstProblem, inOurWords } from "./checks.js";
 import { calm, complain } from "./complaints.js";
+import { Crowd } from "./crowd.js";
 import { Features } from "./features.js";
-import { put, typed } from "./fields.js";
+import { put, readNumber, tidied, typed } from "./fields.js";
 import { Chart, pathQuestion } from "./path.js";
 import { Pixels } from "./pixels.js";
 import { Bookmarks, drawPlans } from "./plans.js";
@@ -21,21 +23,33 @@ import { themes } from "./web/theme.js";
 const SLOW = 300; // milliseconds until the page says that it is waiting
 const MOST_PLANS = 5; // side by side
 const MOST_NAMED = 6; // limits in the way
+const MOST_CURVES = 60; // of one request
 
 const main = document.querySelector("main");
 let state = read(location.hash.slice(1));
 let model = null; // what the server says of the model
 let row = null; // what the state calls it, its index in the data (null if typed in), its values, what else the data say of it
 let reply = null; // the answers on the page …
-let asked = null; // … and the question that they are to
+let asked = null; // … and the question that they are to, with the state and the row at that time
 let picture = null;
 let pathOf = ""; // the question whose path is drawn
+let lookedAt = ""; // the model of whose data the page knows what is usual
+let learned = ""; // the row and decision that the curves and the neighbour belong to
 let usual = ""; // the model that is shown where none is named
 let turn = 0; // counts steps, so that what comes late is known
 
 const steps = remember((next) => go(next));
-const features = new Features((step) => change(step(pinned(state))));
-const slider = new Slider(drag, (name, value) => change({ ...state, [name]: value }));
+const features = new Features({
+  change: (step) => change(step(pinned(state))),
+  slide: (step, first) => slide(step(pinned(state)), first),
+  rest: () => go(state),
+  look: () => learn(),
+});
+const crowd = new Crowd((index) => change(toRow(String(index))));
+const slider = new Slider(
+  (prob, first) => slide({ ...state, prob }, first),
+  (name, value) => change({ ...state, [name]: value }),
+);
 const chart = new Chart((prob) => change({ ...state, prob: String(prob) }));
 const rows = new Rows((index) => change(toRow(String(index))));
 const bookmarks = new Bookmarks();
@@ -49,16 +63,17 @@ function change(next) {
   go(next);
 }
 
-/** The slider: the first move is a step, and those that follow until it rests change that step. */
-function drag(prob, first) {
-  const next = { ...state, prob };
+/** A slider: the first move is a step, and those that follow until it rests change that step. */
+function slide(next, first) {
   if (first) steps.push(next);
   else steps.replace(next);
   state = next;
+  features.show(state, row);
   slider.show(state, reply);
   ask();
   stepsShown();
 }
+
 
 /** With the decision that is wanted by name: "another" would turn round when a value that is typed in turns the present one. */
 const pinned = (open) => ({ ...open, target: open.target || String(reply?.answers[0].target ?? "") });
@@ -92,6 +107,7 @@ async function start() {
   $("trouble").hidden = true;
   try {
     const { models } = await get("v1/models");
+    bookmarks.load(models);
     usual = (models.find((m) => m.default) ?? models[0]).name;
     $("model").replaceChildren(...models.map((m) => new Option(m.name, m.name)));
     $("models").hidden = models.length < 2;
@@ -110,7 +126,9 @@ async function loadModel() {
   row = reply = null;
   pathOf = "";
   chart.clear();
+  lookedAt = learned = "";
   picture = model.image ? new Pixels(model) : null;
+  crowd.load(model, picture);
   features.load(model);
   rows.load(model, picture);
   $("model-name").textContent = model.name;
@@ -120,7 +138,7 @@ async function loadModel() {
   const most = Math.min(model.limits.max_n, MOST_PLANS);
   $("plans").replaceChildren(...Array.from({ length: most }, (_, i) => new Option(i ? String(i + 1) : "one", String(i + 1))));
   $("picture").hidden = !picture;
-  $("row-picker").hidden = $("choose").hidden = $("type").hidden = !model.rows;
+  $("who").hidden = !model.rows;
   $("within-label").hidden = !model.features.some((f) => f.low !== null);
   $("path").hidden = model.hard;
 }
@@ -134,10 +152,10 @@ async function loadRow() {
     row = { of, index: null, values: Object.fromEntries(model.features.map((f) => [f.name, typical(f)])), about: "" };
     return;
   }
-  const index = of === "" ? 0 : Number(of);
+  const index = of === "" ? 0 : readNumber(of).value;
   if (!(Number.isInteger(index) && index >= 0 && index < model.rows)) {
     if (!row) await loadFirst(); // something to begin with
-    throw new Refusal(`The rows are numbered from 0 to ${model.rows - 1}.`, { field: "index" });
+    throw new Refusal(`The rows are numbered from 0 to ${number(model.rows - 1)}.`, { field: "index" });
   }
   const found = await fetchRow(index);
   if (state.row === of && hasModel()) row = { of, ...found }; // or another was chosen meanwhile
@@ -156,8 +174,9 @@ async function fetchRow(index) {
 
 // ---- from the state to the page ----
 
-/** The row in words, for bookmarks and receipts. */
+/** The row of the answer on the page in words, for bookmarks and receipts. */
 function who() {
+  const { row, state } = asked.view;
   if (row.index === null) return "typed in";
   const edits = Object.keys(state.set).length ? ", changed by hand" : "";
   return `row ${row.index}${row.about ? ` (${row.about})` : ""}${edits}`;
@@ -194,11 +213,28 @@ let patience = 0;
 
 function ask() {
   if (!hasRow()) return; // it is on its way, and the question comes after it
+  const wrong = firstProblem(state, model);
+  if (wrong) {
+    line.drop();
+    return refused(new Refusal(wrong[0], { field: wrong[1], status: 422 }));
+  }
   const body = question(state, model, row);
   clearTimeout(patience);
-  patience = setTimeout(() => document.body.classList.add("waiting"), SLOW);
+  patience = setTimeout(() => behind("waiting"), SLOW);
   main.setAttribute("aria-busy", "true");
-  line.ask(baseOf(body), body);
+  line.ask(baseOf(body, features.sliding), body, { state, row });
+}
+
+const LATE = {
+  waiting: "Working it out … What is shown is the answer to the question before.",
+  stale: "This question is not answered. What is shown is the answer to the one before.",
+};
+
+/** Whether the answer on the page is to the question that is asked; "waiting" and "stale" grey it, and say so. */
+function behind(kind = null) {
+  for (const name of Object.keys(LATE)) document.body.classList.toggle(name, name === kind);
+  const words = kind === null || reply ? (LATE[kind] ?? "") : "";
+  if ($("late").textContent !== words) $("late").textContent = words;
 }
 
 function answered(found, flight) {
@@ -206,36 +242,74 @@ function answered(found, flight) {
     model = null; // its file was changed: all that is known of it is old
     return go(state);
   }
-  const { base, body } = (asked = flight);
   for (const part of found.answers.flatMap((one) => one.changes)) part.label = model.labels.get(part.feature) ?? part.feature;
-  const settled = line.idle && !slider.dragging;
+  const settled = line.idle && !slider.dragging && !features.sliding;
+  const refusal = found.answers.find((one) => one.decision === null);
+  if (refusal) return refused(new Refusal(refusal.message ?? refusal.sentence));
+  const { base, body, view } = (asked = flight);
   reply = found;
   calm();
+  behind();
   if (line.idle) rest();
   const answer = chosen();
-  if (answer.decision === null) return refused(new Refusal(answer.message ?? answer.sentence));
   const plan = found.answers.indexOf(answer);
   drawAnswer(answer, model, { plan, settled });
   drawPlans(found.answers, plan, Number(state.plans), model, (i) => change({ ...state, plan: String(i) }));
   features.draw(answer);
   if (settled) features.arrange();
-  picture?.show(rowNow(state, model, row), answer.x, base);
+  picture?.show(rowNow(view.state, model, view.row), answer.x, base);
   slider.show(state, reply);
   outOfReach(answer);
   chart.mark(answer);
-  document.body.classList.remove("stale");
-  if (settled) drawPath(body, answer);
+  crowd.show(answer, rowNow(view.state, model, view.row));
+  if (!settled) return;
+  drawPath(body, answer);
+  learn();
+}
+
+// ---- what the data say beside it ----
+
+/** What is usual in the data, once; who is near and what features do by themselves, once for each row and decision, and
+    then for lines of the table that were not shown before. */
+async function learn() {
+  if (!reply || !asked || !line.idle || features.sliding) return;
+  const mine = model;
+  const { index, row, edits } = asked.body;
+  const about = { model: model.name, index, row, edits, target: reply.answers[0].target };
+  const key = JSON.stringify(about);
+  const fresh = key !== learned;
+  if (fresh) features.forget();
+  learned = key;
+  const names = model.image ? [] : features.unlearned(MOST_CURVES);
+  if (!fresh && !names.length) return;
+  try {
+    if (mine.rows && lookedAt !== mine.name) {
+      lookedAt = mine.name;
+      const overview = await get("v1/overview", { model: mine.name });
+      if (mine !== model) return;
+      features.data(overview);
+      crowd.data(overview);
+    }
+    const found = await post("v1/around", { ...about, features: names });
+    if (learned !== key || mine !== model) return; // stale
+    features.learn(found.curves, found.target);
+    crowd.show(chosen(), rowNow(asked.view.state, model, asked.view.row), fresh ? found.nearest : undefined);
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error;
+    if (learned !== key) return;
+    features.learn([], about.target); // the page does without
+    crowd.show(chosen(), rowNow(asked.view.state, model, asked.view.row), null);
+  }
 }
 
 /** Nothing is on its way any more. */
 function rest() {
   clearTimeout(patience);
-  document.body.classList.remove("waiting");
   main.setAttribute("aria-busy", "false");
 }
 
 /** The plan on the page, of those that the server found. */
-const chosen = () => reply.answers[Number(state.plan)] ?? reply.answers[0];
+const chosen = () => reply.answers[Number(asked.view.state.plan)] ?? reply.answers[0];
 
 function outOfReach(answer) {
   const box = $("reach");
@@ -263,7 +337,7 @@ async function drawPath(body, answer) {
   try {
     let found = await post("v1/path", { ...same, probs });
     const end = found.status.indexOf("unreachable");
-    if (end >= 0 && end < probs.length - 1) {
+    if (end >= 0 && end < probs.length - 1 && found.prob[end] > answer.decision.p_from) {
       // the limits end before the curve would: as many points again, up to there
       found = await post("v1/path", pathQuestion(body, model, answer, found.prob[end]));
     }
@@ -272,15 +346,16 @@ async function drawPath(body, answer) {
     chart.mark(chosen());
   } catch (error) {
     if (pathOf !== key) return;
-    chart.clear(`The path is not to be had: ${error.message}`);
+    chart.clear(`This could not be drawn: ${inOurWords(error, model)}`);
   }
   $("chart").setAttribute("aria-busy", "false");
 }
 
 function refused(error) {
   rest();
-  document.body.classList.add("stale");
+  behind("stale");
   if (!(error instanceof Refusal)) throw error;
+  error.message = inOurWords(error, model);
   const passing = error.status === 0 || error.status >= 500;
   const again = { words: "Try again", act: () => (model && row ? go(state) : start()) };
   const afresh = { words: "Start afresh", act: () => change(blank()) };
@@ -291,17 +366,18 @@ function refused(error) {
 
 $("skip").addEventListener("click", () => $("sentence").focus());
 $("model").addEventListener("change", () => change({ ...blank(), model: $("model").value }));
-$("row").addEventListener("change", () => change(toRow($("row").value.trim())));
+$("row").addEventListener("change", () => change(toRow(tidied($("row").value))));
 $("previous").addEventListener("click", () => change(toRow(String(Math.max(row.index - 1, 0)))));
 $("next").addEventListener("click", () => change(toRow(String(row.index + 1))));
 $("choose").addEventListener("click", () => rows.open());
 $("type").addEventListener("click", () => change(toRow(row.index === null ? "" : "typed")));
 $("target").addEventListener("change", () => change({ ...state, target: $("target").value, plan: "0" }));
-$("few").addEventListener("change", () => change({ ...state, changes: $("few").value.trim(), plan: "0" }));
+$("few").addEventListener("change", () => change({ ...state, changes: tidied($("few").value), plan: "0" }));
 $("plans").addEventListener("change", () => change({ ...state, plans: $("plans").value, plan: "0" }));
 $("within").addEventListener("change", () => change({ ...state, within: $("within").checked ? "1" : "0" }));
 
 undoing(steps);
+keepInView();
 
 $("share").addEventListener("click", async () => {
   steps.flush();
@@ -322,23 +398,24 @@ function say(button, words) {
 
 $("bookmark").addEventListener("click", () => {
   steps.flush();
+  const { state, row } = asked.view; // what is kept is what is shown
   const title = who().replace(/^./, (c) => c.toUpperCase());
-  const place = write({ ...state, row: row.index === null ? "typed" : String(row.index) });
+  const place = write({ ...state, model: model.name, row: row.index === null ? "typed" : String(row.index) });
   const fresh = bookmarks.add(chosen(), model, title, place);
   $("kept").textContent = fresh ? "Bookmarked, below." : "This one is bookmarked already.";
 });
 $("open-receipt").addEventListener("click", () => {
-  openReceipt({ answer: chosen(), plan: reply.answers.indexOf(chosen()), state, model, row, who: who() });
+  openReceipt({ answer: chosen(), plan: reply.answers.indexOf(chosen()), ...asked.view, model, who: who() });
 });
 $("print").addEventListener("click", () => print());
 for (const button of document.querySelectorAll(".download")) {
   button.addEventListener("click", async () => {
-    const { detail: _, top: __, ...body } = question(state, model, row);
+    const { detail: _, top: __, ...body } = asked.body;
     try {
       const name = await download(button.value, { ...body, ...(body.n ? { plan: reply.answers.indexOf(chosen()) } : {}) });
       $("kept").textContent = `Saved as ${name}.`;
     } catch (error) {
-      $("kept").textContent = error.message;
+      $("kept").textContent = inOurWords(error, model);
     }
   });
 }

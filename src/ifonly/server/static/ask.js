@@ -85,9 +85,10 @@ export class Line {
     Object.assign(this, { send, draw, fail });
   }
 
-  ask(base, body) {
+  /** `view` is handed back with the answer: what the person had before them when they asked. */
+  ask(base, body, view) {
     if (this.#flying?.base !== base) this.drop();
-    this.#waiting = { base, body };
+    this.#waiting = { base, body, view };
     if (!this.#flying) this.#next();
   }
 
@@ -114,8 +115,9 @@ export class Line {
     }
     if (this.#flying !== flight) return; // stale
     this.#flying = null;
-    if (this.#waiting) this.#next();
-    if (problem) this.fail(problem);
-    else this.draw(reply, flight);
+    const newer = this.#waiting !== null;
+    if (newer) this.#next();
+    if (!problem) this.draw(reply, flight);
+    else if (!newer) this.fail(problem); // of a question that nobody asks any more nothing is said
   }
 }

@@ -10,11 +10,11 @@ export function complain(refusal, find, mend) {
   const path = refusal.field ?? "";
   const control = FIELDS[path] ? $(FIELDS[path]) : path && find(path);
   if (control) {
-    const hint = path === "prob" ? "It must be more than 0 and less than 100 %: " : ""; // the server counts to 1
-    const note = make("p", { className: "error", id: "complaint", textContent: hint + refusal.message, role: "alert" });
+    const note = make("p", { className: "error", id: "complaint", textContent: refusal.message, role: "alert" });
     control.setAttribute("aria-invalid", "true");
     control.setAttribute("aria-describedby", "complaint");
-    control.closest(".field, .exactly, td, label").append(note);
+    if (control.closest(".is")) control.after(note);
+    else control.closest(".field, .exactly, td, label").append(note);
     return;
   }
   $("trouble").hidden = false;

@@ -1,8 +1,9 @@
 /* The table: one line per feature, with its value now, what it would have to be, how hard it is to change, and its limits. */
 
-import { put, typed } from "./fields.js";
+import { put, readNumber, tidied, typed } from "./fields.js";
 import { banned, isNarrow, isNumber, isWhole, limitWords, USUAL, WORDS } from "./question.js";
 import { BY_FEATURE, withFeature, withoutFeatures } from "./state.js";
+import { canvas, hasLook, Look, plot } from "./look.js";
 import { draw } from "./svg.js";
 import { $, make, track } from "./web/dom.js";
 import { count, number, share, value } from "./web/numbers.js";
@@ -20,9 +21,15 @@ export class Features {
   #shown = [];
   #room = FIRST;
 
-  /** `change` takes a function from state to state: what the person did. */
-  constructor(change) {
-    this.change = change;
+  sliding = null; // the feature whose value is being dragged: {name, place}
+  #histograms = new Map();
+  #curves = new Map();
+  #sought = new Set(); // the names of curves that were asked for
+
+  /** `change` takes a function from state to state: what the person did. `slide` does too, while a value is dragged, and
+      whether that is the first move; `rest` is called when it is let go. `look` is called when other lines are shown. */
+  constructor({ change, slide, rest, look }) {
+    Object.assign(this, { change, slide, rest, look });
     $("filter").addEventListener("input", () => this.arrange(true));
     $("only").addEventListener("change", () => this.arrange(true));
     $("more").addEventListener("click", () => {
@@ -35,7 +42,10 @@ export class Features {
   /** A model's features; nothing is drawn before `show` and `draw`. */
   load(model) {
     this.model = model;
-    this.answer = null;
+    this.answer = this.changes = null;
+    this.pending = !model.image; // room for what the data say, until it is known that they say nothing
+    this.#histograms.clear();
+    this.forget();
     this.#lines.clear();
     this.#shown = [];
     $("rows").replaceChildren();
@@ -62,6 +72,38 @@ export class Features {
     const told = n > changes.size ? ` The ${changes.size} largest are told one by one.` : "";
     const all = count(this.model.features.length, "feature");
     $("others").textContent = `${n} of ${all} ${n === 1 ? "changes" : "change"}.${told}`;
+  }
+
+  /** What is usual in the data. */
+  data({ features }) {
+    this.#histograms = new Map(features.map((told) => [told.name, told]));
+    for (const line of this.#shown) line.sketch();
+  }
+
+  /** What features do by themselves, for a decision. */
+  learn(curves, target) {
+    this.target = target;
+    this.pending = false;
+    for (const curve of curves) this.#curves.set(curve.feature, curve);
+    for (const line of this.#shown) line.sketch();
+  }
+
+  /** The curves are those of another row. */
+  forget() {
+    this.#curves.clear();
+    this.#sought.clear();
+  }
+
+  /** The names of lines that are shown and whose curves nobody has asked for yet; from now on somebody has. */
+  unlearned(most) {
+    const names = this.#shown.map((line) => line.feature.name).filter((name) => !this.#sought.has(name)).slice(0, most);
+    for (const name of names) this.#sought.add(name);
+    return names;
+  }
+
+  /** What is known of a feature besides the answer. */
+  known(name) {
+    return { histogram: this.#histograms.get(name), curve: this.#curves.get(name), hard: this.model.hard };
   }
 
   /** Which lines are shown, and in which order: all as the model has them if they are few, else those that matter first. */
@@ -99,6 +141,7 @@ export class Features {
       line.show(this.state, this.row);
       line.draw(this.changes?.get(line.feature.name));
     }
+    this.look();
   }
 
   /** The control that a server's complaint is about: "edits.duration", "actions.bounds.duration.1" and their like. */
@@ -133,11 +176,14 @@ class Line {
     this.lock = make("button", { type: "button", className: "lock", "aria-label": `Lock ${label}` }, icon);
     const closed = { "aria-expanded": "false", "aria-controls": `${id}-more` };
     this.limits = make("button", { type: "button", className: "limits", ...closed });
+    this.small = canvas("small");
+    const looking = { "aria-label": `${label} in the data, and by itself`, title: "In the data, and by itself" };
+    this.spark = make("button", { type: "button", className: "spark", hidden: true, ...looking, ...closed }, this.small);
     this.row = make(
       "tr",
       { role: "row" },
       make("th", { role: "rowheader", scope: "row", textContent: label }),
-      make("td", { role: "cell", className: "is" }, this.now, this.was),
+      make("td", { role: "cell", className: "is" }, this.now, this.was, this.spark),
       this.after,
       this.difference,
       make("td", { role: "cell", className: "effort" }, track(this.fill), this.share),
@@ -149,14 +195,15 @@ class Line {
 
     const put = (map, value) => table.change((s) => withFeature(s, map, name, value));
     this.put = put;
-    this.now.addEventListener("change", () => put("set", this.now.value === this.own ? "" : this.now.value));
+    const said = (control) => (isNumber(feature) ? tidied(control.value) : control.value);
+    this.now.addEventListener("change", () => put("set", said(this.now) === this.own ? "" : said(this.now)));
     this.was.addEventListener("click", () => {
       put("set", "");
       this.now.focus();
     });
     this.hard.addEventListener("change", () => put("hard", this.hard.value === USUAL ? "" : this.hard.value));
     this.lock.addEventListener("click", () => put("hard", this.locked ? "" : "impossible"));
-    this.limits.addEventListener("click", () => this.open(this.drawer.hidden));
+    for (const button of [this.limits, this.spark]) button.addEventListener("click", () => this.open(this.drawer.hidden));
   }
 
   get locked() {
@@ -166,8 +213,8 @@ class Line {
   open(wide = true) {
     if (wide && !this.fields) this.#furnish();
     this.drawer.hidden = !wide;
-    this.limits.setAttribute("aria-expanded", wide);
-    if (wide) this.show(this.table.state, this.table.row);
+    for (const button of [this.limits, this.spark]) button.setAttribute("aria-expanded", wide);
+    this.show(this.table.state, this.table.row);
   }
 
   /** The fields for limits, made when they are first wanted. */
@@ -183,9 +230,13 @@ class Line {
         ? make("input", { inputMode: "decimal", autocomplete: "off", size: 8, placeholder: seen })
         : make("select", {}, new Option("any", ""), ...feature.values.map((v) => new Option(value(v), String(v))));
       fields[map].setAttribute("aria-label", `${label} ${words}`);
-      fields[map].addEventListener("change", () => put(map, fields[map].value));
+      fields[map].addEventListener("change", () => put(map, isNumber(feature) ? tidied(fields[map].value) : fields[map].value));
       return under(words, fields[map]);
     };
+    this.large = new Look(feature, (text, first) => this.#slide(text, first), () => this.#rest());
+    this.cell.append(this.large.box);
+    this.fields = fields;
+    if (feature.kind === "flag") return;
     const parts = [];
     if (feature.kind === "category") {
       fields.ban = feature.values.map((v) => {
@@ -212,7 +263,31 @@ class Line {
       }
     }
     this.cell.append(make("div", { className: "fields", role: "group", "aria-label": `Limits of ${label}` }, ...parts));
-    this.fields = fields;
+  }
+
+  /** The slider in the drawer moves the value as long as it is held: one step to undo. */
+  #slide(text, first) {
+    const { table, feature } = this;
+    table.sliding = { name: feature.name, place: table.model.features.indexOf(feature) };
+    table.slide((s) => withFeature(s, "set", feature.name, text === this.own ? "" : text), first);
+  }
+
+  #rest() {
+    this.table.sliding = null;
+    this.table.rest();
+  }
+
+  /** The feature in the data and by itself, small and (in an open drawer) large. */
+  sketch() {
+    const { table, feature } = this;
+    if (!table.state) return;
+    const { name } = feature;
+    const text = name in table.state.set ? table.state.set[name] : null;
+    const now = text === null ? table.row.values[name] : isNumber(feature) ? readNumber(text).value : text;
+    const look = { ...table.known(name), now, after: this.change?.after };
+    this.spark.hidden = !table.pending && !hasLook(feature, look);
+    plot(this.small, feature, look);
+    if (this.large && !this.drawer.hidden) this.large.draw(look, table.target);
   }
 
   show(state, row) {
@@ -226,7 +301,8 @@ class Line {
       this.now.append(new Option(now || "missing", now, true, true)); // none that the model knows
     }
     this.row.classList.toggle("edited", edited);
-    this.was.hidden = !edited;
+    this.was.hidden = !edited && this.drawer.hidden; // or it would move the slider in the drawer as that is dragged
+    this.was.style.visibility = edited ? "" : "hidden";
     this.was.textContent = `was ${this.own}`;
     this.was.setAttribute("aria-label", `${label}: back to ${this.own}`);
     this.hard.value = state.hard[name] ?? USUAL;
@@ -236,6 +312,7 @@ class Line {
     const words = limitWords(state, this.table.model, feature);
     this.limits.textContent = this.limits.title = words || "none";
     this.limits.setAttribute("aria-label", `Limits of ${label}: ${words || "none"}`);
+    this.sketch();
     if (!this.fields) return;
     for (const map of ["low", "high", "only"]) if (this.fields[map]) put(this.fields[map], state[map][name] ?? "");
     if (this.fields.whole) this.fields.whole.checked = isWhole(state, this.table.model, feature);
@@ -248,6 +325,8 @@ class Line {
 
   /** What changes of this feature, or nothing. */
   draw(change) {
+    this.change = change;
+    this.sketch();
     this.row.classList.toggle("same", !change);
     this.after.textContent = change ? change.after_text : "same";
     this.difference.textContent = change?.change_text ?? "";

@@ -45,24 +45,49 @@ function figures(answer, model) {
 
 // ---- bookmarks ----
 
+/* In localStorage, so that they outlive the tab. Not in the address, where the view has its place: twelve plans would make a
+   link that is too long to send, and sending one would send them all. */
+
 const stored = () => {
   try {
-    return JSON.parse(sessionStorage.getItem(STORE)) ?? [];
+    const found = JSON.parse(localStorage.getItem(STORE));
+    return Array.isArray(found) ? found.filter((mark) => mark.address && mark.facts && mark.changes) : [];
   } catch {
-    return []; // not ours, or damaged
+    return []; // not ours, damaged, or not allowed
   }
 };
 
+const WHERE = {
+  kept: "Kept in this browser until you remove them, and sent nowhere.",
+  lost: "This browser keeps nothing: they last until the page is closed.",
+};
+
 export class Bookmarks {
-  #marks = stored();
+  #all = stored();
+  #served = new Map(); // from the names of the models that are served to their fingerprints
+  #where = "kept";
 
   constructor() {
+    addEventListener("storage", ({ key }) => {
+      if (key !== STORE && key !== null) return;
+      this.#all = stored(); // changed in another tab
+      this.draw();
+    });
+    $("forget").addEventListener("click", () => {
+      this.#save(this.#all.filter((mark) => !this.#served.has(mark.model)));
+      $("bookmark").focus();
+    });
+  }
+
+  /** The models that are served: marks of others, from another day at the same address, stay where they are. */
+  load(models) {
+    this.#served = new Map(models.map(({ name, fingerprint }) => [name, fingerprint]));
     this.draw();
   }
 
   /** Keep an answer; `address` brings it back. Returns whether it was new. */
   add(answer, model, who, address) {
-    if (this.#marks.some((mark) => mark.address === address)) return false;
+    if (this.#all.some((mark) => mark.address === address && mark.fingerprint === model.fingerprint)) return false;
     const facts = [
       ["Model", model.name],
       ["Decision", String(answer.decision.to)],
@@ -71,20 +96,27 @@ export class Bookmarks {
       ["Changes", String(answer.n_changes)],
     ];
     const changes = answer.changes.slice(0, COMPARED).map((c) => [c.label, moved(c)]);
-    this.#save([...this.#marks, { address, who, facts, changes }].slice(-MOST));
+    const { name, fingerprint } = model;
+    this.#served.set(name, fingerprint);
+    this.#save([...stored(), { address, who, facts, changes, model: name, fingerprint }].slice(-MOST));
     return true;
   }
 
   #save(marks) {
-    this.#marks = marks;
-    sessionStorage.setItem(STORE, JSON.stringify(marks));
+    this.#all = marks;
+    try {
+      localStorage.setItem(STORE, JSON.stringify(marks));
+    } catch {
+      this.#where = "lost";
+    }
     this.draw();
   }
 
   /** A column for each, a line for each fact and each feature that changes in one of them. */
   draw() {
-    const marks = this.#marks;
+    const marks = this.#all.filter((mark) => this.#served.has(mark.model));
     $("marks").hidden = !marks.length;
+    $("where-kept").textContent = WHERE[this.#where];
     const names = (key) => [...new Set(marks.flatMap((mark) => mark[key].map(([name]) => name)))];
     const line = (key) => (name) => {
       const cells = marks.map((mark) => make("td", { textContent: mark[key].find(([other]) => other === name)?.[1] ?? "·" }));
@@ -93,10 +125,12 @@ export class Bookmarks {
     const heads = marks.map((mark, i) => {
       const remove = make("button", { type: "button", textContent: "Remove", "aria-label": `Remove bookmark ${i + 1}` });
       remove.addEventListener("click", () => {
-        this.#save(this.#marks.filter((other) => other !== mark));
+        this.#save(this.#all.filter((other) => other !== mark));
         ($("compare").querySelector("button") ?? $("bookmark")).focus();
       });
-      return make("th", { scope: "col" }, make("a", { href: `#${mark.address}`, textContent: mark.who }), remove);
+      const old = mark.fingerprint !== this.#served.get(mark.model);
+      const note = old ? [make("p", { className: "note", textContent: "The model has changed since." })] : [];
+      return make("th", { scope: "col" }, make("a", { href: `#${mark.address}`, textContent: mark.who }), ...note, remove);
     });
     const lines = [...names("facts").map(line("facts")), ...names("changes").slice(0, COMPARED).map(line("changes"))];
     $("compare").replaceChildren(make("thead", {}, make("tr", {}, make("td"), ...heads)), make("tbody", {}, ...lines));

@@ -1,6 +1,6 @@
 /* From the state to the body of a request, and the limits in words. */
 
-import { typed } from "./fields.js";
+import { readNumber, typed } from "./fields.js";
 import { number } from "./web/numbers.js";
 
 export const WORDS = ["very easy", "easy", "medium", "hard", "very hard", "impossible"];
@@ -10,6 +10,9 @@ const TOP = 60; // changes that are told one by one
 
 export const isNarrow = (model) => model.features.length <= NARROW;
 export const isNumber = (feature) => !feature.values;
+
+/** Which of a category's values one is; −1 for none. */
+export const placeOf = (feature, value) => feature.values.findIndex((other) => String(other) === String(value));
 
 /** The features with what a reader calls them (of a picture: where it is); a flag is one of two values. */
 export function labelled(features, image) {
@@ -33,8 +36,8 @@ export function isWhole(state, model, feature) {
   return isNumber(feature) && (said === undefined ? feature.whole && !model.image && isNarrow(model) : said === "1");
 }
 
-/** A number where the text is one; otherwise the text, for the server to say what is wrong with it. */
-const parsed = (text) => (text.trim() !== "" && Number.isFinite(Number(text)) ? Number(text) : text);
+/** A number where the text is one; otherwise the text. */
+const parsed = (text) => readNumber(text).value ?? text;
 
 /** A value as the model has it: one of its categories, or a number. */
 function valueOf(feature, text) {
@@ -118,13 +121,19 @@ function without({ row, ...body }) {
   return row === undefined ? clean(body) : { ...clean(body), row };
 }
 
-/** The question without the number that is dragged, as text: two with the same text move along the same path. */
-export const baseOf = ({ prob: _, margin: __, ...body }) => JSON.stringify(body);
+/** The question without the number that is dragged, as text: two with the same text differ in nothing else. `sliding` is the
+    feature whose value is dragged, if one is. */
+export function baseOf({ prob: _, margin: __, ...body }, sliding = null) {
+  if (sliding === null) return JSON.stringify(body);
+  const { [sliding.name]: ___, ...edits } = body.edits ?? {};
+  const row = Array.isArray(body.row) ? body.row.with(sliding.place, null) : body.row && { ...body.row, [sliding.name]: null };
+  return JSON.stringify({ ...body, edits, row });
+}
 
 /** A feature's limits in a few words; "" for none. */
 export function limitWords(state, model, feature) {
   const { name } = feature;
-  const said = (v) => (isNumber(feature) ? number(Number(v)) : v);
+  const said = (v) => (isNumber(feature) && readNumber(v).value !== null ? number(readNumber(v).value) : v);
   const [low, high] = [state.low[name], state.high[name]];
   const parts = [];
   if (low !== undefined && high !== undefined) parts.push(`${said(low)} to ${said(high)}`);

@@ -1,6 +1,6 @@
 /* The slider for the wanted probability, and the field beside it for an exact one. For a model with scores only: the field. */
 
-import { put } from "./fields.js";
+import { put, readNumber, tidied } from "./fields.js";
 import { $ } from "./web/dom.js";
 import { percent } from "./web/numbers.js";
 import { keyed } from "./web/slider.js";
@@ -29,9 +29,9 @@ export class Slider {
       this.#timer = setTimeout(() => this.#rest(), PAUSE);
     });
     $("exact").addEventListener("change", () => {
-      const text = $("exact").value.trim().replace("%", "");
-      const real = text !== "" && Number.isFinite(Number(text));
-      set(this.name, real && !this.hard ? String(tidy(Number(text) / 100)) : text);
+      const text = $("exact").value.replace("%", "").trim();
+      const { value } = readNumber(text);
+      set(this.name, value === null || this.hard ? tidied(text) : String(tidy(value / 100)));
     });
   }
 
