@@ -8,6 +8,7 @@ using namespace std;
 #define __shared__
 #define __forceinline__ inline
 #define __launch_bounds__(...)
+#define __align__(n) alignas(n)
 
 struct Place {
     unsigned x = 0;
@@ -22,3 +23,7 @@ inline double __longlong_as_double(long long bits) {
     return a;
 }
 inline void __syncthreads() {}
+inline float rsqrtf(float a) { return 1.0f / sqrtf(a); }
+struct float4 {
+    float x, y, z, w;
+};

@@ -1,4 +1,5 @@
-// A warp on the host, so that limited.cu runs without a GPU: 32 lanes that take turns, and change at everything they do together.
+// A warp on the host, so that limited.cu and newton.cu run without a GPU: 32 lanes that take turns, and change at everything they do
+// together.
 #include <cmath>
 #include <cstring>
 #include <ucontext.h>
@@ -69,7 +70,7 @@ inline void run(void (*work)()) {
 }
 } // namespace turns
 
-inline void __syncwarp() { turns::shared(0); }
+inline void __syncwarp(unsigned = 0) { turns::shared(0); }
 inline void __syncthreads() { turns::shared(0); }
 template <class T> T __shfl_sync(unsigned, T a, int from) {
     unsigned long long bits = 0;
@@ -84,6 +85,7 @@ inline unsigned __ballot_sync(unsigned, bool yes) {
     for (unsigned i = 0; i < LANES; i++) bits |= unsigned(each[i]) << i;
     return bits;
 }
+template <class T> T __ldg(const T *at) { return *at; }
 inline int __popc(unsigned a) { return __builtin_popcount(a); }
 inline int __ffs(unsigned a) { return __builtin_ffs(int(a)); }
 inline double __longlong_as_double(long long bits) {

@@ -37,7 +37,7 @@ def compiled(tmp_path_factory):
 
 def call(library, name, rows, *arguments):
     """An entry of newton.cu, for each row as a block of its own."""
-    kinds = {float: ctypes.c_double, int: ctypes.c_int}
+    kinds = {float: ctypes.c_double, int: ctypes.c_int, type(None): ctypes.c_void_p}
     given = [a.ctypes.data_as(ctypes.c_void_p) if isinstance(a, np.ndarray) else kinds[type(a)](a) for a in arguments]
     block = ctypes.c_uint.in_dll(library, "blockIdx")
     for b in range(rows):
@@ -67,6 +67,61 @@ def test_row_solver_for_a_given_lam(compiled, K, rng):
         np.testing.assert_allclose(numbers[:, column], field, rtol=1e-9, atol=1e-300)
     np.testing.assert_allclose(numbers[:, 4], expected.square, rtol=1e-9, atol=1e-25)
     assert n_iter.mean() < 4
+
+
+WARP_ENTRY = """
+namespace ifonly::baseline { double memory[1 << 16]; }
+struct Given { long long B; const double *G, *margins, *lam; double *q, *p, *numbers; int *n_iter; bool *done; };
+const Given *given;
+extern "C" void run(const Given *all, unsigned block) {
+    given = all;
+    blockIdx.x = block;
+    turns::run([] {
+        const Given &g = *given;
+        ifonly::baseline::solve(g.B, g.G, g.margins, g.lam, nullptr, 0.0, 100, g.q, g.p, g.numbers, g.n_iter, g.done);
+    });
+}
+"""
+
+
+@pytest.mark.parametrize("K", [34, 57])
+def test_a_warp_with_the_matrix_in_its_registers(tmp_path, K, rng):
+    source = HostSource(tmp_path, "newton", "cuda_warp.hpp", WARP_ENTRY)
+    library = source.library("-DSOLVE", *newton_options(K, goal=False, team=32))
+    gram, B = make(rng, K, 90, 0)[0].rival_gram(0), 12
+    margins, lam = rng.normal(size=(B, K - 1)) * 10 ** rng.uniform(-2, 4, size=(B, 1)), 10 ** rng.uniform(-6, 6, size=B)
+    found = np.empty((B, K - 1)), np.empty((B, K - 1)), np.empty((B, 5)), np.empty(B, np.int32), np.empty(B, bool)
+    given = (ctypes.c_void_p * 9)(B, *(a.ctypes.data for a in (gram, margins, lam, *found)))
+    for block in range(B):
+        library.run(given, ctypes.c_uint(block))
+    q, p, _, n_iter, done = found
+    expected = reference.solve_lam(gram, margins, lam)
+    assert done.all()
+    np.testing.assert_allclose(q, expected.q, rtol=0, atol=SAME_Q)
+    np.testing.assert_allclose(p, expected.p, rtol=0, atol=100 * SAME_Q)  # of margins of 10⁴
+    assert n_iter.mean() < 4
+
+
+@pytest.mark.parametrize("K", [3, 33])
+def test_starts_are_near_the_answers(tmp_path, K, rng):
+    source = HostSource(tmp_path, "newton", "cuda_host.hpp", "namespace ifonly::baseline { double memory[1]; }\n")
+    model, X, targets = make(rng, K, 50, 20)
+    middle = model.A - model.A.mean(axis=0)
+    pulls = np.pad(middle @ middle.T, ((0, 0), (0, -K % 4))).astype(np.float32)
+    parts = np.column_stack([X @ model.A.T, np.zeros((20, 2))])
+    for goal in (False, True):
+        found = np.empty((20, K - 1), np.float32)
+        wanted = np.full(20, needed_logit(0.8, model) if goal else 0.1)
+        library = source.library("-DBEGIN", *newton_options(K, goal=goal, team=1))
+        call(library, "begin", 20, np.array(model.b), pulls, targets.astype(np.int32), wanted, parts, 1, found)
+        assert ((found >= 0) & (found <= 1)).all()
+        if goal:
+            continue
+        logits = model.logits(X)
+        for n, k in enumerate(targets):
+            margins = np.delete(logits[n] - logits[n, k], k)[None]
+            expected = reference.solve_lam(model.rival_gram(int(k)), margins, np.array([0.1])).q[0]
+            np.testing.assert_allclose(found[n], expected, rtol=0, atol=0.1)
 
 
 def test_row_solver_stops_at_a_tolerance(compiled, rng):
@@ -100,7 +155,7 @@ def everything(library, model, X, aims, tol=0.0):
     scalars = rounding.gamma, rounding.coarse, float(np.abs(model.b).max())
     model_arrays = np.array(model.b), grams, lengths, reach, *scalars
     question = aims.targets.astype(np.int32), np.array(wanted), tol, 100
-    call(library, "answer", N, *model_arrays, *question, parts, 2, coef, proba, numbers, n_iter, status)
+    call(library, "answer", N, *model_arrays, *question, parts, 2, None, coef, proba, numbers, n_iter, status)
     return coef, proba, *numbers.T, n_iter, status
 
 

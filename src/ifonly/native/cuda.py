@@ -5,7 +5,8 @@ together), and `limited.cu` problems with limits (`native.device_limited`). CuPy
 classes and kind of number, and keeps the result on disk.
 
 A row belongs to one thread up to K = 16; to a small team of threads up to 32, to a warp up to 64, to a block up to 128, with
-all that is known of it in shared memory. Beyond, the array program of `native.reference` runs on the device.
+all that is known of it in shared memory, except that a warp has Newton's matrix in its registers. Beyond, the array program of
+`native.reference` runs on the device.
 """
 
 from functools import cache
@@ -111,11 +112,12 @@ def kernel(file: str, name: str, options: tuple[str, ...], device: int) -> Any:
 
 
 def newton(name: str, K: int, goal: bool) -> Any:
-    """Launches ``solve`` or ``answer`` of newton.cu, given how many rows there are and their arguments."""
-    team = cuda_source.team_of(K)
-    options = (*cuda_source.newton_options(K, goal=goal, team=team), f"-D{name.upper()}")
+    """Launches ``solve``, ``begin`` or ``answer`` of newton.cu, given how many rows there are and their arguments."""
+    starts = name == "begin"  # by one thread each
+    team, blocks = (1, cuda_source.START_BLOCKS) if starts else (cuda_source.team_of(K), cuda_source.BLOCKS)
+    options = (*cuda_source.newton_options(K, goal=goal, team=team, blocks=blocks), f"-D{name.upper()}")
     entry = kernel("newton", name, options, cp.cuda.Device().id)
-    threads, shared = cuda_source.threads_of(team), cuda_source.block_bytes(K, team)
+    threads, shared = cuda_source.threads_of(team), 0 if starts else cuda_source.block_bytes(K, team)
     entry.max_dynamic_shared_size_bytes = shared
 
     def launch(B: int, *arguments: Any) -> None:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 __all__ = ["MOST_CLASSES", "MOST_ROWS", "Slices", "block_bytes", "code", "gram_pitch", "newton_options", "passes_options"]
 __all__ += ["MOST_FEATURES", "MOST_LIMITED_CLASSES", "Blocks", "limited_blocks", "limited_options", "rows_of", "slices"]
-__all__ += ["team_of", "threads_of", "tiled"]
+__all__ += ["BLOCKS", "START_BLOCKS", "WARP", "team_of", "threads_of", "tiled"]
 
 MOST_CLASSES = 128  # of newton.cu: Newton's matrix has to fit into the shared memory of a block
 MOST_ROWS = 32  # of passes.cu: the more rows A has, the narrower the slice that fits into the shared memory of a block
@@ -21,12 +21,15 @@ SHARED_BYTES, PER_BLOCK = 228 * 1024, 1024
 # one 2.9 (but its unrolled loops take more than a minute to compile), eight 4.0, 16 7.6; K = 32 eight 18, 16 12, 32 16.
 TEAMS = ((16, 1), (24, 8), (32, 16), (64, 32), (MOST_CLASSES, 128))
 
+WARP = 32  # a team that keeps Newton's matrix in registers (tiles.hpp)
 ALONE, TOGETHER = 128, 64  # threads of a block of newton.cu, of single threads and of small teams
-BLOCKS = 2  # of them that have to fit on a multiprocessor: each thread can then have all 255 registers that there are
+# Blocks that have to fit on a multiprocessor: with two, each thread can have all 255 registers that there are. 100 000 rows of
+# K = 51: starts take 1.16 ms with two and 0.95 with three, which spill a few numbers; all of it 11.2 with two, 11.4 with six.
+BLOCKS, START_BLOCKS = 2, 3
 
 # What a source includes, each after those that it includes itself.
 HEADERS = {
-    "newton": ("numbers.hpp", "phi.hpp", "newton.hpp", "answer.hpp"),
+    "newton": ("numbers.hpp", "phi.hpp", "newton.hpp", "answer.hpp", "tiles.hpp"),
     "limited": ("numbers.hpp", "limits.hpp"),
     "passes": (),
 }
@@ -78,7 +81,8 @@ def block_bytes(K: int, team: int) -> int:
     n = K - 1
     if team == 1:
         return 8 * K * gram_pitch(K)
-    used = 13 * n + n * (n + 1) // 2 + (3 * n + 1) // 2
+    matrix = 1 if team == WARP else n * (n + 1) // 2
+    used = 13 * n + matrix + (3 * n + 1) // 2
     return threads_of(team) // team * 8 * (used + (team - used) % 16 + 1)
 
 
@@ -116,10 +120,10 @@ def _apart(n: int, r: int, m: int) -> int:
     return n + (r - n) % m
 
 
-def newton_options(K: int, *, goal: bool, team: int | None = None) -> tuple[str, ...]:
+def newton_options(K: int, *, goal: bool, team: int | None = None, blocks: int = BLOCKS) -> tuple[str, ...]:
     """How ``newton.cu`` is compiled for K classes; ``goal`` for the probability form."""
     team = team or team_of(K)
-    return _options(CLASSES=K, TEAM=team, AIMS=int(goal), PAIRS=pairs(K), THREADS=threads_of(team), BLOCKS=BLOCKS)
+    return _options(CLASSES=K, TEAM=team, AIMS=int(goal), PAIRS=pairs(K), THREADS=threads_of(team), BLOCKS=blocks)
 
 
 def passes_options(R: int, source: str, answer: str, cut: Slices) -> tuple[str, ...]:

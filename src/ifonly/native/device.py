@@ -20,7 +20,7 @@ from ifonly.model import Model
 from ifonly.model.errors import InputError
 from ifonly.model.numerics import norms
 from ifonly.native import cuda
-from ifonly.native.cuda_source import MOST_CLASSES, gram_pitch, rows_of
+from ifonly.native.cuda_source import MOST_CLASSES, WARP, gram_pitch, rows_of, team_of
 from ifonly.problem.goals import needed_logit
 from ifonly.problem.question import Aims
 from ifonly.problem.results import Results
@@ -48,6 +48,7 @@ class Board(NamedTuple):
     grams: Any  # (K, pitch) Ḡ of every target
     lengths: Any  # (K, K − 1) ‖ā_j‖ of every target
     reach: Any  # (K, 4) of `Lengths` of every target: span, and the reach of a change of size 1
+    pulls: Any  # (K, ⌈K/4⌉·4) single: the Gram matrix of the classes' rows, moved to their mean
     rounding: tuple[float, float, float]  # γ, how coarsely the estimator rounds, max|b|
     shift: Any  # of the scaling, or None
     scale: Any
@@ -66,8 +67,10 @@ class Board(NamedTuple):
                 of_target = Rounding.of(model, NOWHERE, k).lengths
                 assert of_target is not None
                 reach[k] = of_target.span, *of_target.unit
+            middle = model.A - model.A.mean(axis=0)
+            pulls = np.pad(middle @ middle.T, ((0, 0), (0, -K % 4))).astype(np.float32)
             found = model.memo[key] = cls(
-                *(cp.asarray(a) for a in (model.basis, model.column_sizes, model.b, grams, lengths, reach)),
+                *(cp.asarray(a) for a in (model.basis, model.column_sizes, model.b, grams, lengths, reach, pulls)),
                 rounding=(rounding.gamma, rounding.coarse, float(np.abs(model.b).max())),
                 shift=None if scaling is None else cp.asarray(scaling.shift),
                 scale=None if scaling is None else cp.asarray(scaling.scale),
@@ -297,8 +300,11 @@ class Job(NamedTuple):
         model = board.biases, board.grams, board.lengths, board.reach, *map(np.float64, board.rounding)
         question = answers.target, wanted, np.float64(self.tol or 0.0), np.int32(self.max_iter)
         found = answers.coef, answers.proba, answers.numbers, answers.n_iter, answers.status
-        launch = cuda.newton("answer", self.model.n_classes, self.aims.prob is not None)
-        launch(len(answers.target), *model, *question, parts, np.int32(len(parts)), *found)
+        K, goal, N, known = self.model.n_classes, self.aims.prob is not None, len(answers.target), (parts, np.int32(len(parts)))
+        start = cp.empty((N, K - 1), dtype=np.float32) if team_of(K) == WARP else np.intp(0)
+        if team_of(K) == WARP:
+            cuda.newton("begin", K, goal)(N, board.biases, board.pulls, answers.target, wanted, *known, start)
+        cuda.newton("answer", K, goal)(N, *model, *question, *known, start, *found)
 
     def settle(self, board: Board, X: Any, answers: OnDevice, out: Any, first: int = 0) -> None:
         """Results that the kernel left, one by one on the host; the first of the rows is the table's ``first``."""

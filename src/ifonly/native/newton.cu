@@ -8,7 +8,7 @@
 //     AIMS             whether a probability is asked for (1), or λ is given (0)
 //     PAIRS            steps of the start
 //     THREADS, BLOCKS  of a block, and blocks that have to fit on a multiprocessor
-//     SOLVE or ANSWER  which of the two entries is wanted: with all loops unrolled, each takes seconds to compile
+//     SOLVE, ANSWER or BEGIN  which of the entries is wanted: with all loops unrolled, each takes seconds to compile
 
 namespace ifonly::IFONLY_SET {
 
@@ -26,6 +26,11 @@ struct Team : Alone { // else all of Ḡ is taken into registers before the loop
 };
 #else
 struct Team {
+#if TEAM == 32
+    using Factor = Tiles<CLASSES - 1>;
+#else
+    struct Factor {};
+#endif
     static constexpr int size = TEAM;
     static constexpr int within = TEAM < 32 ? TEAM : 32; // threads of a team in one warp
 
@@ -63,7 +68,7 @@ struct Team {
 
 using RowSolver = Solver<double, N, AIMS != 0, Team>;
 
-constexpr int USED = 13 * N + N * (N + 1) / 2 + (3 * N + 1) / 2; // numbers in Vectors
+constexpr int USED = 13 * N + (TEAM == 32 ? 1 : N * (N + 1) / 2) + (3 * N + 1) / 2; // numbers in Vectors
 struct Own : Vectors<double, N> {
     double pad[(TEAM % 16 + 16 - USED % 16) % 16 + 1]; // so that the teams of a warp meet different banks
 };
@@ -134,7 +139,7 @@ struct Sources { // (slices, B, ROWS + 2): parts of X rowsᵀ, of ‖x‖² and 
 
 /** Row b from what is known of its source to a whole answer with its certificate: free_rows.hpp for a team. */
 __device__ __forceinline__ void answer_row(Own &x, long long b, const Model &model, const Question &question,
-                                           const Sources &sources, const Answers &out) {
+                                           const Sources &sources, const float *start, const Answers &out) {
     const int k = question.target[b];
     const double *lengths = model.lengths + k * N, *reach = model.reach + k * REACH;
     const Precision precision = {K, model.gamma, model.coarse, reach[0], reach[1], reach[2], reach[3]};
@@ -171,7 +176,7 @@ __device__ __forceinline__ void answer_row(Own &x, long long b, const Model &mod
             bound = bound_of(solver, precision, sizes, lengths);
             return bound <= question.tol;
         };
-        solver.begin(question.wanted[b], PAIRS);
+        solver.begin(question.wanted[b], PAIRS, start ? start + b * N : nullptr);
         solver.tol = AIMS ? 0.0 : question.tol;
         solver.go(question.max_iter, certified, [] { return false; });
         bound = bound_of(solver, precision, sizes, lengths);
@@ -206,7 +211,7 @@ __device__ __forceinline__ void answer_row(Own &x, long long b, const Model &mod
 extern __shared__ double memory[]; // of single threads the matrices Ḡ, of teams their Own
 
 /** Ḡ from shared memory, for single threads. */
-__device__ __forceinline__ const double *staged(const double *G, int length) {
+__device__ __forceinline__ const double *staged(const double *G, [[maybe_unused]] int length) {
 #if TEAM == 1
     for (int i = threadIdx.x; i < length; i += blockDim.x) memory[i] = G[i];
     __syncthreads();
@@ -236,14 +241,96 @@ solve(long long B, const double *G, const double *margins, const double *lam, co
 }
 #endif
 
+#ifdef BEGIN
+constexpr int PULLS = (K + 3) / 4 * 4; // from one class's row of their Gram matrix to the next
+
+/** The start of a row: `Solver::start` over all classes, of which the target's share and margin stay 0. */
+struct Start {
+    const float *gram; // (K, PULLS) of the classes' rows, moved to their mean
+    int k;
+    float scale = 1.0f, q[PULLS] = {}, s[PULLS] = {}; // margins; beyond K no number matters
+
+    __device__ __forceinline__ float square(int j) const { return gram[j * PULLS + j] - 2.0f * gram[j * PULLS + k] + gram[k * PULLS + k]; }
+
+    /** `Solver::first_lam`. */
+    __device__ __forceinline__ float first_lam(float top) const {
+        float farthest = -1.0f, own = 0.0f, gap = 0.0f;
+#pragma unroll
+        for (int j = 0; j < K; j++) {
+            const float pull = square(j), ahead = larger(s[j] - top, 0.0f), far = ahead * rsqrtf(pull);
+            const bool more = j != k && pull > 0.0f && far > farthest;
+            farthest = more ? far : farthest;
+            own = more ? pull : own;
+            gap = more ? ahead : gap;
+        }
+        return own / (1.0f + rough_exp(-top)) / larger(gap, 0.1f);
+    }
+
+    /** The rival that is most wrong has the share that it would have alone. */
+    __device__ __forceinline__ void turn() {
+        float e[K], top = 0.0f, total = 0.0f, worst = -1.0f, old = 0.0f, margin = 0.0f;
+        int j = 0;
+#pragma unroll
+        for (int i = 0; i < K; i++) top = larger(top, s[i]);
+#pragma unroll
+        for (int i = 0; i < K; i++) total += e[i] = rough_exp(s[i] - top);
+        const float share = 1.0f / total;
+#pragma unroll
+        for (int i = 0; i < K; i++) {
+            const float wrong = magnitude(e[i] * share - q[i]);
+            const bool more = wrong > worst && i != k;
+            worst = more ? wrong : worst;
+            old = more ? q[i] : old;
+            margin = more ? s[i] : margin;
+            j = more ? i : j;
+        }
+        const float h = smaller(larger(square(j) * scale, 1e-30f), 1e30f), now = RowSolver::root(h, margin + h * old);
+        const float change = (now - old) * scale, across = gram[j * PULLS + k] - gram[k * PULLS + k];
+        const auto *row = reinterpret_cast<const float4 *>(gram + j * PULLS), *target = reinterpret_cast<const float4 *>(gram + k * PULLS);
+#pragma unroll
+        for (int i = 0; i < PULLS / 4; i++) {
+            const float4 a = row[i], b = target[i];
+            s[4 * i] -= change * (a.x - b.x - across);
+            s[4 * i + 1] -= change * (a.y - b.y - across);
+            s[4 * i + 2] -= change * (a.z - b.z - across);
+            s[4 * i + 3] -= change * (a.w - b.w - across);
+        }
+#pragma unroll
+        for (int i = 0; i < K; i++) q[i] = i == j ? now : q[i];
+    }
+};
+
+/** Starts (B, N), each by a thread of its own: turn follows turn, and a warp would wait in each. */
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
+begin(long long B, const double *biases, const float *pulls, const int *target, const double *wanted, const double *parts, int slices,
+      float *found) {
+    __shared__ __align__(16) float gram[K * PULLS];
+    for (int i = threadIdx.x; i < K * PULLS; i += blockDim.x) gram[i] = pulls[i];
+    __syncthreads();
+    const long long b = (long long)blockIdx.x * blockDim.x + threadIdx.x;
+    if (b >= B) return;
+    const Sources sources{parts, slices, B};
+    Start start{gram, target[b]};
+    const double own = sources(b, start.k) + biases[start.k];
+#pragma unroll
+    for (int j = 0; j < K; j++) start.s[j] = float(sources(b, j) + biases[j] - own);
+    const float lam = AIMS ? start.first_lam(float(wanted[b])) : float(wanted[b]);
+    start.scale = smaller(1.0f / (lam > 0.0f ? lam : 1.0f), 1e30f);
+    for (int turn = 0; turn < PAIRS; turn++) start.turn();
+#pragma unroll
+    for (int j = 0; j < K; j++)
+        if (j != start.k) found[b * N + j - (j > start.k)] = start.q[j] >= 0.0f && start.q[j] <= 1.0f ? start.q[j] : 0.0f;
+}
+#endif
+
 #ifdef ANSWER
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
 answer(long long B, const double *biases, const double *grams, const double *lengths, const double *reach, double gamma,
        double coarse, double bias, const int *target, const double *wanted, double tol, int max_iter, const double *parts,
-       int slices, double *coef, double *proba, double *numbers, int *n_iter, signed char *status) {
+       int slices, const float *start, double *coef, double *proba, double *numbers, int *n_iter, signed char *status) {
     grams = staged(grams, K * GRAM);
     OWN_ROW
-    answer_row(x, b, {biases, grams, lengths, reach, gamma, coarse, bias}, {target, wanted, tol, max_iter}, {parts, slices, B},
+    answer_row(x, b, {biases, grams, lengths, reach, gamma, coarse, bias}, {target, wanted, tol, max_iter}, {parts, slices, B}, start,
                {coef, proba, numbers, n_iter, status});
 }
 #endif

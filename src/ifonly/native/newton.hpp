@@ -19,6 +19,11 @@
 #define IFONLY_UNROLL _Pragma("unroll 1")
 #endif
 #endif
+#if defined(__CUDACC__) && TEAM == 32
+#define IFONLY_TILED 1 // a warp keeps Newton's matrix in its registers
+#else
+#define IFONLY_TILED 0
+#endif
 
 #include "numbers.hpp"
 #include "phi.hpp"
@@ -31,12 +36,14 @@ constexpr double ARMIJO = 1e-4, CLOSE = 1e-5, ROUNDINGS = 8.0, TRUST = 0.5, SURE
 constexpr double LONGEST_STEP = 9.210340371976184; // ln 10⁴
 constexpr int MAX_BACKTRACKS = 40, MANY_RIVALS = 20, EVEN_STEPS = 12;
 constexpr double PAIR_TOL = 1e-2;
+constexpr double NEAR_START = 1.0; // of gg: E is at most half of it above its minimum, and an even start is of no use
 constexpr int ROOT_STEPS = 2;      // Newton steps on the two-class equation inside the start, which need not be exact
 constexpr double NEGLIGIBLE = 1e-6; // share p_j·H_jj in Newton's matrix below which one row alone leaves a class out of it
 
 /** A row that has one thread to itself. */
 struct Alone {
     static constexpr int size = 1;
+    struct Factor {};
     static IFONLY_HD int rank() { return 0; }
     static IFONLY_HD void sync() {}
     template <class T> static IFONLY_HD T sum(T a) { return a; }
@@ -48,7 +55,7 @@ struct Alone {
 template <class T, int N> struct Vectors {
     static constexpr int n = N, count = N;
     T s[N], q[N], moved[N], p[N], r[N], slope[N], old[N], direction[N], v[N], u[N], w[N], t[N], inverse[N];
-    T M[N * (N + 1) / 2]; // lower triangle, column after column
+    T M[IFONLY_TILED ? 1 : N * (N + 1) / 2]; // lower triangle, column after column
     Rough<T> start_q[N], start_s[N], start_e[N];
 
     IFONLY_HD int rival(int a) const { return a; }
@@ -115,6 +122,7 @@ template <class T, int N, bool GOAL, class Team = Alone> struct Solver {
     T c;
     T low, high, first; // the bracket around λ, and where it began
     T iterations;
+    typename Team::Factor factor; // of Newton's matrix, where registers hold it
     Goal<T> goal{};
     T tol{};                    // 0: to the last digit
     Mask<T> active, done, full; // rows that go on; that are solved; whose last step was a full one
@@ -152,11 +160,28 @@ template <class T, int N, bool GOAL, class Team = Alone> struct Solver {
                     for (int i = 0; i < x.n; i++) out[i] += G[j * x.n + i] * factor;
             }
         } else {
-            EACH(i) {
+            times_together(a, out);
+        }
+    }
+
+    /** The same for a vector of rows, or a team, in which a thread has all of its rivals at once: more is read while it waits. */
+    IFONLY_HD void times_together(const T *a, T *out) const {
+        if constexpr (Team::size == 1) {
+            ALL(i) {
                 T total{};
-                IFONLY_UNROLL_SOME for (int j = 0; j < x.n; j++) total += gram(j, i) * a[j];
+                ALL(j) total += gram(j, i) * a[j];
                 out[i] = total * il;
             }
+        } else {
+            constexpr int EACH_HAS = (N + Team::size - 1) / Team::size;
+            T total[EACH_HAS] = {};
+            IFONLY_UNROLL_SOME for (int j = 0; j < N; j++)
+                for (int m = 0; m < EACH_HAS; m++) {
+                    const int i = Team::rank() + m * Team::size;
+                    total[m] += gram(j, i < N ? i : 0) * a[j];
+                }
+            for (int m = 0; m < EACH_HAS; m++)
+                if (Team::rank() + m * Team::size < N) out[Team::rank() + m * Team::size] = total[m] * il;
             Team::sync();
         }
     }
@@ -206,7 +231,8 @@ template <class T, int N, bool GOAL, class Team = Alone> struct Solver {
             const int i = x.rival(a), j = x.rival(b);
             return x.v[i] * x.v[j] * (gram(j, i) * il - x.u[i] - x.u[j]) + (a == b ? 1.0 : 0.0);
         };
-        if constexpr (Team::size == 1) { // each column is taken out of those after it
+        if constexpr (IFONLY_TILED) factor.factorise(entry);
+        else if constexpr (Team::size == 1) { // each column is taken out of those after it
             IFONLY_UNROLL for (int b = 0; b < x.count; b++)
                 IFONLY_UNROLL for (int a = b; a < x.count; a++) x.M[at(a, b)] = entry(a, b);
             IFONLY_UNROLL for (int b = 0; b < x.count; b++) {
@@ -245,6 +271,32 @@ template <class T, int N, bool GOAL, class Team = Alone> struct Solver {
     /** The first of this thread's rivals that is b or after it. */
     IFONLY_HD static int first_from(int b) { return b + ((Team::rank() - b) % Team::size + Team::size) % Team::size; }
 
+    /** out = M⁻¹ out. */
+    IFONLY_HD void solve(T *out) const {
+        if constexpr (IFONLY_TILED) factor.solve(out);
+        else {
+            IFONLY_UNROLL for (int b = 0; b < x.count; b++) {
+                const T y = out[x.rival(b)] * x.inverse[b];
+                IFONLY_UNROLL for (int a = first_from(b + 1); a < x.count; a += Team::size) out[x.rival(a)] -= x.M[at(a, b)] * y;
+                Team::sync();
+            }
+            IFONLY_UNROLL for (int b = x.count - 1; b >= 0; b--) {
+                T sum = out[x.rival(b)];
+                if constexpr (Team::size == 1) {
+                    IFONLY_UNROLL for (int a = b + 1; a < x.count; a++) sum -= x.M[at(a, b)] * out[x.rival(a)];
+                    out[x.rival(b)] = sum * x.inverse[b];
+                } else {
+                    const T y = sum * x.inverse[b];
+                    IFONLY_UNROLL for (int a = Team::rank(); a < b; a += Team::size) out[x.rival(a)] -= x.M[at(b, a)] * y;
+                    Team::sync();
+                }
+            }
+            if constexpr (Team::size > 1) {
+                EACH(i) out[i] *= x.inverse[i];
+            }
+        }
+    }
+
     /** out = R M⁻¹ Rᵀ h. */
     IFONLY_HD void spread(const T *h, T *out) const {
         T ph{}, total{};
@@ -252,25 +304,7 @@ template <class T, int N, bool GOAL, class Team = Alone> struct Solver {
         ph = c * Team::sum(ph);
         EACH(i) out[i] = x.v[i] * (h[i] - ph);
         Team::sync();
-        IFONLY_UNROLL for (int b = 0; b < x.count; b++) {
-            const T y = out[x.rival(b)] * x.inverse[b];
-            IFONLY_UNROLL for (int a = first_from(b + 1); a < x.count; a += Team::size) out[x.rival(a)] -= x.M[at(a, b)] * y;
-            Team::sync();
-        }
-        IFONLY_UNROLL for (int b = x.count - 1; b >= 0; b--) {
-            T sum = out[x.rival(b)];
-            if constexpr (Team::size == 1) {
-                IFONLY_UNROLL for (int a = b + 1; a < x.count; a++) sum -= x.M[at(a, b)] * out[x.rival(a)];
-                out[x.rival(b)] = sum * x.inverse[b];
-            } else {
-                const T y = sum * x.inverse[b];
-                IFONLY_UNROLL for (int a = Team::rank(); a < b; a += Team::size) out[x.rival(a)] -= x.M[at(b, a)] * y;
-                Team::sync();
-            }
-        }
-        if constexpr (Team::size > 1) {
-            EACH(i) out[i] *= x.inverse[i];
-        }
+        solve(out);
         EACH(i) total += out[i] *= x.v[i];
         total = c * Team::sum(total);
         EACH(i) out[i] -= total * x.p[i];
@@ -449,7 +483,6 @@ template <class T, int N, bool GOAL, class Team = Alone> struct Solver {
             Team::sync();
         }
         EACH(i) x.q[i] = exact(select((q[i] >= 0.0f) & (q[i] <= 1.0f), q[i], R{}));
-        if (x.n > MANY_RIVALS) start_evenly();
     }
 
     /** Ḡ_ij, of each row its own. */
@@ -466,6 +499,8 @@ template <class T, int N, bool GOAL, class Team = Alone> struct Solver {
     IFONLY_HD void start_evenly() {
         evaluate();
         const T E_pairs = E;
+        const Mask<T> far = gg > NEAR_START;
+        if (!any(far)) return;
         T pull_sum{}, below{}, above = T{} + 1.0 / x.n, share = 0.5 * above;
         EACH(i) {
             x.old[i] = x.q[i];
@@ -499,7 +534,7 @@ template <class T, int N, bool GOAL, class Team = Alone> struct Solver {
         }
         EACH(i) x.q[i] = share;
         evaluate();
-        const Mask<T> better = E < E_pairs;
+        const Mask<T> better = far & (E < E_pairs);
         EACH(i) x.q[i] = select(better, x.q[i], x.old[i]);
     }
 
@@ -519,8 +554,8 @@ template <class T, int N, bool GOAL, class Team = Alone> struct Solver {
         return own / (1.0 + exponential(smaller(-top, T{} + 700.0))) / larger(gap, T{} + 0.1);
     }
 
-    /** Margins are in x.s: λ, or a first guess of it, and a start. */
-    IFONLY_HD void begin(T wanted, int pairs) {
+    /** Margins are in x.s: λ, or a first guess of it, and a start, which may be given. */
+    IFONLY_HD void begin(T wanted, int pairs, const float *given = nullptr) {
         Team::sync();
         T most{};
         EACH(i) most = larger(most, magnitude(x.s[i]));
@@ -529,7 +564,10 @@ template <class T, int N, bool GOAL, class Team = Alone> struct Solver {
         if constexpr (GOAL) value = first_lam();
         active = (value > 0.0) & (value < INF); // else no change of x changes any margin
         set_lam(select(active, value, T{} + 1.0));
-        start(pairs);
+        if (given) {
+            EACH(i) x.q[i] = T{} + double(given[i]);
+        } else start(pairs);
+        if (x.n > MANY_RIVALS) start_evenly();
         done = full = T{} > T{};
         low = iterations = delta = T{};
         high = T{} + INF;
