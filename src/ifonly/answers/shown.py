@@ -33,7 +33,7 @@ class ShownOne(_Drawn, _Paged):
 
     def changes(self) -> list[tuple[str, Any, Any]]:
         """What changed, as (feature, from, to) in the user's own columns, the largest share of the cost first."""
-        return [(change.feature, change.before, change.after) for change in moves(self)]
+        return [(change.feature, change.before, change.after) for change in moves(self, plain=True)]
 
     def table(self: Any, rows: int | None = None) -> Any:
         """What changed and what it costs, as a :class:`ifonly.show.table.Table`; ``rows`` is how many are printed."""

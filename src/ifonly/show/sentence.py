@@ -139,14 +139,14 @@ def _clause(cf: Counterfactual, change: Change, write: _Writer, digits: int, *, 
     if change.part.kind == "category" or change.before is None:
         after = write.em(change.after) if change.part.kind == "category" else write.text(value(change.after, digits))
         return f"{name}{verb} {after} instead of {write.text(value(change.before))}"
-    bound = bound_word(cf, change)
+    bound, unit = bound_word(cf, change), f" {write.text(change.part.unit)}" if change.part.unit else ""
     if bound and change.part.kind == "number":
         after = number(_printed(cf, change, digits), EXACT_DIGITS)
-        return f"{name}{verb} {bound} {after} instead of {value(change.before, digits)}"
+        return f"{name}{verb} {bound} {after}{unit} instead of {value(change.before, digits)}"
     before, after = value(change.before, digits), value(change.after, digits)
     if digits == DIGITS:
         before, after = pair(change.before, change.after)
-    return f"{name}{verb} {bound}{' ' if bound else ''}{write.text(after)} instead of {write.text(before)}"
+    return f"{name}{verb} {bound}{' ' if bound else ''}{write.text(after)}{unit} instead of {write.text(before)}"
 
 
 def bound_word(cf: Counterfactual, change: Change) -> str:
