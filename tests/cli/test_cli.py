@@ -206,13 +206,14 @@ def test_every_command_helps_with_an_example(run, command):
     assert (code, err) == (0, "")
     assert re.search(rf"^ ifonly {command}\b", out, re.MULTILINE)
     assert "--json" in out
+    assert "<bool>" not in out  # a flag takes no value
 
 
 def test_help_and_version(run):
     code, out, _ = run("--help")
     assert code == 0
     commands = re.findall(r"^│ (\w+) ", out, re.MULTILINE)
-    assert commands == ["demo", "explain", "batch", "path", "serve", "info", "bench"]
+    assert commands == ["demo", "explain", "batch", "path", "serve", "info", "bench", "policy"]
     assert "--install-completion" in out
     assert run("--version")[:2] == (0, f"ifonly {ifonly.__version__}")
 

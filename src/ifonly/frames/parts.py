@@ -239,7 +239,7 @@ class Manifest:
                     raise
             shutil.rmtree(work)
         elif out.exists() and not overwrite and (out.is_file() or any(out.iterdir())):
-            raise InputError(f"{out} is there already; choose another name, or overwrite")
+            raise InputError(f"{out} is there already; choose another name, or overwrite=True")
         elif work.is_dir() and any(work.iterdir()):
             raise InputError(f"{work} is there already and is not of ours; choose another name")
         work.mkdir(parents=True, exist_ok=True)
@@ -257,7 +257,7 @@ class Manifest:
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             whole = False
         if not whole:
-            raise InputError(f"{file} is damaged, or of another version of ifonly; start again with overwrite")
+            raise InputError(f"{file} is damaged, or of another version of ifonly; start again with overwrite=True")
         return cls(file.parent, stored["question"], stored["parts"], complete=stored["complete"])
 
     def continued(self, asked: dict[str, Any], out: Path) -> "Manifest":
@@ -265,7 +265,7 @@ class Manifest:
         if self.asked != asked:
             raise InputError(
                 f"{self.work} was begun with another question or input: it differs in {_difference(self.asked, asked)}. "
-                "Go on with the same, or start again with overwrite"
+                "Go on with the same, or start again with overwrite=True"
             )
         listed = zip(self.files, self.parts, strict=True)
         whole = len(list(takewhile(lambda pair: _sum(pair[0]) == pair[1]["sha256"], listed)))
@@ -274,7 +274,7 @@ class Manifest:
         if self.complete and self.work == out:
             raise InputError(
                 f"{out} was complete, and {self.files[whole].name} is no longer what was written: it was damaged or changed. "
-                "Choose another name, or start again with overwrite"
+                "Choose another name, or start again with overwrite=True"
             )
         return Manifest(self.work, asked, self.parts[:whole], complete=False)
 
