@@ -19,6 +19,7 @@ from ifonly import Actions, Cost, InputError, Model, Status, invert, path
 from ifonly.show.numbers import fixed, percent
 from ifonly.show.page import html
 from ifonly.show.page.bundle import bundled
+from ifonly.show.sentence import told
 
 LARGEST = 2_000_000  # bytes
 PROBS = [0.5, 0.501, 0.613, 0.75, 0.8, 0.937, 0.989, 0.99]
@@ -168,9 +169,12 @@ def one(answer):
     return answer if isinstance(answer, ifonly.Counterfactual) else answer[0]
 
 
-def check(said, cf):
-    """The page's tables against an answer of the library's."""
-    model, k = cf.model, cf.model.class_index(cf.target)
+def check(said, cf, shape=None):
+    """The page's sentence and tables against an answer of the library's."""
+    assert said["sentence"] == "".join(told(cf, shape)).replace("\u00a0%", " %")
+    if shape is None:
+        assert said["sentence"] == cf.sentence()
+    model = cf.model
     changes = {name if not name.isdigit() else f"feature {name}": (before, after) for name, before, after in cf.changes()}
     assert said["rows"]
     for name, before, after, difference in said["rows"]:
@@ -194,7 +198,6 @@ def check(said, cf):
         else:
             assert [before, after] == [as_percent(now[label]), as_percent(then[label])]
     assert said["then"] == str(model.predict(cf.x).item())
-    assert percent(float(cf.proba[k])) in said["sentence"]
 
 
 # ---- the numbers on the page are the library's ----
@@ -213,6 +216,32 @@ def test_without_limits_the_page_solves_to_displayed_precision(browser, tmp_path
             assert "No smaller change exists" in said["proof"]
         seen.page.click("#all") if len(cf.delta) > 12 else None
         check(slide(seen.page, 0.7), one(invert(model, x, target, prob=0.7, **options)))
+
+
+def test_the_page_and_the_sentence_say_the_same(browser, tmp_path):
+    """Of an applicant of the bank: "at most" is there, and so is every change that is needed."""
+    people = ifonly.credit.applicants()
+    bank = ifonly.credit.pipeline(people[:800])
+    others = people[800:].drop(columns="decision")
+    applicant = others[bank.predict(others) == "refused"].iloc[3]
+    cf = one(invert(bank, applicant, "approved", prob=0.6, actions=ifonly.credit.actions()))
+    with visit(browser, cf.to_html(tmp_path / "page.html")) as seen:
+        said = read(seen.page)["sentence"]
+        assert said == cf.sentence()
+        for name, _, _ in cf.changes():
+            assert name in said
+        assert "amount at most 5555 instead of 7432" in said
+
+
+def test_a_page_opens_with_the_words_for_lam(browser, tmp_path):
+    """Where the decision does not turn, and where nothing changes but the last digits."""
+    model = Model(
+        np.array([[1.0, 0.0, 0.3], [0.0, 1.0, -0.5], [0.2, -1.0, 0.0]]), np.zeros(3), ["a", "b", "c"], ["u", "v", "w"]
+    )
+    for lam in (1e6, 30.0, 1.0, 0.01):
+        cf = one(invert(model, [3.0, -0.2, 0.1], "b", lam=lam))
+        with visit(browser, cf.to_html(tmp_path / "page.html")) as seen:
+            assert read(seen.page)["sentence"] == cf.sentence()
 
 
 @pytest.mark.parametrize("case", STEPS)
@@ -250,7 +279,8 @@ def test_dragging_the_slider_moves_everything(browser, tmp_path):
         cf = one(invert(model, x, target, prob=round(prob, 3)))
         check_pixels(seen.page, cf)
         assert [row[1:] for row in last["rows"]] != [row[1:] for row in first["rows"]]
-        assert percent(float(cf.proba[target])) in last["sentence"]
+        assert last["sentence"] == "".join(told(cf, (8, 8)))
+        assert last["sentence"].startswith(f"If only {np.count_nonzero(cf.delta)} pixels of the picture were different, ")
 
 
 def check_pixels(page, cf):
@@ -339,7 +369,7 @@ def test_nothing_has_to_change_where_the_source_is_there_already(browser, tmp_pa
     now = int(ifonly.as_model(model).predict(x))
     with visit(browser, one(invert(model, x, now, prob=0.6)).to_html(tmp_path / "page.html")) as seen:
         said = read(seen.page)
-        assert said["sentence"].startswith("Nothing has to change: the decision is 0")
+        assert said["sentence"].startswith("Nothing has to change: the decision is already 0")
         assert {row[3] for row in said["rows"]} == {"same"}
 
 
@@ -360,6 +390,9 @@ def test_what_cannot_be_reached_is_said(browser, tmp_path):
     assert cf.status is Status.UNREACHABLE
     with visit(browser, cf.to_html(tmp_path / "page.html")) as seen:
         said = read(seen.page)
+        assert said["sentence"] == cf.sentence()
+        assert said["sentence"].startswith("No allowed change makes the decision yes with 90 %: the best is 50 %, while")
+        assert seen.page.locator("#then").inner_text() == "The best there is"
         assert "out of reach" in said["proof"]
         assert said["then"] == str(cf.model.classes[cf.proba.argmax()])
 
@@ -369,7 +402,7 @@ def test_a_model_without_probabilities_has_no_slider_and_no_bars(browser, tmp_pa
     with visit(browser, one(invert(model, [-2.0, 0.3], "yes", margin=0.5)).to_html(tmp_path / "page.html")) as seen:
         assert not seen.page.locator("#wanted").is_visible()
         assert not seen.page.locator("#bars").is_visible()
-        assert read(seen.page)["sentence"].endswith("the decision would be yes instead of no.")
+        assert read(seen.page)["sentence"].endswith("the decision would be yes.")
 
 
 def test_there_is_no_page_where_there_is_no_answer():
@@ -462,7 +495,7 @@ def test_a_screen_reader_finds_its_way(browser, tmp_path):
         page = seen.page
         assert page.get_by_role("slider", name="Wanted probability of approved").count() == 1
         assert page.get_by_role("button", name="Switch to dark colours").count() == 1
-        for name in ("What changes", "Probabilities", "What this is worth"):
+        for name in ("What changes", "Probabilities", "How certain this is"):
             assert page.get_by_role("region", name=name).count() == 1
         assert page.get_by_role("columnheader", name="Difference").count() == 1
         assert page.get_by_role("rowheader", name="months").count() == 1
@@ -497,6 +530,26 @@ def test_it_fits_every_window_and_is_legible(browser, tmp_path, case, size):
                 "#decisions .then strong",
             ):
                 assert contrast(seen.page, selector) >= 4.5  # WCAG 2.2, level AA
+
+
+@pytest.mark.parametrize("size", [(1280, 900), (390, 844), (320, 568)], ids=["desktop", "phone", "small"])
+def test_cards_of_plans_stand_side_by_side_and_fit(browser, tmp_path, size):
+    names = [f"average_monthly_outstanding_balance_of_the_{n}_account_in_euro" for n in ("first", "second", "third", "fourth")]
+    model = Model.binary([1.0, -0.5, 0.3, 0.8], -1.0, ["refused_by_the_automatic_procedure", "approved"], names)
+    plans = invert(model, [-2.0] * 4, "approved", prob=0.7, n=3, actions=Actions(bounds=(-9, 9)))
+    with visit(browser, plans.to_html(tmp_path / "plans.html"), size=size) as seen:
+        boxes = [card.bounding_box() for card in seen.page.locator(".plan").all()]
+        assert len(boxes) == 3
+        assert len({box["y"] for box in boxes}) == (1 if size[0] > 1000 else 3)
+        for scheme in ("light", "dark"):
+            seen.page.emulate_media(color_scheme=scheme)
+            seen.screenshot(f"plans-{size[0]}-{scheme}")
+            assert not seen.page.evaluate("document.documentElement.scrollWidth > document.documentElement.clientWidth")
+            assert not seen.page.evaluate("[...document.querySelectorAll('.plan')].some((e) => e.scrollWidth > e.clientWidth)")
+            for selector in ("#sentence", ".note", ".name", ".move", ".move b", ".figures", "footer"):
+                assert contrast(seen.page, selector) >= 4.5
+        for name in names:
+            assert name in seen.page.locator("#plans").inner_text()
 
 
 def test_light_and_dark_can_be_chosen(browser, tmp_path):

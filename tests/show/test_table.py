@@ -7,13 +7,14 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.compose import make_column_transformer
+from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 
 import ifonly
 from ifonly import Actions, Cost, Model, Scaling, Status, invert
-from ifonly.show.numbers import MINUS, share
+from ifonly.show.numbers import MINUS
 
 NAMES = ["duration", "savings", "jobs"]
 CREDIT = Model.binary([-0.08, 0.002, 0.5], 0.3, ["refused", "approved"], NAMES)
@@ -151,6 +152,10 @@ def test_html_escapes_names_and_shows_the_same_numbers():
 
 
 HTML = {
+    "unreachable within": (
+        lambda: invert(CREDIT, APPLICANT, "approved", prob=0.9, actions=Actions(frozen=["jobs"], bounds=(0, 300))),
+        "No allowed change makes the decision approved with 90 %",
+    ),
     "unreachable": (lambda: invert(CREDIT, APPLICANT, "approved", prob=0.9, actions=Actions(frozen=True)), "out of reach"),
     "there already": (lambda: invert(CREDIT, [0.0, 0.0, 1.0], "approved"), "Nothing has to change"),
     "invalid": (lambda: invert(CREDIT, [[np.nan, 0.0, 0.0]], "approved")[0], "not a finite input"),
@@ -291,13 +296,59 @@ def test_sentences_for_every_end(case):
     assert words in make().sentence()
 
 
-def test_many_small_changes_are_counted(rng):
-    model = Model(rng.normal(size=(3, 50)), np.zeros(3))
-    cf = invert(model, rng.normal(size=50), "other", prob=0.9)
+@pytest.mark.parametrize("D", [5, 6, 7, 50])
+def test_a_sentence_names_every_change_or_says_that_the_table_does(rng, D):
+    model = Model(rng.normal(size=(3, D)), np.zeros(3))
+    cf = invert(model, rng.normal(size=D), "other", prob=0.9)
     text = cf.sentence()
-    assert text.count("feature ") == 4
-    shares = [row[-1] for row in cf.table()]
-    assert f"and 46 smaller changes were made ({share(sum(shares[4:]))} of the cost)" in text
+    assert text.count(" instead of ") == text.count("feature ") == (D if D <= 6 else 4)
+    assert ("as the table lists" in text) is (D > 6)
+    assert D <= 6 or f" and {D - 4} other features were as the table lists, the decision" in text
+    assert len(cf.table()) == D
+
+
+REVIEWS = [
+    "great work",
+    "great love",
+    "love work thanks",
+    "thanks great",
+    "bad refund",
+    "bad broken",
+    "broken refund",
+    "bad work",
+]
+
+
+@pytest.fixture(scope="module")
+def reviews():
+    return make_pipeline(CountVectorizer(), LogisticRegression(C=9)).fit(REVIEWS, ["good"] * 4 + ["poor"] * 4)
+
+
+def test_words_appear_more_or_less_often_or_not_at_all(reviews):
+    cf = invert(reviews, "bad bad broken refund", "good", prob=0.6, actions=Actions(frozen=["work"]))
+    changes = {name: (before, after) for name, before, after in cf.changes()}
+    groups = re.match(
+        "If only the words (.*?) appeared more often and (.*?) less often(.*?), the decision would be good",
+        cf.sentence(),
+    ).groups()
+    named = [re.findall("“(.*?)”", group or "") for group in groups]
+    assert sorted(name for group in named for name in group) == sorted(changes)
+    for group, test in zip(named, (lambda a, b: b > a, lambda a, b: 0 < b < a, lambda a, b: b == 0 < a), strict=True):
+        assert all(test(*changes[name]) for name in group)
+    assert "“*great*”" in cf.sentence(markdown=True)
+
+
+def test_one_word_that_must_go(reviews):
+    frozen = [word for word in ifonly.as_model(reviews).feature_names if word != "bad"]
+    for whole, said in (([], "appeared less often"), (["bad"], "did not appear")):
+        cf = invert(reviews, "great bad", "good", actions=Actions(integer=whole, frozen=frozen), prob=0.6)
+        assert cf.sentence().startswith(f"If only the word “bad” {said}, the decision would be good")
+
+
+def test_what_is_out_of_reach_is_no_answer_in_a_notebook():
+    cf = HTML["unreachable within"][0]()
+    assert cf.changes()
+    assert cf._repr_html_().startswith(f"<div><p><b>{cf.sentence()}</b></p><table>")
 
 
 def test_a_search_that_was_stopped_says_by_how_much():

@@ -185,6 +185,12 @@ class Counterfactuals(ShownMany, Answers):
         return {"complete": self.complete and n == len(self)} if self.complete is not None else {}
 
     @property
+    def are_plans(self) -> bool:
+        """Whether these are several plans for one source (``n=``), and not the answers for many, or towards many classes."""
+        alike = len(self) > 1 and len(np.unique(self.results.target)) == 1
+        return self.complete is not None or (self.sources.single and alike)
+
+    @property
     def target(self) -> np.ndarray:
         """The wanted classes' labels, (N,)."""
         return self.model.classes[self.results.target]
@@ -203,6 +209,8 @@ class Counterfactuals(ShownMany, Answers):
     def __repr__(self) -> str:
         if (self.status == Status.INVALID).all():
             return f"Counterfactuals({len(self)} rows{': ' if len(self) else ''}{self._counts()})"
+        if self.are_plans:
+            return self._shown()
         return (
             f"Counterfactuals({len(self)} rows: {self._counts()}; median distance {np.nanmedian(self.distance):.4g}, "
             f"worst E − E* ≤ {np.nanmax(self.gap):.1e})"

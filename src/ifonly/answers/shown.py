@@ -69,7 +69,7 @@ class ShownOne(_Drawn, _Paged):
 
 
 class ShownMany(_Drawn):
-    """Many answers."""
+    """Many answers; of one source, several plans."""
 
     def summary(self: Any) -> Any:
         """Which features move how often and how much, as a :class:`ifonly.show.summary.Summary`."""
@@ -77,16 +77,37 @@ class ShownMany(_Drawn):
 
         return summary.of_answers(self)
 
-    def picture(self: Any, kind: str = "heat map", **options: Any) -> Any:
-        """A picture's data, with a method ``plot(ax=None)``: "heat map" (``by="row"`` or ``by="target"``)."""
+    def table(self: Any, rows: int | None = None) -> Any:
+        """Of several plans for one source (``n=``): what each changes, side by side, as a :class:`ifonly.show.table.Table`."""
+        from ifonly.show import plans
+
+        return plans.table_of(plans.checked(self, "table()"), rows)
+
+    def to_html(self: Any, path: Any, *, title: str | None = None) -> Any:
+        """Of several plans for one source (``n=``): write a page with a card for each; returns where it is."""
+        from ifonly.show import page, plans
+
+        return page.write_plans(plans.checked(self, "to_html()"), path, title=title)
+
+    def picture(self: Any, kind: str | None = None, **options: Any) -> Any:
+        """A picture's data, with a method ``plot(ax=None)``: "heat map" (``by="row"`` or ``by="target"``).
+
+        With ``shape``, "images": the nearest answers as images, such as those of ``target="all"``.
+        """
         from ifonly.show import plot
 
         return plot.of_many(self, kind, **options)
 
     def _repr_html_(self: Any) -> str:
-        from ifonly.show import summary
+        from ifonly.show import plans, summary
 
-        return summary.html_of(self)
+        return plans.html_of(self) if self.are_plans else summary.html_of(self)
+
+    def _shown(self: Any) -> str:
+        """Plans, as they are printed."""
+        from ifonly.show import plans
+
+        return plans.repr_of(self)
 
 
 class ShownPath(_Drawn, _Paged):

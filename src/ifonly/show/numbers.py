@@ -180,7 +180,10 @@ def rounded(v: float, digits: int = DIGITS, *, up: bool | None = None) -> float:
     """
     if not math.isfinite(v):
         return v
-    return float(_rounded(v, digits, ROUND_HALF_UP if up is None else ROUND_CEILING if up else ROUND_FLOOR))
+    near = float(_rounded(v, digits))
+    if up is None or near == v or (near > v) is up:  # 0.1 is 0.1, though the float of that name is a little more
+        return near
+    return float(_rounded(v, digits, ROUND_CEILING if up else ROUND_FLOOR))
 
 
 def decimals(source: float, value: float, others: Iterable[float] = ()) -> int:

@@ -1,4 +1,4 @@
-"""An answer in one sentence, true as it stands.
+"""An answer in one sentence, true as it stands, and one that can be acted on: no change that is needed is left out of it.
 
 "At least" and "at most" are said of a feature only where every larger (or smaller) value keeps the decision too, whatever the
 others are. The margins of the rivals over the target, s_j = (a_j − a_k)ᵀx + …, are linear, so p_k never falls along a feature
@@ -6,28 +6,34 @@ if and only if no s_j rises along it: the signs of one column of ``A`` decide. N
 ties it to others. Numbers are then rounded in the direction of the change, so that the printed one keeps the decision, and all
 printed numbers together are put to the model, and get more digits until it agrees.
 
-Names, values and labels are the user's, or of whoever wrote their file: in Markdown they read as they are, whatever they hold.
+Pages show the same sentence: they get its pieces as data, and where a page solves for itself ``page/static/sentence.js`` makes
+them in the same way; a test compares the two. Names, values and labels are the user's, or of whoever wrote their file: in
+Markdown they read as they are, whatever they hold.
 """
 
 import math
 import re
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from ifonly.answers import Counterfactual
 from ifonly.answers.change import Change, moves
+from ifonly.model import Model
 from ifonly.model.numerics import softmax
 from ifonly.problem.status import Status
 from ifonly.show.decision import Decision
-from ifonly.show.numbers import DIGITS, EXACT_DIGITS, asked, number, pair, percent, rounded, share, value
-from ifonly.show.table import visible
+from ifonly.show.numbers import DIGITS, EXACT_DIGITS, asked, count, number, pair, percent, rounded, value
+from ifonly.show.text import visible
 
-__all__ = ["sentence"]
+__all__ = ["Strong", "Worded", "bound_word", "promised", "sentence", "told", "worded"]
 
-NAMED = 4  # changes that are named at most …
-MAIN = 0.8  # … or fewer, where those make up this much of the cost
+NAMED = 6  # changes that are all named; of more …
+FIRST = 4  # … so many are, and the table has the others
+LIMITS = 4  # that are named, where they are in the way
 CLOSE = 0.005  # how far the probability of the printed numbers may be below that of the answer: half of the last digit printed
+LEAST_LESS = 0.1  # per cent: what may be saved is not said more finely
 
 # What means something within a line of Markdown. A backslash before these works in every dialect; before the others, HTML among
 # them, it does not, so that they are written by their number. Addresses are here because they would become links.
@@ -36,117 +42,181 @@ NUMBERED = re.compile(r"[<>&~|$]|:(?=//)")
 OUTER_SPACE = re.compile(r"^\s|\s$")  # beside a space, a mark emphasises nothing
 
 
-class _Writer(NamedTuple):
-    """How texts of the user's are written into a sentence."""
+class Theirs(str):
+    """A piece of a sentence that is the user's: a name, a value or a label, as it is."""
 
-    markdown: bool
+    __slots__ = ()
 
-    def text(self, given: Any) -> str:
-        """A name, a value or a label as it is."""
-        text = visible(str(given))
-        return ESCAPED.sub(r"\\\g<0>", NUMBERED.sub(_entity, text)) if self.markdown else text
 
-    def em(self, given: Any) -> str:
-        """The same, emphasised."""
-        text = self.text(given)
-        return f"*{OUTER_SPACE.sub(_entity, text)}*" if self.markdown and text else text
+class Strong(Theirs):
+    """One that is emphasised."""
+
+    __slots__ = ()
+
+
+def sentence(cf: Counterfactual, *, markdown: bool = False) -> str:
+    """The answer in words; with ``markdown``, names and decision are emphasised, and nothing else in them is markup."""
+    return "".join(_marked(piece) if markdown else visible(piece) for piece in told(cf))
+
+
+def _marked(piece: str) -> str:
+    """A piece in Markdown."""
+    if not isinstance(piece, Theirs):
+        return piece
+    text = ESCAPED.sub(r"\\\g<0>", NUMBERED.sub(_entity, visible(piece)))
+    return f"*{OUTER_SPACE.sub(_entity, text)}*" if text and isinstance(piece, Strong) else text
 
 
 def _entity(found: re.Match[str]) -> str:
     return f"&#{ord(found[0])};"
 
 
-def sentence(cf: Counterfactual, *, markdown: bool = False) -> str:
-    """The answer in words; with ``markdown``, names and decision are emphasised, and nothing else in them is markup."""
-    write = _Writer(markdown)
+def told(cf: Counterfactual, shape: Sequence[int] | None = None) -> list[str]:
+    """The answer in words, piece by piece; of a picture of this shape, nobody wants to hear of the pixels one by one."""
     if cf.status is Status.INVALID:
-        return "There is no answer: the source is not a finite input, or contradicts the limits."
+        return ["There is no answer: the source is not a finite input, or contradicts the limits."]
     if not np.isfinite(cf.coordinates[1]).all():
-        return f"The search was stopped before it found a change that makes the decision {write.em(cf.target)}."
+        return ["The search was stopped before it found a change that makes the decision ", Strong(cf.target), "."]
     if cf.status is Status.UNREACHABLE:
-        return _unreachable(cf, write)
+        return _unreachable(cf)
     found = moves(cf)
-    outcome = _outcome(cf, write, changed=bool(found))
+    outcome = _outcome(cf, changed=bool(found))
     if not found:
-        return f"Nothing has to change: {outcome}."
-    wish = f"If only {_changes(cf, found, write)}, {outcome}."
+        return ["Nothing has to change: ", *outcome, "."]
+    changes = _changes(cf, found) if shape is None else [_pixels(found, shape)]
+    return ["If only ", *changes, ", ", *outcome, ".", *_left_open(cf)]
+
+
+def _left_open(cf: Counterfactual) -> list[str]:
+    """What a search that did not end leaves open."""
     if cf.status is Status.STOPPED and cf.cost > 0:
         dearer = max(1 - max(cf.bound, 0.0) / (cf.cost if cf.prob is not None else cf.objective), 0.0)
-        less = number(rounded(100 * dearer, 2, up=True))  # "up to": not rounded down
-        wish += f" (The search was stopped: there may be a change that costs up to {less} % less.)"
-    elif cf.status is Status.MAX_ITER:
-        wish += " (The search was stopped before it converged.)"
-    return wish
+        less = number(rounded(max(100 * dearer, LEAST_LESS), 2, up=True))  # "up to": not rounded down
+        return [f" (The search was stopped: there may be a change that costs up to {less} % less.)"]
+    return [" (The search was stopped before it converged.)"] if cf.status is Status.MAX_ITER else []
 
 
 # ---- what would come of it ----
 
 
-def _outcome(cf: Counterfactual, write: _Writer, *, changed: bool) -> str:
+def _outcome(cf: Counterfactual, *, changed: bool) -> list[str]:
     """``the decision would be approved (81 %)``."""
-    found = Decision.of(cf)
+    found, target = Decision.of(cf), Strong(cf.target)
     would = ("would still be" if found.before == found.target else "would be") if changed else "is already"
     before, p = found.p_before, found.p_after
     if before is None or p is None:
-        return f"the decision {would} {write.em(cf.target)}"
+        return [f"the decision {would} ", target]
     if found.after == found.target:
-        return f"the decision {would} {write.em(cf.target)} ({percent(p)})"
+        return [f"the decision {would} ", target, f" ({percent(p)})"]
     if not changed:
-        return f"the probability of {write.em(cf.target)} is already {percent(p)}"
+        return ["the probability of ", target, f" is already {percent(p)}"]
     texts = [percent(before), percent(p)]
     if texts[0] == texts[1]:
         texts = [f"{text} %" for text in pair(100 * before, 100 * p)]
     still = "still be" if found.before == found.after else "be"
-    gain = f"{write.em(cf.target)} would have {texts[1]} instead of {texts[0]}"
-    return f"the decision would {still} {write.em(found.after)}, but {gain}"
+    return [
+        f"the decision would {still} ",
+        Strong(found.after),
+        ", but ",
+        target,
+        f" would have {texts[1]} instead of {texts[0]}",
+    ]
 
 
-def _unreachable(cf: Counterfactual, write: _Writer) -> str:
+def _unreachable(cf: Counterfactual) -> list[str]:
     wanted = "" if cf.prob is None else f" with {asked(cf.prob)}"
     allowed = "allowed " if cf.within is not None else ""
     best = "" if cf.model.hard else f": the best is {percent(float(cf.proba[cf.model.class_index(cf.target)]))}"
-    held = [write.text(limit) for limit in cf.blocking]
-    if len(held) > NAMED:
-        held = [*held[: NAMED - 1], f"{len(held) - NAMED + 1} more limits hold"]
-    while_ = f", while {_listed(held)}" if held else ""
-    return f"No {allowed}change makes the decision {write.em(cf.target)}{wanted}{best}{while_}."
+    held: list[list[str]] = [[Theirs(limit)] for limit in cf.blocking]
+    if len(held) > LIMITS:
+        held = [*held[: LIMITS - 1], [f"{len(held) - LIMITS + 1} more limits hold"]]
+    while_ = [", while ", *_listed(held)] if held else []
+    return [f"No {allowed}change makes the decision ", Strong(cf.target), f"{wanted}{best}", *while_, "."]
 
 
 # ---- what has to change ----
 
 
-def _changes(cf: Counterfactual, found: list[Change], write: _Writer) -> str:
+def _changes(cf: Counterfactual, found: list[Change]) -> list[str]:
     """``duration were at most 24 instead of 36 and savings at least 500 instead of 100``."""
-    named = found if len(found) <= NAMED else found[: _enough(found)]
-    rest = found[len(named) :]
+    named = found if len(found) <= NAMED else found[:FIRST]
+    rest = len(found) - len(named)
+    if cf.model.encoding.text:
+        return _words(named, rest)
     digits = _digits(cf, named)
-    clauses = [_clause(cf, change, write, digits, first=i == 0) for i, change in enumerate(named)]
+    clauses = [_clause(cf, change, digits, first=i == 0) for i, change in enumerate(named)]
     if rest:
-        made = "smaller changes were made" if len(rest) > 1 else "smaller change was made"
-        clauses.append(f"{len(rest)} {made} ({share(sum(change.share for change in rest))} of the cost)")
+        clauses.append([f"{count(rest, 'other feature')} {'was' if rest == 1 else 'were'} as the table lists"])
     return _listed(clauses)
 
 
-def _enough(found: list[Change]) -> int:
-    """How many of the first changes make up most of the cost."""
-    shares = np.cumsum([change.share for change in found[:NAMED]])
-    return min(int(np.searchsorted(shares, MAIN)) + 1, NAMED)
+def _words(named: list[Change], rest: int) -> list[str]:
+    """``the words “great” and “love” appeared more often and “bad” less often``: weights mean nothing to a reader."""
+    groups = {"more often": [], "less often": [], "not at all": []}
+    for change in named:
+        groups[_how_often(change)].append(["“", Strong(change.feature), "”"])
+    clauses = [[*_listed(words), f" {how}"] for how, words in groups.items() if words]
+    if rest:
+        clauses.append([f"{count(rest, 'other word')} as the table lists"])
+    (how, first), *_ = [(how, words) for how, words in groups.items() if words]
+    the = "the word " if len(first) == 1 else "the words "
+    verb = " did not appear" if how == "not at all" else f" appeared {how}"
+    return _listed([[the, *_listed(first), verb], *clauses[1:]])
 
 
-def _clause(cf: Counterfactual, change: Change, write: _Writer, digits: int, *, first: bool) -> str:
-    name = write.em(change.feature if not change.feature.isdigit() else f"feature {change.feature}")
-    verb = " were" if first else ""
+def _how_often(change: Change) -> str:
+    return "more often" if change.difference > 0 else "less often" if change.after > 0 else "not at all"
+
+
+def _pixels(found: list[Change], shape: Sequence[int]) -> str:
+    channels = shape[2] if len(shape) == 3 else 1
+    pixels = {int(d) // channels for change in found for d in change.part.features}
+    return f"{count(len(pixels), 'pixel')} of the picture {'was' if len(pixels) == 1 else 'were'} different"
+
+
+class Worded(NamedTuple):
+    """A change as it is printed: ``duration``, ``36``, ``at most``, ``24``."""
+
+    name: str
+    before: str
+    bound: str
+    after: str
+    unit: str = ""  # of both numbers, as people write it
+
+    @property
+    def label(self) -> str:
+        """The name with its unit: ``term (months)``."""
+        return f"{self.name} ({self.unit})" if self.unit else self.name
+
+
+def worded(cf: Counterfactual) -> list[Worded]:
+    """All changes of an answer as its sentence would name them, the largest share of the cost first."""
+    found = moves(cf)
+    if cf.model.encoding.text:
+        return [Worded(change.feature, "", "", _how_often(change)) for change in found]
+    digits = _digits(cf, found)
+    return [_worded(cf, change, digits) for change in found]
+
+
+def _worded(cf: Counterfactual, change: Change, digits: int) -> Worded:
+    name = change.feature if not change.feature.isdigit() else f"feature {change.feature}"
     if change.part.kind == "category" or change.before is None:
-        after = write.em(change.after) if change.part.kind == "category" else write.text(value(change.after, digits))
-        return f"{name}{verb} {after} instead of {write.text(value(change.before))}"
-    bound, unit = bound_word(cf, change), f" {write.text(change.part.unit)}" if change.part.unit else ""
+        return Worded(name, value(change.before), "", value(change.after, digits))
+    bound, unit = bound_word(cf, change), change.part.unit
     if bound and change.part.kind == "number":
         after = number(_printed(cf, change, digits), EXACT_DIGITS)
-        return f"{name}{verb} {bound} {after}{unit} instead of {value(change.before, digits)}"
+        return Worded(name, value(change.before, digits), bound, after, unit)
     before, after = value(change.before, digits), value(change.after, digits)
     if digits == DIGITS:
         before, after = pair(change.before, change.after)
-    return f"{name}{verb} {bound}{' ' if bound else ''}{write.text(after)}{unit} instead of {write.text(before)}"
+    return Worded(name, before, bound, after, unit)
+
+
+def _clause(cf: Counterfactual, change: Change, digits: int, *, first: bool) -> list[str]:
+    name, before, bound, after, unit = _worded(cf, change, digits)
+    shown = Strong(after) if change.part.kind == "category" else Theirs(f"{after} {unit}" if unit else after)
+    verb, bound = " were " if first else " ", f"{bound} " if bound else ""
+    return [Strong(name), f"{verb}{bound}", shown, " instead of ", Theirs(before)]
 
 
 def bound_word(cf: Counterfactual, change: Change) -> str:
@@ -156,11 +226,7 @@ def bound_word(cf: Counterfactual, change: Change) -> str:
     d = int(change.part.features[0])
     source, x = cf.coordinates
     sign = math.copysign(1.0, float(x[d] - source[d]))
-    k = cf.model.class_index(cf.target)
-    slope = cf.model.A[:, d] - cf.model.A[k, d]
-    if cf.model.scaling is not None:
-        slope = slope / float(cf.model.scaling.scale[d])
-    if (sign * slope > 0).any() or not (sign * slope < 0).any():
+    if not promised(cf.model, cf.model.class_index(cf.target), d, sign):
         return ""
     if cf.within is not None:
         limits = cf.within.conditions.limits
@@ -171,6 +237,14 @@ def bound_word(cf: Counterfactual, change: Change) -> str:
             return ""
     rising = sign > 0 if change.part.rising else sign < 0
     return "at least" if rising else "at most"
+
+
+def promised(model: Model, k: int, d: int, sign: float) -> bool:
+    """Whether class k never becomes less probable, and somewhere more so, if a feature alone goes on in this direction."""
+    slope = sign * (model.A[:, d] - model.A[k, d])
+    if model.scaling is not None:
+        slope = slope / float(model.scaling.scale[d])
+    return not (slope > 0).any() and bool((slope < 0).any())
 
 
 def _digits(cf: Counterfactual, named: list[Change]) -> int:
@@ -203,6 +277,7 @@ def _printed(cf: Counterfactual, change: Change, digits: int) -> float:
     return min(max(shown, float(lo[0, d])), float(hi[0, d]))
 
 
-def _listed(parts: list[str]) -> str:
+def _listed(parts: list[list[str]]) -> list[str]:
     """``a``, ``a and b``, ``a, b and c``."""
-    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
+    between = ["", *[", "] * (len(parts) - 2), " and "]
+    return [piece for link, part in zip(between, parts, strict=False) for piece in ([link] if link else []) + part]

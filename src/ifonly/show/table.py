@@ -4,7 +4,6 @@ Names, values and labels are the user's, or of whoever wrote their file. Whateve
 nothing in them moves a cursor, hides a line or begins a new one.
 """
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -17,14 +16,14 @@ from ifonly.answers.views import frame_of
 from ifonly.problem.status import Status
 from ifonly.show.decision import Decision
 from ifonly.show.numbers import bound, count, number, pair, percent, share, signed
+from ifonly.show.sentence import sentence
+from ifonly.show.text import UNSEEN, cut, shortened, visible
 
 __all__ = ["UNSEEN", "Table", "certificate_words", "cut", "decisions", "html_of", "of_changes", "visible"]
 
 WIDTH = 80  # columns of a terminal
 ROWS = 12  # that are printed; the others are counted
 LEAST_NAME = 8  # columns that a name keeps, whatever the numbers take
-# What a terminal acts on or cannot write: control characters, ends of lines and paragraphs, changes of direction, surrogates.
-UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 @dataclass(frozen=True)
@@ -79,7 +78,8 @@ class Table:
     def __str__(self) -> str:
         shown = [self.columns, *self.texts[: self.shown]]
         widths = _fitted([max(len(row[i]) for row in shown) for i in range(len(self.columns))])
-        lines = [_line(row, widths) for row in shown]
+        names = shortened([row[0] for row in shown], widths[0])
+        lines = [_line((name, *row[1:]), widths) for name, row in zip(names, shown, strict=True)]
         lines.insert(1, "─" * len(lines[0]))
         if self.more:
             lines.append(f"… and {self.more} more")
@@ -108,7 +108,8 @@ class Table:
 
         found = Rich(box=None, pad_edge=False, header_style="bold")
         for i, name in enumerate(self.columns):
-            found.add_column(name, justify="left" if i == 0 else "right", overflow="ellipsis", no_wrap=True)
+            # A name is folded, not cut: forty columns may begin alike.
+            found.add_column(name, justify="right" if i else "left", overflow="ellipsis" if i else "fold", no_wrap=i > 0)
         for row in self.texts[: self.shown]:
             found.add_row(*(Text(text) for text in row))  # Text: names may have [brackets], which rich takes for markup
         rest = [f"… and {self.more} more"] if self.more else []
@@ -134,8 +135,8 @@ def _changed(change: Change) -> tuple[str, ...]:
 
 
 def html_of(cf: Counterfactual) -> str:
-    """Decision before and after, what changed, and what is known for certain."""
-    head = f"<p><b>{escape(decisions(cf))}</b></p>"
+    """Decision before and after (or that it cannot be reached), what changed, and what is known for certain."""
+    head = f"<p><b>{escape(sentence(cf) if cf.status is Status.UNREACHABLE else decisions(cf))}</b></p>"
     proof = f"<p>{escape(certificate_words(cf))}</p>"
     if not cf.changes():
         return f"<div>{head}{proof}</div>" if cf.status.ok else f"<div><p><b>{escape(visible(cf.message))}</b></p></div>"
@@ -195,18 +196,3 @@ def _fitted(widths: list[int]) -> list[int]:
 def _line(row: Sequence[str], widths: Sequence[int]) -> str:
     first, *others = (cut(text, width) for text, width in zip(row, widths, strict=True))
     return "  ".join([first.ljust(widths[0]), *(text.rjust(width) for text, width in zip(others, widths[1:], strict=True))])
-
-
-def visible(text: str) -> str:
-    r"""A text with what a terminal would act on written out, as Python writes it.
-
-    >>> print(visible("red \x1b[31m, and\nanother line"))
-    red \x1b[31m, and\nanother line
-
-    """
-    return UNSEEN.sub(lambda found: repr(found[0])[1:-1], text)
-
-
-def cut(text: str, most: int) -> str:
-    """A text of at most so many characters."""
-    return text if len(text) <= most else text[: most - 1] + "…"

@@ -1,23 +1,19 @@
 """An answer as one HTML file that needs nothing else: a slider for the wanted probability, and all that follows from it."""
 
-import base64
-import hashlib
-import json
 import os
-import re
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path as FilePath
 from typing import Any
 
-from ifonly.answers import Counterfactual, Path
-from ifonly.model.version import __version__
-from ifonly.show.page.bundle import bundled, static
+from ifonly.answers import Counterfactual, Counterfactuals, Path
+from ifonly.show.page.document import document, json_of
 from ifonly.show.page.live import live_data
+from ifonly.show.page.plans import plans_html
 from ifonly.show.page.scene import scene_of
 from ifonly.show.page.steps import step_data
 
-__all__ = ["html", "write"]
+__all__ = ["html", "write", "write_plans"]
 
 TITLE = "What would have changed the decision"
 
@@ -28,19 +24,8 @@ def html(
     """A page about an answer, as text; the arguments are those of :func:`write`."""
     scene = scene_of(answer, shape, ink)
     data = live_data(scene) if scene.live else step_data(scene)
-    style, script = static("web/base.css") + static("page.css"), bundled("page.js")
-    # Nothing may be fetched, and nothing runs but the one script that is ours: names in the data cannot become code.
-    ours = f"style-src '{_digest(style)}'; script-src '{_digest(script)}'"
-    policy = f"default-src 'none'; {ours}; base-uri 'none'; form-action 'none'"
-    parts = {
-        "policy": policy,
-        "title": escape(TITLE if title is None else title),
-        "style": style,
-        "script": script,
-        "data": _json(data),
-        "version": escape(__version__),
-    }
-    return re.sub(r"\{\{(\w+)\}\}", lambda mark: parts[mark[1]], static("page.html"))
+    measure = "the cost" if _priced(scene.cf) else "the classifier"
+    return document("page", title=escape(TITLE if title is None else title), data=json_of(data), measure=measure)
 
 
 def write(answer: Counterfactual | Path, path: str | os.PathLike[str], **options: Any) -> FilePath:
@@ -59,16 +44,21 @@ def write(answer: Counterfactual | Path, path: str | os.PathLike[str], **options
         Whether high values of pixels are dark, as ink on paper; by default in images with one channel.
 
     """
+    return _saved(html(answer, **options), path)
+
+
+def write_plans(cfs: Counterfactuals, path: str | os.PathLike[str], title: str | None = None) -> FilePath:
+    """Write a page about several plans for one source, a card for each; returns where it is."""
+    return _saved(plans_html(cfs, TITLE if title is None else title), path)
+
+
+def _saved(text: str, path: str | os.PathLike[str]) -> FilePath:
     file = FilePath(path)
-    file.write_text(html(answer, **options), encoding="utf-8", newline="\n")
+    file.write_text(text, encoding="utf-8", newline="\n")
     return file
 
 
-def _digest(text: str) -> str:
-    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode("ascii")
-
-
-def _json(data: object) -> str:
-    """JSON that can stand in a page: ASCII, and with nothing that could end the element it stands in."""
-    text = json.dumps(data, allow_nan=False, separators=(",", ":"))
-    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+def _priced(cf: Counterfactual) -> bool:
+    """Whether the user said what changes cost."""
+    cost = None if cf.conditions is None else cf.conditions.cost
+    return cost is not None and not (isinstance(cost.scale, str) and cost.scale == "model" and cost.matrix is None)

@@ -18,6 +18,7 @@ from ifonly.answers import Counterfactual
 from ifonly.problem.status import Status
 from ifonly.show.numbers import decimals
 from ifonly.show.page.scene import MOST, MOST_FEATURES, Scene, packed
+from ifonly.show.sentence import promised
 
 __all__ = ["live_data"]
 
@@ -52,7 +53,11 @@ def live_data(scene: Scene) -> dict[str, Any]:
         "rest": model.n_classes - len(bars),
         "now": scene.now().tolist(),
         "ends": [least, most],
-        "features": [_feature(names[d], float(source[d]), *deltas[:, d].tolist()) for d in order.tolist()],
+        "features": [
+            {"name": names[d], "sure": _sure(scene, d), **_feature(float(source[d]), *deltas[:, d].tolist())}
+            for d in order.tolist()
+        ],
+        "unlisted": int((np.delete(deltas, order, axis=1) != 0).any(axis=0).sum()),
         "size": float(sizes.max()) or 1.0,
         "level": _level(cf),
         "margins": (z[rivals] - z[k]).tolist(),
@@ -79,8 +84,13 @@ def _ends(scene: Scene) -> tuple[float, float]:
     return min(scene.least, most), most
 
 
-def _feature(name: str, source: float, first: float, delta: float, last: float) -> dict[str, Any]:
-    return {"name": name, "from": source, "decimals": decimals(source, source + delta, (source + first, source + last))}
+def _feature(source: float, first: float, delta: float, last: float) -> dict[str, Any]:
+    return {"from": source, "decimals": decimals(source, source + delta, (source + first, source + last))}
+
+
+def _sure(scene: Scene, d: int) -> list[bool]:
+    """Whether any lower value would do, too, and whether any higher one."""
+    return [promised(scene.cf.model, scene.k, d, sign) for sign in (-1.0, 1.0)]
 
 
 def _logit(p: float) -> float:

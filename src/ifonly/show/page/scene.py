@@ -15,6 +15,7 @@ from ifonly.model import Model
 from ifonly.model.errors import InputError
 from ifonly.model.numerics import Floats, softmax
 from ifonly.problem.status import Status
+from ifonly.show.sentence import Strong, told
 
 __all__ = ["MOST", "MOST_FEATURES", "Scene", "packed", "scene_of"]
 
@@ -91,6 +92,10 @@ class Scene:
     def now(self) -> Floats:
         """The probabilities at the source."""
         return softmax(self.cf.model.scores(self.source))
+
+    def said(self, answer: Counterfactual) -> list[str | list[str]]:
+        """An answer in words, in pieces; those that are emphasised stand in lists of one."""
+        return [[str(piece)] if isinstance(piece, Strong) else str(piece) for piece in told(answer, self.shape)]
 
     def kept(self) -> list[str]:
         """What may not change, by name."""

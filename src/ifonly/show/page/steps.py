@@ -38,8 +38,6 @@ def step_data(scene: Scene) -> dict[str, Any]:
     features = _features(changes, start)[:MOST_FEATURES]
     described = {key: _described(scene, key, changes, start) for key in features}
     top = max((abs(change.units) for found in changes for change in found.values()), default=1.0)
-    xs = [answer.coordinates[1] for _, answer in answers]
-    furthest = max(float(np.abs(x - scene.source).max()) for x in xs)
     return {
         "mode": "steps",
         **scene.common(),
@@ -51,13 +49,21 @@ def step_data(scene: Scene) -> dict[str, Any]:
         "beyond": beyond,
         "start": start,
         "features": list(described.values()),
+        "unlisted": max(sum(key not in described for key in found) for found in changes),
         "size": top or 1.0,
-        "image": None if scene.shape is None else scene.image(furthest, frames=packed(xs, "<f4")),
+        "image": _frames(scene, [answer.coordinates[1] for _, answer in answers]),
         "steps": [
             {"wanted": wanted, **_step(scene, answer, bars, found, described)}
             for (wanted, answer), found in zip(answers, changes, strict=True)
         ],
     }
+
+
+def _frames(scene: Scene, xs: list[Floats]) -> dict[str, Any] | None:
+    """What the pictures of the answers need."""
+    if scene.shape is None:
+        return None
+    return scene.image(max(float(np.abs(x - scene.source).max()) for x in xs), frames=packed(xs, "<f4"))
 
 
 def _step(
@@ -67,8 +73,9 @@ def _step(
     return {
         "p": _chances(answer.proba, bars),
         "decided": _decided(answer, scene.k),
+        "said": scene.said(answer),
+        "short": answer.status is Status.UNREACHABLE,  # whether it is only the best there is, and less than was asked for
         "changes": [_changed(n, told, found[key]) for n, (key, told) in enumerate(described.items()) if key in found],
-        "unseen": sum(key not in described for key in found),
         "proof": _proof(answer, hard=scene.hard),
     }
 

@@ -16,9 +16,9 @@ def of_one(cf: Counterfactual, kind: str, **options: Any) -> Waterfall | Images 
     return _chosen({"changes": Waterfall.of, "image": Images.of, "convergence": Convergence.of}, kind)(cf, **options)
 
 
-def of_many(cfs: Counterfactuals, kind: str, **options: Any) -> HeatMap:
+def of_many(cfs: Counterfactuals, kind: str | None, **options: Any) -> HeatMap:
     """A picture of many answers."""
-    return _chosen({"heat map": HeatMap.of}, kind)(cfs, **options)
+    return _chosen({"heat map": HeatMap.of}, kind or "heat map")(cfs, **options)
 
 
 def of_path(path: Path, kind: str, **options: Any) -> Curve | Trajectories | Strip:

@@ -1,7 +1,8 @@
 /* Numbers as people write them: the twin of show/numbers.py, where the rules stand and why. A test compares the two. */
 
-const DIGITS = 4;
-const EXACT_DIGITS = 15;
+export const DIGITS = 4;
+export const EXACT_DIGITS = 15;
+const MOST_DIGITS = 17; // tell any two numbers apart
 const [SMALL, LARGE] = [1e-4, 1e15]; // below and from here on, with a power of ten
 const [THIN, WIDE] = ["\u202f", "\u00a0"];
 const ROUNDINGS = 1 + 1e-9;
@@ -16,11 +17,12 @@ function written(text, trim) {
 
 const raised = (power) => [...String(Number(power))].map((d) => (d === "-" ? "⁻" : "⁰¹²³⁴⁵⁶⁷⁸⁹"[d])).join("");
 
+const isScientific = (v) => v !== 0 && !(SMALL <= Math.abs(v) && Math.abs(v) < LARGE);
+
 /** An amount, a distance, a cost: 36, 12 500, 0.4355, −1.235 × 10⁻⁷. */
 export function number(v, digits = DIGITS) {
   if (!Number.isFinite(v)) return v === Infinity ? "∞" : v === -Infinity ? "−∞" : "–";
-  const size = Math.abs(v);
-  if (v !== 0 && !(SMALL <= size && size < LARGE)) {
+  if (isScientific(v)) {
     const [lead, power] = v.toExponential(digits - 1).split("e");
     return `${written(lead, true)}${WIDE}×${WIDE}10${raised(power)}`;
   }
@@ -39,6 +41,17 @@ export function value(v, digits = DIGITS) {
   if (v === null) return "missing";
   if (typeof v === "boolean") return v ? "True" : "False";
   return typeof v === "number" ? number(v, digits) : String(v);
+}
+
+/** Two values, with as many digits as it takes to tell them apart. */
+export function pair(before, after) {
+  let digits = DIGITS;
+  let found = [value(before), value(after)];
+  while (found[0] === found[1] && before !== after && digits < MOST_DIGITS) {
+    digits += 1;
+    found = [value(before, digits), value(after, digits)];
+  }
+  return found;
 }
 
 /** How many there are: 1 change, 12 changes. */
@@ -73,4 +86,16 @@ export function share(part) {
   const size = Math.abs(100 * part);
   const text = size === 0 ? "0" : size < 0.1 ? "< 0.1" : fixed(size, size < 0.95 ? 1 : 0);
   return `${part < 0 ? "−" : ""}${text} %`;
+}
+
+/** The number that is written with so many digits; not below `v` (`up`), or not above it (`up` false). */
+export function rounded(v, digits = DIGITS, up = null) {
+  const scientific = isScientific(v);
+  if (!Number.isFinite(v) || (Number.isInteger(v) && !scientific)) return v;
+  const [, exponent] = v.toExponential().split("e");
+  const after = scientific ? digits - 1 - exponent : Math.max(digits - 1 - exponent, 0);
+  const write = (w) => Number(scientific ? w.toExponential(digits - 1) : w.toFixed(after));
+  const near = write(v);
+  if (up === null || near === v || near > v === up) return near;
+  return write(near + (up ? 1 : -1) * Number(`1e${-after}`));
 }

@@ -1,7 +1,10 @@
 /* The answer for a wanted probability: solved here, or one of those that the page carries. */
 
 import { Nearest } from "./nearest.js";
+import { sentence } from "./sentence.js";
 import { bound, number } from "./web/numbers.js";
+
+const CLOSE = 0.005; // how far the probability of printed numbers may be below that of the answer: half of the last digit printed
 
 const unpack = (packed, Kind = Float64Array) => new Kind(Uint8Array.from(atob(packed), (c) => c.charCodeAt(0)).buffer);
 
@@ -31,6 +34,10 @@ function moved(from, slopes, y) {
   return { x: from.map((v, d) => v + change[d]), change };
 }
 
+const pixelsChanged = (change, channels) => new Set([...change].flatMap((v, i) => (v ? [Math.floor(i / channels)] : []))).size;
+
+const largest = (p) => p.indexOf(Math.max(...p));
+
 /** Without limits: solved here, to the last digit. */
 export function live(data) {
   const { k, classes, image } = data;
@@ -42,8 +49,9 @@ export function live(data) {
   const at = (wanted) => {
     const level = wanted === data.wanted ? data.level : Math.log1p(-wanted) - Math.log(wanted);
     const { w, s, off, distance, bound: room } = problem.at(level);
-    const p = softmax(distance ? s.map((v) => v - off) : s, k); // what Newton's last step left is not shown: 80 % is 80 %
-    const best = p.indexOf(Math.max(...p));
+    const margins = distance ? s.map((v) => v - off) : s; // what Newton's last step left is not shown: 80 % is 80 %
+    const p = softmax(margins, k);
+    const best = largest(p);
     const ahead = p[k] >= p[best] - 1e-12 ? k : best; // of two that are equal the wanted one: the library's answer has it ahead
     const y = Array.from(w, (v) => -v);
     y.splice(k, 0, w.reduce((a, b) => a + b, 0));
@@ -51,17 +59,28 @@ export function live(data) {
     const proof = distance
       ? `No smaller change exists. Proved to ${bound(room)}: the exact optimum is no further than that from this answer, whose change measures ${number(distance)} where the classifier sees the features.`
       : "Nothing has to change, and nothing is smaller than that.";
-    return {
+    const drawn = image && moved(pixels, shades, y);
+    const found = {
       wanted,
       p: p[k],
       bars: bars(p),
       decided: classes[ahead],
       x: [...x],
       size: change.map((v, d) => Math.abs(v) * units[d]),
-      image: image && moved(pixels, shades, y).x,
-      unseen: distance ? data.total - from.length : 0,
+      image: drawn?.x,
+      pixels: drawn && pixelsChanged(drawn.change, image.shape[2] ?? 1),
+      unlisted: distance ? data.unlisted : 0,
+      holds: (printed) => holds(printed, x, [...margins], p[k], ahead),
       proof,
     };
+    return { ...found, said: sentence(data, found) };
+  };
+  /** Whether the decision and its probability stay if some features, [number, value], are as they are printed. */
+  const holds = (printed, x, margins, least, ahead) => {
+    const slope = (j, d) => slopes[j * from.length + d] * units[d] ** 2;
+    const z = margins.toSpliced(k, 0, 0).map((v, j) => v + printed.reduce((sum, [d, w]) => sum + slope(j, d) * (w - x[d]), 0));
+    const after = softmax(z.toSpliced(k, 1).map((v) => v - z[k]), k);
+    return largest(after) === ahead && after[k] >= least - CLOSE;
   };
   return { at, now: { p: data.now[k], bars: bars(data.now) } };
 }

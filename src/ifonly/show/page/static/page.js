@@ -1,10 +1,9 @@
 /* The page: one number goes in, the wanted probability, and everything on it follows. */
 
 import { live, pixelsOf, stepped } from "./answers.js";
-import { sentence, shown } from "./sentence.js";
 import { bar, others } from "./web/bars.js";
 import { $, heading, hush, make, track, unbroken } from "./web/dom.js";
-import { fixed, number, percent, signed } from "./web/numbers.js";
+import { count, fixed, number, percent, signed } from "./web/numbers.js";
 import { Picture } from "./web/picture.js";
 import { keyed } from "./web/slider.js";
 import { themes } from "./web/theme.js";
@@ -23,6 +22,8 @@ let place = isLive ? data.wanted : data.start; // a probability, or the number o
 
 // ---- what does not move ----
 
+/** A value of a feature. */
+const shown = ({ decimals }, v) => (typeof v === "number" ? fixed(v, decimals) : v);
 const asksFor = (at) => percent(isLive ? at : data.steps[at].wanted, "short");
 const chance = (p) => (data.bars.length ? unbroken(`${percent(p, "tenths")} for ${data.target}`) : "");
 
@@ -32,7 +33,6 @@ $("chance-now").textContent = chance(answers.now.p);
 $("least").textContent = asksFor(least);
 $("most").textContent = asksFor(most);
 $("beyond").textContent = unbroken(data.beyond ?? "");
-$("beyond").hidden = !data.beyond;
 $("control").hidden = !(least < most);
 $("chances").hidden = !data.bars.length;
 $("picture").hidden = !picture;
@@ -53,9 +53,8 @@ const rows = data.features.map((feature, i) => {
 });
 $("changes").hidden = !rows.length;
 
-const unlisted = data.total > rows.length && (isLive || data.steps.some((step) => step.unseen));
 const all = $("all");
-const more = `Show ${unlisted ? "the first" : "all"} ${rows.length}`;
+const more = `Show ${data.unlisted ? "the first" : "all"} ${rows.length}`;
 all.hidden = rows.length <= FEW;
 all.textContent = more;
 all.addEventListener("click", () => {
@@ -66,12 +65,15 @@ all.addEventListener("click", () => {
   draw();
 });
 
+const strong = ([text]) => make("strong", { textContent: text });
+
 /** What the table leaves out. */
 function remarks() {
   const still = data.total - rows.length;
-  const kept = `${data.kept.slice(0, KEPT).join(", ")}${data.kept.length > KEPT ? ", …" : ""}`;
+  const more = data.kept.length - KEPT;
+  const kept = data.kept.slice(0, KEPT).join(", ") + (more > 0 ? ` and ${number(more)} more` : "");
   const notes = [];
-  if (unlisted) notes.push(`These are the largest changes; the other ${number(still)} features change by less.`);
+  if (data.unlisted) notes.push(`These are the largest changes; ${count(data.unlisted, "other feature")} change by less.`);
   else if (still === 1) notes.push("One other feature stays as it is.");
   else if (still > 1) notes.push(`The other ${number(still)} features stay as they are.`);
   if (kept) notes.push(`Not allowed to change: ${kept}.`);
@@ -87,7 +89,9 @@ function draw() {
   wanted.setAttribute("aria-valuetext", `${percent(found.wanted, "short")} ${data.target}`);
   $("decided-then").textContent = found.decided;
   $("chance-then").textContent = chance(found.p);
-  $("sentence").replaceChildren(...sentence(data, found).map((part) => (typeof part === "string" ? unbroken(part) : part)));
+  $("sentence").replaceChildren(...found.said.map((part) => (typeof part === "string" ? unbroken(part) : strong(part))));
+  $("beyond").hidden = !data.beyond || found.short; // the sentence says it
+  $("then").textContent = found.short ? "The best there is" : "If only";
   $("proof").textContent = unbroken(found.proof);
   drawBars(found.bars);
   for (const [d, { feature, row, after, difference, fill }] of rows.entries()) {

@@ -1,35 +1,55 @@
-/* The answer in one sentence. */
+/* The answer in one sentence, of an answer that the page solved for itself: the twin of show/sentence.py, where the rules stand
+   and why. A test compares the two. Pieces are text, and in lists of one what is emphasised. */
 
-import { make } from "./web/dom.js";
-import { count, fixed, percent } from "./web/numbers.js";
+import { count, DIGITS, EXACT_DIGITS, number, pair, percent, rounded, value } from "./web/numbers.js";
 
-const NAMED = 3; // changes that are named
+const NAMED = 6; // changes that are all named; of more …
+const FIRST = 4; // … so many are, and the table has the others
 
-/** A value of a feature, as it stands in the table too. */
-export const shown = ({ decimals }, v) => (typeof v === "number" ? fixed(v, decimals) : v);
+const listed = (parts) => parts.flatMap((part, i) => (i === 0 ? part : [i === parts.length - 1 ? " and " : ", ", ...part]));
 
-/** As text and strong elements in turn. */
-export function sentence(data, { x, size, p, decided, unseen }) {
-  const { features, target } = data;
-  const strong = (words) => make("strong", { textContent: words });
-  const chance = data.bars.length ? ` (${percent(p)})` : "";
-  const changed = features.map((_, d) => d).filter((d) => shown(features[d], x[d]) !== shown(features[d], features[d].from));
-  const flips = decided === target;
-  if (!changed.length && !unseen) {
-    if (flips) return ["Nothing has to change: the decision is ", strong(decided), chance, "."];
-    return ["Nothing changes: the decision is ", strong(decided), ` (${target}: ${percent(p)}).`];
+export function sentence(data, found) {
+  const { features } = data;
+  const changed = features.map((_, d) => d).filter((d) => found.x[d] !== features[d].from);
+  changed.sort((a, b) => found.size[b] - found.size[a]);
+  const total = changed.length + found.unlisted;
+  if (!total) return ["Nothing has to change: ", ...outcome(data, found, false), "."];
+  return ["If only ", ...(data.image ? inPicture(found.pixels) : changes(features, found, changed, total)), ", ", ...outcome(data, found, true), "."];
+}
+
+function outcome({ target, decided: before, now, k }, { p, decided }, changed) {
+  if (decided === target) {
+    const would = changed ? (before === target ? "would still be" : "would be") : "is already";
+    return [`the decision ${would} `, [target], ` (${percent(p)})`];
   }
-  const end = flips
-    ? ["the decision would be ", strong(decided), chance, ...(data.already ? [] : [" instead of ", strong(data.decided)]), "."]
-    : ["the decision would still be ", strong(decided), `, with ${percent(p)} for ${target}.`];
-  if (data.image) return ["If only the picture were a little different, ", ...end];
-  changed.sort((a, b) => size[b] - size[a]);
-  const parts = changed.slice(0, NAMED).map((d) => {
-    const feature = features[d];
-    return [strong(feature.name), ` were ${shown(feature, x[d])} instead of ${shown(feature, feature.from)}`];
-  });
-  const more = changed.length - parts.length + unseen;
-  if (more) parts.push([more === 1 ? "one smaller change was made" : `${count(more, "smaller change")} were made`]);
-  const list = parts.flatMap((part, i) => (i === 0 ? part : [i === parts.length - 1 ? " and " : ", ", ...part]));
-  return ["If only ", ...list, ", ", ...end];
+  if (!changed) return ["the probability of ", [target], ` is already ${percent(p)}`];
+  let texts = [percent(now[k]), percent(p)];
+  if (texts[0] === texts[1]) texts = pair(100 * now[k], 100 * p).map((text) => `${text} %`);
+  const still = before === decided ? "still be" : "be";
+  return [`the decision would ${still} `, [decided], ", but ", [target], ` would have ${texts[1]} instead of ${texts[0]}`];
+}
+
+const inPicture = (n) => [`${count(n, "pixel")} of the picture ${n === 1 ? "was" : "were"} different`];
+
+function changes(features, { x, holds }, changed, total) {
+  const named = total <= NAMED ? changed : changed.slice(0, FIRST);
+  const rest = total - named.length;
+  const printed = (digits) => named.map((d) => [d, shownAs(features[d], x[d], digits)]);
+  let digits = DIGITS;
+  while (digits < EXACT_DIGITS && !holds(printed(digits))) digits += 1;
+  const clauses = printed(digits).map(([d, after], i) => clause(features[d], x[d], after, digits, i === 0));
+  if (rest) clauses.push([`${count(rest, "other feature")} ${rest === 1 ? "was" : "were"} as the table lists`]);
+  return listed(clauses);
+}
+
+/** The number that is printed: where any beyond would do, one that does. */
+const shownAs = (feature, v, digits) => rounded(v, digits, boundWord(feature, v) ? v > feature.from : null);
+
+const boundWord = ({ from, sure }, v) => (v > from ? sure[1] && "at least" : sure[0] && "at most") || "";
+
+function clause(feature, v, printed, digits, first) {
+  const word = boundWord(feature, v);
+  const texts = digits === DIGITS ? pair(feature.from, v) : [feature.from, v].map((w) => value(w, digits));
+  const [before, after] = word ? [value(feature.from, digits), `${word} ${number(printed, EXACT_DIGITS)}`] : texts;
+  return [[feature.name], `${first ? " were" : ""} ${after} instead of ${before}`];
 }

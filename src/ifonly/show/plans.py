@@ -1,0 +1,113 @@
+"""Several plans for one source, side by side: what each changes, what it costs, and whether there are others."""
+
+from html import escape
+from typing import NamedTuple
+
+from ifonly.answers import Counterfactual, Counterfactuals
+from ifonly.answers.change import Change, moves
+from ifonly.model.errors import InputError
+from ifonly.problem.status import Status
+from ifonly.show.decision import Decision
+from ifonly.show.numbers import count, number, percent
+from ifonly.show.sentence import Worded, sentence, worded
+from ifonly.show.table import Table
+from ifonly.show.text import visible
+
+__all__ = ["Plan", "checked", "headline", "html_of", "others", "plans_of", "repr_of", "table_of"]
+
+SAME = "·"  # of a feature that a plan leaves alone
+SIGNS = {"at least": "≥ ", "at most": "≤ ", "": ""}
+
+
+class Plan(NamedTuple):
+    """One of the plans: the answer, and its changes as they are printed."""
+
+    cf: Counterfactual
+    changes: list[Worded]
+
+    @property
+    def figures(self) -> str:
+        """``60 %, cost 2.117, 4 changes``."""
+        p = Decision.of(self.cf).p_after
+        return ", ".join(
+            [*([] if p is None else [percent(p)]), f"cost {number(self.cf.cost)}", count(len(self.changes), "change")]
+        )
+
+
+def checked(cfs: Counterfactuals, wanted: str) -> Counterfactuals:
+    """Plans for one source; a table of sources is refused, with what there is for those."""
+    if not cfs.are_plans:
+        raise InputError(
+            f"{wanted} is for several plans of one source, invert(…, n=3); of many rows, summary() says what they have in "
+            f"common, and cfs[i].{wanted} is about one of them"
+        )
+    return cfs
+
+
+def plans_of(cfs: Counterfactuals) -> list[Plan]:
+    """The plans, the cheapest first."""
+    return [Plan(cf, worded(cf)) for cf in cfs]
+
+
+def table_of(cfs: Counterfactuals, rows: int | None = None) -> Table:
+    """A row for each feature that a plan changes, a column for each plan; below it what each reaches and costs."""
+    plans = plans_of(cfs)
+    told = [
+        {int(change.part.features[0]): (change, words) for change, words in zip(moves(plan.cf), plan.changes, strict=True)}
+        for plan in plans
+    ]
+    data, texts = [], []
+    for key, (first, words) in _first_seen(told).items():
+        here = [plan.get(key) for plan in told]
+        data.append((first.feature, first.before, *(first.before if found is None else found[0].after for found in here)))
+        texts.append((words.label, words.before, *(SAME if found is None else _short(found[1]) for found in here)))
+    heads = ["at best"] if cfs[0].status is Status.UNREACHABLE else [f"plan {i}" for i in range(1, len(plans) + 1)]
+    notes = (*(f"{head}: {plan.figures}" for head, plan in zip(heads, plans, strict=True) if plan.changes), *others(cfs))
+    return Table(("feature", "now", *heads), tuple(data), tuple(texts), *([] if rows is None else [rows]), notes=notes)
+
+
+def _first_seen(told: list[dict[int, tuple[Change, Worded]]]) -> dict[int, tuple[Change, Worded]]:
+    """Each feature that changes, as the first plan that changes it has it."""
+    found: dict[int, tuple[Change, Worded]] = {}
+    for plan in told:
+        found |= {key: both for key, both in plan.items() if key not in found}
+    return found
+
+
+def _short(words: Worded) -> str:
+    return SIGNS[words.bound] + words.after
+
+
+def headline(cfs: Counterfactuals) -> str:
+    """What the plans are for, in a sentence."""
+    first, n = cfs[0], len(cfs)
+    if first.status is Status.UNREACHABLE or not moves(first):
+        return sentence(first)
+    target = visible(str(first.target))
+    turned = all(found.after == found.target for found in map(Decision.of, cfs))
+    if not turned:
+        return f"{count(n, 'plan')} towards {target}."
+    one = "Any one of these" if n > 1 else "This"
+    return f"{one} {count(n, 'plan') if n > 1 else 'plan'} makes the decision {target}."
+
+
+def others(cfs: Counterfactuals) -> list[str]:
+    """What is known of plans besides these."""
+    first = cfs[0]
+    if first.status is Status.UNREACHABLE or not moves(first):
+        return []
+    if cfs.complete:
+        return ["There are no other plans: no other set of features will do."]
+    return ["There may be others; none of them costs less than these." if cfs.cheapest else "There may be others."]
+
+
+def html_of(cfs: Counterfactuals) -> str:
+    """For notebooks."""
+    table = table_of(cfs)
+    return f"<div><p><b>{escape(headline(cfs))}</b></p>{table.to_html() if table else ''}</div>"
+
+
+def repr_of(cfs: Counterfactuals) -> str:
+    """For terminals."""
+    table = table_of(cfs)
+    return f"{headline(cfs)}\n{table}" if table else headline(cfs)
