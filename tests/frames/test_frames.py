@@ -228,7 +228,7 @@ def test_chunks_are_smaller_where_rows_take_long(model, people, what):
     asked = {"actions": SLOW.get(what)} | ({"lam": 0.1} if what == "lam" else {"prob": 0.6})
     asked |= {"actions": Actions(bounds=(0, None))} if what == "bounds" else {}
     inverter = inverting.Inverter(ifonly.ask(model, "approved", **asked), people.schema, inverting.Layout())
-    assert inverter.chunk_rows(None) == (1024 if what in SLOW else 16384)
+    assert inverter.chunk_rows(None) == (256 if what in SLOW else 16384)
     assert inverter.chunk_rows(7) == 7
 
 
@@ -733,3 +733,33 @@ def test_the_manifest_says_what_was_asked(model, source, tmp_path):
     assert manifest["question"]["target"] == "approved"
     assert manifest["question"]["actions"]["frozen"] == ["age"]
     assert [part["rows"] for part in manifest["parts"]] == [32] * 6 + [8]
+
+
+# ---- parts as time passes ----
+
+
+def test_a_part_has_as_many_chunks_as_take_a_few_seconds():
+    pace = parts.Pace(4, slow=True)
+    assert pace.chunks == 1
+    pace.took(0.1, 1)
+    assert pace.chunks == 4
+    pace.took(4.0, 4)
+    assert pace.chunks == 2
+    pace.took(30.0, 1)
+    assert pace.chunks == 1
+    assert parts.Pace(4, slow=False).chunks == 4
+
+
+def test_rows_are_kept_as_time_passes_and_the_file_does_not_tell(tmp_path, monkeypatch, rng):
+    """Chunks that take long make small parts, the same numbers, and the same file to the last byte."""
+    model = ifonly.Model.binary([1.0, -2.0], 0.0, ["refused", "approved"], ["income", "debt"])
+    table = pa.table({"income": rng.normal(size=300), "debt": rng.normal(size=300)})
+    pa.parquet.write_table(table, tmp_path / "in.parquet")
+    options = {"lam": 0.1, "actions": Actions(bounds={"debt": (0, None)}), "chunk_rows": 10, "part_chunks": 8, "threads": 1}
+    frames.write_parts(model, tmp_path / "in.parquet", tmp_path / "quick.parquet", "approved", **options)
+    monkeypatch.setattr(parts, "PART_SECONDS", 0.0)  # every chunk takes too long
+    seen = []
+    slow = tmp_path / "slow.parquet"
+    frames.write_parts(model, tmp_path / "in.parquet", slow, "approved", **options, on_rows=seen.append)
+    assert seen == list(range(0, 301, 10))
+    assert slow.read_bytes() == (tmp_path / "quick.parquet").read_bytes()
