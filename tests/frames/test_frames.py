@@ -230,6 +230,8 @@ def test_chunks_are_smaller_where_rows_take_long(model, people, what):
     inverter = inverting.Inverter(ifonly.ask(model, "approved", **asked), people.schema, inverting.Layout())
     assert inverter.chunk_rows(None) == (256 if what in SLOW else 16384)
     assert inverter.chunk_rows(7) == 7
+    whole = ifonly.ask(model, "approved", actions=Actions(integer=["loans"]))
+    assert inverting.Inverter(whole, people.schema, inverting.Layout()).chunk_rows(None) == 256
 
 
 def test_a_run_that_is_stopped_does_not_wait_for_whole_parts(model, source, tmp_path, monkeypatch):

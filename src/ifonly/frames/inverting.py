@@ -31,7 +31,7 @@ Made = TypeVar("Made")
 # A chunk is solved at once: its rows fill the kernel's lanes, its numbers this much memory (and a few times that on the way).
 CHUNK_BYTES = 16 * 2**20
 CHUNK_ROWS = (256, 16384)
-SLOW_ROWS = 256  # where rows are solved one by one, milliseconds each: one can see it go on, and stop it
+SLOW_ROWS = 256  # where rows take milliseconds each, or some of them a search: one can see it go on, and stop it
 
 MEASURES = ("probability", "distance", "cost", "gap")
 STATUS_NAMES = pa.array([Status(code).name for code in range(len(Status))])
@@ -221,8 +221,17 @@ class Inverter:
         """How many rows to solve at once: as many as the user says, or as fit."""
         if given is not None and given < 1:
             raise InputError(f"chunk_rows must be 1 or more; got {given}")
-        most = SLOW_ROWS if self.ask.row_by_row else CHUNK_ROWS[1]
-        return given or int(np.clip(CHUNK_BYTES // (8 * self.ask.model.n_features), CHUNK_ROWS[0], most))
+        return given or min(self.fitting, SLOW_ROWS if self.slow else CHUNK_ROWS[1])
+
+    @property
+    def fitting(self) -> int:
+        """How many rows fit into the memory that a chunk may take."""
+        return int(np.clip(CHUNK_BYTES // (8 * self.ask.model.n_features), *CHUNK_ROWS))
+
+    @property
+    def slow(self) -> bool:
+        """Whether rows are solved one by one, or some of them take a search."""
+        return self.ask.row_by_row or (self.ask.conditions is not None and self.ask.conditions.discrete)
 
     def _written(self) -> dict[int, tuple[Callable[[Any], Any], Any]]:
         """For each feature that has a column in the answer: how its values are written, and as what type."""

@@ -43,7 +43,7 @@ __all__ = ["BadRow", "Written", "write_answers", "write_parts"]
 
 VERSION = 3
 MANIFEST = "_manifest.json"
-PART_CHUNKS = 4  # chunks in a part at most; a part is a row group of the file
+PART_CHUNKS = 4  # full chunks in a part at most; a part is a row group of the file
 PART_SECONDS = 2.0  # that the chunks of a part should take: what a run that is stopped may lose on each thread
 SHOWN = 20  # bad rows that are kept with their reasons; all of them are in the output
 
@@ -101,7 +101,7 @@ def write_parts(
     columns: Literal["changed", "all"] = "changed",
     prefix: str = "new_",
     chunk_rows: int | None = None,
-    part_chunks: int = PART_CHUNKS,
+    part_chunks: int | None = None,
     overwrite: bool = False,
     on_rows: Callable[[int], None] | None = None,
     **question: Any,
@@ -117,9 +117,9 @@ def write_parts(
     out : path
         ``.parquet``, ``.csv`` or ``.arrow`` for one file, which appears when it is complete; without a suffix a folder of
         Parquet parts.
-    part_chunks : int
-        Chunks in a part at most; where they take long there are fewer, so that a part takes about two seconds. A killed run
-        loses the parts that are being made, one per thread.
+    part_chunks : int, optional
+        Chunks in a part at most, by default what fits into memory; where they take long there are fewer, so that a part takes
+        about two seconds. A killed run loses the parts that are being made, one per thread.
     overwrite : bool
         Whether an output that is there, or parts of another question, may be replaced.
     on_rows : callable, optional
@@ -148,7 +148,7 @@ def write_answers(
     layout: Layout,
     *,
     chunk_rows: int | None = None,
-    part_chunks: int = PART_CHUNKS,
+    part_chunks: int | None = None,
     overwrite: bool = False,
     on_rows: Callable[[int], None] | None = None,
 ) -> Written:
@@ -162,6 +162,7 @@ def write_answers(
     with open_batches(source, needed(asking.model, layout.keys)) as reader:
         inverter = Inverter(asking, reader.schema, layout)
         size = inverter.chunk_rows(chunk_rows)
+        part_chunks = part_chunks or PART_CHUNKS * max(1, inverter.fitting // size)
         asked = {"model": fingerprint(asking.model), "input": _input(source), **json.loads(inverter.ask.question.to_json())}
         asked |= layout._asdict() | {"keys": inverter.features.keys, "chunk_rows": size, "part_chunks": part_chunks}
         work = out.with_name(f"{out.name}.parts") if suffix else out
@@ -171,7 +172,7 @@ def write_answers(
         report(resumed)
         if not manifest.complete:
             tables = chunks(reader, reader.schema, size, skip=resumed)
-            pace = Pace(part_chunks, slow=asking.row_by_row)
+            pace = Pace(part_chunks, slow=inverter.slow)
             groups = iter(lambda: list(islice(tables, pace.chunks)), [])
             parts = zip(count(len(manifest.parts)), groups if manifest.parts else _at_least_one(groups), strict=False)
             stop = Event()
