@@ -122,7 +122,7 @@ WRONG_FILES = {
     "t.csv": (b"", r"t\.csv is empty: expected a line with the names of its columns"),
     "u.csv": (b"a,b\n1,2\n", r"u\.csv has no column 'income'; its columns are a, b"),
     "v.csv": (b"income,income\n1,2\n", r"v\.csv has the column 'income' more than once"),
-    "w.csv": (b"income\n\xff\xfe\n", r"w\.csv cannot be read: .*[Uu][Tt][Ff]-?8"),
+    "w.csv": (b"income\n\xff\xfe\n", r"w\.csv is in another encoding than UTF-8"),
 }
 
 
@@ -765,3 +765,26 @@ def test_rows_are_kept_as_time_passes_and_the_file_does_not_tell(tmp_path, monke
     frames.write_parts(model, tmp_path / "in.parquet", slow, "approved", **options, on_rows=seen.append)
     assert seen == list(range(0, 301, 10))
     assert slow.read_bytes() == (tmp_path / "quick.parquet").read_bytes()
+
+
+def test_a_csv_has_quotation_marks_only_where_they_are_needed(model, tmp_path):
+    names = ",".join(model.feature_names)
+    cells = ",".join("1" for _ in model.feature_names)
+    (tmp_path / "in.csv").write_text(f'id,who,"a, b",{names}\n805,Zoë,x,{cells}\n007,"Li, Bo",y,{cells}\n')
+    frames.write_parts(model, tmp_path / "in.csv", tmp_path / "out.csv", chunk_rows=1, part_chunks=1, threads=1)
+    head, first, second, *_ = (tmp_path / "out.csv").read_text(encoding="utf-8").splitlines()
+    assert head.startswith('id,who,"a, b",target,')
+    assert first.startswith("805,Zoë,x,")
+    assert second.startswith('"007","Li, Bo","y",')
+    back = frames.open_batches(tmp_path / "out.csv").read_all()
+    assert back.column("id").to_pylist() == ["805", "007"]
+    assert back.column("who").to_pylist() == ["Zoë", "Li, Bo"]
+
+
+@pytest.mark.parametrize("rows", [1, 60_000])
+def test_a_csv_in_another_encoding_is_said_to_be_one(model, tmp_path, rows):
+    cells = ",".join("1" for _ in model.feature_names)
+    text = f"id,{','.join(model.feature_names)}\n" + f"Zoe,{cells}\n" * (rows - 1) + f"Zoë,{cells}\n"
+    (tmp_path / "in.csv").write_text(text, encoding="latin-1")
+    with pytest.raises(InputError, match=r"in\.csv is in another encoding than UTF-8.*: save it as UTF-8"):
+        frames.write_parts(model, tmp_path / "in.csv", tmp_path / "out.csv", overwrite=True)

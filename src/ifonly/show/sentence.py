@@ -74,7 +74,7 @@ def _entity(found: re.Match[str]) -> str:
 def told(cf: Counterfactual, shape: Sequence[int] | None = None) -> list[str]:
     """The answer in words, piece by piece; of a picture of this shape, nobody wants to hear of the pixels one by one."""
     if cf.status is Status.INVALID:
-        return ["There is no answer: the source is not a finite input, or contradicts the limits."]
+        return ["There is no answer: ", Theirs(cf.message), "."]
     if not np.isfinite(cf.coordinates[1]).all():
         return ["The search was stopped before it found a change that makes the decision ", Strong(cf.target), "."]
     if cf.status is Status.UNREACHABLE:
