@@ -135,11 +135,9 @@ def test_batch(run, place):
       row 3: the line has 4 cells, the header 5
     """)
     lines = (place / "answers.csv").read_text().splitlines()
-    assert lines[0] == (
-        '"id","target","probability","distance","cost","gap","status","reason","new_loans","new_income","new_duration"'
-    )
-    assert [line.split(",")[0] for line in lines[1:]] == ['"007"', '"008"', '"009"', "", '"011"']
-    assert lines[3] == """"009",,,,,,"INVALID","age is 'x', no number",,,"""
+    assert lines[0] == "id,target,probability,distance,cost,gap,status,reason,new_loans,new_income,new_duration"
+    assert [line.split(",")[0] for line in lines[1:]] == ["007", "008", "009", "", "011"]
+    assert lines[3] == """009,,,,,,INVALID,"age is 'x', no number",,,"""
     assert sorted(p.name for p in place.iterdir()) == ["answers.csv", "credit.npz", "people.csv"]
 
 

@@ -14,7 +14,7 @@ question its parts are, and is refused; so is a folder that was complete and has
 Parts are made side by side, one per thread, from rows that one thread reads in order, and listed in order.
 """
 
-import csv as rows_of_text
+import csv
 import hashlib
 import io
 import json
@@ -35,7 +35,7 @@ import numpy as np
 from ifonly.answers.record import fingerprint
 from ifonly.api import Ask, ask
 from ifonly.engines.threads import available
-from ifonly.frames.arrow import csv, ipc, pa, parquet, pc
+from ifonly.frames.arrow import ipc, pa, parquet, pc
 from ifonly.frames.features import needed
 from ifonly.frames.inverting import Inverter, Layout, chunks, in_order
 from ifonly.frames.reading import files_of, open_batches
@@ -387,7 +387,7 @@ class CsvWriter:
     def __init__(self, path: Path, schema: Any) -> None:
         self.file = path.open("wb")
         header = io.StringIO()
-        rows_of_text.writer(header, lineterminator="\n").writerow(schema.names)
+        csv.writer(header, lineterminator="\n").writerow(schema.names)
         self.file.write(header.getvalue().encode())
 
     def __enter__(self) -> "CsvWriter":
@@ -397,21 +397,21 @@ class CsvWriter:
         self.file.close()
 
     def write_table(self, table: Any) -> None:
-        """Write some rows; Arrow puts marks around all texts, or around none."""
-        texts = (column for column in table.columns if pa.types.is_string(column.type) or pa.types.is_large_string(column.type))
-        marked = any(pc.any(pc.match_substring_regex(column, SPECIAL)).as_py() for column in texts)
-        others = any(not _writes_plainly(column.type) for column in table.columns)
-        style = "needed" if marked or others else "none"
-        csv.write_csv(table, self.file, csv.WriteOptions(include_header=False, quoting_style=style))
+        """Write some rows; Arrow's own writer puts marks around every text, or around none."""
+        if len(table):
+            lines = pc.binary_join_element_wise(*map(_csv_cells, table.columns), ",")
+            self.file.write(("\n".join(lines.to_pylist()) + "\n").encode())
 
 
-SPECIAL = '[",\r\n]|^ | $'  # what a text has that needs marks around it
+SPECIAL = '[",\r\n]'  # what a text has that needs marks around it
 
 
-def _writes_plainly(kind: Any) -> bool:
-    """Whether what is written of a type never needs marks, or is looked at."""
-    known = (pa.types.is_string, pa.types.is_large_string, pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean)
-    return any(test(kind) for test in known) or pa.types.is_null(kind) or pa.types.is_temporal(kind)
+def _csv_cells(column: Any) -> Any:
+    """A column as it stands in a CSV; what is missing is empty."""
+    column = column.combine_chunks()
+    text = (column.dictionary_decode() if pa.types.is_dictionary(column.type) else column).cast(pa.string())
+    marked = pc.binary_join_element_wise('"', pc.replace_substring(text, '"', '""'), '"', "")
+    return pc.fill_null(pc.if_else(pc.match_substring_regex(text, SPECIAL), marked, text), "")
 
 
 ASSEMBLE: dict[str, Callable[[Path, Any], Any]] = {
