@@ -52,6 +52,7 @@ def make_files(folder: Path) -> None:
         [np.arange(20), rng.integers(1, 5, 20), rng.integers(0, 4, 20), rng.integers(20, 70, 20), np.full(20, 36)]
     )
     np.savetxt(folder / "people.csv", rows, fmt="%d", delimiter=",", header=",".join(["id", *names]), comments="")
+    (folder / "policy.toml").write_text('target = "approved"\n[features.age]\nfrozen = true\n', encoding="utf-8")
     A = rng.normal(size=(1000, 64))
     np.savez(folder / "head.npz", A=A, b=np.zeros(1000), X=A[[281]])  # an embedding that is read as a tabby
 

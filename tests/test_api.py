@@ -242,7 +242,7 @@ def test_a_bad_row_is_invalid_and_the_others_are_as_if_alone(rng, backend, bad, 
 
 def test_an_invalid_row_is_refused_by_verify_and_says_what_to_do():
     cf = invert(MODEL, [BAD_ROWS["nan"], X], "b")[0]
-    assert "mend or drop the row" in cf.message
+    assert cf.message.startswith("row 0 of x must be finite; feature ")
     with pytest.raises(CertificateError, match="no answer to verify: the source is not a finite input"):
         cf.verify()
 

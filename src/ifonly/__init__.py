@@ -23,6 +23,7 @@ __all__ = [
     "InputError",
     "Model",
     "Path",
+    "Policy",
     "Problem",
     "Question",
     "Scaling",
@@ -50,6 +51,7 @@ _ROOMS = {
     "model.readers": ["as_model"],
     "model.store": ["load"],
     "model.version": ["__version__"],
+    "policy": ["Policy"],
     "problem": ["Certificate", "Problem"],
     "problem.actions": ["Actions"],
     "problem.cost": ["Cost"],
@@ -73,6 +75,7 @@ if TYPE_CHECKING:
     from ifonly.model.readers import as_model
     from ifonly.model.store import load
     from ifonly.model.version import __version__ as __version__
+    from ifonly.policy import Policy
     from ifonly.problem import Certificate, Problem
     from ifonly.problem.actions import Actions
     from ifonly.problem.cost import Cost

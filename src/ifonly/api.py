@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Hashable, Mapping, Sequence
 from copy import copy
+from os import PathLike
 from typing import Any, Literal, Protocol, TypedDict, Unpack, overload
 
 import numpy as np
@@ -14,6 +15,7 @@ from ifonly.engines import choose, drive
 from ifonly.model import Model
 from ifonly.model.errors import InputError
 from ifonly.model.readers import as_model
+from ifonly.policy import Policy
 from ifonly.problem.actions import Actions
 from ifonly.problem.conditions import Conditions
 from ifonly.problem.cost import Cost
@@ -45,6 +47,7 @@ class _Options(TypedDict, total=False):
     threads: int | None
     out: np.ndarray | None
     progress: bool | None
+    policy: "Policy | str | PathLike[str] | None"
 
 
 class _Series(Protocol):
@@ -79,8 +82,10 @@ class Ask:
 
     """
 
-    def __init__(self, model: Any, question: Question) -> None:
+    def __init__(self, model: Any, question: Question, policy: Policy | str | PathLike[str] | None = None) -> None:
         self.model: Model = as_model(model)
+        if policy is not None:
+            self.model, question = _within(policy, self.model, question)
         self.asked = Asked.of(self.model, question)
 
     @property
@@ -144,7 +149,13 @@ class Ask:
         return f"Ask({self.model!r}, {self.question!r})"
 
 
-def ask(model: Any, target: Any = None, **question: Any) -> Ask:
+def _within(policy: Policy | str | PathLike[str], model: Model, question: Question, **how: Any) -> tuple[Model, Question]:
+    """The model in a policy's words, and the question within its limits."""
+    house = Policy.of(policy)
+    return house.named(model), house.put(model, question, **how)
+
+
+def ask(model: Any, target: Any = None, *, policy: Policy | str | PathLike[str] | None = None, **question: Any) -> Ask:
     """A question for a model, checked and prepared once; what it returns is called with rows.
 
     Parameters
@@ -153,6 +164,8 @@ def ask(model: Any, target: Any = None, **question: Any) -> Ask:
         Whatever :func:`as_model` understands.
     target : label, N labels, a set of labels, None, "other", "opposite" or "all"
         The wanted class, as for :func:`invert`.
+    policy : Policy or its file, optional
+        What a house has decided, as for :func:`invert`.
     **question
         ``lam``, ``prob``, ``margin``, ``cost``, ``actions`` and all other fields of :class:`Question`.
 
@@ -174,7 +187,7 @@ def ask(model: Any, target: Any = None, **question: Any) -> Ask:
     unknown = sorted(set(question) - set(Question.__dataclass_fields__))
     if unknown:
         raise InputError(f"there is no argument {unknown[0]!r}; a question has {sorted(Question.__dataclass_fields__)}")
-    return Ask(model, Question(target, **question))
+    return Ask(model, Question(target, **question), policy)
 
 
 @overload
@@ -208,6 +221,7 @@ def invert(
     threads: int | None = None,
     out: np.ndarray | None = None,
     progress: bool | None = None,
+    policy: Policy | str | PathLike[str] | None = None,
 ) -> Any:
     """The smallest change of ``x`` that gives the decision you want, exactly.
 
@@ -273,6 +287,9 @@ def invert(
     progress : bool, optional
         Whether to show a progress bar (tqdm); by default if the call runs longer than two seconds in a terminal or
         notebook.
+    policy : Policy or its file, optional
+        What a house has decided once: what may change, what it costs, what is wanted, and what things are called. Limits given
+        besides are added to its own; an argument that it forbids is refused.
 
     Returns
     -------
@@ -306,8 +323,10 @@ def invert(
         warnings.warn("joint=True is now ifonly.joint.invert(model, x, targets, …)", DeprecationWarning, stacklevel=2)
         if out is not None:
             raise InputError("out is for tables; joint=True takes one source, leave it out")
+        if policy is not None:
+            raise InputError("policy does not go with joint=True; leave one of them out")
         return together.answer(model, x, question)
-    return Ask(model, question)(x, out=out, progress=progress)
+    return Ask(model, question, policy)(x, out=out, progress=progress)
 
 
 def path(
@@ -322,6 +341,7 @@ def path(
     actions: Actions | None = None,
     max_changes: int | None = None,
     backend: Backend = "auto",
+    policy: Policy | str | PathLike[str] | None = None,
 ) -> Path:
     """The answers of :func:`invert` for many λ, from far to near (section 3.5 of the paper).
 
@@ -331,6 +351,8 @@ def path(
         As for :func:`invert`, for one source. ``target=None`` is the class nearest at ``prob=0.5``.
     lams : array_like, optional
         The values of λ; by default 100 from 1e3 down to 1e-5.
+    policy : Policy or its file, optional
+        As for :func:`invert`; the probability that it wants is left open, since a path goes through all of them.
 
     Examples
     --------
@@ -346,9 +368,10 @@ def path(
     if model.hard:
         raise InputError("path needs probabilities, and this model has only scores; see invert(..., margin=)")
     limits = {"cost": cost, "actions": actions, "max_changes": max_changes}
-    return Ask(model, Question(target, float(values[0]), tol=tol, max_iter=max_iter, backend=backend, **limits)).path(
-        x, lams=values
-    )
+    question = Question(target, float(values[0]), tol=tol, max_iter=max_iter, backend=backend, **limits)
+    if policy is not None:
+        model, question = _within(policy, model, question, along=True)
+    return Ask(model, question).path(x, lams=values)
 
 
 def _lams(lams: ArrayLike | None) -> np.ndarray:

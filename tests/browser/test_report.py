@@ -415,7 +415,7 @@ def test_a_model_without_probabilities_has_no_slider_and_no_bars(browser, tmp_pa
 
 def test_there_is_no_page_where_there_is_no_answer():
     model = Model.binary([1.0, 2.0], 0.0)
-    with pytest.raises(InputError, match="there is no answer to show: the source is not a finite input"):
+    with pytest.raises(InputError, match="there is no answer to show: row 0 of x must be finite; feature 0 is nan"):
         html(invert(model, [[np.nan, 1.0]], 1)[0])
 
 

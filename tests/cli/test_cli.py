@@ -137,11 +137,9 @@ def test_batch(run, place):
       row 3: the line has 4 cells, the header 5
     """)
     lines = (place / "answers.csv").read_text().splitlines()
-    assert lines[0] == (
-        '"id","target","probability","distance","cost","gap","status","reason","new_loans","new_income","new_duration"'
-    )
-    assert [line.split(",")[0] for line in lines[1:]] == ['"007"', '"008"', '"009"', "", '"011"']
-    assert lines[3] == """"009",,,,,,"INVALID","age is 'x', no number",,,"""
+    assert lines[0] == "id,target,probability,distance,cost,gap,status,reason,new_loans,new_income,new_duration"
+    assert [line.split(",")[0] for line in lines[1:]] == ["007", "008", "009", "", "011"]
+    assert lines[3] == """009,,,,,,INVALID,"age is 'x', no number",,,"""
     assert sorted(p.name for p in place.iterdir()) == ["answers.csv", "credit.npz", "people.csv"]
 
 
@@ -208,13 +206,14 @@ def test_every_command_helps_with_an_example(run, command):
     assert (code, err) == (0, "")
     assert re.search(rf"^ ifonly {command}\b", out, re.MULTILINE)
     assert "--json" in out
+    assert "<bool>" not in out  # a flag takes no value
 
 
 def test_help_and_version(run):
     code, out, _ = run("--help")
     assert code == 0
     commands = re.findall(r"^│ (\w+) ", out, re.MULTILINE)
-    assert commands == ["demo", "explain", "batch", "path", "serve", "info", "bench"]
+    assert commands == ["demo", "explain", "batch", "path", "serve", "info", "bench", "policy"]
     assert "--install-completion" in out
     assert run("--version")[:2] == (0, f"ifonly {ifonly.__version__}")
 

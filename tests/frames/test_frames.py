@@ -122,7 +122,7 @@ WRONG_FILES = {
     "t.csv": (b"", r"t\.csv is empty: expected a line with the names of its columns"),
     "u.csv": (b"a,b\n1,2\n", r"u\.csv has no column 'income'; its columns are a, b"),
     "v.csv": (b"income,income\n1,2\n", r"v\.csv has the column 'income' more than once"),
-    "w.csv": (b"income\n\xff\xfe\n", r"w\.csv cannot be read: .*[Uu][Tt][Ff]-?8"),
+    "w.csv": (b"income\n\xff\xfe\n", r"w\.csv is in another encoding than UTF-8"),
 }
 
 
@@ -228,8 +228,10 @@ def test_chunks_are_smaller_where_rows_take_long(model, people, what):
     asked = {"actions": SLOW.get(what)} | ({"lam": 0.1} if what == "lam" else {"prob": 0.6})
     asked |= {"actions": Actions(bounds=(0, None))} if what == "bounds" else {}
     inverter = inverting.Inverter(ifonly.ask(model, "approved", **asked), people.schema, inverting.Layout())
-    assert inverter.chunk_rows(None) == (1024 if what in SLOW else 16384)
+    assert inverter.chunk_rows(None) == (256 if what in SLOW else 16384)
     assert inverter.chunk_rows(7) == 7
+    whole = ifonly.ask(model, "approved", actions=Actions(integer=["loans"]))
+    assert inverting.Inverter(whole, people.schema, inverting.Layout()).chunk_rows(None) == 256
 
 
 def test_a_run_that_is_stopped_does_not_wait_for_whole_parts(model, source, tmp_path, monkeypatch):
@@ -733,3 +735,56 @@ def test_the_manifest_says_what_was_asked(model, source, tmp_path):
     assert manifest["question"]["target"] == "approved"
     assert manifest["question"]["actions"]["frozen"] == ["age"]
     assert [part["rows"] for part in manifest["parts"]] == [32] * 6 + [8]
+
+
+# ---- parts as time passes ----
+
+
+def test_a_part_has_as_many_chunks_as_take_a_few_seconds():
+    pace = parts.Pace(4, slow=True)
+    assert pace.chunks == 1
+    pace.took(0.1, 1)
+    assert pace.chunks == 4
+    pace.took(4.0, 4)
+    assert pace.chunks == 2
+    pace.took(30.0, 1)
+    assert pace.chunks == 1
+    assert parts.Pace(4, slow=False).chunks == 4
+
+
+def test_rows_are_kept_as_time_passes_and_the_file_does_not_tell(tmp_path, monkeypatch, rng):
+    """Chunks that take long make small parts, the same numbers, and the same file to the last byte."""
+    model = ifonly.Model.binary([1.0, -2.0], 0.0, ["refused", "approved"], ["income", "debt"])
+    table = pa.table({"income": rng.normal(size=300), "debt": rng.normal(size=300)})
+    pa.parquet.write_table(table, tmp_path / "in.parquet")
+    options = {"lam": 0.1, "actions": Actions(bounds={"debt": (0, None)}), "chunk_rows": 10, "part_chunks": 8, "threads": 1}
+    frames.write_parts(model, tmp_path / "in.parquet", tmp_path / "quick.parquet", "approved", **options)
+    monkeypatch.setattr(parts, "PART_SECONDS", 0.0)  # every chunk takes too long
+    seen = []
+    slow = tmp_path / "slow.parquet"
+    frames.write_parts(model, tmp_path / "in.parquet", slow, "approved", **options, on_rows=seen.append)
+    assert seen == list(range(0, 301, 10))
+    assert slow.read_bytes() == (tmp_path / "quick.parquet").read_bytes()
+
+
+def test_a_csv_has_quotation_marks_only_where_they_are_needed(model, tmp_path):
+    names = ",".join(model.feature_names)
+    cells = ",".join("1" for _ in model.feature_names)
+    (tmp_path / "in.csv").write_text(f'id,who,"a, b",{names}\n805,Zoë,x,{cells}\n007,"Li, Bo",y,{cells}\n')
+    frames.write_parts(model, tmp_path / "in.csv", tmp_path / "out.csv", chunk_rows=1, part_chunks=1, threads=1)
+    head, first, second, *_ = (tmp_path / "out.csv").read_text(encoding="utf-8").splitlines()
+    assert head.startswith('id,who,"a, b",target,')
+    assert first.startswith("805,Zoë,x,")
+    assert second.startswith('007,"Li, Bo",y,')
+    back = frames.open_batches(tmp_path / "out.csv").read_all()
+    assert back.column("id").to_pylist() == ["805", "007"]
+    assert back.column("who").to_pylist() == ["Zoë", "Li, Bo"]
+
+
+@pytest.mark.parametrize("rows", [1, 60_000])
+def test_a_csv_in_another_encoding_is_said_to_be_one(model, tmp_path, rows):
+    cells = ",".join("1" for _ in model.feature_names)
+    text = f"id,{','.join(model.feature_names)}\n" + f"Zoe,{cells}\n" * (rows - 1) + f"Zoë,{cells}\n"
+    (tmp_path / "in.csv").write_text(text, encoding="latin-1")
+    with pytest.raises(InputError, match=r"in\.csv is in another encoding than UTF-8.*: save it as UTF-8"):
+        frames.write_parts(model, tmp_path / "in.csv", tmp_path / "out.csv", overwrite=True)

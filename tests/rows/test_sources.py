@@ -1,5 +1,7 @@
 """Sources of any kind give the same answers; bad ones are refused with what was expected and what came."""
 
+from collections import namedtuple
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,7 +11,8 @@ from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
-from ifonly import CertificateError, InputError, Model, Scaling, Status, invert, path
+import ifonly
+from ifonly import CertificateError, InputError, Model, Scaling, Status, credit, invert, path
 
 # ---- refused: the source ----
 
@@ -221,3 +224,45 @@ def test_a_source_changed_behind_the_answers_back_is_noticed_by_verify(options):
     mine[:] = 99.0
     with pytest.raises(CertificateError, match="the answer claims"):
         cf.verify()
+
+
+# ---- rows of other kinds ----
+
+
+def test_a_named_tuple_is_read_by_its_names():
+    model = ifonly.Model.binary([1.0, -2.0], 0.0, ["refused", "approved"], ["income", "debt"])
+    turned = namedtuple("Turned", ["debt", "income"])
+    wanted = ifonly.invert(model, [1.0, 3.0], "approved").x.tolist()
+    assert ifonly.invert(model, turned(debt=3.0, income=1.0), "approved").x.tolist() == wanted
+    assert ifonly.invert(model, [turned(3.0, 1.0)] * 2, "approved").x.tolist() == [wanted] * 2
+    frame = credit.applicants()
+    bank, row = credit.pipeline(frame[:800]), frame.iloc[801]
+    (person,) = frame.iloc[[801]].itertuples(index=False)
+    found = ifonly.invert(bank, person, "refused").x
+    assert found == {name: ifonly.invert(bank, row.drop("decision"), "refused").x[name] for name in found}
+
+
+def test_a_row_without_an_answer_makes_no_floats_of_whole_numbers():
+    frame = credit.applicants()[800:804].drop(columns="decision").astype({"duration": float})
+    frame.iloc[1, frame.columns.get_loc("duration")] = np.nan
+    bank = credit.pipeline(credit.applicants()[:800])
+    found = ifonly.invert(bank, frame, "approved", actions=ifonly.Actions(integer=["duration", "amount"]))
+    assert (str(found.x["amount"].dtype), str(found.x["age"].dtype)) == ("Int64", "Int64")
+    assert found.x["age"].isna().tolist() == [False, True, False, False]
+    assert found.x["age"].drop(801).tolist() == frame["age"].drop(801).tolist()
+    polars = pytest.importorskip("polars")
+    other = ifonly.invert(bank, polars.DataFrame(frame), "approved", actions=ifonly.Actions(integer=["duration", "amount"])).x
+    assert other["age"].to_list() == [*frame["age"][:1], None, *frame["age"][2:]]
+
+
+def test_a_row_without_an_answer_says_what_is_wrong_with_it():
+    model = ifonly.Model.binary([1.0, -2.0], 0.0, ["refused", "approved"], ["income", "debt"])
+    found = ifonly.invert(model, [[1.0, 3.0], [np.nan, 1.0]], "approved")[1]
+    assert found.message == "row 1 of x must be finite; feature income is nan"
+    assert found.sentence() == "There is no answer: row 1 of x must be finite; feature income is nan."
+    rules = [({"income": 1, "debt": 1}, "<=", 0), ({"income": 1, "debt": 1}, ">=", 1)]
+    found = ifonly.invert(model, [[1.0, 3.0]], "approved", actions=ifonly.Actions(linear=rules))[0]
+    assert found.message == "the limits contradict each other: income + debt ≤ 0, and income + debt ≥ 1"
+    bounds = ifonly.Actions(frozen=["income"], bounds={"income": (2, 3)})
+    found = ifonly.invert(model, [[1.0, 3.0]], "approved", actions=bounds)[0]
+    assert found.message == "income is frozen at 1, outside its bounds [2, 3]"

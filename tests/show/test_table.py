@@ -158,7 +158,10 @@ HTML = {
     ),
     "unreachable": (lambda: invert(CREDIT, APPLICANT, "approved", prob=0.9, actions=Actions(frozen=True)), "out of reach"),
     "there already": (lambda: invert(CREDIT, [0.0, 0.0, 1.0], "approved"), "Nothing has to change"),
-    "invalid": (lambda: invert(CREDIT, [[np.nan, 0.0, 0.0]], "approved")[0], "not a finite input"),
+    "invalid": (
+        lambda: invert(CREDIT, [[np.nan, 0.0, 0.0]], "approved")[0],
+        "row 0 of x must be finite; feature duration is nan",
+    ),
     "discrete": (lambda: invert(CREDIT, APPLICANT, "approved", max_changes=1), "searched."),
 }
 
@@ -277,7 +280,7 @@ SENTENCES = {
     ),
     "invalid": (
         lambda: invert(CREDIT, [[np.nan, 0.0, 0.0]], "approved")[0],
-        "There is no answer: the source is not a finite input, or contradicts the limits.",
+        "There is no answer: row 0 of x must be finite; feature duration is nan.",
     ),
     "still refused": (
         lambda: invert(CREDIT, APPLICANT, "approved", lam=10.0, cost=Cost({"savings": 1.0})),

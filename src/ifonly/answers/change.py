@@ -13,6 +13,7 @@ import numpy as np
 from ifonly.model import Model
 from ifonly.model.columns import Column, Table
 from ifonly.model.numerics import Floats, Indices
+from ifonly.model.words import PLAIN, Words
 from ifonly.problem.conditions import Conditions
 from ifonly.problem.each_limit import group_name
 
@@ -22,7 +23,7 @@ __all__ = ["Change", "Measure", "Part", "moves", "own_rows", "plain_value"]
 class Change(NamedTuple):
     """One of the user's columns that changed."""
 
-    feature: str  # its name, or its number where it has none
+    feature: str  # its name, or its number where it has none; as people call it, where the model has words for it
     before: Any  # in the user's units; None is a missing value
     after: Any
     difference: float  # after − before; NaN for what is no number
@@ -30,6 +31,11 @@ class Change(NamedTuple):
     cost: float
     share: float  # of the whole cost
     part: "Part"  # which features of the model's it is
+
+    @property
+    def label(self) -> str:
+        """The name with its unit: ``term (months)``."""
+        return self.part.label
 
 
 @dataclass(frozen=True)
@@ -41,6 +47,12 @@ class Part:
     kind: str = "number"  # or "ordinal", "category"
     column: Column | None = None  # the user's, where the model has an encoding
     values: tuple[str, ...] = ()  # of a group of one-hot columns that are the user's own
+    unit: str = ""  # of a number, as people write it
+
+    @property
+    def label(self) -> str:
+        """The name with its unit: ``term (months)``."""
+        return f"{self.name} ({self.unit})" if self.unit else self.name
 
     @property
     def rising(self) -> bool:
@@ -82,26 +94,32 @@ class Measure:
         square = t * t if self.matrix is None else delta * (delta @ self.matrix)
         return 0.5 * square + self.mu * np.abs(t)
 
-    def parts(self, names: Sequence[Any] | None) -> list[Part]:
-        """What the user calls the features; ``names`` for a model that has none."""
-        model = self.model
+    def parts(self, names: Sequence[Any] | None, *, plain: bool = False) -> list[Part]:
+        """What the user calls the features; ``names`` for a model that has none, ``plain`` for data, which have no words."""
+        model, words = self.model, PLAIN if plain else self.model.words
+
+        def part(name: str, features: Indices, *kind: Any) -> Part:
+            return Part(words.name(name), features, *kind, unit=words.of(name).unit)
+
         if model.encoding.columns:
-            return [Part(c.name, c.coordinates, c.kind, c) for c in model.encoding.columns]
+            return [part(c.name, c.coordinates, c.kind, c) for c in model.encoding.columns]
         labels = [str(name) for name in (model.feature_names or names or range(model.n_features))]
         single = np.ones(model.n_features, dtype=bool)
         parts = []
         for group in self.groups:
             single[group] = False
             name, values = group_name([labels[d] for d in group])
-            parts.append(Part(name, group, "category", None, values))
-        return parts + [Part(labels[d], np.array([d])) for d in np.flatnonzero(single).tolist()]
+            parts.append(part(name, group, "category", None, tuple(str(words.value(name, value)) for value in values)))
+        return parts + [part(labels[d], np.array([d])) for d in np.flatnonzero(single).tolist()]
 
 
-def moves(answer: Any, *, models_names: bool = False) -> list[Change]:
-    """What changed in one answer, the largest share of the cost first.
+def moves(answer: Any, *, models_names: bool = False, plain: bool = False) -> list[Change]:
+    """What changed in one answer, the largest share of the cost first, in the words that the model has for people.
 
-    The columns of a frame have its names, also where the model has none; ``models_names`` numbers them then.
+    With ``plain`` names and values are those of the data. The columns of a frame have its names, also where the model has none;
+    ``models_names`` (which is plain too) numbers them then.
     """
+    plain = plain or models_names
     source, x = answer.coordinates
     delta = x - source
     if not np.isfinite(delta).all():
@@ -109,11 +127,13 @@ def moves(answer: Any, *, models_names: bool = False) -> list[Change]:
     measure = Measure.of(answer.model, answer.conditions)
     units, prices = measure.units(delta), measure.prices(delta)
     total = float(prices.sum())
-    parts = [part for part in measure.parts(None if models_names else answer.sources.columns) if delta[part.features].any()]
+    names = None if models_names else answer.sources.columns
+    parts = [part for part in measure.parts(names, plain=plain) if delta[part.features].any()]
+    words = PLAIN if plain else answer.model.words
     own = own_rows(answer) if parts else None
     found = []
     for part in parts:
-        before, after = _values(part, source, x, own)
+        before, after = _values(part, source, x, own, words)
         price = float(prices[part.features].sum())
         t = units[part.features]
         size = float(np.linalg.norm(t)) if part.kind == "category" else float(t[0]) * (1.0 if part.rising else -1.0)
@@ -132,10 +152,12 @@ def own_rows(answers: Any) -> tuple[Table, Table] | None:
     return Table.of(answers.source, encoding.names), Table.of(answers.x, encoding.names)
 
 
-def _values(part: Part, source: Floats, x: Floats, own: tuple[Table, Table] | None) -> tuple[Any, Any]:
+def _values(part: Part, source: Floats, x: Floats, own: tuple[Table, Table] | None, words: Words) -> tuple[Any, Any]:
     if part.column is not None:
         assert own is not None
         before, after = (plain_value(table.column(part.column.place)[0]) for table in own)
+        if not part.column.numeric:
+            return words.value(part.column.name, before), words.value(part.column.name, after)
         whole = isinstance(before, int) and isinstance(after, float) and after.is_integer()
         return before, int(after) if whole else after
     if part.kind == "category":

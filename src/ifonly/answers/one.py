@@ -19,6 +19,7 @@ from ifonly.model import Model
 from ifonly.model.numerics import Floats, softmax
 from ifonly.problem.checker import Checked, check
 from ifonly.problem.conditions import Conditions
+from ifonly.problem.contradiction import contradiction
 from ifonly.problem.goals import lead
 from ifonly.problem.irreducible import Needed
 from ifonly.problem.limited import LimitedProblem
@@ -217,6 +218,8 @@ class Counterfactual(ShownOne):
     @property
     def message(self) -> str:
         """How the solve ended, in words."""
+        if self.status is Status.INVALID:
+            return self._unsound or self.status.message
         if self.status is not Status.UNREACHABLE:
             return self._left_open or self.status.message
         best, lower = f"p = {self.prob} is out of reach for {self.target!r}: {self._best}", "prob"
@@ -229,6 +232,16 @@ class Counterfactual(ShownOne):
         if len(held) > NAMED:
             held = [*held[: NAMED - 1], f"{len(held) - NAMED + 1} more"]
         return f"{best} while {' and '.join(held)}{'' if proved else ' (perhaps not all of these are in the way)'}"
+
+    @cached_property
+    def _unsound(self) -> str:
+        """What is wrong with a source that has no answer: the feature, or the limits; nothing where that is not known."""
+        if self.sources.rows is None:
+            return ""
+        if not np.isfinite(self._source).all() or self.conditions is None:
+            return str(self.sources.reject(self.row))
+        wrong = self.conditions.limits.around(self._source[None])[2]
+        return wrong[0] if wrong else str(contradiction(self.conditions, self._source))
 
     @property
     def _left_open(self) -> str:

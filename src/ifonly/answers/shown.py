@@ -3,9 +3,12 @@
 for.
 """
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from ifonly.answers.change import moves
+from ifonly.model.errors import InputError
 
 __all__ = ["ShownMany", "ShownOne", "ShownPath"]
 
@@ -28,12 +31,56 @@ class _Paged:
         return page.write(self, path, **options)
 
 
-class ShownOne(_Drawn, _Paged):
+def _templated(path: Any, template: str, options: dict[str, Any], page: Callable[..., Any], about: Callable[[], Any]) -> Any:
+    """A page, or a letter."""
+    if template == "page":
+        return page(path, **options)
+    if template != "letter":
+        raise InputError(f'template must be "page" or "letter"; got {template!r}')
+    from ifonly.show import letter
+
+    return letter.write(about(), path, **options)
+
+
+class _Written:
+    """What letters are written about: one answer, or several plans for one source."""
+
+    def letter(self: Any, **options: Any) -> str:
+        """A letter to the person concerned, as plain text: what was decided, what would have changed it, what that is not.
+
+        Parameters
+        ----------
+        language : {"en", "de", "fr", "es"}, optional
+            By default that of the policy, or English.
+        house : str, optional
+            Who writes; by default as the policy says.
+        reference, recipient, contact : str, optional
+            What it is about, to whom, and whom to ask.
+        date : datetime.date, optional
+            By default today.
+
+        """
+        from ifonly.show import letter
+
+        return letter.text(self._for_letter(), **options)
+
+
+class ShownOne(_Drawn, _Paged, _Written):
     """One answer."""
+
+    def to_html(self: Any, path: Any, *, template: str = "page", **options: Any) -> Any:
+        """Write a page with a slider for the wanted probability, or, with ``template="letter"``, one to print and send.
+
+        ``shape``, ``title``: see :func:`ifonly.show.page.write`; the options of a letter are those of :meth:`letter`.
+        """
+        return _templated(path, template, options, super().to_html, self._for_letter)
+
+    def _for_letter(self) -> list[Any]:
+        return [self]
 
     def changes(self) -> list[tuple[str, Any, Any]]:
         """What changed, as (feature, from, to) in the user's own columns, the largest share of the cost first."""
-        return [(change.feature, change.before, change.after) for change in moves(self)]
+        return [(change.feature, change.before, change.after) for change in moves(self, plain=True)]
 
     def table(self: Any, rows: int | None = None) -> Any:
         """What changed and what it costs, as a :class:`ifonly.show.table.Table`; ``rows`` is how many are printed."""
@@ -71,7 +118,7 @@ class ShownOne(_Drawn, _Paged):
         return table.html_of(self)
 
 
-class ShownMany(_Drawn):
+class ShownMany(_Drawn, _Written):
     """Many answers; of one source, several plans."""
 
     def summary(self: Any) -> Any:
@@ -86,11 +133,20 @@ class ShownMany(_Drawn):
 
         return plans.table_of(plans.checked(self, "table()"), rows)
 
-    def to_html(self: Any, path: Any, *, title: str | None = None) -> Any:
-        """Of several plans for one source (``n=``): write a page with a card for each; returns where it is."""
+    def to_html(self: Any, path: Any, *, template: str = "page", **options: Any) -> Any:
+        """Of several plans for one source (``n=``): write a page with a card for each; returns where it is.
+
+        With ``template="letter"`` it is a letter, about the first three; its options are those of :meth:`letter`.
+        """
         from ifonly.show import page, plans
 
-        return page.write_plans(plans.checked(self, "to_html()"), path, title=title)
+        found = plans.checked(self, "to_html()")
+        return _templated(path, template, options, partial(page.write_plans, found), self._for_letter)
+
+    def _for_letter(self: Any) -> list[Any]:
+        from ifonly.show import plans
+
+        return list(plans.checked(self, "letter()"))
 
     def picture(self: Any, kind: str | None = None, **options: Any) -> Any:
         """A picture's data, with a method ``plot(ax=None)``: "heat map" (``by="row"`` or ``by="target"``) or "images".

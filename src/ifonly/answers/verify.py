@@ -126,7 +126,7 @@ def _same(name: str, claimed: float, found: float) -> None:
 def _check_changes(data: dict[str, Any], cf: Counterfactual, own: Model) -> None:
     """Whether the user's own columns say what x does."""
     source, x = cf.coordinates
-    parts = {part.name: part for part in Measure.of(own, cf.conditions).parts(None)}
+    parts = {part.name: part for part in Measure.of(own, cf.conditions).parts(None, plain=True)}
     listed = {str(name): (before, after) for name, before, after in data["changes"]}
     moved = {name for name, part in parts.items() if (x != source)[part.features].any()}
     if moved != set(listed) or len(listed) != len(data["changes"]):

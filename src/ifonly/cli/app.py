@@ -1,9 +1,10 @@
 """The commands, put together."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from typer import Option
+from typer.core import TyperCommand, TyperGroup
 
 import ifonly
 from ifonly.cli.batch import batch
@@ -12,11 +13,33 @@ from ifonly.cli.demo import demo
 from ifonly.cli.explain import explain
 from ifonly.cli.info import info
 from ifonly.cli.path import path
+from ifonly.cli.policy import check, draft
 from ifonly.cli.serve import serve
 
 __all__ = ["app"]
 
-app = typer.Typer(name="ifonly", no_args_is_help=True, rich_markup_mode="rich", pretty_exceptions_enable=False)
+
+class _PlainFlags:
+    """A command whose help shows flags without a type: they take no value."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        found: list[Any] = super().get_params(ctx)  # pyright: ignore[reportAttributeAccessIssue]
+        for param in found:
+            if getattr(param, "is_flag", False):
+                param.metavar = ""
+        return found
+
+
+class _Command(_PlainFlags, TyperCommand):
+    pass
+
+
+class _Group(_PlainFlags, TyperGroup):
+    pass
+
+
+app = typer.Typer(name="ifonly", cls=_Group, no_args_is_help=True, rich_markup_mode="rich", pretty_exceptions_enable=False)
+policies = typer.Typer(name="policy", cls=_Group, no_args_is_help=True, rich_markup_mode="rich")
 
 
 def _version(wanted: bool) -> None:
@@ -33,5 +56,13 @@ def ifonly_(
     """The smallest change to an input that gives the decision you want from a linear classifier, exactly and with a proof."""
 
 
+@policies.callback()
+def policies_() -> None:
+    """A policy: what a house decides once about what may change, and what things are called."""
+
+
 for command in (demo, explain, batch, path, serve, info, bench):
-    app.command()(command)
+    app.command(cls=_Command)(command)
+for command in (draft, check):
+    policies.command(cls=_Command)(command)
+app.add_typer(policies)

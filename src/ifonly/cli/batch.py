@@ -1,7 +1,6 @@
 """``ifonly batch``: a file of rows to a file of answers, in bounded memory; a killed run goes on where it stopped."""
 
 import sys
-from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
 from typing import Annotated, Any
@@ -10,8 +9,8 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
 
-import ifonly
-from ifonly.cli.options import GoalOptions, Json, LimitOptions, ModelFile, Trust, emit, open_model, question_from, with_groups
+from ifonly.cli.options import GoalOptions, Json, LimitOptions, ModelFile, Trust, ask_from, emit, open_model, with_groups
+from ifonly.model.errors import InputError
 from ifonly.show.table import visible
 
 __all__ = ["batch"]
@@ -56,7 +55,7 @@ def batch(
     from ifonly.frames.reading import count_rows
 
     classifier = open_model(model, trust=trust_pickle)
-    ask = ifonly.Ask(classifier, replace(question_from(classifier, goal, limits), threads=threads))
+    ask = ask_from(classifier, goal, limits, threads=threads)
     layout = Layout(key, "all" if every else "changed")
     began, done = perf_counter(), 0
     total = count_rows(source)
@@ -70,6 +69,8 @@ def batch(
 
         try:
             written = write_answers(ask, source, out, layout, chunk_rows=chunk_rows, overwrite=overwrite, on_rows=advance)
+        except InputError as error:
+            raise InputError(str(error).replace("overwrite=True", "--overwrite")) from None
         except KeyboardInterrupt:
             raise KeyboardInterrupt(f"stopped after {done:,} rows; the same command goes on where it was") from None
     seconds = perf_counter() - began

@@ -1,11 +1,10 @@
 """``ifonly explain``: one row, and what would have to change."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-import ifonly
 from ifonly.answers import Counterfactual
 from ifonly.cli import options
 from ifonly.problem.status import Status
@@ -22,7 +21,17 @@ def explain(
     limits: options.LimitOptions,
     row: options.Row = 0,
     key: options.Keys = None,
+    plans: Annotated[
+        int | None, typer.Option("--plans", min=1, help="Several plans, which differ in what changes; the cheapest first.")
+    ] = None,
     html: Annotated[Path | None, typer.Option("--html", help="Write a page with the answer to this file.")] = None,
+    letter: Annotated[
+        Path | None, typer.Option("--letter", help="Write a letter to the person, .html or .txt, with up to three plans.")
+    ] = None,
+    language: Annotated[
+        str | None, typer.Option("--language", help="Of the letter: en, de, fr or es; by default the policy's.")
+    ] = None,
+    reference: Annotated[str | None, typer.Option("--reference", help="What the letter is about, such as a number.")] = None,
     trust_pickle: options.Trust = False,
     as_json: options.Json = False,
 ) -> None:
@@ -35,20 +44,36 @@ def explain(
     ifonly explain credit.npz people.csv --freeze age --bounds income:0: --max-changes 3
 
     ifonly explain credit.npz people.csv --row 17 --html page.html
+
+    ifonly explain credit.npz people.csv --row 17 --target approved --plans 3 --letter letter.html --language de
     """
     classifier = options.open_model(model, trust=trust_pickle)
-    ask = ifonly.Ask(classifier, options.question_from(classifier, goal, limits))
-    cf: Counterfactual = ask(options.one_row(classifier, data, row, key))
+    ask = options.ask_from(classifier, goal, limits, n=plans)
+    found = ask(options.one_row(classifier, data, row, key))
+    answers: list[Counterfactual] = [found] if plans is None else list(found)
     if as_json:
-        typer.echo(cf.to_json())
+        typer.echo(answers[0].to_json() if plans is None else f"[{', '.join(cf.to_json() for cf in answers)}]")
     else:
-        show(cf, f"{data}, row {row}")
+        for i, cf in enumerate(answers):
+            plan = f", plan {i + 1} of {len(answers)}" if len(answers) > 1 else ""
+            show(cf, f"{chr(10) if i else ''}{data}, row {row}{plan}")
     if html is not None:
-        cf.to_html(html)
-        if not as_json:
-            typer.echo(f"page: {html}")
-    if cf.status is Status.UNREACHABLE:
+        answers[0].to_html(html)
+    if letter is not None:
+        write_letter(found, letter, language=language, reference=reference)
+    for what, file in (("page", html), ("letter", letter)):
+        if file is not None and not as_json:
+            typer.echo(f"{what}: {file}")
+    if answers[0].status is Status.UNREACHABLE:
         raise typer.Exit(1)
+
+
+def write_letter(found: Any, file: Path, **options: Any) -> None:
+    """A letter about an answer, or about several plans: a page, or plain text."""
+    if file.suffix.lower() in (".html", ".htm"):
+        found.to_html(file, template="letter", **options)
+    else:
+        file.write_text(found.letter(**options) + "\n", encoding="utf-8", newline="\n")
 
 
 def show(cf: Counterfactual, title: str) -> None:

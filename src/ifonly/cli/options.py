@@ -3,9 +3,10 @@
 import inspect
 import json
 import math
+import re
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any
@@ -23,7 +24,7 @@ from ifonly.problem.question import Question
 from ifonly.show.table import UNSEEN
 
 __all__ = ["Data", "GoalOptions", "Json", "Keys", "LimitOptions", "ModelFile", "Row", "Target", "Trust"]
-__all__ += ["console", "emit", "one_row", "open_model", "question_from", "with_groups"]
+__all__ += ["ask_from", "console", "emit", "one_row", "open_model", "target_of", "with_groups"]
 
 PIPE_WIDTH = 100  # columns of a table where no terminal says how wide it is
 
@@ -63,8 +64,18 @@ class LimitOptions:
     integer: Annotated[Names, Option("--integer", metavar="NAME", help="A feature that is a whole number.")] = None
     step: Annotated[Names, Option("--step", metavar="NAME:SIZE", help="A feature that is a multiple of SIZE.")] = None
     max_changes: Annotated[int | None, Option("--max-changes", help="At most so many features change.")] = None
+    one_of: Annotated[
+        Names, Option("--one-of", metavar="NAME,NAME,…", help="One-hot columns, of which the answer has one that is 1.")
+    ] = None
+    linear: Annotated[
+        Names, Option("--linear", metavar="RULE", help='A rule, such as "debt - 0.4*income <= 0" (also >= and ==).')
+    ] = None
+    cost: Annotated[Names, Option("--cost", metavar="NAME:COST", help="What a unit of a feature costs.")] = None
     scale: Annotated[str, Option("--scale", help="The unit of distance: model (after its scaler) or raw.")] = "model"
     l1: Annotated[float, Option("--l1", help="What each unit of change costs besides: more of it, fewer changes.")] = 0.0
+    policy: Annotated[
+        Path | None, Option("--policy", metavar="FILE", help="What a house has decided: what no option here can undo.")
+    ] = None
 
 
 def with_groups(command: Callable[..., None]) -> Callable[..., None]:
@@ -83,14 +94,15 @@ def with_groups(command: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
-def question_from(model: Model, goal: GoalOptions, limits: LimitOptions) -> Question:
-    """What the options ask for."""
-    target, cost, actions = _target(model, goal.target), _cost(limits), _actions(model, limits)
-    more = {"cost": cost, "actions": actions, "max_changes": limits.max_changes}
-    return Question(target, goal.lam, goal.prob, goal.margin, **more)
+def ask_from(model: Model, goal: GoalOptions, limits: LimitOptions, **more: Any) -> ifonly.Ask:
+    """What the options ask for, within the policy if there is one; ``more`` are other fields of the question."""
+    target, cost, actions = target_of(model, goal.target), _cost(model, limits), _actions(model, limits)
+    asked = {"cost": cost, "actions": actions, "max_changes": limits.max_changes}
+    question = replace(Question(target, goal.lam, goal.prob, goal.margin, **asked), **more)
+    return ifonly.Ask(model, question, limits.policy)
 
 
-def _target(model: Model, text: str | None) -> Any:
+def target_of(model: Model, text: str | None) -> Any:
     """The class that is called so."""
     labels = {str(label): label for label in model.classes.tolist()}
     if text is None or text in labels:
@@ -113,15 +125,37 @@ def _actions(model: Model, limits: LimitOptions) -> Actions | None:
         "increase": features(limits.increase),
         "decrease": features(limits.decrease),
         "integer": features(limits.integer),
-        "step": dict(_step(model, text) for text in limits.step or ()),
+        "step": dict(_sized(model, text, "--step", "amount:50") for text in limits.step or ()),
+        "one_of": [features(text.split(",")) for text in limits.one_of or ()],
+        "linear": [_rule(model, text) for text in limits.linear or ()],
     }
     given = {name: value for name, value in found.items() if value}
     for name, value in given.items():
         try:
             Actions(**{name: value}).resolve(model)
         except InputError as error:
-            raise InputError(f"--{'freeze' if name == 'frozen' else name}: {error}") from None
+            raise InputError(f"--{OPTIONS.get(name, name)}: {error}") from None
     return Actions(**given) if given else None
+
+
+OPTIONS = {"frozen": "freeze", "one_of": "one-of"}  # where they are not called as the library calls it
+SENSE = re.compile(r"(.+?)(<=|>=|==)(.+)")
+TERM = re.compile(r"(?:^|\s)\s*([+-])?\s*(?:(\d+(?:\.\d*)?|\.\d+)\s*\*\s*)?(.+?)(?=\s+[+-]\s|$)")
+
+
+def _rule(model: Model, text: str) -> tuple[dict[Any, float], str, float]:
+    """``debt - 0.4*income <= 0``, as the library takes it."""
+    found = SENSE.fullmatch(text.strip())
+    try:
+        if found is None:
+            raise ValueError
+        terms: dict[Any, float] = {}
+        for sign, number, name in TERM.findall(found[1].strip()):
+            key = _feature(model, name.strip())
+            terms[key] = terms.get(key, 0.0) + float(f"{sign}{number or 1}")
+        return terms, found[2], float(found[3])
+    except ValueError:
+        raise InputError(f'--linear must be a rule such as "debt - 0.4*income <= 0"; got {text!r}') from None
 
 
 def _feature(model: Model, name: str) -> Any:
@@ -144,19 +178,30 @@ def _end(text: str) -> Any:
         return text
 
 
-def _step(model: Model, text: str) -> tuple[Any, float]:
+def _sized(model: Model, text: str, option: str, example: str) -> tuple[Any, float]:
+    """A feature and a number."""
     name, _, size = text.rpartition(":")
     try:
         return _feature(model, name), float(size)
     except ValueError:
-        raise InputError(f"--step must be NAME:SIZE, such as amount:50; got {text!r}") from None
+        what = "SIZE" if option == "--step" else "COST"
+        raise InputError(f"{option} must be NAME:{what}, such as {example}; got {text!r}") from None
 
 
-def _cost(limits: LimitOptions) -> Cost | None:
+def _cost(model: Model, limits: LimitOptions) -> Cost | None:
     """What a change costs; None for the library's own measure."""
     if limits.scale not in ("model", "raw"):
         raise InputError(f"--scale must be model or raw; got {limits.scale!r}")
-    return None if limits.scale == "model" and not limits.l1 else Cost(limits.scale, l1=limits.l1)
+    each = dict(_sized(model, text, "--cost", "income:2") for text in limits.cost or ())
+    if each and limits.scale != "model":
+        raise InputError("--cost goes with --scale model; give one of the two")
+    if not each:
+        return None if limits.scale == "model" and not limits.l1 else Cost(limits.scale, l1=limits.l1)
+    try:
+        Cost(each).per_unit(model)
+    except InputError as error:
+        raise InputError(f"--cost: {error}") from None
+    return Cost(each, l1=limits.l1)
 
 
 # ---- files in, text out ----

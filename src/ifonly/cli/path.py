@@ -7,7 +7,6 @@ from rich.table import Table
 from rich.text import Text
 from typer import Option
 
-import ifonly
 from ifonly.cli import options
 from ifonly.model.errors import InputError
 from ifonly.problem.status import Status
@@ -42,7 +41,7 @@ def path(
     for name, value in (("--from", first), ("--to", last)):
         if not 0 < value < np.inf:
             raise InputError(f"{name} must be a number > 0; got {value}")
-    ask = ifonly.Ask(classifier, options.question_from(classifier, options.GoalOptions(target), limits))
+    ask = options.ask_from(classifier, options.GoalOptions(target), limits)
     found = ask.path(options.one_row(classifier, data, row, key), lams=np.geomspace(first, last, count))
     k = classifier.class_index(found.target)
     steps = [

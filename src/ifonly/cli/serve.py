@@ -32,6 +32,9 @@ def serve(
     host: Annotated[str, Option("--host", help="Where to listen; by default only this machine can ask.")] = "127.0.0.1",
     port: Annotated[int, Option("--port", min=0, max=65535, help="0 for any that is free.")] = 8000,
     key: Keys = None,
+    policy: Annotated[
+        Path | None, Option("--policy", metavar="FILE", help="What a house has decided: what no request or page can undo.")
+    ] = None,
     image: Annotated[str | None, Option("--image", metavar="HxW", help="The features are pixels, such as 28x28.")] = None,
     token_file: Annotated[Path | None, Option("--token-file", help="Requests have to bring the token in this file.")] = None,
     no_token: Annotated[
@@ -54,6 +57,8 @@ def serve(
 
     ifonly serve credit.npz people.csv
 
+    ifonly serve credit.npz people.csv --policy policy.toml
+
     ifonly serve credit=credit.npz people.parquet digits=digits.npz digits.parquet --key id --image 8x8
 
     ifonly serve credit.npz --host 0.0.0.0 --allow-host whatif.example.org --token-file token.txt
@@ -66,7 +71,7 @@ def serve(
     token = None if token_file is None else _token(token_file)
     if host not in LOOPBACK and token is None and not no_token:
         raise InputError(f"--host {host} lets other machines ask: give --token-file, or --no-token if a gateway keeps watch")
-    sources = _sources(files, key, image)
+    sources = _sources(files, key, image, policy)
     more = {} if threads is None else {"threads": threads}
     settings = Settings(
         max_rows=max_rows,
@@ -91,7 +96,7 @@ def serve(
         serve(sources, settings, sock, started=started)
 
 
-def _sources(files: list[str], keys: list[str] | None, image: str | None) -> list[Any]:
+def _sources(files: list[str], keys: list[str] | None, image: str | None, policy: Path | None) -> list[Any]:
     """Models and their data: a file of rows belongs to the model before it."""
     from ifonly.server.models import Source
 
@@ -110,7 +115,7 @@ def _sources(files: list[str], keys: list[str] | None, image: str | None) -> lis
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise InputError(f"two models are called {twice[0]!r}; name them: first={found[0]['path']} second={found[1]['path']}")
-    return [Source(**part, keys=keys, image=None if image is None else _shape(image)) for part in found]
+    return [Source(**part, keys=keys, image=None if image is None else _shape(image), policy=policy) for part in found]
 
 
 def _shape(text: str) -> tuple[int, int]:

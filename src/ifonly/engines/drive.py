@@ -13,7 +13,7 @@ from ifonly.model.numerics import Floats, Indices
 from ifonly.problem.question import ALL, FLIP, NEAREST, Aim, Asked
 from ifonly.problem.results import Result, Results
 from ifonly.problem.status import Status
-from ifonly.rows.sources import Sources, check_out
+from ifonly.rows.sources import Sources, by_name, check_out
 from ifonly.rows.tables import stacked
 
 __all__ = ["Answered", "follow", "one", "run"]
@@ -96,7 +96,7 @@ def _with_flags(asked: Asked, x: Any) -> Asked:
     """The same question where columns of the user's table are yes or no by their type."""
     if asked.model.encoding.identity or isinstance(x, Sources) or hasattr(x, "__next__"):
         return asked
-    return asked.with_flags(asked.model.encoding.flags(x))
+    return asked.with_flags(asked.model.encoding.flags(by_name(asked.model, x)))
 
 
 def _gathered(asked: Asked, x: Iterator[Any]) -> tuple[Asked, Any]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from ifonly.answers import Counterfactuals
 from ifonly.answers.change import plain_value
-from ifonly.api import Ask
+from ifonly.api import Ask, ask
 from ifonly.engines.row_loops import any_cut
 from ifonly.engines.threads import available
 from ifonly.frames.arrow import dataset, pa
@@ -21,7 +21,6 @@ from ifonly.model.columns import Column
 from ifonly.model.errors import InputError
 from ifonly.model.numerics import Flags, Indices
 from ifonly.model.tables import is_missing
-from ifonly.problem.question import Question
 from ifonly.problem.status import Status
 
 __all__ = ["Inverter", "Layout", "chunks", "in_order", "invert_batches"]
@@ -32,7 +31,7 @@ Made = TypeVar("Made")
 # A chunk is solved at once: its rows fill the kernel's lanes, its numbers this much memory (and a few times that on the way).
 CHUNK_BYTES = 16 * 2**20
 CHUNK_ROWS = (256, 16384)
-SLOW_ROWS = 1024  # where rows are solved one by one, milliseconds each: one can see it go on, and stop it
+SLOW_ROWS = 256  # where rows take milliseconds each, or some of them a search: one can see it go on, and stop it
 
 MEASURES = ("probability", "distance", "cost", "gap")
 STATUS_NAMES = pa.array([Status(code).name for code in range(len(Status))])
@@ -71,9 +70,9 @@ def invert_batches(
     chunk_rows : int, optional
         Rows that are solved at once; by default 16 384, fewer where rows are wide or take long.
     **question
-        ``lam``, ``prob``, ``margin``, ``cost``, ``actions``, ``max_changes``, ``tol``, ``gap``, ``time_limit``, ``node_limit``
-        and ``backend`` as for :func:`ifonly.invert`, one for all rows, and ``threads``: how many chunks to solve side by side,
-        by default one per core that this process may use.
+        ``lam``, ``prob``, ``margin``, ``cost``, ``actions``, ``max_changes``, ``tol``, ``gap``, ``time_limit``, ``node_limit``,
+        ``backend`` and ``policy`` as for :func:`ifonly.invert`, one for all rows, and ``threads``: how many chunks to solve
+        side by side, by default one per core that this process may use.
 
     Returns
     -------
@@ -97,11 +96,11 @@ def invert_batches(
     [{'id': 7, 'new_debt': 0.4, 'status': 'EXACT'}, {'id': 8, 'new_debt': 1.4, 'status': 'EXACT'}]
 
     """
-    ask = Ask(model, Question(target, **question))
-    schema, stream = _stream(batches, ask.model, keys)
-    inverter = Inverter(ask, schema, Layout(keys, columns, prefix))
+    asking = ask(model, target, **question)
+    schema, stream = _stream(batches, asking.model, keys)
+    inverter = Inverter(asking, schema, Layout(keys, columns, prefix))
     tables = chunks(stream, schema, inverter.chunk_rows(chunk_rows))
-    return pa.RecordBatchReader.from_batches(inverter.schema, in_order(inverter, tables, available(ask.question.threads)))
+    return pa.RecordBatchReader.from_batches(inverter.schema, in_order(inverter, tables, available(asking.question.threads)))
 
 
 def in_order(make: Callable[[Given], Made], items: Iterable[Given], threads: int, stop: Event | None = None) -> Iterator[Made]:
@@ -222,8 +221,17 @@ class Inverter:
         """How many rows to solve at once: as many as the user says, or as fit."""
         if given is not None and given < 1:
             raise InputError(f"chunk_rows must be 1 or more; got {given}")
-        most = SLOW_ROWS if self.ask.row_by_row else CHUNK_ROWS[1]
-        return given or int(np.clip(CHUNK_BYTES // (8 * self.ask.model.n_features), CHUNK_ROWS[0], most))
+        return given or min(self.fitting, SLOW_ROWS if self.slow else CHUNK_ROWS[1])
+
+    @property
+    def fitting(self) -> int:
+        """How many rows fit into the memory that a chunk may take."""
+        return int(np.clip(CHUNK_BYTES // (8 * self.ask.model.n_features), *CHUNK_ROWS))
+
+    @property
+    def slow(self) -> bool:
+        """Whether rows are solved one by one, or some of them take a search."""
+        return self.ask.row_by_row or (self.ask.conditions is not None and self.ask.conditions.discrete)
 
     def _written(self) -> dict[int, tuple[Callable[[Any], Any], Any]]:
         """For each feature that has a column in the answer: how its values are written, and as what type."""

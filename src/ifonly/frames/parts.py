@@ -1,10 +1,11 @@
 """`write_parts`: from file to file in bounded memory, in parts that a killed run need not make again.
 
 The work lies in a folder of its own (``OUT.parquet.parts`` for ``OUT.parquet``; OUT itself where that is a folder): parts, each
-of the same number of chunks of the input, and ``_manifest.json``, which lists those that are done and says of what question
-they are parts. A part is written under another name and renamed, and only then listed; so is the manifest, and so is the file
-that they are put together to. Whatever is killed when, what is listed is whole. Chunks begin at the same rows in any run, so
-that a resumed run computes the same numbers, to the last bit, as one that was never stopped.
+of some chunks of the input, and ``_manifest.json``, which lists those that are done and says of what question they are parts. A
+part has as many chunks as take a few seconds, so that whatever stops a run costs no more than that. It is written under another
+name and renamed, and only then listed; so is the manifest, and so is the file that they are put together to. Whatever is killed
+when, what is listed is whole. Chunks begin at the same rows in any run, so that a resumed run computes the same numbers, to the
+last bit, as one that was never stopped.
 
 Disks fail too. The manifest has the SHA-256 of every part and of itself, and a run that goes on checks them all. A part that is
 not what was written is made again, and so are those after it. A manifest that is not what was written no longer says of what
@@ -13,7 +14,9 @@ question its parts are, and is refused; so is a folder that was complete and has
 Parts are made side by side, one per thread, from rows that one thread reads in order, and listed in order.
 """
 
+import csv
 import hashlib
+import io
 import json
 import os
 import shutil
@@ -24,25 +27,26 @@ from dataclasses import dataclass
 from itertools import count, islice, takewhile
 from pathlib import Path
 from threading import Event
+from time import monotonic
 from typing import Any, Literal
 
 import numpy as np
 
 from ifonly.answers.record import fingerprint
-from ifonly.api import Ask
+from ifonly.api import Ask, ask
 from ifonly.engines.threads import available
-from ifonly.frames.arrow import csv, ipc, pa, parquet
+from ifonly.frames.arrow import ipc, pa, parquet, pc
 from ifonly.frames.features import needed
 from ifonly.frames.inverting import Inverter, Layout, chunks, in_order
 from ifonly.frames.reading import files_of, open_batches
 from ifonly.model.errors import InputError
-from ifonly.problem.question import Question
 
 __all__ = ["BadRow", "Written", "write_answers", "write_parts"]
 
 VERSION = 3
 MANIFEST = "_manifest.json"
-PART_CHUNKS = 4  # chunks in a part; a part is a row group of the file
+PART_CHUNKS = 4  # full chunks in a part at most; a part is a row group of the file
+PART_SECONDS = 2.0  # that the chunks of a part should take: what a run that is stopped may lose on each thread
 SHOWN = 20  # bad rows that are kept with their reasons; all of them are in the output
 
 
@@ -99,7 +103,7 @@ def write_parts(
     columns: Literal["changed", "all"] = "changed",
     prefix: str = "new_",
     chunk_rows: int | None = None,
-    part_chunks: int = PART_CHUNKS,
+    part_chunks: int | None = None,
     overwrite: bool = False,
     on_rows: Callable[[int], None] | None = None,
     **question: Any,
@@ -115,8 +119,9 @@ def write_parts(
     out : path
         ``.parquet``, ``.csv`` or ``.arrow`` for one file, which appears when it is complete; without a suffix a folder of
         Parquet parts.
-    part_chunks : int
-        Chunks in a part. A killed run loses the parts that are being made, one per thread.
+    part_chunks : int, optional
+        Chunks in a part at most, by default what fits into memory; where they take long there are fewer, so that a part takes
+        about two seconds. A killed run loses the parts that are being made, one per thread.
     overwrite : bool
         Whether an output that is there, or parts of another question, may be replaced.
     on_rows : callable, optional
@@ -133,19 +138,19 @@ def write_parts(
         the message names what differs; if the manifest of an earlier run, or a folder that was complete, is damaged.
 
     """
-    ask, layout = Ask(model, Question(target, **question)), Layout(keys, columns, prefix)
+    asking, layout = ask(model, target, **question), Layout(keys, columns, prefix)
     sizes = {"chunk_rows": chunk_rows, "part_chunks": part_chunks}
-    return write_answers(ask, Path(source), Path(out), layout, **sizes, overwrite=overwrite, on_rows=on_rows)
+    return write_answers(asking, Path(source), Path(out), layout, **sizes, overwrite=overwrite, on_rows=on_rows)
 
 
 def write_answers(
-    ask: Ask,
+    asking: Ask,
     source: Path,
     out: Path,
     layout: Layout,
     *,
     chunk_rows: int | None = None,
-    part_chunks: int = PART_CHUNKS,
+    part_chunks: int | None = None,
     overwrite: bool = False,
     on_rows: Callable[[int], None] | None = None,
 ) -> Written:
@@ -155,11 +160,12 @@ def write_answers(
         raise InputError(f"out must end in {', '.join(ASSEMBLE)}, or have no suffix for a folder of parts; got {str(out)!r}")
     if out.resolve() == source.resolve():
         raise InputError(f"out is the input itself: {out}")
-    threads = available(ask.question.threads)
-    with open_batches(source, needed(ask.model, layout.keys)) as reader:
-        inverter = Inverter(ask, reader.schema, layout)
+    threads = available(asking.question.threads)
+    with open_batches(source, needed(asking.model, layout.keys)) as reader:
+        inverter = Inverter(asking, reader.schema, layout)
         size = inverter.chunk_rows(chunk_rows)
-        asked = {"model": fingerprint(ask.model), "input": _input(source), **json.loads(inverter.ask.question.to_json())}
+        part_chunks = part_chunks or PART_CHUNKS * max(1, inverter.fitting // size)
+        asked = {"model": fingerprint(asking.model), "input": _input(source), **json.loads(inverter.ask.question.to_json())}
         asked |= layout._asdict() | {"keys": inverter.features.keys, "chunk_rows": size, "part_chunks": part_chunks}
         work = out.with_name(f"{out.name}.parts") if suffix else out
         manifest = Manifest.begin(work, asked, out, overwrite=overwrite)
@@ -168,10 +174,11 @@ def write_answers(
         report(resumed)
         if not manifest.complete:
             tables = chunks(reader, reader.schema, size, skip=resumed)
-            groups = iter(lambda: list(islice(tables, part_chunks)), [])
+            pace = Pace(part_chunks, slow=inverter.slow)
+            groups = iter(lambda: list(islice(tables, pace.chunks)), [])
             parts = zip(count(len(manifest.parts)), groups if manifest.parts else _at_least_one(groups), strict=False)
             stop = Event()
-            for part in in_order(lambda numbered: _part(work, inverter, *numbered, stop), parts, threads, stop):
+            for part in in_order(lambda numbered: _part(work, inverter, *numbered, pace, stop), parts, threads, stop):
                 manifest.add(part)
                 report(manifest.rows)
             manifest.finish()
@@ -190,11 +197,28 @@ def _at_least_one(groups: Iterator[list[Any]]) -> Iterator[list[Any]]:
     yield from groups
 
 
-def _part(work: Path, inverter: Inverter, i: int, tables: list[Any], stop: Event) -> dict[str, Any]:
+class Pace:
+    """How many chunks the next part has: as many as take about two seconds, by how long the last ones took.
+
+    Where rows are solved one by one (``slow``) the first part has one. How chunks are put into parts changes no number.
+    """
+
+    def __init__(self, most: int, *, slow: bool) -> None:
+        self.most, self.chunks = most, 1 if slow else most
+
+    def took(self, seconds: float, chunks: int) -> None:
+        """So many chunks took so long."""
+        fitting = int(PART_SECONDS * chunks / seconds) if seconds > 0 else self.most
+        self.chunks = max(1, min(self.most, fitting))
+
+
+def _part(work: Path, inverter: Inverter, i: int, tables: list[Any], pace: Pace, stop: Event) -> dict[str, Any]:
     """Solve some chunks and write part ``i``; what the manifest says about it. Nothing, where the run stops meanwhile."""
+    began = monotonic()
     batches = [inverter(table) for table in tables if not stop.is_set()]
     if stop.is_set():
         return {}
+    pace.took(monotonic() - began, max(1, len(tables)))
     answers = pa.Table.from_batches(batches, schema=inverter.schema).combine_chunks()
     file = work / _name(i)
     with _replacing(file) as temporary:
@@ -239,7 +263,7 @@ class Manifest:
                     raise
             shutil.rmtree(work)
         elif out.exists() and not overwrite and (out.is_file() or any(out.iterdir())):
-            raise InputError(f"{out} is there already; choose another name, or overwrite")
+            raise InputError(f"{out} is there already; choose another name, or overwrite=True")
         elif work.is_dir() and any(work.iterdir()):
             raise InputError(f"{work} is there already and is not of ours; choose another name")
         work.mkdir(parents=True, exist_ok=True)
@@ -257,7 +281,7 @@ class Manifest:
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             whole = False
         if not whole:
-            raise InputError(f"{file} is damaged, or of another version of ifonly; start again with overwrite")
+            raise InputError(f"{file} is damaged, or of another version of ifonly; start again with overwrite=True")
         return cls(file.parent, stored["question"], stored["parts"], complete=stored["complete"])
 
     def continued(self, asked: dict[str, Any], out: Path) -> "Manifest":
@@ -265,7 +289,7 @@ class Manifest:
         if self.asked != asked:
             raise InputError(
                 f"{self.work} was begun with another question or input: it differs in {_difference(self.asked, asked)}. "
-                "Go on with the same, or start again with overwrite"
+                "Go on with the same, or start again with overwrite=True"
             )
         listed = zip(self.files, self.parts, strict=True)
         whole = len(list(takewhile(lambda pair: _sum(pair[0]) == pair[1]["sha256"], listed)))
@@ -274,7 +298,7 @@ class Manifest:
         if self.complete and self.work == out:
             raise InputError(
                 f"{out} was complete, and {self.files[whole].name} is no longer what was written: it was damaged or changed. "
-                "Choose another name, or start again with overwrite"
+                "Choose another name, or start again with overwrite=True"
             )
         return Manifest(self.work, asked, self.parts[:whole], complete=False)
 
@@ -349,15 +373,50 @@ def _assemble(manifest: Manifest, schema: Any, out: Path, threads: int) -> None:
     def read(file: Path) -> Any:
         return parquet.read_table(file, schema=schema, use_threads=False)
 
+    # Rows are grouped as if every part were full: the file does not tell how long anything took.
+    rows = manifest.asked["chunk_rows"] * manifest.asked["part_chunks"]
     with _replacing(out) as temporary, ASSEMBLE[out.suffix.lower()](temporary, schema) as writer:
-        for table in in_order(read, manifest.files, threads):
+        for table in chunks(in_order(read, manifest.files, threads), schema, rows):
             writer.write_table(table)
     shutil.rmtree(manifest.work)
 
 
+class CsvWriter:
+    """A CSV whose texts have quotation marks only where they need them: an id 805 is written as it was read."""
+
+    def __init__(self, path: Path, schema: Any) -> None:
+        self.file = path.open("wb")
+        header = io.StringIO()
+        csv.writer(header, lineterminator="\n").writerow(schema.names)
+        self.file.write(header.getvalue().encode())
+
+    def __enter__(self) -> "CsvWriter":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.file.close()
+
+    def write_table(self, table: Any) -> None:
+        """Write some rows; Arrow's own writer puts marks around every text, or around none."""
+        if len(table):
+            lines = pc.binary_join_element_wise(*map(_csv_cells, table.columns), ",")
+            self.file.write(("\n".join(lines.to_pylist()) + "\n").encode())
+
+
+SPECIAL = '[",\r\n]'  # what a text has that needs marks around it
+
+
+def _csv_cells(column: Any) -> Any:
+    """A column as it stands in a CSV; what is missing is empty."""
+    column = column.combine_chunks()
+    text = (column.dictionary_decode() if pa.types.is_dictionary(column.type) else column).cast(pa.string())
+    marked = pc.binary_join_element_wise('"', pc.replace_substring(text, '"', '""'), '"', "")
+    return pc.fill_null(pc.if_else(pc.match_substring_regex(text, SPECIAL), marked, text), "")
+
+
 ASSEMBLE: dict[str, Callable[[Path, Any], Any]] = {
     ".parquet": lambda path, schema: parquet.ParquetWriter(path, schema, use_dictionary=_repeating(schema)),
-    ".csv": csv.CSVWriter,
+    ".csv": CsvWriter,
     ".arrow": lambda path, schema: ipc.new_file(str(path), schema),
 }
 

@@ -66,7 +66,7 @@ def open_batches(path: str | os.PathLike[str], columns: Sequence[str] | None = N
         opened = {"parquet": _parquet, "csv": _csv, "ipc": _ipc, "folder": _folder}[_format(path)]
         schema, batches = opened(path, wanted, batch_rows)
     except (pa.ArrowInvalid, UnicodeDecodeError) as error:
-        raise InputError(f"{path} cannot be read: {_first_line(error)}") from None
+        raise InputError(f"{path} {_what_is_wrong(error)}") from None
     return pa.RecordBatchReader.from_batches(schema, _named(path, batches))
 
 
@@ -118,7 +118,15 @@ def _named(path: Path, batches: Iterator[Any]) -> Iterator[Any]:
     try:
         yield from batches
     except pa.ArrowInvalid as error:
-        raise InputError(f"{path} cannot be read: {_first_line(error)}") from None
+        raise InputError(f"{path} {_what_is_wrong(error)}") from None
+
+
+def _what_is_wrong(error: Exception) -> str:
+    """Why a file cannot be read, in words that say what to do where that is known."""
+    if isinstance(error, UnicodeDecodeError) or "invalid UTF8" in str(error):
+        odd = f" (it has the byte {error.object[error.start]:#x})" if isinstance(error, UnicodeDecodeError) else ""
+        return f"is in another encoding than UTF-8{odd}: save it as UTF-8"
+    return f"cannot be read: {_first_line(error)}"
 
 
 def _first_line(error: Exception) -> str:

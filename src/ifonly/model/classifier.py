@@ -28,6 +28,7 @@ from ifonly.model.formats import CONTAINERS, labels_to, pack
 from ifonly.model.numerics import EPS, Floats, frozen, log_sum_exp, softmax
 from ifonly.model.products import Products, borrowed
 from ifonly.model.tensors import plain
+from ifonly.model.words import PLAIN, Words
 
 __all__ = ["Model", "Scaling"]
 
@@ -108,6 +109,7 @@ class Model(Products):
 
     # The user's own model and the cost of a unit of each feature, where this one has its features in units of cost.
     origin: "tuple[Model, Floats] | None" = None
+    words: Words = PLAIN  # what people call its columns and classes; no part of its value
 
     def __init__(
         self,
@@ -166,6 +168,15 @@ class Model(Products):
             raise InputError(f"w must be one vector of D weights; got an array of shape {weights.shape}")
         rows = np.stack([np.zeros_like(weights), weights])
         return cls(rows, [0.0, w0], classes, feature_names, scaling=scaling, encoding=encoding, hard=hard, precision=precision)
+
+    def worded(self, words: Words) -> "Model":
+        """The same model, of which people read in these words; all that was worked out for it is shared."""
+        known = self.memo.get("worded")
+        if known is None or known.words != words:
+            known = object.__new__(type(self))
+            vars(known).update(vars(self), words=words, memo={})
+            self.memo["worded"] = known
+        return known
 
     # ---- what everybody asks of a classifier (in the user's units) ----
 
@@ -341,7 +352,7 @@ class Model(Products):
     def __reduce__(self) -> tuple[Any, ...]:
         encoding = None if self.encoding.identity else self.encoding
         make = partial(Model, scaling=self.scaling, encoding=encoding, hard=self.hard, precision=self.precision)
-        state = {} if self.origin is None else {"origin": self.origin}
+        state = {name: vars(self)[name] for name in ("origin", "words") if name in vars(self)}
         return make, (self.A, self.b, self.classes, self.feature_names), state
 
     def __repr__(self) -> str:

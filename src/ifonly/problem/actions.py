@@ -34,7 +34,8 @@ class Actions:
     bounds : mapping of features to (low, high), or one pair for all features
         None stands for no limit on that side. A source outside its bounds is allowed: the answer is inside.
     increase, decrease : features, or True for all
-        May only rise, or only fall.
+        May only rise, or only fall. A value of a category in ``decrease`` (``"savings=unknown"``) may be kept or left, but no
+        answer chooses it.
     integer : features
         The answer has whole numbers here.
     step : mapping of features to numbers
@@ -334,16 +335,15 @@ def _directed(value: Any, model: Model, what: str) -> Flags:
     columns = model.encoding.columns
     if not columns:
         return _flags(value, model)
-    categories = np.zeros(model.n_features, dtype=bool)
-    for column in columns:
-        categories[column.coordinates] = column.kind == "category"
-    if value is True:
-        return ~categories
+    categories = [column for column in columns if column.kind == "category"]
     out = _flags(value, model)
-    for d in np.flatnonzero(out & categories)[:1]:
-        raise InputError(
-            f"{what}: {model.feature_label(int(d))} is a value of a category, which has no direction; leave it out"
-        )
+    for column in categories:
+        if value is True:
+            out[column.coordinates] = False
+        named = out[column.coordinates]
+        if named.any() and (what == "increase" or named.all()):
+            first = model.feature_label(int(column.coordinates[named][0]))
+            raise InputError(f"{what}: {first} is a value of a category, which has no direction; leave it out")
     return out
 
 

@@ -88,12 +88,15 @@ class EachLimit:
 
     def _directions(self) -> list[Limit]:
         limits, own = self.limits, self.own
+
+        def words(d: int, kind: str) -> str:
+            name, column = self.model.feature_label(d), self.columns.get(d)
+            if column is not None and column.kind == "category":
+                return f"{name} may not be chosen"
+            return f"{name} may only {'rise' if (kind == 'rise') == self._rising(d) else 'fall'}"
+
         return [
-            Limit(
-                kind,
-                f"{self.model.feature_label(d)} may only {'rise' if (kind == 'rise') == self._rising(d) else 'fall'}",
-                (d,),
-            )
+            Limit(kind, words(d, kind), (d,))
             for kind, flags, always in (("rise", limits.increase, own.increase), ("fall", limits.decrease, own.decrease))
             for d in np.flatnonzero(flags & ~always).tolist()
         ]

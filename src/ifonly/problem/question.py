@@ -449,7 +449,7 @@ def in_units_of_cost(model: Model, cost: Cost) -> Model:
     units = Scaling(shift, 1 / per_unit, None if scaling is None else scaling.rough)
     more = {"encoding": model.encoding, "hard": model.hard, "precision": model.precision}
     found = Model(model.A / (scale * per_unit), model.b, model.classes, model.feature_names, scaling=units, **more)
-    found.origin = (model, per_unit)
+    found.origin, found.words = (model, per_unit), model.words
     return found
 
 

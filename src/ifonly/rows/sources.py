@@ -18,7 +18,7 @@ from ifonly.model.tensors import plain
 from ifonly.rows.tables import stacked, written
 from ifonly.rows.tensors import Like, like
 
-__all__ = ["LARGEST", "NOWHERE", "Sizes", "Sources", "check_out"]
+__all__ = ["LARGEST", "NOWHERE", "Sizes", "Sources", "by_name", "check_out"]
 
 LARGEST = 1e100  # of ‖x̄‖: beyond, squares overflow
 
@@ -40,6 +40,7 @@ class Sources:
     def read(cls, model: Model, X: Any) -> "Sources":
         """Check; a frame's columns are put into the model's order by name. Arrays are referred to, not copied."""
         encoding = model.encoding
+        X = by_name(model, X)
         if encoding.identity and type(X) is np.ndarray:  # most often: nothing to reorder, or to give back as something else
             rows, single = _table(_numbers(X))
             model.check_width(rows)
@@ -214,6 +215,17 @@ def check_out(out: np.ndarray | None, rows: int, D: int, *, least: bool = False)
     writeable = getattr(out.flags, "writeable", True)  # CuPy's always are
     if not writeable or out.dtype.kind != "f":
         raise InputError(f"out must be a writeable array of floats; got {out.dtype}, writeable={writeable}")
+
+
+def by_name(model: Model, X: Any) -> Any:
+    """A named tuple, or a list of them, that has the model's columns by name: as a dict, of numbers in the model's order."""
+    if isinstance(X, list) and X and all(isinstance(row, tuple) and hasattr(row, "_fields") for row in X):
+        return [by_name(model, row) for row in X]
+    names = model.encoding.names or model.feature_names or ()
+    if not isinstance(X, tuple) or not names or not set(names) <= set(getattr(X, "_fields", ())):
+        return X
+    cells = {name: getattr(X, name) for name in names}
+    return list(cells.values()) if model.encoding.identity else cells
 
 
 def _numbers(X: Any) -> np.ndarray:

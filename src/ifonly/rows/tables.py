@@ -110,6 +110,9 @@ def _in_pandas(table: Table, new: Mapping[int, Cells], numbers: Sequence[int]) -
         column, held = out.iloc[:, i].copy(), values
         if _is_number(column.dtype):
             held, wide = _held(values, numpy_type(column.dtype))
+            if wide and _lacks_only(values, numpy_type(column.dtype)):
+                pd = sys.modules["pandas"]  # a row without an answer makes no floats of the others' whole numbers
+                column, held, wide = column.convert_dtypes(), [pd.NA if is_missing(v) else int(v) for v in values], False
             column = _widened(column) if wide else column
         elif hasattr(column.dtype, "categories"):
             known = set(column.dtype.categories.tolist())
@@ -127,8 +130,8 @@ def _in_polars(table: Table, new: Mapping[int, Cells], numbers: Sequence[int]) -
         series = out.to_series(table.order[place])
         cells, dtype, held = series.to_list(), series.dtype, values
         if dtype.is_numeric() or dtype == pl.Boolean:
-            exact, wide = _held(values, np.dtype(bool if dtype == pl.Boolean else str(dtype).lower()))
-            held, dtype = exact.tolist(), pl.Float64 if wide else dtype
+            held, wide = _polars_held(values, np.dtype(bool if dtype == pl.Boolean else str(dtype).lower()))
+            dtype = pl.Float64 if wide else dtype
             cells = series.cast(dtype).to_list()
         elif isinstance(dtype, pl.Enum) and not set(values) <= {*dtype.categories, None}:
             dtype = pl.Enum(list(dict.fromkeys([*dtype.categories, *(v for v in values if v is not None)])))
@@ -155,6 +158,20 @@ def _held(values: list[Any], dtype: Any) -> tuple[np.ndarray, bool]:
         held = exact.astype(dtype)
         wide = bool((held.astype(np.float64) != exact).any())
     return exact if wide else held, wide
+
+
+def _polars_held(values: list[Any], dtype: Any) -> tuple[list[Any], bool]:
+    """`_held` for polars, whose whole numbers may be missing."""
+    if _lacks_only(values, dtype):
+        return [None if is_missing(v) else int(v) for v in values], False
+    exact, wide = _held(values, dtype)
+    return exact.tolist(), wide
+
+
+def _lacks_only(values: list[Any], dtype: Any) -> bool:
+    """Whether a column of whole numbers could hold all of these but those that are missing."""
+    there = [v for v in values if not is_missing(v)]
+    return dtype.kind in "iu" and not _held(there, dtype)[1]
 
 
 def _able(out: np.ndarray, values: list[Any]) -> np.ndarray:

@@ -23,6 +23,7 @@ from ifonly.engines.row_loops import any_cut
 from ifonly.model import Model
 from ifonly.model.columns import Column
 from ifonly.model.errors import InputError
+from ifonly.policy import Policy
 from ifonly.problem.question import Question
 from ifonly.server.columns import Columns
 from ifonly.server.data import Data, Rows
@@ -43,6 +44,7 @@ class Served:
     model: Model
     data: Data | None = None  # rows to choose from
     image: tuple[int, int] | None = None  # height and width, where the features are the pixels of an image
+    policy: Policy | None = None  # what no request can undo
 
     @cached_property
     def fingerprint(self) -> str:
@@ -61,8 +63,8 @@ class Served:
 
     @cached_property
     def free(self) -> bool:
-        """Whether nothing limits what changes, as long as nobody asks for limits."""
-        return not self.columns.flags and Ask(self.model, Question()).conditions is None
+        """Whether nothing limits what changes or is asked for, as long as nobody asks for limits."""
+        return self.policy is None and not self.columns.flags and Ask(self.model, Question()).conditions is None
 
     @property
     def named(self) -> bool:
@@ -110,15 +112,38 @@ class Served:
             "image": None if self.image is None else list(self.image),
             "rows": None if self.data is None else self.data.total,
             "keys": [] if self.rows is None else self.rows.features.keys,
+            "policy": None if self.policy is None else self._decided(self.policy),
         }
+
+    def _decided(self, policy: Policy) -> dict[str, Any]:
+        """What the policy fixes, apart from single columns."""
+        names = {label: policy.words.label(label) for label in self.class_names}
+        told = {name: getattr(policy, name) for name in ("house", "language", "target", "prob", "max_changes")}
+        rules = [rule.reason for rule in policy.linear if rule.reason]
+        return {**told, "may_choose": list(policy.may_choose), "classes": names, "reasons": rules}
 
     def _described(self) -> list[dict[str, Any]]:
         sample = None if self.rows is None else self.rows.sample()
         found = []
         for i, (name, column) in enumerate(self.columns.columns.items()):
             seen = None if sample is None else sample.X[:, i] if self.model.encoding.identity else sample.X[name].to_numpy()
-            found.append({"name": name, **self._kind(name, column), **_usual(column, seen)})
+            usual = {"name": name, **self._kind(name, column), **_usual(column, seen)}
+            found.append({**usual, **(self._limited(name, usual) if self.policy is not None else {})})
         return found
+
+    def _limited(self, name: str, usual: dict[str, Any]) -> dict[str, Any]:
+        """What the policy says of a column: what people call it, and what may become of it; the range is no wider than its."""
+        assert self.policy is not None
+        part = self.policy.features.get(name)
+        if part is None:
+            return {}
+        if usual["kind"] == "number":
+            low = max((end for end in (usual["low"], part.low) if end is not None), default=None)
+            high = min((end for end in (usual["high"], part.high) if end is not None), default=None)
+            usual = {**usual, "low": low, "high": high, "whole": usual["whole"] or part.integer}
+        words = {"label": part.name or name, "unit": part.unit, "description": part.description, "reason": part.reason}
+        limits = {"frozen": part.frozen, "only": part.only or None, "least": part.low, "most": part.high, "step": part.step}
+        return {**usual, **words, **limits, "never": list(part.never), "value_labels": dict(part.values)}
 
     def _kind(self, name: str, column: Column | None) -> dict[str, Any]:
         if name in self.columns.flags:
@@ -133,7 +158,7 @@ class Served:
         row = [c["typical"] if c["typical"] is not None else (c["values"] or [0])[0] for c in self.description["features"]]
         try:
             x = self.columns.read(row, "row")
-            Ask(self.model, Question()).within(WARM)(x)
+            Ask(self.model, Question(), self.policy).within(WARM)(x)
             for lam in (None, WARM_LAM) if self.free else ():
                 Ask(self.model, Question(lam=lam, backend=any_cut(), threads=1))(self.columns.table([x]), progress=False)
         except (InputError, RefusedError):  # of a model without data nothing is typical, and its columns need not take a 0
@@ -171,10 +196,12 @@ class Source:
     data: Path | None = None  # rows to choose from
     keys: Sequence[str] | None = None  # columns that name a row, where the data have them; by default all that are no features
     image: tuple[int, int] | None = None  # height and width of the image that the features are, where the model has as many
+    policy: Path | None = None  # what no request can undo
 
-    def stamps(self) -> tuple[Stamp, Stamp]:
+    def stamps(self) -> tuple[Stamp, Stamp, Stamp]:
         """What tells a file from what it was before."""
-        return _stamp(self.path), None if self.data is None else _stamp(self.data)
+        model, data, policy = (None if path is None else _stamp(path) for path in (self.path, self.data, self.policy))
+        return model, data, policy
 
     def load(self, data: Data | None = None) -> Served:
         """The model, ready to answer; the data are read too, unless they are given."""
@@ -186,7 +213,10 @@ class Source:
         if data is None and self.data is not None:
             data = Data(self.data, self.keys)
         pixels = self.image is not None and model.n_features == self.image[0] * self.image[1]
-        served = Served(self.name, model, data, self.image if pixels else None)
+        policy = None if self.policy is None else Policy.load(self.policy)
+        if policy is not None:
+            policy.check(model)
+        served = Served(self.name, model, data, self.image if pixels else None, policy)
         served.warm()
         return served
 

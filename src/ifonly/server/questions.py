@@ -10,6 +10,7 @@ import numpy as np
 
 from ifonly.api import Ask
 from ifonly.model.errors import InputError
+from ifonly.policy import Feature, PolicyError
 from ifonly.problem.actions import Actions
 from ifonly.problem.cost import Cost
 from ifonly.problem.question import FLIP, Question
@@ -38,11 +39,19 @@ class Request:
     named: bool  # whether values go by name
     packed: bool = False  # or as base64
     delta: bool = False  # whether the change is told without names too
+    along: bool = False  # whether a path is asked for, whose goal moves
 
     @cached_property
     def ask(self) -> Ask:
-        """The question, put to the model; an InputError says what is wrong with both together."""
-        return Ask(self.served.model, self.question)
+        """The question, put to the model within the policy; an InputError says what is wrong with both together."""
+        model, policy, question = self.served.model, self.served.policy, self.question
+        if policy is None:
+            return Ask(model, question)
+        try:
+            question = policy.put(model, question, along=self.along)
+        except PolicyError as error:
+            raise RefusedError(str(error), error.field) from None
+        return Ask(policy.named(model), question)
 
     @property
     def table(self) -> Any:
@@ -83,7 +92,8 @@ def read_request(served: Served, body: Body, max_rows: int = 1) -> Request:
         rows = [_of_data(served, v, field, body.edits) for v, field in zip(values, fields, strict=True)]
         index, named = list(values), served.named
     question = _question(served, body, None if many else rows[0])
-    return Request(served, question, rows, index, not many, named, *_form(served, body, named))
+    along = isinstance(body, schema.PathQuestion)
+    return Request(served, question, rows, index, not many, named, *_form(served, body, named), along)
 
 
 def _listed(served: Served, values: Any, way: str, max_rows: int) -> list[Any]:
@@ -106,6 +116,7 @@ def _form(served: Served, body: Body, named: bool) -> tuple[bool, bool]:
 
 def _question(served: Served, body: Body, row: Any) -> Question:
     """What is asked of every row; ``row`` is the one there is, None for many."""
+    _keep_to_policy(served, body)
     limits, frozen = _actions(served, body.actions, row)
     cost = None
     if body.cost is not None:
@@ -174,6 +185,25 @@ def read_target(served: Served, target: Any) -> Any:
 
 
 # ---- what may change ----
+
+
+def _keep_to_policy(served: Served, body: Body) -> None:
+    """Refuse what says that something may change which the policy forbids; limits besides are only added to its own."""
+    features = {} if served.policy is None else served.policy.features
+    words = {} if body.cost is None else body.cost.difficulty
+    for name, word in words.items():
+        if name in features and features[name].frozen and word != "impossible":
+            raise RefusedError(_forbidden(features[name], f"{name} stays as it is"), f"cost.difficulty.{name}")
+    allowed = {} if body.actions is None else body.actions.allow
+    for name, values in allowed.items():
+        never = set(map(str, features[name].never)) if name in features else set()
+        for value in values if isinstance(values, list) else ():
+            if str(value) in never:
+                raise RefusedError(_forbidden(features[name], f"{name} may not become {value}"), f"actions.allow.{name}")
+
+
+def _forbidden(feature: Feature, what: str) -> str:
+    return f"by the policy, {what}{f': {feature.reason}' if feature.reason else ''}"
 
 
 def _actions(served: Served, actions: ActionsIn | None, row: Any) -> tuple[dict[str, Any], list[str]]:

@@ -89,14 +89,14 @@ def as_page(request: Request, cf: Counterfactual, top: int | None) -> dict[str, 
     """An answer in words, for people."""
     model = request.served.model
     valid = cf.status is not Status.INVALID
-    changes, seen = (moves(cf), Decision.of(cf)) if valid else ([], None)
+    changes, seen = (list(zip(moves(cf, plain=True), moves(cf), strict=True)), Decision.of(cf)) if valid else ([], None)
     now = softmax(model.scores(cf.coordinates[0])) if valid and not model.hard else None
     stopped = cf.status in (Status.UNREACHABLE, Status.STOPPED)
     return {
         "sentence": cf.sentence(),
         "certificate": certificate_words(cf, AGAIN),
         "decision": {"from": seen.before, "to": seen.after, "p_from": seen.p_before, "p_to": seen.p_after} if seen else None,
-        "changes": [_change(change) for change in changes[:top]],
+        "changes": [_change(*both) for both in changes[:top]],
         "n_changes": len(changes),
         "kept": len(request.served.columns.names) - len(changes),
         "proba_now": None if now is None else dict(zip(request.served.class_names, now.tolist(), strict=True)),
@@ -105,11 +105,13 @@ def as_page(request: Request, cf: Counterfactual, top: int | None) -> dict[str, 
     }
 
 
-def _change(change: Change) -> dict[str, Any]:
-    before, after = pair(change.before, change.after)
+def _change(change: Change, told: Change) -> dict[str, Any]:
+    """A change as data, and as people read it."""
+    before, after = pair(told.before, told.after)
     known = not math.isnan(change.difference)
     return {
         "feature": change.feature,
+        "label": told.label,
         "before": change.before,
         "after": change.after,
         "change": change.difference,

@@ -225,6 +225,7 @@ class Change(BaseModel):
     """One column that changes."""
 
     feature: str
+    label: str = Field(description="What people call it, with its unit.")
     before: Cell
     after: Cell
     change: float | None
@@ -297,6 +298,30 @@ class FeatureOut(BaseModel):
     high: float | None
     whole: bool = Field(description="Whether all are whole numbers.")
     typical: Cell = Field(description="The median, or the most frequent value.")
+    label: str | None = Field(None, description="What people call it, by the policy; so are the next ones.")
+    unit: str | None = None
+    description: str | None = None
+    reason: str | None = Field(None, description="Why it may not change, or not as one might wish.")
+    frozen: bool = Field(False, description="Whether it stays as it is, whatever is asked for.")
+    only: Literal["increase", "decrease"] | None = None
+    least: Cell = None
+    most: Cell = None
+    step: float | None = None
+    never: list[Cell] = Field(default_factory=list, description="Values that no answer chooses.")
+    value_labels: dict[str, str] = Field(default_factory=dict, description="What people call its values.")
+
+
+class PolicyOut(BaseModel):
+    """What a house has decided, and no request can undo; what it says of single columns stands with them."""
+
+    house: str
+    language: str
+    target: Annotated[Any, _optional(LABEL)]
+    prob: float | None
+    max_changes: int | None
+    may_choose: list[Literal["target", "prob", "cost"]] = Field(description="What a request may choose all the same.")
+    classes: dict[str, str] = Field(description="What people call the classes.")
+    reasons: list[str] = Field(description="Of rules that tie columns together.")
 
 
 class LimitsOut(BaseModel):
@@ -323,6 +348,7 @@ class ModelOut(BaseModel):
     image: list[int] | None
     rows: int | None
     keys: list[str]
+    policy: PolicyOut | None
     limits: LimitsOut
 
 

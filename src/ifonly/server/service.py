@@ -183,7 +183,7 @@ def _followed(request: Request, points: list[dict[str, Any]], visit: Visit) -> I
     """A path with limits, one λ or probability after the other, as far as the time goes: `Ask.path` would go on."""
     ask, row = request.ask, request.rows[0]
     until = monotonic() + visit.left()  # once for all points: each with its share of what is left would come to no end
-    if request.question.target in (None, "other"):
+    if ask.question.target in (None, "other"):
         nearest = ask.at(lam=None, prob=FLIP).within(visit.left())(row, progress=False)
         ask = ask.at(target=nearest.target)
     for i, point in enumerate(points):

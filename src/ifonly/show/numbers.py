@@ -13,21 +13,8 @@ from collections.abc import Callable, Iterable
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_UP, Context, Decimal
 from typing import Any, Literal
 
-__all__ = [
-    "DIGITS",
-    "EXACT_DIGITS",
-    "MINUS",
-    "asked",
-    "bound",
-    "count",
-    "decimals",
-    "directed",
-    "fixed",
-    "number",
-    "pair",
-    "percent",
-]
-__all__ += ["rounded", "share", "signed", "value"]
+__all__ = ["DIGITS", "EXACT_DIGITS", "MINUS", "THIN", "WIDE", "asked", "bound", "count", "decimals", "directed", "fixed"]
+__all__ += ["number", "pair", "percent", "rounded", "share", "signed", "value"]
 
 DIGITS = 4  # significant ones, of a number that is not whole
 EXACT_DIGITS = 15  # any decimal number of so many survives being a float

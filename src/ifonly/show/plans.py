@@ -61,7 +61,7 @@ def table_of(cfs: Counterfactuals, rows: int | None = None) -> Table:
         here = [plan.get(key) for plan in told]
         data.append((first.feature, first.before, *(first.before if found is None else found[0].after for found in here)))
         texts.append(
-            (words.name, words.before or value(first.before), *(SAME if found is None else _short(found[1]) for found in here))
+            (words.label, words.before or value(first.before), *(SAME if found is None else _short(found[1]) for found in here))
         )
     heads = ["at best"] if cfs[0].status is Status.UNREACHABLE else [f"plan {i}" for i in range(1, len(plans) + 1)]
     notes = (*(f"{head}: {plan.figures}" for head, plan in zip(heads, plans, strict=True) if plan.changes), *others(cfs))

@@ -74,7 +74,7 @@ def _entity(found: re.Match[str]) -> str:
 def told(cf: Counterfactual, shape: Sequence[int] | None = None) -> list[str]:
     """The answer in words, piece by piece; of a picture of this shape, nobody wants to hear of the pixels one by one."""
     if cf.status is Status.INVALID:
-        return ["There is no answer: the source is not a finite input, or contradicts the limits."]
+        return ["There is no answer: ", Theirs(cf.message), "."]
     if not np.isfinite(cf.coordinates[1]).all():
         return ["The search was stopped before it found a change that makes the decision ", Strong(cf.target), "."]
     if cf.status is Status.UNREACHABLE:
@@ -181,6 +181,12 @@ class Worded(NamedTuple):
     before: str
     bound: str
     after: str
+    unit: str = ""  # of both numbers, as people write it
+
+    @property
+    def label(self) -> str:
+        """The name with its unit: ``term (months)``."""
+        return f"{self.name} ({self.unit})" if self.unit else self.name
 
 
 def worded(cf: Counterfactual) -> list[Worded]:
@@ -196,18 +202,19 @@ def _worded(cf: Counterfactual, change: Change, digits: int) -> Worded:
     name = change.feature if not change.feature.isdigit() else f"feature {change.feature}"
     if change.part.kind == "category" or change.before is None:
         return Worded(name, value(change.before), "", value(change.after, digits))
-    bound = bound_word(cf, change)
+    bound, unit = bound_word(cf, change), change.part.unit
     if bound and change.part.kind == "number":
-        return Worded(name, value(change.before, digits), bound, number(_printed(cf, change, digits), EXACT_DIGITS))
+        after = number(_printed(cf, change, digits), EXACT_DIGITS)
+        return Worded(name, value(change.before, digits), bound, after, unit)
     before, after = value(change.before, digits), value(change.after, digits)
     if digits == DIGITS:
         before, after = pair(change.before, change.after)
-    return Worded(name, before, bound, after)
+    return Worded(name, before, bound, after, unit)
 
 
 def _clause(cf: Counterfactual, change: Change, digits: int, *, first: bool) -> list[str]:
-    name, before, bound, after = _worded(cf, change, digits)
-    shown = Strong(after) if change.part.kind == "category" else Theirs(after)
+    name, before, bound, after, unit = _worded(cf, change, digits)
+    shown = Strong(after) if change.part.kind == "category" else Theirs(f"{after} {unit}" if unit else after)
     verb, bound = " were " if first else " ", f"{bound} " if bound else ""
     return [Strong(name), f"{verb}{bound}", shown, " instead of ", Theirs(before)]
 

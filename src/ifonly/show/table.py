@@ -128,7 +128,7 @@ def of_changes(cf: Counterfactual, rows: int | None = None) -> Table:
 def _changed(change: Change) -> tuple[str, ...]:
     difference = "" if change.difference != change.difference else signed(number(change.difference))
     units = number(change.units, 3) if change.part.kind == "category" else signed(number(change.units, 3))
-    return change.feature, *pair(change.before, change.after), difference, units, share(change.share)
+    return change.label, *pair(change.before, change.after), difference, units, share(change.share)
 
 
 # ---- an answer in HTML ----

@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 from helpers.tables import adult, german, made
 from sklearn import clone
+from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.compose import ColumnTransformer, make_column_selector, make_column_transformer
 from sklearn.datasets import load_breast_cancer, load_wine
 from sklearn.decomposition import PCA, IncrementalPCA, TruncatedSVD
@@ -687,3 +688,17 @@ def test_missing_values_stay_missing_unless_they_change():
     moved = invert(estimator, rows, prob=0.7)
     assert moved.x["debt"].notna().any()
     np.testing.assert_array_equal(estimator.predict(moved.x), moved.target)
+
+
+def test_a_transformer_of_the_users_own_is_refused_for_what_it_is():
+    class Squares(TransformerMixin, BaseEstimator):
+        def fit(self, X, y=None):
+            return self
+
+        def transform(self, X):
+            return X**2
+
+    X = np.arange(20.0).reshape(10, 2)
+    fitted = make_pipeline(Squares(), LogisticRegression()).fit(X, np.arange(10) > 4)
+    with pytest.raises(UnsupportedModelError, match=r"\(Squares\) is not scikit-learn's own, so that nothing is known"):
+        ifonly.as_model(fitted)

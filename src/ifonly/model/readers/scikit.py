@@ -96,6 +96,8 @@ def _folded(steps: list[tuple[str, Any]], last: Any, weights: Weights, names: li
     """A model over the coordinates that the user's columns become."""
     first = steps[0][1] if steps else last
     if not hasattr(first, "n_features_in_"):
+        if steps and "." in kind_of(first):  # of the user's own, which need not have it: it is refused for what it is
+            fold(first, Features.untouched([]), f"step {steps[0][0]!r} of the pipeline")
         raise UnsupportedModelError(f"step {steps[0][0]!r} of the pipeline is not fitted; call fit first")
     n = int(first.n_features_in_)
     features = Features.untouched(names or [f"x{i}" for i in range(n)])

@@ -44,5 +44,5 @@ def _moved(words: Worded) -> str:
     """``duration: 36 → at most 24``."""
     before = f"{escape(words.before)} → " if words.before else ""
     bound = f"{words.bound} " if words.bound else ""
-    name = escape(words.name).replace("_", "_<wbr>")  # a line may end there, rather than anywhere
+    name = escape(words.label).replace("_", "_<wbr>")  # a line may end there, rather than anywhere
     return f'<span class="name">{name}</span> <span class="move">{before}{bound}<b>{escape(words.after)}</b></span>'

@@ -79,7 +79,7 @@ class Scene:
         if self.shape is not None:
             row, column, *channel = (int(i) for i in np.unravel_index(int(part.features[0]), self.shape))
             return f"row {row + 1}, column {column + 1}" + "".join(f", {('red', 'green', 'blue')[c]}" for c in channel)
-        return f"feature {part.name}" if part.name.isdigit() else part.name
+        return f"feature {part.name}" if part.name.isdigit() else part.label
 
     def bars(self) -> list[int]:
         """The classes shown, the most probable first: all of them if they are few, the wanted and the present one always."""

@@ -1,0 +1,233 @@
+"""What a policy says, as values that are checked when they are made: of the whole, of a column, of a rule."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, dataclass, field, fields
+from typing import Any
+
+from ifonly.model.errors import InputError
+
+__all__ = ["CHOICES", "Feature", "PolicyError", "Rule", "Said"]
+
+WAYS = ("increase", "decrease")
+SENSES = ("<=", ">=", "==")
+CHOICES = ("target", "prob", "cost")  # what a policy may leave to whoever asks
+SCALES = ("model", "raw")
+
+
+class PolicyError(InputError):
+    """A question that a policy forbids; ``field`` is the argument that it is about."""
+
+    def __init__(self, message: str, field: str) -> None:
+        super().__init__(message)
+        self.field = field
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (str(self), self.field)
+
+
+# ---- one check per kind of value ----
+
+
+def _text(value: Any) -> Any:
+    return value if isinstance(value, str) else _wrong("text", value)
+
+
+def _flag(value: Any) -> Any:
+    return value if isinstance(value, bool) else _wrong("true or false", value)
+
+
+def _end(value: Any) -> Any:
+    if value is None or isinstance(value, str):
+        return value
+    fits = isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < float("inf")
+    return value if fits else _wrong("a number, or a value of an ordinal", value)
+
+
+def _number(value: Any) -> Any:
+    fits = isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < float("inf")
+    return value if fits else _wrong("a number", value)
+
+
+def _positive(value: Any) -> Any:
+    return value if value is None or _number(value) > 0 else _wrong("a number > 0", value)
+
+
+def _at_least_nought(value: Any) -> Any:
+    return value if value is None or _number(value) >= 0 else _wrong("a number ≥ 0", value)
+
+
+def _chance(value: Any) -> Any:
+    return value if value is None or 0 < _number(value) < 1 else _wrong("a number strictly between 0 and 1", value)
+
+
+def _count(value: Any) -> Any:
+    fits = isinstance(value, int) and not isinstance(value, bool) and value >= 0
+    return value if value is None or fits else _wrong("a whole number ≥ 0", value)
+
+
+def _one_of(*known: str) -> Callable[[Any], Any]:
+    def check(value: Any) -> Any:
+        return value if value in known else _wrong(" or ".join(f'"{name}"' for name in known if name), value)
+
+    return check
+
+
+def _label(value: Any) -> Any:
+    return value if value is None or isinstance(value, (str, int, float, bool)) else _wrong("a class", value)
+
+
+def _list(check: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def checked(value: Any) -> Any:
+        if isinstance(value, str) or not isinstance(value, (list, tuple)):
+            return _wrong("a list", value)
+        return tuple(check(part) for part in value)
+
+    return checked
+
+
+def _table(check: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def checked(value: Any) -> Any:
+        if not isinstance(value, Mapping):
+            return _wrong("a table", value)
+        return {str(key): _within(str(key), check, part) for key, part in value.items()}
+
+    return checked
+
+
+def _wrong(expected: str, value: Any) -> Any:
+    raise InputError(f" must be {expected}; got {value!r}")
+
+
+def _within(name: str, check: Callable[[Any], Any], value: Any) -> Any:
+    """The value, checked; what is wrong with it begins with where it stands."""
+    try:
+        return check(value)
+    except InputError as error:
+        rest = str(error)
+        raise InputError(f"{name}{rest if rest.startswith(' ') else f'.{rest}'}") from None
+
+
+class Checked:
+    """A frozen dataclass whose fields say how they are checked."""
+
+    def __post_init__(self) -> None:
+        for part in fields(self):  # pyright: ignore[reportArgumentType]
+            object.__setattr__(self, part.name, _within(part.name, part.metadata["check"], getattr(self, part.name)))
+
+    @classmethod
+    def read(cls, told: Any) -> Any:
+        """From what a file says, or from one that is made already."""
+        if isinstance(told, cls):
+            return told
+        if not isinstance(told, Mapping):
+            _wrong("a table", told)
+        known = [part.name for part in fields(cls)]  # pyright: ignore[reportArgumentType]
+        for name in told:
+            if name not in known:
+                raise InputError(f"{name} is not known here; known are {', '.join(known)}")
+        return cls(**told)
+
+    def to_dict(self) -> dict[str, Any]:
+        """All that is said, as plain values."""
+        told: dict[str, Any] = {}
+        for part in fields(self):  # pyright: ignore[reportArgumentType]
+            value = getattr(self, part.name)
+            usual = part.default if part.default_factory is MISSING else part.default_factory()
+            if value != usual:
+                told[part.name] = _plain(value)
+        return told
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Checked):
+        return value.to_dict()
+    if isinstance(value, Mapping):
+        return {key: _plain(part) for key, part in value.items()}
+    return [_plain(part) for part in value] if isinstance(value, tuple) else value
+
+
+def _said(check: Callable[[Any], Any], default: Any = None, factory: Any = None) -> Any:
+    how = {"default": default} if factory is None else {"default_factory": factory}
+    return field(metadata={"check": check}, **how)
+
+
+# ---- what a file holds ----
+
+
+@dataclass(frozen=True)
+class Feature(Checked):
+    """What a house says about one column.
+
+    Parameters
+    ----------
+    name, unit, description : str
+        What people call it ("term of the loan", "months"), and what it is.
+    values : mapping of values to names
+        What its values are called.
+    frozen : bool
+        Whether it stays as it is.
+    low, high : number, or a value of an ordinal
+        Its bounds; without one there is no limit on that side.
+    only : {"increase", "decrease"}, optional
+        The one direction in which it may move.
+    integer : bool
+        Whether answers have whole numbers.
+    step : float, optional
+        Answers are multiples of it.
+    never : sequence of values
+        Values of a category that no answer chooses; a row may keep its own.
+    cost : float, optional
+        What a unit of it costs, of a category what a switch costs.
+    reason : str
+        Why it may not change, or not as one might wish: for people.
+
+    """
+
+    name: str = _said(_text, "")
+    unit: str = _said(_text, "")
+    description: str = _said(_text, "")
+    values: Mapping[str, str] = _said(_table(_text), factory=dict)
+    frozen: bool = _said(_flag, False)
+    low: float | str | None = _said(_end)
+    high: float | str | None = _said(_end)
+    only: str = _said(_one_of("", *WAYS), "")
+    integer: bool = _said(_flag, False)
+    step: float | None = _said(_positive)
+    never: tuple[Any, ...] = _said(_list(_label), ())
+    cost: float | None = _said(_positive)
+    reason: str = _said(_text, "")
+
+    @property
+    def limited(self) -> bool:
+        """Whether it says anything about what may change."""
+        return self.frozen or self.integer or not (self.low is self.high is self.step is None) or bool(self.only or self.never)
+
+
+@dataclass(frozen=True)
+class Rule(Checked):
+    """A rule that ties columns together: Σ terms·column ``sense`` ``value``."""
+
+    terms: Mapping[str, float] = _said(_table(_number), factory=dict)
+    sense: str = _said(_one_of(*SENSES), "<=")
+    value: float = _said(_number, 0.0)
+    reason: str = _said(_text, "")
+
+
+@dataclass(frozen=True)
+class Said(Checked):
+    """All that a policy says; see :class:`ifonly.Policy`."""
+
+    house: str = _said(_text, "")
+    language: str = _said(_text, "en")
+    decimal: str = _said(_text, "")
+    group: str | None = _said(lambda value: value if value is None else _text(value))
+    target: str | float | None = _said(_label)
+    prob: float | None = _said(_chance)
+    may_choose: tuple[str, ...] = _said(_list(_one_of(*CHOICES)), ())
+    max_changes: int | None = _said(_count)
+    scale: str = _said(_one_of(*SCALES), "model")
+    l1: float | None = _said(_at_least_nought)
+    features: Mapping[str, Feature] = _said(_table(Feature.read), factory=dict)
+    classes: Mapping[str, str] = _said(_table(_text), factory=dict)
+    one_of: tuple[tuple[str, ...], ...] = _said(_list(_list(_text)), ())
+    linear: tuple[Rule, ...] = _said(_list(Rule.read), ())

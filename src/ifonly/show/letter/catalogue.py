@@ -1,0 +1,71 @@
+"""What a letter says in each language: one small file a language (``messages/``), with the same keys in all of them.
+
+To add a language, add its file. A test compares the keys, and the words in braces, with those of the English one.
+"""
+
+import tomllib
+from datetime import date
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from ifonly.model.errors import InputError
+from ifonly.model.words import PLAIN, Words
+from ifonly.show.numbers import THIN, percent
+
+__all__ = ["Catalogue", "languages"]
+
+PLACE = files("ifonly.show.letter") / "messages"
+
+
+def languages() -> list[str]:
+    """The languages that there are, by their codes."""
+    return sorted(file.name.removesuffix(".toml") for file in PLACE.iterdir() if file.name.endswith(".toml"))
+
+
+class Catalogue:
+    """The messages of a language, and how it writes numbers, percents, dates and lists; ``words`` may have their own marks."""
+
+    def __init__(self, language: str, words: Words = PLAIN) -> None:
+        if language not in languages():
+            raise InputError(f"letters are in {', '.join(languages())}; got {language!r}")
+        self.language = language
+        self.messages = _messages(language)
+        numbers = self.messages["numbers"]
+        self.decimal = words.decimal or numbers["decimal"]
+        self.group = numbers["group"] if words.group is None else words.group
+
+    def say(self, key: str, **parts: Any) -> str:
+        """A message of the letter, with its parts filled in."""
+        return self.messages["letter"][key].format(**parts)
+
+    def word(self, key: str, **parts: Any) -> str:
+        """A word or two."""
+        return self.messages["words"][key].format(**parts)
+
+    def quote(self, text: str) -> str:
+        """A text in quotation marks."""
+        return self.word("quote", text=text)
+
+    def number(self, text: str) -> str:
+        """A number as it is written everywhere else, as this language writes it."""
+        return text.translate(str.maketrans({".": self.decimal, THIN: self.group}))
+
+    def percent(self, p: float) -> str:
+        """A probability, rounded down."""
+        return self.messages["numbers"]["percent"].format(number=self.number(percent(p).removesuffix("%").rstrip()))
+
+    def date(self, day: date) -> str:
+        """A day."""
+        names = self.messages["dates"]
+        return names["date"].format(day=day.day, month=names["months"][day.month - 1], year=day.year)
+
+    def listed(self, parts: list[str]) -> str:
+        """``a``, ``a and b``, ``a, b and c``."""
+        *first, last = parts
+        return last if not first else self.word("and", first=self.word("comma").join(first), last=last)
+
+
+@cache
+def _messages(language: str) -> dict[str, Any]:
+    return tomllib.loads((PLACE / f"{language}.toml").read_text(encoding="utf-8"))

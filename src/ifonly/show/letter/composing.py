@@ -1,0 +1,169 @@
+"""From answers to what a letter says: paragraphs in a language, before they are text or a page."""
+
+import datetime
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ifonly.answers import Counterfactual
+from ifonly.answers.change import Change, Measure, moves
+from ifonly.model.errors import InputError
+from ifonly.problem.status import Status
+from ifonly.show.decision import Decision
+from ifonly.show.letter.catalogue import Catalogue
+from ifonly.show.numbers import THIN, WIDE
+from ifonly.show.sentence import Worded, worded
+from ifonly.show.text import visible
+
+__all__ = ["Letter", "Plan", "Sender", "compose"]
+
+MOST_PLANS = 3  # more than anyone weighs, and than fit on a page
+MOST_KEPT = 8  # names of what may not change
+
+
+@dataclass(frozen=True)
+class Sender:
+    """What a letter has besides its answer; what is None or empty is left out, or taken from the policy."""
+
+    language: str | None = None
+    house: str | None = None
+    reference: str | None = None
+    date: datetime.date | None = None  # None for today
+    recipient: str | None = None
+    contact: str | None = None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What would have been enough."""
+
+    heading: str  # empty where there is only one
+    changes: list[tuple[str, str, str]]  # what, how, and both in one
+    outcome: str
+
+
+@dataclass(frozen=True)
+class Letter:
+    """All that a letter says, in its order."""
+
+    language: str
+    house: str
+    date: str
+    reference: str
+    title: str
+    greeting: str
+    decided: tuple[str, str]  # heading and text, as are the next ones
+    changed: tuple[str, str]
+    plans: list[Plan]
+    stopped: str
+    kept: tuple[str, list[str]]
+    promise: tuple[str, str]
+    questions: str
+    contact: str
+    closing: str
+
+
+def compose(answers: Sequence[Counterfactual], sender: Sender) -> Letter:
+    """A letter about an answer, or about several plans for one source, of which the first three are told."""
+    first, words = answers[0], answers[0].model.words
+    if first.status is Status.INVALID or not np.isfinite(first.coordinates[1]).all():
+        raise InputError(f"there is no answer to write a letter about: {first.message}")
+    said = Catalogue(sender.language or words.language or "en", words)
+    found = Decision.of(first)
+    wanted = said.quote(visible(words.label(found.target)))
+    decided = said.say("decided", decision=said.quote(visible(words.label(found.before))))
+    if found.p_before is not None:
+        decided += " " + said.say("reached", percent=said.percent(found.p_before), wanted=wanted)
+    plans, text = _plans(answers, said, wanted)
+    kept = _kept(first, said)
+    reference = visible(sender.reference or "")
+    questions = said.say("questions", reference=reference) if reference else said.say("questions_unknown")
+    recipient = visible(sender.recipient or "")
+    return Letter(
+        language=said.language,
+        house=visible(sender.house if sender.house is not None else words.house),
+        date=said.date(sender.date or datetime.date.today()),
+        reference=said.say("reference", reference=reference) if reference else "",
+        title=said.say("title"),
+        greeting=said.say("greeting", name=recipient) if recipient else said.say("greeting_unknown"),
+        decided=(said.say("decided_heading"), decided),
+        changed=(said.say("changed_heading"), text),
+        plans=plans,
+        stopped=said.say("stopped") if plans and first.status is Status.STOPPED else "",
+        kept=(said.say("kept_heading"), kept),
+        promise=(said.say("promise_heading"), said.say("promise")),
+        questions=questions,
+        contact=visible(sender.contact or ""),
+        closing=said.say("closing"),
+    )
+
+
+# ---- what would have changed it ----
+
+
+def _plans(answers: Sequence[Counterfactual], said: Catalogue, wanted: str) -> tuple[list[Plan], str]:
+    """The plans, and what is said before them."""
+    first, found = answers[0], Decision.of(answers[0])
+    if first.status is Status.UNREACHABLE:
+        return [], said.say("unreachable", wanted=wanted)
+    if found.before == found.target:
+        return [], said.say("nothing", wanted=wanted)
+    enough = [cf for cf in answers if Decision.of(cf).after == found.target][:MOST_PLANS]
+    if not enough:
+        raise InputError(
+            "a letter says what would have changed the decision, and this answer does not; ask with prob=0.5 or more"
+        )
+    several = len(enough) > 1
+    plans = [_plan(cf, said, said.say("plan", number=i) if several else "") for i, cf in enumerate(enough, 1)]
+    return plans, said.say("any_plan" if several else "one_plan", wanted=wanted)
+
+
+def _plan(cf: Counterfactual, said: Catalogue, heading: str) -> Plan:
+    changes = [_told(cf, change, words, said) for change, words in zip(moves(cf), worded(cf), strict=True)]
+    p = Decision.of(cf).p_after
+    return Plan(heading, changes, "" if p is None else said.say("outcome", percent=said.percent(p)))
+
+
+def _told(cf: Counterfactual, change: Change, words: Worded, said: Catalogue) -> tuple[str, str, str]:
+    """A change: what, how, and both in one line."""
+    name = visible(words.name)
+    if cf.model.encoding.text:
+        often = said.word(words.after.replace(" ", "_"))
+        return said.quote(name), often, said.say("word", word=said.quote(name), often=often)
+    before, after = (_value(text, change, words.unit, said) for text in (words.before, words.after))
+    before = said.word("missing") if change.before is None else before
+    if words.bound:
+        after = said.word(words.bound.replace(" ", "_"), value=after)
+    line = said.say("change", feature=name, after=after, before=before)
+    return name, line.removeprefix(name).lstrip(f" {THIN}{WIDE}:"), line
+
+
+def _value(text: str, change: Change, unit: str, said: Catalogue) -> str:
+    if change.part.kind != "number":
+        return visible(text)
+    return f"{said.number(text)}{WIDE}{visible(unit)}" if unit else said.number(text)
+
+
+# ---- what stays ----
+
+
+def _kept(cf: Counterfactual, said: Catalogue) -> list[str]:
+    """What may not change, by reason; names without one last."""
+    if cf.conditions is None:
+        return []
+    measure, frozen = Measure.of(cf.model, cf.conditions), cf.conditions.limits.frozen
+    parts: list[Any] = list(zip(measure.parts(cf.sources.columns), measure.parts(cf.sources.columns, plain=True), strict=True))
+    by_reason: dict[str, list[str]] = {}
+    for part, plain in parts:
+        if frozen[part.features].all():
+            by_reason.setdefault(cf.model.words.of(plain.name).reason, []).append(visible(part.name))
+    lines = []
+    for reason, names in sorted(by_reason.items(), key=lambda pair: not pair[0]):
+        shown = names if len(names) <= MOST_KEPT else [*names[:MOST_KEPT], said.word("others")]
+        features = said.listed(shown)
+        features = features[:1].upper() + features[1:]
+        lines.append(said.say("kept_reason", features=features, reason=visible(reason)) if reason
+                     else said.say("kept", features=features))  # fmt: skip
+    return lines
