@@ -159,7 +159,7 @@ print(*[name for name in libraries if name in sys.modules])
 # ---- which way imports point ----
 
 # Lowest first: a room imports what stands before it or beside it, at the top of a module or inside a function.
-ROOMS = [{"model"}, {"rows"}, {"problem"}, {"native", "engines"}, {"answers"}, {"policy"}, {"api"}, {"joint"}, {"show"}]
+ROOMS = [{"model"}, {"rows"}, {"problem"}, {"native", "engines"}, {"answers"}, {"api"}, {"joint"}, {"show"}]
 ROOMS += [{"__init__"}, {"frames"}, {"spark"}, {"server"}, {"cli"}, {"__main__"}]
 
 # Modules that import what stands after them, and what: the list may only get shorter.
@@ -274,7 +274,7 @@ def test_every_module_says_what_it_is_and_what_it_exports():
 
 # ---- how large things are ----
 
-MOST_ENTRIES, MOST_LINES, MOST_BRANCHES, MOST_PARAMETERS = 17, 60, 15, 8
+MOST_ENTRIES, MOST_LINES, MOST_BRANCHES, MOST_PARAMETERS = 16, 60, 15, 8
 BRANCHES = (ast.If, ast.For, ast.While, ast.ExceptHandler, ast.BoolOp, ast.IfExp, ast.comprehension)
 
 

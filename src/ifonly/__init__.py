@@ -51,7 +51,7 @@ _ROOMS = {
     "model.readers": ["as_model"],
     "model.store": ["load"],
     "model.version": ["__version__"],
-    "policy": ["Policy"],
+    "problem.policy": ["Policy"],
     "problem": ["Certificate", "Problem"],
     "problem.actions": ["Actions"],
     "problem.cost": ["Cost"],
@@ -75,10 +75,10 @@ if TYPE_CHECKING:
     from ifonly.model.readers import as_model
     from ifonly.model.store import load
     from ifonly.model.version import __version__ as __version__
-    from ifonly.policy import Policy
     from ifonly.problem import Certificate, Problem
     from ifonly.problem.actions import Actions
     from ifonly.problem.cost import Cost
+    from ifonly.problem.policy import Policy
     from ifonly.problem.question import Question
     from ifonly.problem.status import Status
     from ifonly.show.explore import explore

@@ -15,10 +15,10 @@ from ifonly.engines import choose, drive
 from ifonly.model import Model
 from ifonly.model.errors import InputError
 from ifonly.model.readers import as_model
-from ifonly.policy import Policy
 from ifonly.problem.actions import Actions
 from ifonly.problem.conditions import Conditions
 from ifonly.problem.cost import Cost
+from ifonly.problem.policy import Policy
 from ifonly.problem.question import Asked, Backend, Question
 from ifonly.problem.results import Result
 

@@ -9,8 +9,8 @@ from typer import Argument, Option
 import ifonly
 from ifonly.cli import options
 from ifonly.model.errors import InputError
-from ifonly.policy import draft as first_policy
-from ifonly.policy.drafting import drafted_text
+from ifonly.problem.policy import draft as first_policy
+from ifonly.problem.policy.drafting import drafted_text
 
 __all__ = ["check", "draft"]
 

@@ -23,7 +23,7 @@ from ifonly.engines.row_loops import any_cut
 from ifonly.model import Model
 from ifonly.model.columns import Column
 from ifonly.model.errors import InputError
-from ifonly.policy import Policy
+from ifonly.problem.policy import Policy
 from ifonly.problem.question import Question
 from ifonly.server.columns import Columns
 from ifonly.server.data import Data, Rows

@@ -10,9 +10,9 @@ import numpy as np
 
 from ifonly.api import Ask
 from ifonly.model.errors import InputError
-from ifonly.policy import Feature, PolicyError
 from ifonly.problem.actions import Actions
 from ifonly.problem.cost import Cost
+from ifonly.problem.policy import Feature, PolicyError
 from ifonly.problem.question import FLIP, Question
 from ifonly.server import schema
 from ifonly.server.models import Served

@@ -10,9 +10,9 @@ from helpers.data import ROOT
 
 import ifonly
 from ifonly import Actions, Cost, InputError, Policy, credit
-from ifonly.policy import PolicyError, draft
-from ifonly.policy.drafting import drafted_text, is_protected
-from ifonly.policy.toml import written
+from ifonly.problem.policy import PolicyError, draft
+from ifonly.problem.policy.drafting import drafted_text, is_protected
+from ifonly.problem.policy.toml import written
 
 NAMES = ["age", "loans", "income", "duration"]
 ROW = [31.0, 2.0, 900.0, 36.0]

@@ -15,10 +15,10 @@ from typing import Any
 from ifonly.model import Model
 from ifonly.model.errors import InputError
 from ifonly.model.words import Word, Words
-from ifonly.policy import putting
-from ifonly.policy.said import Said
-from ifonly.policy.toml import written
 from ifonly.problem.actions import Actions
+from ifonly.problem.policy import putting
+from ifonly.problem.policy.said import Said
+from ifonly.problem.policy.toml import written
 from ifonly.problem.question import Question
 
 __all__ = ["VERSION", "Policy"]

@@ -9,9 +9,9 @@ from ifonly.model import Model
 from ifonly.model.columns import Column
 from ifonly.model.numerics import Floats
 from ifonly.model.tables import is_missing
-from ifonly.policy.house import VERSION, Policy
-from ifonly.policy.said import CHOICES, Feature
-from ifonly.policy.toml import key, value, written
+from ifonly.problem.policy.house import VERSION, Policy
+from ifonly.problem.policy.said import CHOICES, Feature
+from ifonly.problem.policy.toml import key, value, written
 
 __all__ = ["draft", "drafted_text"]
 

@@ -14,9 +14,9 @@ import numpy as np
 from ifonly.model import Model
 from ifonly.model.columns import Column
 from ifonly.model.errors import InputError
-from ifonly.policy.said import Feature, PolicyError, Said
 from ifonly.problem.actions import Actions
 from ifonly.problem.cost import Cost
+from ifonly.problem.policy.said import Feature, PolicyError, Said
 from ifonly.problem.question import Question
 
 __all__ = ["actions_of", "check", "cost_of", "put"]
