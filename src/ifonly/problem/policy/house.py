@@ -108,7 +108,7 @@ class Policy(Said):
         version = told.get("version", VERSION)
         if version != VERSION:
             raise InputError(f"version must be {VERSION}; got {version!r}: the file is of another version of ifonly")
-        return cls.read({name: value for name, value in told.items() if name != "version"})
+        return cls.made_of({name: value for name, value in told.items() if name != "version"})
 
     def to_dict(self) -> dict[str, Any]:
         """All that is said, as plain values."""

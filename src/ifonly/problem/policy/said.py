@@ -115,7 +115,7 @@ class Checked:
             object.__setattr__(self, part.name, _within(part.name, part.metadata["check"], getattr(self, part.name)))
 
     @classmethod
-    def read(cls, told: Any) -> Any:
+    def made_of(cls, told: Any) -> Any:
         """From what a file says, or from one that is made already."""
         if isinstance(told, cls):
             return told
@@ -227,7 +227,7 @@ class Said(Checked):
     max_changes: int | None = _said(_count)
     scale: str = _said(_one_of(*SCALES), "model")
     l1: float | None = _said(_at_least_nought)
-    features: Mapping[str, Feature] = _said(_table(Feature.read), factory=dict)
+    features: Mapping[str, Feature] = _said(_table(Feature.made_of), factory=dict)
     classes: Mapping[str, str] = _said(_table(_text), factory=dict)
     one_of: tuple[tuple[str, ...], ...] = _said(_list(_list(_text)), ())
-    linear: tuple[Rule, ...] = _said(_list(Rule.read), ())
+    linear: tuple[Rule, ...] = _said(_list(Rule.made_of), ())

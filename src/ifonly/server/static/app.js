@@ -10,7 +10,7 @@ import { put, readNumber, tidied, typed } from "./fields.js";
 import { Chart, pathQuestion } from "./path.js";
 import { Pixels } from "./pixels.js";
 import { Bookmarks, drawPlans } from "./plans.js";
-import { baseOf, inTheWay, labelled, question, rowNow } from "./question.js";
+import { baseOf, inTheWay, labelled, mayChoose, question, rowNow, wanted } from "./question.js";
 import { openReceipt } from "./receipt.js";
 import { Rows, valuesOf } from "./rows.js";
 import { Slider } from "./slider.js";
@@ -192,7 +192,8 @@ function show() {
   $("row-label").textContent = model.rows ? `Row, of ${number(model.rows)}` : "Row";
   const typed = "Values that are typical: type your own into the table.";
   $("about").textContent = row.index === null ? typed : row.about && `In the data: ${row.about}`;
-  $("target").value = state.target;
+  $("target").value = wanted(state, model, "target");
+  $("target").disabled = !mayChoose(model, "target");
   put($("few"), state.changes);
   $("plans").value = state.plans;
   $("within").checked = state.within === "1";

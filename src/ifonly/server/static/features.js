@@ -174,6 +174,10 @@ class Line {
     this.hard = make("select", { "aria-label": `To change ${label} is` }, ...WORDS.map((word) => new Option(word, word)));
     const icon = draw("svg", ICON, draw("path"));
     this.lock = make("button", { type: "button", className: "lock", "aria-label": `Lock ${label}` }, icon);
+    if (feature.frozen) {
+      this.lock.disabled = this.hard.disabled = true; // by the policy, which nobody here can undo
+      this.lock.title = this.hard.title = feature.reason || "This may not be asked to change.";
+    }
     const closed = { "aria-expanded": "false", "aria-controls": `${id}-more` };
     this.limits = make("button", { type: "button", className: "limits", ...closed });
     this.small = canvas("small");
@@ -182,7 +186,7 @@ class Line {
     this.row = make(
       "tr",
       { role: "row" },
-      make("th", { role: "rowheader", scope: "row", textContent: label }),
+      make("th", { role: "rowheader", scope: "row", textContent: label, title: feature.description ?? "" }),
       make("td", { role: "cell", className: "is" }, this.now, this.was, this.spark),
       this.after,
       this.difference,
@@ -207,7 +211,7 @@ class Line {
   }
 
   get locked() {
-    return this.table.state.hard[this.feature.name] === "impossible";
+    return this.feature.frozen || this.table.state.hard[this.feature.name] === "impossible";
   }
 
   open(wide = true) {
@@ -305,7 +309,7 @@ class Line {
     this.was.style.visibility = edited ? "" : "hidden";
     this.was.textContent = `was ${this.own}`;
     this.was.setAttribute("aria-label", `${label}: back to ${this.own}`);
-    this.hard.value = state.hard[name] ?? USUAL;
+    this.hard.value = feature.frozen ? "impossible" : (state.hard[name] ?? USUAL);
     this.lock.setAttribute("aria-pressed", this.locked);
     this.lock.querySelector("path").setAttribute("d", this.locked ? LOCK : OPEN);
     this.row.classList.toggle("locked", this.locked);

@@ -23,9 +23,16 @@ export function labelled(features, image) {
     const at = Math.floor(i / channels);
     const colour = channels > 1 ? `, ${["red", "green", "blue"][i % channels]}` : "";
     if (image) return { ...feature, label: `row ${Math.floor(at / width) + 1}, column ${(at % width) + 1}${colour}` };
-    return { ...feature, label: /^\d+$/.test(feature.name) ? `feature ${feature.name}` : feature.name };
+    const called = feature.label ?? (/^\d+$/.test(feature.name) ? `feature ${feature.name}` : feature.name); // by the policy
+    return { ...feature, label: feature.unit ? `${called} (${feature.unit})` : called };
   });
 }
+
+/** Whether the person may choose this: "target" or "prob", which a policy may have settled. */
+export const mayChoose = (model, what) => !model.policy || model.policy[what] === null || model.policy.may_choose.includes(what);
+
+/** What is wanted: the person's choice, or the policy's. */
+export const wanted = (state, model, what) => (mayChoose(model, what) ? state[what] : String(model.policy[what]));
 
 /** The values of a category that the person has ruled out. */
 export const banned = (state, feature) => new Set(feature.name in state.ban ? state.ban[feature.name].split("\n") : []);
@@ -82,6 +89,7 @@ export function question(state, model, row) {
   const choices = model.features.filter((f) => f.kind === "category" && f.name in state.ban);
   const allowed = (f) => f.values.filter((v) => !banned(state, f).has(String(v)));
   const dear = model.features.filter((f) => (state.hard[f.name] ?? USUAL) !== USUAL);
+  const target = wanted(state, model, "target");
   const actions = {
     bounds: bounds(state, model, now),
     increase: named((f) => state.only[f.name] === "up"),
@@ -91,7 +99,7 @@ export function question(state, model, row) {
   };
   const body = {
     model: model.name,
-    target: state.target === "" ? null : (model.classes.find((c) => String(c) === state.target) ?? state.target),
+    target: target === "" ? null : (model.classes.find((c) => String(c) === target) ?? target),
     cost: { difficulty: Object.fromEntries(dear.map((f) => [f.name, state.hard[f.name]])) },
     actions,
     detail: "page",
@@ -103,7 +111,7 @@ export function question(state, model, row) {
     body.edits = Object.fromEntries(named((f) => f.name in state.set).map((name) => [name, now[name]]));
   }
   if (model.hard) body.margin = parsed(state.margin);
-  else body.prob = parsed(state.prob);
+  else body.prob = parsed(wanted(state, model, "prob"));
   if (state.changes !== "") body.max_changes = parsed(state.changes);
   if (Number(state.plans) > 1) body.n = Number(state.plans);
   return without(body);
@@ -139,7 +147,8 @@ export function limitWords(state, model, feature) {
   if (low !== undefined && high !== undefined) parts.push(`${said(low)} to ${said(high)}`);
   else if (low !== undefined) parts.push(`≥ ${said(low)}`);
   else if (high !== undefined) parts.push(`≤ ${said(high)}`);
-  if (state.only[name]) parts.push(`only ${state.only[name]}`);
+  const only = { increase: "up", decrease: "down" }[feature.only] ?? state.only[name];
+  if (only) parts.push(`only ${only}`);
   if (state.ban[name]) parts.push(`not ${[...banned(state, feature)].join(", ")}`);
   if (isWhole(state, model, feature)) parts.push("whole");
   return parts.join(", ");

@@ -1,7 +1,7 @@
 /* The receipt: the plan, the model's fingerprint and the certificate, on one sheet of paper. */
 
 import { verdict } from "./answer.js";
-import { conditions } from "./question.js";
+import { conditions, wanted } from "./question.js";
 import { $, make } from "./web/dom.js";
 import { asked, number, percent } from "./web/numbers.js";
 
@@ -36,7 +36,7 @@ function changes(answer) {
 }
 
 function facts({ target, decision, distance, status }, state, model, who) {
-  const wish = model.hard ? `ahead of every other by ${state.margin}` : `with ${asked(Number(state.prob))} or more`;
+  const wish = model.hard ? `ahead of every other by ${state.margin}` : `with ${asked(Number(wanted(state, model, "prob")))} or more`;
   const pairs = [
     ["Model", model.name],
     ["Fingerprint", model.fingerprint],

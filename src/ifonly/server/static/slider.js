@@ -1,6 +1,7 @@
 /* The slider for the wanted probability, and the field beside it for an exact one. For a model with scores only: the field. */
 
 import { put, readNumber, tidied } from "./fields.js";
+import { mayChoose } from "./question.js";
 import { $ } from "./web/dom.js";
 import { percent } from "./web/numbers.js";
 import { keyed } from "./web/slider.js";
@@ -58,7 +59,9 @@ export class Slider {
     $("wanted").hidden = $("ends").hidden = $("unit").hidden = model.hard;
     $("wanted-label").htmlFor = model.hard ? "exact" : "wanted";
     $("exact").ariaLabel = model.hard ? null : "Wanted probability in per cent";
-    const wanted = Number(state.prob);
+    this.fixed = model.hard || mayChoose(model, "prob") ? null : String(model.policy.prob);
+    $("wanted").disabled = $("exact").disabled = this.fixed !== null;
+    const wanted = Number(this.fixed ?? state.prob);
     const least = wanted > 0 && wanted < LEAST ? Math.floor(100 * wanted) / 100 : LEAST;
     const most = wanted > MOST && wanted < 1 ? wanted : MOST;
     Object.assign($("wanted"), { min: least, max: most });
@@ -68,7 +71,7 @@ export class Slider {
 
   /** The state's number; the target is the answer's, where the person left it open. */
   show(state, reply) {
-    this.value = state[this.name];
+    this.value = this.fixed ?? state[this.name];
     const target = state.target || reply?.answers[0].target;
     const label = this.hard ? "Wanted lead over every other class" : `Wanted probability of ${target ?? "another decision"}`;
     $("wanted-label").textContent = label;
