@@ -45,7 +45,7 @@ _MESSAGES = {
     Status.CONVERGED: "optimal to the tolerance that was asked for",
     Status.MAX_ITER: "stopped before it converged; the certificate says how good it is; raise max_iter or loosen tol",
     Status.UNREACHABLE: "no input reaches the wanted probability; the answer is the best that was found; lower prob",
-    Status.INVALID: "the source is not a finite input, or contradicts the limits; mend or drop the row",
+    Status.INVALID: "the source is not a finite input, or contradicts the limits; correct the row or leave it out",
     Status.STOPPED: "the search stopped at its limit; the gap says how good the answer is; raise time_limit or node_limit",
     Status.LOCAL: "a local optimum: no small step improves it, but the problem is not convex and there may be a better one",
 }
