@@ -86,7 +86,7 @@ def test_a_screen_reader_finds_its_way(browser, address):
         assert page.evaluate(DOUBLE) == []
         assert page.get_by_role("slider", name="Wanted probability of approved").count() == 1
         assert page.get_by_role("slider", name="What a larger change brings").get_attribute("aria-valuetext")
-        for name in ("In short", "What changes, and what may", "Probabilities", "What this is worth", "Bookmarks"):
+        for name in ("In short", "What changes, and what may", "Probabilities", "How certain this is", "Bookmarks"):
             assert page.get_by_role("region", name=name).count() >= 1
         table = page.get_by_role("table", name="What changes, and what may")
         assert table.get_by_role("rowheader", name="duration").count() == 1
