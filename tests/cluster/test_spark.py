@@ -244,7 +244,7 @@ def test_a_worker_without_ifonly_or_with_another_version_says_so():
     )
     done = subprocess.run([sys.executable, "-c", script], input=task, capture_output=True, check=True)
     assert "a Spark worker cannot import ifonly" in done.stdout.decode()
-    assert f"Install ifonly {ifonly.__version__} with its extras fast and spark" in done.stdout.decode()
+    assert f"Install ifonly {ifonly.__version__} with its extra spark" in done.stdout.decode()
     batches = iter(rows(3).to_batches())
     with pytest.raises(RuntimeError, match=r"a Spark worker has ifonly .*, the driver 0\.0\.0: install the same on both"):
         next(spark.answers(batches, bytes, "another", "0.0.0", 100))

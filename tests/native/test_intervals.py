@@ -157,7 +157,7 @@ def test_weights_and_rows_of_any_size_give_an_answer_that_holds(weights):
     X = np.array([[0.0, 0.0], [1.0, -1.0], [1e60, -1e60], [1e300, 1e300], [1e-300, 0.0]])
     cfs = invert(model, X, 1, prob=0.9, actions=actions)
     assert (cfs.status == Status.INVALID).tolist() == [False, False, False, True, False]
-    with pytest.raises(ValueError, match=r"finite|too long for float64"):
+    with pytest.raises(ValueError, match=r"finite|no digits left"):
         invert(model, X[3], 1, prob=0.9, actions=actions)
     for cf in (cfs[i] for i in (0, 1, 2, 4)):
         cf.verify()

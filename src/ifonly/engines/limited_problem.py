@@ -109,8 +109,9 @@ class CostSpace:
         with np.errstate(over="ignore", invalid="ignore"):
             way = np.abs(np.clip(X, lo, hi) - X)
             far = np.isinf(np.square(way * self.per_unit).sum(axis=1)) | (way * self._steepest > FARTHEST).any(axis=1)
+            longest = (way * np.maximum(self._steepest, self.per_unit)).argmax(axis=1).tolist()
         for n in np.flatnonzero(far).tolist():
-            d = int((way[n] * np.maximum(self._steepest, self.per_unit)).argmax())
+            d = longest[n]
             where = f"{self.model.feature_label(d)} is {X[n, d]:g}, outside its bounds [{lo[n, d]:g}, {hi[n, d]:g}]"
             wrong.setdefault(n, f"{where} by so much that float64 has no digits left for what is within them")
         if self.max_changes is not None:
@@ -350,6 +351,7 @@ class LimitedProblem:
         """
         x = self._keeping(np.minimum(np.maximum(x, self.lo), self.hi), held, active)
         x = self.space.limits.placed(x, self.source, self.lo, self.hi)
+        x = np.where(x == self.source, self.source, x)  # −0.0 too
         return self.space.settled(self.source[None], x[None])[0]
 
     def _keeping(self, x: Floats, held: Flags | None, active: Flags | None) -> Floats:

@@ -4,6 +4,7 @@ What this does not solve, because the goal is out of reach or the limits contrad
 proof.
 """
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -151,8 +152,10 @@ def _ahead(problem: LimitedProblem, budget: Budget) -> Result | None:
         if kept is None:
             return None
         problem, (x, at, n_iter, _) = kept
-        if problem.is_ahead(x):
+        if problem.is_ahead(x) and at.nu.any():
             return problem.certified(x, Weights.of_cost(), at.nu, n_iter=n_iter)
+        if problem.is_ahead(x):  # the limits ask for more than the goal does
+            return replace(problem.certified(x, Weights.of_cost(), np.zeros(0), n_iter=n_iter), lam=math.inf)
     return None
 
 
