@@ -4,7 +4,6 @@ What this does not solve, because the goal is out of reach or the limits contrad
 proof.
 """
 
-import math
 from dataclasses import replace
 from typing import Any
 
@@ -152,10 +151,8 @@ def _ahead(problem: LimitedProblem, budget: Budget) -> Result | None:
         if kept is None:
             return None
         problem, (x, at, n_iter, _) = kept
-        if problem.is_ahead(x) and at.nu.any():
+        if problem.is_ahead(x):
             return problem.certified(x, Weights.of_cost(), at.nu, n_iter=n_iter)
-        if problem.is_ahead(x):  # the limits ask for more than the goal does
-            return replace(problem.certified(x, Weights.of_cost(), np.zeros(0), n_iter=n_iter), lam=math.inf)
     return None
 
 
