@@ -18,8 +18,9 @@ demo: $(VENV)/.demo
 	$(BIN)/ifonly demo
 
 # One worker more than there are cores, with one thread each for matrix products: servers, browsers and clusters are waited for.
+# Compiled Python is kept, also where the shell says not to: every worker reads all tests, and every server the whole package.
 WORKERS ?= $(shell $(PYTHON) -c "import os; print((os.cpu_count() or 1) + 1)")
-PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 8
+PYTEST := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 8
 
 test: $(VENV)/.test browser java
 	$(PYTEST)
@@ -121,10 +122,11 @@ $(VENV)/.made:
 	$(PYTHON) -m venv $(VENV)
 	@touch $@
 
-# What compiles the row loops, in the environment itself: so they are compiled once, and again only where they changed.
+# What compiles the row loops, in the environment itself: so they are compiled once, and again only where they changed. (setuptools
+# is for PySpark, which comes as source: one that is older than 70.1, or none, as in Python 3.12, cannot make a wheel of it.)
 $(VENV)/.tools: $(VENV)/.made
 	$(PIP) --upgrade pip
-	$(PIP) scikit-build-core nanobind ninja hatch-fancy-pypi-readme $(if $(shell command -v cmake),,cmake)
+	$(PIP) scikit-build-core nanobind ninja hatch-fancy-pypi-readme setuptools $(if $(shell command -v cmake),,cmake)
 	@touch $@
 
 # One stamp per set of packages, so that the second call installs nothing.

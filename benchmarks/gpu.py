@@ -143,7 +143,7 @@ def limited(title: str, case: Case, N: int, lam: float) -> None:
         steps = float(np.mean(found.n_iter))
         lines.append((f"free, {name}", by_clock(lambda t=target, q=question: invert(t, **q))))
         lines.append((f"within [0, 1], {name}", by_clock(lambda t=target, q=question: invert(t, **q, **box), 3)))
-        print(f"  {name}: {steps:.2f} iterations", file=sys.stderr)
+        print(f"  {name}: {steps:.2f} rounds", file=sys.stderr)
     table(f"{title}: {N:,} × ({X.shape[1]}, {model.n_classes}), by the clock", lines, copy, N)
 
 

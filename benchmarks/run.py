@@ -6,6 +6,7 @@ Nothing is asserted. Markdown goes to stdout, progress to stderr, the numbers wi
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -31,10 +32,16 @@ FEW = 50  # rows of a batch with --quick
 CHUNK = 48 * 2**20  # bytes of X that the floor of a batch takes at a time …
 CHUNK_ROWS = 512, 16384  # … within these numbers of rows
 READ, WRITE, REST = "X Aᵀ", "X + U A", "Newton, certificate, rest"  # the parts of a batch
-FIRST = """import numpy as np, ifonly
+CALL = """import numpy as np, ifonly
+from time import perf_counter
 rng = np.random.default_rng(0)
-model = ifonly.Model(rng.normal(size=(10, 784)), np.zeros(10))
-ifonly.invert(model, rng.normal(size=(1000, 784)), 3, lam=0.01, backend="cpu")"""
+A, X = rng.normal(size=(10, 784)), rng.normal(size=(1000, 784))
+def call():
+    began = perf_counter()
+    ifonly.invert(ifonly.Model(A, np.zeros(10)), X, 3, lam=0.01, backend="cpu")
+    return perf_counter() - began
+first = call()
+print(first - min(call() for _ in range(5)))"""
 
 Row = dict[str, Any]
 
@@ -169,11 +176,17 @@ def path(case: problems.Case) -> Row:
 
 
 def start_up() -> dict[str, float]:
-    """Seconds that a fresh process takes."""
-    scripts = {"first call": FIRST, "scipy": "import numpy, scipy.linalg", "ifonly": "import ifonly"}
+    """Seconds that a fresh process takes to import, and for a first model and table beyond those that follow.
+
+    As with an installed package there is bytecode: the first of these processes writes it.
+    """
+    scripts = {"scipy": "import numpy, scipy.linalg", "ifonly": "import ifonly"}
     say("fresh processes")
-    calls = {name: Contender(partial(subprocess.run, [sys.executable, "-c", s], check=True)) for name, s in scripts.items()}
-    return {name: us / 1e6 for name, us in medians(calls, least=5, seconds=0).items()}
+    new = partial(subprocess.run, check=True, env=os.environ | {"PYTHONDONTWRITEBYTECODE": ""})
+    more = [float(new([sys.executable, "-c", CALL], capture_output=True, text=True).stdout) for _ in range(6)]
+    calls = {name: Contender(partial(new, [sys.executable, "-c", script])) for name, script in scripts.items()}
+    times = {name: us / 1e6 for name, us in medians(calls, least=5, seconds=0).items()}
+    return times | {"first call": float(np.median(more[1:]))}
 
 
 def measure(*, full: bool) -> dict[str, Any]:

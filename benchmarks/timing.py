@@ -18,6 +18,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 import ifonly
 
 LONG = 20.0  # seconds of a warm-up call after which it is not repeated; 0 with --quick
+STAT, LEAST = Path("/proc/stat"), 1.0
 PACKAGES = ("ifonly", "numpy", "scipy", "scikit-learn", "cvxpy", "clarabel")
 
 
@@ -77,6 +78,46 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+class Moment(NamedTuple):
+    """Seconds on the clock; of work, by this process; and how long cores were busy: all of them, and those it may use."""
+
+    clock: float
+    own: float
+    every: float
+    ours: float
+
+
+def moment() -> Moment | None:
+    """Now; None where the system does not tell."""
+    if not STAT.exists():
+        return None
+    busy = {}
+    for line in STAT.read_text().splitlines():
+        name, *ticks = line.split()
+        if name.startswith("cpu") and name != "cpu":
+            working = sum(map(int, ticks[:8])) - int(ticks[3]) - int(ticks[4])  # all but idle and waiting for a disk
+            busy[int(name[3:])] = working / os.sysconf("SC_CLK_TCK")
+    ours = sum(seconds for core, seconds in busy.items() if core in os.sched_getaffinity(0))
+    return Moment(time.perf_counter(), sum(os.times()[:4]), sum(busy.values()), ours)
+
+
+def others(start: Moment | None, end: Moment | None) -> dict[str, float]:
+    """How many cores other processes kept busy between two moments: of all, and of those that this process may use.
+
+    Nothing where that is not known: cores are counted in hundredths of a second, too coarse for less than `LEAST` seconds.
+    """
+    if start is None or end is None or end.clock - start.clock < LEAST:
+        return {}
+    own, passed = end.own - start.own, end.clock - start.clock
+    taken = {"all": end.every - start.every, "ours": end.ours - start.ours}
+    return {where: round(max(seconds - own, 0.0) / passed, 2) for where, seconds in taken.items()}
+
+
+def load() -> float | None:
+    """The number of processes that wanted a core, over the last minute."""
+    return round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None
+
+
 def machine(*, commit: bool = True) -> dict[str, Any]:
     """What the numbers were taken on."""
     blas = {
@@ -87,11 +128,12 @@ def machine(*, commit: bool = True) -> dict[str, Any]:
     return {
         "cpu": _cpu_model(),
         "cores": cores(),
+        "all cores": os.cpu_count(),
         "system": f"{platform.system()} {platform.machine()}, Python {platform.python_version()}",
         "blas": ", ".join(sorted(blas)),
         "versions": {name: _version(name) for name in PACKAGES},
         "commit": _commit() if commit else "",
-        "load before": round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None,
+        "load before": load(),
         "date": datetime.now(UTC).strftime("%Y-%m-%d"),
     }
 

@@ -57,20 +57,12 @@ for plan in plans:
 # %% [markdown]
 # ## The letter
 #
-# Plain words, one line per plan, and what the letter is not: a promise.
+# Plain words, one paragraph per plan, what was never asked of the person, and what the
+# letter is not: a promise. `language="de"` writes the same in German, and a policy file
+# gives columns and decisions the names that people know.
 
 # %%
-lines = [
-    "Dear applicant,",
-    "",
-    f"we could not approve a loan of {applicant['amount']} DM for {applicant['duration']} months.",
-    "Any one of these would have led to another decision:",
-    "",
-    *(f"  {i}. {plan.sentence()}" for i, plan in enumerate(plans, 1)),
-    "",
-    "This says how our present model decides, and promises nothing for the next time.",
-]
-print("\n".join(lines))
+print(plans.letter(house="The bank", reference="2026-1173"))
 
 # %% [markdown]
 # ## Before it is sent
@@ -83,5 +75,6 @@ print([bank.predict(plan.to_frame()).item() for plan in plans])
 print(ifonly.verify(cf.to_json(), bank).claim)
 
 # %% [markdown]
-# `cf.to_html("why.html")` writes a page with a slider for the wanted probability, which
-# can be attached to the letter.
+# `plans.to_html("letter.html", template="letter")` makes one sheet of A4 of the letter,
+# to print or to send. `cf.to_html("why.html")` writes a page with a slider for the wanted
+# probability, for whoever wants to try.

@@ -1,7 +1,7 @@
 """Learning curves: E, ‖∇E‖ and E − E* of each iterate of a method on one problem, and how they are drawn.
 
-Iterates are counted as in the paper: 1 is the start. Iterate j + 1 of `ifonly` is the answer with at most j iterations, and its
-seconds are those of that whole call; its start, which is near the answer, is no answer, and stays out.
+Iterates are counted as in the paper: 1 is the start. Iterate j + 1 of `ifonly` is the answer with at most j iterations; its
+seconds are those of the quickest whole call that goes as far. Its start, which is near the answer, is no answer, and stays out.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 DENSE = 40  # iterates from the start that are all kept …
 PER_DECADE = 60  # … and how many are kept per factor of 10 after that
+MARKED = 12  # markers on a curve that has more than `DENSE` points
 MOST = 100  # iterations of `ifonly`, which needs a tenth
 NOTHING = 1e-16  # what E − E* = 0 is drawn as
 
@@ -58,7 +59,8 @@ def of_ours(dataset: Dataset, problem: Problem, tol: float = TOL) -> Curve:
     last = _limited(dataset, problem, tol, MOST).n_iter
     timed = in_turn({str(j): partial(_limited, dataset, problem, tol, j) for j in range(1, last + 1)})
     worth = pd.DataFrame([judged(dataset, problem, found.value.x) for found in timed.values()])
-    seconds = np.maximum.accumulate([found.seconds for found in timed.values()])  # noise must not turn a curve back
+    # A call that is stopped short is handed on to a slower method, and takes longer than one that is not.
+    seconds = np.minimum.accumulate([found.seconds for found in timed.values()][::-1])[::-1]
     return Curve(worth.E.to_numpy(), worth.grad_norm.to_numpy(), seconds, first=2)
 
 
@@ -109,6 +111,11 @@ def kept(n: int) -> list[int]:
     return sorted({*range(min(n, DENSE)), *(later[later < n]).tolist(), n - 1})
 
 
+def marked(n: int) -> list[int]:
+    """Which of n points have a marker: all of a few, and some, evenly in the logarithm, of many."""
+    return list(range(n)) if n <= DENSE else sorted({*(np.geomspace(1, n, MARKED).astype(int) - 1).tolist()})
+
+
 def draw(frame: pd.DataFrame, names: Sequence[str], methods: Sequence[str], looks: dict[str, Any] | None = None) -> "Figure":
     """Six rows as in the paper's figure 2: E, ‖∇E‖ and E − E*, each against iterations and seconds, log-log."""
     figure, axes = style.panels(6, [style.problem_title(frame[frame.dataset == name]) for name in names], height=1.75)
@@ -133,10 +140,10 @@ def draw_pair(
         if rows.empty:
             continue
         y = rows[quantity].clip(lower=NOTHING) if quantity == "gap" else rows[quantity]
-        look = style.line(method, looks) | ({"marker": None} if len(rows) > DENSE else {})
-        axes[0].plot(rows.iterate, y, **look)
+        look = style.line(method, looks)
+        axes[0].plot(rows.iterate, y, markevery=marked(len(rows)), **look)
         later = rows.seconds > 0
-        axes[1].plot(rows.seconds[later], y[later], **look)
+        axes[1].plot(rows.seconds[later], y[later], markevery=marked(later.sum()), **look)
     for axis in axes:
         style.log_scale(axis, "xy")
 

@@ -63,7 +63,7 @@ def draw(frame: pd.DataFrame) -> "Figure":
         axes[0, column].set_xlabel("iterations")
         axes[1, column].set_xlabel("seconds")
         for axis in axes[:, column]:
-            style.log_scale(axis, "x")
+            style.log_scale(axis, "xy")
     for axis in axes[:, 0]:
         axis.set_ylabel("E(x*)")
     style.legend(figure, [*METHODS, OURS, BATCH], lines=False)

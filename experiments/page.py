@@ -4,6 +4,7 @@ The page has pairs of comments ``<!-- begin NAME -->`` and ``<!-- end NAME -->``
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import pandas as pd
 
@@ -12,10 +13,10 @@ from experiments import contest, figure4, figure6, table2
 from experiments.baselines import METHODS
 from experiments.claims import CLAIMS, duration, median, ratio, read, times
 from experiments.datasets import BINARY, HUNDRED, ROOT, SOFTMAX
+from experiments.store import SCRIPTS
 
 PAGE = ROOT / "docs" / "paper.md"
 EVERY = (*SOFTMAX, HUNDRED)
-FILES = ("table1", "agreement", *(f"figure{i}" for i in range(1, 9)), "logistic", "table2")
 GOALS = dict.fromkeys(EVERY, 20) | {"MNIST": 40}
 
 # The paper's figure 4: seconds for 100 λ with and without warm start.
@@ -23,16 +24,33 @@ PAPER_PATHS = {"MNIST": (0.021, 0.093), "DeepFeat64": (0.079, 0.296), "RCV1": (1
 
 
 def about() -> str:
-    """The machine, and which size was run."""
-    every = {name: read(name).attrs for name in FILES}
-    machine = every["figure1"]["machine"]
+    """The machine, which size was run, and what else the machine did meanwhile."""
+    every = [read(name).attrs for name in SCRIPTS]
+    machine = every[0]["machine"]
     versions = ", ".join(f"{name} {number}" for name, number in machine["versions"].items())
-    sizes = sorted({f"`make {one['size']}`" for one in every.values()})
-    others = sorted({one["machine"]["cpu"] for one in every.values()} - {machine["cpu"]})
+    sizes = sorted({f"`make {one['size']}`" for one in every})
+    kinds = {one["machine"]["cpu"] for one in every}
     return (
-        f"{machine['cpu']}, {machine['cores']} cores, one thread used; {machine['system']}; {machine['blas']}; {versions}; "
-        f"load before {machine['load before']}; {machine['date']}; {' and '.join(sizes)}."
-        + (f" Some files come from {', '.join(others)}." if others else "")
+        f"{machine['cpu']}, {machine['cores']} of {machine['all cores']} cores, one thread; {machine['system']}; "
+        f"{machine['blas']}; {versions}; {' and '.join(sizes)}.\n\n{quiet(every)}"
+        + (f" The files come from {len(kinds)} machines: {', '.join(sorted(kinds))}." if len(kinds) > 1 else "")
+    )
+
+
+def quiet(every: list[dict[str, Any]]) -> str:
+    """When all was measured, and how much of the machine others had meanwhile."""
+    runs = sorted({one["run"] for one in every})
+    when = f"All in one run, {runs[0]}" if len(runs) == 1 else f"In {len(runs)} runs: {'; '.join(runs)}"
+    text = f"{when}, {sum(one['seconds'] for one in every) / 60:.0f} minutes. Load {every[0]['load before']} before and "
+    text += f"{every[-1]['load after']} after, with the run's own 1."
+    told = [one for one in every if one["others"]]
+    if not told:
+        return text
+    seconds = sum(one["seconds"] for one in told)
+    every_core, ours = (sum(one["others"][where] * one["seconds"] for one in told) / seconds for where in ("all", "ours"))
+    return (
+        f"{text} Meanwhile other processes kept {every_core:.2f} cores of the machine busy, and {ours:.2f} of what the run "
+        f"could use ({max(one['others']['ours'] for one in told):.2f} in the worst of its {len(every)} parts)."
     )
 
 

@@ -12,28 +12,17 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from benchmarks.timing import blas_threads
+from benchmarks.timing import blas_threads, load, machine, moment, others
 from experiments import datasets, page, store, style
-from experiments.datasets import BINARY, HUNDRED, ROOT, SOFTMAX, load
+from experiments.datasets import BINARY, HUNDRED, ROOT, SOFTMAX
+from experiments.store import SCRIPTS
 
-SCRIPTS = (
-    "table1",
-    "agreement",
-    "figure2",
-    "figure3",
-    "table2",
-    "figure5",
-    "figure7",
-    "figure8",
-    "figure1",
-    "figure4",
-    "logistic",
-    "figure6",
-)
+QUIET = 0.1  # cores that other processes may keep busy, of those that the run may use
 FIGURES = ROOT / "docs" / "paper"
 
 
@@ -42,13 +31,18 @@ def say(text: str) -> None:
     print(f"{time.strftime('%H:%M:%S')}  {text}", file=sys.stderr, flush=True)
 
 
-def measure(name: str, *, full: bool) -> None:
-    """Run a script and keep its rows, BLAS on one thread."""
+def measure(name: str, run: dict[str, Any], *, full: bool) -> None:
+    """Run a script and keep its rows, BLAS on one thread; with them, the machine, and what others did on it meanwhile."""
     script = import_module(f"experiments.{name}")
-    start = time.perf_counter()
+    about = run | {"note": script.NOTE, "size": "paper-full" if full else "paper", "machine": machine()}
+    start, began = moment(), time.perf_counter()
     with blas_threads(1):
-        frame = store.save(name, script.measure(full=full), script.NOTE, full=full)
-    say(f"{name}: {len(frame)} rows in {time.perf_counter() - start:.0f} s")
+        rows = script.measure(full=full)
+    about |= {"others": others(start, moment()), "load after": load(), "seconds": round(time.perf_counter() - began)}
+    frame = store.save(name, rows, about)
+    say(f"{name}: {len(frame)} rows in {about['seconds']} s")
+    if (taken := about["others"].get("ours", 0.0)) > QUIET:
+        say(f"{name}: others kept {taken} of our cores busy, more than {QUIET}: its times are too long; measure it again")
 
 
 def draw(name: str, folder: Path) -> None:
@@ -61,12 +55,13 @@ def draw(name: str, folder: Path) -> None:
 
 def measure_all(names: Sequence[str], *, full: bool) -> None:
     """Run the scripts of these names."""
+    run = {"run": datetime.now(UTC).strftime("%Y-%m-%d, %H:%M UTC"), "load before": load()}
     if set(names) == set(SCRIPTS):
         for name in (*SOFTMAX, HUNDRED, *BINARY):  # trained on all cores, before the threads are limited
-            load(name)
+            datasets.load(name)
         say("classifiers are there")
     for name in names:
-        measure(name, full=full)
+        measure(name, run, full=full)
 
 
 def quick(names: Sequence[str], *, full: bool, measured: bool) -> None:

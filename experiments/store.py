@@ -1,4 +1,4 @@
-"""Result files: one tidy parquet per script, with the machine it was measured on in the file itself."""
+"""Result files: one tidy parquet per script, with the machine and what else it did meanwhile in the file itself."""
 
 import json
 from typing import Any
@@ -7,18 +7,30 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from benchmarks.timing import machine
 from experiments.datasets import ROOT
 
 RESULTS = ROOT / "experiments" / "results"
+SCRIPTS = (  # each has a result, measured in this order
+    "table1",
+    "agreement",
+    "figure2",
+    "figure3",
+    "table2",
+    "figure5",
+    "figure7",
+    "figure8",
+    "figure1",
+    "figure4",
+    "logistic",
+    "figure6",
+)
 KEY = b"ifonly"  # of our entry in the file's metadata
 
 Row = dict[str, Any]
 
 
-def save(name: str, rows: list[Row], note: str, *, full: bool) -> pd.DataFrame:
-    """Write the rows; returns them as `read` will."""
-    about = {"machine": machine(), "note": note, "size": "paper-full" if full else "paper"}
+def save(name: str, rows: list[Row], about: dict[str, Any]) -> pd.DataFrame:
+    """Write the rows and what there is to say about them; returns them as `read` will."""
     table = pa.Table.from_pandas(pd.DataFrame(rows), preserve_index=False)
     table = table.replace_schema_metadata(
         {**(table.schema.metadata or {}), KEY: json.dumps(about, ensure_ascii=False).encode()}
@@ -29,7 +41,7 @@ def save(name: str, rows: list[Row], note: str, *, full: bool) -> pd.DataFrame:
 
 
 def read(name: str) -> pd.DataFrame:
-    """The rows of a result; the machine, the note and the size are in ``attrs``."""
+    """The rows of a result; what there is to say about them is in ``attrs``."""
     table = pq.read_table(RESULTS / f"{name}.parquet")
     frame = table.to_pandas()
     frame.attrs = json.loads((table.schema.metadata or {})[KEY])

@@ -73,20 +73,37 @@ def panels(n_rows: int, titles: Sequence[str], *, height: float, **options: Any)
 
 
 def log_scale(axis: Any, which: str) -> None:
-    """Logarithmic, with labels at powers of ten alone; a range without one is widened until it has two."""
-    from matplotlib.ticker import LogLocator, NullFormatter
+    """Logarithmic, with `ticks` for labels."""
+    from matplotlib.ticker import FixedFormatter, FixedLocator, NullFormatter
 
     for letter in which:
         getattr(axis, f"set_{letter}scale")("log")
         low, high = getattr(axis, f"get_{letter}lim")()
-        if np.floor(np.log10(high)) - np.ceil(np.log10(low)) < 1:
-            low = 10 ** np.floor(np.log10(low))
-        if np.floor(np.log10(high)) - np.ceil(np.log10(low)) < 1:
-            high = 10 ** np.ceil(np.log10(high))
-        getattr(axis, f"set_{letter}lim")(low, high)
-        ticks = getattr(axis, f"{letter}axis")
-        ticks.set_major_locator(LogLocator(numticks=7 if letter == "y" else 5))
-        ticks.set_minor_formatter(NullFormatter())
+        at = ticks(low, high, least=3 if letter == "y" else 2, most=7 if letter == "y" else 5)
+        scale = getattr(axis, f"{letter}axis")
+        scale.set_major_locator(FixedLocator(at))
+        scale.set_major_formatter(FixedFormatter(tick_labels(at)))
+        scale.set_minor_formatter(NullFormatter())
+
+
+def ticks(low: float, high: float, *, least: int, most: int) -> list[float]:
+    """Where a logarithmic axis has labels: powers of ten; less round numbers where those are too few, or evenly spaced ones."""
+    from matplotlib.ticker import MaxNLocator
+
+    powers = range(int(np.floor(np.log10(low))), int(np.ceil(np.log10(high))) + 1)
+    for digits in ((1,), (1, 3), (1, 2, 5), (1, 2, 3, 5, 7)):
+        found = [value for n in powers for digit in digits if low <= (value := float(f"{digit}e{n}")) <= high]
+        if len(found) >= least:
+            return found[:: -(-len(found) // most)]
+    return [float(value) for value in MaxNLocator(most, steps=[1, 2, 5, 10]).tick_values(low, high) if low <= value <= high]
+
+
+def tick_labels(at: Sequence[float]) -> list[str]:
+    """As they are if all are of a handy size, else with powers of ten."""
+    if min(at) >= 0.01 and max(at) <= 1000:
+        return [f"{value:g}" for value in at]
+    written = [f"{value:.3e}".split("e") for value in at]
+    return [rf"${'' if float(digits) == 1 else f'{float(digits):g}·'}10^{{{int(power)}}}$" for digits, power in written]
 
 
 def look(method: str, looks: dict[str, Any] | None = None) -> tuple[str, str, Any]:

@@ -1,5 +1,6 @@
 """Shared by all tests: seeds, real data, and which tests the fast lane takes."""
 
+import gc
 import gzip
 from collections import defaultdict
 from pathlib import Path
@@ -49,6 +50,17 @@ def pytest_ignore_collect(collection_path, config):
     if config.getoption("fast") and collection_path.parent == TESTS and collection_path.name in APART:
         return True
     return None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """What is imported and collected is no garbage, then or later: to look for some takes a fifth of the time."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.hookimpl(tryfirst=True)

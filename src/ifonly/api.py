@@ -4,7 +4,7 @@ import warnings
 from collections.abc import Hashable, Mapping, Sequence
 from copy import copy
 from os import PathLike
-from typing import Any, Literal, Protocol, TypedDict, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypedDict, Unpack, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,9 +18,11 @@ from ifonly.model.readers import as_model
 from ifonly.problem.actions import Actions
 from ifonly.problem.conditions import Conditions
 from ifonly.problem.cost import Cost
-from ifonly.problem.policy import Policy
 from ifonly.problem.question import Asked, Backend, Question
 from ifonly.problem.results import Result
+
+if TYPE_CHECKING:
+    from ifonly.problem.policy import Policy
 
 __all__ = ["Ask", "ask", "invert", "path"]
 
@@ -82,7 +84,7 @@ class Ask:
 
     """
 
-    def __init__(self, model: Any, question: Question, policy: Policy | str | PathLike[str] | None = None) -> None:
+    def __init__(self, model: Any, question: Question, policy: "Policy | str | PathLike[str] | None" = None) -> None:
         self.model: Model = as_model(model)
         if policy is not None:
             self.model, question = _within(policy, self.model, question)
@@ -149,13 +151,15 @@ class Ask:
         return f"Ask({self.model!r}, {self.question!r})"
 
 
-def _within(policy: Policy | str | PathLike[str], model: Model, question: Question, **how: Any) -> tuple[Model, Question]:
+def _within(policy: "Policy | str | PathLike[str]", model: Model, question: Question, **how: Any) -> tuple[Model, Question]:
     """The model in a policy's words, and the question within its limits."""
+    from ifonly.problem.policy import Policy
+
     house = Policy.of(policy)
     return house.named(model), house.put(model, question, **how)
 
 
-def ask(model: Any, target: Any = None, *, policy: Policy | str | PathLike[str] | None = None, **question: Any) -> Ask:
+def ask(model: Any, target: Any = None, *, policy: "Policy | str | PathLike[str] | None" = None, **question: Any) -> Ask:
     """A question for a model, checked and prepared once; what it returns is called with rows.
 
     Parameters
@@ -221,7 +225,7 @@ def invert(
     threads: int | None = None,
     out: np.ndarray | None = None,
     progress: bool | None = None,
-    policy: Policy | str | PathLike[str] | None = None,
+    policy: "Policy | str | PathLike[str] | None" = None,
 ) -> Any:
     """The smallest change of ``x`` that gives the decision you want, exactly.
 
@@ -341,7 +345,7 @@ def path(
     actions: Actions | None = None,
     max_changes: int | None = None,
     backend: Backend = "auto",
-    policy: Policy | str | PathLike[str] | None = None,
+    policy: "Policy | str | PathLike[str] | None" = None,
 ) -> Path:
     """The answers of :func:`invert` for many λ, from far to near (section 3.5 of the paper).
 

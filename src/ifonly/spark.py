@@ -15,13 +15,11 @@ from typing import TYPE_CHECKING, Any, Literal
 import ifonly
 from ifonly.frames.inverting import Inverter, Layout, chunks
 from ifonly.model.errors import InputError
-from ifonly.model.extras import missing
+from ifonly.model.extras import needing
 
-try:
+with needing("data frames of Spark need pyspark, and Java 17 or newer", "spark"):
     from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
     from pyspark.sql.types import StructType
-except ImportError as error:
-    raise missing("data frames of Spark need pyspark, and Java 17 or newer", "spark") from error
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -57,8 +55,9 @@ def invert(
         As for :func:`ifonly.frames.invert_batches`. With ``keys`` only these and the features are read: Spark prunes the other
         columns where they are stored.
     **question
-        ``lam``, ``prob``, ``margin``, ``cost``, ``actions``, ``max_changes``, ``tol``, ``gap``, ``time_limit``, ``node_limit``
-        and ``backend`` as for :func:`ifonly.invert`, one for all rows.
+        ``lam``, ``prob``, ``margin``, ``cost``, ``actions``, ``max_changes``, ``tol``, ``gap``, ``time_limit``, ``node_limit``,
+        ``backend`` and ``policy`` as for :func:`ifonly.invert`, one for all rows. The file of a policy is read here, and not
+        by the executors.
 
     Returns
     -------
@@ -76,7 +75,7 @@ def invert(
         raise InputError(f"{unfit[0]} is for one machine; Spark decides how many tasks run, and where rows go")
     if not isinstance(getattr(df, "schema", None), StructType):
         raise InputError(f"df must be a Spark data frame; got {type(df).__name__}")
-    asked = ifonly.Ask(model, ifonly.Question(target, **question)), Layout(keys, columns, prefix)
+    asked = ifonly.ask(model, target, **question), Layout(keys, columns, prefix)
     given = df.schema
     inverter = Inverter(asked[0], to_arrow_schema(given, timezone="UTC"), asked[1])
     features = inverter.features

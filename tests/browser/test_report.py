@@ -19,7 +19,7 @@ from ifonly import Actions, Cost, InputError, Model, Status, invert, path
 from ifonly.answers.change import moves
 from ifonly.show.numbers import directed, fixed, percent
 from ifonly.show.page import html
-from ifonly.show.page.bundle import bundled
+from ifonly.show.page.document import bundled
 from ifonly.show.sentence import bound_word, told
 from ifonly.show.text import visible
 
@@ -618,6 +618,24 @@ def test_a_cell_has_the_page_in_a_frame_of_its_height(browser, tmp_path, size):
         seen.screenshot(f"explore-{size[0]}")
 
 
+def test_a_frame_that_is_ready_before_the_rest_of_the_cell_is_heard(browser):
+    """The notebook's page comes in pieces: all up to the frame's end, and the rest a while later."""
+    model, x, target, options = credit()
+    cell = ifonly.explore(model, x, target, prob=0.8, **options)._repr_html_()
+    end = cell.index("</iframe>") + len("</iframe>")
+    context = browser.new_context()
+    page = context.new_page()
+    try:
+        page.goto("about:blank")
+        page.evaluate("(text) => { document.open(); document.write(text); }", f"<!doctype html>{cell[:end]}")
+        page.frames[1].wait_for_selector("main:not([hidden])")
+        page.wait_for_timeout(200)
+        page.evaluate("(text) => { document.write(text); document.close(); }", cell[end:] or " ")
+        page.wait_for_function("document.querySelector('iframe').style.height !== '760px'", timeout=5000)
+    finally:
+        context.close()
+
+
 def test_explore_is_for_one_row(tmp_path):
     model, x, target, options = credit()
     with pytest.raises(InputError, match="explore is for one row and one answer"):
@@ -647,13 +665,13 @@ REFUSED = {
 
 def test_modules_stand_in_the_order_of_their_imports(monkeypatch):
     entry = 'import { one } from "./web/a.js";\nimport {\n  two,\n} from "./web/b.js";\nfetchNothing(one, two);\n'
-    monkeypatch.setattr("ifonly.show.page.bundle.static", {**SHARED, "page.js": entry}.__getitem__)
+    monkeypatch.setitem(bundled.__globals__, "static", {**SHARED, "page.js": entry}.__getitem__)
     assert bundled("page.js").split("\n") == ["const one = 1;", "", "const two = one + one;", "", "fetchNothing(one, two);", ""]
 
 
 @pytest.mark.parametrize("case", REFUSED)
 def test_what_cannot_stand_in_one_file_is_refused(monkeypatch, case):
     entry, words = REFUSED[case]
-    monkeypatch.setattr("ifonly.show.page.bundle.static", {**SHARED, "page.js": entry}.__getitem__)
+    monkeypatch.setitem(bundled.__globals__, "static", {**SHARED, "page.js": entry}.__getitem__)
     with pytest.raises(ValueError, match=re.escape(words)):
         bundled("page.js")

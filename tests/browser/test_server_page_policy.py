@@ -1,5 +1,7 @@
 """The what-if page of a server with a policy: its words, and what nobody at the page can undo."""
 
+import re
+
 import pytest
 from helpers.serving import make_toy, serving
 from helpers.whatif import settle, visit
@@ -7,6 +9,10 @@ from helpers.whatif import settle, visit
 POLICY = """
 target = "approved"
 prob = 0.6
+
+[classes]
+approved = "granted"
+refused = "not granted"
 
 [features.age]
 name = "years of age"
@@ -35,6 +41,13 @@ def page(browser, tmp_path_factory):
 def test_things_have_the_names_that_the_policy_gives_them(page):
     names = page.locator("#rows th").all_inner_texts()
     assert {"years of age", "monthly income (thousands)", "loans"} <= set(names)
+    assert page.locator("#target option").all_inner_texts() == ["the other", "not granted", "granted"]
+    assert page.locator("#wanted-label").inner_text() == "Wanted probability of granted"
+    assert page.locator("#decided-now").inner_text() == "granted"
+    assert page.locator("#chance-now").inner_text().endswith("for granted")
+    assert "the decision would still be granted" in page.locator("#sentence").inner_text()
+    assert re.findall(r"^[a-z ]+", page.locator("#bars").inner_text(), re.MULTILINE) == ["granted", "not granted"]
+    assert not {"approved", "refused"} & set(re.findall(r"\w+", page.locator("body").inner_text()))
 
 
 def test_what_the_policy_locks_stays_locked_and_says_why(page):
@@ -51,4 +64,4 @@ def test_what_is_wanted_is_the_policys_whatever_the_link_says(page):
     assert page.locator("#target").is_disabled()
     assert page.locator("#wanted").is_disabled()
     assert page.locator("#exact").input_value() == "60"
-    assert page.locator("#decided-then").inner_text() == "approved"
+    assert page.locator("#decided-then").inner_text() == "granted"

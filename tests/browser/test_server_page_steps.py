@@ -1,5 +1,8 @@
 """The what-if page: undo, back, links and tabs; what is wrong is said where it is."""
 
+from contextlib import ExitStack
+from functools import cache
+
 import numpy as np
 import pytest
 from helpers.whatif import (
@@ -140,17 +143,22 @@ WRONG = {
 }
 
 
-@pytest.fixture(scope="module", params=[DESKTOP, PHONE], ids=["desktop", "phone"])
-def loud_window(browser, address, request):
-    """As `window`; browsers log every answer that is not 200."""
-    with visit(browser, address, size=request.param, quiet=False) as page:
-        yield page
+@pytest.fixture(scope="module")
+def loud_windows(browser, address):
+    """By size, one window for many tests; browsers log every answer that is not 200."""
+    with ExitStack() as stack:
+        yield cache(lambda size: stack.enter_context(visit(browser, address, size=size, quiet=False)))
 
 
-@pytest.mark.parametrize("mistake", WRONG)
-def test_bad_input_shows_its_message_beside_the_field(loud_window, address, mistake):
-    page = loud_window
+# On a phone one of each kind of field, and the longest message.
+ON_A_PHONE = ("a word", "far away", "too large a limit", "too probable", "limits the wrong way", "half a change", "no row")
+CASES = [*((DESKTOP, mistake) for mistake in WRONG), *((PHONE, mistake) for mistake in ON_A_PHONE)]
+
+
+@pytest.mark.parametrize(("size", "mistake"), CASES, ids=[f"{'phone' if s == PHONE else 'desktop'}-{m}" for s, m in CASES])
+def test_bad_input_shows_its_message_beside_the_field(loud_windows, address, size, mistake):
     act, label, words = WRONG[mistake]
+    page = loud_windows(size)
     page.goto(f"{address}#row={ROW}")
     settle(page)
     act(page)

@@ -133,12 +133,18 @@ def test_downloads_are_the_librarys_files(browser, address, tmp_path):
     with visit(browser, address, f"row={ROW}&target=approved") as page:
         settle(page)
         cf = answer()
-        for kind in ("html", "json", "csv"):
+        languages = page.get_by_label("Language of the letter")
+        assert languages.locator("option").all_inner_texts() == ["Deutsch", "English", "español", "français"]
+        assert languages.input_value() == "en"
+        languages.select_option("fr")
+        for kind in ("html", "json", "csv", "letter"):
             with page.expect_download() as got:
                 page.locator(f"#keep button[value={kind}]").click()
-            assert got.value.suggested_filename.endswith(f".{kind}")
+            assert got.value.suggested_filename == ("ifonly-letter.html" if kind == "letter" else f"ifonly-answer.{kind}")
             got.value.save_as(tmp_path / f"answer.{kind}")
         assert cf.changes()[0][0] in (tmp_path / "answer.html").read_text()
+        cf.to_html(tmp_path / "letter.html", template="letter", language="fr")
+        assert (tmp_path / "answer.letter").read_text() == (tmp_path / "letter.html").read_text()
         assert json.loads((tmp_path / "answer.json").read_text())["result"]["proba"] == cf.proba.tolist()
         lines = (tmp_path / "answer.csv").read_text().splitlines()
         assert [line.split(",")[0] for line in lines[1:]] == [name for name, _, _ in cf.changes()]

@@ -32,10 +32,10 @@ def test_explain(run):
 
     If only duration were at most 7.709 instead of 36 and loans 0 instead of 2, the decision would be approved (80 %).
 
-    feature   from    to  change  cost units  share
-    ───────────────────────────────────────────────
-    duration    36  7.71  −28.29       −28.3  100 %
-    loans        2     0      −2          −2  0.5 %
+    feature   from     to  change  cost units  share
+    ────────────────────────────────────────────────
+    duration    36  7.709   −28.3       −28.3  100 %
+    loans        2      0      −2          −2  0.5 %
 
     Of all allowed changes none has a lower cost than 402.2; 1 node was searched.
     """)

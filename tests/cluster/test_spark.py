@@ -90,6 +90,19 @@ def test_a_cluster_gives_what_one_machine_gives(session, model, question):
     same(collected(spark.invert(df, model, "approved", **question)), here(model, table, **question))
 
 
+def test_a_policy_is_read_at_the_driver_and_kept_to_by_the_workers(session, model, tmp_path):
+    house = {"target": "approved", "prob": 0.7, "features": {"f0": {"frozen": True}, "f1": {"name": "first", "high": 0.5}}}
+    ifonly.Policy.from_dict(house).save(tmp_path / "policy.toml")
+    table = rows(600)
+    df = spark.invert(session.createDataFrame(table).repartition(3), model, policy=tmp_path / "policy.toml", columns="all")
+    (tmp_path / "policy.toml").unlink()
+    found = collected(df)
+    actions = Actions(frozen=["f0"], bounds={"f1": (None, 0.5)})
+    same(found, here(model, table, prob=0.7, actions=actions, columns="all"))  # and columns keep the names of the data
+    with pytest.raises(InputError, match="the policy fixes the probability to reach"):
+        spark.invert(session.createDataFrame(table), model, policy=house, prob=0.6)
+
+
 def test_three_classes_agree_to_rounding(session):
     """Matrix products round differently in chunks of other sizes."""
     rng = np.random.default_rng(4)

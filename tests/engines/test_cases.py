@@ -819,3 +819,33 @@ def test_the_first_node_has_an_answer_that_is_near_the_best(K, rng):
         cf = invert(model, x, k, prob=0.9, actions=Actions(integer=True), node_limit=1)
         assert cf.proba[k] >= 0.9
         assert cf.cost <= 10 * cf.bound
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_out_of_reach_with_a_matrix_and_absolute_changes_is_settled(seed):
+    """The rows of ℓ1 terms have no room where cost does not count; the best point is found, not two numbers at the limit."""
+    rng = np.random.default_rng([seed, 9])
+    model, x = Model(rng.normal(size=(4, 5)), rng.normal(size=4)), rng.normal(size=5).round(1)
+    root = rng.normal(size=(5, 5))
+    x[:2] = x[:2].round()
+    actions = Actions(integer=[0, 1], bounds={d: (x[d] - 1, x[d] + 1) for d in range(5)})
+    cost, target = Cost(matrix=root @ root.T + np.eye(5), l1=0.3), int(model.logits(x).argmin())
+    cf = invert(model, x, target, prob=0.999999, cost=cost, actions=actions, time_limit=30.0)  # it takes one at most
+    assert cf.status is Status.UNREACHABLE
+    assert "the best is" in cf.message
+    cf.verify()
+
+
+@pytest.mark.parametrize("goal", [{"prob": 0.9}, {"margin": 2.0}])
+def test_a_rule_that_the_source_keeps_but_for_a_rounding(goal):
+    """0.1·3 ≤ 0.3, and not of floats: who may change one thing only is not to spend it on that."""
+    model, x = Model([[0.0, 0.0], [0.0, 0.3], [0.0, 0.4]], [0.0, 0.5, 1.0]), np.array([3.0, 1.0])
+    actions = Actions(integer=[1], linear=[({0: 0.1}, "<=", 0.3)])
+    one = invert(model, x, 0, **goal, actions=actions, max_changes=1, node_limit=500)
+    assert one.status is Status.EXACT
+    assert one.x[0] == 3.0
+    assert one.x[1] == round(one.x[1]) < 0
+    assert one.verify().claim == "proved"
+    more = invert(model, x, 0, **goal, actions=actions)  # who may change both keeps it to the last bit
+    assert 0.1 * more.x[0] <= 0.3
+    assert more.x[1] == one.x[1]

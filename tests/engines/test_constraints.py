@@ -1,14 +1,18 @@
 """Several constraints, a multiplier for each: the compiled search against the plain one, which shares nothing with it but the
 checker; the exact answers of both are judged against enumeration elsewhere (test_cases, limits)."""
 
+import itertools
 import math
 
 import numpy as np
 import pandas as pd
 import pytest
 from helpers.compiled import needs_compiled
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
-from ifonly import Actions, Cost, Model, Status, invert
+from ifonly import Actions, Cost, InputError, Model, Status, invert
 
 pytestmark = needs_compiled
 
@@ -53,12 +57,83 @@ def test_the_plain_search_finds_nothing_better(number):
 def test_every_set_of_instructions(instructions):
     """Nodes may differ where sums round otherwise; what is found, and that it is proved, does not."""
     for number in range(8):
-        model, x, target, options = problem(np.random.default_rng([number, 32]))
+        draw = problem if number % 2 else enumerable
+        model, x, target, options = draw(np.random.default_rng([number, 32]))
         found, plain = invert(model, x, target, **options), invert(model, x, target, backend="reference", **options)
         found.verify()
         assert found.status == plain.status
         if plain.status == Status.EXACT:
             assert found.cost == pytest.approx(plain.cost, rel=2 * SAME)
+
+
+def enumerable(rng):
+    """Four whole numbers, a cost that may have a matrix, λ or a goal, perhaps a rule and few changes."""
+    K = int(rng.integers(2, 5))
+    model = Model(rng.normal(size=(K, 4)), rng.normal(size=K))
+    x = rng.integers(0, 5, size=4).astype(float)
+    M = rng.normal(size=(4, 4))
+    cost = Cost(matrix=M @ M.T + 0.2 * np.eye(4)) if rng.random() < 0.6 else Cost(np.exp(rng.normal(size=4)), l1=0.3)
+    rules = [({0: 0.1, 1: 0.2}, "<=", 0.1 * float(rng.integers(4, 9)))] if rng.random() < 0.5 else []
+    goal = [{"lam": float(10 ** rng.uniform(-3, 0.5))}, {"prob": float(rng.choice([0.6, 0.9]))}, {"margin": 0.5}]
+    options = {"actions": Actions(integer=True, bounds=(0, 4), linear=rules), "cost": cost, **goal[int(rng.integers(3))]}
+    if rng.random() < 0.4:
+        options["max_changes"] = int(rng.integers(1, 4))
+    return model, x, int(rng.integers(K)), options
+
+
+def least_of_all(model, x, k, options):
+    """The least of what is minimised, over all points; infinite where none will do; and whether any is within the limits."""
+    X = np.array(list(itertools.product(range(5), repeat=4)), dtype=float)
+    z = X @ model.A.T + model.b
+    rivals = np.delete(z, k, axis=1) - z[:, [k]]
+    loss, change, cost = np.logaddexp(0, np.logaddexp.reduce(rivals, axis=1)), X - x, options["cost"]
+    if cost.matrix is not None:
+        square, sparse = np.einsum("nd,de,ne->n", change, cost.matrix, change), 0.0
+    else:
+        t = change * cost.scale
+        square, sparse = np.square(t).sum(axis=1), cost.l1 * np.abs(t).sum(axis=1)
+    fine = np.ones(len(X), dtype=bool)
+    for row, _, rest in options["actions"].linear:
+        fine &= sum(c * X[:, d] for d, c in row.items()) <= rest + 1e-9
+    if "max_changes" in options:
+        fine &= (change != 0).sum(axis=1) <= options["max_changes"]
+    if "lam" in options:
+        return np.where(fine, 0.5 * options["lam"] * square + sparse + loss, np.inf).min(), fine.any()
+    met = np.exp(-loss) >= options["prob"] if "prob" in options else rivals.max(axis=1) <= -options["margin"]
+    return np.where(fine & met, 0.5 * square + sparse, np.inf).min(), fine.any()
+
+
+@pytest.mark.parametrize("number", range(48))
+def test_whole_numbers_with_a_matrix_or_weighed(number):
+    model, x, target, options = enumerable(np.random.default_rng([number, 33]))
+    least, possible = least_of_all(model, x, target, options)
+    if not possible:
+        with pytest.raises(InputError, match="limits"):
+            invert(model, x, target, **options)
+        return
+    cf = invert(model, x, target, **options)
+    cf.verify()
+    if least == np.inf:
+        assert cf.status == Status.UNREACHABLE
+    else:
+        assert cf.status == Status.EXACT
+        assert (cf.objective if "lam" in options else cf.cost) == pytest.approx(least, rel=1e-8)
+
+
+@pytest.mark.parametrize("number", range(8))
+def test_twenty_features_tied_by_a_matrix(number):
+    rng = np.random.default_rng([number, 34])
+    D, K = 20, 2 + number % 3
+    model = Model(rng.normal(size=(K, D)), rng.normal(size=K))
+    x, M = rng.integers(0, 6, size=D).astype(float), rng.normal(size=(D, D))
+    goal = {"lam": 0.05} if number % 2 else {"prob": 0.8}
+    actions = Actions(integer=range(0, D, 2), bounds=dict.fromkeys(range(D), (0, 8)), increase=[1, 3])
+    few = {"max_changes": 4} if number % 4 < 2 else {}
+    cost = Cost(matrix=M @ M.T / D + 0.3 * np.eye(D))
+    cf = invert(model, x, int(np.argsort(model.logits(x))[-2]), cost=cost, actions=actions, **goal, **few)
+    assert cf.status == Status.EXACT
+    assert cf.n_nodes < 5000
+    cf.verify()
 
 
 def test_credit_size_takes_few_thousand_nodes():
@@ -78,6 +153,22 @@ def test_credit_size_takes_few_thousand_nodes():
     assert max(nodes) < 5000
 
 
+@pytest.mark.parametrize("number", range(40))
+def test_few_changes_of_which_the_rules_take_some(number):
+    """Rules that the source breaks, whole numbers: what must move counts, and multipliers of rules find their size."""
+    rng = np.random.default_rng([number, 33])
+    model, x = Model(2.5 * rng.normal(size=(2, 6)), rng.normal(size=2)), 1.5 * rng.normal(size=6)
+    x[2:5] = 0
+    rules = [({0: 1.3}, "==", 1.3 * x[0] + 0.16), ({1: 0.6}, ">=", 0.6 * x[1] - 0.3)]
+    bounds = {0: (x[0] - 1.7, x[0] + 0.3), 2: (-1.4, 2.4), 3: (-1.01, 3.01), 4: (-1, None)}
+    actions = Actions(integer=[2, 3, 4], bounds=bounds, linear=rules)
+    cost = Cost(scale=np.exp(0.6 * rng.normal(size=6)), l1=[0.46, 0.2, 0.3, 0.04, 0.0, 0.0])
+    cf = invert(model, x, 0, prob=0.99, actions=actions, cost=cost, max_changes=4, time_limit=2.0)
+    assert cf.status in (Status.EXACT, Status.UNREACHABLE)
+    assert cf.n_nodes < 500
+    cf.verify()
+
+
 def test_few_pixels_of_many_and_ten_classes(rng):
     """K = 10, D = 784, ten changes: the multipliers of the classes close the gap almost alone."""
     model = Model(0.5 * rng.normal(size=(10, 784)), np.zeros(10))
@@ -86,6 +177,28 @@ def test_few_pixels_of_many_and_ten_classes(rng):
     assert cf.n_changes <= 30
     assert cf.n_nodes < 1000
     cf.verify()
+
+
+@pytest.mark.parametrize("number", range(16))
+def test_whole_numbers_behind_a_map(number):
+    """Their values are at uneven distances; of all combinations none is cheaper."""
+    rng = np.random.default_rng([number, 34])
+    X, K = rng.integers(0, 9, size=(200, 3)).astype(float), int(rng.integers(2, 4))
+    y = ((np.log1p(X) - 1.4) @ rng.normal(size=(3, K)) + 0.3 * rng.normal(size=(200, K))).argmax(axis=1)
+    pipeline = make_pipeline(FunctionTransformer(np.log1p), StandardScaler(), LogisticRegression()).fit(X, y)
+    few = [None, 2][number % 2]
+    actions = Actions(integer=[0, 1, 2], bounds=(0, 10), increase=[0])
+    target = int(pipeline.predict_proba(X[:1])[0].argmin())
+    cf = invert(pipeline, X[0], target, prob=0.7, actions=actions, max_changes=few)
+    points = np.array(list(itertools.product(range(11), repeat=3)), dtype=float)
+    allowed = (points[:, 0] >= X[0, 0]) & ((points != X[0]).sum(axis=1) <= (few or 3))
+    there = points[allowed & (pipeline.predict_proba(points)[:, target] >= 0.7)]
+    cf.verify()
+    assert cf.status == (Status.EXACT if len(there) else Status.UNREACHABLE)
+    if len(there):
+        assert pipeline.predict_proba(np.array([cf.x]))[0, target] >= 0.7
+        costs = 0.5 * np.square(pipeline[:-1].transform(there) - pipeline[:-1].transform(X[:1])).sum(axis=1)
+        assert cf.cost == pytest.approx(costs.min(), rel=SAME)
 
 
 def test_categories_and_a_rule_between_them_and_a_number():
@@ -104,3 +217,16 @@ def test_categories_and_a_rule_between_them_and_a_number():
     cf = invert(model, rows.iloc[0], "yes", prob=0.7, actions=actions)
     assert (cf.status, cf.cost) == (Status.EXACT, pytest.approx(best))
     cf.verify()
+
+
+def test_the_bound_of_a_search_with_a_matrix_that_was_stopped_is_one_that_its_proof_has():
+    """With D² terms rounding is more than where features cost by themselves."""
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        model, x = Model(rng.normal(size=(5, 50)), rng.normal(size=5)), np.rint(rng.normal(size=50) * 3)
+        root = rng.normal(size=(50, 50)) + np.eye(50)
+        actions = Actions(integer=list(range(0, 50, 2)), bounds={d: (x[d] - 5, x[d] + 5) for d in range(0, 50, 3)})
+        target, cost = int(model.logits(x).argmin()), Cost(matrix=root.T @ root / 50)
+        cf = invert(model, x, target, prob=0.9999, actions=actions, cost=cost, node_limit=100)
+        assert cf.status is Status.STOPPED
+        cf.verify()

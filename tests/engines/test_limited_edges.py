@@ -169,3 +169,71 @@ def test_weak_features_are_used_where_nothing_else_may_move():
     strong = invert(Model(A, np.zeros(3)), np.array([-3.0, 0.0, 0.0]), 1, prob=0.9, actions=Actions(bounds={0: (-3, -2.5)}))
     assert strong.status is Status.EXACT
     assert strong.cost < cf.cost
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_classes_all_but_alike(seed):
+    """The change takes 1e6 units, other rivals fall behind by 1e12: what they do not weigh says nothing about rounding."""
+    rng = np.random.default_rng([seed, 7])
+    A = rng.normal(size=(5, 5))
+    A[3] = A[1] + 5e-7 * rng.normal(size=5)
+    model, x = Model(A * rng.choice([0.5, 4.0]), rng.normal(size=5)), rng.normal(size=5)
+    actions = Actions(frozen=[3], increase=[0], bounds={1: (x[1] - 1, x[1] + 1)})
+    cf = invert(model, x, 3, prob=0.6, actions=actions, cost=Cost(scale=np.exp(0.5 * rng.normal(size=5))))
+    assert cf.status.ok or cf.status is Status.UNREACHABLE
+    cf.verify()
+
+
+def test_a_weight_of_rounding_over_a_range_without_measure():
+    """A column that was all but constant behind a power transform: what has to move it can do so by 1e224."""
+    A = [[0.03, 0.48, -4e-16], [-0.91, 0.01, 6.3e-16], [0.87, -0.49, -2.2e-16]]
+    model, x = Model(A, np.zeros(3)), np.array([0.1, -0.3, 4e-16])
+    bounds = {0: (-4e70, 14.0), 1: (-4e38, 14.8), 2: (-1e224, 1e-15)}
+    cf = invert(model, x, 0, prob=1 - 1e-9, actions=Actions(bounds=bounds))
+    assert np.isfinite(cf.x).all()
+    assert np.isfinite(cf.cost)
+    assert model.predict_proba(cf.x)[0] >= 1 - 1e-9
+    cf.verify()
+
+
+# ---- rules on whose very edge a point is ----
+
+
+def test_a_tenth_of_three_is_three_tenths():
+    """0.1·3 is 0.30000000000000004 in floating point: a point on the edge of a rule keeps it."""
+    model = Model.binary([1.0, 0.3], -3.0, ["no", "yes"], ["a", "b"])
+    actions = Actions(integer=["a"], bounds={"a": (0, 5)}, linear=[({"a": 0.1}, "<=", 0.3)], increase=["b"])
+    cf = invert(model, [0.0, 0.0], "yes", prob=0.6, actions=actions)
+    cf.verify()
+    assert (cf.status, cf.x[0]) == (Status.EXACT, 3.0)
+
+
+@pytest.mark.parametrize("number", range(12))
+def test_a_source_that_just_keeps_a_rule_may_stay_there(number):
+    """In whatever order the terms are added: only one thing may change, and that is in no rule."""
+    rng = np.random.default_rng([number, 5])
+    model = Model.binary(rng.normal(size=5), 0.0, ["no", "yes"])
+    x, c = np.round(rng.normal(size=5), 3), np.round(rng.normal(size=3), 1)
+    rules = [
+        ({int(d): float(v) for d, v in zip(order, c, strict=True)}, "<=", float(c @ x[order]))
+        for order in ([2, 0, 1], [1, 2, 0])
+    ]
+    target = "yes" if model.predict(x) == "no" else "no"
+    cf = invert(model, x, target, prob=0.7, actions=Actions(frozen=[3], linear=rules), max_changes=1)
+    alone = invert(model, x, target, prob=0.7, actions=Actions(frozen=[0, 1, 2, 3]))
+    cf.verify()
+    assert cf.status == Status.EXACT
+    assert cf.cost <= alone.cost * (1 + 1e-9)
+
+
+def test_a_rule_that_leaves_a_feature_no_room(rng):
+    """The rule allows no more than the bound does: what is continuous beside it is solved as if both were one."""
+    model = Model(rng.normal(size=(3, 6)), rng.normal(size=3))
+    x, M = np.round(rng.normal(size=6), 1), rng.normal(size=(6, 6))
+    cost = Cost(matrix=M @ M.T + 0.2 * np.eye(6))
+    tight = Actions(increase=[1], frozen=[0], linear=[({0: 1.4, 1: 0.2}, "<=", float(1.4 * x[0] + 0.2 * x[1]))])
+    target = int(model.logits(x).argmin())
+    cf, same = (invert(model, x, target, lam=0.3, cost=cost, actions=a) for a in (tight, Actions(frozen=[0, 1])))
+    cf.verify()
+    assert cf.status == Status.EXACT
+    assert cf.objective == pytest.approx(same.objective, rel=1e-9)

@@ -304,3 +304,26 @@ def test_the_bound_of_covers_is_below_every_minimal_plan(kind, rng):
             assert (
                 exact >= (0.5 if kind == "whole numbers" else 0.99) * enough[items].cost
             )  # what is between whole numbers counts
+
+
+@pytest.mark.parametrize("goal", [{"prob": 0.5}, {"margin": 0.0}])
+def test_plans_that_are_just_enough(goal):
+    """Whole numbers with weights of 1: the goal is met to the last bit, and the same for whoever adds up."""
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        w, x = rng.choice([-1.0, 1.0, 2.0], size=3), rng.integers(-2, 3, size=3).astype(float)
+        model = Model([w, np.zeros(3)], [-float(w @ x) - rng.integers(1, 5), 0.0])
+        values = [np.arange(v - 2, v + 3) for v in x]
+        costs: dict[tuple[int, ...], float] = {}
+        for point in itertools.product(*values):
+            if model.scores(np.array(point))[0] >= 0:
+                items = tuple(np.flatnonzero(point != x).tolist())
+                costs[items] = min(costs.get(items, np.inf), 0.5 * float(np.square(point - x).sum()))
+        minimal = {items: cost for items, cost in costs.items() if not any(set(other) < set(items) for other in costs)}
+        actions = Actions(integer=[0, 1, 2], bounds={d: (float(x[d] - 2), float(x[d] + 2)) for d in range(3)})
+        plans = invert(model, x, 0, **goal, actions=actions, n=10)
+        assert all(cf.status is Status.EXACT for cf in plans)
+        found = {tuple(np.flatnonzero(cf.x != x).tolist()): cf.cost for cf in plans}
+        assert min(found.values()) == min(costs.values())  # the best plan, whether it is minimal or not
+        assert {items: found[items] for items in minimal} == minimal
+        assert all(model.predict_proba(cf.x)[0] >= 0.5 and cf.verify().claim == "proved" for cf in plans)

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from experiments import claims, curves, datasets, page, problems, run, store
+from benchmarks import timing
+from experiments import claims, curves, datasets, page, problems, run, store, style
 from ifonly import Model, __all__
 
 KILOBYTES = 1024
@@ -130,11 +131,67 @@ def test_a_thinned_curve_keeps_both_ends(n):
     assert len(kept) == len(set(kept)) <= min(n, 150)
 
 
+@pytest.mark.parametrize("n", [1, 40, 41, 150])
+def test_every_curve_has_the_marker_of_its_legend(n):
+    marked = curves.marked(n)
+    assert marked == sorted(set(marked))
+    assert (marked[0], marked[-1]) == (0, n - 1)
+    assert len(marked) <= curves.DENSE
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "shown"),
+    [
+        (1e-4, 3e2, ["10^{-4}", "10^{2}"]),  # powers of ten, and not all of many
+        (0.35, 3.4, ["0.5", "1", "2"]),
+        (0.022, 0.071, ["0.03", "0.05", "0.07"]),  # no power of ten in it
+        (0.62, 0.64, ["0.62", "0.63", "0.64"]),
+        (0.00621, 0.00639, ["6.25·10^{-3}", "6.35·10^{-3}"]),
+        (4e-5, 2e-4, ["5·10^{-5}", "10^{-4}", "2·10^{-4}"]),
+    ],
+)
+def test_a_logarithmic_axis_has_labels_however_short_it_is(low, high, shown):
+    at = style.ticks(low, high, least=3, most=7)
+    assert 3 <= len(at) <= 7
+    assert low <= min(at) < max(at) <= high
+    labels = [label.strip("$") for label in style.tick_labels(at)]
+    assert set(shown) <= set(labels)
+    assert len(set(labels)) == len(at)
+
+
+def test_what_others_take_of_the_machine_is_counted_without_our_own_work():
+    start = timing.Moment(clock=100.0, own=10.0, every=50.0, ours=20.0)
+    assert timing.others(start, timing.Moment(110.0, 20.0, 65.0, 30.5)) == {"all": 0.5, "ours": 0.05}
+    assert timing.others(start, timing.Moment(110.0, 20.0, 59.9, 29.9)) == {"all": 0.0, "ours": 0.0}
+    assert timing.others(start, start._replace(clock=100.5)) == {}  # too short for the clock of the cores
+    assert timing.others(None, None) == {}
+
+
+def test_the_page_says_how_busy_the_machine_was():
+    parts = [
+        {
+            "run": "today",
+            "seconds": seconds,
+            "load before": 0.1,
+            "load after": 1.2,
+            "others": {"all": cores, "ours": cores / 10},
+        }
+        for seconds, cores in ((30, 0.0), (90, 0.4))
+    ]
+    assert page.quiet(parts) == (
+        "All in one run, today, 2 minutes. Load 0.1 before and 1.2 after, with the run's own 1. Meanwhile other processes kept "
+        "0.30 cores of the machine busy, and 0.03 of what the run could use (0.04 in the worst of its 2 parts)."
+    )
+    parts[0]["run"] = "yesterday"
+    assert page.quiet(parts).startswith("In 2 runs: today; yesterday, 2 minutes.")
+    assert page.quiet([part | {"others": {}} for part in parts]).endswith("with the run's own 1.")
+
+
 @pytest.mark.parametrize("name", run.SCRIPTS)
 def test_result_files_are_tidy_and_say_where_they_come_from(name):
     frame = store.read(name)
     assert set(frame.columns) >= COLUMNS[name]
-    assert {"machine", "note", "size"} <= set(frame.attrs)
+    assert {"machine", "note", "size", "run", "seconds", "load before", "load after", "others"} <= set(frame.attrs)
     assert {"cpu", "cores", "blas", "versions"} <= set(frame.attrs["machine"])
     assert (store.RESULTS / f"{name}.parquet").stat().st_size < 1000 * KILOBYTES
     if "method" in frame and name == "figure1":

@@ -203,12 +203,14 @@ class _Held:
         return self.coarse * logits + math.log1p(-tau) - math.log(mass) + 64 * EPS * abs(math.log(mass))
 
     def _made(self, mass: Any, lam: Any) -> float:
-        """How far rounding moves margins as long as the change is a sum of rows, whose pulls may cancel to three digits."""
-        (K, D), A = self.model.A.shape, self.model.A
+        """How far rounding moves margins as long as the change is a sum of rows, whose pulls may cancel to three digits.
+
+        They are the rows of A as they are, unless most of each is what they have in common: then without that.
+        """
+        (K, D), rows = self.model.A.shape, self.model.basis
         if K == 2 or self.model.dependent:
             return 0.0
-        spread = A - A.mean(axis=0)
-        return ROOM * (D + K + 4) * EPS * self.coarse * float((spread * spread).sum(axis=1).max() * mass / lam)
+        return ROOM * (D + K + 4) * EPS * self.coarse * float((rows * rows).sum(axis=1).max() * mass / lam)
 
     def _slip(self, point: Point) -> tuple[Any, Any]:
         """How far rounding moves x, and the margins."""

@@ -78,6 +78,7 @@ template <class T> T __shfl_sync(unsigned, T a, int from) {
     memcpy(&a, turns::shared(bits) + from, sizeof a);
     return a;
 }
+template <class T> T __shfl_up_sync(unsigned, T a, unsigned by) { return __shfl_sync(0, a, int(threadIdx.x >= by ? threadIdx.x - by : threadIdx.x)); }
 template <class T> T __shfl_xor_sync(unsigned, T a, int other) { return __shfl_sync(0, a, int(threadIdx.x) ^ other); }
 inline unsigned __ballot_sync(unsigned, bool yes) {
     unsigned bits = 0;

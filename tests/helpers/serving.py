@@ -146,3 +146,13 @@ def make_pixels(folder, n_features=64, n_classes=10, n_rows=40):
     rows.insert(0, "digit", rng.integers(0, 10, n_rows))
     rows.to_parquet(folder / "pixels.parquet")
     return folder / "pixels.npz", folder / "pixels.parquet"
+
+
+@contextmanager
+def serving_every_kind(folder, *more):
+    """One with numbers, categories, pixels and scores alone, and data for all but the last; ``more`` files besides."""
+    ifonly.Model.binary([1.0, 2.0], 0.5, ["no", "yes"], ["u", "v"], hard=True).save(folder / "hard.npz")
+    files = [*make_toy(folder), *make_credit(folder), *make_pixels(folder), *more, folder / "hard.npz"]
+    with serving(folder, *files, "--image", "8x8", "--key", "id", "--key", "digit") as found:
+        found.folder = folder
+        yield found

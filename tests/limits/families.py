@@ -312,6 +312,38 @@ def contradictory(rng: np.random.Generator) -> Problem:
     return replace(problem, actions=actions)
 
 
+def units(rng: np.random.Generator) -> Problem:
+    """Every feature in a unit of its own, from a millionth to a million: weights, sources, grids, rules and costs."""
+    problem = draw(rng, Wish(kinds={**KINDS, "step": 3.0}))
+    actions, grouped = dict(problem.actions), [d for group in problem.actions.get("one_of", ()) for d in group]
+    powers = rng.integers(-6, 7, problem.x.size)
+    powers[grouped] = 0
+    unit = np.array([float(f"1e{n}") for n in powers])
+    steps = {**dict.fromkeys(actions.pop("integer", ()), 1.0), **actions.pop("step", {})}
+    if steps:
+        actions["step"] = {d: float(f"{v!r}e{powers[d]}") for d, v in steps.items()}
+    if "bounds" in actions:
+        pairs = actions["bounds"].items()
+        actions["bounds"] = {d: tuple(None if v is None else v * float(unit[d]) for v in pair) for d, pair in pairs}
+    if "linear" in actions:
+        actions["linear"] = [({d: v / float(unit[d]) for d, v in row.items()}, *rest) for row, *rest in actions["linear"]]
+    Q, cost = problem.price[0], {"l1": problem.cost["l1"]} if problem.cost and "l1" in problem.cost else {}
+    if problem.cost and "matrix" in problem.cost:
+        cost["matrix"] = (Q / np.multiply.outer(unit, unit)).tolist()
+    else:
+        cost["scale"] = (np.sqrt(np.diag(Q)) / unit).tolist()
+    return replace(problem, A=problem.A / unit, x=problem.x * unit, actions=actions, cost=cost)
+
+
+def ties(rng: np.random.Generator) -> Problem:
+    """Weights and offsets of halves, values on grids: goals that are met to the last bit, and missed by it."""
+    problem = draw(rng, Wish(K=int(rng.choice([2, 2, 3])), D=3, kinds={"integer": 2.0, "step": 1.0}, off="never", ends=1.0))
+    want = {"prob": 0.5, "margin": float(rng.choice([0.0, 0.5, 1.0]))}.get(problem.goal, problem.want)
+    actions = {**problem.actions, "step": dict.fromkeys(problem.actions.get("step", {}), 0.5)}
+    A, b = np.rint(2 * problem.A) / 2 + 0.0, np.rint(2 * problem.b) / 2 + 0.0
+    return replace(problem, A=A, b=b, x=np.rint(problem.x), want=want, actions=actions)
+
+
 FAMILIES: dict[str, Family] = {
     "anything": draw,
     "one ulp off the grid": wished(kinds=DISCRETE, off="ulp"),
@@ -335,4 +367,10 @@ FAMILIES: dict[str, Family] = {
     "contradictory": contradictory,
     "continuous": wished(kinds={k: v for k, v in KINDS.items() if k not in ("integer", "step")}, groups=0.0, few=False),
     "weighed": wished(goal="lam"),
+    "units": units,
+    "ties": ties,
+    "all discrete, weighed": wished(goal="lam", D=3, kinds={"integer": 2.0, "step": 1.0}, ends=0.7, groups=0.3),
+    "everything at once": wished(
+        goal="margin", cost="matrix", groups=0.6, rules=(0.1, 0.5, 0.4), kinds={**DISCRETE, "increase": 1.0}
+    ),
 }

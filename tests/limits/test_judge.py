@@ -228,3 +228,9 @@ def test_what_is_out_of_reach_and_not_the_best_is_found(right):
     assert "NOTBEST" not in kinds_of(narrow, cf)
     assert "NOTBEST" in kinds_of(narrow, cf, x=problem.x)
     assert "CEILING" in kinds_of(narrow, cf, ceiling=0.5 * truth(narrow).largest)
+
+
+def test_a_goal_that_some_point_meets_is_not_out_of_reach():
+    """Rules that leave one point and nothing around it: a conic solver says that there is none."""
+    known = truth(make("rules that just hold", 4, 94))
+    assert known.reachable is not False

@@ -392,7 +392,8 @@ def _told(problem: Problem, limits: Limits, search: _Search, *, whole: bool) -> 
         return Truth(contradictory=known["whole"], reachable=False if known["whole"] else None, **known)
     x = _placed(limits, search.top.change)
     far = bool((np.abs(x - problem.x) * np.sqrt(np.diag(problem.price[0])) > 1e-3 * FAR).any())
-    near = abs(problem.short(x)) <= 1e-7 * max(1.0, abs(_wanted(problem))) + 4 * problem.logit_error(x)
+    # Where rules leave no room within them, no solution may be found though this point is one.
+    near = problem.short(x) <= 1e-7 * max(1.0, abs(_wanted(problem))) + 4 * problem.logit_error(x)
     known["whole"] &= not near and not far
     known |= {"reachable": False if known["whole"] else None, "largest": problem.largest(x)}
     return Truth(point=x, firm=limits.keeps(x), far=far, **known)

@@ -26,10 +26,11 @@ def imports(tree):
             yield from ((alias.name, extra) for alias in node.names)
         if isinstance(node, ast.ImportFrom):
             yield node.module, extra
-        if isinstance(node, ast.Try):
+        if isinstance(node, (ast.Try, ast.With)):
+            is_try = isinstance(node, ast.Try)
             for inner in node.body:
-                yield from walk(inner, blamed(node.handlers) or extra)
-            rest = [*node.handlers, *node.orelse, *node.finalbody]
+                yield from walk(inner, blamed(node.handlers if is_try else node.items) or extra)
+            rest = [*node.handlers, *node.orelse, *node.finalbody] if is_try else node.items
         else:
             rest = ast.iter_child_nodes(node)
         for inner in rest:
@@ -38,10 +39,11 @@ def imports(tree):
     return walk(tree, None)
 
 
-def blamed(handlers):
-    """The extra that ``raise missing(what, extra)`` names."""
-    calls = [node for handler in handlers for node in ast.walk(handler) if isinstance(node, ast.Call)]
-    found = [call.args[1].value for call in calls if getattr(call.func, "id", None) == "missing"]
+def blamed(nodes):
+    """The extra that ``raise missing(what, extra)`` or ``with needing(what, extra)`` names."""
+    calls = [node for outer in nodes for node in ast.walk(outer) if isinstance(node, ast.Call)]
+    named = [call.args[1] for call in calls if getattr(call.func, "id", None) in ("missing", "needing")]
+    found = [arg.value for arg in named if isinstance(arg, ast.Constant)]
     return found[0] if found else None
 
 

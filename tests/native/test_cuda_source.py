@@ -5,7 +5,7 @@ import sys
 
 import numpy as np
 import pytest
-from helpers.host import HostSource
+from helpers.host import HostSource, call
 from helpers.problems import make
 
 import ifonly
@@ -24,25 +24,15 @@ SAME_Q = 1e-12  # two ways to the same q, both exact to some roundings times the
 
 
 @pytest.fixture(scope="module")
-def compiled(tmp_path_factory):
+def compiled():
     """``compiled(K, goal)``: newton.cu for one thread per row, compiled as plain C++."""
     memory = "namespace ifonly::baseline { double memory[1 << 20]; }\n"
-    source = HostSource(tmp_path_factory.mktemp("newton"), "newton", "cuda_host.hpp", memory)
+    source = HostSource("newton", "cuda_host.hpp", memory)
 
     def build(K, goal):
         return source.library("-DSOLVE", "-DANSWER", *newton_options(K, goal=goal, team=1))
 
     return build
-
-
-def call(library, name, rows, *arguments):
-    """An entry of newton.cu, for each row as a block of its own."""
-    kinds = {float: ctypes.c_double, int: ctypes.c_int, type(None): ctypes.c_void_p}
-    given = [a.ctypes.data_as(ctypes.c_void_p) if isinstance(a, np.ndarray) else kinds[type(a)](a) for a in arguments]
-    block = ctypes.c_uint.in_dll(library, "blockIdx")
-    for b in range(rows):
-        block.value = b
-        getattr(library, name)(ctypes.c_longlong(rows), *given)
 
 
 def solve(library, gram, margins, lam, goals, tol=0.0):
@@ -85,8 +75,8 @@ extern "C" void run(const Given *all, unsigned block) {
 
 
 @pytest.mark.parametrize("K", [34, 57])
-def test_a_warp_with_the_matrix_in_its_registers(tmp_path, K, rng):
-    source = HostSource(tmp_path, "newton", "cuda_warp.hpp", WARP_ENTRY)
+def test_a_warp_with_the_matrix_in_its_registers(K, rng):
+    source = HostSource("newton", "cuda_warp.hpp", WARP_ENTRY)
     library = source.library("-DSOLVE", *newton_options(K, goal=False, team=32))
     gram, B = make(rng, K, 90, 0)[0].rival_gram(0), 12
     margins, lam = rng.normal(size=(B, K - 1)) * 10 ** rng.uniform(-2, 4, size=(B, 1)), 10 ** rng.uniform(-6, 6, size=B)
@@ -103,8 +93,8 @@ def test_a_warp_with_the_matrix_in_its_registers(tmp_path, K, rng):
 
 
 @pytest.mark.parametrize("K", [3, 33])
-def test_starts_are_near_the_answers(tmp_path, K, rng):
-    source = HostSource(tmp_path, "newton", "cuda_host.hpp", "namespace ifonly::baseline { double memory[1]; }\n")
+def test_starts_are_near_the_answers(K, rng):
+    source = HostSource("newton", "cuda_host.hpp", "namespace ifonly::baseline { double memory[1]; }\n")
     model, X, targets = make(rng, K, 50, 20)
     middle = model.A - model.A.mean(axis=0)
     pulls = np.pad(middle @ middle.T, ((0, 0), (0, -K % 4))).astype(np.float32)

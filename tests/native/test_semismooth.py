@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ifonly.engines import semismooth
-from ifonly.engines.semismooth import Terms
+from ifonly.engines.responses import Terms
 from ifonly.native import compiled
 
 loops = compiled()

@@ -12,3 +12,9 @@ def test_answers_for_random_pipelines_are_right(part):
     asked = [case for number in range(part * COUNT, (part + 1) * COUNT) for case in cases(number)]
     assert len(asked) > COUNT
     assert [f"{case}\n{wrong}" for case in asked for wrong in case.wrong()] == []
+
+
+@pytest.mark.parametrize(("number", "seed"), [(65, 11), (200, 11), (24, 12)])
+def test_what_was_wrong_is_right(number, seed):
+    """A whole number beyond the last quantile, one frozen at its bound, a bound that is the first quantile."""
+    assert [wrong for case in cases(number, seed) for wrong in case.wrong()] == []

@@ -208,3 +208,36 @@ def test_more_must_move_than_may(form):
     batch = invert(model, [[30, 2, 1, 0, 0], [45, 2, 1, 0, 0]], 1, actions=actions, max_changes=1, **form)
     assert batch.status[0] == Status.INVALID
     assert batch[1].x[1] <= 1
+
+
+@pytest.mark.parametrize("pair", [(11.0, 14.0), (10.5, None), (None, -1.0)])
+@pytest.mark.parametrize("whole", [True, False])
+def test_bounds_where_the_classifier_sees_no_difference_are_refused(pair, whole):
+    """Beyond the quantiles of the data every number is the last one, and that is what an answer would have."""
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import QuantileTransformer
+
+    X = np.arange(11.0)[:, None] * [1.0, -1.0]
+    bank = make_pipeline(QuantileTransformer(n_quantiles=11), LogisticRegression()).fit(X, X[:, 0] > 5)
+    with pytest.raises(InputError, match=r"bounds of x0: .* is beyond"):
+        invert(bank, X[2], True, actions=Actions(bounds={0: pair}, integer=[0] if whole else []))
+    cf = invert(bank, X[2], True, actions=Actions(bounds={0: (9.0, 14.0)}, integer=[0] if whole else []))
+    assert 9.0 <= cf.x[0] <= 10.0
+
+
+def test_a_matrix_in_any_units():
+    """Salaries and shares: what is definite in one unit of each feature is in every other."""
+    rng = np.random.default_rng(0)
+    model, x, unit = Model(rng.normal(size=(3, 4)), np.zeros(3)), rng.normal(size=4), np.array([1e6, 1.0, 1e-6, 1e3])
+    root = rng.normal(size=(4, 4)) + np.eye(4)
+    Q, other = root @ root.T, Model(model.A / unit, np.zeros(3))
+    for room in (50.0, 0.1):
+        bounds = {d: (float(x[d] - room), float(x[d] + room)) for d in (0, 2, 3)}
+        plain = invert(model, x, 1, prob=0.9, cost=Cost(matrix=Q, l1=0.1), actions=Actions(bounds=bounds))
+        bounds = {d: (low * unit[d], high * unit[d]) for d, (low, high) in bounds.items()}
+        cost = Cost(matrix=Q / np.multiply.outer(unit, unit), l1=0.1)
+        cf = invert(other, x * unit, 1, prob=0.9, cost=cost, actions=Actions(bounds=bounds), time_limit=2.0)
+        assert cf.status is Status.EXACT
+        assert cf.verify().claim == "proved"
+        np.testing.assert_allclose(cf.x / unit, plain.x, rtol=1e-7, atol=1e-9)

@@ -384,6 +384,14 @@ def test_huge_multipliers_prove_nothing(size):
         assert found <= 0.0
 
 
+def test_multipliers_next_to_nothing_beside_others():
+    """Their share of all is less than any float."""
+    problem = LimitedProblem(Conditions(Model(np.eye(3), np.zeros(3)), actions=Actions(bounds=(-5, 5))), np.ones(3), 0)
+    dual = Dual(problem, Goal.of(None, 0.9, None))
+    some, fewer = (dual.bound(dual.choices.root, Multipliers(np.array([v, 1e6]), np.zeros(0))).value for v in (5e-324, 0.0))
+    assert some == pytest.approx(fewer)
+
+
 def test_a_matrix_that_is_nearly_singular_is_said_to_be():
     matrix = np.array([[1.0, 1.0 - 1e-15], [1.0 - 1e-15, 1.0]])
     try:
@@ -397,3 +405,13 @@ def test_a_matrix_that_is_nearly_singular_is_said_to_be():
         given = Multipliers(np.zeros(2), np.zeros(2), change * 1e3)
         node = Node(change, change, np.zeros(2, dtype=np.int8))
         assert dual.bound(node, given).value <= value + 1e-12
+
+
+def test_multipliers_whose_ratio_is_less_than_any_float():
+    """They prove next to nothing, and are no error: a forged receipt may hold any numbers."""
+    model = Model(np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, -1.0]]), np.zeros(3))
+    problem = LimitedProblem(Conditions(model, actions=Actions()), np.array([1.0, 2.0]), 2)
+    dual = Dual(problem, Goal.of(None, 0.9, None))
+    for least, most in ((5e-324, 1e10), (1e-310, 1e300), (5e-324, 5e-324)):
+        found = dual.bound(dual.choices.root, Multipliers(np.array([least, most]), np.zeros(0)))
+        assert found.value <= 5.0  # what the answer costs is more

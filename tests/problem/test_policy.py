@@ -274,7 +274,7 @@ def test_a_model_without_names_goes_by_numbers():
 
 def test_names_and_units_are_for_people_and_data_keep_their_own(model, policy):
     cf = ifonly.invert(model, ROW, policy=policy, actions=Actions(frozen=["loans", "income"]), prob=0.5)
-    assert cf.sentence() == "If only term were 6 months instead of 36, the decision would be approved (52 %)."
+    assert cf.sentence() == "If only term were 6 months instead of 36, the decision would be bewilligt (52 %)."
     assert str(cf.table()).splitlines()[2].startswith("term (months)    36   6     −30")
     assert "term (months)" in cf._repr_html_()
     assert cf.changes() == [("duration", 36.0, 6.0)]

@@ -6,13 +6,18 @@ from contextlib import contextmanager
 from time import monotonic
 
 import httpx
+import numpy as np
 import pytest
 from helpers.serving import make_toy
 
+import ifonly
 from ifonly.server.app import create_app
-from ifonly.server.desk import SEATS, Desk, GoneError, Visit
+from ifonly.server.desk import FEW, SEATS, Desk, Gatherer, GoneError, Visit
 from ifonly.server.journal import Journal, Metrics
-from ifonly.server.models import Shelf, Source
+from ifonly.server.models import Served, Shelf, Source
+from ifonly.server.questions import plain_row
+from ifonly.server.replies import of_found
+from ifonly.server.schema import Question
 from ifonly.server.service import Service, Settings
 from ifonly.server.wire import RefusedError
 
@@ -142,3 +147,88 @@ def test_what_is_not_done_in_time_is_refused(begun, status, headers):
 
     error = asyncio.run(ask())
     assert (error.status, error.headers) == (status, headers)
+
+
+# ---- rows that are gathered ----
+
+
+class Threads:
+    """A pool that counts what it is given."""
+
+    def __init__(self, pool):
+        self.pool, self.jobs = pool, 0
+
+    def submit(self, *job):
+        self.jobs += 1
+        return self.pool.submit(*job)
+
+    def shutdown(self, **how):
+        self.pool.shutdown(**how)
+
+
+def gathered(model, questions):
+    """The answers to questions that come at once, how many rows each call had, and how many calls were made in threads."""
+    served, calls = Served("rows", model), []
+    requests = [plain_row(served, Question(**question)) for question in questions]
+
+    async def ask():
+        desk = Desk(1, 1000)
+        gatherer = Gatherer(desk, 1, calls.append)
+        gatherer.pool = threads = Threads(gatherer.pool)
+        jobs = (gatherer.solve(visit(), request) for request in requests)
+        found = await asyncio.gather(*jobs, return_exceptions=True)
+        gatherer.close()
+        desk.close()
+        assert desk.waiting == 0
+        return found, threads.jobs
+
+    found, jobs = asyncio.run(ask())
+    return [told(*pair) for pair in zip(requests, found, strict=True)], calls, jobs
+
+
+def told(request, found):
+    try:
+        return found if isinstance(found, Exception) else of_found(request, found)
+    except RefusedError as error:
+        return error
+
+
+@pytest.fixture
+def wide():
+    rng = np.random.default_rng(11)
+    return ifonly.Model(rng.normal(size=(4, 30)), rng.normal(size=4), ["a", "b", "c", "d"])
+
+
+@pytest.mark.parametrize("goal", [{"prob": 0.8}, {"lam": 0.1}])
+@pytest.mark.parametrize(("rows", "jobs"), [(1, 0), (FEW, 0), (FEW + 1, 1), (20, 1)])
+def test_few_rows_are_solved_at_once_and_more_in_a_thread(wide, goal, rows, jobs):
+    X = np.random.default_rng(12).normal(size=(rows, 30))
+    answers, calls, in_threads = gathered(wide, [{"row": x.tolist(), "target": "b", **goal} for x in X])
+    assert (calls, in_threads) == ([rows], jobs)
+    for x, answer in zip(X, answers, strict=True):
+        alone = ifonly.invert(wide, x, "b", **goal)
+        np.testing.assert_allclose(answer["x"], alone.x, rtol=1e-11, atol=1e-11)
+        assert (answer["status"], answer["target"], answer["prob"]) == ("exact", "b", goal.get("prob"))
+        for name in ("lam", "distance", "cost", "objective"):
+            assert answer[name] == pytest.approx(getattr(alone, name), rel=1e-9)
+
+
+@pytest.mark.parametrize("question", [{"target": None}, {"target": "other"}])
+def test_what_may_take_long_is_done_in_a_thread(wide, question):
+    answers, calls, in_threads = gathered(wide, [{"row": [0.1] * 30, **question}])
+    assert (answers[0]["status"], calls, in_threads) == ("exact", [1], 1)
+
+
+def test_many_classes_of_few_features_are_solved_in_a_thread():
+    rng = np.random.default_rng(13)
+    model = ifonly.Model(rng.normal(size=(8, 3)), rng.normal(size=8))
+    assert gathered(model, [{"row": [0.1, 0.2, 0.3], "target": 2}])[1:] == ([1], 1)
+
+
+@pytest.mark.parametrize("rows", [1, FEW, FEW + 1])
+def test_a_row_that_overflows_is_refused_and_its_neighbours_are_not(wide, rows):
+    questions = [{"row": [1.7e308] * 30, "target": "b"}, *[{"row": [0.1] * 30, "target": "b"}] * (rows - 1)]
+    refused, *others = gathered(wide, questions)[0]
+    assert isinstance(refused, RefusedError)
+    assert (refused.status, refused.field) == (422, "row")
+    assert {answer["status"] for answer in others} <= {"exact"}

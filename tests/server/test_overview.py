@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from helpers.serving import make_credit, make_pixels, make_toy, serving
+from helpers.serving import make_toy, serving_every_kind
 
 import ifonly
 from ifonly.cli import credit
@@ -13,28 +13,14 @@ from ifonly.server.overview import BINS, COLUMNS, POINTS, STRONG
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
     folder = tmp_path_factory.mktemp("overview")
-    ifonly.Model.binary([1.0, 2.0], 0.5, ["no", "yes"], ["u", "v"], hard=True).save(folder / "hard.npz")
     broad = ifonly.Model(np.random.default_rng(5).normal(size=(2, COLUMNS + 1)), np.zeros(2))
     broad.save(folder / "broad.npz")
     pd.DataFrame(np.random.default_rng(6).normal(size=(4, COLUMNS + 1))).to_csv(folder / "broad.csv", index=False)
     (folder / "empty.csv").write_text("income,loans,age\n")
-    toy, rows = make_toy(folder)
-    (folder / "empty.npz").write_bytes(toy.read_bytes())
-    files = [toy, rows, *make_credit(folder), *make_pixels(folder)]
-    files += [folder / f"{name}.{kind}" for name in ("empty", "broad") for kind in ("npz", "csv")]
-    with serving(folder, *files, folder / "hard.npz", "--image", "8x8", "--key", "id", "--key", "digit") as found:
-        found.folder = folder
+    (folder / "empty.npz").write_bytes(make_toy(folder)[0].read_bytes())
+    more = [folder / f"{name}.{kind}" for name in ("empty", "broad") for kind in ("npz", "csv")]
+    with serving_every_kind(folder, *more) as found:
         yield found
-
-
-@pytest.fixture(scope="module")
-def people(server):
-    return pd.read_parquet(server.folder / "credit.parquet").drop(columns="decision")
-
-
-@pytest.fixture(scope="module")
-def bank(server):
-    return ifonly.load(server.folder / "credit.npz")
 
 
 def overview(server, model):
@@ -50,12 +36,12 @@ def around(server, **question):
 # ---- how common values are ----
 
 
-def test_histograms_count_every_row(server, people):
+def test_histograms_count_every_row(server, applicants):
     found = overview(server, "credit")
     assert (found["total"], found["sampled"]) == (1000, 1000)
     kinds = {f["name"]: f for f in server.client.get("/v1/model?model=credit").json()["features"]}
     for told in found["features"]:
-        column, counts = people[told["name"]], told["counts"]
+        column, counts = applicants[told["name"]], told["counts"]
         if told["name"] in credit.CATEGORIES:
             assert counts == [int((column == value).sum()) for value in kinds[told["name"]]["values"]]
             continue
@@ -68,10 +54,10 @@ def test_histograms_count_every_row(server, people):
     assert len(by_name["amount"]["counts"]) == BINS
 
 
-def test_rows_to_draw_are_those_of_the_data_with_what_decides_most(server, people, bank):
+def test_rows_to_draw_are_those_of_the_data_with_what_decides_most(server, applicants, bank):
     found = overview(server, "credit")["points"]
     assert len(found["index"]) == POINTS
-    some = people.iloc[found["index"]]
+    some = applicants.iloc[found["index"]]
     assert found["predicted"] == bank.predict(some).tolist()
     np.testing.assert_allclose(found["proba"]["approved"], bank.predict_proba(some)[:, 0], atol=1e-4)
     for column in found["columns"]:
@@ -106,10 +92,10 @@ def test_of_very_many_columns_only_the_strongest_are_told(server):
 # ---- who is near ----
 
 
-def test_the_nearest_row_that_is_decided_otherwise(server, people, bank):
-    rows = bank.coordinates(people)
+def test_the_nearest_row_that_is_decided_otherwise(server, applicants, bank):
+    rows = bank.coordinates(applicants)
     unit = np.ones(bank.n_features) if bank.scaling is None else 1 / np.abs(bank.scaling.scale)
-    decided = bank.predict(people)
+    decided = bank.predict(applicants)
     for i in (1, 3, 10):
         other = next(label for label in bank.classes if label != decided[i])
         far = np.linalg.norm((rows - rows[i]) * unit, axis=1)
@@ -119,8 +105,8 @@ def test_the_nearest_row_that_is_decided_otherwise(server, people, bank):
             assert near["predicted"] == other
             assert near["distance"] == pytest.approx(far[best], rel=1e-12)
             assert far[near["index"]] == pytest.approx(far[best], rel=1e-12)
-        theirs = people.iloc[near["index"]]
-        assert {part["feature"] for part in near["differs"]} == set(people.columns[people.iloc[i] != theirs])
+        theirs = applicants.iloc[near["index"]]
+        assert {part["feature"] for part in near["differs"]} == set(applicants.columns[applicants.iloc[i] != theirs])
         assert near["n_differs"] == len(near["differs"])
         assert sum(part["share"] for part in near["differs"]) == pytest.approx(1)
         assert near["values"] == {name: v.item() if hasattr(v, "item") else v for name, v in theirs.items()}
@@ -137,16 +123,16 @@ def test_an_edit_moves_the_row_from_which_one_looks(server):
 # ---- what one feature does by itself ----
 
 
-def test_curves_are_predictions(server, people, bank):
+def test_curves_are_predictions(server, applicants, bank):
     found = around(server, model="credit", index=1, target="approved", features=["duration", "account"])
-    assert found["now"] == pytest.approx(bank.predict_proba(people.iloc[[1]])[0, 0], rel=1e-12)
+    assert found["now"] == pytest.approx(bank.predict_proba(applicants.iloc[[1]])[0, 0], rel=1e-12)
     assert [curve["feature"] for curve in found["curves"]] == ["duration", "account"]
     for curve in found["curves"]:
         for value, y in zip(curve["x"], curve["y"], strict=True):
-            row = people.iloc[[1]].assign(**{curve["feature"]: value})
+            row = applicants.iloc[[1]].assign(**{curve["feature"]: value})
             assert y == pytest.approx(bank.predict_proba(row)[0, 0], rel=1e-5)
     duration = found["curves"][0]["x"]
-    assert (duration[0], duration[-1]) == (people["duration"].min(), people["duration"].max())
+    assert (duration[0], duration[-1]) == (applicants["duration"].min(), applicants["duration"].max())
     assert all(value == int(value) for value in duration)
 
 

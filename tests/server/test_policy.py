@@ -63,6 +63,7 @@ def test_every_way_of_asking_keeps_to_it(server):
     table = server.client.post("/v1/download?format=csv", json={"row": ROW}).text
     assert "age" not in table
     assert "monthly income (thousands)" in server.client.post("/v1/download?format=html", json={"row": ROW}).text
+    assert '<p class="house">Example Bank</p>' in server.client.post("/v1/download?format=letter", json={"row": ROW}).text
 
 
 def test_limits_besides_are_added(server):

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from helpers.data import page
-from helpers.serving import make_credit, make_pixels, make_toy, serving, toy_model
+from helpers.serving import serving, serving_every_kind, toy_model
 from sklearn.compose import ColumnTransformer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
@@ -33,21 +33,8 @@ ROW = {"income": 0.5, "loans": 2, "age": 31}
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
     folder = tmp_path_factory.mktemp("server")
-    files = [*make_toy(folder), *make_credit(folder), *make_pixels(folder)]
-    ifonly.Model.binary([1.0, 2.0], 0.5, ["no", "yes"], ["u", "v"], hard=True).save(folder / "hard.npz")
-    with serving(folder, *files, folder / "hard.npz", "--image", "8x8", "--key", "id", "--key", "digit") as found:
-        found.folder = folder
+    with serving_every_kind(folder) as found:
         yield found
-
-
-@pytest.fixture(scope="module")
-def applicants(server):
-    return pd.read_parquet(server.folder / "credit.parquet").drop(columns="decision")
-
-
-@pytest.fixture(scope="module")
-def bank(server):
-    return ifonly.load(server.folder / "credit.npz")
 
 
 @pytest.fixture(scope="module")
@@ -330,6 +317,29 @@ def test_the_table_and_the_page_as_files(server, bank, applicants):
     assert page.headers["content-type"] == "text/html; charset=utf-8"
     assert "<html" in page.text
     assert cf.changes()[0][0] in page.text
+
+
+def test_a_letter_as_a_file(server, bank, applicants, tmp_path):
+    question = {"model": "credit", "index": 805, "target": "approved", "prob": 0.7, "n": 2}
+    reply = server.client.post("/v1/download?format=letter&lang=de", json=question)
+    assert reply.headers["content-type"] == "text/html; charset=utf-8"
+    assert 'filename="ifonly-letter.html"' in reply.headers["content-disposition"]
+    assert '<html lang="de">' in reply.text
+    plans = ifonly.invert(bank, by_row(applicants, 805), "approved", prob=0.7, n=2)
+    plans.to_html(tmp_path / "letter.html", template="letter", language="de")
+    assert reply.text == (tmp_path / "letter.html").read_text()  # both plans, as the library tells them
+    alone = server.client.post("/v1/download?format=letter", json={"model": "credit", "index": 805, "target": "approved"})
+    assert '<html lang="en">' in alone.text
+    assert "Possibility 2" not in alone.text
+
+
+def test_a_letter_that_cannot_be_written_is_refused(server):
+    status, field, message = server.refused("/v1/download?format=letter&lang=tlh", row=ROW)
+    assert (status, field) == (422, "lang")
+    assert "lang must be one of de, en, es, fr" in message
+    status, _, message = server.refused("/v1/download?format=letter", row=ROW, target="refused", lam=1e6)
+    assert status == 422
+    assert "a letter says what would have changed the decision" in message
 
 
 def test_a_cell_of_the_table_is_no_formula():

@@ -131,10 +131,39 @@ def test_a_table_for_terminals_is_aligned(applicant):
     assert str(applicant.table()).splitlines() == [
         "feature   from     to  change  cost units  share",
         "────────────────────────────────────────────────",
-        "savings    100  943.6  +843.6       +3.37   63 %",
+        "savings    100  943.7  +843.7       +3.37   63 %",
         f"duration    36     23     {MINUS}13        {MINUS}2.6   37 %",
     ]
     assert repr(applicant.table()) == str(applicant.table())
+
+
+def test_the_numbers_of_a_table_are_those_of_the_sentence_and_reach_what_was_asked(applicant):
+    after = {row[0]: row[2] for row in applicant.table().texts}
+    assert f"savings were at least {after['savings']}" in applicant.sentence()
+    p = CREDIT.predict_proba([float(after["duration"]), float(after["savings"]), 1.0])[1]
+    assert p >= 0.7
+    nearest = CREDIT.predict_proba([23.0, 943.6, 1.0])[1]
+    assert nearest < 0.7  # what rounding to the nearest would have shown
+
+
+def test_classes_have_the_names_that_a_policy_gives_them(tmp_path):
+    policy = ifonly.Policy(classes={"approved": "a loan", "refused": "no loan"})
+    cf = invert(CREDIT, APPLICANT, "approved", prob=0.7, actions=ACTIONS, policy=policy)
+    assert cf.sentence().endswith("the decision would be a loan (70 %).")
+    assert "no loan → a loan, p(a loan) 13 % → 70 %" in cf._repr_html_()
+    little = Actions(frozen=["jobs", "savings"], bounds=(0, 101))
+    far = invert(CREDIT, APPLICANT, "approved", prob=0.999, actions=little, policy=policy)
+    assert far.sentence().startswith("No allowed change makes the decision a loan with 99.9 %")
+    plans = invert(CREDIT, APPLICANT, "approved", prob=0.7, actions=ACTIONS, policy=policy, n=2)
+    assert "makes the decision a loan." in repr(plans)
+    free = invert(CREDIT, APPLICANT, "approved", prob=0.7, policy=policy)
+    for answer in (cf, free, plans):  # a page that steps, one that solves, one with cards
+        text = answer.to_html(tmp_path / "page.html").read_text(encoding="utf-8")
+        assert "a loan" in text
+        assert "no loan" in text
+        assert not re.search(r'"(target|decided)": ?"(approved|refused)"|for approved|>refused<', text)
+    assert cf.target == "approved"  # data have their own
+    assert '"approved"' in cf.to_json()
 
 
 def test_html_escapes_names_and_shows_the_same_numbers():

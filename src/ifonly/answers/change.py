@@ -13,11 +13,12 @@ import numpy as np
 from ifonly.model import Model
 from ifonly.model.columns import Column, Table
 from ifonly.model.numerics import Floats, Indices
+from ifonly.model.tables import is_missing
 from ifonly.model.words import PLAIN, Words
 from ifonly.problem.conditions import Conditions
 from ifonly.problem.each_limit import group_name
 
-__all__ = ["Change", "Measure", "Part", "moves", "own_rows", "plain_value"]
+__all__ = ["Change", "Part", "measured", "moves", "own_rows", "parts_of", "plain_value", "prices"]
 
 
 class Change(NamedTuple):
@@ -31,11 +32,6 @@ class Change(NamedTuple):
     cost: float
     share: float  # of the whole cost
     part: "Part"  # which features of the model's it is
-
-    @property
-    def label(self) -> str:
-        """The name with its unit: ``term (months)``."""
-        return self.part.label
 
 
 @dataclass(frozen=True)
@@ -65,52 +61,39 @@ class Part:
         return float(value if self.column is None else self.column.filled(value))
 
 
-@dataclass(frozen=True)
-class Measure:
-    """What changes cost: per unit, sparsity, perhaps a matrix; and which features belong together."""
+def measured(model: Model, conditions: Conditions | None) -> Conditions:
+    """What changes cost: as was said, or else as a model has it by itself."""
+    if conditions is None and "measured" not in model.memo:
+        model.memo["measured"] = Conditions(model)
+    return conditions or model.memo["measured"]
 
-    model: Model
-    per_unit: Floats
-    mu: Floats
-    matrix: Floats | None
-    groups: tuple[Indices, ...]
 
-    @classmethod
-    def of(cls, model: Model, conditions: Conditions | None) -> "Measure":
-        """That of an answer with these conditions."""
-        if conditions is None:
-            D = model.n_features
-            unit = np.ones(D) if model.scaling is None else 1 / np.abs(model.scaling.scale)
-            return cls(model, unit, np.zeros(D), None, ())
-        return cls(model, conditions.per_unit, conditions.mu, conditions.matrix, conditions.limits.groups)
+def prices(within: Conditions, delta: Floats) -> Floats:
+    """What changes (…, D) cost, feature by feature."""
+    t = delta * within.per_unit
+    square = t * t if within.matrix is None else delta * (delta @ within.matrix)
+    return 0.5 * square + within.mu * np.abs(t)
 
-    def units(self, delta: Floats) -> Floats:
-        """Changes (…, D) in units of cost."""
-        return delta * self.per_unit
 
-    def prices(self, delta: Floats) -> Floats:
-        """What changes (…, D) cost, feature by feature."""
-        t = self.units(delta)
-        square = t * t if self.matrix is None else delta * (delta @ self.matrix)
-        return 0.5 * square + self.mu * np.abs(t)
+def parts_of(
+    model: Model, conditions: Conditions | None, names: Sequence[Any] | None = None, *, plain: bool = False
+) -> list[Part]:
+    """What the user calls the features; ``names`` for a model that has none, ``plain`` for data, which have no words."""
+    words = PLAIN if plain else model.words
 
-    def parts(self, names: Sequence[Any] | None, *, plain: bool = False) -> list[Part]:
-        """What the user calls the features; ``names`` for a model that has none, ``plain`` for data, which have no words."""
-        model, words = self.model, PLAIN if plain else self.model.words
+    def part(name: str, features: Indices, *kind: Any) -> Part:
+        return Part(words.name(name), features, *kind, unit=words.of(name).unit)
 
-        def part(name: str, features: Indices, *kind: Any) -> Part:
-            return Part(words.name(name), features, *kind, unit=words.of(name).unit)
-
-        if model.encoding.columns:
-            return [part(c.name, c.coordinates, c.kind, c) for c in model.encoding.columns]
-        labels = [str(name) for name in (model.feature_names or names or range(model.n_features))]
-        single = np.ones(model.n_features, dtype=bool)
-        parts = []
-        for group in self.groups:
-            single[group] = False
-            name, values = group_name([labels[d] for d in group])
-            parts.append(part(name, group, "category", None, tuple(str(words.value(name, value)) for value in values)))
-        return parts + [part(labels[d], np.array([d])) for d in np.flatnonzero(single).tolist()]
+    if model.encoding.columns:
+        return [part(c.name, c.coordinates, c.kind, c) for c in model.encoding.columns]
+    labels = [str(name) for name in (model.feature_names or names or range(model.n_features))]
+    single = np.ones(model.n_features, dtype=bool)
+    parts = []
+    for group in () if conditions is None else conditions.limits.groups:
+        single[group] = False
+        name, values = group_name([labels[d] for d in group])
+        parts.append(part(name, group, "category", None, tuple(str(words.value(name, value)) for value in values)))
+    return parts + [part(labels[d], np.array([d])) for d in np.flatnonzero(single).tolist()]
 
 
 def moves(answer: Any, *, models_names: bool = False, plain: bool = False) -> list[Change]:
@@ -124,17 +107,18 @@ def moves(answer: Any, *, models_names: bool = False, plain: bool = False) -> li
     delta = x - source
     if not np.isfinite(delta).all():
         return []
-    measure = Measure.of(answer.model, answer.conditions)
-    units, prices = measure.units(delta), measure.prices(delta)
-    total = float(prices.sum())
+    within = measured(answer.model, answer.conditions)
+    units, costs = delta * within.per_unit, prices(within, delta)
+    total = float(costs.sum())
     names = None if models_names else answer.sources.columns
-    parts = [part for part in measure.parts(names, plain=plain) if delta[part.features].any()]
+    every = parts_of(answer.model, answer.conditions, names, plain=plain)
+    parts = [part for part in every if delta[part.features].any()]
     words = PLAIN if plain else answer.model.words
     own = own_rows(answer) if parts else None
     found = []
     for part in parts:
         before, after = _values(part, source, x, own, words)
-        price = float(prices[part.features].sum())
+        price = float(costs[part.features].sum())
         t = units[part.features]
         size = float(np.linalg.norm(t)) if part.kind == "category" else float(t[0]) * (1.0 if part.rising else -1.0)
         difference = after - part.seen(before) if part.kind == "number" else float("nan")
@@ -168,7 +152,4 @@ def _values(part: Part, source: Floats, x: Floats, own: tuple[Table, Table] | No
 
 def plain_value(value: Any) -> Any:
     """A value of a table as Python's own; None for all kinds of missing."""
-    if value is None or type(value).__name__ in ("NAType", "NaTType"):
-        return None
-    value = value.item() if isinstance(value, np.generic) else value
-    return None if isinstance(value, float) and np.isnan(value) else value
+    return None if is_missing(value) else value.item() if isinstance(value, np.generic) else value

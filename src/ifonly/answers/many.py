@@ -89,7 +89,7 @@ class Answers:
     @cached_property
     def x(self) -> Any:
         """The answers, (N, D)."""
-        return self.sources.given(self._x, self._given_rows)
+        return self.sources.given(self._x, self._given_rows, None if self.conditions is None else self.conditions.steps)
 
     @property
     def _given_rows(self) -> Any:

@@ -145,7 +145,7 @@ class Counterfactual(ShownOne):
     @cached_property
     def x(self) -> Any:
         """The answer, (D,)."""
-        return self.sources.given(self._x, self.row)
+        return self.sources.given(self._x, self.row, None if self.conditions is None else self.conditions.steps)
 
     @cached_property
     def _x(self) -> Floats:
@@ -222,8 +222,9 @@ class Counterfactual(ShownOne):
             return self._unsound or self.status.message
         if self.status is not Status.UNREACHABLE:
             return self._left_open or self.status.message
-        best, lower = f"p = {self.prob} is out of reach for {self.target!r}: {self._best}", "prob"
-        if self._margin is not None:
+        if self._margin is None:
+            best, lower = f"p = {self.prob} is out of reach for {self.target!r}: {self._best}", "prob"
+        else:
             wanted = f"a lead of {self._margin:g} over every other class is out of reach for {self.target!r}"
             best, lower = f"{wanted}: the best that was found is {self._lead(self._x):.6g}", "margin"
         held, proved = self._held
@@ -317,31 +318,23 @@ class Counterfactual(ShownOne):
         Returns the fresh certificate. Raises :class:`CertificateError` if anything that the answer claims does not hold. With
         ``exact`` what limits are about is computed with fractions.
         """
-        return check(self.model, self.conditions, self._source, self._x, self.prob, self._claims, exact=exact)
-
-    @property
-    def _claims(self) -> Result:
-        if not self.searched or self.result.proof is not None:
-            return self.result
-        return replace(self.result, proof=self.proof, n_nodes=0 if self.proof is None else self._counted(self.proof))
-
-    def _counted(self, proof: Proof) -> int:
-        return len(proof) if self.conditions is not None and self.conditions.discrete else 0
+        claims = self.result
+        if self.searched and claims.proof is None:
+            proof, discrete = self.proof, self.conditions is not None and self.conditions.discrete
+            claims = replace(claims, proof=proof, n_nodes=len(proof) if proof is not None and discrete else 0)
+        return check(self.model, self.conditions, self._source, self._x, self.prob, claims, exact=exact)
 
     def to_frame(self) -> Any:
         """A one-row frame of ``x`` with the features' names."""
         if self.sources.frame is not None:
             return self.x if hasattr(self.x, "columns") else self.x.to_frame().T
-        found = self.x if self.sources.own is not None else None
-        encoding = self.model.encoding
-        if found is None or not encoding.columns:
+        if self.sources.own is None or not self.model.encoding.columns:
             return frame_of(self._x[None], self.sources.columns)
-        if hasattr(found, "columns"):
-            return found
-        if hasattr(found, "to_frame"):  # a pandas row, whose numbers are objects beside strings
-            return found.to_frame().T.infer_objects()
-        row = list(found.values()) if isinstance(found, dict) else list(found)
-        return frame_of([row], encoding.names)
+        if hasattr(self.x, "columns"):
+            return self.x
+        if hasattr(self.x, "to_frame"):  # a pandas row, whose numbers are objects beside strings
+            return self.x.to_frame().T.infer_objects()
+        return frame_of([list(self.x.values() if isinstance(self.x, dict) else self.x)], self.model.encoding.names)
 
     def __repr__(self) -> str:
         head, status = f"Counterfactual towards {self.target!r}\n", f"  status       {self.status.name}: {self.message}"

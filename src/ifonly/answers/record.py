@@ -46,7 +46,7 @@ import math
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
@@ -86,7 +86,9 @@ def to_json(cf: Counterfactual, path: str | os.PathLike[str] | None = None, *, m
 def to_dict(cf: Counterfactual, *, most_nodes: int = MOST_NODES) -> dict[str, Any]:
     """An answer as plain data, ready for JSON."""
     (source, x), conditions = cf.coordinates, cf.conditions
-    unweighed = cf.searched and conditions is not None and conditions.discrete and "lam" not in _asked(cf)
+    discrete = conditions is not None and conditions.discrete
+    unweighed = cf.searched and discrete and "lam" not in _asked(cf)
+    multipliers = None if conditions is None or discrete else cf.result.multipliers
     own = cf.model if cf.model.origin is None else cf.model.origin[0]
     record: dict[str, Any] = {
         "format": FORMAT,
@@ -113,8 +115,8 @@ def to_dict(cf: Counterfactual, *, most_nodes: int = MOST_NODES) -> dict[str, An
             "grad_norm": _number(cf.grad_norm),
             "gap": _number(cf.gap),
             "error_bound": _number(cf.error_bound),
-            "bound": _number(_bound(cf)),
-            "multipliers": _multipliers(cf),
+            "bound": _number(cf.bound if cf.status.ok or conditions is not None else math.nan),
+            "multipliers": [] if multipliers is None else _numbers(multipliers),
             "best_bound": _number(cf.result.ceiling),
         },
         "proof": _proof_to(cf, most_nodes),
@@ -127,11 +129,6 @@ def _proof_to(cf: Counterfactual, most_nodes: int) -> dict[str, Any] | None:
     if proof is None:
         return None
     return proof.to_dict() if len(proof) <= most_nodes else {"left_out": len(proof)}
-
-
-def _multipliers(cf: Counterfactual) -> list[Any]:
-    none = cf.conditions is None or cf.conditions.discrete or cf.result.multipliers is None
-    return [] if none else _numbers(cf.result.multipliers)
 
 
 def fingerprint(model: Model) -> str:
@@ -165,10 +162,6 @@ def _asked(cf: Counterfactual) -> dict[str, Any]:
     return {"lam": _number(cf.lam)} if cf.prob is None else {"prob": cf.prob}
 
 
-def _bound(cf: Counterfactual) -> float:
-    return cf.bound if cf.status.ok or cf.conditions is not None else math.nan
-
-
 def _cost_to(cf: Counterfactual) -> dict[str, Any] | None:
     conditions = cf.conditions
     if conditions is None:
@@ -183,7 +176,7 @@ def _limits_to(limits: Limits, max_changes: int | None) -> dict[str, Any]:
     bounded = np.flatnonzero(np.isfinite(limits.lo) | np.isfinite(limits.hi)).tolist()
     return {
         **{name: [label(d) for d in np.flatnonzero(getattr(limits, name)).tolist()] for name in _FLAGS},
-        "bounds": {label(d): [_end(limits.lo[d]), _end(limits.hi[d])] for d in bounded},
+        "bounds": {label(d): [float(v) if np.isfinite(v) else None for v in (limits.lo[d], limits.hi[d])] for d in bounded},
         "step": {label(d): float(limits.step[d]) for d in range(D) if limits.step[d]},
         "uneven": {label(part.feature): float(part.step) for part in limits.uneven},
         "one_of": [[label(int(d)) for d in group] for group in limits.groups],
@@ -215,7 +208,7 @@ def read(record: Any) -> dict[str, Any]:
         try:
             if isinstance(record, os.PathLike) or (isinstance(record, str) and not record.lstrip().startswith("{")):
                 text = Path(record).read_bytes()
-            data = json.loads(text, parse_constant=_refuse, parse_float=_finite, object_pairs_hook=_object)
+            data = json.loads(text, parse_constant=_finite, parse_float=_finite, object_pairs_hook=_object)
         except OSError as error:
             raise InputError(f"the record is neither JSON nor a file with it ({error.strerror or error})") from None
         except (TypeError, ValueError, RecursionError) as error:
@@ -227,12 +220,10 @@ def read(record: Any) -> dict[str, Any]:
     return data
 
 
-def _refuse(word: str) -> NoReturn:
-    raise ValueError(f"{word} is no number of JSON's")
-
-
 def _finite(word: str) -> float:
-    return float(word) if math.isfinite(float(word)) else _refuse(word)
+    if not math.isfinite(float(word)):
+        raise ValueError(f"{word} is no number of JSON's")
+    return float(word)
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -290,11 +281,12 @@ def answer_of(data: dict[str, Any], own: Model) -> Counterfactual:
         limited["multipliers"] = _vector(certificate["multipliers"], "multipliers", None)
     elif data["cost"] is not None:
         model = in_units_of_cost(own, _cost_from(data["cost"], own))
+    unweighed = told["lam"] is told["objective"] is None  # of a search for a goal, which has no use for them
     result = Result(
         target=model.class_index(_target(data["target"], own)),
         status=Status[told["status"]],
         distance=number_of(told["distance"]),
-        **_weights(told),
+        **{name: math.nan if unweighed else number_of(told[name]) for name in ("lam", "objective")},
         grad_norm=number_of(certificate["grad_norm"]),
         proba=_vector(told["proba"], "proba", own.n_classes),
         x=x,
@@ -304,13 +296,6 @@ def answer_of(data: dict[str, Any], own: Model) -> Counterfactual:
         **limited,
     )
     return Counterfactual(model, Sources(model, source[None], True), result, prob, conditions=conditions)
-
-
-def _weights(told: dict[str, Any]) -> dict[str, float]:
-    """λ and the objective; NaN of a search for a goal, which has no use for them."""
-    if told["lam"] is None and told["objective"] is None:
-        return {"lam": math.nan, "objective": math.nan}
-    return {name: number_of(told[name]) for name in ("lam", "objective")}
 
 
 def _count(v: Any) -> int:
@@ -403,10 +388,6 @@ def _number(v: Any) -> Any:
 def _numbers(values: Any) -> list[Any]:
     values = np.asarray(values, dtype=np.float64)
     return values.tolist() if np.isfinite(values).all() else [_number(v) for v in values]
-
-
-def _end(v: float) -> float | None:
-    return float(v) if np.isfinite(v) else None
 
 
 def number_of(v: Any) -> float:

@@ -4,7 +4,6 @@ for.
 """
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 from ifonly.answers.change import moves
@@ -14,36 +13,35 @@ __all__ = ["ShownMany", "ShownOne", "ShownPath"]
 
 
 class _Drawn:
-    """What has pictures: a method ``picture(kind, **options)``."""
+    """What has pictures."""
+
+    def picture(self: Any, kind: str | None = None, **options: Any) -> Any:
+        """A picture's data, with a method ``plot(ax=None)``; by default the first kind, with a ``shape`` images.
+
+        One answer has "changes", "image" and "convergence"; many have "heat map" (``by="row"`` or ``by="target"``) and
+        "images" of the nearest, such as those of ``target="all"``; a path has "curve", "features" and "strip", of images.
+        """
+        from ifonly.show import plot
+
+        return plot.picture(self, kind, **options)
 
     def plot(self: Any, kind: str | None = None, ax: Any = None, **options: Any) -> Any:
         """Draw ``picture(kind, **options)`` with matplotlib; returns the axes."""
         return self.picture(kind, **options).plot(ax)
 
 
-class _Paged:
-    """What has a page."""
-
-    def to_html(self: Any, path: Any, **options: Any) -> Any:
-        """Write a page with a slider for the wanted probability; ``shape``, ``title``: see :func:`ifonly.show.page.write`."""
-        from ifonly.show import page
-
-        return page.write(self, path, **options)
-
-
-def _templated(path: Any, template: str, options: dict[str, Any], page: Callable[..., Any], about: Callable[[], Any]) -> Any:
-    """A page, or a letter."""
-    if template == "page":
-        return page(path, **options)
-    if template != "letter":
-        raise InputError(f'template must be "page" or "letter"; got {template!r}')
-    from ifonly.show import letter
-
-    return letter.write(about(), path, **options)
-
-
 class _Written:
-    """What letters are written about: one answer, or several plans for one source."""
+    """What letters are written about: one answer, or several plans for one source, which it has as ``_for_letter()``."""
+
+    def _write(self: Any, path: Any, template: str, options: dict[str, Any], page: Callable[..., Any]) -> Any:
+        """A page, or a letter."""
+        if template == "page":
+            return page(self, path, **options)
+        if template != "letter":
+            raise InputError(f'template must be "page" or "letter"; got {template!r}')
+        from ifonly.show import letter
+
+        return letter.write(self._for_letter(), path, **options)
 
     def letter(self: Any, **options: Any) -> str:
         """A letter to the person concerned, as plain text: what was decided, what would have changed it, what that is not.
@@ -65,7 +63,7 @@ class _Written:
         return letter.text(self._for_letter(), **options)
 
 
-class ShownOne(_Drawn, _Paged, _Written):
+class ShownOne(_Drawn, _Written):
     """One answer."""
 
     def to_html(self: Any, path: Any, *, template: str = "page", **options: Any) -> Any:
@@ -73,7 +71,9 @@ class ShownOne(_Drawn, _Paged, _Written):
 
         ``shape``, ``title``: see :func:`ifonly.show.page.write`; the options of a letter are those of :meth:`letter`.
         """
-        return _templated(path, template, options, super().to_html, self._for_letter)
+        from ifonly.show import page
+
+        return self._write(path, template, options, page.write)
 
     def _for_letter(self) -> list[Any]:
         return [self]
@@ -103,15 +103,6 @@ class ShownOne(_Drawn, _Paged, _Written):
 
         return record.to_json(self, path, most_nodes=record.MOST_NODES if most_nodes is None else most_nodes)
 
-    def picture(self: Any, kind: str | None = None, **options: Any) -> Any:
-        """A picture's data, with a method ``plot(ax=None)``: "changes", "image" or "convergence".
-
-        By default "changes", and where a ``shape`` is given "image".
-        """
-        from ifonly.show import plot
-
-        return plot.of_one(self, kind, **options)
-
     def _repr_html_(self: Any) -> str:
         from ifonly.show import table
 
@@ -140,22 +131,13 @@ class ShownMany(_Drawn, _Written):
         """
         from ifonly.show import page, plans
 
-        found = plans.checked(self, "to_html()")
-        return _templated(path, template, options, partial(page.write_plans, found), self._for_letter)
+        plans.checked(self, "to_html()")
+        return self._write(path, template, options, page.write_plans)
 
     def _for_letter(self: Any) -> list[Any]:
         from ifonly.show import plans
 
         return list(plans.checked(self, "letter()"))
-
-    def picture(self: Any, kind: str | None = None, **options: Any) -> Any:
-        """A picture's data, with a method ``plot(ax=None)``: "heat map" (``by="row"`` or ``by="target"``) or "images".
-
-        By default "heat map", and where a ``shape`` is given "images": the nearest, such as those of ``target="all"``.
-        """
-        from ifonly.show import plot
-
-        return plot.of_many(self, kind, **options)
 
     def _repr_html_(self: Any) -> str:
         from ifonly.show import plans, summary
@@ -169,14 +151,11 @@ class ShownMany(_Drawn, _Written):
         return plans.repr_of(self)
 
 
-class ShownPath(_Drawn, _Paged):
+class ShownPath(_Drawn):
     """One answer per λ."""
 
-    def picture(self: Any, kind: str | None = None, **options: Any) -> Any:
-        """A picture's data, with a method ``plot(ax=None)``: "curve", "features" or "strip".
+    def to_html(self: Any, path: Any, **options: Any) -> Any:
+        """Write a page with a slider for the wanted probability; ``shape``, ``title``: see :func:`ifonly.show.page.write`."""
+        from ifonly.show import page
 
-        By default "curve", and where a ``shape`` is given "strip".
-        """
-        from ifonly.show import plot
-
-        return plot.of_path(self, kind, **options)
+        return page.write(self, path, **options)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ifonly.answers.change import Measure, Part
+from ifonly.answers.change import Part, parts_of
 from ifonly.answers.one import Counterfactual
 from ifonly.answers.record import answer_of, fingerprint, number_of, read
 from ifonly.model import Model
@@ -81,8 +81,11 @@ def _verified(data: dict[str, Any], own: Model, *, exact: bool) -> Checked:
         raise InputError(f"the record is for another model: {data['model']}, and this one is {fingerprint(own)}")
     if data["features"] != (None if own.feature_names is None else list(own.feature_names)):
         raise InputError(f"the record's features are not the model's: {str(data['features'])[:100]}")
-    cf = answer_of(data, own)
-    _check_asked(data, cf)
+    cf, asked = answer_of(data, own), data["asked"]
+    if "lam" in asked and number_of(asked["lam"]) != cf.lam:
+        raise CertificateError(f"λ is {cf.lam!r}; {asked['lam']!r} was asked for")
+    if cf.conditions is None and "margin" in asked:
+        raise CertificateError("a margin was asked for, but the record has no limits")
     found = check(cf.model, cf.conditions, *cf.coordinates, cf.prob, cf.result, exact=exact)
     _check_numbers(data, cf)
     _check_changes(data, cf, own)
@@ -90,14 +93,6 @@ def _verified(data: dict[str, Any], own: Model, *, exact: bool) -> Checked:
 
 
 # ---- what a record adds to an answer ----
-
-
-def _check_asked(data: dict[str, Any], cf: Counterfactual) -> None:
-    asked = data["asked"]
-    if "lam" in asked and number_of(asked["lam"]) != cf.lam:
-        raise CertificateError(f"λ is {cf.lam!r}; {asked['lam']!r} was asked for")
-    if cf.conditions is None and "margin" in asked:
-        raise CertificateError("a margin was asked for, but the record has no limits")
 
 
 def _check_numbers(data: dict[str, Any], cf: Counterfactual) -> None:
@@ -126,7 +121,7 @@ def _same(name: str, claimed: float, found: float) -> None:
 def _check_changes(data: dict[str, Any], cf: Counterfactual, own: Model) -> None:
     """Whether the user's own columns say what x does."""
     source, x = cf.coordinates
-    parts = {part.name: part for part in Measure.of(own, cf.conditions).parts(None, plain=True)}
+    parts = {part.name: part for part in parts_of(own, cf.conditions, plain=True)}
     listed = {str(name): (before, after) for name, before, after in data["changes"]}
     moved = {name for name, part in parts.items() if (x != source)[part.features].any()}
     if moved != set(listed) or len(listed) != len(data["changes"]):

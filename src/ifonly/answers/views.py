@@ -5,7 +5,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from ifonly.model.extras import missing
+from ifonly.model.extras import needing
 from ifonly.model.numerics import Floats
 from ifonly.problem.conditions import Conditions
 from ifonly.problem.results import Result
@@ -50,8 +50,6 @@ class Within:
 
 def frame_of(rows: Any, columns: Any, index: Any = None) -> Any:
     """A pandas frame."""
-    try:
+    with needing("to_frame() needs pandas", "frames"):
         import pandas as pd
-    except ImportError as error:
-        raise missing("to_frame() needs pandas", "frames") from error
     return pd.DataFrame(rows, columns=None if columns is None else list(columns), index=index)

@@ -6,7 +6,7 @@ Needs scikit-learn and pandas. The data are Hans Hofmann's, CC BY 4.0; see ``dat
 from importlib.resources import files
 from typing import Any
 
-from ifonly.model.extras import missing
+from ifonly.model.extras import needing
 from ifonly.problem.actions import Actions
 
 __all__ = ["CATEGORIES", "NUMBERS", "actions", "applicants", "pipeline"]
@@ -20,23 +20,19 @@ CATEGORIES = [
 
 def applicants() -> Any:
     """A thousand applicants, as a pandas frame; the last column, ``decision``, is "approved" or "refused"."""
-    try:
+    with needing("the credit example needs pandas", "sklearn"):
         import pandas as pd
-    except ImportError as error:
-        raise missing("the credit example needs pandas", "sklearn") from error
     with (files("ifonly.cli") / "data" / "german_credit.csv").open(encoding="utf-8") as file:
         return pd.read_csv(file)
 
 
 def pipeline(train: Any) -> Any:
     """A logistic regression on scaled numbers and one-hot categories, fitted to a frame of applicants."""
-    try:
+    with needing("the credit example needs scikit-learn", "sklearn"):
         from sklearn.compose import ColumnTransformer
         from sklearn.linear_model import LogisticRegression
         from sklearn.pipeline import make_pipeline
         from sklearn.preprocessing import OneHotEncoder, StandardScaler
-    except ImportError as error:
-        raise missing("the credit example needs scikit-learn", "sklearn") from error
     columns = ColumnTransformer(
         [("numbers", StandardScaler(), NUMBERS), ("categories", OneHotEncoder(handle_unknown="ignore"), CATEGORIES)]
     )

@@ -50,11 +50,8 @@ def info(model: Optional = None, trust_pickle: Trust = False, as_json: Json = Fa
 
 def summary(model: Model) -> dict[str, Any]:
     """A model as plain values."""
-    if not model.encoding.columns:
-        columns = [{"name": name, "kind": "number"} for name in model.feature_names or ()]
-    else:
-        levels = [{"levels": list(c.levels)} if c.levels else {} for c in model.encoding.columns]
-        columns = [{"name": c.name, "kind": c.kind} | of for c, of in zip(model.encoding.columns, levels, strict=True)]
+    named = model.columns if model.encoding.columns or model.feature_names else ()
+    columns = [{"name": c.name, "kind": c.kind} | ({"levels": list(c.levels)} if c.levels else {}) for c in named]
     return {
         "n_classes": model.n_classes,
         "n_features": model.n_features,

@@ -5,7 +5,7 @@ import json
 import math
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import wraps
 from pathlib import Path
@@ -24,7 +24,7 @@ from ifonly.problem.question import Question
 from ifonly.show.table import UNSEEN
 
 __all__ = ["Data", "GoalOptions", "Json", "Keys", "LimitOptions", "ModelFile", "Row", "Target", "Trust"]
-__all__ += ["ask_from", "console", "emit", "one_row", "open_model", "target_of", "with_groups"]
+__all__ += ["ask_from", "console", "emit", "one_row", "open_model", "tables", "target_of", "with_groups"]
 
 PIPE_WIDTH = 100  # columns of a table where no terminal says how wide it is
 
@@ -218,22 +218,27 @@ def open_model(path: Path, *, trust: bool) -> Model:
         raise InputError(f"{what}. If you know where it comes from: --trust-pickle") from None
 
 
-def one_row(model: Model, data: Path, row: int, keys: Sequence[str] | None) -> Any:
-    """A row of a file, as the model takes it."""
+def tables(model: Model, data: Path, keys: Sequence[str] | None, rows: int) -> Iterator[tuple[Any, Any]]:
+    """A file in tables of so many rows, each with what reads it for the model."""
     from ifonly.frames.features import Features
     from ifonly.frames.inverting import chunks
     from ifonly.frames.reading import open_batches
 
     with open_batches(data) as reader:
         features = Features(model, reader.schema, keys)
-        seen = 0
-        for table in chunks(reader, reader.schema, 4096):
-            if row < seen + len(table):
-                X, bad = features.read(table.slice(row - seen, 1))
-                if bad:
-                    raise InputError(f"{data}, row {row}: {bad[0]}")
-                return X.iloc[0] if hasattr(X, "iloc") else X[0]
-            seen += len(table)
+        yield from ((features, table) for table in chunks(reader, reader.schema, rows))
+
+
+def one_row(model: Model, data: Path, row: int, keys: Sequence[str] | None) -> Any:
+    """A row of a file, as the model takes it."""
+    seen = 0
+    for features, table in tables(model, data, keys, 4096):
+        if row < seen + len(table):
+            X, bad = features.read(table.slice(row - seen, 1))
+            if bad:
+                raise InputError(f"{data}, row {row}: {bad[0]}")
+            return X.iloc[0] if hasattr(X, "iloc") else X[0]
+        seen += len(table)
     raise InputError(f"--row: {data} has {seen} row{'s'[: seen != 1]}, counted from 0; there is no row {row}")
 
 

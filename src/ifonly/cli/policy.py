@@ -39,7 +39,11 @@ def draft(
     if out is not None and out.suffix.lower() != ".toml":
         raise InputError(f"a draft is TOML, for its comments: --out must end in .toml; got {out}")
     classifier = options.open_model(model, trust=trust_pickle)
-    found = first_policy(classifier, _rows(classifier, data, key), options.target_of(classifier, target))
+    first = next(options.tables(classifier, data, key, MOST_ROWS), None)
+    if first is None:
+        raise InputError(f"{data} has no rows")
+    features, table = first
+    found = first_policy(classifier, features.read(table)[0], options.target_of(classifier, target))
     text = drafted_text(found, classifier)
     if out is None:
         typer.echo(text, nl=False)
@@ -47,20 +51,6 @@ def draft(
     out.write_text(text, encoding="utf-8", newline="\n")
     frozen = [name for name, feature in found.features.items() if feature.frozen]
     typer.echo(f"{out}: {len(found.features)} columns; frozen, because they look protected: {', '.join(frozen) or 'none'}")
-
-
-def _rows(model: ifonly.Model, data: Path, keys: list[str] | None) -> object:
-    """The first rows of a file, as the model takes them."""
-    from ifonly.frames.features import Features
-    from ifonly.frames.inverting import chunks
-    from ifonly.frames.reading import open_batches
-
-    with open_batches(data) as reader:
-        features = Features(model, reader.schema, keys)
-        table = next(chunks(reader, reader.schema, MOST_ROWS), None)
-        if table is None:
-            raise InputError(f"{data} has no rows")
-        return features.read(table)[0]
 
 
 def check(

@@ -22,6 +22,7 @@ NEEDED = ("fastapi", "uvicorn", "orjson", "prometheus_client")
 TABLES = (".csv", ".tsv", ".parquet", ".pq", ".arrow", ".ipc", ".feather", ".gz", ".bz2", ".zst")
 NAME = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)=(.+)")
 LEAST_TOKEN = 16  # characters
+DISPLAYS = ("DISPLAY", "WAYLAND_DISPLAY")  # what is set where a browser could be seen
 
 
 def serve(
@@ -89,7 +90,8 @@ def serve(
     def started() -> None:
         typer.echo(f"ifonly is at {url} (Ctrl-C stops it)")
         sys.stdout.flush()
-        if not no_open and _has_display():
+        has_display = sys.platform in ("darwin", "win32") or any(os.environ.get(name) for name in DISPLAYS)
+        if not no_open and has_display:
             threading.Thread(target=webbrowser.open, args=(url,), daemon=True).start()
 
     with sock:
@@ -130,8 +132,3 @@ def _token(path: Path) -> str:
     if len(token) < LEAST_TOKEN or not token.isascii() or not token.isprintable() or " " in token:
         raise InputError(f"{path} must have a token of {LEAST_TOKEN} characters or more, in one line and without spaces")
     return token
-
-
-def _has_display() -> bool:
-    """Whether a browser could be seen."""
-    return sys.platform in ("darwin", "win32") or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))

@@ -15,8 +15,8 @@ from time import thread_time
 import numpy as np
 
 from ifonly.engines.budget import Budget
+from ifonly.engines.cost_space import CostSpace
 from ifonly.engines.gains import Gains
-from ifonly.engines.limited_problem import CostSpace
 from ifonly.engines.limits import engine_for
 from ifonly.model.errors import InputError
 from ifonly.model.numerics import Floats

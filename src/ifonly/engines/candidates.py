@@ -15,6 +15,7 @@ from ifonly.engines import semismooth
 from ifonly.engines.limited import SPARES, meets, within_rules
 from ifonly.engines.limited_problem import LimitedProblem
 from ifonly.engines.relaxing import Relaxing
+from ifonly.engines.responses import nearest
 from ifonly.engines.semismooth import Response
 from ifonly.model.numerics import Flags, Floats, log_sum_exp
 from ifonly.problem.choices import Node
@@ -26,7 +27,9 @@ __all__ = ["Candidates"]
 
 MOST_BACK = 200  # values that are tried on their other side
 TRIED = 20  # of the most helpful moves, where linear rules forbid some
+CLEAR = 1e-10  # relative: a lower value that is not the rounding of what is continuous
 STRIDES = 2.0 ** np.arange(-2, 5)  # of what a feature without bounds would have to move by if the classifier were linear
+MORE = 1e-3  # by which a goal is met for whoever evaluates it: no move has to go farther
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,8 @@ class Candidates:
         self.tried.add(decisions)
         if (x[fixed] < problem.lo[fixed]).any() or (x[fixed] > problem.hi[fixed]).any():
             return None
+        if problem.space.limits.broken_rule(x, fixed) is not None:
+            return None
         at = start
         if not fixed.all():
             lo, hi = np.where(fixed, x, problem.lo), np.where(fixed, x, problem.hi)
@@ -61,6 +66,14 @@ class Candidates:
             x = np.where(fixed, x, placed)
         found = self.as_it_is(x, at)
         return None if found is None else (found, at)
+
+    def made_of(self, x: Floats) -> Result | None:
+        """The best answer with the discrete choices of x, or x itself, kept within its limits, where that is clearly better."""
+        found, _ = self.best_of(x, None, None) or (None, None)
+        same = self.as_it_is(self.problem.kept(x))
+        if found is None or same is None:
+            return found or same
+        return same if self.aim.value(same) < (1 - CLEAR) * self.aim.value(found) else found
 
     def as_it_is(self, x: Floats, at: Response | None = None) -> Result | None:
         """A point as an answer; None if it will not do."""
@@ -147,7 +160,7 @@ class Candidates:
         """The best point of a part in which nothing is discrete, and its multipliers; None if none meets the goal."""
         terms, late = part.terms(), self.relaxing.late
         if self.aim.prob is not None:
-            x = part.placed(*semismooth.nearest(terms), 1.0)
+            x = part.placed(*nearest(terms), 1.0)
             if self.meets(x) and part.holds(x):  # the choices are enough
                 return x, None
             at, _, met = semismooth.reach(terms, part.goal_of(self.aim.prob), start, late=late)
@@ -200,16 +213,25 @@ class Candidates:
         return s.max(axis=-1) if self.aim.prob is None else log_sum_exp(s)
 
     def _tried(self, x: Floats, moves: list[tuple[float, Any, Any]]) -> Iterator[Floats]:
-        """The points that moves lead to, the most helpful of some first."""
-        for _, features, values in sorted(moves, key=lambda move: move[0])[:TRIED]:
+        """The points that moves lead to, the most helpful of some first, and of those the shortest."""
+        c = self.problem.space.per_unit
+
+        def order(move: tuple[float, Any, Any]) -> tuple[float, float]:
+            short, features, values = move
+            return short, float(np.max(c[features] * np.abs(values - x[features])))
+
+        for _, features, values in sorted(moves, key=order)[:TRIED]:
             y = x.copy()
             y[features] = values
             yield y
 
     def _moves(self, node: Node, x: Floats, s: Floats) -> Iterator[tuple[float, Any, Any]]:
-        """What is missed after a move, which features it changes, and to what: the best for every item that has not moved."""
+        """What is missed after a move, which features it changes, and to what: the best for every item that has not moved.
+
+        What meets the goal is as good as anything beyond, where the cost may be too large for floats: the shortest is best.
+        """
         problem, choices, dual = self.problem, self.relaxing.choices, self.relaxing.dual
-        p = np.exp(s - s.max())
+        p, enough = np.exp(s - s.max()), dual.goal.most - MORE
         pull = -(p / p.sum()) @ dual.S
         over = max(float(self._short(s) - dual.goal.most), 1e-6)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
@@ -221,7 +243,7 @@ class Candidates:
         values = np.stack([choices.nearest(node, row) for row in wanted])
         still = choices.singles[(x == problem.source)[choices.singles]]
         tried = s[:, None, None] + dual.S[:, None, still] * (values - x)[:, still]
-        short = self._short(np.moveaxis(tried, 0, -1))
+        short = np.maximum(self._short(np.moveaxis(tried, 0, -1)), enough)
         best = short.argmin(axis=0)
         for i, (v, d) in enumerate(zip(best.tolist(), still.tolist(), strict=True)):
             yield float(short[v, i]), d, values[v, d]
@@ -229,4 +251,4 @@ class Candidates:
             if x[group].argmax() == problem.source[group].argmax():
                 for option in np.flatnonzero(choices.options(node, group)).tolist():
                     new = np.eye(len(group))[option]
-                    yield float(self._short(s + dual.S[:, group] @ (new - x[group]))), group, new
+                    yield max(float(self._short(s + dual.S[:, group] @ (new - x[group]))), enough), group, new

@@ -16,10 +16,11 @@ import numpy as np
 from ifonly.engines import constraints
 from ifonly.engines.budget import Budget
 from ifonly.engines.candidates import Candidates
+from ifonly.engines.cost_space import CostSpace
 from ifonly.engines.limited import LimitedEngine, stays
-from ifonly.engines.limited_problem import CostSpace, LimitedProblem
+from ifonly.engines.limited_problem import LimitedProblem
 from ifonly.engines.relaxing import Relaxed, Relaxing
-from ifonly.engines.searched import ALLOWANCES, dual_of
+from ifonly.engines.searched import ALLOWANCES, dual_of, tolerated
 from ifonly.engines.semismooth import Response
 from ifonly.engines.tree import Branch, Tree
 from ifonly.model.errors import CertificateError
@@ -82,7 +83,7 @@ def proved(problem: LimitedProblem, aim: Aim, found: Result, budget: Budget) -> 
     slack = search.slack(proof.multipliers[0], found.x)
     if bound > found.bound:
         found = replace(found, bound=bound, gap=value - bound, grad_norm=0.0, proof=proof)
-    return replace(found, status=Status.of_gap(found.gap, size, max(budget.gap, REL_GAP + slack / size)))
+    return replace(found, status=Status.of_gap(found.gap, size, tolerated(budget, slack, size)))
 
 
 class Search:
@@ -152,7 +153,7 @@ class Search:
         if least - bound > REL_GAP * size:  # it may be better: that of a branch is at first that of the one it is part of
             bound = min(float(prove(self.dual, proof).bound), least)
         gap = least - bound
-        status = Status.of_gap(gap, size, max(self.budget.gap, REL_GAP + self.tree.slack / max(size, 1e-300)))
+        status = Status.of_gap(gap, size, tolerated(self.budget, self.tree.slack, size))
         return replace(best, bound=bound, gap=gap, status=status, n_nodes=self.counted(proof), grad_norm=0.0, proof=proof)
 
     # ---- bounds ----

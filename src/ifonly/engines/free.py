@@ -145,7 +145,7 @@ class FreeEngine(Engine):
         if asked.question.backend == "cuda":
             return None
         least, most = CHUNK_ROWS
-        return int(np.clip(CHUNK_BYTES // (8 * asked.model.n_features), least, most))
+        return min(max(CHUNK_BYTES // (8 * asked.model.n_features), least), most)
 
     def read(self, asked: Asked, x: Any) -> Sources:
         """The rows that a user brings; with the "cuda" backend a table that is on the GPU stays there."""
@@ -188,10 +188,11 @@ class FreeEngine(Engine):
         """A piece of a table through the compiled loop."""
         model, sources, aims, stop = asked.model, rows.sources, rows.aims, Stop.of(asked.question)
         results = Results.empty(aims.targets, classes=model.n_classes, coef=model.basis.shape[0])
-        task = Task(*stop, loop.threads, alone=rows.total == 1, X=_in_pieces(sources.rows), out=rows.out)
+        how = {"alone": rows.total == 1, "X": _in_pieces(sources.rows), "out": rows.out}
+        task = Task.of(model, aims, *stop, loop.threads, **how)
         for k in np.unique(aims.targets):
             index = np.flatnonzero(aims.targets == k)
-            loop.compiled.answer(model, int(k), index, aims, results, task)
+            loop.compiled.answer(model, int(k), index, results, task)
         left = np.flatnonzero(results.status == LEFT)
         if len(left):
             some = Sources(model, sources.rows[left], False)
@@ -303,8 +304,9 @@ class Batch(NamedTuple):
 
     def _answered(self, index: Indices, k: int) -> Flags:
         """`group` in the compiled loop."""
-        task = Task(*self.stop, self.loop.threads, alone=len(self.Z) == 1, Z=self.Z, sizes=self.sizes)
-        self.loop.compiled.answer(self.model, k, index, self.aims, self.results, task)
+        known = {"alone": len(self.Z) == 1, "Z": self.Z, "sizes": self.sizes}
+        task = Task.of(self.model, self.aims, *self.stop, self.loop.threads, **known)
+        self.loop.compiled.answer(self.model, k, index, self.results, task)
         return self.results.status[index] != LEFT
 
     def _sure(self, index: Indices, k: int, solved: Solved) -> Flags:

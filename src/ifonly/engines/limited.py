@@ -17,7 +17,8 @@ import numpy as np
 
 from ifonly.engines import nearest
 from ifonly.engines.budget import Budget
-from ifonly.engines.limited_problem import CostSpace, LimitedProblem
+from ifonly.engines.cost_space import CostSpace
+from ifonly.engines.limited_problem import LimitedProblem
 from ifonly.engines.protocol import Engine, Rows, put_row
 from ifonly.model.numerics import Flags, Floats
 from ifonly.problem.goals import needed_logit
@@ -154,14 +155,19 @@ def within_rules(
 ) -> tuple[LimitedProblem, tuple[Any, ...]] | None:
     """What an attempt finds, with linear limits made tighter until x keeps them in floating point; and that problem.
 
-    None where it finds nothing, or never what does: whether anything keeps them is for others to say.
+    Where none does so, the first that keeps them up to rounding. None where it finds nothing, or never what does: whether
+    anything keeps them is for others to say.
     """
-    limits = problem.space.limits
+    limits, nearly = problem.space.limits, None
     for _ in range(CHASE):
         found = attempt(problem)
         if found is None:
-            return None
-        if not len(limits.C) or limits.broken(problem.source, found[0]) is None:
+            break
+        if not len(limits.C) or limits.broken(problem.source, found[0], edge=0) is None:
             return problem, found
+        if nearly is not None and np.array_equal(nearly[1][0], found[0]):
+            break  # nothing can be done about it
+        if nearly is None and limits.broken(problem.source, found[0]) is None:
+            nearly = problem, found
         problem = problem.but(tight=8.0 * problem.tight)
-    return None
+    return nearly

@@ -1,7 +1,4 @@
-"""One inverse problem with a cost and limits: from the user's units to units of cost, and back with a certificate.
-
-`CostSpace` is what all sources share, `LimitedProblem` one source and one target.
-"""
+"""One inverse problem with a cost and limits, one source and one target: to units of cost, and back with a certificate."""
 
 import math
 from copy import copy
@@ -11,190 +8,27 @@ from typing import Any, Self
 
 import numpy as np
 
-from ifonly.engines.compiled import takes_compiled
-from ifonly.engines.semismooth import Response, Target, Terms
-from ifonly.model import Model
+from ifonly.engines.cost_space import CostSpace
+from ifonly.engines.responses import Terms
+from ifonly.engines.semismooth import Response, Target
 from ifonly.model.errors import InputError
 from ifonly.model.numerics import EPS, Flags, Floats, summation_error
-from ifonly.native import compiled
-from ifonly.native.one_multiplier import Items
-from ifonly.problem.actions import Limits
-from ifonly.problem.conditions import Conditions
+from ifonly.problem.actions import EDGE
 from ifonly.problem.goals import Weights, excess, needed_logit, probabilities
 from ifonly.problem.limited import LimitedProblem as Textbook
 from ifonly.problem.proof import Proof
-from ifonly.problem.question import Asked
 from ifonly.problem.results import Result
 from ifonly.problem.status import Status
 
-__all__ = ["CostSpace", "LimitedProblem"]
+__all__ = ["LimitedProblem"]
 
 Box = tuple[Floats, Floats]  # the least and largest values of the features, in the user's units
 
-FARTHEST = 1e12  # that the way into the limits may move scores: their rounding is then 1e-4
 IDLE = 1e30  # the right-hand side of a row that is to have no effect
 BLUR = 1e-3  # of a logit: where rounding is more, what is computed says nothing
 LEAST_LAM = 5e-324  # where λ underflows
 NEAR = 1e-6  # relative: a rule that has a multiplier, and that x is so near to, is one that x is at
 KEEPING = 8  # corrections of x by a few roundings; one is usual
-
-
-class CostSpace:
-    """Conditions in units of cost: all that does not depend on the source.
-
-    Attributes
-    ----------
-    conditions : Conditions
-    B : ndarray of shape (K, D)
-        The classes' rows per unit of cost.
-    root : ndarray of shape (D, D) or None
-        Where a matrix Q ties features together: ``Q = rootᵀ root``, ``t = root (x − x̄)``.
-    loops : module or None
-        The compiled row loops; None for NumPy.
-
-    """
-
-    def __init__(self, conditions: Conditions, *, reference: bool = False) -> None:
-        self.conditions = conditions
-        self.loops = None if reference else compiled()
-        self.model: Model = conditions.model
-        self.limits: Limits = conditions.limits
-        self.mu, self.per_unit, self.grouped = conditions.mu, conditions.per_unit, conditions.grouped
-        self.margin, self.max_changes = conditions.margin, conditions.max_changes
-        slope = (
-            self.model.A if self.model.scaling is None else self.model.A / self.model.scaling.scale
-        )  # per unit of the user's
-        if conditions.matrix is None:
-            self.root, self.B = None, slope / self.per_unit
-        else:
-            self.root = np.linalg.cholesky(conditions.matrix).T
-            self.B = np.linalg.solve(self.root.T, slope.T).T
-
-    @cached_property
-    def per_term(self) -> float:
-        """The rounding of a margin, which is two sums, in ours and the estimator's, relative to their terms."""
-        return 4 * self.model.coarse * summation_error(self.model.n_features + 4)
-
-    @cached_property
-    def per_size(self) -> float:
-        """… and relative to the margin: where it is subtracted, and in the exponential."""
-        return 4 * self.model.coarse * EPS
-
-    @cached_property
-    def offset(self) -> float:
-        """What intercepts and a scaler's shifts add to the terms."""
-        return 2 * self.model.offset_size + float(np.abs(self.model.b).max())
-
-    @classmethod
-    def of(cls, asked: Asked) -> "CostSpace":
-        """That of a question, worked out once; with compiled loops where there are any, and they are not refused."""
-        conditions, loops = asked.conditions, takes_compiled(asked.question.backend)
-        assert conditions is not None
-        return conditions.keep(("space", loops), lambda: cls(conditions, reference=not loops))
-
-    @cached_property
-    def _steepest(self) -> Floats:
-        """By how much a unit of each feature, of the user's, moves one score from another at most."""
-        scale = 1.0 if self.model.scaling is None else np.abs(self.model.scaling.scale)
-        return np.ptp(self.model.A, axis=0) / scale
-
-    @property
-    def branched(self) -> bool:
-        """Whether whole numbers, categories or few changes take a search."""
-        return self.conditions.branched
-
-    def around(self, X: Floats) -> tuple[Floats, Floats, dict[int, str]]:
-        """`Limits.around`, and the rows in which more features must move than may, or farther than can be measured."""
-        lo, hi, wrong = self.limits.around(X)
-        with np.errstate(over="ignore", invalid="ignore"):
-            way = np.abs(np.clip(X, lo, hi) - X)
-            far = np.isinf(np.square(way * self.per_unit).sum(axis=1)) | (way * self._steepest > FARTHEST).any(axis=1)
-            longest = (way * np.maximum(self._steepest, self.per_unit)).argmax(axis=1).tolist()
-        for n in np.flatnonzero(far).tolist():
-            d = longest[n]
-            where = f"{self.model.feature_label(d)} is {X[n, d]:g}, outside its bounds [{lo[n, d]:g}, {hi[n, d]:g}]"
-            wrong.setdefault(n, f"{where} by so much that float64 has no digits left for what is within them")
-        if self.max_changes is not None:
-            must = self.limits.must_move(X, lo, hi)
-            many = must[:, ~self.grouped].sum(axis=1) + sum(must[:, group].any(axis=1) for group in self.limits.groups)
-            for n in np.flatnonzero(many > self.max_changes):
-                names = [self.model.feature_label(int(d)) for d in np.flatnonzero(must[n])]
-                wrong.setdefault(int(n), f"max_changes is {self.max_changes}, but {names} are not within their limits")
-        return lo, hi, wrong
-
-    def rows(self, k: int) -> Floats:
-        """The rivals' rows less the target's, in units of cost."""
-        return self.B[self.model.rivals(k)] - self.B[k]
-
-    def items(self, X: Floats, lo: Floats, hi: Floats, g: Floats, scale: float = 1.0) -> tuple[Any, Floats, Floats]:
-        """What may move, for `scalar`, and the ranges of t, for N sources (N, D): what depends on the source has an axis of N.
-
-        ``g`` are the gains per unit of cost; μ is divided by ``scale``.
-        """
-        limits, c, N = self.limits, self.per_unit, len(X)
-        single = ~self.grouped
-        mu = self.mu / scale
-        step = np.where(limits.frozen, 0.0, limits.step)
-        t_lo, t_hi = (lo - X) * c, (hi - X) * c
-        anchor = (limits.nearest(X) - X) * c
-        rest = ~limits.must_move(X, lo, hi)
-        gains, costs, moves, first = [], [], [], [0]
-        for group in limits.groups:
-            now = X[:, group].argmax(axis=1)
-            price, gain = 0.5 * c[group] ** 2 + mu[group] * c[group], g[group] * c[group]
-            zero, one = ((lo[:, group] <= v) & (hi[:, group] >= v) for v in (0.0, 1.0))
-            open_ = one & (zero.sum(axis=1, keepdims=True) - zero == len(group) - 1)
-            stay = now[:, None] == np.arange(len(group))
-            gains.append(np.where(stay, 0.0, gain - gain[now][:, None]))
-            costs.append(np.where(open_, np.where(stay, 0.0, price + price[now][:, None]), np.inf))
-            moves.append(~stay)
-            first.append(first[-1] + len(group))
-        flat = [np.concatenate(a, axis=1) if a else np.zeros((N, 0)) for a in (gains, costs, moves)]
-        items = Items(
-            g[single],
-            mu[single],
-            (step * c)[single],
-            anchor[:, single],
-            rest[:, single],
-            flat[0],
-            flat[1],
-            flat[2].astype(bool),
-            np.array(first, dtype=np.int64),
-        )
-        return items, t_lo[:, single], t_hi[:, single]
-
-    def settled(self, X: Floats, x: Floats) -> Floats:
-        """Answers as the user's own pipeline will see them, where that maps numbers: written, and read again."""
-        return self.model.encoding.settled(X, x, [part.feature for part in self.limits.uneven])
-
-    def spread(self, X: Floats, t: Floats, choice: Any, first: Any) -> Floats:
-        """The changes (N, D) in the user's units from what `scalar` found: t of single features and the options of groups."""
-        change = np.zeros(X.shape)
-        change[:, ~self.grouped] = t / self.per_unit[~self.grouped]
-        for j, group in enumerate(self.limits.groups):
-            change[:, group] = -X[:, group]
-            change[np.arange(len(X)), group[choice[:, j] - first[j]]] += 1.0
-        return change
-
-    def placed(self, X: Floats, t: Floats, choice: Any, first: Any, lo: Floats, hi: Floats) -> Floats:
-        """Answers (N, D) within their limits exactly: what stays is the source's, what is at a bound is the bound."""
-        single = ~self.grouped
-        x = self.limits.placed(X + self.spread(X, t, choice, first), X, lo, hi)
-        own, low, high, c = X[:, single], lo[:, single], hi[:, single], self.per_unit[single]
-        with np.errstate(invalid="ignore"):
-            at_low, at_high = t == (low - own) * c, t == (high - own) * c
-        x[:, single] = np.where(t == 0.0, own, np.where(at_low, low, np.where(at_high, high, x[:, single])))
-        return self.settled(X, x)
-
-    def rounding(self, x: Floats, size: Any) -> Any:
-        """How far a margin at x, of this size, can be from ours when the user's own estimator evaluates it."""
-        seen = x if self.model.scaling is None else self.model.scaling(x)
-        return self.per_term * (np.abs(seen) @ self.model.column_sizes + self.offset) + self.per_size * size
-
-
-def _one_of(many: Any) -> Any:
-    """The items of the first source."""
-    return many._replace(**{name: getattr(many, name)[0] for name in many.per_row})
 
 
 class LimitedProblem:
@@ -260,7 +94,7 @@ class LimitedProblem:
         slip = EPS * (np.abs(C) @ np.abs(self.source) + np.abs(rest))
         margins, soft = self.margins, slice(None) if space.margin is None else slice(0)
         if still.any():
-            margins, rest = margins + self._slopes @ still, rest - C @ still
+            margins, rest = margins + self.slopes @ still, rest - C @ still
         C = C[:, moving]
         idle = ~C.any(axis=1)  # rows between features that cannot move: they hold, or others say that they do not
         rest, low = np.where(idle, IDLE, rest), np.where(idle, 0.0, low)
@@ -278,14 +112,14 @@ class LimitedProblem:
         begin = self.source + self.still
         for i, d in enumerate(np.arange(len(begin))[self.moving].tolist()):
             for bound, sign in ((self.hi[d], 1.0), (self.lo[d], -1.0)):
-                if np.isfinite(bound):
-                    rows.append(sign * back[i])
-                    ends.append((sign * (bound - begin[d]), 0.0, np.inf))
+                if np.isfinite(bound):  # in units of cost: in the user's, one row might be a million times as long as another
+                    rows.append(sign * space.per_unit[d] * back[i])
+                    ends.append((sign * space.per_unit[d] * (bound - begin[d]), 0.0, np.inf))
             if space.mu[d] > 0:
                 rows.append(space.per_unit[d] * back[i])
                 ends.append((-space.per_unit[d] * self.still[d], -float(space.mu[d]), float(space.mu[d])))
         free = np.full(len(back), np.inf)
-        B, rest, low, high = self._slopes[:, self.moving][: len(margins)] @ back, *np.array(ends).reshape(-1, 3).T
+        B, rest, low, high = self.slopes[:, self.moving][: len(margins)] @ back, *np.array(ends).reshape(-1, 3).T
         C, slip = np.array(rows).reshape(len(rows), len(free)), np.append(slip, EPS * np.abs(rest[len(slip) :]))
         return Terms(B, margins, np.zeros(len(free)), -free, free, C, rest, low, high, slip)
 
@@ -295,9 +129,9 @@ class LimitedProblem:
         limits, D = space.limits, self.model.n_features
         rows, rest, low = [limits.C], [limits.rest - limits.C @ source], [np.where(limits.equal, -np.inf, 0.0)]
         size = np.abs(limits.C) @ np.abs(source) + np.abs(limits.rest)
-        rest[0] = rest[0] - np.where(limits.equal, 0.0, tight * EPS * size)
+        rest[0] = rest[0] - np.where(limits.equal, 0.0, np.where(self._cornered, -EDGE, tight) * EPS * size)
         if space.margin is not None:  # rules like any other: no rival's score within the margin
-            rows.append(space.rows(self.k) * space.per_unit if space.root is None else self._slopes)
+            rows.append(space.rows(self.k) * space.per_unit if space.root is None else self.slopes)
             rest.append(-self.margins - (space.margin + self.ahead))
             low.append(np.zeros(len(self.margins)))
         for group in limits.groups:
@@ -309,12 +143,21 @@ class LimitedProblem:
         return np.concatenate(rows), np.concatenate(rest), np.concatenate(low)
 
     @property
+    def _cornered(self) -> Flags:
+        """The rules that nothing but an end of each feature's range keeps, up to rounding: tighter, they contradict these."""
+        limits = self.space.limits
+        ends = np.where(limits.C > 0, self.lo, np.where(limits.C < 0, self.hi, 0.0))
+        with np.errstate(invalid="ignore"):
+            least, size = (limits.C * ends).sum(axis=1), np.abs(limits.C * ends).sum(axis=1) + np.abs(limits.rest)
+            return np.isfinite(size) & (least >= limits.rest - EDGE * EPS * size)
+
+    @property
     def n_rules(self) -> int:
         """How many of the rows of `terms` are rules, the first ones: linear limits, and margins where those are asked for."""
         return len(self.space.limits.C) + (0 if self.space.margin is None else len(self.rivals))
 
     @property
-    def _slopes(self) -> Floats:
+    def slopes(self) -> Floats:
         """The rivals' scores less the target's, per unit of the user's."""
         slope = self.model.A if self.model.scaling is None else self.model.A / self.model.scaling.scale
         return slope[self.rivals] - slope[self.k]
@@ -360,7 +203,7 @@ class LimitedProblem:
         C, rest, equal = limits.C, limits.rest, limits.equal
         at = np.zeros(len(C), dtype=bool) if active is None else active
         if held is not None and held.any():
-            slopes, asked = self._slopes[held], (self.space.margin or 0.0) + self.ahead
+            slopes, asked = self.slopes[held], (self.space.margin or 0.0) + self.ahead
             C, equal = np.concatenate([C, slopes]), np.append(equal, np.zeros(len(slopes), dtype=bool))
             rest = np.append(rest, slopes @ self.source - self.margins[held] - asked)
             at = np.append(at, np.zeros(len(slopes), dtype=bool))
@@ -439,7 +282,9 @@ class LimitedProblem:
 
     def reached(self, x: Floats, prob: float) -> bool:
         """Whether p_k ≥ prob at x for whoever evaluates it."""
-        return self.logit(x) <= self.goal(prob, x)[0] if self.careful else self.seems_reached(x, prob)
+        if not self.careful:
+            return self.seems_reached(x, prob)
+        return self.logit(x) <= self.goal(prob, x)[0] or (prob == 0.5 and self._wins_ties and self._just_ahead(x, 0.0))
 
     def is_clear(self, x: Floats) -> bool:
         """Whether the logits at x are more than rounding."""
@@ -455,7 +300,17 @@ class LimitedProblem:
         """Whether the target's score is ahead by the margin at x, for whoever evaluates it."""
         assert self.space.margin is not None
         z = self.model.scores(x)
-        return float((z[self.rivals] - z[self.k]).max()) <= -self.space.margin - self.rounding(x)
+        ahead = float((z[self.rivals] - z[self.k]).max()) <= -self.space.margin - self.rounding(x)
+        return ahead or self._just_ahead(x, self.space.margin)
+
+    @property
+    def _wins_ties(self) -> bool:
+        """Whether the target is predicted where it is as probable as its one rival: the first of two classes."""
+        return len(self.rivals) == 1 and self.k == 0
+
+    def _just_ahead(self, x: Floats, margin: float) -> bool:
+        """Whether the target is ahead by a margin to the last bit, where that is the same for whoever evaluates it."""
+        return self.textbook.lead(x) >= margin and self.space.adds_exactly(x)
 
     def logit(self, x: Floats) -> float:
         """The logit of 1 − p_k at x."""
@@ -502,7 +357,7 @@ class LimitedProblem:
         lo, hi = self.lo, self.hi
         least, most, c = (lo - self.source), (hi - self.source), self.space.per_unit
         C, rest, low = self.rules(self.tight)
-        W, n = np.concatenate([self._slopes, C]), len(self.rivals)
+        W, n = np.concatenate([self.slopes, C]), len(self.rivals)
         y = np.append(at.q[:-1], at.nu[: len(C)])
         pinned = np.zeros(len(lo), dtype=bool)
         for _ in range(len(lo)):
@@ -562,3 +417,8 @@ class LimitedProblem:
         plan = self.result(self.source, math.inf, status=Status.STOPPED, n_nodes=n_nodes, bound=bound, proof=proof)
         arrays = {name: np.full_like(getattr(plan, name), np.nan) for name in ("x", "proba")}
         return replace(plan, **arrays, lam=math.nan, distance=math.nan, objective=math.nan, cost=math.inf, gap=math.inf)
+
+
+def _one_of(many: Any) -> Any:
+    """The items of the first source."""
+    return many._replace(**{name: getattr(many, name)[0] for name in many.per_row})

@@ -1,8 +1,8 @@
 """Which engine is for which limits."""
 
 from ifonly.engines.cases import Cases
+from ifonly.engines.cost_space import CostSpace
 from ifonly.engines.limited import LimitedEngine
-from ifonly.engines.limited_problem import CostSpace
 from ifonly.engines.one_multiplier import OneMultiplier
 from ifonly.engines.semismooth_newton import SemismoothNewton
 

@@ -11,8 +11,8 @@ import numpy as np
 
 from ifonly.engines.budget import Budget
 from ifonly.engines.cases import ALLOWANCES
+from ifonly.engines.cost_space import CostSpace
 from ifonly.engines.limited import SPARES
-from ifonly.engines.limited_problem import CostSpace
 from ifonly.engines.threads import available
 from ifonly.model.numerics import EPS, Flags, Floats, Indices
 from ifonly.native import intervals, one_multiplier

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ifonly.engines.limited_problem import CostSpace
+from ifonly.engines.cost_space import CostSpace
 from ifonly.engines.protocol import Engine, Rows
 from ifonly.engines.row_loops import device_loop
 from ifonly.engines.semismooth_rows import one_by_one

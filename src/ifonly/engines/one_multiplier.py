@@ -13,8 +13,9 @@ import numpy as np
 from ifonly.engines import multiplier_rows
 from ifonly.engines.budget import Budget
 from ifonly.engines.cases import Cases
+from ifonly.engines.cost_space import CostSpace
 from ifonly.engines.limited import SPARES, LimitedEngine, meets, stays
-from ifonly.engines.limited_problem import CostSpace, LimitedProblem
+from ifonly.engines.limited_problem import LimitedProblem
 from ifonly.engines.protocol import Rows
 from ifonly.engines.searched import Record, dual_of, run
 from ifonly.engines.semismooth_newton import sure

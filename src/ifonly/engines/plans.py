@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ifonly.engines.budget import Budget
-from ifonly.engines.limited_problem import CostSpace
+from ifonly.engines.cost_space import CostSpace
 from ifonly.engines.limits import engine_for
 from ifonly.engines.menu import Restrictions, menu
 from ifonly.model.errors import InputError

@@ -13,7 +13,8 @@ import numpy as np
 from ifonly.engines import semismooth
 from ifonly.engines.budget import Budget
 from ifonly.engines.limited_problem import LimitedProblem
-from ifonly.engines.semismooth import Response, Target, Terms
+from ifonly.engines.responses import Terms
+from ifonly.engines.semismooth import Response, Target
 from ifonly.model.numerics import Floats, Indices, log_sum_exp
 from ifonly.problem.choices import Choices, Node
 from ifonly.problem.dual import Dual, Goal, Multipliers
@@ -24,6 +25,7 @@ __all__ = ["Relaxed", "Relaxing"]
 SHARES = (1e-3, 1e-5, *(1e-7,) * 8)  # of max‖b_j‖²: λ, where only the probability counts
 SETTLED = 1e-12  # relative: −ln p that no longer falls
 ROUGHLY = 1e-6  # how near to the goal a relaxation ends: a bound is off by the square of it
+AGAIN = 3  # corrections of multipliers: one that grows from next to nothing is rounded as coarsely as it grows
 WITHIN = 1 - 1e-14  # probabilities add up to 1, not to a rounding more
 
 
@@ -190,9 +192,10 @@ class Relaxing:
                 break
             pinned |= more
             columns = W[:, pinned]
-            both = both * (1 + np.linalg.lstsq((both[:, None] * columns).T, -(both @ columns), rcond=None)[0])
-            both[:n] = np.maximum(both[:n], 0.0)
-            both[n:] = np.where(limits.equal, both[n:], np.maximum(both[n:], 0.0))
+            for _ in range(AGAIN):
+                both = both * (1 + np.linalg.lstsq((both[:, None] * columns).T, -(both @ columns), rcond=None)[0])
+                both[:n] = np.maximum(both[:n], 0.0)
+                both[n:] = np.where(limits.equal, both[n:], np.maximum(both[n:], 0.0))
         total = float(both[:n].sum())
         return Multipliers(both[:n] / total, both[n:] / total) if total > 0 else given
 

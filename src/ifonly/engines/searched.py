@@ -16,28 +16,36 @@ from ifonly.problem.question import Aim
 from ifonly.problem.results import Result
 from ifonly.problem.status import REL_GAP, Status
 
-__all__ = ["ALLOWANCES", "Record", "dual_of", "run"]
+__all__ = ["ALLOWANCES", "Record", "dual_of", "run", "tolerated"]
 
 
+MOST_ROUNDING = 0.01  # relative: a larger gap is not its doing
 ALLOWANCES = 3.0  # for rounding, in the goal that answers have to meet: more than that is not its doing
 FAR_MORE = 64.0  # roundings
+ROUNDED_TWICE = 2.0  # by a search, and by those who check it
 PATIENCE = 0.25  # of the time
-SLICE, WORK = 256, 1_000_000  # nodes between two looks at the clock: so many, with no more numbers in their constraints
+SLICE, WORK = 256, 1_000_000  # nodes between two looks at the clock: so many, with no more work in them
 VALUE, MOVE, OPTIONS = range(3)  # how a node was cut
+NO_TIES = np.zeros((0, 0))
 
 
-def run(search: Any, budget: Budget, size: int) -> bool:
+def run(search: Any, budget: Budget, work: int) -> bool:
     """Search until nothing is left, or a limit is met, memory too; whether nothing is left.
 
-    ``size`` is that of the constraints. While nothing is found the search has a part of the time, so that others may try.
+    ``work`` is that of a node. While nothing is found the search has a part of the time, so that others may try.
     """
-    some = max(1, min(SLICE, WORK // max(size, 1)))
+    some = max(1, min(SLICE, WORK // max(work, 1)))
     while search.solved < budget.nodes and not search.full:
         if budget.late or (math.isinf(search.cost) and budget.left < (1 - PATIENCE) * budget.seconds):
             break
         if search.expand(budget.gap, min(some, budget.nodes - search.solved)):
             return True
     return False
+
+
+def tolerated(budget: Budget, slack: float, size: float) -> float:
+    """The relative gap of an answer that is as good as asked for, or as rounding lets it be, which costs so much."""
+    return max(budget.gap, min(REL_GAP + slack / max(size, 1e-300), MOST_ROUNDING))
 
 
 def dual_of(problem: LimitedProblem, aim: Aim) -> Dual:
@@ -51,8 +59,9 @@ class Record(NamedTuple):
     dual: Dual
     items: Any  # `one_multiplier.Items`
     log: Floats  # `one_multiplier.LOG`
-    multipliers: Floats  # (nodes, constraints), those of rivals first
+    multipliers: Floats  # (nodes, constraints), those of rivals first, then those of rules, then those of ties
     allowance: float  # by how much the goal of the search was harder than what is asked for
+    ties: Floats = NO_TIES  # (D, D) what Δ is tied by where a cost has a matrix (`constraints`); else empty
 
     @property
     def _closed(self) -> Flags:
@@ -86,9 +95,15 @@ class Record(NamedTuple):
                 continue
             tree.append(cut)
             nodes += [first[node] + 1, first[node]]
-        n, rows = len(self.dual.margins), (np.frombuffer(given) for given in known)
-        proof = Proof(tuple(tree), tuple(Multipliers(row[:n], row[n:]) for row in rows))
+        proof = Proof(tuple(tree), tuple(self._given(np.frombuffer(row)) for row in known))
         return proof if self._surely_missed() or misses(self.dual, proof) else None
+
+    def _given(self, row: Floats) -> Multipliers:
+        """The multipliers of a node, as a proof has them."""
+        y, nu, of_ties = np.split(row, np.cumsum([len(self.dual.margins), len(self.dual.over)]))
+        if not len(self.ties):
+            return Multipliers(y, nu)
+        return Multipliers(y, nu, np.asarray(np.linalg.solve(self.ties, -of_ties), dtype=np.float64) / self.dual.unit)
 
     def _surely_missed(self) -> bool:
         """Whether what is missed in closed nodes is far more than the allowance and rounding."""
@@ -101,7 +116,8 @@ class Record(NamedTuple):
         np.maximum.at(longest, features, np.abs(values[:, 3:5]).max(axis=1) / dual.problem.conditions.per_unit[features])
         with np.errstate(invalid="ignore", over="ignore"):
             reach = np.where(rows > 0, rows * longest, 0.0).sum(axis=1)
-            terms = np.abs(self.multipliers[closed]) @ (np.concatenate(dual.sizes) + reach + abs(dual.goal.most) + 1)
+            given = np.abs(self.multipliers[closed, : len(rows)])
+            terms = given @ (np.concatenate(dual.sizes) + reach + abs(dual.goal.most) + 1)
             rounding = FAR_MORE * EPS * (len(longest) + 8) * terms
             return bool((self.log[closed, 3] > self.allowance * self._rivals[closed] + rounding).all())
 
@@ -112,7 +128,7 @@ class Record(NamedTuple):
         nodes = self._values
         features = choices.singles[log[nodes, 1].astype(int)]
         ends = choices.source[features] + log[nodes, 3:5].T / conditions.per_unit[features]
-        below, above = (choices.grid_points(features, values).tolist() for values in ends)
+        below, above = (choices.points_near(features, values).tolist() for values in ends)
         for node, d, low, high in zip(nodes.tolist(), features.tolist(), below, above, strict=True):
             found[node] = Cut("value", d, low, high)
         for node in np.flatnonzero((log[:, 1] >= 0) & (log[:, 2] != VALUE)).tolist():
@@ -126,19 +142,29 @@ class Record(NamedTuple):
             found[node] = Cut("option", j, options=tuple(fewer))
         return found
 
-    def bounded(self, plan: Result, budget: Budget, *, done: bool) -> Result:
-        """The answer with the least bound of a node, less what the allowance costs there.
+    def bounded(self, plan: Result, budget: Budget, *, done: bool, slack: float = 0.0) -> Result:
+        """The answer with the least bound of a node, less what the allowance costs there, or (``slack``) rounding does.
 
         Of a search that came to its end the proof may show a little more.
         """
         assert plan.proof is not None
+        weighed = self.dual.goal.lam is not None
+        value = plan.objective if weighed else plan.cost
         leaves = (self.log[:, 1] < 0) & ~self._closed
-        slacks = self.allowance * self._rivals[leaves]
+        slacks = self.allowance * self._rivals[leaves] + FAR_MORE * slack
         bounds = self.log[leaves, 4] - slacks
         least = int(bounds.argmin()) if len(bounds) else -1
-        slack, bound = (float(slacks[least]), float(bounds[least])) if len(bounds) else (0.0, plan.cost)
-        bound, size = max(min(plan.cost, bound), 0.0), self.dual.problem.relative_to(plan.cost, weighed=False)
-        if done and plan.cost - bound > REL_GAP * size:
-            bound = min(float(prove(self.dual, plan.proof).bound), plan.cost)
-        gap, allowed = plan.cost - bound, max(budget.gap, REL_GAP + ALLOWANCES * slack / max(size, 1e-300))
+        own, bound = (float(slacks[least]), float(bounds[least])) if len(bounds) else (0.0, value)
+        bound = max(min(value, bound - self._doubt(leaves, least)), 0.0)
+        size = self.dual.problem.relative_to(value, weighed=weighed)
+        if done and value - bound > REL_GAP * size:
+            bound = min(float(prove(self.dual, plan.proof).bound), value)
+        gap, allowed = value - bound, tolerated(budget, ALLOWANCES * (own if slack == 0.0 else slack), size)
         return replace(plan, bound=bound, gap=gap, status=Status.of_gap(gap, size, allowed))
+
+    def _doubt(self, leaves: Flags, least: int) -> float:
+        """How much of a leaf's bound those who check it count as rounding, where a cost has a matrix: it is D² terms."""
+        if not len(self.ties) or least < 0:
+            return 0.0
+        given = self._given(self.multipliers[leaves][least])
+        return ROUNDED_TWICE * self.dual.bound(self.dual.choices.root, given).rounding

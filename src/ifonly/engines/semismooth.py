@@ -29,19 +29,21 @@ Small λ with μ > 0 makes t(q) a staircase, and 1/λ its steepness; there λ is
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from ifonly.engines.lam_search import Bracket
 from ifonly.engines.lapack import dposv
+from ifonly.engines.responses import Terms, free_features, respond
 from ifonly.model.numerics import EPS, Flags, Floats, Indices
 
-__all__ = ["Response", "Sought", "Target", "Terms", "evaluate", "nearest", "reach", "solve"]
+__all__ = ["Response", "Sought", "Target", "evaluate", "reach", "solve"]
 
 
 MAX_ITER = 300
 MAX_TRIALS = 40
+SMALL = 1e-6  # relative: a larger gap is more than rounding
 TOO_LONG = 0.5  # a step is too long if D's slope at its end is below minus this share of that at its start
 SHRINK = 0.1  # a probability falls at most to this share of itself along a straight line, then follows its logarithm
 EASY_EVALUATIONS = 80  # more than these: lower λ towards its value by steps
@@ -58,29 +60,9 @@ FLAT_LOGIT = 1e-12  # a logit that rises by less with ln λ is flat
 LEAST_LAM = 1e-30  # relative to the first guess: what is not reached there is not reached
 ROUGH_LAM = 1e-8  # … and one that is not even solved here
 NARROW = 1e-8  # relative: between answers for λ so near to each other, a straight line is as good as the path
-INNER = 100  # steps for the multipliers of linear limits; two or three are usual
-FLAT = 1e-10  # curvature along a combination of rows, relative to that with all features free: below, there is none
-UNSETTLED = 1e3  # roundings: below, rows that Newton no longer brings to hold differ by rounding
 MOST_RIVALS = 256  # of compiled loops: beyond, LAPACK is quicker
 PIECE = 100_000_000  # numbers read between two looks at the clock
 CUT, FOUND = 0.0, 1.0  # how a compiled loop ended, if not without finding the answer
-ENDLESS = 1e15  # times the step at which all features are free: a multiplier that has no end
-
-
-class Terms(NamedTuple):
-    """One problem in units of cost, without λ."""
-
-    B: Floats  # (n, D)
-    margins: Floats  # (n,) s̄
-    mu: Floats  # (D,)
-    lo: Floats  # (D,)
-    hi: Floats  # (D,)
-    C: Floats  # (m, D)
-    rest: Floats  # (m,)
-    low: Floats  # (m,) range of the multipliers: [0, ∞) for C t ≤ c, all numbers for C t = c, …
-    high: Floats  # (m,) … and [−μ, μ] for a term μ|C t − c|
-    slip: Floats  # (m,) how far c is off by rounding
-    loops: Any = None  # the compiled loops (`native.compiled`), or None for NumPy
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,12 +103,12 @@ def evaluate(terms: Terms, lam: float, weight: float, lq: Floats, nu: Floats) ->
     """Every feature's answer to q, and what the classifier makes of it."""
     q = np.exp(lq)
     u = q[:-1] @ terms.B
-    nu, pull, t = _respond(terms, lam, weight, u, nu)
+    nu, pull, t = respond(terms, lam, weight, u, nu)
     s = terms.margins + terms.B @ t
     top = max(0.0, float(s.max(initial=0.0)))
     total = float(np.exp(s - top).sum()) + math.exp(-top)
     lp = np.append(s, 0.0) - (top + math.log(total))
-    return Response(lq, q, nu, pull, t, _free(terms, t), s, lp, np.exp(lp), lam, weight)
+    return Response(lq, q, nu, pull, t, free_features(terms, t), s, lp, np.exp(lp), lam, weight)
 
 
 def _never() -> bool:
@@ -232,14 +214,16 @@ def _newton(
     """Semismooth Newton from a point; stops at ``tol``, where rounding stops it, or after ``budget`` evaluations."""
     gram = Gram(terms)
     least = math.inf
-    size = float(np.sqrt(np.square(terms.B).sum(axis=1)).max(initial=0.0))
+    lengths = np.sqrt(np.square(terms.B).sum(axis=1))
+    size = float(lengths.max(initial=0.0))
     stalled = 0
     for n_iter in range(max_iter + 1):
         # 1. How far off: ‖∂E‖ ≤ ‖Bᵀr‖.
         r = (at.p - at.q)[:-1]
         residual = _norm(r @ terms.B)
         gap = at.gap
-        rounding = 4 * EPS * size * float(1.0 - at.p[-1]) * (1.0 + float(np.abs(at.s).max(initial=0.0)))
+        p, far = at.p[:-1], np.abs(at.s)
+        rounding = 4 * EPS * float(lengths @ (p * (far + (1.0 + float(p @ far)))))  # p is as good as the margins of who has any
         if residual <= max(tol, rounding) or stalled >= 2:
             return at, n_iter, True
         if budget <= 0 or n_iter == max_iter or late():
@@ -252,7 +236,7 @@ def _newton(
         ahead = np.append(full, 0.0) - (top + math.log(float(np.exp(full - top).sum()) + math.exp(-top)))
         slope = float((at.lp - at.lq) @ dq)
         if not slope > 0:  # q is p to the last digit, or there is no step
-            return at, n_iter, bool(np.isfinite(dq).all())
+            return at, n_iter, gap <= SMALL * (1.0 + at.loss)
         # 3. How far along it: until D's slope is not far below zero.
         alpha, new = 1.0, at
         for _ in range(MAX_TRIALS):
@@ -381,111 +365,9 @@ def _active(terms: Terms, at: Response) -> Indices:
     return np.flatnonzero((at.nu > at.weight * terms.low) & (at.nu < at.weight * terms.high))
 
 
-def _free(terms: Terms, t: Floats) -> Flags:
-    """The features that are free to move."""
-    return (t > terms.lo) & (t < terms.hi) & ((t != 0.0) | (terms.mu == 0.0))
-
-
 def _solved(H: Floats, rhs: Floats) -> Floats:
     """H⁻¹rhs for a small positive semidefinite H, in the least-squares sense where it is singular."""
     return np.asarray(np.linalg.lstsq(H, rhs, rcond=1e-12)[0], dtype=np.float64)
-
-
-def _respond(terms: Terms, lam: float, weight: float, u: Floats, nu: Floats) -> tuple[Floats, Floats, Floats]:
-    """The multipliers of the linear limits, −(u + Cᵀν), and t."""
-    mu = weight * terms.mu
-    if not len(terms.C):
-        pull = -u
-        return nu, pull, _prox(terms, lam, mu, pull)
-    C, rest, low, high = terms.C, terms.rest, weight * terms.low, weight * terms.high
-    lengths = np.sqrt(np.square(C).sum(axis=1))
-    lengths[lengths == 0.0] = math.inf  # a row over features that cannot change
-
-    def at(nu: Floats) -> tuple[Floats, Floats, Floats]:
-        pull = -(u + nu @ C)
-        t = _prox(terms, lam, mu, pull)
-        return pull, t, C @ t - rest
-
-    # The multipliers maximise a concave function whose gradient is ``over``. An active set: Newton on those inside their
-    # ranges, as far as the first that comes to an end; where these are settled, the one at an end that gains most is let go.
-    # (All that gain at once, with the step projected onto the ranges, zigzags where bounds and ℓ1 terms take turns.)
-    nu = np.minimum(np.maximum(nu, low), high)
-    pull, t, over = at(nu)
-    off = math.inf
-    for _ in range(INNER + 4 * len(C)):
-        free = _free(terms, t)
-        terms_of_t = np.where(free, (np.abs(u) + np.abs(nu) @ np.abs(C) + mu) / lam, 0.0)  # they may cancel, but each rounds
-        rounding = 4 * EPS * (np.abs(C) @ (np.abs(t) + terms_of_t) + np.abs(rest)) + terms.slip + 1e-300
-        inside = (nu > low) & (nu < high)
-        work = np.flatnonzero(inside)
-        before, off = off, float((np.abs(over[work]) / rounding[work]).max(initial=0.0))
-        if off <= 1.0 or 0.5 * before < off < UNSETTLED:
-            gain = np.where(inside, 0.0, np.where(nu <= low, over, -over) - rounding) / lengths
-            best = int(gain.argmax())
-            if not gain[best] > 0:
-                break
-            work = np.append(work, best)
-        change = np.zeros(len(nu))
-        size, noise = lengths[work], float((rounding[work] / lengths[work]).max())
-        change[work] = lam * _newton_rows(C[work] / size[:, None] * free, over[work] / size, noise) / size
-        slope = float(over @ change)
-        if not slope > 0:
-            break
-        with np.errstate(divide="ignore", invalid="ignore"):
-            until = np.where(change < 0, (low - nu) / change, np.where(change > 0, (high - nu) / change, math.inf))
-        first = int(until.argmin())
-        most = float(until[first])
-        alpha = _length(lambda alpha, nu=nu, change=change: float(at(nu + alpha * change)[2] @ change), slope, most)
-        if alpha is None:  # no t keeps the rows, if only by a rounding
-            return nu, pull, t
-        nu = nu + alpha * change
-        if alpha == most:
-            nu[first] = low[first] if change[first] < 0 else high[first]
-        pull, t, over = at(nu)
-    return nu, pull, t
-
-
-def _length(slope_at: Callable[[float], float], slope: float, most: float) -> float | None:
-    """How far to go along a step until the slope, which falls, is nearly 0, or to its end; None where it never is."""
-    near, far, alpha = 0.0, math.inf, min(1.0, most)
-    for _ in range(MAX_TRIALS):
-        end = slope_at(alpha)
-        if abs(end) <= 0.1 * slope or (end > 0 and alpha == most):
-            break
-        near, far = (alpha, far) if end > 0 else (near, alpha)
-        if math.isinf(far):
-            alpha = min(4 * alpha, most)
-            if alpha > ENDLESS:
-                return None
-        elif near == 0.0:
-            alpha *= min(max(slope / (slope - end), 0.05), 0.9)
-        else:
-            alpha = 0.5 * (near + far)
-    return alpha
-
-
-def _newton_rows(CF: Floats, over: Floats, noise: float) -> Floats:
-    """(C_F C_Fᵀ)⁻¹over for rows of length 1; or, where ``over`` has a part that no free feature curves, that part alone."""
-    curve, axes = np.linalg.eigh(CF @ CF.T)
-    along, flat = over @ axes, curve <= FLAT
-    if np.abs(along[flat]).max(initial=0.0) > max(noise, FLAT * np.abs(along).max()):
-        return axes @ np.where(flat, along, 0.0)
-    return axes @ np.where(flat, 0.0, along / np.where(flat, 1.0, curve))
-
-
-def nearest(terms: Terms) -> tuple[Floats, Floats]:
-    """The cheapest t within the limits, whatever the classifier says, and the multipliers of the linear ones."""
-    nu, _, t = _respond(terms, 1.0, 1.0, np.zeros(terms.B.shape[1]), np.zeros(len(terms.C)))
-    return t, nu
-
-
-def _prox(terms: Terms, lam: float, mu: Floats, pull: Floats) -> Floats:
-    t = np.abs(pull)
-    t -= mu
-    np.maximum(t, 0.0, out=t)
-    t /= lam
-    np.copysign(t, pull, out=t)
-    return np.minimum(np.maximum(t, terms.lo), terms.hi)
 
 
 def _pair_start(terms: Terms, lam: float, weight: float, late: Callable[[], bool]) -> Floats:
@@ -495,7 +377,7 @@ def _pair_start(terms: Terms, lam: float, weight: float, late: Callable[[], bool
         return np.zeros(1)
     q = np.zeros(n)
     u = np.zeros(B.shape[1])
-    nu, _, t = _respond(terms, lam, weight, u, np.zeros(len(terms.C)))
+    nu, _, t = respond(terms, lam, weight, u, np.zeros(len(terms.C)))
     s = terms.margins + B @ t
     lp = np.zeros(n + 1)
     for _ in range(min(PAIRS, n) if n > 1 else 1):
@@ -512,14 +394,14 @@ def _pair_start(terms: Terms, lam: float, weight: float, late: Callable[[], bool
         for _ in range(0 if late() else PAIR_STEPS):
             middle = 0.5 * (low + high)
             share = room / (1.0 + math.exp(-middle))
-            nu, _, t = _respond(terms, lam, weight, others + share * B[j], nu)
+            nu, _, t = respond(terms, lam, weight, others + share * B[j], nu)
             if terms.margins[j] + float(B[j] @ t) > middle:
                 low = middle
             else:
                 high = middle
         q[j] = share
         u = others + share * B[j]
-        nu, _, t = _respond(terms, lam, weight, u, nu)
+        nu, _, t = respond(terms, lam, weight, u, nu)
         s = terms.margins + B @ t
     lq = np.append(np.where(q > 0, np.log(np.maximum(q, 1e-300)), np.minimum(lp[:-1], -3.0)), 0.0)
     lq[-1] = math.log(max(1.0 - float(q.sum()), 1e-15))

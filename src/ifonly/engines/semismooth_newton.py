@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from ifonly.engines import on_device, semismooth, semismooth_rows
+from ifonly.engines import on_device, responses, semismooth, semismooth_rows
 from ifonly.engines.budget import Budget
 from ifonly.engines.cases import Cases, impossible, proved
+from ifonly.engines.cost_space import CostSpace
 from ifonly.engines.limited import SPARES, LimitedEngine, stays, within_rules
-from ifonly.engines.limited_problem import CostSpace, LimitedProblem
+from ifonly.engines.limited_problem import LimitedProblem
 from ifonly.engines.protocol import Rows
 from ifonly.engines.row_loops import read_rows
 from ifonly.engines.semismooth import MAX_ITER, Response
@@ -163,5 +164,5 @@ def _solved(problem: LimitedProblem, lam: float, tol: float, budget: Budget) -> 
 
 
 def _nearest(problem: LimitedProblem) -> tuple[Floats, Floats]:
-    t, nu = semismooth.nearest(problem.terms())
+    t, nu = responses.nearest(problem.terms())
     return problem.placed(t, nu, 1.0), nu

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ifonly.engines.budget import Budget
-from ifonly.engines.limited_problem import CostSpace
+from ifonly.engines.cost_space import CostSpace
 from ifonly.engines.semismooth import MAX_ITER, MOST_RIVALS
 from ifonly.engines.threads import available, share_out
 from ifonly.model.numerics import Flags, Floats, Indices, norms, summation_error

@@ -2,13 +2,11 @@
 
 from typing import Any
 
-from ifonly.model.extras import missing
+from ifonly.model.extras import needing
 
-try:
+with needing("tables and streams need pyarrow", "frames"):
     import pyarrow as pa
     from pyarrow import compute, csv, dataset, ipc, parquet
-except ImportError as error:
-    raise missing("tables and streams need pyarrow", "frames") from error
 
 pc: Any = compute  # its functions are made when it is loaded, so that no checker knows them
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from ifonly.api import Ask
 from ifonly.model.errors import InputError
-from ifonly.model.extras import missing
+from ifonly.model.extras import needing
 from ifonly.model.tables import unmasked
 from ifonly.problem.cost import Cost
 from ifonly.problem.question import Question
@@ -20,12 +20,10 @@ __all__ = ["CounterfactualExplainer"]
 if TYPE_CHECKING:
     from ifonly.answers import Counterfactuals
 
-try:
+with needing("CounterfactualExplainer needs scikit-learn", "sklearn"):
     from sklearn.base import BaseEstimator, MetaEstimatorMixin, OneToOneFeatureMixin, TransformerMixin, clone
     from sklearn.utils import get_tags
     from sklearn.utils.validation import check_is_fitted, validate_data
-except ImportError as error:
-    raise missing("CounterfactualExplainer needs scikit-learn", "sklearn") from error
 
 
 class CounterfactualExplainer(OneToOneFeatureMixin, MetaEstimatorMixin, TransformerMixin, BaseEstimator):

@@ -11,7 +11,7 @@ from ifonly.frames.reading import BAD_LINE, TEXT
 from ifonly.model import Model
 from ifonly.model.columns import Column
 from ifonly.model.errors import InputError
-from ifonly.model.extras import missing
+from ifonly.model.extras import needing
 from ifonly.model.numerics import Floats
 
 __all__ = ["Features", "needed"]
@@ -40,7 +40,7 @@ def needed(model: Model, keys: Sequence[str] | None) -> list[str] | None:
 class Features:
     """The model's columns of a table, by ``names`` in the model's order, and the ``keys`` to hand through.
 
-    ``columns`` says what each of them is, where the model has an encoding; None is for a number.
+    ``columns`` says what each of them is.
     """
 
     def __init__(self, model: Model, schema: Any, keys: Sequence[str] | None) -> None:
@@ -54,7 +54,7 @@ class Features:
                 what = "missing" if name not in there else "there more than once"
                 role = "feature" if name in self.names else "key"
                 raise InputError(f"column {name!r} (a {role}) is {what}; the columns are {', '.join(there[:20])}")
-        self.columns: list[Column | None] = list(model.encoding.columns) or [None] * len(self.names)
+        self.columns = model.columns
         for name, column in zip(self.names, self.columns, strict=True):
             _check_type(name, column, schema.field(name).type, self.text)
 
@@ -80,8 +80,8 @@ class Features:
         values = []
         for name, column in zip(self.names, self.columns, strict=True):
             cells = _plain(table.column(name))
-            if column is None or column.numeric:
-                values.append(_numbers(cells, name, bad, needed=column is None or column.fill is None))
+            if column.numeric:
+                values.append(_numbers(cells, name, bad, needed=column.fill is None))
             else:
                 values.append(_levels(cells, column, self.text))
         if self.model.encoding.identity:
@@ -90,17 +90,15 @@ class Features:
 
     def _frame(self, values: list[Any], n_rows: int) -> Any:
         """A pandas frame with the columns the model was fitted on; those it never looks at are empty."""
-        try:
+        with needing("tables for a model with categories need pandas", "frames"):
             import pandas as pd
-        except ImportError as error:
-            raise missing("tables for a model with categories need pandas", "frames") from error
         encoding = self.model.encoding
         found = {column.name: v for column, v in zip(encoding.columns, values, strict=True)}
         unseen = np.full(n_rows, None, dtype=object)
         return pd.DataFrame({name: pd.Series(v, dtype=v.dtype) for name in encoding.names for v in [found.get(name, unseen)]})
 
 
-def _check_type(name: str, column: Column | None, kind: Any, text: bool) -> None:
+def _check_type(name: str, column: Column, kind: Any, text: bool) -> None:
     """Whether a column of this type can be a feature; numbers are not read from text unless it comes from a CSV."""
     value = kind.value_type if pa.types.is_dictionary(kind) else kind
     number = (
@@ -108,9 +106,9 @@ def _check_type(name: str, column: Column | None, kind: Any, text: bool) -> None
     )
     if number or (text and _is_text(value)) or pa.types.is_null(value):
         return
-    if column is not None and not column.numeric and _is_text(value):
+    if not column.numeric and _is_text(value):
         return
-    wanted = "numbers" if column is None or column.numeric else f"one of {list(column.levels)[:10]}"
+    wanted = "numbers" if column.numeric else f"one of {list(column.levels)[:10]}"
     raise InputError(f"column {name!r} must be {wanted}; it is {kind}")
 
 

@@ -17,9 +17,8 @@ from ifonly.engines.threads import available
 from ifonly.frames.arrow import dataset, pa
 from ifonly.frames.features import Features, needed
 from ifonly.model import Model
-from ifonly.model.columns import Column
 from ifonly.model.errors import InputError
-from ifonly.model.numerics import Flags, Indices
+from ifonly.model.numerics import Flags
 from ifonly.model.tables import is_missing
 from ifonly.problem.status import Status
 
@@ -240,9 +239,8 @@ class Inverter:
             frozen = self.ask.conditions.limits.frozen
         out: dict[int, tuple[Callable[[Any], Any], Any]] = {}
         for i, column in enumerate(self.features.columns):
-            if not frozen[_coordinates(i, column)].all():
-                levels = None if column is None or column.numeric else list(column.levels)
-                out[i] = (float, pa.float64()) if levels is None else _typed(levels)
+            if not frozen[column.coordinates].all():
+                out[i] = (float, pa.float64()) if column.numeric else _typed(list(column.levels))
         return out
 
     def __call__(self, table: Any) -> Any:
@@ -285,8 +283,8 @@ class Inverter:
         out = []
         for i, (write, kind) in self.written.items():
             column = self.features.columns[i]
-            hidden = invalid if self.every else invalid | ~moved[_coordinates(i, column)].any(axis=0)
-            values = after[i] if column is None else cfs.x[column.name].to_numpy()
+            hidden = invalid if self.every else invalid | ~moved[column.coordinates].any(axis=0)
+            values = after[i] if self.ask.model.encoding.identity else cfs.x[column.name].to_numpy()
             if write is float:
                 numbers = np.asarray(values, dtype=np.float64)
                 out.append(pa.array(numbers, mask=hidden | np.isnan(numbers)))
@@ -294,10 +292,6 @@ class Inverter:
                 cells = [None if h else write(v) for v, h in zip(values.tolist(), hidden.tolist(), strict=True)]
                 out.append(pa.array(cells, kind))
         return out
-
-
-def _coordinates(i: int, column: Column | None) -> Indices:
-    return np.array([i]) if column is None else column.coordinates
 
 
 def _typed(labels: list[Any]) -> tuple[Callable[[Any], Any], Any]:

@@ -24,7 +24,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import count, islice, takewhile
+from itertools import chain, count, islice, takewhile
 from pathlib import Path
 from threading import Event
 from time import monotonic
@@ -165,7 +165,8 @@ def write_answers(
         inverter = Inverter(asking, reader.schema, layout)
         size = inverter.chunk_rows(chunk_rows)
         part_chunks = part_chunks or PART_CHUNKS * max(1, inverter.fitting // size)
-        asked = {"model": fingerprint(asking.model), "input": _input(source), **json.loads(inverter.ask.question.to_json())}
+        files = [[file.name, file.stat().st_size, file.stat().st_mtime_ns] for file in files_of(source)]
+        asked = {"model": fingerprint(asking.model), "input": files, **json.loads(inverter.ask.question.to_json())}
         asked |= layout._asdict() | {"keys": inverter.features.keys, "chunk_rows": size, "part_chunks": part_chunks}
         work = out.with_name(f"{out.name}.parts") if suffix else out
         manifest = Manifest.begin(work, asked, out, overwrite=overwrite)
@@ -176,7 +177,9 @@ def write_answers(
             tables = chunks(reader, reader.schema, size, skip=resumed)
             pace = Pace(part_chunks, slow=inverter.slow)
             groups = iter(lambda: list(islice(tables, pace.chunks)), [])
-            parts = zip(count(len(manifest.parts)), groups if manifest.parts else _at_least_one(groups), strict=False)
+            if not manifest.parts:  # an input of no rows has one part of no rows, with the columns
+                groups = chain([next(groups, [])], groups)
+            parts = zip(count(len(manifest.parts)), groups, strict=False)
             stop = Event()
             for part in in_order(lambda numbered: _part(work, inverter, *numbered, pace, stop), parts, threads, stop):
                 manifest.add(part)
@@ -189,12 +192,6 @@ def write_answers(
         statuses.update(part["statuses"])
     bad = tuple(BadRow(row, reason) for part in manifest.parts for row, reason in part["bad"])[:SHOWN]
     return Written(out, manifest.rows, resumed, dict(sorted(statuses.items())), bad)
-
-
-def _at_least_one(groups: Iterator[list[Any]]) -> Iterator[list[Any]]:
-    """The same, or nothing at all once: an input of no rows has one part of no rows, with the columns."""
-    yield next(groups, [])
-    yield from groups
 
 
 class Pace:
@@ -419,8 +416,3 @@ ASSEMBLE: dict[str, Callable[[Path, Any], Any]] = {
     ".csv": CsvWriter,
     ".arrow": lambda path, schema: ipc.new_file(str(path), schema),
 }
-
-
-def _input(source: Path) -> list[list[Any]]:
-    """The input's files, by name, size and time of change."""
-    return [[file.name, file.stat().st_size, file.stat().st_mtime_ns] for file in files_of(source)]

@@ -89,15 +89,12 @@ def files_of(path: Path) -> list[Path]:
     """The files that are read, in order."""
     if not path.is_dir():
         return [path]
-    found = sorted(file for file in path.rglob("*") if file.is_file() and not _hidden(file.relative_to(path)))
+    files = (file for file in path.rglob("*") if file.is_file())
+    notes = (".", "_")  # names that begin so are what data sets take for notes of their own
+    found = sorted(file for file in files if not any(part.startswith(notes) for part in file.relative_to(path).parts))
     if not found:
         raise InputError(f"{path} has no files")
     return found
-
-
-def _hidden(relative: Path) -> bool:
-    """What data sets take for notes of their own: names that begin with a dot or an underscore."""
-    return any(part.startswith((".", "_")) for part in relative.parts)
 
 
 def _format(path: Path) -> str:
@@ -126,11 +123,7 @@ def _what_is_wrong(error: Exception) -> str:
     if isinstance(error, UnicodeDecodeError) or "invalid UTF8" in str(error):
         odd = f" (it has the byte {error.object[error.start]:#x})" if isinstance(error, UnicodeDecodeError) else ""
         return f"is in another encoding than UTF-8{odd}: save it as UTF-8"
-    return f"cannot be read: {_first_line(error)}"
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().splitlines()[0]
+    return f"cannot be read: {str(error).strip().splitlines()[0]}"
 
 
 def _check(path: Path, wanted: Sequence[str] | None, there: Sequence[str]) -> list[str]:
@@ -254,7 +247,10 @@ def _header(path: Path) -> tuple[list[str], str, bool]:
 
 def _folder(path: Path, wanted: Sequence[str] | None, batch_rows: int) -> tuple[Any, Iterator[Any]]:
     files = files_of(path)
-    is_text = _one_format(path, files) == "csv"
+    kinds = {_format(file) for file in files}
+    if len(kinds) > 1:
+        raise InputError(f"{path} has files of several formats: {', '.join(sorted(kinds))}")
+    is_text = kinds == {"csv"}
     values = {file: _partition(file.relative_to(path)) for file in files}
     keys = values[files[0]]
     own = [name for name in _schema(files[0], None, batch_rows).names if name != BAD_LINE and name not in keys]
@@ -262,8 +258,7 @@ def _folder(path: Path, wanted: Sequence[str] | None, batch_rows: int) -> tuple[
     inside = [name for name in names if name in own]
     inner = _schema(files[0], inside, batch_rows)
     fields = [inner.field(name) if name in own else pa.field(name, pa.string()) for name in names]
-    fields += [inner.field(BAD_LINE)] if is_text else []
-    schema = pa.schema(fields, metadata=TEXT if is_text else None)
+    schema = pa.schema([*fields, inner.field(BAD_LINE)], metadata=TEXT) if is_text else pa.schema(fields)
 
     def batches() -> Iterator[Any]:
         for file in files:
@@ -274,13 +269,6 @@ def _folder(path: Path, wanted: Sequence[str] | None, batch_rows: int) -> tuple[
                 )
 
     return schema, batches()
-
-
-def _one_format(path: Path, files: Iterable[Path]) -> str:
-    kinds = {_format(file) for file in files}
-    if len(kinds) > 1:
-        raise InputError(f"{path} has files of several formats: {', '.join(sorted(kinds))}")
-    return kinds.pop()
 
 
 def _schema(file: Path, columns: Sequence[str] | None, batch_rows: int) -> Any:

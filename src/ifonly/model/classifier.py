@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ifonly.model.columns import Coordinates, Numbers
+from ifonly.model.columns import Column, Coordinates, Numbers
 from ifonly.model.errors import InputError
 from ifonly.model.formats import CONTAINERS, labels_to, pack
 from ifonly.model.numerics import EPS, Floats, frozen, log_sum_exp, softmax
@@ -189,6 +189,12 @@ class Model(Products):
     def n_features(self) -> int:
         """D, the number of features."""
         return self.A.shape[1]
+
+    @cached_property
+    def columns(self) -> tuple[Column, ...]:
+        """The user's columns that the classifier sees, in its order: those of the encoding, or a number per feature."""
+        numbers = (Column(d, self.feature_label(d), "number", d) for d in range(self.n_features))
+        return self.encoding.columns or tuple(numbers)
 
     def logits(self, X: Any) -> Floats:
         """``A x + b`` for one row or many."""

@@ -31,7 +31,7 @@ MOST_VALUES = 100_000  # of a number that are looked through at once
 MOST_READINGS = 16  # until a coordinate settles; two or three are usual
 SAME_COORDINATE = 1e-14  # relative: nearer ones differ by rounding
 MOST_PARTS = 10**6  # of a unit, in a step, as in `actions`
-DIGITS = 12  # a mapped number is written with so many, where that is the same to the pipeline
+DIGITS, DECIMALS = 12, 6  # a mapped number is written with so many, or with no more after the point, where that is the same
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class Column:
         """Whether there are coordinates between others that no number has."""
         return any(step.jumps for step in self.maps)
 
-    @property
+    @cached_property
     def range(self) -> tuple[float, float]:
         """The least and largest coordinate that means anything."""
         if self.kind == "ordinal":
@@ -168,7 +168,7 @@ class Column:
         """These, and the next ones, as far as there are any."""
         raw = backward(self.maps, np.array([v]))
         if step:
-            return self._of_multiples(np.rint(raw / step) + np.arange(-2.0, 3.0), step)
+            return self._of_numbers(_multiples(np.rint(raw / step) + np.arange(-2.0, 3.0), step))
         numbers = self._values[np.clip(np.searchsorted(self._values, raw) + np.arange(-3, 4), 0, len(self._values) - 1)]
         return self._of_numbers(numbers)
 
@@ -179,11 +179,7 @@ class Column:
         raw = backward(self.maps, np.array(ends)) / step
         if not raw.max() - raw.min() < MOST_VALUES:
             return None
-        return np.sort(self._of_multiples(np.arange(np.floor(raw.min()) - 2, np.ceil(raw.max()) + 3), step))
-
-    def _of_multiples(self, n: Floats, step: float) -> Floats:
-        ratio = Fraction(step).limit_denominator(MOST_PARTS)
-        return self._of_numbers(n * ratio.numerator / ratio.denominator if float(ratio) == step else n * step)
+        return np.sort(self._of_numbers(_multiples(np.arange(np.floor(raw.min()) - 2, np.ceil(raw.max()) + 3), step)))
 
     def _of_numbers(self, numbers: Floats) -> Floats:
         first = self.maps[0]
@@ -204,14 +200,12 @@ class Column:
                 break
         return v
 
-    def write(self, coordinates: Floats) -> list[Any]:
-        """Values from coordinates (N, size)."""
+    def write(self, coordinates: Floats, step: float = 0.0) -> list[Any]:
+        """Values from coordinates (N, size); multiples of a step where there is one."""
         if self.kind == "number":
             v = backward(self.maps, coordinates[:, 0])
             if self.maps:  # a bound comes back as it was given, not as its inverse rounds it
-                short = np.array([float(f"{number:.{DIGITS}g}") for number in v.tolist()])
-                inside = (short >= self.maps[0].least) & (short <= self.maps[0].most)
-                v = np.where(inside & (self.forward(short) == coordinates[:, 0]), short, v)
+                v = self._short(v, coordinates[:, 0], step)
             if self.missing is not None:
                 v = np.where(v == self.missing, np.nextafter(v, np.inf), v)
             return v.tolist()
@@ -219,13 +213,28 @@ class Column:
             return [self.levels[int(i)] for i in np.rint(coordinates[:, 0])]
         return [self.levels[i] if i < len(self.levels) else None for i in coordinates.argmax(axis=1).tolist()]
 
-    def cells(self, coordinates: Floats) -> list[Any]:
+    def _short(self, v: Floats, coordinates: Floats, step: float) -> Floats:
+        """Numbers with few digits, or multiples of a step, where the pipeline makes the same coordinates of them."""
+        first, found, numbers = self.maps[0], v, v.tolist()
+        few = [float(f"{number:.{DIGITS}g}") for number in numbers]
+        fewer = [float(f"{round(number, DECIMALS):.{DECIMALS + 1}g}") for number in numbers]
+        least, most = self.range if self.rising else self.range[::-1]  # beyond their numbers all have the same coordinate
+        beyond = [np.where(coordinates == least, v, -np.inf), np.where(coordinates == most, v, np.inf)]
+        tried = [np.clip(np.array(near), *beyond) for near in (few, fewer)]
+        tried += [_multiples(np.rint(v / step) + n, step) for n in (1.0, -1.0, 0.0)] if step else []
+        for near in tried:
+            same = (near >= first.least) & (near <= first.most)
+            same[same] = self.forward(near[same]) == coordinates[same]
+            found = np.where(same, near, found)
+        return found
+
+    def cells(self, coordinates: Floats, step: float = 0.0) -> list[Any]:
         """Values of answers (N, size); missing where a row has no answer."""
         none = np.isnan(coordinates).any(axis=1)
         if not none.any():
-            return self.write(coordinates)
+            return self.write(coordinates, step)
         cells: list[Any] = [np.nan if self.kind == "number" else None] * len(coordinates)
-        for i, value in zip(np.flatnonzero(~none), self.write(coordinates[~none]), strict=True):
+        for i, value in zip(np.flatnonzero(~none), self.write(coordinates[~none], step), strict=True):
             cells[i] = value
         return cells
 
@@ -250,6 +259,12 @@ class Column:
         fill, missing = _value_from(data["fill"]), _value_from(data["missing"])
         maps, names = tuple(from_dict(step) for step in data["bends"]), (str(data["name"]), str(data["kind"]))
         return cls(int(data["place"]), *names, first, levels, bool(data["unknown"]), fill, missing, maps, data["cut"])
+
+
+def _multiples(n: Floats, step: float) -> Floats:
+    """``n`` times a step, without the rounding of a step such as 0.1."""
+    ratio = Fraction(step).limit_denominator(MOST_PARTS)
+    return n * ratio.numerator / ratio.denominator if float(ratio) == step else n * step
 
 
 def _key(value: Any) -> Any:

@@ -1,6 +1,9 @@
 """What is optional: where a package is missing, the error says which extra installs it."""
 
-__all__ = ["missing"]
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+__all__ = ["missing", "needing"]
 
 
 def missing(what: str, extra: str) -> ImportError:
@@ -10,3 +13,12 @@ def missing(what: str, extra: str) -> ImportError:
     ImportError('pictures need matplotlib: pip install "ifonly[plot]"')
     """
     return ImportError(f'{what}: pip install "ifonly[{extra}]"')
+
+
+@contextmanager
+def needing(what: str, extra: str) -> Iterator[None]:
+    """Around imports of what an extra installs: the error of one that fails is `missing`'s."""
+    try:
+        yield
+    except ImportError as error:
+        raise missing(what, extra) from error

@@ -37,21 +37,8 @@ import numpy as np
 
 from ifonly.model.errors import InputError
 
-__all__ = [
-    "CONTAINERS",
-    "DAMAGE",
-    "HEADER",
-    "VERSION",
-    "check_archive",
-    "check_header",
-    "check_padded",
-    "labels_from",
-    "labels_to",
-    "pack",
-    "typed",
-    "unpack",
-    "untyped",
-]
+__all__ = ["CONTAINERS", "DAMAGE", "HEADER", "VERSION", "check_archive", "check_header", "check_padded"]
+__all__ += ["labels_from", "labels_to", "pack", "typed", "unpack", "untyped"]
 
 VERSION = 1
 HEADER = "ifonly"

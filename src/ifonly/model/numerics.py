@@ -7,26 +7,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-__all__ = [
-    "EPS",
-    "TINY_SQUARE",
-    "Flags",
-    "Floats",
-    "Indices",
-    "blocks",
-    "frozen",
-    "log_sum_exp",
-    "norms",
-    "softmax",
-    "summation_error",
-]
+__all__ = ["EPS", "FLOAT32", "TINY_SQUARE", "Flags", "Floats", "Indices"]
+__all__ += ["blocks", "frozen", "log_sum_exp", "norms", "softmax", "summation_error"]
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 Flags = NDArray[np.bool_]
 
 TINY_SQUARE = 1e-280  # below, squares lose digits to underflow
-EPS = float(np.finfo(np.float64).eps)
+EPS, FLOAT32 = (float(np.finfo(kind).eps) for kind in (np.float64, np.float32))
 
 # A dot product of n terms is off by at most about n·u·Σ|aᵢxᵢ|, u = EPS/2, in whatever order it is summed. The bound is
 # all but reached by no real sum: rounding errors behave like a random walk, n ~ √n, and 32 standard deviations of

@@ -1,8 +1,8 @@
 """The class-space Newton for many rows on a GPU (extra ``gpu``): compiles the CUDA sources and calls what is in them.
 
-`newton.cu` has the free Newton problems, `passes.cu` the two passes over the sources around them (`native.device` puts them
-together), and `limited.cu` problems with limits (`native.device_limited`). CuPy compiles each at first use, once per number of
-classes and kind of number, and keeps the result on disk.
+`newton.cu` has the Newton problems over classes, `passes.cu` the two passes over the sources around them (`native.device` puts
+them together), and `limited.cu` the sweeps over the features of rows with limits (`native.device_limited`). CuPy compiles each
+at first use, once per number of classes and kind of number, and keeps the result on disk.
 
 A row belongs to one thread up to K = 16; to a small team of threads up to 32, to a warp up to 64, to a block up to 128, with
 all that is known of it in shared memory, except that a warp has Newton's matrix in its registers. Beyond, the array program of
@@ -112,12 +112,15 @@ def kernel(file: str, name: str, options: tuple[str, ...], device: int) -> Any:
 
 
 def newton(name: str, K: int, goal: bool) -> Any:
-    """Launches ``solve``, ``begin`` or ``answer`` of newton.cu, given how many rows there are and their arguments."""
+    """Launches ``solve``, ``begin``, ``answer`` or ``step`` of newton.cu, given how many rows there are and their arguments."""
     starts = name == "begin"  # by one thread each
     team, blocks = (1, cuda_source.START_BLOCKS) if starts else (cuda_source.team_of(K), cuda_source.BLOCKS)
-    options = (*cuda_source.newton_options(K, goal=goal, team=team, blocks=blocks), f"-D{name.upper()}")
-    entry = kernel("newton", name, options, cp.cuda.Device().id)
     threads, shared = cuda_source.threads_of(team), 0 if starts else cuda_source.block_bytes(K, team)
+    if name == "step" and team == 1:
+        threads = cuda_source.step_threads(K)
+        shared = 8 * threads * cuda_source.gram_pitch(K)
+    options = (*cuda_source.newton_options(K, goal=goal, team=team, blocks=blocks, threads=threads), f"-D{name.upper()}")
+    entry = kernel("newton", name, options, cp.cuda.Device().id)
     entry.max_dynamic_shared_size_bytes = shared
 
     def launch(B: int, *arguments: Any) -> None:

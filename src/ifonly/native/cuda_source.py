@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 __all__ = ["MOST_CLASSES", "MOST_ROWS", "Slices", "block_bytes", "code", "gram_pitch", "newton_options", "passes_options"]
 __all__ += ["MOST_FEATURES", "MOST_LIMITED_CLASSES", "Blocks", "limited_blocks", "limited_options", "rows_of", "slices"]
-__all__ += ["BLOCKS", "START_BLOCKS", "WARP", "team_of", "threads_of", "tiled"]
+__all__ += ["BLOCKS", "START_BLOCKS", "WARP", "kept_numbers", "step_threads", "team_of", "threads_of", "tiled"]
 
 MOST_CLASSES = 128  # of newton.cu: Newton's matrix has to fit into the shared memory of a block
 MOST_ROWS = 32  # of passes.cu: the more rows A has, the narrower the slice that fits into the shared memory of a block
@@ -29,14 +29,14 @@ BLOCKS, START_BLOCKS = 2, 3
 
 # What a source includes, each after those that it includes itself.
 HEADERS = {
-    "newton": ("numbers.hpp", "phi.hpp", "newton.hpp", "answer.hpp", "tiles.hpp"),
-    "limited": ("numbers.hpp", "limits.hpp"),
+    "newton": ("numbers.hpp", "phi.hpp", "newton.hpp", "answer.hpp", "tiles.hpp", "kept.hpp"),
+    "limited": ("numbers.hpp", "limits.hpp", "kept.hpp"),
     "passes": (),
 }
 
-# Of limited.cu: a class for each lane of a warp; rows of a block; features, which are listed in 15 bits.
+# Of limited.cu: a class for each lane of a warp; rows of a block; features, of which each row that is worked on has bits.
 MOST_LIMITED_CLASSES, MOST_WARPS, MOST_FEATURES = 32, 16, 2**15 - 1
-LISTED = 80  # its ANEW
+LISTED = 1024  # its features of which changes are listed at a time
 LEAST_WARPS = 6  # with fewer, keeping the classes' rows in shared memory does not pay
 
 
@@ -55,6 +55,11 @@ def team_of(K: int) -> int:
 def threads_of(team: int) -> int:
     """How many threads a block of newton.cu has."""
     return ALONE if team == 1 else max(TOGETHER, team)
+
+
+def step_threads(K: int) -> int:
+    """The same for single threads and rows with limits, each of which has a matrix Ḡ of its own."""
+    return min(ALONE, (SHARED_BYTES // BLOCKS - PER_BLOCK) // (8 * gram_pitch(K)) // WARP * WARP)
 
 
 def rows_of(K: int) -> int:
@@ -120,10 +125,13 @@ def _apart(n: int, r: int, m: int) -> int:
     return n + (r - n) % m
 
 
-def newton_options(K: int, *, goal: bool, team: int | None = None, blocks: int = BLOCKS) -> tuple[str, ...]:
+def newton_options(
+    K: int, *, goal: bool, team: int | None = None, blocks: int = BLOCKS, threads: int | None = None
+) -> tuple[str, ...]:
     """How ``newton.cu`` is compiled for K classes; ``goal`` for the probability form."""
     team = team or team_of(K)
-    return _options(CLASSES=K, TEAM=team, AIMS=int(goal), PAIRS=pairs(K), THREADS=threads_of(team), BLOCKS=blocks)
+    threads = threads or threads_of(team)
+    return _options(CLASSES=K, TEAM=team, AIMS=int(goal), PAIRS=pairs(K), THREADS=threads, BLOCKS=blocks)
 
 
 def passes_options(R: int, source: str, answer: str, cut: Slices) -> tuple[str, ...]:
@@ -150,14 +158,19 @@ def limited_blocks(D: int, K: int) -> Blocks | None:
 
     def cut(staged: bool) -> Blocks:
         kept = matrix + (8 * (K * (features + 4) + 2 * features) if staged else 0)
-        bits = (3 * (features // 32) + 1) // 2
-        each = (8 * features if staged else 0) + 2 * matrix + 8 * (32 + bits + LISTED // 4)
+        bits = (features // 32 + 1) // 2
+        each = (8 * features if staged else 0) + matrix + 8 * (32 + bits) + 2 * min(features, LISTED)
         warps = min((room - kept) // each, MOST_WARPS if K <= 16 else 8)
         warps -= warps % 4 if warps > 4 else 0  # as many for each of the four schedulers
         return Blocks(warps, staged, kept + warps * each)
 
     best = next((found for found in map(cut, (True, False)) if found.warps >= LEAST_WARPS), cut(False))
     return best if best.warps > 0 else None
+
+
+def kept_numbers(K: int) -> int:
+    """Of a row of kept.hpp's ``Kept``."""
+    return (K - 1) * (K - 1 + 5) + 3
 
 
 def limited_options(

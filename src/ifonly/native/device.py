@@ -219,9 +219,9 @@ class DeviceSources(Sources):
         """All rows, on the device."""
         return self.rows.astype(np.float64, copy=False)
 
-    def given(self, values: Any, rows: Any = None) -> Any:
+    def given(self, values: Any, rows: Any = None, steps: Any = None) -> Any:
         """Values as the kind of array that the sources came as, on their device."""
-        del rows
+        del rows, steps
         values = cp.asarray(values)
         assert isinstance(self.like, Like)
         if self.like.library == "cupy":

@@ -1,4 +1,7 @@
-"""Tables of sources within limits on features one by one, on a GPU: `limited.cu`, and on the host the rows that it leaves."""
+"""Tables of sources within limits on features one by one, on a GPU, and on the host the rows that are left.
+
+Rows go in rounds: `newton.cu` solves their problems over classes, `limited.cu` goes over their features.
+"""
 
 from collections.abc import Callable
 from functools import cache
@@ -7,7 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ifonly.engines.limited_problem import CostSpace
+from ifonly.engines import newton
+from ifonly.engines.cost_space import CostSpace
 from ifonly.engines.semismooth import MAX_ITER
 from ifonly.model import Model
 from ifonly.native import cuda, cuda_source
@@ -24,6 +28,9 @@ cp = cuda.cp
 __all__ = ["invert_table"]
 
 CHUNK_BYTES = 2**29  # of sources from the host that are worked on at a time
+KEPT_BYTES = 2**30  # of what is kept of rows between their rounds, about
+FRESH = 10  # kept.hpp's first status of a row that is not settled
+MOST_ROUNDS = 40  # of a row; of MNIST's within [0, 1] none takes more than 6
 
 Alone = Callable[[np.ndarray, Aims], Results]  # rows on the host
 
@@ -39,6 +46,10 @@ class OnDevice(NamedTuple):
     weighed: bool
     left: NDArray[np.intp] = np.zeros(0, dtype=np.intp)
     rest: Results | None = None
+
+    def part(self, s: slice) -> "OnDevice":
+        """Some of them."""
+        return self._replace(**{name: getattr(self, name)[s] for name in ("proba", "target", "numbers", "n_iter", "status")})
 
     COLUMNS = ("lam", "distance", "objective", "grad_norm", "cost", "gap")
 
@@ -96,12 +107,15 @@ class Job(NamedTuple):
         target, wanted = upload_targets(aims.targets), upload(wanted, np.float64)
         prob = wanted if weighed else upload(aims.prob, np.float64)
         found = OnDevice(
-            cp.empty((N, K)), target, cp.empty((N, 6)), cp.empty(N, dtype=np.int32), cp.empty(N, dtype=np.int8), weighed
+            cp.empty((N, K)), target, cp.zeros((N, 6)), cp.empty(N, dtype=np.int32), cp.empty(N, dtype=np.int8), weighed
         )
         there = out.dtype == np.float64 and out.strides[1] == 8 and not cp.may_share_memory(X, out)
         made = out if there else cp.empty(X.shape)
-        question = target, wanted, prob, np.float64(self.tol or 0.0), np.int32(self.max_iter)
-        _launch(_board(self.space, cp.cuda.Device().id), X, question, made, found)
+        board = _board(self.space, cp.cuda.Device().id)
+        parts = -(-N * 8 * cuda_source.kept_numbers(K) // KEPT_BYTES)
+        for part in (slice(N * i // parts, N * (i + 1) // parts) for i in range(parts)):
+            question = Question(target[part], wanted[part], prob[part], self.tol or 0.0, self.max_iter)
+            _solve(board, X[part], question, made[part], found.part(part))
         found = self._settled(X, aims, made, found)
         if made is not out:
             out[...] = made
@@ -124,10 +138,21 @@ def _logits(prob: Any, model: Model) -> Any:
     return needed_logit(prob, model)
 
 
+class Question(NamedTuple):
+    """What is wanted of rows, on the device."""
+
+    target: Any
+    wanted: Any  # λ, or logits
+    prob: Any
+    tol: float
+    max_iter: int
+
+
 class Board(NamedTuple):
     """`Tables` on the device, and how the kernel is cut for them."""
 
     arguments: tuple[Any, ...]
+    grams: Any
     kind: dict[str, int]
     D: int
     K: int
@@ -139,25 +164,39 @@ def _board(space: CostSpace, device: int) -> Board:
         tables = Tables.of(space)
         blocks = cuda_source.limited_blocks(tables.D, len(tables.b))
         assert blocks is not None  # else the engine refuses
-        return Board(tuple(map(cp.asarray, tables.arguments())), tables.kind, tables.D, len(tables.b), blocks)
+        arguments = tuple(map(cp.asarray, tables.arguments()))
+        return Board(arguments, cp.asarray(tables.grams), tables.kind, tables.D, len(tables.b), blocks)
 
     return space.conditions.keep(("cuda", device), made)
 
 
-def _launch(board: Board, X: Any, question: tuple[Any, ...], out: Any, found: OnDevice) -> None:
-    if not len(X):
-        return
-    blocks, source = board.blocks, cuda.TYPES[X.dtype.str[1:]]
-    options = cuda_source.limited_options(
-        board.D, board.K, source, board.kind, goal=not found.weighed, warps=blocks.warps, staged=blocks.staged
-    )
+def _solve(board: Board, X: Any, question: Question, out: Any, found: OnDevice) -> None:
+    """Rounds of the rows that are open: their problems over classes, then over their features."""
+    B, K, goal = len(X), board.K, not found.weighed
+    kept, bits = cp.empty((B, cuda_source.kept_numbers(K))), cp.empty((B, cuda_source.tiled(board.D) // 32), dtype=np.uint32)
+    source, blocks = cuda.TYPES[X.dtype.str[1:]], board.blocks
+    options = cuda_source.limited_options(board.D, K, source, board.kind, goal=goal, warps=blocks.warps, staged=blocks.staged)
     kernel = cuda.kernel("limited", "limited", options, cp.cuda.Device().id)
     kernel.max_dynamic_shared_size_bytes = blocks.shared
-    number = min(_processors(cp.cuda.Device().id), -(-len(X) // blocks.warps))
+    rounds = min(question.max_iter, MOST_ROUNDS)
+    asked = question.target, question.wanted, question.prob, np.float64(question.tol), np.int32(rounds)
     least = np.float64(LEAST_VALUE), np.float64(REL_GAP)
     answers = out, np.int64(out.strides[0] // 8), found.proba, found.numbers, found.n_iter, found.status
-    sources = np.int64(len(X)), X, np.int64(X.strides[0] // X.itemsize)
-    kernel((number,), (32 * blocks.warps,), (*sources, *board.arguments, *question, *least, *answers), shared_mem=blocks.shared)
+    sources = kept, bits, X, np.int64(X.strides[0] // X.itemsize)
+
+    def sweep(count: int, rows: Any) -> None:
+        number = min(_processors(cp.cuda.Device().id), -(-count // blocks.warps))
+        arguments = np.int64(count), rows, *sources, *board.arguments, *asked, *least, *answers
+        kernel((number,), (32 * blocks.warps,), arguments, shared_mem=blocks.shared)
+
+    sweep(B, np.intp(0))
+    step = cuda.newton("step", K, goal)
+    for _ in range(rounds):
+        rows = cp.flatnonzero(found.status >= FRESH)
+        if not len(rows):
+            break
+        step(len(rows), rows, board.grams, question.target, question.wanted, np.int32(newton.MAX_ITER), kept, found.status)
+        sweep(len(rows), rows)
 
 
 @cache

@@ -73,8 +73,10 @@ def _pairs(model: Model) -> int:
 
 
 class Task(NamedTuple):
-    """How to solve rows, from sources or from Z of them and their sizes, and where x goes."""
+    """What is wanted of rows, how to solve them, from sources or from Z of them and their sizes, and where x goes."""
 
+    wanted: Any  # of each row: λ, or the logit that it needs
+    goal: bool  # whether it is the logit
     tol: float | None
     max_iter: int
     threads: int
@@ -84,20 +86,17 @@ class Task(NamedTuple):
     sizes: Sizes | None = None
     out: Any = None
 
+    @classmethod
+    def of(cls, model: Model, aims: Aims, *how: Any, **more: Any) -> "Task":
+        """The task of reaching some aims; the rest is as above."""
+        wanted = aims.lam if aims.lam is not None else needed_logit(aims.prob, model)
+        return cls(np.ascontiguousarray(wanted, dtype=np.float64), aims.lam is None, *how, **more)
 
-def answer(
-    model: Model,
-    k: int,
-    index: NDArray[np.intp],
-    aims: Aims,
-    results: Results,
-    task: Task,
-) -> None:
+
+def answer(model: Model, k: int, index: NDArray[np.intp], results: Results, task: Task) -> None:
     """Answer rows ``index`` for class index ``k``; some may be LEFT."""
-    goal = aims.lam is None
-    wanted = np.ascontiguousarray(aims.lam if aims.lam is not None else needed_logit(aims.prob, model), dtype=np.float64)
     known = None if task.sizes is None else np.stack(task.sizes)
-    question = wanted, goal, task.alone, task.tol or 0.0, task.max_iter, _pairs(model)
+    question = task.wanted, task.goal, task.alone, task.tol or 0.0, task.max_iter, _pairs(model)
     columns = results.coef, results.proba, results.lam, results.distance, results.objective, results.grad_norm
     found = *columns, results.n_iter, results.status, task.out
     target = target_of(model, k)

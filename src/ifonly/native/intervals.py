@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ifonly.engines.limited_problem import CostSpace
+from ifonly.engines.cost_space import CostSpace
 from ifonly.engines.threads import share_out
 from ifonly.model.numerics import Floats, Indices, norms
 from ifonly.native import compiled

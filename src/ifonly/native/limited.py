@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ifonly.engines.limited_problem import CostSpace
+from ifonly.engines.cost_space import CostSpace
 from ifonly.model.numerics import Floats, norms, summation_error
 from ifonly.native import cuda_source
 
@@ -26,8 +26,10 @@ class Tables(NamedTuple):
     b: Floats  # (K,)
     each: Floats  # (7, features): the scaler's shift and scale, sizes, a unit's cost, μ, limits
     way: NDArray[np.int8]  # (features,)
+    moving: NDArray[np.uint32]  # (features/32,) those that may move, as bits
+    grams: Floats  # (K, K − 1, K − 1) of the rivals of each target, over those: newton.cu's too
     gram: Floats  # (K, K | 1) of the rows
-    pairs: Floats  # (3, K, K): ‖a_j − a_k‖; its square over what may move; ‖(|a_j| + |a_k|)/c‖
+    pairs: Floats  # (2, K, K): ‖a_j − a_k‖; ‖(|a_j| + |a_k|)/c‖
     errors: Floats  # (7,)
     kind: dict[str, int]  # SOFT, COSTED, DIRECTED, SCALED, PLAIN
 
@@ -43,7 +45,7 @@ class Tables(NamedTuple):
         middle = rows.mean(axis=0) if norms(rows).max() > FAR_OFF * lengths.max() else np.zeros(D)
         rows = rows - middle
         moving = ~limits.frozen & (limits.lo < limits.hi)
-        squares = np.array([np.square((rows - row)[:, moving]).sum(axis=1) for row in rows])
+        rivals = [np.delete(rows - rows[k], k, axis=0)[:, moving] for k in range(K)]
         sizes = np.abs(model.A) / (1.0 if scaling is None else np.abs(scaling.scale)) / c + np.abs(middle)
         terms = np.array([norms(sizes + size) for size in sizes])
         shift, scale = (np.zeros(D), np.ones(D)) if scaling is None else (scaling.shift, scaling.scale)
@@ -64,15 +66,17 @@ class Tables(NamedTuple):
             np.array(model.b),
             _filled(np.array([shift, scale, model.column_sizes, c, space.mu, limits.lo, limits.hi]), features, EACH_BEYOND),
             _filled(limits.ways.astype(np.int8), features),
+            np.packbits(_filled(moving, features), bitorder="little").view(np.uint32),
+            np.array([B @ B.T for B in rivals]),
             gram,
-            np.array([lengths, squares, terms]),
+            np.array([lengths, terms]),
             np.array([space.per_term, space.per_size, space.offset, *errors]),
             {name: int(value) for name, value in kind.items()},
         )
 
     def arguments(self) -> tuple[Any, ...]:
         """Those of limited.cu from A to the errors."""
-        return self[1:9]
+        return self[1:11]
 
 
 def _filled(a: Any, width: int, beyond: Any = 0) -> Any:

@@ -1,25 +1,12 @@
-// Problems with limits on features one by one: the method's constants and what is claimed of an answer, for CPU and GPU.
+// Problems with limits on features one by one: what is claimed of an answer, for CPU and GPU.
 #pragma once
 
 #include "numbers.hpp"
 
 namespace ifonly::IFONLY_SET::limits {
 
-// The method's constants; engines/semismooth.py gives reasons. The start has its own: a pair is cheap here.
-constexpr int MAX_TRIALS = 40, PAIRS = 2, PAIR_STEPS = 5, MAX_RISES = 40;
-constexpr double TOO_LONG = 0.5, SHRINK = 0.1, LOG_SHRINK = -2.302585092994046, LOW = -690.0;
-constexpr double NEAR = 1e-4;          // logarithms that differ by less: their logarithmic mean is the mean
-constexpr double FAR_LOGIT = 36.0;     // of a share, in the start
-constexpr double PAIR_GAP = 0.005, PAIR_TOL = 0.3; // parts of the gap, and steps of a logit, that are small in the start
-constexpr double JOINT = 0.1;          // a gap from which on λ is changed together with q
-constexpr double SURE = 0.1;           // of the miss: with less of a residual, it is on the side that it seems to be on
-constexpr double LONGEST = 2.0, FLAT_LOGIT = 1e-12, NARROW = 1e-12; // steps in ln λ; slopes; brackets around λ
-
-constexpr int CHASES = 4; // times that the goal is aimed at with more room for rounding
-constexpr int EVALUATIONS = 80;
+constexpr double TOO_LONG = 0.5; // of D's slope: an end of a step at which it is further below zero is too far
 constexpr double SAME = 0.5e-10; // relative: half of what problem/checker.py allows
-
-enum class Ended { CUT, FOUND, NOT_FOUND };
 
 /** How a model rounds. */
 struct Errors {

@@ -7,6 +7,10 @@
 // to turn y. D is concave in y, smooth where features move freely, with edges where choices flip: a Newton step with the curvature
 // of the features that can move, shorter where D does not rise, and w anew. A few such steps are made in a node, from the y of the
 // node that it is a part of; whatever y comes out, the bound holds.
+//
+// Where the classifier is weighed against the cost, in place of a goal, what is minimised has `weight`·ln Σ e^s besides, s over all
+// classes. The rivals are then all classes, and their multipliers add up to the weight: there is no w to find, and D is searched along
+// Newton's step.
 #pragma once
 
 #include "multiplier_search.hpp"
@@ -17,10 +21,13 @@ class ManyMultipliers final : public OneMultiplier {
     static constexpr int FIRST_STEPS = 40, STEPS = 3, LAST_STEPS = 60; // at the root, in a node, where all is decided
     static constexpr int TRIALS = 6, TURNS = 8; // of a step, each shorter than the last; of choosing what falls as far as it may
     static constexpr double WORTH = 0.02;       // of what is left of the gap: a step that raises D by less is the last one
-    static constexpr double SHRINK = 0.1;       // a rival's multiplier falls at most to this share of itself
+    static constexpr double SHRINK = 0.1;       // a rival's multiplier falls at most to this share of itself …
+    static constexpr double GROW = 100.0;       // … and rises at most by so many times all of theirs: beyond, H is no guide
+    static constexpr int LOOKS = 8;             // along a step, where the loss is weighed
     static constexpr double NEAR = 1e-6;        // logarithms that differ by less: their logarithmic mean is the mean
     static constexpr double RIDGE = 1e-10;      // of the length of a row: what is added to H, so that it has an inverse
-    static constexpr double ENDLESS = 1e15;     // times that D rises: it has no end, but for rounding
+    static constexpr double LEVEL = 1e-12;      // of the entropy's own curvature, likewise: it has none where all rise alike
+    static constexpr double ENDLESS = 1e15;     // times the cost of one constraint alone: D has no end, but for rounding
     static constexpr double ROUNDINGS = 64.0;   // of all terms of D
     static constexpr double MET = 1e-9; // relative: by how much an answer may miss a constraint, that others will make exact
 
@@ -31,6 +38,7 @@ class ManyMultipliers final : public OneMultiplier {
     };
 
     const i64 R, rivals; // constraints, and how many of them are rivals'
+    const double weight; // of their loss; 0 where they are a constraint
     System whole, left_over;
     double *options, *gains_of_options;                         // [R][m], [m]
     double *slips, *lengths;                                    // [R]; lengths are squared
@@ -42,7 +50,7 @@ class ManyMultipliers final : public OneMultiplier {
     Solution trials[4], rest_trials[4];
     std::unique_ptr<Memory> more;
     double *kept = nullptr; // [capacity][R] the multipliers of nodes
-    double endless = INF;
+    double endless = 0.0; // what D comes to where it has no end
     const Solution *also = nullptr; // the solution before the last
 
     void lay_more(Pieces &pieces) {
@@ -104,12 +112,12 @@ class ManyMultipliers final : public OneMultiplier {
         return miss_of(means);
     }
 
-    /** Whether a point that gains so much meets all constraints, but for `part` of what is asked and gained. */
-    bool meets(const System &system, const double *gained, double part) const {
-        if (rivals && !(rivals_miss(system, gained) <= part)) return false;
+    /** Whether a point that gains so much meets all constraints; those of rules up to this share of what such a change can gain. */
+    bool meets(const System &system, const double *gained, double part = 0.0, double change = 0.0) const {
+        if (rivals && weight == 0.0 && !(rivals_miss(system, gained) <= part)) return false;
         for (i64 r = rivals; r < R; r++) {
             const double short_by = system.needs[r] - gained[r];
-            const double most = slips[r] + part * (magnitude(system.needs[r]) + magnitude(gained[r]));
+            const double most = slips[r] + part * (magnitude(system.needs[r]) + change * square_root(lengths[r]));
             if (!(short_by <= most) || (equal[r] && !(short_by >= -most))) return false;
         }
         return true;
@@ -118,7 +126,7 @@ class ManyMultipliers final : public OneMultiplier {
     /** A y that asks for what a solution lacks; false where it lacks nothing. */
     bool turn(const Part &part, const System &system, const Solution &at, double *y) {
         gains(part, system, at, gained);
-        if (meets(system, gained, 0.0)) return false;
+        if (meets(system, gained)) return false;
         const double miss = rivals ? rivals_miss(system, gained) : 0.0;
         double length = 0.0;
         for (i64 r = 0; r < rivals; r++) {
@@ -126,7 +134,7 @@ class ManyMultipliers final : public OneMultiplier {
             length += y[r] * y[r] * lengths[r];
         }
         const double scale = larger(miss, 1e-3) / (length > 0.0 ? length : 1.0);
-        for (i64 r = 0; r < rivals; r++) y[r] *= scale;
+        for (i64 r = 0; r < rivals; r++) y[r] *= weight > 0.0 ? 0.0 : scale;
         for (i64 r = rivals; r < R; r++) {
             const double short_by = system.needs[r] - gained[r];
             y[r] = short_by > slips[r] || equal[r] ? short_by / lengths[r] : 0.0;
@@ -168,8 +176,11 @@ class ManyMultipliers final : public OneMultiplier {
         double total = 0.0;
         for (i64 r = 0; r < rivals; r++) total += means[r];
         for (i64 d = 0; d < part.V; d++) {
-            const M inside = (at.t[d] > part.lo[d]) & (at.t[d] < part.hi[d]) & (magnitude(part.g[d]) > part.mu[d]);
-            free[d] = select(inside & (at.moved[d] | (part.step[d] > 0.0)), T{} + 1.0, T{});
+            const T pull = magnitude(part.g[d]);
+            const M pulled = (pull > part.mu[d]) | ((pull == part.mu[d]) & (part.step[d] == 0.0));
+            const M inside = (at.t[d] > part.lo[d]) & (at.t[d] < part.hi[d]) & pulled;
+            const M stays = (part.state[d] == STAYS) & (part.at_rest[d] != 0.0);
+            free[d] = select(inside & (at.moved[d] | ((part.step[d] > 0.0) & ~stays)), T{} + 1.0, T{});
         }
         for (i64 r = 0; r < R; r++)
             for (i64 q = 0; q <= r; q++) {
@@ -177,19 +188,36 @@ class ManyMultipliers final : public OneMultiplier {
                 T sum{};
                 for (i64 d = 0; d < part.V; d++) sum += free[d] * a[d] * b[d];
                 double h = sum_of(sum);
-                if (r < rivals) h += (r == q ? 1.0 / means[r] : 0.0) - 1.0 / total;
-                if (r == q) h += RIDGE * lengths[r];
+                if (r < rivals) h += (r == q ? (1.0 + LEVEL) / means[r] : 0.0) - (weight > 0.0 ? 0.0 : 1.0 / total);
+                if (r == q) h = larger(h, least_curvature(part, system, r)) + RIDGE * lengths[r];
                 H[r * R + q] = H[q * R + r] = h;
             }
     }
 
+    /** A multiplier that moves nothing yet has no curvature: this much, and it goes as far as it takes for all that it can move to be at
+     *  its end. */
+    double least_curvature(const Part &part, const System &system, i64 r) const {
+        T most{};
+        for (i64 d = 0; d < part.V; d++) {
+            const T row = magnitude(system.rows[r * V + d]), lo = part.lo[d], hi = part.hi[d];
+            const T low = select(lo > -INF, -lo, T{}), end = larger(low, select(hi < INF, hi, T{}));
+            const M stays = (free[d] > 0.0) | ~(hi - lo > 0.5 * part.step[d]) | ((part.state[d] == STAYS) & (part.at_rest[d] != 0.0));
+            most = larger(most, select(stays | (row == 0.0), T{}, (end + part.mu[d] + magnitude(part.g[d])) / row));
+        }
+        double last = 0.0;
+        for (int w = 0; w < W; w++) last = larger(last, most[w]);
+        return last > 0.0 ? magnitude(v[r]) / last : 0.0;
+    }
+
     /** Newton's step, into `delta`: where v·Δ − ½ΔᵀHΔ is largest, no multiplier falling too far; false where there is none. */
     bool newton(const double *y) {
-        for (i64 r = 0; r < R; r++) held[r] = !(v[r] > 0.0) && least(r, y) == 0.0;
+        const i64 last = weight > 0.0 ? balanced() : -1;
+        for (i64 r = 0; r < R; r++) held[r] = r == last || (!(v[r] > 0.0) && least(r, y) == 0.0);
         for (int turn = 0; turn < TURNS; turn++) {
-            if (!solve_free(y)) return false;
+            if (!solve_free(y, last)) return false;
             bool same = true;
             for (i64 r = 0; r < R; r++) {
+                if (r == last) continue;
                 double pull = v[r];
                 for (i64 q = 0; q < R; q++) pull -= H[r * R + q] * delta[q];
                 const bool now = held[r] ? !(pull > 0.0) : delta[r] < least(r, y);
@@ -198,14 +226,31 @@ class ManyMultipliers final : public OneMultiplier {
             }
             if (same) break;
         }
+        for (i64 r = 0; last >= 0 && r < rivals; r++)
+            if (r != last) delta[last] -= delta[r];
         return true;
     }
 
-    /** The step that is best while those multipliers that are held fall as far as they may. */
-    bool solve_free(const double *y) {
+    /** Make v and H those of multipliers of classes whose sum stays as it is: what others rise by, the class with most of it, which is
+     *  returned, falls. */
+    i64 balanced() {
+        i64 last = 0;
+        for (i64 r = 1; r < rivals; r++)
+            if (means[r] > means[last]) last = r;
+        for (i64 r = 0; r < rivals; r++)
+            for (i64 q = 0; q < R && r != last; q++) H[r * R + q] -= H[last * R + q];
+        for (i64 q = 0; q < rivals; q++)
+            for (i64 r = 0; r < R && q != last; r++) H[r * R + q] -= H[r * R + last];
+        for (i64 r = 0; r < rivals; r++) v[r] -= r == last ? 0.0 : v[last];
+        v[last] = 0.0;
+        return last;
+    }
+
+    /** The step that is best while those multipliers that are held fall as far as they may, and the `last` stays. */
+    bool solve_free(const double *y, i64 last) {
         i64 rows = 0;
         for (i64 r = 0; r < R; r++) {
-            if (held[r]) delta[r] = least(r, y);
+            if (held[r]) delta[r] = r == last ? 0.0 : least(r, y);
             else index[rows++] = r;
         }
         for (i64 i = 0; i < rows; i++) { // Cholesky's factors, and forward
@@ -231,12 +276,27 @@ class ManyMultipliers final : public OneMultiplier {
         return true;
     }
 
+    /** How much of the step to try first. */
+    double first_length(const double *y) const {
+        double total = 0.0, most = 0.0, length = 1.0;
+        for (i64 r = 0; r < rivals; r++) {
+            total += y[r], most = larger(most, delta[r]);
+            if (delta[r] < least(r, y)) length = smaller(length, least(r, y) / delta[r]);
+        }
+        return most > GROW * total ? smaller(length, GROW * total / most) : length;
+    }
+
     /** `trial` is y and so much of the step; false where nothing is left of it. */
     bool go_along(const double *y, double alpha) {
         double most = 0.0;
         for (i64 r = 0; r < R; r++) {
             trial[r] = larger(y[r] + alpha * delta[r], y[r] + least(r, y));
             most = larger(most, magnitude(trial[r]) * lengths[r]);
+        }
+        if (weight > 0.0) {
+            double total = 0.0;
+            for (i64 r = 0; r < rivals; r++) total += trial[r];
+            for (i64 r = 0; r < rivals; r++) trial[r] *= weight / total;
         }
         return 0.0 < most && most < INF;
     }
@@ -248,6 +308,9 @@ class ManyMultipliers final : public OneMultiplier {
         return sum;
     }
 
+    /** Whether there is nothing where D comes to so much, but for rounding. */
+    bool has_no_end(double bound) const { return !(bound < 0.5 * endless); }
+
     void scale(double *y, const double *from, double by) const {
         for (i64 r = 0; r < R; r++) y[r] = by * from[r];
     }
@@ -256,7 +319,22 @@ class ManyMultipliers final : public OneMultiplier {
     Maximum tried(Part &part, const System &system, const double *y, Solution *solutions) {
         direct(part, system, y);
         Maximum found = maximise(part, 1.0, solutions);
-        if (!found.reached) return found;
+        if (!found.reached) { // if not by rounding alone
+            const Maximum at_rest = {0.0, 0.0, 1.0, found.left, found.left, true};
+            const bool sure = found.w > rounding(part, system, y, at_rest);
+            return sure ? found : Maximum{0.0, 0.0, 0.0, found.left, found.left, true};
+        }
+        if (found.bound > endless) { // D is concave and not negative at 0: a part of y will do, and rounds less
+            found.best *= endless / found.bound;
+            found.bound = endless;
+            evaluate(found.best, part, *(found.left = found.right));
+        }
+        found.bound -= rounding(part, system, y, found);
+        return found;
+    }
+
+    /** What rounding may have added to D. */
+    double rounding(const Part &part, const System &system, const double *y, const Maximum &found) const {
         double terms = 0.0, slip = 0.0;
         for (i64 r = 0; r < R; r++) {
             if (y[r] == 0.0) continue;
@@ -271,20 +349,19 @@ class ManyMultipliers final : public OneMultiplier {
                 size += magnitude(options[r * m + found.left->choice[j]]) + magnitude(options[r * m + found.right->choice[j]]);
             terms += magnitude(y[r]) * size;
         }
-        found.bound -= found.best * (ROUNDINGS * EPS * terms + 4.0 * slip);
-        return found;
+        return found.best * (ROUNDINGS * EPS * terms + 4.0 * slip);
     }
 
     /** The largest D that so many steps lead to from y, and that y; `solutions` and `others` are room for four each. */
     Maximum ascend(Part &part, const System &system, double *y, int steps, double worth, double rel_gap, Solution *solutions,
                    Solution *others) {
+        if (weight > 0.0) return ascend_weighed(part, system, y, steps, worth, rel_gap, solutions, others);
         also = nullptr;
         Maximum found = tried(part, system, y, solutions);
         if (found.reached && found.best == 0.0 && turn(part, system, *found.left, y)) found = tried(part, system, y, solutions);
         if (!found.reached) return found;
         double share = share_of(found);
         scale(y, y, found.best);
-        if (endless == INF) endless = ENDLESS * larger(found.bound, 1e-300);
         if (found.best == 0.0) return found; // what is cheapest meets the constraint
         for (int i = 0; i < steps && !settled(found.bound, rel_gap); i++) {
             const double before = found.bound, hope = cost < INF ? larger(cost - before, 1e-12 * cost) : larger(before, 1e-300);
@@ -292,7 +369,7 @@ class ManyMultipliers final : public OneMultiplier {
             curve(part, system, *found.right);
             if (!newton(y)) break;
             const double begin = slope();
-            double alpha = 1.0;
+            double alpha = first_length(y);
             for (int i = 0; i < TRIALS && found.bound == before; i++) {
                 if (!go_along(y, alpha)) break;
                 const Maximum next = tried(part, system, trial, others);
@@ -311,19 +388,139 @@ class ManyMultipliers final : public OneMultiplier {
                 if (!next.reached) return found;
                 share = share_of(found);
             }
-            if (found.bound - before <= worth * hope || !(found.bound < endless)) break;
+            if (found.bound - before <= worth * hope || has_no_end(found.bound)) break;
         }
-        // D is concave and not negative at 0: where it is more than is needed, a part of y will do, and rounds less.
-        const double enough = smaller(2.0 * cost, endless);
-        if (found.bound > enough) {
-            scale(y, y, enough / found.bound);
-            found.bound = enough;
+        if (found.bound > 2.0 * cost) { // again a part will do
+            scale(y, y, 2.0 * cost / found.bound);
+            found.bound = 2.0 * cost;
         }
         direct(part, system, y);
         return found;
     }
 
+    // ---- a loss that is weighed ----
+
+    /** Multipliers to begin with: the probabilities where nothing but the cost counts. */
+    void begin_weighed(Part &part, const System &system, double *y, Solution &room) {
+        for (i64 r = 0; r < R; r++) y[r] = 0.0;
+        direct(part, system, y);
+        evaluate(1.0, part, room);
+        gains(part, system, room, gained);
+        const double loss = rivals_miss(system, gained);
+        for (i64 r = 0; r < rivals; r++) y[r] = weight * __builtin_exp(larger(system.needs[r] - gained[r] - loss, -600.0));
+    }
+
+    /** D at y. */
+    Maximum weighed(Part &part, const System &system, const double *y, Solution &room) {
+        direct(part, system, y);
+        evaluate(1.0, part, room);
+        Maximum found = {room.price + need, 1.0, 1.0, &room, &room, true};
+        found.bound -= rounding(part, system, y, found);
+        return found;
+    }
+
+    /** Where D is largest along the step from y, where it is `found` and has such a slope; `trial` is that point, and `share` says how much
+     *  of the right of the two solutions there is in their mean along which D is level. `others` is room for four. */
+    Maximum look_along(Part &part, const System &system, const double *y, const Maximum &found, double slope_low, double hope,
+                       Solution *others, double &share) {
+        double low = 0.0, high = first_length(y), best = 0.0, bound = found.bound, at_low = found.bound;
+        Solution *left = others, *right = others + 1, *next = others + 2;
+        copy(*left, *found.right);
+        double at_high = 0.0, slope_high = 0.0;
+        for (int look = 0; look < LOOKS; look++) {
+            double length = high;
+            if (look > 0) { // where the tangents meet, not too near to an end
+                const double meet = (at_high - at_low + slope_low * low - slope_high * high) / (slope_low - slope_high);
+                const double ceiling = at_low + slope_low * (meet - low), margin = 0.02 * (high - low);
+                if (!(ceiling - bound > 1e-3 * hope)) break;
+                length = smaller(larger(meet, low + margin), high - margin);
+            }
+            if (!go_along(y, length)) break;
+            const Maximum here = weighed(part, system, trial, *next);
+            differentiate(part, system, here, 1.0, trial);
+            const double slope_here = slope();
+            if (here.bound > bound) bound = here.bound, best = length;
+            if (slope_here >= 0.0) {
+                low = length, at_low = here.bound, slope_low = slope_here;
+                std::swap(left, next);
+                if (look == 0) break;
+            } else {
+                high = length, at_high = here.bound, slope_high = slope_here;
+                std::swap(right, next);
+            }
+        }
+        go_along(y, best);
+        const bool one = slope_high >= 0.0;
+        share = one ? 1.0 : slope_low / (slope_low - slope_high);
+        return {bound, 1.0, 1.0, left, one ? left : right, true};
+    }
+
+    /** `ascend` where the loss is weighed. */
+    Maximum ascend_weighed(Part &part, const System &system, double *y, int steps, double worth, double rel_gap, Solution *solutions,
+                           Solution *others) {
+        also = nullptr;
+        double total = 0.0, share = 1.0;
+        for (i64 r = 0; r < rivals; r++) total += y[r];
+        if (!(total > 0.0)) begin_weighed(part, system, y, *solutions);
+        Maximum found = weighed(part, system, y, *solutions);
+        for (int i = 0; i < steps && !settled(found.bound, rel_gap); i++) {
+            const double before = found.bound, hope = cost < INF ? larger(cost - before, 1e-12 * cost) : larger(before, 1e-300);
+            direct(part, system, y);
+            differentiate(part, system, found, share, y);
+            curve(part, system, *found.right);
+            if (!newton(y)) break;
+            double of_next = 1.0;
+            const Maximum next = look_along(part, system, y, found, slope(), larger(worth, 1e-9) * hope, others, of_next);
+            if (!(next.bound > before)) break;
+            found = next, share = of_next;
+            std::swap(solutions, others);
+            __builtin_memcpy(y, trial, R * sizeof(double));
+            if (found.bound - before <= worth * hope || has_no_end(found.bound)) break;
+        }
+        direct(part, system, y);
+        return found;
+    }
+
+    void copy(Solution &to, const Solution &from) const {
+        __builtin_memcpy(to.t, from.t, V * sizeof(T));
+        __builtin_memcpy(to.moved, from.moved, V * sizeof(M));
+        __builtin_memcpy(to.choice, from.choice, groups * sizeof(i64));
+        __builtin_memcpy(to.group_moved, from.group_moved, groups);
+        to.gain = from.gain, to.cost = from.cost, to.price = from.price, to.slope = from.slope;
+    }
+
+    /** Cut a node at a feature that would rather be between two of its values: that which is farthest from one; false where none is. */
+    bool cut_between(i64 id, double bound, const Solution &b) {
+        double far = 1e-9;
+        i64 item = -1;
+        for (i64 d = 0; d < n; d++) {
+            const double step = at(node.step, d), off = magnitude(wanted(d) - at(b.t, d)) / (step > 0.0 ? step : 1.0);
+            if (step > 0.0 && !(at(node.state, d) == STAYS && at(node.at_rest, d) != 0.0) && off > far) far = off, item = d;
+        }
+        if (item < 0) return false;
+        const double t = at(b.t, item);
+        const bool up = wanted(item) > t;
+        if (up ? !(t < at(node.hi, item)) : !(t > at(node.lo, item))) return false;
+        Node &here = tree[id];
+        here.item = item, here.kind = VALUE;
+        here.below = up ? t : beside(item, t, false);
+        here.above = up ? beside(item, t, true) : t;
+        split(id, bound);
+        return true;
+    }
+
+    /** Where a feature would be if it had no grid. */
+    double wanted(i64 d) const {
+        const double g = at(node.g, d), soft = larger(magnitude(g) - at(node.mu, d), 0.0);
+        return smaller(larger(g < 0.0 ? -soft : soft, at(node.lo, d)), at(node.hi, d));
+    }
+
     // ---- answers ----
+
+    /** What a solution costs that gains so much. */
+    double price_of(const Solution &found, const System &system, const double *gained) const {
+        return weight > 0.0 ? found.cost + weight * rivals_miss(system, gained) : found.cost;
+    }
 
     /** Keep a solution as it is, or the best that can be made of its decisions, if it meets all constraints and costs less. */
     void offer_all(const Solution &found) {
@@ -331,7 +528,8 @@ class ManyMultipliers final : public OneMultiplier {
         for (i64 d = 0; d < V; d++) open |= any(found.moved[d] & (node.step[d] == 0.0) & (node.lo[d] < node.hi[d]));
         gains(node, whole, found, gained);
         if (!open) {
-            if (found.cost < cost && meets(whole, gained, 0.0)) keep(found, found.cost);
+            const double price = price_of(found, whole, gained);
+            if (price < cost && meets(whole, gained)) keep(found, price);
             return;
         }
         if (!keep_decisions(found)) return;
@@ -347,8 +545,10 @@ class ManyMultipliers final : public OneMultiplier {
         direct(node, whole, y);
         if (!own.reached || !(own.bound < cost)) return;
         gains(rest, left_over, *own.right, gained);
-        if (!meets(left_over, gained, MET)) return;
-        keep(found, own.bound);
+        if (!meets(left_over, gained, MET, square_root(2.0 * own.bound))) return;
+        const double price = weight > 0.0 ? price_of(*own.right, left_over, gained) : own.bound;
+        if (!(price < cost)) return;
+        keep(found, price);
         for (i64 i = 0; i < rest.n; i++) put(best_t, place[i], at(own.right->t, i));
     }
 
@@ -377,6 +577,10 @@ class ManyMultipliers final : public OneMultiplier {
         double *own = kept + id * R, bound = known;
         tree[id].w = 1.0;
         __builtin_memcpy(y, own, R * sizeof(double));
+        if (is_full()) { // there is no point in it
+            tree[id].above = INF;
+            return;
+        }
         for (bool long_way : {false, true}) { // where a few steps do not tell what to cut, as many as it takes
             // 1. The bound.
             const int steps = long_way ? LAST_STEPS : id == 0 ? FIRST_STEPS : STEPS;
@@ -386,7 +590,7 @@ class ManyMultipliers final : public OneMultiplier {
                 bound = tree[id].above = found.bound;
                 __builtin_memcpy(own, y, R * sizeof(double));
             }
-            if (settled(bound, rel_gap)) return drop(bound);
+            if (settled(bound, rel_gap) || has_no_end(bound)) return drop(bound);
             // 2. Answers.
             const Solution *a = found.left, *b = found.right, *c = also;
             offer_all(*b);
@@ -401,17 +605,31 @@ class ManyMultipliers final : public OneMultiplier {
                     tree[id].kind = ONE_OPTION;
                     tree[id].below = double(b->choice[item - n]);
                 }
-            } else if (!long_way) continue;
-            else if (!cut_anyhow(id, bound, *b)) {
-                if (!turn(node, whole, *b, y)) return drop(bound);
-                direct(node, whole, y);
-                const double top = most(node);
-                return top < need ? close(id, need - top) : drop(bound); // nothing is left to choose: is it not enough?
+            } else if (!(weight > 0.0 && cut_between(id, bound, *b))) {
+                if (!long_way) continue;
+                if (!cut_anyhow(id, bound, *b)) {
+                    if (!turn(node, whole, *b, y)) return drop(bound);
+                    direct(node, whole, y);
+                    const double top = most(node);
+                    return top < need ? close(id, need - top) : drop(bound); // nothing is left to choose: is it not enough?
+                }
             }
             for (i64 part = tree[id].first; part < tree[id].first + 2; part++)
                 __builtin_memcpy(kept + part * R, own, R * sizeof(double));
             return;
         }
+    }
+
+    /** Whether more have to move than may. */
+    bool is_full() const {
+        i64 free = node.cap;
+        for (i64 d = 0; d < n; d++) free -= at(node.at_rest, d) == 0.0 || at(node.state, d) == COUNTS;
+        for (i64 j = 0; j < groups; j++) {
+            bool rests = false;
+            for (i64 o = first[j]; o < first[j + 1]; o++) rests |= node.allowed[o] && !moves[o];
+            free -= !rests || node.group_state[j] == COUNTS;
+        }
+        return free < 0;
     }
 
     void drop(double bound) { cut_off = smaller(cut_off, bound); }
@@ -428,7 +646,7 @@ class ManyMultipliers final : public OneMultiplier {
         gains(node, whole, b, gained);
         i64 worst = 0;
         double far = -INF;
-        for (i64 r = 0; r < R; r++) {
+        for (i64 r = weight > 0.0 && rivals < R ? rivals : 0; r < R; r++) {
             const double short_by = whole.needs[r] - gained[r], size = square_root(lengths[r]);
             const double off = (r >= rivals && equal[r] ? magnitude(short_by) : short_by) / size;
             if (off > far) far = off, worst = r;
@@ -457,12 +675,11 @@ class ManyMultipliers final : public OneMultiplier {
             here.kind = ONE_OPTION;
             here.below = double(b.choice[item - n]);
         } else if (at(node.step, item) > 0.0) {
-            const double step = at(node.step, item), anchor = at(node.anchor, item), t = at(b.t, item);
+            const double t = at(b.t, item);
             const bool up = way * at(whole.rows + worst * V, item) > 0.0 ? t < at(node.hi, item) : !(t > at(node.lo, item));
-            const double steps = __builtin_rint((t - anchor) / step);
             here.kind = VALUE;
-            here.below = up ? t : anchor + (steps - 1.0) * step;
-            here.above = up ? anchor + (steps + 1.0) * step : t;
+            here.below = up ? t : beside(item, t, false);
+            here.above = up ? beside(item, t, true) : t;
         } else here.kind = MOVES;
         split(id, bound);
         return true;
@@ -470,7 +687,7 @@ class ManyMultipliers final : public OneMultiplier {
 
   public:
     ManyMultipliers(const SearchItems &items, const Constraints &constraints)
-        : OneMultiplier(items.n, items.groups, items.m), R(constraints.count), rivals(constraints.rivals) {
+        : OneMultiplier(items.n, items.groups, items.m), R(constraints.count), rivals(constraints.rivals), weight(constraints.weight) {
         more = laid_out([&](Pieces &pieces) { lay_more(pieces); });
         begin(items);
         og = gains_of_options;
@@ -486,6 +703,8 @@ class ManyMultipliers final : public OneMultiplier {
             whole.needs[r] = constraints.needs[r];
             slips[r] = constraints.slips[r];
             equal[r] = constraints.equal[r];
+            const double short_by = larger(equal[r] ? magnitude(whole.needs[r]) : whole.needs[r], 1e-3);
+            endless = larger(endless, ENDLESS * 0.5 * short_by * short_by / lengths[r]);
         }
         __builtin_memcpy(options, constraints.options, R * m * sizeof(double));
     }

@@ -213,9 +213,9 @@ void check_groups(const Whole1 &first, size_t m) {
 
 /** A search for one source, with what it was begun with. */
 class OwnSearch {
-    std::vector<double> og, oc;
+    std::vector<double> og, oc, values;
     std::vector<char> moves;
-    std::vector<i64> first;
+    std::vector<i64> first, starts;
     size_t n, rows_count = 1;
     std::unique_ptr<Search> search;
 
@@ -241,7 +241,7 @@ class OwnSearch {
 
     /** With several constraints. */
     OwnSearch(In1 mu, In1 step, In1 anchor, Flags1 at_rest, In1 costs, Flags1 changes, Whole1 begins, In1 lo, In1 hi, In2 rows,
-              In2 options, In1 needs, In1 slips, Flags1 equal, int64_t rivals, int64_t cap, int64_t room) {
+              In2 options, In1 needs, In1 slips, Flags1 equal, int64_t rivals, double weight, int64_t cap, int64_t room) {
         const size_t m = costs.shape(0);
         n = mu.shape(0), rows_count = rows.shape(0);
         for (size_t length : {step.shape(0), anchor.shape(0), at_rest.shape(0), lo.shape(0), hi.shape(0), rows.shape(1)})
@@ -259,8 +259,19 @@ class OwnSearch {
         const SearchItems items = {i64(n), groups, i64(m), mu.data(), mu.data(), step.data(), anchor.data(), at_rest.data(), oc.data(),
                                    oc.data(), reinterpret_cast<const bool *>(moves.data()), first.data(), lo.data(), hi.data(), 0.0,
                                    cap, room};
-        search.reset(chosen.rows->open_constrained(items, {i64(rows_count), rivals, rows.data(), options.data(), needs.data(),
+        search.reset(chosen.rows->open_constrained(items, {i64(rows_count), rivals, weight, rows.data(), options.data(), needs.data(),
                                                            slips.data(), equal.data()}));
+    }
+
+    /** Before it is expanded: the values of features at uneven distances, each one's in order. */
+    void give_values(In1 of_all, Whole1 begins) {
+        same(begins.shape(0), n + 1);
+        bool good = begins.data()[0] == 0 && begins.data()[n] == int64_t(of_all.shape(0));
+        for (size_t d = 0; good && d < n; d++) good = begins.data()[d] <= begins.data()[d + 1];
+        if (!good) throw std::invalid_argument("values must be one feature's after the other's");
+        values.assign(of_all.data(), of_all.data() + of_all.shape(0));
+        starts.assign(begins.data(), begins.data() + n + 1);
+        search->give_values(values.data(), starts.data());
     }
 
     int expand(double rel_gap, int64_t nodes) {
@@ -365,8 +376,9 @@ NB_MODULE(_rows, m) {
     });
     nb::class_<OwnSearch>(m, "Search")
         .def(nb::init<In1, In1, In1, In1, Flags1, In1, In1, Flags1, Whole1, In1, In1, double, int64_t, int64_t>())
-        .def(nb::init<In1, In1, In1, Flags1, In1, Flags1, Whole1, In1, In1, In2, In2, In1, In1, Flags1, int64_t, int64_t,
-                      int64_t>())
+        .def(nb::init<In1, In1, In1, Flags1, In1, Flags1, Whole1, In1, In1, In2, In2, In1, In1, Flags1, int64_t, double,
+                      int64_t, int64_t>())
+        .def("give_values", &OwnSearch::give_values)
         .def("expand", &OwnSearch::expand)
         .def("multipliers", &OwnSearch::multipliers)
         .def("answer", &OwnSearch::answer)

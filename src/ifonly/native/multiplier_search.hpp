@@ -69,9 +69,11 @@ class OneMultiplier : public Search {
     const double *og = nullptr, *oc = nullptr; // of the source at hand; kept by whoever began it
     const bool *moves = nullptr;
     const i64 *first = nullptr;
+    const double *values = nullptr; // of features at uneven distances, each one's in order
+    const i64 *starts = nullptr;    // (n + 1) where they begin; null where there are none
 
     Part node, rest; // a node; and what is left of it where the decisions of a solution are kept
-    T *root_lo, *root_hi, *best_t, *keys, *scratch;
+    T *root_lo, *root_hi, *root_at_rest, *best_t, *keys, *scratch;
     M *wishes;
     bool *root_allowed, *group_wishes;
     Solution of_node[4], of_rest[4];
@@ -102,7 +104,7 @@ class OneMultiplier : public Search {
         for (Part *part : {&node, &rest})
             for (T **a : {&part->g, &part->mu, &part->step, &part->anchor, &part->at_rest, &part->lo, &part->hi, &part->state})
                 pieces.lend(*a, V);
-        for (T **a : {&root_lo, &root_hi, &best_t}) pieces.lend(*a, V);
+        for (T **a : {&root_lo, &root_hi, &root_at_rest, &best_t}) pieces.lend(*a, V);
         for (T **a : {&keys, &scratch}) pieces.lend(*a, V + vectors(groups));
         for (Solution *solutions : {of_node, of_rest}) lay_solutions(solutions, pieces);
         for (bool **a : {&node.allowed, &root_allowed}) pieces.lend(*a, m);
@@ -157,8 +159,30 @@ class OneMultiplier : public Search {
         to.slope = sum_of(slope);
     }
 
+    /** The last of a feature's values up to t, or the first of all. */
+    const double *value_at(i64 d, double t) const {
+        const double *low = values + starts[d], *high = values + starts[d + 1];
+        while (high - low > 1) {
+            const double *middle = low + (high - low) / 2;
+            (*middle <= t ? low : high) = middle;
+        }
+        return low;
+    }
+
+    bool has_values(i64 d) const { return starts && d < n && starts[d] < starts[d + 1]; }
+
+    /** The grid point above or below one. */
+    double beside(i64 d, double t, bool up) const {
+        if (has_values(d)) {
+            const double *here = value_at(d, t);
+            return up ? (here + 1 < values + starts[d + 1] ? here[1] : INF) : here > values + starts[d] ? here[-1] : -INF;
+        }
+        const double anchor = at(node.anchor, d), step = at(node.step, d);
+        return anchor + (__builtin_rint((t - anchor) / step) + (up ? 1.0 : -1.0)) * step;
+    }
+
     /** The better of the two grid points around t, where there is a grid. */
-    static T on_grid(const Part &part, i64 v, T t, T pulled) {
+    T on_grid(const Part &part, i64 v, T t, T pulled) const {
         const T step = part.step[v], lo = part.lo[v], hi = part.hi[v], anchor = part.anchor[v], mu = part.mu[v];
         const M grid = (step > 0.0) & (lo < hi), rests = part.at_rest[v] != 0.0;
         if (!any(grid)) return t;
@@ -166,6 +190,12 @@ class OneMultiplier : public Search {
         T whole;
         for (int w = 0; w < W; w++) whole[w] = __builtin_floor(steps[w]);
         T below = smaller(larger(anchor + whole * step, lo), hi), above = smaller(below + step, hi);
+        for (int w = 0; starts && w < W; w++) {
+            const i64 d = v * W + w;
+            if (!has_values(d)) continue;
+            below[w] = smaller(larger(*value_at(d, t[w]), lo[w]), hi[w]);
+            above[w] = smaller(beside(d, below[w], true), hi[w]);
+        }
         // the source stands for the grid point that it is up to rounding
         below = select(rests & (magnitude(below) < 0.5 * step), T{}, below);
         above = select(rests & (magnitude(above) < 0.5 * step), T{}, above);
@@ -481,6 +511,7 @@ class OneMultiplier : public Search {
     void restore(i64 id) {
         __builtin_memcpy(node.lo, root_lo, V * sizeof(T));
         __builtin_memcpy(node.hi, root_hi, V * sizeof(T));
+        __builtin_memcpy(node.at_rest, root_at_rest, V * sizeof(T));
         for (i64 v = 0; v < V; v++) node.state[v] = T{} + UNDECIDED;
         for (i64 i = n; i < V * W; i++) put(node.state, i, STAYS);
         for (i64 j = 0; j < groups; j++) node.group_state[j] = UNDECIDED;
@@ -496,6 +527,8 @@ class OneMultiplier : public Search {
             } else if (cut.kind == VALUE) {
                 if (second) put(node.lo, item, larger(at(node.lo, item), cut.above));
                 else put(node.hi, item, smaller(at(node.hi, item), cut.below));
+                const double half = 0.5 * at(node.step, item);
+                if (at(node.lo, item) > half || at(node.hi, item) < -half) put(node.at_rest, item, 0.0); // it has to move
             } else
                 for (i64 o = first[j]; o < first[j + 1]; o++) {
                     const bool of_second = cut.kind == OPTIONS ? og[o] >= cut.below : double(o) != cut.below;
@@ -543,8 +576,7 @@ class OneMultiplier : public Search {
         else if (single) {
             here.kind = VALUE;
             here.below = smaller(at(a.t, item), at(b.t, item));
-            const double anchor = at(node.anchor, item), step = at(node.step, item);
-            here.above = anchor + (__builtin_rint((here.below - anchor) / step) + 1.0) * step; // the grid point above
+            here.above = beside(item, here.below, true);
         } else {
             here.kind = OPTIONS;
             here.below = larger(og[a.choice[j]], og[b.choice[j]]); // the least gain of the second part
@@ -607,12 +639,13 @@ class OneMultiplier : public Search {
             put(node.mu, d, items.mu[d]);
             put(node.step, d, items.step[d]);
             put(node.anchor, d, items.anchor[d]);
-            put(node.at_rest, d, items.at_rest[d]);
             put(root_lo, d, items.lo[d]);
             put(root_hi, d, items.hi[d]);
+            put(node.at_rest, d, items.at_rest[d]);
             node.grid |= items.step[d] > 0.0;
         }
         fill_up(node);
+        __builtin_memcpy(root_at_rest, node.at_rest, V * sizeof(T));
         for (i64 o = 0; o < m; o++) root_allowed[o] = is_finite(oc[o]);
         for (i64 v = 0; v < V; v++) best_t[v] = T{};
         for (i64 j = 0; j < groups; j++) best_choice[j] = first[j];
@@ -620,6 +653,8 @@ class OneMultiplier : public Search {
         last_w = 1.0;
         solved = count = opened = 0;
     }
+
+    void give_values(const double *values, const i64 *starts) override { this->values = values, this->starts = starts; }
 
     State expand(double rel_gap, i64 nodes) override {
         for (i64 i = 0; i < nodes; i++) {

@@ -8,7 +8,7 @@
 //     AIMS             whether a probability is asked for (1), or λ is given (0)
 //     PAIRS            steps of the start
 //     THREADS, BLOCKS  of a block, and blocks that have to fit on a multiprocessor
-//     SOLVE, ANSWER or BEGIN  which of the entries is wanted: with all loops unrolled, each takes seconds to compile
+//     SOLVE, ANSWER, BEGIN or STEP  which of the entries is wanted: with all loops unrolled, each takes seconds to compile
 
 namespace ifonly::IFONLY_SET {
 
@@ -332,6 +332,56 @@ answer(long long B, const double *biases, const double *grams, const double *len
     OWN_ROW
     answer_row(x, b, {biases, grams, lengths, reach, gamma, coarse, bias}, {target, wanted, tol, max_iter}, {parts, slices, B}, start,
                {coef, proba, numbers, n_iter, status});
+}
+#endif
+
+#ifdef STEP
+/** With limits: the problems over classes of the rows that are listed, where the features that are free stay so (limited.cu). */
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
+step(long long B, const long long *rows, const double *grams, const int *target, const double *wanted, int max_iter, limits::Kept *kept,
+     signed char *status) {
+    const auto gram_of = [&](long long m) { return status[m] == limits::FRESH ? grams + target[m] * N * N : kept[m].gram; };
+#if TEAM == 1 // in shared memory, where a warp brings those of its threads
+    const int width = int(blockDim.x < 32 ? blockDim.x : 32);
+    for (int mate = int(threadIdx.x) / width * width, last = mate + width; mate < last; mate++) {
+        const long long b = (long long)blockIdx.x * blockDim.x + mate;
+        const double *from = gram_of(rows[b < B ? b : B - 1]);
+        for (int i = int(threadIdx.x) % width; i < N * N; i += width) memory[mate * GRAM + i] = from[i];
+    }
+    __syncthreads();
+#endif
+    OWN_ROW
+    const long long m = rows[b];
+    if (status[m] == limits::TRIED) return; // it goes back on the way to its last q
+    limits::Kept &row = kept[m];
+    const bool fresh = status[m] == limits::FRESH; // all features that may move are free
+    RowSolver solver(x, TEAM == 1 ? memory + threadIdx.x * GRAM : gram_of(m));
+    EACH(i) {
+        x.s[i] = row.bent[i];
+        x.q[i] = fresh ? 0.0 : row.q[i];
+    }
+    if (AIMS) solver.goal = {wanted[m], row.room, 0.0, limits::nearly(wanted[m])};
+    if (fresh) solver.begin(wanted[m], PAIRS);
+    else {
+        solver.begin_from(row.lam);
+        if (status[m] == limits::OPEN) solver.start(PAIRS);
+    }
+    solver.go(max_iter, [](bool) { return true; }, [] { return false; });
+    // With λ as given, whatever lowers E is a step. A goal may be out of reach for these features: others are free with another λ.
+    const bool astray = AIMS && !solver.done;
+    double slope = 0.0;
+    EACH(i) {
+        const double before = fresh ? x.q[i] : row.q[i], q = astray ? before : x.q[i];
+        slope += fresh ? 0.0 : row.force[i] * (q - before);
+        row.before[i] = before;
+        row.q[i] = q;
+    }
+    slope = Team::sum(slope);
+    if (Team::rank() == 0) {
+        row.lam = !astray ? solver.lam : solver.lam < row.lam ? row.lam / limits::ASTRAY : row.lam * limits::ASTRAY;
+        row.slope = slope;
+        status[m] = fresh && astray ? limits::LEFT : limits::OPEN;
+    }
 }
 #endif
 

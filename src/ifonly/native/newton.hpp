@@ -557,17 +557,22 @@ template <class T, int N, bool GOAL, class Team = Alone> struct Solver {
     /** Margins are in x.s: λ, or a first guess of it, and a start, which may be given. */
     IFONLY_HD void begin(T wanted, int pairs, const float *given = nullptr) {
         Team::sync();
-        T most{};
-        EACH(i) most = larger(most, magnitude(x.s[i]));
-        size = Team::largest(most);
         T value = wanted;
         if constexpr (GOAL) value = first_lam();
-        active = (value > 0.0) & (value < INF); // else no change of x changes any margin
-        set_lam(select(active, value, T{} + 1.0));
+        begin_from(value);
         if (given) {
             EACH(i) x.q[i] = T{} + double(given[i]);
         } else start(pairs);
         if (x.n > MANY_RIVALS) start_evenly();
+    }
+
+    /** Margins are in x.s and a start in x.q, for this λ or a goal near it. */
+    IFONLY_HD void begin_from(T value) {
+        T most{};
+        EACH(i) most = larger(most, magnitude(x.s[i]));
+        size = Team::largest(most);
+        active = (value > 0.0) & (value < INF); // else no change of x changes any margin
+        set_lam(select(active, value, T{} + 1.0));
         done = full = T{} > T{};
         low = iterations = delta = T{};
         high = T{} + INF;

@@ -196,7 +196,7 @@ template <class T> IFONLY_HD T exponential(T a) {
     y = y * r + 0.5;
     y = y * r + 1.0;
     y = y * r + 1.0;
-    y *= bits_of<T>((bits_of<Int<T>>(shifted) << 52) + (1023LL << 52));
+    y *= bits_of<T>((bits_of<Int<T>>(shifted) + 1023LL) << 52);
     return select(a < -708.0, T{}, y);
 }
 

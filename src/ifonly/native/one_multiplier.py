@@ -64,7 +64,8 @@ class Items(NamedTuple):
 class Constraints(NamedTuple):
     """Several constraints in place of one (many_multipliers.hpp): what each gains by the items, and has to.
 
-    The first ``rivals`` are one: ln Σ_j exp(needs_j − what row j gains) ≤ 0.
+    The first ``rivals`` are one: ln Σ_j exp(needs_j − what row j gains) ≤ 0. Or, with a ``weight``, none: so many times the
+    left-hand side are minimised with the cost.
     """
 
     rows: Floats  # (M, n)
@@ -73,6 +74,12 @@ class Constraints(NamedTuple):
     slips: Floats  # (M,) by how much each may be missed by rounding
     equal: Flags  # (M,)
     rivals: int
+    weight: float = 0.0
+
+    @property
+    def work(self) -> int:
+        """What a step in a node takes: Newton's matrix has a sum over all features for each two constraints."""
+        return len(self.needs) * self.rows.size
 
     def plain(self) -> "Constraints":
         """Arrays as C++ reads them."""
@@ -93,6 +100,11 @@ class Search:
             self._search = compiled().Search(mu, step, anchor, at_rest, *options, lo, hi, *need.plain(), cap, room)
         else:
             self._search = compiled().Search(g, mu, step, anchor, at_rest, og, *options, lo, hi, need, cap, room)
+
+    def give_values(self, values: "list[Floats]") -> None:
+        """Before it begins: the values that each feature may have, in order, where these are at uneven distances; else none."""
+        starts = np.cumsum([0, *map(len, values)], dtype=np.int64)
+        self._search.give_values(np.concatenate([*values, np.zeros(0)]), starts)
 
     @property
     def cost(self) -> float:

@@ -105,9 +105,10 @@ struct SearchItems {
 };
 
 /** Several constraints on what may move, Σ_d rows_rd t_d + the chosen options' ≥ needs_r; the first `rivals` of them are one:
- *  ln Σ_j exp(needs_j − what row j gains) ≤ 0. */
+ *  ln Σ_j exp(needs_j − what row j gains) ≤ 0, or, with a weight, none: so many times the left-hand side are minimised with the cost. */
 struct Constraints {
     i64 count, rivals;
+    double weight;
     const double *rows, *options; // (count, n), (count, m)
     const double *needs, *slips;  // (count): and by how much each may be missed by rounding
     const bool *equal;            // (count)
@@ -121,6 +122,7 @@ struct Search {
 
     virtual ~Search() = default;
     virtual void begin(const SearchItems &) = 0;
+    virtual void give_values(const double *, const i64 *) = 0; // values of features at uneven distances, and where each one's begin
     virtual State expand(double rel_gap, i64 nodes) = 0; // solve so many nodes; DONE where nothing is left that could be better
     virtual double bound() const = 0;
     virtual void answer(double *t, i64 *choice) const = 0; // (n), (groups)

@@ -17,6 +17,22 @@
 
 namespace ifonly::IFONLY_SET::limits {
 
+// The method's constants; engines/semismooth.py gives reasons. The start has its own: a pair is cheap here.
+constexpr int MAX_TRIALS = 40, PAIRS = 2, PAIR_STEPS = 5, MAX_RISES = 40;
+constexpr double SMALL = 1e-6;         // relative: a larger gap is more than rounding
+constexpr double SHRINK = 0.1, LOG_SHRINK = -2.302585092994046, LOW = -690.0;
+constexpr double NEAR = 1e-4;          // logarithms that differ by less: their logarithmic mean is the mean
+constexpr double FAR_LOGIT = 36.0;     // of a share, in the start
+constexpr double PAIR_GAP = 0.005, PAIR_TOL = 0.3; // parts of the gap, and steps of a logit, that are small in the start
+constexpr double JOINT = 0.1;          // a gap from which on λ is changed together with q
+constexpr double SURE = 0.1;           // of the miss: with less of a residual, it is on the side that it seems to be on
+constexpr double LONGEST = 2.0, FLAT_LOGIT = 1e-12, NARROW = 1e-12; // steps in ln λ; slopes; brackets around λ
+
+constexpr int CHASES = 4; // times that the goal is aimed at with more room for rounding
+constexpr int EVALUATIONS = 80;
+
+enum class Ended { CUT, FOUND, NOT_FOUND };
+
 using V = Doubles<WIDTH>;
 constexpr int FEW = WIDTH < 4 ? 4 : 10; // rivals for whose sums there are registers
 constexpr int TILES = 4, BLOCK = TILES * WIDTH; // vectors of features, and features, that a sweep works on at a time
@@ -313,10 +329,12 @@ struct Row {
         return mass;
     }
 
-    double largest_margin(const Point &x) const {
-        double most = 0.0;
-        for (int j = 0; j < b.n; j++) most = larger(most, magnitude(x.s[j]));
-        return most;
+    /** What rounding makes of a residual: probabilities are as good as the margins of those that have any. */
+    double rounding_of(const Point &x) const {
+        double spread = 1.0, sum = 0.0;
+        for (int j = 0; j < b.n; j++) spread += x.p[j] * magnitude(x.s[j]);
+        for (int j = 0; j < b.n; j++) sum += b.lengths[j] * x.p[j] * (magnitude(x.s[j]) + spread);
+        return 4.0 * EPS * sum;
     }
 
     /** The logit of 1 − p_k. */
@@ -590,8 +608,7 @@ struct Row {
             // 1. How far off.
             for (int j = 0; j < b.n; j++) r[j] = at.p[j] - at.q[j];
             const double mass = rivals_mass(at), gap = at.gap;
-            const double rounding = 4.0 * EPS * b.size * mass * (1.0 + largest_margin(at));
-            if (off <= larger(tol, rounding) || course.stalled >= 2.0) return Ended::FOUND;
+            if (off <= larger(tol, rounding_of(at)) || course.stalled >= 2.0) return Ended::FOUND;
             if (course.budget <= 0.0 || n_iter >= max_iter) return Ended::NOT_FOUND;
             if (now == most_now) return Ended::CUT;
             course.least = smaller(course.least, gap);
@@ -600,7 +617,7 @@ struct Row {
             for (int j = 0; j < b.n; j++) ds[j] += at.s[j];
             log_softmax(ds, ahead, nullptr);
             const double slope = slope_at(at);
-            if (!(slope > 0.0)) return Ended::FOUND; // q is p to the last digit
+            if (!(slope > 0.0)) return gap <= SMALL * (1.0 - at.lp[b.n]) ? Ended::FOUND : Ended::NOT_FOUND; // q is p to the last digit
             // 3. How far along it: until D's slope is not far below zero.
             double alpha = 1.0;
             for (int trial = 0; trial < MAX_TRIALS; trial++) {
@@ -667,7 +684,7 @@ struct Row {
             const int n = b.n;
             for (int j = 0; j < n; j++) r[j] = at.p[j] - at.q[j];
             const double off = residual(at), mass = rivals_mass(at), miss = logit(at) - aim;
-            const bool settled = off <= 4.0 * EPS * b.size * mass * (1.0 + largest_margin(at));
+            const bool settled = off <= rounding_of(at);
             if (settled && magnitude(miss) <= width) return true;
             if (off <= SURE * b.size * mass * smaller(1.0, magnitude(miss))) { // the answer for this λ misses on the same side
                 if (miss > 0.0) high = smaller(high, lam);

@@ -13,13 +13,15 @@ import numpy as np
 from ifonly.model import Model
 from ifonly.model.columns import Column
 from ifonly.model.errors import InputError
-from ifonly.model.numerics import Flags, Floats, Indices
+from ifonly.model.numerics import EPS, Flags, Floats, Indices
 
 __all__ = ["Actions", "Limits", "ResolvedActions", "Uneven"]
 
 SAME = 1e-12  # relative to the terms of an equation: most have no solution in floating point that is exact
+EDGE = 16  # roundings of a rule's terms by which a point on its very edge may seem to break it: 0.1·3 ≤ 0.3
 ON_GRID = 1e-9  # relative to the step: a bound or a source this near to a grid point is one
 NUDGES = 40  # of a bound on a number that the pipeline maps, each twice the last, until its inverse rounds to the right side
+LEAST_COORDINATE = 1e-3  # nearer to 0 than this, roundings are taken to be as large as there
 MOST_PARTS = 10**6  # of a unit, in a step: 0.1 is 1/10, and seven of it are 0.7, not 0.7000000000000001
 
 
@@ -244,8 +246,8 @@ class Limits:
         sense = "=" if self.equal[i] else "≤" if turn > 0 else "≥"
         return f"{text.removeprefix(' + ')} {sense} {turn * self.rest[i] + 0.0:g}"
 
-    def broken(self, source: Floats, x: Floats) -> str | None:
-        """The first limit that x breaks, in words; exact comparisons."""
+    def broken(self, source: Floats, x: Floats, edge: float = EDGE) -> str | None:
+        """The first limit that x breaks, in words; exact comparisons, but for so many roundings of the terms of rules."""
         lo, hi, wrong = self.around(source[None])
         if wrong:
             return wrong[0]
@@ -261,14 +263,17 @@ class Limits:
         for group in self.groups:
             if sorted(x[group].tolist()) != [0.0] * (len(group) - 1) + [1.0]:
                 return f"the group {[label(d) for d in group]} is {x[group].tolist()}"
-        return self._broken_rule(x)
+        return self.broken_rule(x, edge=edge)
 
-    def _broken_rule(self, x: Floats) -> str | None:
+    def broken_rule(self, x: Floats, among: Flags | None = None, edge: float = EDGE) -> str | None:
+        """The first linear rule that x breaks, of those between features that are ``among`` some; in words."""
         for i, (row, rest) in enumerate(zip(self.C, self.rest.tolist(), strict=True)):
             used = np.flatnonzero(row)
+            if among is not None and not among[used].all():
+                continue
             value = float(row[used] @ x[used])
             size = float(np.abs(row[used]) @ np.abs(x[used]) + abs(rest))
-            if abs(value - rest) > SAME * size if self.equal[i] else value > rest:
+            if abs(value - rest) > SAME * size if self.equal[i] else value - rest > edge * EPS * size:
                 return f"rule {i + 1} is broken: {value!r} {'≠' if self.equal[i] else '>'} {rest!r}"
         return None
 
@@ -404,10 +409,14 @@ def _mapped_end(column: Column, bound: float, side: float) -> float:
     if np.isnan(at[0]):
         raise InputError(f"bounds of {column.name}: {bound!r} is nothing that the pipeline can map to a number")
     for n in range(NUDGES):
-        here = column.settled(at + inward * (2.0**n - 1) * np.spacing(np.abs(at)))
+        here = column.settled(at + inward * (2.0**n - 1) * np.spacing(np.maximum(np.abs(at), LEAST_COORDINATE)))
         if (column.write(here[:, None])[0] - bound) * side >= 0:
             return float(here[0])
-    return float(at[0])
+    end = column.write(column.settled(at)[:, None])[0]
+    raise InputError(
+        f"bounds of {column.name}: {bound!r} is beyond {end!r}, where {column.maps[-1].name} ends: the classifier sees no "
+        f"difference between such numbers, and answers have none of them; bounds that begin or end at {end!r} will do"
+    )
 
 
 def _groups(value: Any, model: Model) -> tuple[Indices, ...]:

@@ -162,10 +162,29 @@ class Choices:
         values = self.beside(node, x)
         return values[np.nanargmin(np.abs(values - x), axis=0), np.arange(len(x))]
 
-    def grid_points(self, d: Indices, v: Floats) -> Floats:
-        """The values nearest to v of features on a grid."""
-        points = self._grid_points(np.rint(v / self.limits.step[d]), d)
-        return np.minimum(np.maximum(points, self.root.lo[d]), self.root.hi[d])
+    def points_near(self, d: Indices, v: Floats) -> Floats:
+        """The values nearest to v of features on a grid, or with values of their own."""
+        step = self.limits.step[d]
+        points = self._grid_points(np.rint(v / np.where(step > 0, step, 1.0)), d)
+        points = np.minimum(np.maximum(points, self.root.lo[d]), self.root.hi[d])
+        for i in np.flatnonzero(step == 0).tolist():
+            table = self.values[int(d[i])]
+            assert table is not None
+            points[i] = table[np.abs(table - v[i]).argmin()]
+        return points
+
+    @cached_property
+    def values(self) -> dict[int, Floats | None]:
+        """All values, in order, of features that have some of their own; None where there are too many, or none."""
+        found: dict[int, Floats | None] = {}
+        for part in self.limits.uneven:
+            d, table = part.feature, self._tables[part.feature]
+            lo, hi = float(self.root.lo[d]), float(self.root.hi[d])
+            if table is not None:
+                own = self.source[d : d + 1][[self._own_will_do(part, lo, hi)]]
+                table = np.unique(np.append(table[(table >= lo) & (table <= hi)], own))
+            found[d] = table if table is not None and len(table) else None
+        return found
 
     def _grid_points(self, n: Any, which: Any) -> Floats:
         """``n`` steps of some features, with the source's own value for the point that it is up to rounding."""

@@ -83,6 +83,11 @@ class Conditions(Keeping):
         return self.branched or bool(self.limits.uneven)
 
     @property
+    def steps(self) -> dict[int, float]:
+        """The steps of numbers at uneven distances, by feature."""
+        return {part.feature: part.step for part in self.limits.uneven}
+
+    @property
     def branched(self) -> bool:
         """Whether it takes one for more than numbers at uneven distances."""
         return self.limits.discrete or self.max_changes is not None

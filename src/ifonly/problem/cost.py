@@ -70,8 +70,9 @@ class Cost:
             raise InputError(f"matrix must be square; got an array of shape {Q.shape}")
         if not np.allclose(Q, Q.T, rtol=1e-10, atol=1e-300):
             raise InputError("matrix must be symmetric")
-        sizes = np.linalg.eigvalsh(Q)
-        if not sizes[0] > LEAST_EIGENVALUE * sizes[-1]:
+        unit = np.sqrt(np.maximum(np.diag(Q), 0.0))  # whatever the users' units: one of each costs the same here
+        sizes = np.linalg.eigvalsh(Q / np.multiply.outer(unit, unit)) if unit.all() else np.linalg.eigvalsh(Q)
+        if not (unit.all() and sizes[0] > LEAST_EIGENVALUE * sizes[-1]):
             raise InputError(
                 f"matrix must be positive definite; its least eigenvalue is {sizes[0]:.3g}, its largest {sizes[-1]:.3g}"
             )

@@ -86,11 +86,14 @@ class Multipliers(NamedTuple):
 
 
 class Bounded(NamedTuple):
-    """The bound of a node, and the point at which the sum of the items is least, with the items that move there."""
+    """The bound of a node, the point at which the sum of the items is least, the items that move there, and what the bound
+    is less by for rounding.
+    """
 
     value: Any
     x: Floats
     moved: Flags
+    rounding: float
 
 
 def log_within(v: Fraction) -> tuple[Fraction, Fraction]:
@@ -128,11 +131,13 @@ class Dual:
         self.over = self.C @ source - rest  # by how much the source breaks the rules
         lam = self.scalar(1.0 if goal.lam is None else goal.lam)
         self.bend = number(conditions.mu) * number(conditions.per_unit)
+        share = 1.0 if conditions.matrix is None else _share(conditions.matrix)  # θ
+        self.unit = share * (1.0 if goal.lam is None else goal.lam)  # κ over c²
         if conditions.matrix is None:
             self.kappa, self.R = lam * number(conditions.per_unit) ** 2, None
         else:
             Q = number(conditions.matrix)
-            diagonal = np.diag(Q) * self.scalar(_share(conditions.matrix))
+            diagonal = np.diag(Q) * self.scalar(share)
             self.kappa, self.R = lam * diagonal, lam * (Q - np.diag(diagonal))
             if exact:
                 _check_definite(self.R)
@@ -188,7 +193,7 @@ class Dual:
         for item in np.flatnonzero(~moved).tolist():
             still = choices.singles[item] if item < len(choices.singles) else choices.groups[item - len(choices.singles)]
             chosen[still] = source[still]
-        total = sum(constant) + worth[moved].sum()
+        total, rounding = sum(constant) + worth[moved].sum(), 0.0
         if not self.exact:
             if reach:  # a pull that is next to nothing may be one of rounding, over the whole of a range
                 size = np.abs(y) @ np.abs(self.S) + np.abs(nu) @ np.abs(self.C)
@@ -197,7 +202,7 @@ class Dual:
             rounding = self._rounding(y, nu, constant, change, given, reach)
             finite = math.isfinite(rounding)  # multipliers too large for floats prove nothing
             total = math.fsum([*constant, *worth[moved]]) - rounding if finite else -math.inf
-        return Bounded(total, chosen.astype(np.float64), moved)
+        return Bounded(total, chosen.astype(np.float64), moved, rounding)
 
     def _checked(self, given: Multipliers, *, reach: bool) -> tuple[Any, Any]:
         """Y and ν, if they may be such."""
@@ -226,7 +231,9 @@ class Dual:
 
     def _log(self, v: Any, of: Any) -> Any:
         """An upper bound on ln(v/of), up to the rounding of floats."""
-        return log_within(v / of)[1] if self.exact else math.log(v / of)
+        if self.exact:
+            return log_within(v / of)[1]
+        return math.log(v / of) if v / of > 0 else math.log(v) - math.log(of)
 
     def _least(self, node: Node, h: Any, bend: Any, kappa: Any) -> Any:
         """Where every f_d is least among the allowed values of a node."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from ifonly.model.errors import CertificateError
 from ifonly.model.numerics import EPS, Floats
-from ifonly.problem.actions import SAME
+from ifonly.problem.actions import EDGE, SAME
 from ifonly.problem.dual import DIGITS, Dual, Goal, log_within
 from ifonly.problem.limited import LimitedProblem
 
@@ -31,7 +31,7 @@ def check_exactly(problem: LimitedProblem, x: Floats, prob: float | None, *, rea
     for i, (row, rest) in enumerate(zip(dual.C, dual.number(limits.rest), strict=True)):
         over = row @ point - rest
         size = np.abs(row) @ np.abs(point) + abs(rest)
-        if (abs(over) if limits.equal[i] else over) > Fraction(SAME if limits.equal[i] else EPS) * size + LEAST:
+        if (abs(over) if limits.equal[i] else over) > Fraction(SAME if limits.equal[i] else EDGE * EPS) * size + LEAST:
             raise CertificateError(f"rule {i + 1} is broken by {float(over)!r}, in fractions")
     if not reached:
         return

@@ -79,5 +79,5 @@ def needed_logit(prob: Any, model: Model) -> Any:
         mass = max((1 - prob) - prob * room, min(eps / 4, (1 - prob) / 2))
         return math.log(mass) - math.log1p(-mass)
     rest = np.minimum(prob, 0.5) * (1 + room)
-    mass = np.clip((1 - prob) - prob * room, np.minimum(eps / 4, (1 - prob) / 2), 0.75)
+    mass = np.minimum(np.maximum((1 - prob) - prob * room, np.minimum(eps / 4, (1 - prob) / 2)), 0.75)
     return np.where(prob < 0.5, np.log1p(-rest) - np.log(rest), np.log(mass) - np.log1p(-mass))

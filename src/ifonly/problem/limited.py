@@ -203,7 +203,7 @@ class LimitedProblem:
         return 0.5 * weights.lam * distance**2 + sparse + (self.proba(x)[1] if weights.loss else 0.0)
 
     def broken(self, x: Floats) -> str | None:
-        """The first limit that x breaks, in words; exact comparisons."""
+        """The first limit that x breaks, in words; exact comparisons, but for the rounding of rules' terms."""
         conditions = self.conditions
         found = conditions.limits.broken(self.source, x)
         if found is not None:
@@ -294,11 +294,12 @@ class LimitedProblem:
         if Q is None:
             xi = np.clip(0.0, least, most)
             return float(np.linalg.norm((xi / c)[free])), float(np.linalg.norm((slip / c)[free]))
-        part = Q[np.ix_(free, free)]
-        sizes, xi = np.linalg.eigvalsh(part), _shortest(np.linalg.inv(part), least[free], most[free])
+        unit = np.sqrt(np.diag(Q))[free]  # in these Q has ones on its diagonal, whatever the user's units
+        part = Q[np.ix_(free, free)] / np.multiply.outer(unit, unit)
+        sizes, xi = np.linalg.eigvalsh(part), _shortest(np.linalg.inv(part), least[free] / unit, most[free] / unit)
         norm = float(np.linalg.norm(np.linalg.solve(np.linalg.cholesky(part), xi)))
         of_root = len(part) ** 2 * EPS * float(sizes[-1] / sizes[0])  # of a Cholesky factor and of the solution with it
-        return norm, float(np.linalg.norm(slip[free])) / math.sqrt(float(sizes[0])) + of_root * norm
+        return norm, float(np.linalg.norm(slip[free] / unit)) / math.sqrt(float(sizes[0])) + of_root * norm
 
 
 def _shortest(P: NDArray[np.floating[Any]], least: Floats, most: Floats) -> Floats:

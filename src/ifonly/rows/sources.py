@@ -107,10 +107,11 @@ class Sources:
         self._check_kept()
         return (self.rows.toarray() if _is_sparse(self.rows) else self.rows).astype(np.float64, copy=False)
 
-    def given(self, values: np.ndarray, rows: Any = None) -> Any:
+    def given(self, values: np.ndarray, rows: Any = None, steps: Mapping[int, float] | None = None) -> Any:
         """Values for the user: the kind of tensor that the rows came as, the user's own table, or the array that they are.
 
-        ``rows`` are the sources that the values belong to: a number for one, by default all.
+        ``rows`` are the sources that the values belong to: a number for one, by default all. ``steps`` are those of mapped
+        numbers, by their coordinate.
         """
         table = self._user_table()
         if table is None:
@@ -125,7 +126,7 @@ class Sources:
             elif rows is None and len(values) != len(self):
                 rows = np.repeat(np.arange(len(self)), len(values) // len(self))
             table = table if rows is None else table.take(rows)
-        return written(self.model.encoding, table, values, self.rows if rows is None else self.rows[rows])
+        return written(self.model.encoding, table, values, self.rows if rows is None else self.rows[rows], steps or {})
 
     def _user_table(self) -> Table | None:
         """What the user gave, where it has columns."""

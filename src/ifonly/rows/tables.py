@@ -21,8 +21,11 @@ FLOAT = np.dtype(np.float64)
 Cells = tuple[Indices, list[Any]]  # rows, and their new values
 
 
-def written(encoding: Coordinates, table: Table, V: Floats, before: Floats) -> Any:
-    """A table (or a row) like this one, whose coordinates were ``before``, with the values of V where they differ."""
+def written(encoding: Coordinates, table: Table, V: Floats, before: Floats, steps: Mapping[int, float]) -> Any:
+    """A table (or a row) like this one, whose coordinates were ``before``, with the values of V where they differ.
+
+    ``steps`` are those of mapped numbers, by their coordinate.
+    """
     if encoding.identity:
         return _renumbered(table, V, before)
     differs = before != V  # NaN too: a row without an answer has missing values
@@ -31,7 +34,7 @@ def written(encoding: Coordinates, table: Table, V: Floats, before: Floats) -> A
         at = slice(column.first, column.first + column.size)
         changed = np.flatnonzero(differs[:, at].any(axis=1))
         if len(changed):
-            new[column.place] = (changed, column.cells(V[changed, at]))
+            new[column.place] = (changed, column.cells(V[changed, at], steps.get(column.first, 0.0)))
     return _replaced(table, new, [column.place for column in encoding.columns if column.kind == "number"])
 
 

@@ -106,14 +106,16 @@ def _add_questions(app: FastAPI, service: Service) -> None:
     async def download(
         question: schema.DownloadQuestion,
         request: Request,
-        kind: Annotated[Literal["json", "html", "csv"], Query(alias="format")] = "json",
+        kind: Annotated[Literal["json", "html", "csv", "letter"], Query(alias="format")] = "json",
+        lang: Annotated[str | None, Query(description="Of a letter: en, de, fr, es; by default the policy's.")] = None,
     ) -> Response:
-        """An answer to keep: a page, the receipt that `ifonly.verify` rechecks, or a table."""
+        """An answer to keep: a page, the receipt that `ifonly.verify` rechecks, a table, or a letter to the person."""
         wanted = request.query_params.get("format", kind)
         if wanted not in FORMATS:
             raise RefusedError(f"format must be one of {', '.join(FORMATS)}; got {shown(wanted)}", "format")
-        text = await service.download(question, wanted, _visit(request))
-        name = {"content-disposition": f'attachment; filename="ifonly-answer.{wanted}"'}
+        text = await service.download(question, wanted, request.query_params.get("lang", lang), _visit(request))
+        file = "ifonly-letter.html" if wanted == "letter" else f"ifonly-answer.{wanted}"
+        name = {"content-disposition": f'attachment; filename="{file}"'}
         return Response(text, headers=name, media_type=FORMATS[wanted])
 
 

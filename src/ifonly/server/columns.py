@@ -1,10 +1,9 @@
 """A model's columns as the outside sees them: rows from JSON to what the library takes, and answers back."""
 
 import math
-from array import array
+import struct
 from base64 import b64decode
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from difflib import get_close_matches
 from itertools import compress
 from typing import Any
@@ -36,14 +35,11 @@ class Columns:
             raise InputError("a model of documents reads text, not columns, and cannot be served")
         self.model = model
         self.encoding = model.encoding
-        if self.encoding.identity:
-            self.names = model.feature_names or tuple(str(d) for d in range(model.n_features))
-            self.columns: dict[str, Column | None] = dict.fromkeys(self.names)
-        else:
-            self.columns = {column.name: column for column in self.encoding.columns}
-            self.names = tuple(self.columns)
+        self.columns = {column.name: column for column in model.columns}
+        self.names = tuple(self.columns)
         encoded = not self.encoding.identity  # as in the library, which takes plain numbers as they are
         self.flags = frozenset(compress(self.names, flags)) if encoded else frozenset()
+        self._doubles = struct.Struct(f"{len(self.names)}d")
 
     # ---- rows that come ----
 
@@ -71,10 +67,12 @@ class Columns:
         if len(row) != len(self.names):
             raise RefusedError(f"{field} must have {len(self.names)} values, one per column; got {len(row)}", field)
         if self.encoding.identity:
-            with suppress(TypeError, OverflowError):  # no number, or one of hundreds of digits: told below, one by one
-                numbers = np.frombuffer(array("d", row))  # NumPy itself would take "1.5" for a number
+            try:
+                numbers = np.frombuffer(self._doubles.pack(*row))  # NumPy itself would take "1.5" for a number
                 if np.isfinite(numbers).all():
                     return numbers
+            except struct.error:  # one is no number, or has hundreds of digits
+                pass
         cells = enumerate(zip(self.names, row, strict=True))
         return self._made([self.value(name, v, f"{field}.{i}") for i, (name, v) in cells])
 
@@ -109,23 +107,19 @@ class Columns:
     def value(self, name: str, v: Any, field: str) -> Any:
         """One value, checked against its column."""
         column = self.columns[name]
-        if column is None or column.numeric:
-            return self._number(name, column, v, field)
+        if column.numeric:
+            return self._number(column, v, field)
         found = next((level for level in column.levels if type(level) is type(v) and level == v), v)
         if found is v and not isinstance(v, (list, dict)):
             found = next((level for level in column.levels if str(level) == str(v)), v)
-        if isinstance(found, (list, dict)) or not self._known(column, found):
+        cells = np.empty((1, len(self.encoding.names)), dtype=object)
+        cells.fill(found)
+        if isinstance(found, (list, dict)) or np.isnan(column.read(Table(cells, self.encoding.names))).any():
             raise RefusedError(column.refusal(v) if not isinstance(v, (list, dict)) else f"{name} must be one value", field)
         return found
 
-    def _known(self, column: Column, value: Any) -> bool:
-        """Whether a column can read a value."""
-        cells = np.empty((1, len(self.encoding.names)), dtype=object)
-        cells.fill(value)
-        return not np.isnan(column.read(Table(cells, self.encoding.names))).any()
-
-    def _number(self, name: str, column: Column | None, v: Any, field: str) -> Any:
-        may_miss = column is not None and column.fill is not None and column.missing is None
+    def _number(self, column: Column, v: Any, field: str) -> Any:
+        name, may_miss = column.name, column.fill is not None and column.missing is None
         if v is None and may_miss:
             return None
         if isinstance(v, float) and not math.isfinite(v):

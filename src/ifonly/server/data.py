@@ -79,12 +79,15 @@ class Page:
         self.features, self.table = features, table
         self.X, self.bad = features.read(table)
 
+    def column(self, i: int) -> Any:
+        """The values of one of the model's columns."""
+        return self.X[:, i] if isinstance(self.X, np.ndarray) else self.X[self.features.columns[i].name].to_numpy()
+
     def values(self, i: int) -> list[Any]:
         """One of them, column by column of the model's; what cannot be read as it stands there."""
-        if self.features.model.encoding.identity:
-            found = [plain_value(v) for v in self.X[i].tolist()]
-        else:
-            found = [plain_value(self.X.iat[i, column.place]) for column in self.features.columns if column is not None]
+        X, columns = self.X, self.features.columns
+        cells = X[i].tolist() if isinstance(X, np.ndarray) else [X.iat[i, column.place] for column in columns]
+        found = [plain_value(cell) for cell in cells]
         if i not in self.bad:
             return found
         there = self.cells(i, self.features.names)
@@ -156,8 +159,7 @@ class Sample:
 
     def column(self, i: int) -> Any:
         """The values of one of the model's columns."""
-        X, column = self.page.X, self.page.features.columns[i]
-        return (X[:, i] if column is None else X[column.name].to_numpy())[self.kept]
+        return self.page.column(i)[self.kept]
 
 
 class RowSearch:
@@ -166,10 +168,10 @@ class RowSearch:
     def __init__(self, rows: Rows, text: str, label: int | None) -> None:
         self.rows, self.data, self.text, self.label = rows, rows.data, text, label
         features = rows.features
-        columns = zip(features.names, features.columns, strict=True)
-        self.tests = {name: _equals if c is None or c.numeric else _has for name, c in columns}
-        words = (key for key in features.keys if _is_word(self.data.schema.field(key).type))
-        self.tests |= dict.fromkeys(words, _has)
+        self.tests = {n: _equals if c.numeric else _has for n, c in zip(features.names, features.columns, strict=True)}
+        kinds = {key: self.data.schema.field(key).type for key in features.keys}
+        unwritten = (pa.types.is_nested, pa.types.is_binary, pa.types.is_large_binary)  # lists and the like, and bytes
+        self.tests |= {key: _has for key, kind in kinds.items() if not any(test(kind) for test in unwritten)}
         self.found: list[int] = []
         self.batch = 0  # the next to look at
         self._lock = threading.Lock()
@@ -194,11 +196,6 @@ class RowSearch:
             z = self.rows.scores(X, mask)
             mask[mask] = np.isfinite(z).all(axis=1) & (z.argmax(axis=1) == self.label)
         return mask
-
-
-def _is_word(kind: Any) -> bool:
-    """Whether values of a type can be written as text: not lists and the like, nor bytes."""
-    return not pa.types.is_nested(kind) and not pa.types.is_binary(kind) and not pa.types.is_large_binary(kind)
 
 
 def _has(cells: Any, text: str) -> NDArray[np.bool_]:

@@ -13,7 +13,7 @@ from time import monotonic
 from typing import Any
 
 import orjson
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import Response
 
 from ifonly.model.errors import IfonlyError
@@ -25,7 +25,6 @@ __all__ = ["Guard", "Lane", "answer_to"]
 
 Lane = Callable[[bytes, Request], Awaitable[Response]]
 
-METHODS = frozenset({"GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"})
 OPEN = frozenset({"/", "/healthz", "/readyz"})  # without a token, as are the page's files
 PROBES = frozenset({"/healthz", "/readyz"})  # by any name: those who ask know only an address
 LENGTH_DIGITS = 18  # of a Content-Length
@@ -43,7 +42,7 @@ HEADERS = [
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"permissions-policy", b"camera=(), geolocation=(), microphone=()"),
 ]
-FRESH, SECRET = [(b"cache-control", b"no-cache")], [(b"cache-control", b"no-store")]
+FRESH, SECRET = [*HEADERS, (b"cache-control", b"no-cache")], [*HEADERS, (b"cache-control", b"no-store")]
 GONE = 499  # as nginx has it in its logs: nobody waits for the answer
 REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 
@@ -68,6 +67,7 @@ class Guard:
             return
         began = monotonic()
         path, method = scope["path"], scope["method"]
+        known, ours = self._place(path)
         headers: dict[bytes, bytes] = dict(scope["headers"])
         until = began + self.settings.timeout
         scope["ifonly.visit"] = Visit(until, lambda: _disconnected(receive))
@@ -79,7 +79,7 @@ class Guard:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                message["headers"] = [*message["headers"], *HEADERS, *_for(path), (b"x-request-id", name)]
+                message["headers"] = [*message["headers"], *ours, (b"x-request-id", name)]
                 if unread or self.service.draining:
                     message["headers"].append((b"connection", b"close"))
             elif self.settings.log_data:
@@ -92,32 +92,32 @@ class Guard:
             if lane is None:
                 await self.app(scope, receive, reply)
             else:
-                request = Request(scope, receive)
-                body = await self._body(request, headers)
+                body = await self._body(receive, headers)
                 unread = False
                 if self.settings.log_data:
                     said["asked"] = _readable(body)
-                await (await lane(body, request))(scope, receive, reply)
-        except (GoneError, ClientDisconnect, asyncio.CancelledError) as error:
+                await (await lane(body, Request(scope)))(scope, receive, reply)
+        except (GoneError, asyncio.CancelledError) as error:
             status = status or GONE
             if isinstance(error, asyncio.CancelledError):
                 raise
         except Exception as error:
             if not isinstance(error, (RefusedError, IfonlyError)):
-                self.service.journal.failed("error", error, id=name.decode(), path=self._known(path))
+                self.service.journal.failed("error", error, id=name.decode(), path=known)
             if not status:
                 await answer_to(error)(scope, receive, reply)
         finally:
             del scope["ifonly.visit"]  # which refers to the scope again: memory would wait for the garbage collector
-            self._noted(name, method, self._known(path), status, monotonic() - began, said)
+            seconds = monotonic() - began
+            self.service.metrics.answered(method, known, status, seconds)
+            noted = {"id": name.decode(), "method": method, "path": known, "status": status, "ms": round(1e3 * seconds, 3)}
+            self.service.journal.write("request", **noted, **said)
 
-    def _noted(self, name: bytes, method: str, path: str, status: int, seconds: float, said: dict[str, Any]) -> None:
-        ms = round(1e3 * seconds, 3)
-        self.service.metrics.answered(method if method in METHODS else "other", path, status, seconds)
-        self.service.journal.write("request", id=name.decode(), method=method, path=path, status=status, ms=ms, **said)
-
-    def _known(self, path: str) -> str:
-        return path if path in self.paths else "/static" if path.startswith("/static/") else "other"
+    def _place(self, path: str) -> tuple[str, list[tuple[bytes, bytes]]]:
+        """What the log calls an address, and the headers of replies; a browser may keep the page's files."""
+        if path.startswith("/static/"):
+            return "/static", FRESH
+        return path if path in self.paths else "other", FRESH if path == "/" else SECRET
 
     def _admit(self, path: str, headers: dict[bytes, bytes]) -> None:
         """Whether this request may be made at all."""
@@ -127,36 +127,36 @@ class Guard:
             if host not in hosts:
                 raise RefusedError(f"this server is not called {host[:80]!r} (see --allow-host)", None, 421)
         origin = headers.get(b"origin")
-        if origin is not None and not self._own(origin.lower(), headers.get(b"host", b"").lower()):
-            raise RefusedError("requests from other sites' pages are not answered", None, 403)
+        if origin is not None:  # a page of this server's, by the name it was called by, or by one that a gateway in front has?
+            place = origin.lower().partition(b"://")[2]
+            own = _hostname(place.decode("latin-1")) in hosts - LOOPBACK
+            if place != headers.get(b"host", b"").lower() and not own:
+                raise RefusedError("requests from other sites' pages are not answered", None, 403)
         if self.token is not None and path not in OPEN and not path.startswith("/static/"):
             kind, _, token = headers.get(b"authorization", b"").partition(b" ")
             if not hmac.compare_digest(token.strip(), self.token) or kind.lower() != b"bearer":
                 raise RefusedError("a token is needed: Authorization: Bearer …", None, 401, WWW_Authenticate="Bearer")
 
-    def _own(self, origin: bytes, host: bytes) -> bool:
-        """Whether a page is this server's: by the name it was called by, or by one that a gateway in front has."""
-        place = origin.partition(b"://")[2]
-        return place == host or _hostname(place.decode("latin-1")) in self.settings.hosts - LOOPBACK
-
-    def _too_large(self) -> RefusedError:
-        return RefusedError(f"a body may have {self.settings.max_body} bytes", None, 413)
-
-    async def _body(self, request: Request, headers: dict[bytes, bytes]) -> bytes:
+    async def _body(self, receive: Any, headers: dict[bytes, bytes]) -> bytes:
         """The body, if it is not too large; that it comes in time is looked after where bytes come in (`run`)."""
         kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
         if kind != b"application/json":
             raise RefusedError("the body must be JSON, with Content-Type: application/json", None, 415)
-        most, body = self.settings.max_body, bytearray()
+        most, body, more = self.settings.max_body, bytearray(), True
+        too_large = RefusedError(f"a body may have {most} bytes", None, 413)
         length = headers.get(b"content-length", b"0")
         if not length.isdigit() or len(length) > LENGTH_DIGITS or int(length) > most:
-            raise self._too_large()
+            raise too_large
         try:
-            async for part in request.stream():
+            while more:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    raise GoneError
+                part, more = message.get("body", b""), message.get("more_body", False)
                 body += part
                 self.reading += len(part)
                 if len(body) > most:
-                    raise self._too_large()
+                    raise too_large
                 if self.reading > BODIES * most:
                     raise RefusedError("too many large requests at once; try again soon", None, 503, Retry_After="1")
         finally:
@@ -174,11 +174,6 @@ async def _disconnected(receive: Any) -> None:
     """Comes back when the other side is gone."""
     while (await receive())["type"] != "http.disconnect":
         pass
-
-
-def _for(path: str) -> list[tuple[bytes, bytes]]:
-    """Whether a browser may keep what is here: the page's files, as long as they are the same."""
-    return FRESH if path == "/" or path.startswith("/static/") else SECRET
 
 
 def _readable(body: bytes) -> Any:

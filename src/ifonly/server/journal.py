@@ -15,6 +15,7 @@ from ifonly.server.wire import encode
 __all__ = ["Journal", "Metrics"]
 
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+METHODS = frozenset({"GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"})
 ROWS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 
 
@@ -50,7 +51,7 @@ class Metrics:
         text = "From the headers of a request to its answer."
         seconds = Histogram("ifonly_request_seconds", text, ("path",), buckets=SECONDS, registry=own)
         self.rows = Counter("ifonly_rows_total", "Rows that were answered.", ("model",), registry=own)
-        text = "Requests for one row that were solved by one call."
+        text = "Requests for one row that were solved together."
         self.batches = Histogram("ifonly_batch_rows", text, buckets=ROWS, registry=own)
         text = "Models that were loaded, or could not be."
         self.loads = Counter("ifonly_model_loads_total", text, ("model", "result"), registry=own)
@@ -59,7 +60,7 @@ class Metrics:
 
     def answered(self, method: str, path: str, status: int, seconds: float) -> None:
         """One more request."""
-        count, times = self._of(method, path, str(status))
+        count, times = self._of(method if method in METHODS else "other", path, str(status))
         count.inc()
         times.observe(seconds)
 

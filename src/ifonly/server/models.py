@@ -9,7 +9,7 @@ import asyncio
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -28,10 +28,12 @@ from ifonly.problem.question import Question
 from ifonly.server.columns import Columns
 from ifonly.server.data import Data, Rows
 from ifonly.server.wire import RefusedError, shown
+from ifonly.show.letter.catalogue import languages
 
 __all__ = ["Served", "Shelf", "Source"]
 
 WARM, WARM_LAM = 1.0, 0.01  # seconds that a trial search may take, and a λ to try
+KEPT = 1024  # questions of one model: the same ones come again and again
 PERIOD = 1.0  # seconds between two looks at the files
 Stamp = tuple[int, int, int] | None
 
@@ -65,6 +67,11 @@ class Served:
     def free(self) -> bool:
         """Whether nothing limits what changes or is asked for, as long as nobody asks for limits."""
         return self.policy is None and not self.columns.flags and Ask(self.model, Question()).conditions is None
+
+    @cached_property
+    def plain(self) -> Callable[[Any, float | None, float | None], Ask]:
+        """What asks for a class by λ or a probability and nothing else, of a model that is `free`; the last ones are kept."""
+        return lru_cache(KEPT, typed=True)(lambda target, lam, prob: Ask(self.model, Question(target, lam, prob)))
 
     @property
     def named(self) -> bool:
@@ -113,6 +120,7 @@ class Served:
             "rows": None if self.data is None else self.data.total,
             "keys": [] if self.rows is None else self.rows.features.keys,
             "policy": None if self.policy is None else self._decided(self.policy),
+            "languages": languages(),
         }
 
     def _decided(self, policy: Policy) -> dict[str, Any]:
@@ -126,8 +134,7 @@ class Served:
         sample = None if self.rows is None else self.rows.sample()
         found = []
         for i, (name, column) in enumerate(self.columns.columns.items()):
-            seen = None if sample is None else sample.X[:, i] if self.model.encoding.identity else sample.X[name].to_numpy()
-            usual = {"name": name, **self._kind(name, column), **_usual(column, seen)}
+            usual = {"name": name, **self._kind(name, column), **_usual(column, None if sample is None else sample.column(i))}
             found.append({**usual, **(self._limited(name, usual) if self.policy is not None else {})})
         return found
 
@@ -145,10 +152,10 @@ class Served:
         limits = {"frozen": part.frozen, "only": part.only or None, "least": part.low, "most": part.high, "step": part.step}
         return {**usual, **words, **limits, "never": list(part.never), "value_labels": dict(part.values)}
 
-    def _kind(self, name: str, column: Column | None) -> dict[str, Any]:
+    def _kind(self, name: str, column: Column) -> dict[str, Any]:
         if name in self.columns.flags:
             return {"kind": "flag", "values": None}
-        if column is None or column.numeric:
+        if column.numeric:
             return {"kind": "number", "values": None}
         values = [level for level in (plain_value(level) for level in column.levels) if level is not None]
         return {"kind": column.kind, "values": values}
@@ -165,12 +172,12 @@ class Served:
             return
 
 
-def _usual(column: Column | None, seen: Any) -> dict[str, Any]:
+def _usual(column: Column, seen: Any) -> dict[str, Any]:
     """The range of a column in the data, whether all of it is whole numbers, and what is typical of it."""
     unknown = {"low": None, "high": None, "whole": False, "typical": None}
     if seen is None:
         return unknown
-    if column is not None and not column.numeric:
+    if not column.numeric:
         values, counts = np.unique([str(v) for v in seen if v is not None], return_counts=True)
         by_name = {str(level): level for level in column.levels}
         typical = by_name.get(str(values[counts.argmax()])) if len(values) else None

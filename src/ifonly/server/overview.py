@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ifonly.answers.change import Measure, plain_value
+from ifonly.answers.change import measured, parts_of, plain_value, prices
 from ifonly.model.numerics import Floats, softmax
 from ifonly.server.data import Sample
 from ifonly.server.models import Served
@@ -52,17 +52,17 @@ def histograms(served: Served, sample: Sample) -> list[dict[str, Any]]:
 
 def _histogram(told: dict[str, Any], seen: Any) -> dict[str, Any]:
     """The counts of a column: in even bins from low to high, or of each value."""
+    plain = {"low": None, "high": None, "quartiles": None}
     if told["kind"] not in ("number", "flag"):
-        names = [str(value) for value in told["values"]]
         words = [str(plain_value(value)) for value in seen]
-        return {"low": None, "high": None, "quartiles": None, "counts": [words.count(name) for name in names]}
+        return {**plain, "counts": [words.count(str(value)) for value in told["values"]]}
     numbers = seen.astype(np.float64)
     numbers = numbers[np.isfinite(numbers)]
     if not len(numbers):
-        return {"low": None, "high": None, "quartiles": None, "counts": []}
+        return {**plain, "counts": []}
     if told["kind"] == "flag":
         ones = int((numbers == 1).sum())
-        return {"low": None, "high": None, "quartiles": None, "counts": [len(numbers) - ones, ones]}
+        return {**plain, "counts": [len(numbers) - ones, ones]}
     low, high = float(numbers.min()), float(numbers.max())
     single = told["whole"] and high - low < SINGLE
     edges = np.arange(low - 0.5, high + 1) if single else np.linspace(low, high, BINS + 1)
@@ -91,8 +91,8 @@ def _strongest(served: Served, V: Floats) -> list[int]:
     model = served.model
     X = model.to_classifier(V)
     A = model.A - model.A.mean(axis=0)  # what all scores have in common decides nothing
-    parts = Measure.of(model, None).parts(None)
-    moves = [np.linalg.norm((X[:, p.features] - X[:, p.features].mean(axis=0)) @ A[:, p.features].T) for p in parts]
+    X = X - X.mean(axis=0)
+    moves = [np.linalg.norm(X[:, part.features] @ A[:, part.features].T) for part in parts_of(model, None)]
     return np.argsort(-np.array(moves), kind="stable")[:STRONG].tolist()
 
 
@@ -106,13 +106,13 @@ def nearest(served: Served, v: Floats, k: int) -> dict[str, Any] | None:
     wanted = np.flatnonzero(decided == k if k != now else decided != now)
     if not len(wanted):
         return None
-    measure = Measure.of(model, None)
-    squares = (measure.units(sample.V[wanted] - v) ** 2).sum(axis=1)
+    within = measured(model, None)
+    squares = (((sample.V[wanted] - v) * within.per_unit) ** 2).sum(axis=1)
     best = wanted[squares.argmin()]
     delta = sample.V[best] - v
-    prices = measure.prices(delta)
-    parts = [(float(prices[p.features].sum()), p.name) for p in measure.parts(None) if delta[p.features].any()]
-    total = float(prices.sum()) or 1.0
+    costs = prices(within, delta)
+    parts = [(float(costs[p.features].sum()), p.name) for p in parts_of(model, None) if delta[p.features].any()]
+    total = float(costs.sum()) or 1.0
     differs = [{"feature": name, "share": price / total} for price, name in sorted(parts, key=lambda part: -part[0])]
     told = {"distance": float(np.sqrt(squares.min())), "n_differs": len(parts), "differs": differs[:TOLD]}
     return {"index": int(sample.index[best]), **told, "searched": len(sample.index)}
@@ -156,7 +156,7 @@ def _grid(served: Served, told: dict[str, Any], now: float | None, place: int) -
         return told["values"]
     low, high = told["low"], told["high"]
     if low is None and now is not None:
-        unit = float(Measure.of(served.model, None).per_unit[place])
+        unit = float(measured(served.model, None).per_unit[place])
         low, high = now - REACH / unit, now + REACH / unit
     if low is None or not low < high:
         return []

@@ -22,6 +22,7 @@ from ifonly.server.wire import RefusedError, listed, shown
 __all__ = ["Body", "Request", "path_points", "plain_row", "read_request"]
 
 LISTED = 20  # classes that an error lists
+PLAIN = frozenset({"model", "row", "target", "prob", "lam", "detail", "delta", "pack", "top"})  # see `plain_row`
 LAMS = np.geomspace(1e3, 1e-5, 60).tolist()  # of a path, where none are given: as many as a small chart shows
 
 Body = schema.Question | schema.DownloadQuestion | schema.PathQuestion
@@ -37,9 +38,17 @@ class Request:
     index: list[int] | None  # which rows of the data they are
     single: bool  # whether one was asked for
     named: bool  # whether values go by name
-    packed: bool = False  # or as base64
-    delta: bool = False  # whether the change is told without names too
-    along: bool = False  # whether a path is asked for, whose goal moves
+    body: Body  # all that was said
+
+    @property
+    def packed(self) -> bool:
+        """Whether numbers are written as base64."""
+        return getattr(self.body, "pack", False) and self.served.model.encoding.identity and not self.named
+
+    @property
+    def delta(self) -> bool:
+        """Whether the change is told: by name always."""
+        return self.named or getattr(self.body, "delta", False)
 
     @cached_property
     def ask(self) -> Ask:
@@ -48,7 +57,7 @@ class Request:
         if policy is None:
             return Ask(model, question)
         try:
-            question = policy.put(model, question, along=self.along)
+            question = policy.put(model, question, along=isinstance(self.body, schema.PathQuestion))
         except PolicyError as error:
             raise RefusedError(str(error), error.field) from None
         return Ask(policy.named(model), question)
@@ -61,16 +70,14 @@ class Request:
 
 def plain_row(served: Served, body: schema.Question) -> Request | None:
     """A request for one row and nothing else, which can be solved together with others; None where there is more to it."""
-    limited = body.cost or body.actions or body.max_changes is not None or body.n or body.margin is not None
-    elsewhere = body.rows is not None or body.index is not None or body.indices is not None or body.edits
-    if body.row is None or limited or elsewhere or body.detail != "answer" or not served.free:
+    if not body.model_fields_set <= PLAIN or body.row is None or body.detail != "answer" or not served.free:
         return None
     if body.lam is not None and body.prob is not None:
         return None
     row, named = served.columns.read(body.row, "row"), isinstance(body.row, Mapping)
     prob = body.prob if body.lam is not None else body.prob or FLIP
-    question = Question(read_target(served, body.target), body.lam, prob)
-    return Request(served, question, [row], None, True, named, *_form(served, body, named))
+    question = served.plain(read_target(served, body.target), body.lam, prob).question
+    return Request(served, question, [row], None, True, named, body)
 
 
 def read_request(served: Served, body: Body, max_rows: int = 1) -> Request:
@@ -92,8 +99,7 @@ def read_request(served: Served, body: Body, max_rows: int = 1) -> Request:
         rows = [_of_data(served, v, field, body.edits) for v, field in zip(values, fields, strict=True)]
         index, named = list(values), served.named
     question = _question(served, body, None if many else rows[0])
-    along = isinstance(body, schema.PathQuestion)
-    return Request(served, question, rows, index, not many, named, *_form(served, body, named), along)
+    return Request(served, question, rows, index, not many, named, body)
 
 
 def _listed(served: Served, values: Any, way: str, max_rows: int) -> list[Any]:
@@ -105,13 +111,6 @@ def _listed(served: Served, values: Any, way: str, max_rows: int) -> list[Any]:
     if len(values) > max_rows:
         raise RefusedError(f"at most {max_rows} rows at once; got {len(values)}", way, 413)
     return values
-
-
-def _form(served: Served, body: Body, named: bool) -> tuple[bool, bool]:
-    """Whether the numbers of an answer are written as base64, and whether those of the change are."""
-    if not isinstance(body, schema.Question):
-        return False, False
-    return body.pack and served.model.encoding.identity and not named, body.delta
 
 
 def _question(served: Served, body: Body, row: Any) -> Question:
@@ -208,39 +207,35 @@ def _forbidden(feature: Feature, what: str) -> str:
 
 def _actions(served: Served, actions: ActionsIn | None, row: Any) -> tuple[dict[str, Any], list[str]]:
     """Limits as the library takes them, and the values of categories that are ruled out."""
-    if actions is None:
-        return {}, []
     found: dict[str, Any] = {}
-    for name in ("frozen", "increase", "decrease", "integer"):
-        features = getattr(actions, name)
-        if features:
-            found[name] = list(dict.fromkeys(_feature(served, feature, f"actions.{name}") for feature in features))
-            _try_limit(served, name, found[name], {feature: [feature] for feature in found[name]})
-    if actions.bounds:
-        found["bounds"] = _bounds(served, actions.bounds)
-    if actions.step:
-        place = "actions.step"
-        found["step"] = {_feature(served, key, place): _finite(v, f"{place}.{key}") for key, v in actions.step.items()}
-        _try_limit(served, "step", found["step"], {key: {key: size} for key, size in found["step"].items()})
-    for name, rules in (("one_of", actions.one_of), ("linear", actions.linear)):
-        if rules:
-            found[name] = [_rule(served, rule, f"actions.{name}.{i}") for i, rule in enumerate(rules)]
-            _try_limit(served, name, found[name], {i: [rule] for i, rule in enumerate(found[name])})
+    if actions is None:
+        return found, []
+    for name, read in LIMITS.items():
+        given, field = getattr(actions, name), f"actions.{name}"
+        if given:
+            found[name] = read(served, given, field)
+            _try(lambda limit, name=name: Actions(**{name: limit}).resolve(served.model), found[name], field)
     return found, _ruled_out(served, actions.allow, row) if actions.allow else []
 
 
-def _try_limit(served: Served, name: str, whole: Any, parts: Mapping[Any, Any]) -> None:
-    _try(lambda limit: Actions(**{name: limit}).resolve(served.model), whole, parts, f"actions.{name}")
-
-
-def _try(attempt: Callable[[Any], Any], whole: Any, parts: Mapping[Any, Any], field: str) -> None:
+def _try(attempt: Callable[[Any], Any], whole: Any, field: str) -> None:
     """Whether the library takes a value; where it does not, which part of it is to blame."""
+    parts: dict[Any, Any] = {}
+    if isinstance(whole, Mapping):
+        parts = {key: {key: part} for key, part in whole.items()}
+    elif isinstance(whole, list):  # of features, or of rules, which have a number
+        parts = {part if isinstance(part, (str, int)) else i: [part] for i, part in enumerate(whole)}
     try:
         attempt(whole)
     except InputError as error:
+        told, place = error, field
         for key, part in parts.items():
-            _try(attempt, part, {}, f"{field}.{key}")
-        raise RefusedError(str(error), field) from None
+            try:
+                attempt(part)
+            except InputError as blamed:
+                told, place = blamed, f"{field}.{key}"
+                break
+        raise RefusedError(str(told), place) from None
 
 
 def _feature(served: Served, key: Any, field: str) -> Any:
@@ -267,17 +262,16 @@ def _finite(v: Any, field: str) -> float:
     return v
 
 
-def _bounds(served: Served, bounds: Any) -> Any:
+def _numbers(served: Served, values: Mapping[str, Any], field: str) -> dict[Any, float]:
+    return {_feature(served, key, field): _finite(v, f"{field}.{key}") for key, v in values.items()}
+
+
+def _bounds(served: Served, bounds: Any, field: str) -> Any:
     if isinstance(bounds, list):
-        pair = _pair(bounds, "actions.bounds")
-        _try_limit(served, "bounds", pair, {})
-        return pair
+        return _pair(bounds, field)
     if not isinstance(bounds, Mapping):
-        raise RefusedError(f"bounds must be an object, or one pair for all; got {shown(bounds)}", "actions.bounds")
-    place = "actions.bounds"
-    found = {_feature(served, key, place): _pair(pair, f"{place}.{key}") for key, pair in bounds.items()}
-    _try_limit(served, "bounds", found, {key: {key: pair} for key, pair in found.items()})
-    return found
+        raise RefusedError(f"bounds must be an object, or one pair for all; got {shown(bounds)}", field)
+    return {_feature(served, key, field): _pair(pair, f"{field}.{key}") for key, pair in bounds.items()}
 
 
 def _pair(pair: Any, field: str) -> tuple[Any, Any]:
@@ -287,12 +281,26 @@ def _pair(pair: Any, field: str) -> tuple[Any, Any]:
     return low, high
 
 
+def _group(served: Served, group: list[Any], field: str) -> list[Any]:
+    return [_feature(served, feature, field) for feature in group]
+
+
 def _rule(served: Served, rule: Any, field: str) -> Any:
-    if isinstance(rule, list):
-        return [_feature(served, feature, field) for feature in rule]
-    given, sense, rest = rule
-    weights = {_feature(served, key, f"{field}.0"): _finite(v, f"{field}.0.{key}") for key, v in given.items()}
-    return weights, sense, _finite(rest, f"{field}.2")
+    weights, sense, rest = rule
+    return _numbers(served, weights, f"{field}.0"), sense, _finite(rest, f"{field}.2")
+
+
+def _each(read: Callable[[Served, Any, str], Any]) -> Callable[[Served, list[Any], str], list[Any]]:
+    return lambda served, given, field: [read(served, one, f"{field}.{i}") for i, one in enumerate(given)]
+
+
+LIMITS: dict[str, Callable[[Served, Any, str], Any]] = {  # how each is read
+    **dict.fromkeys(("frozen", "increase", "decrease", "integer"), lambda *given: list(dict.fromkeys(_group(*given)))),
+    "bounds": _bounds,
+    "step": _numbers,
+    "one_of": _each(_group),
+    "linear": _each(_rule),
+}
 
 
 def _ruled_out(served: Served, allow: Mapping[str, Any], row: Any) -> list[str]:
@@ -302,7 +310,7 @@ def _ruled_out(served: Served, allow: Mapping[str, Any], row: Any) -> list[str]:
     found = []
     for name, values in allow.items():
         column, field = served.columns.columns.get(name), f"actions.allow.{name}"
-        if column is None or column.kind != "category" or column.cut is not None:
+        if column is None or column.kind != "category" or column.numeric:
             raise RefusedError(f"{shown(name)} is no category of the model's", field)
         if not isinstance(values, list):
             raise RefusedError(f"{field} must be a list of values; got {shown(values)}", field)
@@ -322,14 +330,15 @@ def _ruled_out(served: Served, allow: Mapping[str, Any], row: Any) -> list[str]:
 def _cost(served: Served, cost: CostIn) -> tuple[Cost | None, list[Any]]:
     """The cost, and the features that are impossible to change."""
     model = served.model
-    scale: Any = cost.scale
-    if not isinstance(scale, str):
-        scale = _by_feature(served, scale, "cost.scale", lambda part: Cost(part).per_unit(model))
+    scale, l1 = cost.scale, cost.l1
+    if isinstance(scale, Mapping):
+        scale = _numbers(served, scale, "cost.scale")
+        _try(lambda part: Cost(part).per_unit(model), scale, "cost.scale")
     elif scale not in ("model", "raw"):
         raise RefusedError(f'scale must be "model", "raw" or an object; got {shown(scale)}', "cost.scale")
-    l1: Any = cost.l1
     if isinstance(l1, Mapping):
-        l1 = _by_feature(served, l1, "cost.l1", lambda part: Cost(l1=part).sparsity(model))
+        l1 = _numbers(served, l1, "cost.l1")
+        _try(lambda part: Cost(l1=part).sparsity(model), l1, "cost.l1")
     elif _finite(l1, "cost.l1") < 0:
         raise RefusedError(f"l1 must be a number ≥ 0; got {shown(l1)}", "cost.l1")
     factors, impossible = _difficulty(served, cost.difficulty)
@@ -355,12 +364,3 @@ def _difficulty(served: Served, words: Mapping[str, Any]) -> tuple[dict[Any, flo
         elif word != "medium":
             factors[feature] = DIFFICULTY[word]
     return factors, impossible
-
-
-def _by_feature(served: Served, values: Any, field: str, attempt: Callable[[Any], Any]) -> dict[Any, float]:
-    """Numbers per feature; where the library does not take them, with the one that is to blame."""
-    if not isinstance(values, Mapping):
-        raise RefusedError(f"{field} must be an object of numbers by feature; got {shown(values)}", field)
-    found = {_feature(served, name, field): _finite(value, f"{field}.{name}") for name, value in values.items()}
-    _try(attempt, found, {feature: {feature: value} for feature, value in found.items()}, field)
-    return found

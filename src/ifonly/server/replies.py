@@ -3,6 +3,7 @@
 import csv
 import io
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,20 +14,27 @@ from ifonly.model.numerics import softmax
 from ifonly.problem.status import Status
 from ifonly.server.models import Served
 from ifonly.server.questions import Request
-from ifonly.server.wire import RefusedError, listed
+from ifonly.server.wire import RefusedError, listed, shown
+from ifonly.show import letter
 from ifonly.show.decision import Decision
-from ifonly.show.numbers import number, pair, signed
+from ifonly.show.letter.catalogue import languages
 from ifonly.show.page import html
 from ifonly.show.page.scene import packed
-from ifonly.show.table import certificate_words
+from ifonly.show.sentence import Worded, worded
+from ifonly.show.table import certificate_words, printed
 
-__all__ = ["FORMATS", "as_file", "as_page", "curve_point", "of_answer", "of_batch", "rows_page"]
-__all__ += ["rows_told"]
+__all__ = ["FORMATS", "as_file", "as_letter", "as_page", "curve_point", "of_answer", "of_batch", "of_found"]
+__all__ += ["rows_page", "rows_told"]
 
 AGAIN = "The receipt can be rechecked from the model alone."
 TOP_CLASSES = 5  # of a row in a list
 TOLD = ("prob", "lam", "distance", "cost", "objective", "gap", "grad_norm", "n_iter", "message")  # of an answer, as they are
 NAMES = {status: status.name.lower() for status in Status}
+
+
+def of_found(request: Request, found: Counterfactual | tuple[Counterfactuals, int]) -> dict[str, Any]:
+    """The answer for one row, solved by itself or as one of many."""
+    return of_answer(request, found, 0) if isinstance(found, Counterfactual) else of_batch(request, *found)
 
 
 def of_batch(request: Request, answers: Counterfactuals, i: int) -> dict[str, Any]:
@@ -43,7 +51,7 @@ def of_batch(request: Request, answers: Counterfactuals, i: int) -> dict[str, An
         "status": NAMES[status],
         "target": served.classes[answers.results.target[i]],
         "x": packed(answers.x[i]) if request.packed else served.columns.plain(answers.x[i], named=request.named),
-        "delta": _delta(request, answers.delta[i]) if request.named or request.delta else None,
+        "delta": _delta(request, answers.delta[i]) if request.delta else None,
         "proba": dict(zip(served.class_names, answers.proba[i].tolist(), strict=True)),
         "prob": None if answers.prob is None else answers.prob[i],
         "lam": lam,
@@ -68,7 +76,7 @@ def of_answer(request: Request, cf: Counterfactual, i: int) -> dict[str, Any]:
         "status": NAMES[cf.status],
         "target": cf.target,
         "x": None if not solved else packed(cf.x) if request.packed else served.columns.plain(cf.x, named=request.named),
-        "delta": _delta(request, delta) if solved and (request.named or request.delta) else None,
+        "delta": _delta(request, delta) if solved and request.delta else None,
         "proba": dict(zip(served.class_names, cf.proba.tolist(), strict=True)) if solved and not served.model.hard else None,
         **{name: getattr(cf, name) for name in TOLD},
     }
@@ -89,14 +97,14 @@ def as_page(request: Request, cf: Counterfactual, top: int | None) -> dict[str, 
     """An answer in words, for people."""
     model = request.served.model
     valid = cf.status is not Status.INVALID
-    changes, seen = (list(zip(moves(cf, plain=True), moves(cf), strict=True)), Decision.of(cf)) if valid else ([], None)
+    changes, seen, told = (moves(cf, plain=True), Decision.of(cf), worded(cf, top)) if valid else ([], None, [])
     now = softmax(model.scores(cf.coordinates[0])) if valid and not model.hard else None
     stopped = cf.status in (Status.UNREACHABLE, Status.STOPPED)
     return {
         "sentence": cf.sentence(),
         "certificate": certificate_words(cf, AGAIN),
         "decision": {"from": seen.before, "to": seen.after, "p_from": seen.p_before, "p_to": seen.p_after} if seen else None,
-        "changes": [_change(*both) for both in changes[:top]],
+        "changes": [_change(change, words) for change, words in zip(changes, told, strict=False)],
         "n_changes": len(changes),
         "kept": len(request.served.columns.names) - len(changes),
         "proba_now": None if now is None else dict(zip(request.served.class_names, now.tolist(), strict=True)),
@@ -105,19 +113,18 @@ def as_page(request: Request, cf: Counterfactual, top: int | None) -> dict[str, 
     }
 
 
-def _change(change: Change, told: Change) -> dict[str, Any]:
+def _change(change: Change, words: Worded) -> dict[str, Any]:
     """A change as data, and as people read it."""
-    before, after = pair(told.before, told.after)
-    known = not math.isnan(change.difference)
+    before, after, difference = printed(words)
     return {
         "feature": change.feature,
-        "label": told.label,
+        "label": words.change.part.label,
         "before": change.before,
         "after": change.after,
         "change": change.difference,
         "before_text": before,
         "after_text": after,
-        "change_text": signed(number(change.difference)) if known else "",
+        "change_text": difference,
         "share": change.share,
     }
 
@@ -154,9 +161,8 @@ def rows_page(served: Served, offset: int, limit: int, text: str, label: str | N
         index, matched = rows.search(text.strip().lower(), wanted).page(offset, limit)
     else:
         index, matched = list(range(min(offset, total), min(offset + limit, total))), total
-    if not index:
-        return {"total": total, "matched": matched, "offset": offset, "rows": []}
-    return {"total": total, "matched": matched, "offset": offset, "rows": rows_told(served, index, values=values)}
+    told = rows_told(served, index, values=values) if index else []
+    return {"total": total, "matched": matched, "offset": offset, "rows": told}
 
 
 def rows_told(served: Served, index: list[int], *, values: bool = True) -> list[dict[str, Any]]:
@@ -189,6 +195,13 @@ def _seen(served: Served, z: Any, problem: str | None) -> dict[str, Any]:
 # ---- files ----
 
 
+def as_letter(answers: Sequence[Counterfactual], language: str | None) -> str:
+    """A letter to the person concerned about one answer, or about several for one row."""
+    if language is not None and language not in languages():
+        raise RefusedError(f"lang must be one of {', '.join(languages())}; got {shown(language)}", "lang")
+    return letter.html(answers, language=language)
+
+
 def as_file(served: Served, cf: Counterfactual, kind: str) -> str:
     """An answer as a page, as the receipt that ``ifonly.verify`` rechecks, or as a table."""
     if kind == "json":
@@ -196,19 +209,18 @@ def as_file(served: Served, cf: Counterfactual, kind: str) -> str:
     return html(cf, shape=served.image) if kind == "html" else _csv(cf)
 
 
-FORMATS = {"json": "application/json", "html": "text/html; charset=utf-8", "csv": "text/csv; charset=utf-8"}
+HTML = "text/html; charset=utf-8"
+FORMATS = {"json": "application/json", "html": HTML, "csv": "text/csv; charset=utf-8", "letter": HTML}
 
 
 def _csv(cf: Counterfactual) -> str:
-    table = cf.table()
-    out = io.StringIO()
-    writer = csv.writer(out)
-    writer.writerow(table.columns)
-    for row in table.rows:
-        writer.writerow(["" if isinstance(v, float) and math.isnan(v) else _inert(v) for v in row])
+    """A table; NaN is empty, and no spreadsheet takes a text in it for a formula."""
+
+    def cell(v: Any) -> Any:
+        if isinstance(v, str):
+            return f"'{v}" if v.startswith(("=", "+", "-", "@", "\t", "\r")) else v
+        return "" if isinstance(v, float) and math.isnan(v) else v
+
+    table, out = cf.table(), io.StringIO()
+    csv.writer(out).writerows([table.columns, *(map(cell, row) for row in table.rows)])
     return out.getvalue()
-
-
-def _inert(v: Any) -> Any:
-    """Text that no spreadsheet takes for a formula."""
-    return f"'{v}" if isinstance(v, str) and v.startswith(("=", "+", "-", "@", "\t", "\r")) else v

@@ -100,11 +100,14 @@ class ActionsIn(_Strict):
     )
 
 
-class _Asked(_Strict):
+class _OfRow(_Strict):
     model: str | None = Field(None, description="Which model; by default the first.")
     row: Row = Field(None, description="The row: values by name, or in the model's order (a list, or base64).")
     index: Index | None = Field(None, description="Instead: a row of the served data, counted from 0.")
     edits: Cells = Field(default_factory=dict, description="Values to put into that row first.")
+
+
+class _Asked(_OfRow):
     target: Annotated[Any, _optional(LABEL)] = Field(None, description='The wanted class; null or "other": the nearest other.')
     max_changes: Index | None = Field(None, description="At most so many features change.")
     cost: CostIn | None = None
@@ -120,6 +123,10 @@ class _Wanted(_Asked):
     )
 
 
+def _example(*examples: dict[str, Any]) -> ConfigDict:
+    return ConfigDict(json_schema_extra={"examples": list(examples)})
+
+
 EXAMPLE = {"row": {"income": 1.2, "loans": 3, "age": 31}, "target": "approved", "prob": 0.8}
 LIMITED = {**EXAMPLE, "actions": {"frozen": ["age"], "integer": ["loans"], "bounds": {"loans": [0, None]}}, "detail": "page"}
 
@@ -127,7 +134,7 @@ LIMITED = {**EXAMPLE, "actions": {"frozen": ["age"], "integer": ["loans"], "boun
 class Question(_Wanted):
     """What would have to change?"""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [EXAMPLE, LIMITED]})
+    model_config = _example(EXAMPLE, LIMITED)
 
     rows: Annotated[Any, _optional(ROWS)] = Field(
         None, description="Instead of row: many; all in one base64, one after the other, where columns are numbers."
@@ -144,7 +151,7 @@ class Question(_Wanted):
 class DownloadQuestion(_Wanted):
     """What would have to change, as a file?"""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [EXAMPLE]})
+    model_config = _example(EXAMPLE)
 
     plan: Annotated[int, Field(ge=0, lt=MAX_PLANS)] = Field(0, description="Which of n answers.")
 
@@ -152,7 +159,7 @@ class DownloadQuestion(_Wanted):
 class PathQuestion(_Asked):
     """How does the answer move as λ falls?"""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"row": EXAMPLE["row"], "target": "approved"}]})
+    model_config = _example({"row": EXAMPLE["row"], "target": "approved"})
 
     lams: Annotated[list[Lam], Field(fail_fast=True)] | None = Field(
         None, min_length=1, max_length=MAX_LAMS, description="The values of λ; by default from 1e3 down to 1e-5."
@@ -169,17 +176,11 @@ class PathQuestion(_Asked):
 MAX_CURVES = 60  # features of one request
 
 
-class AroundQuestion(_Strict):
+class AroundQuestion(_OfRow):
     """Who is near, and what does each feature do by itself?"""
 
-    model_config = ConfigDict(
-        json_schema_extra={"examples": [{"row": EXAMPLE["row"], "target": "approved", "features": ["age"]}]}
-    )
+    model_config = _example({"row": EXAMPLE["row"], "target": "approved", "features": ["age"]})
 
-    model: str | None = Field(None, description="Which model; by default the first.")
-    row: Row = Field(None, description="The row: values by name, or in the model's order (a list, or base64).")
-    index: Index | None = Field(None, description="Instead: a row of the served data, counted from 0.")
-    edits: Cells = Field(default_factory=dict, description="Values to put into that row first.")
     target: Annotated[Any, _optional(LABEL)] = Field(
         None, description='The class to look at; null or "other": the most probable one that is not predicted.'
     )
@@ -349,6 +350,7 @@ class ModelOut(BaseModel):
     rows: int | None
     keys: list[str]
     policy: PolicyOut | None
+    languages: list[str] = Field(description="Of letters.")
     limits: LimitsOut
 
 

@@ -72,7 +72,7 @@ class Service:
         served = self.shelf.get(body.model)
         request = plain_row(served, body)
         if request is not None:
-            found = [replies.of_batch(request, *await self.gatherer.solve(visit, request))]
+            found = [replies.of_found(request, await self.gatherer.solve(visit, request))]
         else:
             found = await self.desk.run(visit, lambda: self._invert(served, body, visit))
         self.metrics.rows.labels(served.name).inc(len(found))
@@ -131,15 +131,18 @@ class Service:
 
     # ---- files and rows ----
 
-    async def download(self, body: DownloadQuestion, kind: str, visit: Visit) -> str:
-        """An answer as a file."""
+    async def download(self, body: DownloadQuestion, kind: str, language: str | None, visit: Visit) -> str:
+        """An answer as a file; a letter is about all the answers that a row has."""
         served = self.shelf.get(body.model)
 
         def work() -> str:
             with _named_limits(body):
-                answers = self._solved(read_request(served, body), visit)
+                request = read_request(served, body)
+                answers = self._solved(request, visit)
             if body.plan >= len(answers):
                 raise RefusedError(f"there are {len(answers)} answers, counted from 0", "plan")
+            if kind == "letter":
+                return replies.as_letter(answers, language)
             return replies.as_file(served, answers[body.plan], kind)
 
         return await self.desk.run(visit, work)
@@ -209,13 +212,8 @@ def _around(served: Served, body: schema.AroundQuestion) -> dict[str, Any]:
     near = overview.nearest(served, v, k)
     if near is not None:
         near |= replies.rows_told(served, [near["index"]])[0]
-    now = float(overview.reached(served, z[None], k)[0])
-    return {
-        "target": model.label(k),
-        "now": now,
-        "nearest": near,
-        "curves": overview.curves(served, request, k, list(dict.fromkeys(body.features))),
-    }
+    curves = overview.curves(served, request, k, list(dict.fromkeys(body.features)))
+    return {"target": model.label(k), "now": float(overview.reached(served, z[None], k)[0]), "nearest": near, "curves": curves}
 
 
 def _name(served: Served) -> dict[str, str]:

@@ -45,7 +45,15 @@ def failure(status: int, message: str, field: str | None = None) -> dict[str, An
 
 
 def decode(kind: TypeAdapter[Body], body: bytes) -> Body:
-    """A body as what it should be, or a `RefusedError` that names the first field that is wrong."""
+    """A body as what it should be, or a `RefusedError` that names the first field that is wrong.
+
+    orjson reads numbers in two thirds of the time that pydantic takes, which is asked again where that did not do: it has the
+    better words for what is wrong.
+    """
+    try:
+        return kind.validator.validate_python(orjson.loads(body))
+    except ValueError:  # of either
+        pass
     try:
         return kind.validate_json(body)
     except ValidationError as error:

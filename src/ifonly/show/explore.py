@@ -47,8 +47,8 @@ class Explorer:
     def _repr_html_(self) -> str:
         text = escape(page.html(self.answer, **self.options))
         look = f"display:block;width:100%;height:{HEIGHT}px;border:0"
-        return (
-            f'<iframe class="ifonly" title="What if" sandbox="allow-scripts" style="{look}" srcdoc="{text}"></iframe>{LISTEN}'
+        return (  # the listener first: a frame that is ready before it would tell its height to nobody
+            f'{LISTEN}<iframe class="ifonly" title="What if" sandbox="allow-scripts" style="{look}" srcdoc="{text}"></iframe>'
         )
 
     def __repr__(self) -> str:

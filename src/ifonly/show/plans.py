@@ -4,7 +4,7 @@ from html import escape
 from typing import NamedTuple
 
 from ifonly.answers import Counterfactual, Counterfactuals
-from ifonly.answers.change import Change, moves
+from ifonly.answers.change import moves
 from ifonly.model.errors import InputError
 from ifonly.problem.status import Status
 from ifonly.show.decision import Decision
@@ -29,9 +29,8 @@ class Plan(NamedTuple):
     def figures(self) -> str:
         """``60 %, cost 2.117, 4 changes``."""
         p = Decision.of(self.cf).p_after
-        return ", ".join(
-            [*([] if p is None else [percent(p)]), f"cost {number(self.cf.cost)}", count(len(self.changes), "change")]
-        )
+        reached = [] if p is None else [percent(p)]
+        return ", ".join([*reached, f"cost {number(self.cf.cost)}", count(len(self.changes), "change")])
 
 
 def checked(cfs: Counterfactuals, wanted: str) -> Counterfactuals:
@@ -52,32 +51,19 @@ def plans_of(cfs: Counterfactuals) -> list[Plan]:
 def table_of(cfs: Counterfactuals, rows: int | None = None) -> Table:
     """A row for each feature that a plan changes, a column for each plan; below it what each reaches and costs."""
     plans = plans_of(cfs)
-    told = [
-        {int(change.part.features[0]): (change, words) for change, words in zip(moves(plan.cf), plan.changes, strict=True)}
-        for plan in plans
-    ]
+    told = [{int(words.change.part.features[0]): words for words in plan.changes} for plan in plans]
+    features: dict[int, Worded] = {}
+    for plan in told:
+        features = features | plan | features  # each feature as the first plan that changes it has it
     data, texts = [], []
-    for key, (first, words) in _first_seen(told).items():
-        here = [plan.get(key) for plan in told]
-        data.append((first.feature, first.before, *(first.before if found is None else found[0].after for found in here)))
-        texts.append(
-            (words.label, words.before or value(first.before), *(SAME if found is None else _short(found[1]) for found in here))
-        )
+    for key, words in features.items():
+        first, here = words.change, [plan.get(key) for plan in told]
+        now = words.before or value(first.before)
+        data.append((first.feature, first.before, *(first.before if found is None else found.change.after for found in here)))
+        texts.append((words.label, now, *(SAME if found is None else SIGNS[found.bound] + found.after for found in here)))
     heads = ["at best"] if cfs[0].status is Status.UNREACHABLE else [f"plan {i}" for i in range(1, len(plans) + 1)]
     notes = (*(f"{head}: {plan.figures}" for head, plan in zip(heads, plans, strict=True) if plan.changes), *others(cfs))
     return Table(("feature", "now", *heads), tuple(data), tuple(texts), *([] if rows is None else [rows]), notes=notes)
-
-
-def _first_seen(told: list[dict[int, tuple[Change, Worded]]]) -> dict[int, tuple[Change, Worded]]:
-    """Each feature that changes, as the first plan that changes it has it."""
-    found: dict[int, tuple[Change, Worded]] = {}
-    for plan in told:
-        found |= {key: both for key, both in plan.items() if key not in found}
-    return found
-
-
-def _short(words: Worded) -> str:
-    return SIGNS[words.bound] + words.after
 
 
 def headline(cfs: Counterfactuals) -> str:
@@ -85,7 +71,7 @@ def headline(cfs: Counterfactuals) -> str:
     first, n = cfs[0], len(cfs)
     if first.status is Status.UNREACHABLE or not moves(first):
         return sentence(first)
-    target = visible(str(first.target))
+    target = visible(first.model.words.label(first.target))
     turned = all(found.after == found.target for found in map(Decision.of, cfs))
     if not turned:
         return f"{count(n, 'plan')} towards {target}."

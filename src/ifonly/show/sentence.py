@@ -14,7 +14,7 @@ Markdown they read as they are, whatever they hold.
 import math
 import re
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -76,7 +76,7 @@ def told(cf: Counterfactual, shape: Sequence[int] | None = None) -> list[str]:
     if cf.status is Status.INVALID:
         return ["There is no answer: ", Theirs(cf.message), "."]
     if not np.isfinite(cf.coordinates[1]).all():
-        return ["The search was stopped before it found a change that makes the decision ", Strong(cf.target), "."]
+        return ["The search was stopped before it found a change that makes the decision ", _called(cf, cf.target), "."]
     if cf.status is Status.UNREACHABLE:
         return _unreachable(cf)
     found = moves(cf)
@@ -101,7 +101,7 @@ def _left_open(cf: Counterfactual) -> list[str]:
 
 def _outcome(cf: Counterfactual, *, changed: bool) -> list[str]:
     """``the decision would be approved (81 %)``."""
-    found, target = Decision.of(cf), Strong(cf.target)
+    found, target = Decision.of(cf), _called(cf, cf.target)
     would = ("would still be" if found.before == found.target else "would be") if changed else "is already"
     before, p = found.p_before, found.p_after
     if before is None or p is None:
@@ -116,7 +116,7 @@ def _outcome(cf: Counterfactual, *, changed: bool) -> list[str]:
     still = "still be" if found.before == found.after else "be"
     return [
         f"the decision would {still} ",
-        Strong(found.after),
+        _called(cf, found.after),
         ", but ",
         target,
         f" would have {texts[1]} instead of {texts[0]}",
@@ -131,7 +131,12 @@ def _unreachable(cf: Counterfactual) -> list[str]:
     if len(held) > LIMITS:
         held = [*held[: LIMITS - 1], [f"{len(held) - LIMITS + 1} more limits hold"]]
     while_ = [", while ", *_listed(held)] if held else []
-    return [f"No {allowed}change makes the decision ", Strong(cf.target), f"{wanted}{best}", *while_, "."]
+    return [f"No {allowed}change makes the decision ", _called(cf, cf.target), f"{wanted}{best}", *while_, "."]
+
+
+def _called(cf: Counterfactual, label: Any) -> Strong:
+    """A class, as people call it."""
+    return Strong(cf.model.words.label(label))
 
 
 # ---- what has to change ----
@@ -177,6 +182,7 @@ def _pixels(found: list[Change], shape: Sequence[int]) -> str:
 class Worded(NamedTuple):
     """A change as it is printed: ``duration``, ``36``, ``at most``, ``24``."""
 
+    change: Change
     name: str
     before: str
     bound: str
@@ -189,34 +195,34 @@ class Worded(NamedTuple):
         return f"{self.name} ({self.unit})" if self.unit else self.name
 
 
-def worded(cf: Counterfactual) -> list[Worded]:
-    """All changes of an answer as its sentence would name them, the largest share of the cost first."""
-    found = moves(cf)
+def worded(cf: Counterfactual, most: int | None = None) -> list[Worded]:
+    """The changes of an answer as its sentence would name them (the first ``most``), the largest share of the cost first."""
+    found = moves(cf)[:most]
     if cf.model.encoding.text:
-        return [Worded(change.feature, "", "", _how_often(change)) for change in found]
-    digits = _digits(cf, found)
+        return [Worded(change, change.feature, "", "", _how_often(change)) for change in found]
+    digits = _digits(cf, found) if found else DIGITS
     return [_worded(cf, change, digits) for change in found]
 
 
 def _worded(cf: Counterfactual, change: Change, digits: int) -> Worded:
     name = change.feature if not change.feature.isdigit() else f"feature {change.feature}"
     if change.part.kind == "category" or change.before is None:
-        return Worded(name, value(change.before), "", value(change.after, digits))
-    bound, unit = bound_word(cf, change), change.part.unit
+        return Worded(change, name, value(change.before), "", value(change.after, digits))
+    bound = bound_word(cf, change)
+    before, after = value(change.before, digits), value(change.after, digits)
     if bound and change.part.kind == "number":
         after = number(_printed(cf, change, digits), EXACT_DIGITS)
-        return Worded(name, value(change.before, digits), bound, after, unit)
-    before, after = value(change.before, digits), value(change.after, digits)
-    if digits == DIGITS:
+    elif digits == DIGITS:
         before, after = pair(change.before, change.after)
-    return Worded(name, before, bound, after, unit)
+    return Worded(change, name, before, bound, after, change.part.unit)
 
 
 def _clause(cf: Counterfactual, change: Change, digits: int, *, first: bool) -> list[str]:
-    name, before, bound, after, unit = _worded(cf, change, digits)
-    shown = Strong(after) if change.part.kind == "category" else Theirs(f"{after} {unit}" if unit else after)
-    verb, bound = " were " if first else " ", f"{bound} " if bound else ""
-    return [Strong(name), f"{verb}{bound}", shown, " instead of ", Theirs(before)]
+    words = _worded(cf, change, digits)
+    unit = f" {words.unit}" if words.unit else ""
+    after = Strong(words.after) if change.part.kind == "category" else Theirs(words.after + unit)
+    verb, bound = " were " if first else " ", f"{words.bound} " if words.bound else ""
+    return [Strong(words.name), f"{verb}{bound}", after, " instead of ", Theirs(words.before)]
 
 
 def bound_word(cf: Counterfactual, change: Change) -> str:

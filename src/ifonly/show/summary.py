@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ifonly.answers import Counterfactuals
-from ifonly.answers.change import Measure, Part, own_rows, plain_value
+from ifonly.answers.change import Part, measured, own_rows, parts_of, plain_value, prices
 from ifonly.model.columns import Table as Own
 from ifonly.model.numerics import Floats, Indices
 from ifonly.problem.status import Status
@@ -51,12 +51,11 @@ def of_answers(cfs: Counterfactuals) -> Summary:
     source, x = cfs.coordinates
     solved = np.asarray(np.isfinite(x).all(axis=1) & np.isfinite(source).all(axis=1))
     delta = np.where(solved[:, None], x - source, 0.0)
-    measure = Measure.of(cfs.model, cfs.conditions)
-    prices = measure.prices(delta).sum(axis=0)
-    total = float(prices.sum())
+    costs = prices(measured(cfs.model, cfs.conditions), delta).sum(axis=0)
+    total = float(costs.sum())
     own = own_rows(cfs)
     rows, switches = [], {}
-    for part in measure.parts(cfs.sources.columns):
+    for part in parts_of(cfs.model, cfs.conditions, cfs.sources.columns):
         moved = np.flatnonzero((delta[:, part.features] != 0).any(axis=1))
         if not len(moved):
             continue
@@ -66,10 +65,13 @@ def of_answers(cfs: Counterfactuals) -> Summary:
         else:
             counts = Counter(_switches(part, source, x, moved, own))
             switches[part.name] = dict(counts.most_common())
-        of_cost = float(prices[part.features].sum()) / total if total > 0 else 0.0
+        of_cost = float(costs[part.features].sum()) / total if total > 0 else 0.0
         rows.append((part.name, len(moved) / max(int(solved.sum()), 1), *quartiles, of_cost))
     rows.sort(key=lambda row: -abs(row[-1]))
-    texts = tuple((name, share(often), *(_quartile(v) for v in middle), share(part)) for name, often, *middle, part in rows)
+    texts = tuple(
+        (name, share(often), *("" if np.isnan(v) else signed(number(v)) for v in middle), share(part))
+        for name, often, *middle, part in rows
+    )
     ends = ", ".join(f"{number(n)} {status.name}" for status, n in statuses.items())
     notes = (f"{count(len(cfs), 'row')}: {ends}", *(_switched(name, found) for name, found in switches.items()))
     return Summary(COLUMNS, tuple(rows), texts, notes=notes, n_rows=len(cfs), statuses=statuses, switches=switches)
@@ -83,9 +85,9 @@ def html_of(cfs: Counterfactuals) -> str:
 
 
 def _differences(part: Part, delta: Floats, moved: Indices, own: tuple[Own, Own] | None) -> Floats:
-    if own is None or part.column is None:
-        return delta[moved, part.features[0]]
     column = part.column
+    if own is None or column is None:
+        return delta[moved, part.features[0]]
     before, after = (table.numbers(column.place, column.name)[moved] for table in own)
     return after - column.filled(before)
 
@@ -97,10 +99,6 @@ def _switches(part: Part, source: Floats, x: Floats, moved: Indices, own: tuple[
         return [(part.values[a], part.values[b]) for a, b in zip(*places, strict=True)]
     before, after = (np.asarray(table.column(part.column.place), dtype=object)[moved] for table in own)
     return [(plain_value(a), plain_value(b)) for a, b in zip(before, after, strict=True)]
-
-
-def _quartile(v: float) -> str:
-    return "" if np.isnan(v) else signed(number(v))
 
 
 def _switched(name: str, found: Mapping[tuple[Any, Any], int]) -> str:

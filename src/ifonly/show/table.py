@@ -4,6 +4,7 @@ Names, values and labels are the user's, or of whoever wrote their file. Whateve
 nothing in them moves a cursor, hides a line or begins a new one.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -11,15 +12,15 @@ from textwrap import wrap
 from typing import Any
 
 from ifonly.answers import Counterfactual
-from ifonly.answers.change import Change, moves
+from ifonly.answers.change import moves
 from ifonly.answers.views import frame_of
 from ifonly.problem.status import Status
 from ifonly.show.decision import Decision
-from ifonly.show.numbers import bound, count, number, pair, percent, share, signed
-from ifonly.show.sentence import sentence
+from ifonly.show.numbers import bound, count, number, pair, percent, rounded, share, signed
+from ifonly.show.sentence import Worded, sentence, worded
 from ifonly.show.text import UNSEEN, cut, shortened, visible
 
-__all__ = ["UNSEEN", "Table", "certificate_words", "cut", "decisions", "html_of", "of_changes", "visible"]
+__all__ = ["UNSEEN", "Table", "certificate_words", "cut", "decisions", "html_of", "of_changes", "printed", "visible"]
 
 WIDTH = 80  # columns of a terminal
 ROWS = 12  # that are printed; the others are counted
@@ -39,7 +40,7 @@ class Table:
     rows : tuple of tuples
         The data.
     texts : tuple of tuples of str
-        The data as they are printed; see `visible`.
+        The data that are printed, as they are printed; see `visible`.
     shown : int
         How many rows are printed; the others are counted.
     notes : tuple of str
@@ -118,17 +119,26 @@ class Table:
 
 def of_changes(cf: Counterfactual, rows: int | None = None) -> Table:
     """What changed in one answer: from, to, difference in the user's units and in units of cost, share of the cost."""
-    found = moves(cf)
+    found, shown = moves(cf), ROWS if rows is None else rows
     data = tuple((c.feature, c.before, c.after, c.difference, c.units, c.share) for c in found)
-    texts = tuple(_changed(change) for change in found)
+    texts = tuple(_changed(words) for words in worded(cf, shown))
     notes = () if found else ("nothing has to change" if cf.status.ok else cf.message,)
-    return Table(("feature", "from", "to", "change", "cost units", "share"), data, texts, ROWS if rows is None else rows, notes)
+    return Table(("feature", "from", "to", "change", "cost units", "share"), data, texts, shown, notes)
 
 
-def _changed(change: Change) -> tuple[str, ...]:
-    difference = "" if change.difference != change.difference else signed(number(change.difference))
-    units = number(change.units, 3) if change.part.kind == "category" else signed(number(change.units, 3))
-    return change.label, *pair(change.before, change.after), difference, units, share(change.share)
+def _changed(words: Worded) -> tuple[str, ...]:
+    change, units = words.change, number(words.change.units, 3)
+    return change.part.label, *printed(words), units if change.part.kind == "category" else signed(units), share(change.share)
+
+
+def printed(words: Worded) -> tuple[str, str, str]:
+    """Before, after and difference; a number that the sentence gives as "at least" or "at most" is rounded so that it is."""
+    change = words.change
+    before, after = (words.before, words.after) if words.before else pair(change.before, change.after)  # weights in a text
+    difference = change.difference
+    if math.isnan(difference):
+        return before, after, ""
+    return before, after, signed(number(rounded(difference, up=difference > 0) if words.bound else difference))
 
 
 # ---- an answer in HTML ----
@@ -145,11 +155,12 @@ def html_of(cf: Counterfactual) -> str:
 
 def decisions(cf: Counterfactual) -> str:
     """The decision before and after: ``refused → approved, p(approved) 12 % → 80 %``."""
-    target = visible(str(cf.target))
+    called = cf.model.words.label
+    target = visible(called(cf.target))
     if cf.status is Status.INVALID:
         return f"towards {target}: no answer"
     found = Decision.of(cf)
-    before, after = visible(str(found.before)), visible(str(found.after))
+    before, after = visible(called(found.before)), visible(called(found.after))
     moved = f"{before} → {after}" if found.before != found.after else f"{before}, as before"
     if found.p_before is None or found.p_after is None:
         return moved

@@ -16,11 +16,9 @@ import numpy as np
 
 from ifonly.model import Model
 from ifonly.model.errors import InputError, UnsupportedModelError
-from ifonly.model.numerics import Floats
+from ifonly.model.numerics import FLOAT32, Floats
 
 __all__ = ["from_json", "margins_at_zero", "read"]
-
-FLOAT32 = float(np.finfo(np.float32).eps)  # what xgboost computes in
 
 TWO_CLASSES = ("binary:logistic",)
 MANY_CLASSES = ("multi:softprob", "multi:softmax")

@@ -51,6 +51,10 @@ class Columns:
         self.owner: list[Column] = []  # of each coordinate
         self.where: dict[Column, str] = {}  # which step read it so
 
+    def of(self, part: "Feature", kind: str, where: str, **more: Any) -> Column:
+        """`make` for an untouched column."""
+        return self.make(part.place, kind, where, fill=part.fill, missing=part.missing, **more)
+
     def make(self, place: int, kind: str, where: str, **more: Any) -> Column:
         """The coordinates of a column read in this way; the same ones if it was read so before."""
         wanted = Column(place, self.names[place], kind, 0, **more)
@@ -60,10 +64,6 @@ class Columns:
             self.owner += [found] * found.size
             self.where[found] = where
         return found
-
-    def category(self, part: "Feature", where: str, **more: Any) -> Column:
-        """An untouched column read as a category."""
-        return self.make(part.place, "category", where, fill=part.fill, missing=part.missing, **more)
 
     def encoding(self, used: NDArray[np.bool_]) -> tuple[Encoding, Indices]:
         """The columns whose coordinates are in use, in the user's order, and which coordinates become theirs."""
@@ -162,8 +162,7 @@ class Features:
         """The same with untouched columns taken as numbers."""
 
         def number(part: Feature) -> Feature:
-            column = self.columns.make(part.place, "number", where, fill=part.fill, missing=part.missing)
-            return Feature.affine({column.first: 1.0})
+            return Feature.affine({self.columns.of(part, "number", where).first: 1.0})
 
         return self.now(part if part.place < 0 else number(part) for part in self.parts)
 

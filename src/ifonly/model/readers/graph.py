@@ -11,12 +11,10 @@ import numpy as np
 
 from ifonly.model import Model, Scaling
 from ifonly.model.errors import UnsupportedModelError
-from ifonly.model.numerics import Floats
+from ifonly.model.numerics import FLOAT32, Floats
 from ifonly.model.readers.weights import Weights
 
 __all__ = ["read"]
-
-FLOAT32 = float(np.finfo(np.float32).eps)  # the linear classifiers of ONNX are in float32
 
 SCALERS = ("Scaler",)
 COPIES = ("Identity", "Cast")
@@ -45,7 +43,8 @@ def _before(nodes: list[Any], classifier: Any) -> list[Any]:
     name = classifier.input[0]
     while name in makers:
         node = makers[name]
-        if node.op_type not in SCALERS + COPIES or not _casts_to_floats(node):
+        cast = next((a.i for a in node.attribute if a.name == "to"), 0) if node.op_type == "Cast" else FLOATS[0]
+        if node.op_type not in SCALERS + COPIES or cast not in FLOATS:
             raise UnsupportedModelError(
                 f"node {node.op_type} before the LinearClassifier is not understood. Expected Scaler, or Cast to floats"
             )
@@ -113,18 +112,15 @@ def _check_opposite(A: Floats, b: Floats) -> None:
 
 def _scaling(scalers: list[dict[str, Any]], D: int) -> Scaling | None:
     """``(x − offset)·scale``, one after the other."""
-    if not scalers:
-        return None
-    shift, scale, rough = np.zeros(D), np.ones(D), np.zeros(D)
+    found = None
     for attributes in scalers:
         offset, factor = (np.asarray(attributes.get(name, ()), dtype=np.float64) for name in ("offset", "scale"))
         if {len(offset), len(factor)} - {1, D} or not factor.all():
             raise UnsupportedModelError(
                 f"the Scaler has {len(offset)} offsets and {len(factor)} scales for {D} features, or a scale of 0"
             )
-        rough = rough + np.abs(scale * offset)
-        shift, scale = shift + scale * offset, scale / factor
-    return Scaling(shift, scale, rough)
+        found = (found or Scaling(np.zeros(D), np.ones(D))).then(offset, 1 / factor)
+    return found
 
 
 def _attributes(onnx: Any, node: Any) -> dict[str, Any]:
@@ -134,7 +130,3 @@ def _attributes(onnx: Any, node: Any) -> dict[str, Any]:
     found = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
     found = {name: [text(v) for v in value] if isinstance(value, list) else text(value) for name, value in found.items()}
     return {"post_transform": "NONE", **found} if node.op_type == "LinearClassifier" else found
-
-
-def _casts_to_floats(node: Any) -> bool:
-    return node.op_type != "Cast" or next((a.i for a in node.attribute if a.name == "to"), 0) in FLOATS

@@ -201,26 +201,11 @@ def _hard(estimator: Any) -> Weights:
     return _linear(estimator)._replace(hard=True)
 
 
-def _bayes(estimator: Any) -> Weights:
-    """Multinomial naive Bayes is linear in the counts."""
-    return Weights(np.asarray(estimator.feature_log_prob_), np.asarray(estimator.class_log_prior_), estimator.classes_)
-
-
-def _complement(estimator: Any) -> Weights:
-    """Complement naive Bayes is linear in the counts, and knows no prior."""
-    log_prob = np.asarray(estimator.feature_log_prob_)
-    return Weights(log_prob, np.zeros(len(log_prob)), estimator.classes_)
-
-
 def _bernoulli(estimator: Any) -> Weights:
     """Σ x ln p + (1 − x) ln(1 − p), affine in x."""
     present = np.asarray(estimator.feature_log_prob_)
     absent = np.log(1 - np.exp(present))  # as scikit-learn has it: log1p would be more exact, and differ
     return Weights(present - absent, np.asarray(estimator.class_log_prior_) + absent.sum(axis=1), estimator.classes_)
-
-
-def _categorical(estimator: Any) -> Weights:
-    return Weights(np.zeros((len(estimator.classes_), 1)), np.asarray(estimator.class_log_prior_), estimator.classes_)
 
 
 def _network(estimator: Any) -> Weights:
@@ -251,10 +236,11 @@ _CLASSIFIERS: dict[str, Callable[[Any], Weights]] = {
     **dict.fromkeys(("LogisticRegression", "LogisticRegressionCV"), _logistic),
     "SGDClassifier": _sgd,
     "LinearDiscriminantAnalysis": _linear,
-    "MultinomialNB": _bayes,
-    "ComplementNB": _complement,
+    # Linear in the counts; of complement naive Bayes without a prior. What a category's weights are is said in `_looked_up`.
+    "MultinomialNB": lambda e: Weights(np.asarray(e.feature_log_prob_), np.asarray(e.class_log_prior_), e.classes_),
+    "ComplementNB": lambda e: Weights(np.asarray(e.feature_log_prob_), np.zeros(len(e.classes_)), e.classes_),
     "BernoulliNB": _bernoulli,
-    "CategoricalNB": _categorical,
+    "CategoricalNB": lambda e: Weights(np.zeros((len(e.classes_), 1)), np.asarray(e.class_log_prior_), e.classes_),
     "MLPClassifier": _network,
     "OneVsRestClassifier": _one_vs_rest,
     **dict.fromkeys(("LinearSVC", "Perceptron", "PassiveAggressiveClassifier", "RidgeClassifier", "RidgeClassifierCV"), _hard),

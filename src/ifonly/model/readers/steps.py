@@ -133,7 +133,7 @@ def _coded(step: Any, features: Features, where: str, unknown: Callable[[int, in
     rows: list[dict[int, float]] = [{} for _ in range(J)]
     for j, values in enumerate(levels):
         more = {"levels": tuple(_plain(v) for v in values), "unknown": unknown is not None}
-        column = features.columns.category(features.parts[j], where, **more)
+        column = features.columns.of(features.parts[j], "category", where, **more)
         changed = encoded([[*base[:j], value, *base[j + 1 :]] for value in values]) - start
         if unknown is not None:
             changed = np.vstack([changed, unknown(j, J, start)])
@@ -177,8 +177,7 @@ def _ordinal(step: Any, features: Features, where: str) -> Features:
         return _ordinal_codes(step, features, where)
     out = []
     for part, values in zip(features.parts, step.categories_, strict=True):
-        levels = tuple(_plain(v) for v in values)
-        column = features.columns.make(part.place, "ordinal", where, levels=levels, fill=part.fill, missing=part.missing)
+        column = features.columns.of(part, "ordinal", where, levels=tuple(_plain(v) for v in values))
         out.append(Feature.affine({column.first: 1.0}))
     return features.now(out)
 
@@ -234,7 +233,7 @@ def cut(features: Features, threshold: float, where: str) -> Features:
     out = []
     for j, part in enumerate(features.parts):
         if part.place >= 0:
-            column = features.columns.category(part, where, levels=levels, cut=threshold)
+            column = features.columns.of(part, "category", where, levels=levels, cut=threshold)
             out.append(Feature.affine({column.first + 1: 1.0}))
             continue
         alone = features.alone(part)

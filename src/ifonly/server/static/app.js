@@ -10,7 +10,7 @@ import { put, readNumber, tidied, typed } from "./fields.js";
 import { Chart, pathQuestion } from "./path.js";
 import { Pixels } from "./pixels.js";
 import { Bookmarks, drawPlans } from "./plans.js";
-import { baseOf, inTheWay, labelled, mayChoose, question, rowNow, wanted } from "./question.js";
+import { baseOf, called, inTheWay, labelled, mayChoose, question, rowNow, wanted } from "./question.js";
 import { openReceipt } from "./receipt.js";
 import { Rows, valuesOf } from "./rows.js";
 import { Slider } from "./slider.js";
@@ -134,12 +134,15 @@ async function loadModel() {
   $("model-name").textContent = model.name;
   $("version").textContent = model.version;
   const open = new Option(model.classes.length === 2 ? "the other" : "another", "");
-  $("target").replaceChildren(open, ...model.classes.map((c) => new Option(String(c), String(c))));
+  $("target").replaceChildren(open, ...model.classes.map((c) => new Option(called(model, c), String(c))));
   const most = Math.min(model.limits.max_n, MOST_PLANS);
   $("plans").replaceChildren(...Array.from({ length: most }, (_, i) => new Option(i ? String(i + 1) : "one", String(i + 1))));
   $("picture").hidden = !picture;
   $("who").hidden = !model.rows;
   $("within-label").hidden = !model.features.some((f) => f.low !== null);
+  const ownName = (code) => new Intl.DisplayNames([code], { type: "language" }).of(code);
+  $("language").replaceChildren(...model.languages.map((code) => new Option(ownName(code), code)));
+  $("language").value = model.policy?.language ?? "en";
   $("path").hidden = model.hard;
 }
 
@@ -293,12 +296,12 @@ async function learn() {
     }
     const found = await post("v1/around", { ...about, features: names });
     if (learned !== key || mine !== model) return; // stale
-    features.learn(found.curves, found.target);
+    features.learn(found.curves, called(mine, found.target));
     crowd.show(chosen(), rowNow(asked.view.state, model, asked.view.row), fresh ? found.nearest : undefined);
   } catch (error) {
     if (!(error instanceof Refusal)) throw error;
     if (learned !== key) return;
-    features.learn([], about.target); // the page does without
+    features.learn([], called(mine, about.target)); // the page does without
     crowd.show(chosen(), rowNow(asked.view.state, model, asked.view.row), null);
   }
 }
@@ -413,7 +416,8 @@ for (const button of document.querySelectorAll(".download")) {
   button.addEventListener("click", async () => {
     const { detail: _, top: __, ...body } = asked.body;
     try {
-      const name = await download(button.value, { ...body, ...(body.n ? { plan: reply.answers.indexOf(chosen()) } : {}) });
+      const plan = body.n ? { plan: reply.answers.indexOf(chosen()) } : {};
+      const name = await download(button.value, { ...body, ...plan }, button.value === "letter" ? $("language").value : null);
       $("kept").textContent = `Saved as ${name}.`;
     } catch (error) {
       $("kept").textContent = inOurWords(error, model);

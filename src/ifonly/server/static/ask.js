@@ -63,8 +63,9 @@ export async function post(path, body, signal) {
 }
 
 /** A file, saved under the name that the server gives it. */
-export async function download(format, body) {
-  const reply = await send(`v1/download?format=${format}`, posted(body));
+export async function download(format, body, lang) {
+  const query = new URLSearchParams({ format, ...(lang ? { lang } : {}) });
+  const reply = await send(`v1/download?${query}`, posted(body));
   const name = /filename="([^"]+)"/.exec(reply.headers.get("Content-Disposition") ?? "")?.[1] ?? `ifonly.${format}`;
   const url = URL.createObjectURL(await reply.blob());
   const link = Object.assign(document.createElement("a"), { href: url, download: name });

@@ -1,7 +1,7 @@
 /* The row among all others: a scatter of the data, and the nearest row that is decided otherwise. */
 
 import { drawNeighbour } from "./neighbour.js";
-import { placeOf } from "./question.js";
+import { called, placeOf } from "./question.js";
 import { valuesOf } from "./rows.js";
 import { draw } from "./svg.js";
 import { $ } from "./web/dom.js";
@@ -46,7 +46,7 @@ export class Crowd {
     const feature = (name) => this.model.features.find((f) => f.name === name);
     const options = () => [
       ...columns.map(({ name }) => new Option(feature(name).label, name)),
-      ...Object.keys(proba ?? {}).map((name) => new Option(`probability of ${name}`, CHANCE + name)),
+      ...Object.keys(proba ?? {}).map((name) => new Option(`probability of ${called(this.model, name)}`, CHANCE + name)),
     ];
     $("across").replaceChildren(...options());
     $("up").replaceChildren(...options());
@@ -88,7 +88,7 @@ export class Crowd {
     const dots = index.map((row, i) => {
       const [cx, cy] = [across, up].map((one) => one.place(one.values[i], row).toFixed(1));
       const attributes = { cx, cy, r: DOT, class: isWanted(predicted[i]) ? "wanted" : "other", "data-index": row };
-      return draw("circle", attributes, draw("title", {}, `Row ${row}: ${predicted[i]}`));
+      return draw("circle", attributes, draw("title", {}, `Row ${row}: ${called(this.model, predicted[i])}`));
     });
     const place = (person) => [across.place(across.of(person)), up.place(up.of(person))];
     const [[x1, y1], [x2, y2]] = [place(now), place(then)];
@@ -100,7 +100,7 @@ export class Crowd {
     const said = (person) => `${across.said(across.of(person))} and ${up.said(up.of(person))}`;
     const text = `${across.label} across, ${up.label} up. Now ${said(now)}; if only ${said(then)}.`;
     $("scatter").setAttribute("aria-label", text);
-    this.#tell(predicted.filter(isWanted).length, index.length, answer.target);
+    this.#tell(predicted.filter(isWanted).length, index.length, called(this.model, answer.target));
   }
 
   /** What the dots are. */
@@ -124,7 +124,7 @@ function axis(name, { model, overview }, { from, to, step }) {
     const said = (p) => percent(p, "tenths");
     const ends = [percent(0), percent(1)];
     const of = ({ proba }) => proba?.[label] ?? 0; // of a neighbour only the most probable ones are told
-    return { label: `probability of ${label}`, values: points.proba[label], of, said, ends, place: placed((p) => p) };
+    return { label: `probability of ${called(model, label)}`, values: points.proba[label], of, said, ends, place: placed((p) => p) };
   }
   const feature = model.features.find((f) => f.name === name);
   const { values } = points.columns.find((column) => column.name === name);

@@ -1,6 +1,7 @@
 /* The nearest row of the data that is decided otherwise, and what differs. */
 
 import { typed } from "./fields.js";
+import { called } from "./question.js";
 import { $, make, unbroken } from "./web/dom.js";
 import { count, number, percent, share, value } from "./web/numbers.js";
 
@@ -8,9 +9,10 @@ const LISTED = 8; // differences that are listed
 
 /** `near` is the server's, its values by name; `now` are those of the row that is asked about. */
 export function drawNeighbour(near, target, now, { model, picture, overview }) {
-  const { index, keys, proba, predicted, searched, n_differs: n } = near;
+  const { index, keys, proba, searched, n_differs: n } = near;
+  const predicted = called(model, near.predicted);
   const about = Object.entries(keys).map(([name, v]) => `${name} ${typed(v)}`).join(", ");
-  const chance = proba && target in proba ? `, ${percent(proba[target], "tenths")} for ${target}` : "";
+  const chance = proba && target in proba ? `, ${percent(proba[target], "tenths")} for ${called(model, target)}` : "";
   const differs = `It differs in ${number(n)} of ${count(model.features.length, model.image ? "pixel" : "feature")}.`;
   const sample = searched < overview.total ? ` Of ${number(searched)} rows, spread evenly over the data.` : "";
   $("neighbour-title").textContent = `The nearest real one that is ${predicted}`;

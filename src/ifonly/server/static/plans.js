@@ -1,5 +1,6 @@
 /* Several plans side by side, and bookmarks to compare. */
 
+import { called } from "./question.js";
 import { $, make } from "./web/dom.js";
 import { count, number, percent } from "./web/numbers.js";
 
@@ -90,7 +91,7 @@ export class Bookmarks {
     if (this.#all.some((mark) => mark.address === address && mark.fingerprint === model.fingerprint)) return false;
     const facts = [
       ["Model", model.name],
-      ["Decision", String(answer.decision.to)],
+      ["Decision", called(model, answer.decision.to)],
       ["Probability", model.hard ? "–" : percent(answer.decision.p_to, "tenths")],
       ["Size of the change", number(answer.distance, 3)],
       ["Changes", String(answer.n_changes)],

@@ -28,6 +28,9 @@ export function labelled(features, image) {
   });
 }
 
+/** A class, as the policy calls it. */
+export const called = (model, label) => model.policy?.classes[String(label)] ?? String(label);
+
 /** Whether the person may choose this: "target" or "prob", which a policy may have settled. */
 export const mayChoose = (model, what) => !model.policy || model.policy[what] === null || model.policy.may_choose.includes(what);
 

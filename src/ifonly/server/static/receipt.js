@@ -1,7 +1,7 @@
 /* The receipt: the plan, the model's fingerprint and the certificate, on one sheet of paper. */
 
 import { verdict } from "./answer.js";
-import { conditions, wanted } from "./question.js";
+import { called, conditions, wanted } from "./question.js";
 import { $, make } from "./web/dom.js";
 import { asked, number, percent } from "./web/numbers.js";
 
@@ -35,15 +35,16 @@ function changes(answer) {
   return make("table", {}, make("thead", {}, make("tr", {}, ...heads)), make("tbody", {}, ...lines));
 }
 
-function facts({ target, decision, distance, status }, state, model, who) {
+function facts({ decision, distance, status, ...answer }, state, model, who) {
+  const [target, from, to] = [answer.target, decision.from, decision.to].map((label) => called(model, label));
   const wish = model.hard ? `ahead of every other by ${state.margin}` : `with ${asked(Number(wanted(state, model, "prob")))} or more`;
   const pairs = [
     ["Model", model.name],
     ["Fingerprint", model.fingerprint],
     ["Input", who],
     ["Asked for", `${target}, ${wish}`],
-    ["Decision now", decision.from],
-    ["Decision then", model.hard ? decision.to : `${decision.to}, ${percent(decision.p_to, "tenths")} for ${target}`],
+    ["Decision now", from],
+    ["Decision then", model.hard ? to : `${to}, ${percent(decision.p_to, "tenths")} for ${target}`],
     ["Size of the change", number(distance)],
     ["Status", status],
     ["Written", new Date().toLocaleString(undefined, { dateStyle: "long", timeStyle: "short" })],

@@ -2,6 +2,7 @@
 
 import { get } from "./ask.js";
 import { typed } from "./fields.js";
+import { called } from "./question.js";
 import { $, make } from "./web/dom.js";
 import { number, percent, value } from "./web/numbers.js";
 
@@ -33,7 +34,7 @@ export class Rows {
     Object.assign(this, { model, picture });
     this.#offset = 0;
     $("q").value = "";
-    $("decided").replaceChildren(new Option("any", ""), ...model.classes.map((c) => new Option(String(c), String(c))));
+    $("decided").replaceChildren(new Option("any", ""), ...model.classes.map((c) => new Option(called(model, c), String(c))));
   }
 
   open() {
@@ -82,7 +83,7 @@ export class Rows {
         cells.push(make("td", {}, canvas));
       }
       const chance = row.proba ? ` ${percent(row.proba[row.predicted], "tenths")}` : "";
-      const decided = make("td", { textContent: row.problem ?? row.predicted + chance });
+      const decided = make("td", { textContent: row.problem ?? called(this.model, row.predicted) + chance });
       const about = keys.map((key) => make("td", { textContent: typed(row.keys[key]) }));
       return make("tr", {}, make("th", { scope: "row" }, button), decided, ...about, ...cells);
     });

@@ -1,7 +1,7 @@
 /* The slider for the wanted probability, and the field beside it for an exact one. For a model with scores only: the field. */
 
 import { put, readNumber, tidied } from "./fields.js";
-import { mayChoose } from "./question.js";
+import { called, mayChoose, wanted } from "./question.js";
 import { $ } from "./web/dom.js";
 import { percent } from "./web/numbers.js";
 import { keyed } from "./web/slider.js";
@@ -55,6 +55,7 @@ export class Slider {
   }
 
   load(model, state) {
+    this.model = model;
     this.hard = model.hard;
     $("wanted").hidden = $("ends").hidden = $("unit").hidden = model.hard;
     $("wanted-label").htmlFor = model.hard ? "exact" : "wanted";
@@ -72,16 +73,18 @@ export class Slider {
   /** The state's number; the target is the answer's, where the person left it open. */
   show(state, reply) {
     this.value = this.fixed ?? state[this.name];
-    const target = state.target || reply?.answers[0].target;
-    const label = this.hard ? "Wanted lead over every other class" : `Wanted probability of ${target ?? "another decision"}`;
-    $("wanted-label").textContent = label;
+    const model = this.model ?? {};
+    const label = wanted(state, model, "target") || reply?.answers[0].target;
+    const target = label === undefined ? "" : called(model, label);
+    const words = this.hard ? "Wanted lead over every other class" : `Wanted probability of ${target || "another decision"}`;
+    $("wanted-label").textContent = words;
     const value = Number(this.value);
     if (this.hard) put($("exact"), this.value);
     else {
       const real = this.value !== "" && Number.isFinite(value);
       put($("exact"), real ? String(tidy(Math.round(1e5 * value) / 1e3)) : this.value);
       if (real) $("wanted").value = value;
-      $("wanted").setAttribute("aria-valuetext", `${percent(value, "short")} ${target ?? ""}`);
+      $("wanted").setAttribute("aria-valuetext", `${percent(value, "short")} ${target}`);
     }
   }
 }

@@ -1,8 +1,7 @@
 """A letter to the person concerned: what was decided, what would have changed it, and what that is not; as text or a page."""
 
 import datetime
-import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from html import escape
 from importlib.resources import files
 from pathlib import Path
@@ -11,8 +10,8 @@ from typing import Any
 
 from ifonly.answers import Counterfactual
 from ifonly.model.errors import InputError
-from ifonly.show.letter.composing import Letter, Plan, Sender, compose
-from ifonly.show.page.document import digest
+from ifonly.show.letter.composing import Block, Plan, Sender, compose
+from ifonly.show.page.document import filled, saved
 
 __all__ = ["html", "text", "write"]
 
@@ -23,80 +22,58 @@ SHORT = 3  # changes of plans that stand side by side; longer ones stand below e
 def text(answers: Sequence[Counterfactual], **options: Any) -> str:
     """The letter as plain text; the options are those of :meth:`ifonly.Counterfactual.letter`."""
     letter = compose(answers, _sender(**options))
-    head = [part for part in (letter.house, letter.date, letter.reference) if part]
-    parts = ["\n".join(head), letter.title, letter.greeting, _section(letter.decided), _section(letter.changed)]
-    parts += [_plan(plan) for plan in letter.plans]
-    parts += [fill(letter.stopped, WIDTH)] if letter.stopped else []
-    heading, kept = letter.kept
-    parts += ["\n".join([heading, *(fill(line, WIDTH) for line in kept)])] if kept else []
-    parts += [_section(letter.promise), fill(letter.questions, WIDTH)]
-    parts += [letter.contact] if letter.contact else []
-    parts.append("\n".join(part for part in (letter.closing, letter.house) if part))
-    return "\n\n".join(parts)
+    head, end = (letter.house, letter.date, letter.reference), (letter.closing, letter.house)
+    parts = [_lines(head), letter.title, letter.greeting, *map(_block, letter.before), *map(_plan, letter.plans)]
+    parts += [*map(_block, letter.after), letter.contact, _lines(end)]
+    return "\n\n".join(filter(None, parts))
 
 
-def _section(told: tuple[str, str]) -> str:
-    return f"{told[0]}\n{fill(told[1], WIDTH)}"
+def _lines(parts: Iterable[str]) -> str:
+    return "\n".join(filter(None, parts))
+
+
+def _block(block: Block) -> str:
+    return _lines([block.heading, *(fill(line, WIDTH) for line in block.lines)])
 
 
 def _plan(plan: Plan) -> str:
     lines = [fill(line, WIDTH, initial_indent="  – ", subsequent_indent="    ") for _, _, line in plan.changes]
-    return "\n".join(
-        [*([plan.heading] if plan.heading else []), *lines, *([fill(plan.outcome, WIDTH)] if plan.outcome else [])]
-    )
+    return _lines([plan.heading, *lines, fill(plan.outcome, WIDTH)])
 
 
 def html(answers: Sequence[Counterfactual], **options: Any) -> str:
     """The letter as one page that needs nothing else, and prints on one sheet of A4."""
     letter = compose(answers, _sender(**options))
-    style = _static("letter.css")
-    policy = f"default-src 'none'; style-src '{digest(style)}'; base-uri 'none'; form-action 'none'"
-    parts = {"policy": policy, "style": style, **_parts(letter)}
-    return re.sub(r"\{\{(\w+)\}\}", lambda mark: parts[mark[1]], _static("letter.html"))
-
-
-def _parts(letter: Letter) -> dict[str, str]:
-    """The pieces of the page, as HTML."""
     plain = {name: escape(getattr(letter, name)) for name in ("language", "house", "date", "title", "greeting", "closing")}
-    blocks = [_block(letter.decided), _block(letter.changed)]
-    if letter.plans:
-        long = len(letter.plans) == 1 or max(len(plan.changes) for plan in letter.plans) > SHORT
-        cards = "".join(_card(plan) for plan in letter.plans)
-        blocks.append(f'<div class="plans{" long" if long else ""}">{cards}</div>')
-    blocks += [_paragraph(letter.stopped)] if letter.stopped else []
-    heading, kept = letter.kept
-    if kept:
-        blocks.append(f"<h2>{escape(heading)}</h2><ul>{''.join(f'<li>{escape(line)}</li>' for line in kept)}</ul>")
-    blocks += [_block(letter.promise), _paragraph(letter.questions)]
-    blocks += [_paragraph(letter.contact)] if letter.contact else []
-    reference = f'<p class="reference">{escape(letter.reference)}</p>' if letter.reference else ""
-    return {**plain, "reference": reference, "body": "\n".join(blocks)}
+    long = len(letter.plans) == 1 or max((len(plan.changes) for plan in letter.plans), default=0) > SHORT
+    cards = "".join(_card(plan) for plan in letter.plans)
+    plans = f'<div class="plans{" long" if long else ""}">{cards}</div>' if cards else ""
+    body = [*map(_html_block, letter.before), plans, *map(_html_block, letter.after), _element("p", letter.contact)]
+    reference = _element("p", letter.reference, ' class="reference"')
+    static = files("ifonly.show.letter") / "static"
+    page, style = ((static / name).read_text(encoding="utf-8") for name in ("letter.html", "letter.css"))
+    return filled(page, style, **plain, reference=reference, body=_lines(body))
 
 
-def _paragraph(told: str) -> str:
-    return f"<p>{escape(told)}</p>"
+def _element(tag: str, told: str, look: str = "") -> str:
+    """An element with a text in it; nothing for none."""
+    return f"<{tag}{look}>{escape(told)}</{tag}>" if told else ""
 
 
-def _block(told: tuple[str, str]) -> str:
-    return f"<h2>{escape(told[0])}</h2>{_paragraph(told[1])}"
+def _html_block(block: Block) -> str:
+    lines = "".join(_element("li" if block.is_list else "p", line) for line in block.lines)
+    return _element("h2", block.heading) + (f"<ul>{lines}</ul>" if block.is_list else lines)
 
 
 def _card(plan: Plan) -> str:
-    heading = f"<h3>{escape(plan.heading)}</h3>" if plan.heading else ""
     rows = "".join(f"<dt>{escape(name)}</dt><dd>{escape(how)}</dd>" for name, how, _ in plan.changes)
-    outcome = f'<p class="outcome">{escape(plan.outcome)}</p>' if plan.outcome else ""
-    return f"<section>{heading}<dl>{rows}</dl>{outcome}</section>"
+    outcome = _element("p", plan.outcome, ' class="outcome"')
+    return f"<section>{_element('h3', plan.heading)}<dl>{rows}</dl>{outcome}</section>"
 
 
 def write(answers: Sequence[Counterfactual], path: Any, **options: Any) -> Path:
     """Write the letter as a page; returns where it is."""
-    file = Path(path)
-    file.write_text(html(answers, **options), encoding="utf-8", newline="\n")
-    return file
-
-
-def _static(name: str) -> str:
-    return (files("ifonly.show.letter") / "static" / name).read_text(encoding="utf-8")
+    return saved(html(answers, **options), path)
 
 
 def _sender(**options: Any) -> Sender:

@@ -3,12 +3,12 @@
 import datetime
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
 from ifonly.answers import Counterfactual
-from ifonly.answers.change import Change, Measure, moves
+from ifonly.answers.change import parts_of
 from ifonly.model.errors import InputError
 from ifonly.problem.status import Status
 from ifonly.show.decision import Decision
@@ -17,7 +17,7 @@ from ifonly.show.numbers import THIN, WIDE
 from ifonly.show.sentence import Worded, worded
 from ifonly.show.text import visible
 
-__all__ = ["Letter", "Plan", "Sender", "compose"]
+__all__ = ["Block", "Letter", "Plan", "Sender", "compose"]
 
 MOST_PLANS = 3  # more than anyone weighs, and than fit on a page
 MOST_KEPT = 8  # names of what may not change
@@ -35,8 +35,7 @@ class Sender:
     contact: str | None = None
 
 
-@dataclass(frozen=True)
-class Plan:
+class Plan(NamedTuple):
     """What would have been enough."""
 
     heading: str  # empty where there is only one
@@ -44,8 +43,15 @@ class Plan:
     outcome: str
 
 
-@dataclass(frozen=True)
-class Letter:
+class Block(NamedTuple):
+    """A heading, or none, and what stands below it: paragraphs, or a list."""
+
+    heading: str
+    lines: list[str]
+    is_list: bool = False
+
+
+class Letter(NamedTuple):
     """All that a letter says, in its order."""
 
     language: str
@@ -54,13 +60,9 @@ class Letter:
     reference: str
     title: str
     greeting: str
-    decided: tuple[str, str]  # heading and text, as are the next ones
-    changed: tuple[str, str]
+    before: list[Block]
     plans: list[Plan]
-    stopped: str
-    kept: tuple[str, list[str]]
-    promise: tuple[str, str]
-    questions: str
+    after: list[Block]
     contact: str
     closing: str
 
@@ -77,10 +79,10 @@ def compose(answers: Sequence[Counterfactual], sender: Sender) -> Letter:
     if found.p_before is not None:
         decided += " " + said.say("reached", percent=said.percent(found.p_before), wanted=wanted)
     plans, text = _plans(answers, said, wanted)
-    kept = _kept(first, said)
-    reference = visible(sender.reference or "")
+    reference, recipient = visible(sender.reference or ""), visible(sender.recipient or "")
     questions = said.say("questions", reference=reference) if reference else said.say("questions_unknown")
-    recipient = visible(sender.recipient or "")
+    stopped = [Block("", [said.say("stopped")])] if plans and first.status is Status.STOPPED else []
+    promise, questions = Block(said.say("promise_heading"), [said.say("promise")]), Block("", [questions])
     return Letter(
         language=said.language,
         house=visible(sender.house if sender.house is not None else words.house),
@@ -88,13 +90,9 @@ def compose(answers: Sequence[Counterfactual], sender: Sender) -> Letter:
         reference=said.say("reference", reference=reference) if reference else "",
         title=said.say("title"),
         greeting=said.say("greeting", name=recipient) if recipient else said.say("greeting_unknown"),
-        decided=(said.say("decided_heading"), decided),
-        changed=(said.say("changed_heading"), text),
+        before=[Block(said.say("decided_heading"), [decided]), Block(said.say("changed_heading"), [text])],
         plans=plans,
-        stopped=said.say("stopped") if plans and first.status is Status.STOPPED else "",
-        kept=(said.say("kept_heading"), kept),
-        promise=(said.say("promise_heading"), said.say("promise")),
-        questions=questions,
+        after=[*stopped, *_kept(first, said), promise, questions],
         contact=visible(sender.contact or ""),
         closing=said.say("closing"),
     )
@@ -121,49 +119,44 @@ def _plans(answers: Sequence[Counterfactual], said: Catalogue, wanted: str) -> t
 
 
 def _plan(cf: Counterfactual, said: Catalogue, heading: str) -> Plan:
-    changes = [_told(cf, change, words, said) for change, words in zip(moves(cf), worded(cf), strict=True)]
     p = Decision.of(cf).p_after
-    return Plan(heading, changes, "" if p is None else said.say("outcome", percent=said.percent(p)))
+    outcome = "" if p is None else said.say("outcome", percent=said.percent(p))
+    return Plan(heading, [_told(cf, words, said) for words in worded(cf)], outcome)
 
 
-def _told(cf: Counterfactual, change: Change, words: Worded, said: Catalogue) -> tuple[str, str, str]:
+def _told(cf: Counterfactual, words: Worded, said: Catalogue) -> tuple[str, str, str]:
     """A change: what, how, and both in one line."""
     name = visible(words.name)
     if cf.model.encoding.text:
         often = said.word(words.after.replace(" ", "_"))
         return said.quote(name), often, said.say("word", word=said.quote(name), often=often)
-    before, after = (_value(text, change, words.unit, said) for text in (words.before, words.after))
-    before = said.word("missing") if change.before is None else before
+    before, after = (visible(text) for text in (words.before, words.after))
+    if words.change.part.kind == "number":
+        unit = f"{WIDE}{visible(words.unit)}" if words.unit else ""
+        before, after = (f"{said.number(text)}{unit}" for text in (words.before, words.after))
+    before = said.word("missing") if words.change.before is None else before
     if words.bound:
         after = said.word(words.bound.replace(" ", "_"), value=after)
     line = said.say("change", feature=name, after=after, before=before)
     return name, line.removeprefix(name).lstrip(f" {THIN}{WIDE}:"), line
 
 
-def _value(text: str, change: Change, unit: str, said: Catalogue) -> str:
-    if change.part.kind != "number":
-        return visible(text)
-    return f"{said.number(text)}{WIDE}{visible(unit)}" if unit else said.number(text)
-
-
 # ---- what stays ----
 
 
-def _kept(cf: Counterfactual, said: Catalogue) -> list[str]:
+def _kept(cf: Counterfactual, said: Catalogue) -> list[Block]:
     """What may not change, by reason; names without one last."""
     if cf.conditions is None:
         return []
-    measure, frozen = Measure.of(cf.model, cf.conditions), cf.conditions.limits.frozen
-    parts: list[Any] = list(zip(measure.parts(cf.sources.columns), measure.parts(cf.sources.columns, plain=True), strict=True))
+    about = cf.model, cf.conditions, cf.sources.columns
     by_reason: dict[str, list[str]] = {}
-    for part, plain in parts:
-        if frozen[part.features].all():
+    for part, plain in zip(parts_of(*about), parts_of(*about, plain=True), strict=True):
+        if cf.conditions.limits.frozen[part.features].all():
             by_reason.setdefault(cf.model.words.of(plain.name).reason, []).append(visible(part.name))
     lines = []
     for reason, names in sorted(by_reason.items(), key=lambda pair: not pair[0]):
         shown = names if len(names) <= MOST_KEPT else [*names[:MOST_KEPT], said.word("others")]
         features = said.listed(shown)
         features = features[:1].upper() + features[1:]
-        lines.append(said.say("kept_reason", features=features, reason=visible(reason)) if reason
-                     else said.say("kept", features=features))  # fmt: skip
-    return lines
+        lines.append(said.say("kept_reason" if reason else "kept", features=features, reason=visible(reason)))
+    return [Block(said.say("kept_heading"), lines, is_list=True)] if lines else []

@@ -7,11 +7,15 @@ from pathlib import Path as FilePath
 from typing import Any
 
 from ifonly.answers import Counterfactual, Counterfactuals, Path
-from ifonly.show.page.document import document, json_of
+from ifonly.problem.status import Status
+from ifonly.show.decision import Decision
+from ifonly.show.numbers import percent
+from ifonly.show.page.document import document, json_of, saved
 from ifonly.show.page.live import live_data
-from ifonly.show.page.plans import plans_html
 from ifonly.show.page.scene import scene_of
 from ifonly.show.page.steps import step_data
+from ifonly.show.plans import Plan, headline, others, plans_of
+from ifonly.show.sentence import Worded
 
 __all__ = ["html", "write", "write_plans"]
 
@@ -24,7 +28,9 @@ def html(
     """A page about an answer, as text; the arguments are those of :func:`write`."""
     scene = scene_of(answer, shape, ink)
     data = live_data(scene) if scene.live else step_data(scene)
-    measure = "the cost" if _priced(scene.cf) else "the classifier"
+    cost = None if scene.cf.conditions is None else scene.cf.conditions.cost
+    plain = cost is None or (isinstance(cost.scale, str) and cost.scale == "model" and cost.matrix is None)
+    measure = "the classifier" if plain else "the cost"  # where the user said what changes cost
     return document("page", title=escape(TITLE if title is None else title), data=json_of(data), measure=measure)
 
 
@@ -44,21 +50,34 @@ def write(answer: Counterfactual | Path, path: str | os.PathLike[str], **options
         Whether high values of pixels are dark, as ink on paper; by default in images with one channel.
 
     """
-    return _saved(html(answer, **options), path)
+    return saved(html(answer, **options), path)
 
 
 def write_plans(cfs: Counterfactuals, path: str | os.PathLike[str], title: str | None = None) -> FilePath:
     """Write a page about several plans for one source, a card for each; returns where it is."""
-    return _saved(plans_html(cfs, TITLE if title is None else title), path)
+    now, called = Decision.of(cfs[0]), cfs[0].model.words.label
+    chance = "" if now.p_before is None else f"{percent(now.p_before, 'tenths')} for {called(now.target)}"
+    told = {"title": TITLE if title is None else title, "headline": headline(cfs), "decided": called(now.before)}
+    told |= {"chance": chance, "others": " ".join(others(cfs))}
+    cards = [_card(i, plan) for i, plan in enumerate(plans_of(cfs), 1) if plan.changes]
+    page = document("plans", cards="\n".join(cards), **{name: escape(text) for name, text in told.items()})
+    return saved(page, path)
 
 
-def _saved(text: str, path: str | os.PathLike[str]) -> FilePath:
-    file = FilePath(path)
-    file.write_text(text, encoding="utf-8", newline="\n")
-    return file
+def _card(i: int, plan: Plan) -> str:
+    moved = "".join(f"<li>{_moved(words)}</li>" for words in plan.changes)
+    name = "The best there is" if plan.cf.status is Status.UNREACHABLE else f"Plan {i}"
+    if i == 1 and plan.cf.status is not Status.UNREACHABLE:
+        name += ' <span class="note">the smallest</span>'
+    return (
+        f'<section class="plan" aria-labelledby="plan-{i}"><h2 id="plan-{i}">{name}</h2>'
+        f'<p class="figures">{escape(plan.figures)}</p><ul>{moved}</ul></section>'
+    )
 
 
-def _priced(cf: Counterfactual) -> bool:
-    """Whether the user said what changes cost."""
-    cost = None if cf.conditions is None else cf.conditions.cost
-    return cost is not None and not (isinstance(cost.scale, str) and cost.scale == "model" and cost.matrix is None)
+def _moved(words: Worded) -> str:
+    """``duration: 36 → at most 24``."""
+    before = f"{escape(words.before)} → " if words.before else ""
+    bound = f"{words.bound} " if words.bound else ""
+    name = escape(words.label).replace("_", "_<wbr>")  # a line may end there, rather than anywhere
+    return f'<span class="name">{name}</span> <span class="move">{before}{bound}<b>{escape(words.after)}</b></span>'

@@ -48,13 +48,18 @@ def live_data(scene: Scene) -> dict[str, Any]:
         "mode": "live",
         **scene.common(),
         "k": k,
-        "classes": [str(label) for label in model.classes.tolist()],
+        "classes": [scene.called(k) for k in range(model.n_classes)],
         "bars": bars,
         "rest": model.n_classes - len(bars),
         "now": scene.now().tolist(),
         "ends": [least, most],
         "features": [
-            {"name": names[d], "sure": _sure(scene, d), **_feature(float(source[d]), *deltas[:, d].tolist())}
+            {
+                "name": names[d],
+                "sure": [promised(model, k, d, sign) for sign in (-1.0, 1.0)],  # any lower value, any higher one
+                "from": float(source[d]),
+                "decimals": decimals(float(source[d]), float(source[d] + deltas[1, d]), (source[d] + deltas[::2, d]).tolist()),
+            }
             for d in order.tolist()
         ],
         "unlisted": int((np.delete(deltas, order, axis=1) != 0).any(axis=0).sum()),
@@ -82,15 +87,6 @@ def _ends(scene: Scene) -> tuple[float, float]:
     if best.status is Status.UNREACHABLE:
         most = max(wanted, math.floor(PARTS * float(best.proba[scene.k])) / PARTS)
     return min(scene.least, most), most
-
-
-def _feature(source: float, first: float, delta: float, last: float) -> dict[str, Any]:
-    return {"from": source, "decimals": decimals(source, source + delta, (source + first, source + last))}
-
-
-def _sure(scene: Scene, d: int) -> list[bool]:
-    """Whether any lower value would do, too, and whether any higher one."""
-    return [promised(scene.cf.model, scene.k, d, sign) for sign in (-1.0, 1.0)]
 
 
 def _logit(p: float) -> float:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ifonly.answers import Counterfactual, Path
-from ifonly.answers.change import Measure, Part
+from ifonly.answers.change import Part, parts_of
 from ifonly.api import invert, path
 from ifonly.model import Model
 from ifonly.model.errors import InputError
@@ -72,7 +72,7 @@ class Scene:
     @property
     def parts(self) -> list[Part]:
         """What the user calls the features."""
-        return Measure.of(self.cf.model, self.cf.conditions).parts(self.cf.sources.columns)
+        return parts_of(self.cf.model, self.cf.conditions, self.cf.sources.columns)
 
     def name(self, part: Part) -> str:
         """What a reader calls a feature: of a picture, where it is."""
@@ -80,6 +80,10 @@ class Scene:
             row, column, *channel = (int(i) for i in np.unravel_index(int(part.features[0]), self.shape))
             return f"row {row + 1}, column {column + 1}" + "".join(f", {('red', 'green', 'blue')[c]}" for c in channel)
         return f"feature {part.name}" if part.name.isdigit() else part.label
+
+    def called(self, k: int) -> str:
+        """What a reader calls a class."""
+        return self.cf.model.words.label(self.cf.model.label(k))
 
     def bars(self) -> list[int]:
         """The classes shown, the most probable first: all of them if they are few, the wanted and the present one always."""
@@ -107,25 +111,18 @@ class Scene:
 
     def common(self) -> dict[str, Any]:
         """What all pages have."""
-        model, now = self.cf.model, self.now()
+        now = self.now()
         return {
-            "target": str(self.cf.target),
-            "decided": str(model.label(int(now.argmax()))),
+            "target": self.called(self.k),
+            "decided": self.called(int(now.argmax())),
             "already": int(now.argmax()) == self.k,
             "wanted": self.wanted,
             "kept": self.kept(),
             "total": len(self.parts),
         }
 
-    def image(self, top: float, **moves: str) -> dict[str, Any] | None:
-        """What pictures need; float32 is more than a screen can show."""
-        if self.shape is None:
-            return None
-        fixed = {"shape": list(self.shape), "range": self._range(), "ink": self.ink, "top": top or 1.0}
-        return {**fixed, "source": packed(self.source, "<f4"), **moves}
-
-    def _range(self) -> list[float]:
-        """The values of a pixel between which shades differ."""
+    def image(self, top: float, **moves: str) -> dict[str, Any]:
+        """What pictures need: ``range`` is between which values shades differ; float32 is more than a screen can show."""
         source, within = self.source, self.cf.within
         low, high = min(0.0, float(source.min())), float(source.max())
         high = 1.0 if low == 0.0 and 0.0 <= high <= 1.0 else high
@@ -133,26 +130,22 @@ class Scene:
             limits = within.conditions.limits
             low = float(limits.lo.min()) if np.isfinite(limits.lo).all() else low
             high = float(limits.hi.max()) if np.isfinite(limits.hi).all() else high
-        return [low, high if high > low else low + 1.0]
+        span = [low, high if high > low else low + 1.0]
+        fixed = {"shape": list(self.shape or ()), "range": span, "ink": self.ink, "top": top or 1.0}
+        return {**fixed, "source": packed(source, "<f4"), **moves}
 
 
 def scene_of(answer: Counterfactual | Path, shape: Sequence[int] | None, ink: bool | None) -> Scene:
     """What to show of an answer or a path, with the arguments of `write`."""
-    size = None if shape is None else _checked(shape, answer.model)
+    size = None if shape is None else image_shape(shape, answer.model.n_features)
+    if size is not None and not answer.model.encoding.identity:
+        raise InputError("shape is for models whose features are pixels; this one reads columns of other kinds")
     if isinstance(answer, Counterfactual) and not np.isfinite(answer.proba).all():
         raise InputError(f"there is no answer to show: {answer.message}")
     at = _asking(answer)
     if isinstance(answer, Path):
         answer = at(FIRST)
     return Scene(answer, at, size, (size is not None and len(size) == 2) if ink is None else bool(ink))
-
-
-def _checked(shape: Any, model: Model) -> tuple[int, ...]:
-    """The shape of an image that the model's features can be the pixels of."""
-    found = image_shape(shape, model.n_features)
-    if not model.encoding.identity:
-        raise InputError("shape is for models whose features are pixels; this one reads columns of other kinds")
-    return found
 
 
 def _asking(answer: Counterfactual | Path) -> Callable[..., Counterfactual]:

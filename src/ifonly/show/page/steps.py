@@ -39,12 +39,13 @@ def step_data(scene: Scene) -> dict[str, Any]:
     changes = [{int(change.part.features[0]): change for change in moves(answer)} for _, answer in answers]
     features = _features(changes, start)[:MOST_FEATURES]
     described = {key: _described(scene, key, changes, start) for key in features}
+    xs = np.stack([answer.coordinates[1] for _, answer in answers])
     top = max((abs(change.units) for found in changes for change in found.values()), default=1.0)
     return {
         "mode": "steps",
         **scene.common(),
         "k": bars.index(scene.k),
-        "classes": [str(cf.model.label(j)) for j in bars],
+        "classes": [scene.called(j) for j in bars],
         "bars": [] if scene.hard else list(range(len(bars))),
         "rest": cf.model.n_classes - len(bars),
         "now": _chances(scene.now(), bars),
@@ -53,7 +54,7 @@ def step_data(scene: Scene) -> dict[str, Any]:
         "features": list(described.values()),
         "unlisted": max(sum(key not in described for key in found) for found in changes),
         "size": top or 1.0,
-        "image": _frames(scene, [answer.coordinates[1] for _, answer in answers]),
+        "image": None if scene.shape is None else scene.image(float(np.abs(xs - scene.source).max()), frames=packed(xs, "<f4")),
         "steps": [
             {"wanted": wanted, **_step(scene, answer, bars, found, described)}
             for (wanted, answer), found in zip(answers, changes, strict=True)
@@ -61,20 +62,14 @@ def step_data(scene: Scene) -> dict[str, Any]:
     }
 
 
-def _frames(scene: Scene, xs: list[Floats]) -> dict[str, Any] | None:
-    """What the pictures of the answers need."""
-    if scene.shape is None:
-        return None
-    return scene.image(max(float(np.abs(x - scene.source).max()) for x in xs), frames=packed(xs, "<f4"))
-
-
 def _step(
     scene: Scene, answer: Counterfactual, bars: list[int], found: dict[int, Change], described: dict[int, dict[str, Any]]
 ) -> dict[str, Any]:
-    """One of them."""
+    """One of them; from one half on, what was asked for is promised, also where two classes are equal."""
+    promised = answer.status.ok and answer.prob is not None and answer.prob >= 0.5
     return {
         "p": _chances(answer.proba, bars),
-        "decided": _decided(answer, scene.k),
+        "decided": scene.called(scene.k if promised else int(answer.proba.argmax())),
         "said": scene.said(answer),
         "short": answer.status is Status.UNREACHABLE,  # whether it is only the best there is, and less than was asked for
         "changes": [_changed(answer, n, told, found[key]) for n, (key, told) in enumerate(described.items()) if key in found],
@@ -143,12 +138,6 @@ def _described(scene: Scene, key: int, changes: list[dict[int, Change]], start: 
 def _chances(p: Floats, bars: list[int]) -> list[float]:
     """The probabilities of the classes shown, and of all others together."""
     return [*p[bars].tolist(), float(np.delete(p, bars).sum())]
-
-
-def _decided(cf: Counterfactual, k: int) -> str:
-    """What the estimator says of the answer: from one half on, what was asked for is promised, also where two are equal."""
-    promised = cf.status.ok and cf.prob is not None and cf.prob >= 0.5
-    return str(cf.model.label(k if promised else int(cf.proba.argmax())))
 
 
 def _proof(cf: Counterfactual, *, hard: bool) -> str:

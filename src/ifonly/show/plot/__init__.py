@@ -1,5 +1,6 @@
 """Pictures of answers: objects that hold their data and draw them with ``plot(ax=None)``; matplotlib is imported then."""
 
+from collections.abc import Callable
 from inspect import signature
 from typing import Any
 
@@ -10,26 +11,18 @@ from ifonly.show.plot.curves import Convergence, Curve, Trajectories
 from ifonly.show.plot.images import Grid, Images, Strip
 
 __all__ = ["Convergence", "Curve", "Grid", "HeatMap", "Images", "Strip", "Trajectories", "Waterfall"]
-__all__ += ["of_many", "of_one", "of_path"]
+__all__ += ["picture"]
+
+KINDS: dict[type, dict[str, Callable[..., Any]]] = {  # by what is drawn
+    Counterfactual: {"changes": Waterfall.of, "image": Images.of, "convergence": Convergence.of},
+    Counterfactuals: {"heat map": HeatMap.of, "images": Grid.of},
+    Path: {"curve": Curve.of, "features": Trajectories.of, "strip": Strip.of},
+}
 
 
-def of_one(cf: Counterfactual, kind: str | None, **options: Any) -> Waterfall | Images | Convergence:
-    """A picture of one answer; by default its changes, with ``shape`` the image."""
-    return _drawn({"changes": Waterfall.of, "image": Images.of, "convergence": Convergence.of}, kind, cf, options)
-
-
-def of_many(cfs: Counterfactuals, kind: str | None, **options: Any) -> HeatMap | Grid:
-    """A picture of many answers; by default a map of them, with ``shape`` the nearest as images."""
-    return _drawn({"heat map": HeatMap.of, "images": Grid.of}, kind, cfs, options)
-
-
-def of_path(path: Path, kind: str | None, **options: Any) -> Curve | Trajectories | Strip:
-    """A picture of a path; by default its curve, with ``shape`` a strip of images."""
-    return _drawn({"curve": Curve.of, "features": Trajectories.of, "strip": Strip.of}, kind, path, options)
-
-
-def _drawn(kinds: dict[str, Any], kind: str | None, answers: Any, options: dict[str, Any]) -> Any:
+def picture(answers: Counterfactual | Counterfactuals | Path, kind: str | None, **options: Any) -> Any:
     """A picture of the kind that was asked for, or of the first that has all these options."""
+    kinds = next(kinds for of, kinds in KINDS.items() if isinstance(answers, of))
     takes = {name: list(signature(make).parameters)[1:] for name, make in kinds.items()}
     if kind is None:
         kind = next((name for name in kinds if set(options) <= set(takes[name])), next(iter(kinds)))

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ifonly.answers.change import Measure
-from ifonly.model.extras import missing
+from ifonly.answers.change import measured, parts_of
+from ifonly.model.extras import needing
 from ifonly.model.numerics import Floats
 
 __all__ = ["BLUE", "DIVERGING", "FAINT", "FALLS", "GREY", "LINES", "ORANGE", "RISES"]
@@ -27,10 +27,8 @@ SHOWN = 8  # features in a waterfall or among trajectories
 def axes(ax: Any, width: float, height: float) -> Any:
     """The axes to draw on: those given, or those of a new figure of this size in inches."""
     if ax is None:
-        try:
+        with needing("pictures need matplotlib", "plot"):
             import matplotlib.pyplot as plt
-        except ImportError as error:
-            raise missing("pictures need matplotlib", "plot") from error
         _, ax = plt.subplots(figsize=(width, height), layout="constrained")
     ax.tick_params(labelsize=FONT - 1)
     ax.xaxis.label.set_fontsize(FONT)
@@ -40,10 +38,7 @@ def axes(ax: Any, width: float, height: float) -> Any:
 
 def side_by_side(ax: Any, n: int) -> list[Any]:
     """Axes side by side within others."""
-    ax.set_axis_off()
-    gap = 0.02
-    width = (1 - (n - 1) * gap) / n
-    panels = [ax.inset_axes((i * (width + gap), 0.0, width, 1.0)) for i in range(n)]
+    panels = tiles(ax, n, 1, 0.0)
     for panel in panels:
         panel.set_anchor("N")
     return panels
@@ -68,9 +63,8 @@ def plain(ax: Any, *, left: bool = True) -> Any:
 
 def by_part(answers: Any, delta: Floats) -> tuple[list[str], Floats]:
     """Changes (n, D) in units of cost, by what the user sees as one feature."""
-    measure = Measure.of(answers.model, answers.conditions)
-    t = measure.units(delta)
-    parts = measure.parts(answers.sources.columns)
+    t = delta * measured(answers.model, answers.conditions).per_unit
+    parts = parts_of(answers.model, answers.conditions, answers.sources.columns)
     moves = [t[:, part.features] for part in parts]
     columns = [np.linalg.norm(m, axis=1) if part.kind == "category" else m[:, 0] for part, m in zip(parts, moves, strict=True)]
     signs = [1.0 if part.rising else -1.0 for part in parts]

@@ -1,0 +1,186 @@
+"""Costs and limits in units of cost: all that the problems of one question share, whatever their sources."""
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ifonly.engines.compiled import takes_compiled
+from ifonly.model import Model
+from ifonly.model.numerics import EPS, Floats, summation_error
+from ifonly.native import compiled
+from ifonly.native.one_multiplier import Items
+from ifonly.problem.actions import Limits
+from ifonly.problem.conditions import Conditions
+from ifonly.problem.question import Asked
+
+__all__ = ["CostSpace"]
+
+
+FARTHEST = 1e12  # that the way into the limits may move scores: their rounding is then 1e-4
+PARTS = 2.0**10  # of a unit, of which weights and values are so many where their sums are exact
+
+
+class CostSpace:
+    """Conditions in units of cost: all that does not depend on the source.
+
+    Attributes
+    ----------
+    conditions : Conditions
+    B : ndarray of shape (K, D)
+        The classes' rows per unit of cost.
+    root : ndarray of shape (D, D) or None
+        Where a matrix Q ties features together: ``Q = rootᵀ root``, ``t = root (x − x̄)``.
+    loops : module or None
+        The compiled row loops; None for NumPy.
+
+    """
+
+    def __init__(self, conditions: Conditions, *, reference: bool = False) -> None:
+        self.conditions = conditions
+        self.loops = None if reference else compiled()
+        self.model: Model = conditions.model
+        self.limits: Limits = conditions.limits
+        self.mu, self.per_unit, self.grouped = conditions.mu, conditions.per_unit, conditions.grouped
+        self.margin, self.max_changes = conditions.margin, conditions.max_changes
+        slope = (
+            self.model.A if self.model.scaling is None else self.model.A / self.model.scaling.scale
+        )  # per unit of the user's
+        if conditions.matrix is None:
+            self.root, self.B = None, slope / self.per_unit
+        else:
+            self.root = np.linalg.cholesky(conditions.matrix).T
+            self.B = np.linalg.solve(self.root.T, slope.T).T
+
+    @cached_property
+    def per_term(self) -> float:
+        """The rounding of a margin, which is two sums, in ours and the estimator's, relative to their terms."""
+        return 4 * self.model.coarse * summation_error(self.model.n_features + 4)
+
+    @cached_property
+    def per_size(self) -> float:
+        """… and relative to the margin: where it is subtracted, and in the exponential."""
+        return 4 * self.model.coarse * EPS
+
+    @cached_property
+    def offset(self) -> float:
+        """What intercepts and a scaler's shifts add to the terms."""
+        return 2 * self.model.offset_size + float(np.abs(self.model.b).max())
+
+    @classmethod
+    def of(cls, asked: Asked) -> "CostSpace":
+        """That of a question, worked out once; with compiled loops where there are any, and they are not refused."""
+        conditions, loops = asked.conditions, takes_compiled(asked.question.backend)
+        assert conditions is not None
+        return conditions.keep(("space", loops), lambda: cls(conditions, reference=not loops))
+
+    @cached_property
+    def _steepest(self) -> Floats:
+        """By how much a unit of each feature, of the user's, moves one score from another at most."""
+        scale = 1.0 if self.model.scaling is None else np.abs(self.model.scaling.scale)
+        return np.ptp(self.model.A, axis=0) / scale
+
+    @property
+    def branched(self) -> bool:
+        """Whether whole numbers, categories or few changes take a search."""
+        return self.conditions.branched
+
+    def around(self, X: Floats) -> tuple[Floats, Floats, dict[int, str]]:
+        """`Limits.around`, and the rows in which more features must move than may, or farther than can be measured."""
+        lo, hi, wrong = self.limits.around(X)
+        with np.errstate(over="ignore", invalid="ignore"):
+            way = np.abs(np.clip(X, lo, hi) - X)
+            far = np.isinf(np.square(way * self.per_unit).sum(axis=1)) | (way * self._steepest > FARTHEST).any(axis=1)
+            longest = (way * np.maximum(self._steepest, self.per_unit)).argmax(axis=1).tolist()
+        for n in np.flatnonzero(far).tolist():
+            d = longest[n]
+            where = f"{self.model.feature_label(d)} is {X[n, d]:g}, outside its bounds [{lo[n, d]:g}, {hi[n, d]:g}]"
+            wrong.setdefault(n, f"{where} by so much that float64 has no digits left for what is within them")
+        if self.max_changes is not None:
+            must = self.limits.must_move(X, lo, hi)
+            many = must[:, ~self.grouped].sum(axis=1) + sum(must[:, group].any(axis=1) for group in self.limits.groups)
+            for n in np.flatnonzero(many > self.max_changes):
+                names = [self.model.feature_label(int(d)) for d in np.flatnonzero(must[n])]
+                wrong.setdefault(int(n), f"max_changes is {self.max_changes}, but {names} are not within their limits")
+        return lo, hi, wrong
+
+    def rows(self, k: int) -> Floats:
+        """The rivals' rows less the target's, in units of cost."""
+        return self.B[self.model.rivals(k)] - self.B[k]
+
+    def items(self, X: Floats, lo: Floats, hi: Floats, g: Floats, scale: float = 1.0) -> tuple[Any, Floats, Floats]:
+        """What may move, for `scalar`, and the ranges of t, for N sources (N, D): what depends on the source has an axis of N.
+
+        ``g`` are the gains per unit of cost; μ is divided by ``scale``.
+        """
+        limits, c, N = self.limits, self.per_unit, len(X)
+        single = ~self.grouped
+        mu = self.mu / scale
+        step = np.where(limits.frozen, 0.0, limits.step)
+        t_lo, t_hi = (lo - X) * c, (hi - X) * c
+        anchor = (limits.nearest(X) - X) * c
+        rest = ~limits.must_move(X, lo, hi)
+        gains, costs, moves, first = [], [], [], [0]
+        for group in limits.groups:
+            now = X[:, group].argmax(axis=1)
+            price, gain = 0.5 * c[group] ** 2 + mu[group] * c[group], g[group] * c[group]
+            zero, one = ((lo[:, group] <= v) & (hi[:, group] >= v) for v in (0.0, 1.0))
+            open_ = one & (zero.sum(axis=1, keepdims=True) - zero == len(group) - 1)
+            stay = now[:, None] == np.arange(len(group))
+            gains.append(np.where(stay, 0.0, gain - gain[now][:, None]))
+            costs.append(np.where(open_, np.where(stay, 0.0, price + price[now][:, None]), np.inf))
+            moves.append(~stay)
+            first.append(first[-1] + len(group))
+        flat = [np.concatenate(a, axis=1) if a else np.zeros((N, 0)) for a in (gains, costs, moves)]
+        items = Items(
+            g[single],
+            mu[single],
+            (step * c)[single],
+            anchor[:, single],
+            rest[:, single],
+            flat[0],
+            flat[1],
+            flat[2].astype(bool),
+            np.array(first, dtype=np.int64),
+        )
+        return items, t_lo[:, single], t_hi[:, single]
+
+    def settled(self, X: Floats, x: Floats) -> Floats:
+        """Answers as the user's own pipeline will see them, where that maps numbers: written, and read again."""
+        return self.model.encoding.settled(X, x, [part.feature for part in self.limits.uneven])
+
+    def spread(self, X: Floats, t: Floats, choice: Any, first: Any) -> Floats:
+        """The changes (N, D) in the user's units from what `scalar` found: t of single features and the options of groups."""
+        change = np.zeros(X.shape)
+        change[:, ~self.grouped] = t / self.per_unit[~self.grouped]
+        for j, group in enumerate(self.limits.groups):
+            change[:, group] = -X[:, group]
+            change[np.arange(len(X)), group[choice[:, j] - first[j]]] += 1.0
+        return change
+
+    def placed(self, X: Floats, t: Floats, choice: Any, first: Any, lo: Floats, hi: Floats) -> Floats:
+        """Answers (N, D) within their limits exactly: what stays is the source's, what is at a bound is the bound."""
+        single = ~self.grouped
+        x = self.limits.placed(X + self.spread(X, t, choice, first), X, lo, hi)
+        own, low, high, c = X[:, single], lo[:, single], hi[:, single], self.per_unit[single]
+        with np.errstate(invalid="ignore"):
+            at_low, at_high = t == (low - own) * c, t == (high - own) * c
+        x[:, single] = np.where(t == 0.0, own, np.where(at_low, low, np.where(at_high, high, x[:, single])))
+        return self.settled(X, x)
+
+    def rounding(self, x: Floats, size: Any) -> Any:
+        """How far a margin at x, of this size, can be from ours when the user's own estimator evaluates it."""
+        seen = x if self.model.scaling is None else self.model.scaling(x)
+        return self.per_term * (np.abs(seen) @ self.model.column_sizes + self.offset) + self.per_size * size
+
+    def adds_exactly(self, x: Floats) -> bool:
+        """Whether scores at x are not rounded at all, whoever adds them up: small multiples of a power of two."""
+        size = float(np.abs(x) @ self.model.column_sizes) + self.offset
+        return self._whole and bool((x * PARTS == np.rint(x * PARTS)).all()) and size * PARTS**2 <= 1 / self.model.precision
+
+    @cached_property
+    def _whole(self) -> bool:
+        """Whether the classifier takes numbers as they are, and all of its own are multiples of a power of two."""
+        parts = np.append(self.model.A.ravel(), PARTS * self.model.b) * PARTS
+        plain = self.model.scaling is None and self.model.encoding.identity
+        return plain and bool((parts == np.rint(parts)).all())
