@@ -103,6 +103,7 @@ def test_plans_side_by_side_and_bookmarks_to_compare(browser, address, size):
         page.get_by_label("Remove bookmark 1").click()
         assert heads.count() == 1
         page.reload()
+        settle(page)
         assert heads.count() == 1
         assert not page.evaluate("document.documentElement.scrollWidth > document.documentElement.clientWidth")
 

@@ -42,6 +42,7 @@ ARGUMENTS = [
 REQUIRED = "IFONLY_BROWSER"  # in the environment, with the value "required": a missing browser is a failure
 KEEP = "IFONLY_SCREENSHOTS"  # in the environment: screenshots are kept
 SCREENSHOTS = ROOT / "build" / "screenshots"
+SLOW = "IFONLY_SLOW"  # in the environment, a number: a processor so many times slower, to find what does not wait
 
 
 def missing(reason):
@@ -65,6 +66,13 @@ def chromium():
         browser = playwright.chromium.launch(executable_path=program, args=ARGUMENTS)
         yield browser
         browser.close()
+
+
+def slowed(page):
+    """The page, in a slow browser where that is asked for."""
+    if times := float(os.environ.get(SLOW, 0)):
+        page.context.new_cdp_session(page).send("Emulation.setCPUThrottlingRate", {"rate": times})
+    return page
 
 
 @dataclass
@@ -114,7 +122,7 @@ def visit(browser, file, *, size=(1200, 900)):
 
     To open a window takes longer than to load a page. After a visit without a complaint it is emptied and kept for the next.
     """
-    found = _windows.pop(browser, None) or Visit.of(browser.new_context().new_page())
+    found = _windows.pop(browser, None) or Visit.of(slowed(browser.new_context().new_page()))
     page = found.page
     page.set_viewport_size({"width": size[0], "height": size[1]})
     page.goto(file.as_uri())

@@ -14,6 +14,7 @@ from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 
 import ifonly
+from helpers.browser import slowed
 from ifonly import Actions, Model
 from ifonly.cli import credit
 from ifonly.show.numbers import percent
@@ -128,7 +129,7 @@ READ = """() => {
 def visit(browser, address, state="", *, size=DESKTOP, quiet=True, **options):
     """The page in a window of its own; it must log nothing, and ask its own server only."""
     context = browser.new_context(viewport={"width": size[0], "height": size[1]}, accept_downloads=True, **options)
-    page = context.new_page()
+    page = slowed(context.new_page())
     noise, asked = [], []
     context.on("request", lambda request: asked.append(request.url))
     page.on("console", lambda message: noise.append(f"{message.type}: {message.text}"))
