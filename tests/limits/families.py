@@ -344,8 +344,14 @@ def ties(rng: np.random.Generator) -> Problem:
     return replace(problem, A=A, b=b, x=np.rint(problem.x), want=want, actions=actions)
 
 
+def larger(rng: np.random.Generator) -> Problem:
+    """As many features and classes as users have: choices are often too many to try, but not what an answer says of itself."""
+    return draw(rng, Wish(K=int(rng.integers(2, 11)), D=int(rng.integers(9, 61))))
+
+
 FAMILIES: dict[str, Family] = {
     "anything": draw,
+    "larger": larger,
     "one ulp off the grid": wished(kinds=DISCRETE, off="ulp"),
     "1e-12 off the grid": wished(kinds=DISCRETE, off="1e-12"),
     "outside bounds": wished(outside=0.6, kinds={**KINDS, "bounds": 6.0}),

@@ -148,13 +148,12 @@ def _choices(limits: Limits, numbers: Numbers, ranges: dict[int, tuple[float, fl
         left = len(free) if limits.max_changes is None else min(limits.max_changes - int(moved), len(free))
         if left >= len(must):
             rest = [d for d in free if d not in must]
-            sets = [[*must, *more] for more in itertools.combinations(rest, left - len(must))]
             rows = np.flatnonzero(count == moved)
-            if len(rows) * len(sets) > MOST_CHOICES:
+            if len(rows) * math.comb(len(rest), left - len(must)) > MOST_CHOICES:
                 raise UnclearError("too many choices")
-            for some in sets:
+            for some in itertools.combinations(rest, left - len(must)):
                 mask = np.zeros(D, dtype=bool)
-                mask[some] = True
+                mask[[*must, *some]] = True
                 masks.append(np.broadcast_to(mask, (len(rows), D)))
                 of.append(rows)
     if not of:

@@ -95,15 +95,15 @@ class Record(NamedTuple):
                 continue
             tree.append(cut)
             nodes += [first[node] + 1, first[node]]
-        proof = Proof(tuple(tree), tuple(self._given(np.frombuffer(row)) for row in known))
+        proof = Proof(tuple(tree), self._given(np.frombuffer(b"".join(known)).reshape(len(known), -1)))
         return proof if self._surely_missed() or misses(self.dual, proof) else None
 
-    def _given(self, row: Floats) -> Multipliers:
-        """The multipliers of a node, as a proof has them."""
-        y, nu, of_ties = np.split(row, np.cumsum([len(self.dual.margins), len(self.dual.over)]))
+    def _given(self, rows: Floats) -> tuple[Multipliers, ...]:
+        """The multipliers of nodes, as a proof has them."""
+        y, nu, of_ties = np.split(rows, np.cumsum([len(self.dual.margins), len(self.dual.over)]), axis=1)
         if not len(self.ties):
-            return Multipliers(y, nu)
-        return Multipliers(y, nu, np.asarray(np.linalg.solve(self.ties, -of_ties), dtype=np.float64) / self.dual.unit)
+            return tuple(map(Multipliers, y, nu))
+        return tuple(map(Multipliers, y, nu, np.linalg.solve(self.ties, -of_ties.T).T / self.dual.unit))
 
     def _surely_missed(self) -> bool:
         """Whether what is missed in closed nodes is far more than the allowance and rounding."""
@@ -166,5 +166,5 @@ class Record(NamedTuple):
         """How much of a leaf's bound those who check it count as rounding, where a cost has a matrix: it is D² terms."""
         if not len(self.ties) or least < 0:
             return 0.0
-        given = self._given(self.multipliers[leaves][least])
+        (given,) = self._given(self.multipliers[leaves][[least]])
         return ROUNDED_TWICE * self.dual.bound(self.dual.choices.root, given).rounding

@@ -181,6 +181,16 @@ class OneMultiplier : public Search {
         return anchor + (__builtin_rint((t - anchor) / step) + (up ? 1.0 : -1.0)) * step;
     }
 
+    /** The two values around t, of features that have values; apart, so that those without do not pay for it. */
+    [[gnu::noinline]] void to_values(i64 v, const T &t, const T &lo, const T &hi, T &below, T &above) const {
+        for (int w = 0; w < W; w++) {
+            const i64 d = v * W + w;
+            if (!has_values(d)) continue;
+            below[w] = smaller(larger(*value_at(d, t[w]), lo[w]), hi[w]);
+            above[w] = smaller(beside(d, below[w], true), hi[w]);
+        }
+    }
+
     /** The better of the two grid points around t, where there is a grid. */
     T on_grid(const Part &part, i64 v, T t, T pulled) const {
         const T step = part.step[v], lo = part.lo[v], hi = part.hi[v], anchor = part.anchor[v], mu = part.mu[v];
@@ -190,12 +200,7 @@ class OneMultiplier : public Search {
         T whole;
         for (int w = 0; w < W; w++) whole[w] = __builtin_floor(steps[w]);
         T below = smaller(larger(anchor + whole * step, lo), hi), above = smaller(below + step, hi);
-        for (int w = 0; starts && w < W; w++) {
-            const i64 d = v * W + w;
-            if (!has_values(d)) continue;
-            below[w] = smaller(larger(*value_at(d, t[w]), lo[w]), hi[w]);
-            above[w] = smaller(beside(d, below[w], true), hi[w]);
-        }
+        if (starts) to_values(v, t, lo, hi, below, above);
         // the source stands for the grid point that it is up to rounding
         below = select(rests & (magnitude(below) < 0.5 * step), T{}, below);
         above = select(rests & (magnitude(above) < 0.5 * step), T{}, above);
@@ -654,7 +659,7 @@ class OneMultiplier : public Search {
         solved = count = opened = 0;
     }
 
-    void give_values(const double *values, const i64 *starts) override { this->values = values, this->starts = starts; }
+    void give_values(const double *values, const i64 *starts) override { this->values = values, this->starts = starts[n] > 0 ? starts : nullptr; }
 
     State expand(double rel_gap, i64 nodes) override {
         for (i64 i = 0; i < nodes; i++) {
