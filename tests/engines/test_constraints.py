@@ -230,3 +230,16 @@ def test_the_bound_of_a_search_with_a_matrix_that_was_stopped_is_one_that_its_pr
         cf = invert(model, x, target, prob=0.9999, actions=actions, cost=cost, node_limit=100)
         assert cf.status is Status.STOPPED
         cf.verify()
+
+
+@pytest.mark.parametrize("goal", [{"lam": 0.1}, {"prob": 0.8}, {"margin": 1.0}], ids=str)
+def test_a_search_with_a_matrix_knows_at_once_what_the_relaxation_costs(goal):
+    """From multipliers of 0 it is a long way to those of thirty equations: there the first bound was below."""
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        model, x, root = Model(rng.normal(size=(8, 30)), rng.normal(size=8)), rng.normal(size=30), rng.normal(size=(30, 30))
+        asked = {"target": int(model.logits(x).argmin()), "cost": Cost(matrix=root @ root.T / 30 + 0.1 * np.eye(30)), **goal}
+        relaxed = invert(model, x, actions=Actions(bounds=(-9, 9)), **asked)
+        cf = invert(model, x, actions=Actions(bounds=(-9, 9), integer=[0]), max_changes=29, node_limit=1, **asked)
+        cf.verify()
+        assert cf.bound >= (relaxed.objective if "lam" in goal else relaxed.cost) * (1 - 1e-6)

@@ -85,7 +85,8 @@ def truth(problem: Problem, *, loosened: bool = False) -> Truth:
     allow = NEAR * max(1.0, abs(_wanted(problem))) + problem.p_error
     rounding = problem.logit_error(problem.x)
     easy = allow if loosened else -allow - ROOM * rounding
-    if problem.goal != "lam" and limits.keeps(problem.x) and problem.short(problem.x) <= easy:
+    stays = not limits.broken(problem.x) if loosened else limits.keeps(problem.x)
+    if problem.goal != "lam" and stays and problem.short(problem.x) <= easy:
         return Truth(reachable=True, least=0.0, point=problem.x, firm=problem.short(problem.x) <= 0)
     for _ in range(3):
         found = _search(problem, limits, -allow if loosened else allow + ROOM * rounding)

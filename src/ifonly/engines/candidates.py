@@ -242,8 +242,9 @@ class Candidates:
         wanted = np.where(np.isfinite(wanted), wanted, x)
         values = np.stack([choices.nearest(node, row) for row in wanted])
         still = choices.singles[(x == problem.source)[choices.singles]]
-        tried = s[:, None, None] + dual.S[:, None, still] * (values - x)[:, still]
-        short = np.maximum(self._short(np.moveaxis(tried, 0, -1)), enough)
+        with np.errstate(over="ignore", invalid="ignore"):  # so far away that nothing can be said of it
+            tried = s[:, None, None] + dual.S[:, None, still] * (values - x)[:, still]
+            short = np.maximum(np.nan_to_num(self._short(np.moveaxis(tried, 0, -1)), nan=np.inf), enough)
         best = short.argmin(axis=0)
         for i, (v, d) in enumerate(zip(best.tolist(), still.tolist(), strict=True)):
             yield float(short[v, i]), d, values[v, d]

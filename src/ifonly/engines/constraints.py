@@ -41,11 +41,12 @@ def solve(problem: LimitedProblem, aim: Aim, budget: Budget) -> Result | Proof |
     begin = _Beginning.of(problem, dual) if _fits(problem) else None
     if begin is None:
         return None
-    candidates, x = Candidates(problem, aim, Relaxing(problem, dual, budget)), problem.source
+    relaxing, x = Relaxing(problem, dual, budget), problem.source
+    candidates, start = Candidates(problem, aim, relaxing), begin.start(dual, relaxing)
     for spare in SPARES:  # the allowance for rounding grows with x, and may be too small for our own
         allowance = dual.goal.most - problem.asked(aim.prob) + (1 + spare) * problem.rounding(x) if aim.lam is None else 0.0
         constraints = _constraints(problem, aim, dual, allowance, begin.ties)
-        search = begin.search(constraints, 2 * budget.nodes + 1)
+        search = begin.search(constraints._replace(start=start), 2 * budget.nodes + 1)
         done, found = run(search, budget, constraints.work), None
         closed = done and math.isinf(search.bound)
         if math.isfinite(search.cost):
@@ -124,6 +125,16 @@ class _Beginning(NamedTuple):
             at_rest[i] = rests[i]
         items = items._replace(step=step, at_rest=at_rest)
         return cls(items, lo, hi, values, problem.cap(items), _ties(dual)[: None if tied else 0])
+
+    def start(self, dual: Dual, relaxing: Relaxing) -> Floats:
+        """Multipliers to begin with: where features are tied those of the relaxation, which are far from 0; else 0."""
+        weighed = dual.goal.lam is not None
+        relaxed = relaxing.solve(dual.choices.root, None) if len(self.ties) else None
+        y, nu, change = (None, None, None) if relaxed is None or relaxed.reach else relaxed.given
+        if y is None or nu is None or change is None:
+            return np.zeros(len(dual.margins) + int(weighed) + len(dual.over) + len(self.ties))
+        target = [1 - y.sum()] if weighed else []
+        return np.concatenate([np.append(y, target) / dual.unit, nu / dual.unit, -self.ties @ change])
 
     def search(self, constraints: Constraints, room: int) -> Search:
         """A search for what meets constraints."""
@@ -228,6 +239,7 @@ def _constraints(problem: LimitedProblem, aim: Aim, dual: Dual, allowance: float
         ),
         np.concatenate([np.zeros(n), EDGE * EPS * size, none]),
         np.concatenate([np.zeros(n, dtype=bool), limits.equal, none == 0]),
+        np.zeros(len(gains)),
         n if weighed or (aim.prob is not None and n > 1) else 0,
         1 / dual.unit if weighed else 0.0,
     )

@@ -1,6 +1,7 @@
 """What compiled searches found (`native.one_multiplier`), as answers: their record as the proof, their bound."""
 
 import math
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -11,7 +12,7 @@ from ifonly.engines.limited_problem import LimitedProblem
 from ifonly.model.numerics import EPS, Flags, Floats, Indices
 from ifonly.problem.choices import Cut
 from ifonly.problem.dual import Dual, Goal, Multipliers
-from ifonly.problem.proof import Leaf, Proof, misses, prove
+from ifonly.problem.proof import Leaf, Proof, leaves_of, misses
 from ifonly.problem.question import Aim
 from ifonly.problem.results import Result
 from ifonly.problem.status import REL_GAP, Status
@@ -24,6 +25,7 @@ ALLOWANCES = 3.0  # for rounding, in the goal that answers have to meet: more th
 FAR_MORE = 64.0  # roundings
 ROUNDED_TWICE = 2.0  # by a search, and by those who check it
 PATIENCE = 0.25  # of the time
+AFTER = 0.1  # of the time: what is left for the answer and its proof
 SLICE, WORK = 256, 1_000_000  # nodes between two looks at the clock: so many, with no more work in them
 VALUE, MOVE, OPTIONS = range(3)  # how a node was cut
 NO_TIES = np.zeros((0, 0))
@@ -36,7 +38,7 @@ def run(search: Any, budget: Budget, work: int) -> bool:
     """
     some = max(1, min(SLICE, WORK // max(work, 1)))
     while search.solved < budget.nodes and not search.full:
-        if budget.late or (math.isinf(search.cost) and budget.left < (1 - PATIENCE) * budget.seconds):
+        if budget.left < AFTER * budget.seconds or (math.isinf(search.cost) and budget.left < (1 - PATIENCE) * budget.seconds):
             break
         if search.expand(budget.gap, min(some, budget.nodes - search.solved)):
             return True
@@ -69,6 +71,17 @@ class Record(NamedTuple):
         return np.isinf(self.log[:, 0])
 
     @property
+    def _order(self) -> Iterator[int]:
+        """The nodes as a proof has them: each before its two parts, and all of the first of these before the second."""
+        cut, first = (self.log[:, 1] >= 0).tolist(), self.log[:, 5].astype(int).tolist()
+        nodes = [0]
+        while nodes:
+            node = nodes.pop()
+            yield node
+            if cut[node]:
+                nodes += [first[node] + 1, first[node]]
+
+    @property
     def _values(self) -> Indices:
         """The nodes that were cut between two values of a feature."""
         return np.flatnonzero((self.log[:, 1] >= 0) & (self.log[:, 2] == VALUE))
@@ -82,19 +95,15 @@ class Record(NamedTuple):
         """The record as a proof; None where a node that is closed misses no more than a harder goal."""
         if not np.isfinite(self.multipliers).all():
             return None
-        cuts, closed, first = self._cuts(), self._closed.tolist(), self.log[:, 5].astype(int).tolist()
+        cuts, closed = self._cuts(), self._closed.tolist()
         tree: list[Cut | Leaf] = []
         known: dict[bytes, int] = {}
-        nodes = [0]
-        while nodes:
-            node = nodes.pop()
+        for node in self._order:
             cut = cuts.get(node)
             if cut is None:
                 given = self.multipliers[node].tobytes()
-                tree.append(Leaf(known.setdefault(given, len(known)), reach=closed[node]))
-                continue
+                cut = Leaf(known.setdefault(given, len(known)), reach=closed[node])
             tree.append(cut)
-            nodes += [first[node] + 1, first[node]]
         proof = Proof(tuple(tree), self._given(np.frombuffer(b"".join(known)).reshape(len(known), -1)))
         return proof if self._surely_missed() or misses(self.dual, proof) else None
 
@@ -150,21 +159,37 @@ class Record(NamedTuple):
         assert plan.proof is not None
         weighed = self.dual.goal.lam is not None
         value = plan.objective if weighed else plan.cost
-        leaves = (self.log[:, 1] < 0) & ~self._closed
-        slacks = self.allowance * self._rivals[leaves] + FAR_MORE * slack
-        bounds = self.log[leaves, 4] - slacks
-        least = int(bounds.argmin()) if len(bounds) else -1
-        own, bound = (float(slacks[least]), float(bounds[least])) if len(bounds) else (0.0, value)
-        bound = max(min(value, bound - self._doubt(leaves, least)), 0.0)
+        leaves = np.flatnonzero((self.log[:, 1] < 0) & ~self._closed)
+        slacks = self.allowance * self._rivals + FAR_MORE * slack
+        bounds = self.log[:, 4] - slacks
+        least = int(leaves[bounds[leaves].argmin()]) if len(leaves) else -1
+        own, bound = (float(slacks[least]), float(bounds[least])) if len(leaves) else (0.0, value)
+        doubt = self._doubt(least)
+        bound = max(min(value, bound - doubt), 0.0)
         size = self.dual.problem.relative_to(value, weighed=weighed)
         if done and value - bound > REL_GAP * size:
-            bound = min(float(prove(self.dual, plan.proof).bound), value)
+            bound = min(self._proved(plan.proof, bounds - doubt, budget), value)
         gap, allowed = value - bound, tolerated(budget, ALLOWANCES * (own if slack == 0.0 else slack), size)
         return replace(plan, bound=bound, gap=gap, status=Status.of_gap(gap, size, allowed))
 
-    def _doubt(self, leaves: Flags, least: int) -> float:
+    def _proved(self, proof: Proof, least: Floats, budget: Budget) -> float:
+        """The least bound of a leaf as others will find it, or the best that can be said in time.
+
+        ``least`` are bounds below those of nodes: so leaves are looked at from the lowest on, until none can be lower.
+        """
+        leaves = zip((node for node in self._order if self.log[node, 1] < 0), leaves_of(self.dual, proof), strict=True)
+        open_ = sorted((float(least[node]), node, at, leaf) for node, (at, leaf) in leaves if not leaf.reach)
+        bound = math.inf
+        for low, _, at, leaf in open_:
+            if low >= bound or budget.late:
+                return min(bound, low)
+            if not self.dual.empty(at):
+                bound = min(bound, float(self.dual.bound(at, proof.multipliers[leaf.multipliers]).value))
+        return bound
+
+    def _doubt(self, least: int) -> float:
         """How much of a leaf's bound those who check it count as rounding, where a cost has a matrix: it is D² terms."""
         if not len(self.ties) or least < 0:
             return 0.0
-        (given,) = self._given(self.multipliers[leaves][[least]])
+        (given,) = self._given(self.multipliers[[least]])
         return ROUNDED_TWICE * self.dual.bound(self.dual.choices.root, given).rounding

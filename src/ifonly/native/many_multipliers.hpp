@@ -707,6 +707,7 @@ class ManyMultipliers final : public OneMultiplier {
             endless = larger(endless, ENDLESS * 0.5 * short_by * short_by / lengths[r]);
         }
         __builtin_memcpy(options, constraints.options, R * m * sizeof(double));
+        __builtin_memcpy(y, constraints.start, R * sizeof(double));
     }
     ~ManyMultipliers() override { std::free(kept); }
 

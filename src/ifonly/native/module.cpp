@@ -241,13 +241,13 @@ class OwnSearch {
 
     /** With several constraints. */
     OwnSearch(In1 mu, In1 step, In1 anchor, Flags1 at_rest, In1 costs, Flags1 changes, Whole1 begins, In1 lo, In1 hi, In2 rows,
-              In2 options, In1 needs, In1 slips, Flags1 equal, int64_t rivals, double weight, int64_t cap, int64_t room) {
+              In2 options, In1 needs, In1 slips, Flags1 equal, In1 start, int64_t rivals, double weight, int64_t cap, int64_t room) {
         const size_t m = costs.shape(0);
         n = mu.shape(0), rows_count = rows.shape(0);
         for (size_t length : {step.shape(0), anchor.shape(0), at_rest.shape(0), lo.shape(0), hi.shape(0), rows.shape(1)})
             same(length, n);
         for (size_t length : {changes.shape(0), options.shape(1)}) same(length, m);
-        for (size_t length : {options.shape(0), needs.shape(0), slips.shape(0), equal.shape(0)})
+        for (size_t length : {options.shape(0), needs.shape(0), slips.shape(0), equal.shape(0), start.shape(0)})
             same(length, rows_count);
         if (rivals < 0 || size_t(rivals) > rows_count) throw std::invalid_argument("rivals are rows");
         check_groups(begins, m);
@@ -260,7 +260,7 @@ class OwnSearch {
                                    oc.data(), reinterpret_cast<const bool *>(moves.data()), first.data(), lo.data(), hi.data(), 0.0,
                                    cap, room};
         search.reset(chosen.rows->open_constrained(items, {i64(rows_count), rivals, weight, rows.data(), options.data(), needs.data(),
-                                                           slips.data(), equal.data()}));
+                                                           slips.data(), equal.data(), start.data()}));
     }
 
     /** Before it is expanded: the values of features at uneven distances, each one's in order. */
@@ -376,7 +376,7 @@ NB_MODULE(_rows, m) {
     });
     nb::class_<OwnSearch>(m, "Search")
         .def(nb::init<In1, In1, In1, In1, Flags1, In1, In1, Flags1, Whole1, In1, In1, double, int64_t, int64_t>())
-        .def(nb::init<In1, In1, In1, Flags1, In1, Flags1, Whole1, In1, In1, In2, In2, In1, In1, Flags1, int64_t, double,
+        .def(nb::init<In1, In1, In1, Flags1, In1, Flags1, Whole1, In1, In1, In2, In2, In1, In1, Flags1, In1, int64_t, double,
                       int64_t, int64_t>())
         .def("give_values", &OwnSearch::give_values)
         .def("expand", &OwnSearch::expand)

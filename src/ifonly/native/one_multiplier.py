@@ -73,6 +73,7 @@ class Constraints(NamedTuple):
     needs: Floats  # (M,)
     slips: Floats  # (M,) by how much each may be missed by rounding
     equal: Flags  # (M,)
+    start: Floats  # (M,) multipliers to begin with
     rivals: int
     weight: float = 0.0
 
@@ -83,7 +84,7 @@ class Constraints(NamedTuple):
 
     def plain(self) -> "Constraints":
         """Arrays as C++ reads them."""
-        floats = {name: _floats(getattr(self, name)) for name in ("rows", "options", "needs", "slips")}
+        floats = {name: _floats(getattr(self, name)) for name in ("rows", "options", "needs", "slips", "start")}
         return self._replace(equal=np.ascontiguousarray(self.equal), **floats)
 
 

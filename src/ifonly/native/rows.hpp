@@ -112,6 +112,7 @@ struct Constraints {
     const double *rows, *options; // (count, n), (count, m)
     const double *needs, *slips;  // (count): and by how much each may be missed by rounding
     const bool *equal;            // (count)
+    const double *start;          // (count) multipliers to begin with
 };
 
 /** Branch and bound with one multiplier for one source; `begin` is called before anything else. */

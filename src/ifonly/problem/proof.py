@@ -18,7 +18,7 @@ from ifonly.problem.choices import Cut, Node
 from ifonly.problem.dual import Dual, Multipliers
 from ifonly.problem.limited import LimitedProblem
 
-__all__ = ["Leaf", "Proof", "Proved", "continuous_proof", "misses", "prove"]
+__all__ = ["Leaf", "Proof", "Proved", "continuous_proof", "leaves_of", "misses", "prove"]
 
 KINDS = ("value", "move", "option")
 
@@ -120,7 +120,7 @@ def prove(dual: Dual, proof: Proof, slack: float = 0.0) -> Proved:
     ``slack`` is by how much a leaf may meet the goal that is said to miss it: what rounding eats of it counts for nothing.
     """
     bound, missed = math.inf, math.inf
-    for node, leaf in _leaves(dual, proof):
+    for node, leaf in leaves_of(dual, proof):
         if dual.empty(node):
             continue
         if not 0 <= leaf.multipliers < len(proof.multipliers):
@@ -146,13 +146,13 @@ def misses(dual: Dual, proof: Proof) -> bool:
     """Whether the leaves that are said to miss the goal do."""
     found = (
         dual.bound(node, proof.multipliers[leaf.multipliers], reach=True).value
-        for node, leaf in _leaves(dual, proof)
+        for node, leaf in leaves_of(dual, proof)
         if leaf.reach and not dual.empty(node)
     )
     return all(value > 0 for value in found)
 
 
-def _leaves(dual: Dual, proof: Proof) -> Iterator[tuple[Node, Leaf]]:
+def leaves_of(dual: Dual, proof: Proof) -> Iterator[tuple[Node, Leaf]]:
     """The leaves of a tree, each with its node."""
     nodes = [dual.choices.root]
     for entry in proof.tree:
