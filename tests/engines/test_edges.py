@@ -233,3 +233,14 @@ def test_rows_that_do_not_differ(K):
     assert (cf.status, cf.x.tolist()) == (Status.EXACT, [1.0, 2.0])
     assert invert(model, [1.0, 2.0], 0, prob=0.9).status is Status.UNREACHABLE
     assert invert(model, [[1.0, 2.0]] * 40, 0, lam=1.0).x.tolist() == [[1.0, 2.0]] * 40
+
+
+def test_where_pulls_cancel_to_rounding_the_search_begins_at_the_source():
+    """Two rows differ in their last digits: the start for λ = 1e-26 was rounding at 1e12, and shut the bracket from above."""
+    row = [0.22653357558569173, -0.24201281251632192]
+    twin = [0.2265335755857019, -0.24201281251629292]
+    A = np.array([row, [2.7362087808670603, -0.6484067449012605], [-0.03344769334204691, -0.0712831886530397], twin])
+    b = np.array([-1.0122081749206137e-07, -1.1037846910236928e-06, -1.7058039312050142e-06, -4.804890413018059e-07])
+    cf = sound(invert(Model(A, b), [0.41910480026781854, -1.1203620060539392], 3, prob=0.16650442050504005))
+    assert cf.distance < 0.2
+    assert cf.proba[3] == pytest.approx(0.16650442050504005, abs=1e-12)

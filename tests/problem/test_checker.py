@@ -389,3 +389,29 @@ def test_a_false_out_of_reach_is_not_called_proved():
     found = check(model, conditions, source, source, 0.9, result)
     assert found.ceiling > 0.9
     assert "not proved here" in found.unproved[0]
+
+
+# ---- free answers that are called exact ----
+
+
+def test_an_exact_answer_may_not_lie_beyond_its_goal_however_small_its_lam():
+    """Class 2 is beaten on both sides, and p_2 best at 0: there the gradient is 0 for λ → 0, whatever was asked for."""
+    model, source, x = Model([[-1.0], [1.0], [0.0]], [0.0, 0.0, 1.0]), np.array([5.0]), np.array([1e-30])
+    proba = model.predict_proba(x)
+    lam = float(proba[0] - proba[1]) / 5 + 1e-30
+    result = Result(2, Status.EXACT, lam, 5.0, -math.log(proba[2]), 1e-15, proba)
+    with pytest.raises(CertificateError, match=r"so far above the 0\.5 that was asked for that nearer inputs reach it"):
+        check(model, None, source, x, 0.5, result)
+    check(model, None, source, x, float(proba[2]) * (1 - 1e-9), result)
+
+
+def test_an_answer_whose_bound_is_nothing_is_not_called_proved():
+    model, source = Model([[1.0, 0.0], [0.0, 1.0]], [0.0, 0.0]), np.array([2.0, 1.0])
+    cf = invert(model, source, 1, prob=0.9, tol=10.0)
+    result = Result(1, Status.CONVERGED, cf.lam, cf.distance, cf.objective, 10.0, cf.proba)
+    found = check(model, None, source, cf.x, 0.9, result)
+    assert (found.bound > 0, found.claim) == (True, "proved")
+    loss, lam = cf.objective - cf.lam * cf.cost, 1e-9
+    found = check(model, None, source, cf.x, 0.9, replace(result, lam=lam, objective=loss + lam * cf.cost))
+    assert (found.bound, found.claim) == (0.0, "not proved here")
+    assert "nothing is nearer" in found.unproved[0]

@@ -102,6 +102,7 @@ def _search_lam(problem: ClassProblem, prob: float, window: Window, first: float
     space = problem.space(lam)
     at, bracket, met = space.start(), Bracket(LONGEST_STEP), None  # and the answer at the largest λ that meets the goal
     below = almost = None  # … the last whose p_k is below for whoever asks, and one that meets the goal but for rounding
+    in_window = False
     room = math.log1p(-prob) - math.log(prob) - float(window.logit)
     n_iter = n_steps = 0
     while True:
@@ -119,8 +120,8 @@ def _search_lam(problem: ClassProblem, prob: float, window: Window, first: float
         # 2. There, or provably not to be reached?
         bracket.saw(lam, miss)
         if miss <= 0 and width < GUESS:
-            met = space, outcome
-            if miss >= -width:
+            met, in_window = (space, outcome), miss >= -width
+            if in_window:
                 break
         else:
             below, almost = _nearly(miss, width, room, (space, outcome), below, almost)
@@ -141,7 +142,10 @@ def _search_lam(problem: ClassProblem, prob: float, window: Window, first: float
         space = space.at(new)
         at = space.from_knot(change + math.log(new / lam) * slope)
         lam = new
-    return Sought(*(almost or (space, outcome)), Status.MAX_ITER, n_iter) if met is None else Sought(*met, None, n_iter)
+    if met is None:
+        return Sought(*(almost or (space, outcome)), Status.MAX_ITER, n_iter)
+    # Above its window p_k is more than was asked for, and a nearer x would do: the search was misled on its way.
+    return Sought(*met, None if in_window else Status.MAX_ITER, n_iter)
 
 
 Found = tuple[Space, Outcome]

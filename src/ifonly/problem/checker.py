@@ -7,7 +7,8 @@ checked, for problems with limits and without,
 2. every limit at x, with exact comparisons, and the goal: p_k(x) ≥ τ or the margin, with no slack for rounding;
 3. probabilities, distance, cost and objective, to the rounding that two ways of computing them can differ by;
 4. the certificate (`free.Problem.certificate`, `limited.LimitedProblem.certificate`): ‖∇E‖ or ‖ξ‖ is at most what is claimed,
-   and the lower bound that it proves at least the one that is claimed;
+   and the lower bound that it proves at least the one that is claimed; without limits, where no bound is claimed, EXACT says
+   that ‖∇E‖ is rounding and nothing else, and p_k above τ by no more than rounding;
 5. of a search over whole numbers, categories or few changes, and of a goal out of reach within limits: the proof that comes
    with the answer (`proof`), case by case.
 
@@ -41,6 +42,8 @@ SAME = 1e-10  # relative: the same number, computed in another order
 SETTLED = 1e-6  # relative: probabilities that are the same to whoever asked, where a proof needs no more digits
 TINY = 1e-300  # probabilities below have lost their digits
 MANY = 10**7  # numbers in A: more are not copied to look for a ceiling
+CANCELLING = 32.0  # terms of a change against its length: solvers sum rows whose pulls cancel to 1e-3 of their squares, no more
+GUESS = 1.0  # rounding of logits from which on a probability is a guess, and nothing is excused by it
 REACHED = (Status.EXACT, Status.CONVERGED, Status.STOPPED)  # statuses that claim to have met the goal
 
 
@@ -193,12 +196,16 @@ def _by_certificate(case: _Case, facts: _Facts, *, exact: bool) -> Checked:
     _check_gradient(case, found)
     bound = _proved_bound(case, facts, found)
     _check_bound(case, facts, bound)
-    if case.conditions is not None:
-        value = facts.cost if case.goal else max(abs(_objective(case, facts)[0]), LEAST_VALUE)
-        if case.result.status is Status.STOPPED and case.result.gap <= REL_GAP * value:
-            raise CertificateError(f"the gap is {case.result.gap!r}; that is not what STOPPED says")
-        if exact:
-            _check_leaf(case, facts)
+    if case.conditions is None:
+        _check_last_digit(case, facts, found)
+        nothing = case.prob is not None and bound == 0.0 < facts.cost and case.result.status.ok
+        unproved = ("that nothing is nearer is not proved here: rounding leaves no bound on the distance",) if nothing else ()
+        return _checked(found, bound=bound, unproved=unproved)
+    value = facts.cost if case.goal else max(abs(_objective(case, facts)[0]), LEAST_VALUE)
+    if case.result.status is Status.STOPPED and case.result.gap <= REL_GAP * value:
+        raise CertificateError(f"the gap is {case.result.gap!r}; that is not what STOPPED says")
+    if exact:
+        _check_leaf(case, facts)
     return _checked(found, bound=bound)
 
 
@@ -370,25 +377,43 @@ def _proved_bound(case: _Case, facts: _Facts, found: Certificate) -> float:
 
 
 def _check_bound(case: _Case, facts: _Facts, bound: float) -> None:
-    """Whether the claimed bound is proved, and an answer called exact no farther from the goal than rounding takes it."""
+    """Whether the claimed bound is proved."""
     result = case.result
     value = facts.cost if case.goal else abs(_objective(case, facts)[0])
     if not math.isnan(result.bound) and not result.bound <= bound + SAME * (1 + value):
         raise CertificateError(f"the lower bound that can be proved is {bound!r}; the answer claims {result.bound!r}")
-    if case.conditions is None and case.prob is not None and result.status is Status.EXACT and math.isfinite(result.lam):
+
+
+def _check_last_digit(case: _Case, facts: _Facts, found: Certificate) -> None:
+    """Whether a free answer called exact is one: free answers claim no bound, and any gradient that they admit to is true."""
+    if case.result.status is not Status.EXACT or math.isinf(case.result.lam):
+        return
+    rounding = found.rounding + _pull(case, facts) * facts.logit_error + case.result.lam * facts.distance_error
+    if found.grad_norm > rounding:
+        raise CertificateError(
+            f"‖∇E(x)‖ is {found.grad_norm:.3g}, and rounding only {rounding:.3g}; that is not what EXACT says"
+        )
+    if case.prob is not None:
         _check_near(case, facts, case.prob)
 
 
-def _check_near(case: _Case, facts: _Facts, prob: float) -> None:
-    """Whether a free answer called exact is no farther above τ than rounding can take it: free answers claim no bound.
+def _pull(case: _Case, facts: _Facts) -> float:
+    """Σ_j p_j‖a_j − a_k‖: by so much times their own rounding do probabilities move the gradient."""
+    model, own = case.model, case.model.weights(case.k)
+    return sum(float(facts.proba[rows] @ np.linalg.norm(block - own, axis=1)) for rows, block in model.blocks())
 
-    The change is made of rows of A, Σ_j(q_j/λ)(a_j − a_k), whose common part cancels in it but not in its rounding.
+
+def _check_near(case: _Case, facts: _Facts, prob: float) -> None:
+    """Whether a free answer called exact is no farther above τ than rounding can take it.
+
+    The change is a sum of rows of A, which is shorter than its terms; how much longer they are follows from the model. (Σp/λ
+    would say it of an answer, but λ is what a false one is free to choose.)
     """
-    model, rivals = case.model, float(np.delete(facts.proba, case.k).sum())
+    model = case.model
     K, D = model.A.shape
     norm = float(np.linalg.norm(model.to_classifier(case.x)) + np.linalg.norm(model.to_classifier(case.source)))
-    size = model.row_norm * (norm + model.offset_norm + 2 * model.row_norm * rivals / case.result.lam)
-    allowed = SETTLED + 8 * model.coarse * summation_error(D + K) * size
+    size = model.row_norm * (norm + model.offset_norm + CANCELLING * facts.distance)
+    allowed = SETTLED + min(8 * model.coarse * summation_error(D + K) * size, GUESS)
     if excess(facts.proba, facts.loss, case.k, prob, 0.0) > allowed:
         p = float(facts.proba[case.k])
         raise CertificateError(f"p(target) is {p!r}, so far above the {prob!r} that was asked for that nearer inputs reach it")
