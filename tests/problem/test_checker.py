@@ -415,3 +415,15 @@ def test_an_answer_whose_bound_is_nothing_is_not_called_proved():
     found = check(model, None, source, cf.x, 0.9, replace(result, lam=lam, objective=loss + lam * cf.cost))
     assert (found.bound, found.claim) == (0.0, "not proved here")
     assert "nothing is nearer" in found.unproved[0]
+
+
+def test_objectives_below_the_smallest_normal_number_are_the_same():
+    """−ln p is 1e-312 there: compiled code, which takes such numbers for 0, was called a liar."""
+    model, source = Model([[0.0], [1.0]], [0.0, 718.0]), np.array([0.0])
+    cf = invert(model, source, 1, lam=1.0)
+    assert 0.0 < math.exp(-718.0) < sys.float_info.min
+    case = answered(Asked(model, source, 1, lam=1.0), cf)
+    for objective in (0.0, 5e-324, 1e-309):
+        check(**changed(case, objective=objective))
+    with pytest.raises(CertificateError, match="objective is"):
+        check(**changed(case, objective=1e-300))

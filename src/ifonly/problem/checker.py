@@ -17,6 +17,7 @@ What is not proved is named in `Checked.unproved`: a proof that was left out, a 
 """
 
 import math
+import sys
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
@@ -43,6 +44,7 @@ SETTLED = 1e-6  # relative: probabilities that are the same to whoever asked, wh
 TINY = 1e-300  # probabilities below have lost their digits
 MANY = 10**7  # numbers in A: more are not copied to look for a ceiling
 CANCELLING = 32.0  # terms of a change against its length: solvers sum rows whose pulls cancel to 1e-3 of their squares, no more
+LEAST = sys.float_info.min  # numbers below have lost their digits, and compiled code takes them for 0
 GUESS = 1.0  # rounding of logits from which on a probability is a guess, and nothing is excused by it
 REACHED = (Status.EXACT, Status.CONVERGED, Status.STOPPED)  # statuses that claim to have met the goal
 
@@ -332,7 +334,7 @@ def _check_numbers(case: _Case, facts: _Facts) -> None:
 
 
 def _same(name: str, claimed: float, found: float, allowed: float) -> None:
-    if not abs(claimed - found) <= allowed:
+    if not abs(claimed - found) <= allowed + LEAST:
         raise CertificateError(f"{name} is {found!r}; the answer claims {claimed!r}")
 
 
