@@ -35,6 +35,13 @@ def test_with_all_rows_equal_no_other_probability_is_reachable_and_the_best_is_n
     assert f"p = 0.9 is out of reach for 0: the best is p = {best:.6g}" in cf.message
 
 
+@pytest.mark.parametrize("K", [2, 3])
+def test_with_all_rows_equal_no_row_of_a_table_has_a_nearest_class(K):
+    """Of two classes they were INVALID: no bound on the distance is finite, and no class was tried."""
+    model = Model(np.zeros((K, 4)), np.arange(K))
+    assert [cf.status for cf in invert(model, np.tile(X, (20, 1)), None, prob=0.99)] == [Status.UNREACHABLE] * 20
+
+
 def test_with_all_rows_equal_a_probability_that_is_there_is_reached():
     cf = sound(invert(Model(np.ones((3, 4)), [0.0, 1.0, 9.0]), X, 2, prob=0.9))
     np.testing.assert_array_equal(cf.x, X)
@@ -244,3 +251,23 @@ def test_where_pulls_cancel_to_rounding_the_search_begins_at_the_source():
     cf = sound(invert(Model(A, b), [0.41910480026781854, -1.1203620060539392], 3, prob=0.16650442050504005))
     assert cf.distance < 0.2
     assert cf.proba[3] == pytest.approx(0.16650442050504005, abs=1e-12)
+
+
+@pytest.mark.parametrize("n_rows", [1, 20])
+def test_what_is_more_rounding_than_change_is_no_answer_in_any_loop(n_rows):
+    """Two rows differ in their last bits: compiled rows went 1e4 times as far as the goal is, and were called EXACT."""
+    model = Model([[-0.09671219426811063], [-0.09671219426811078]], [2.198337629024479e-05, 2.8514008607483875e-05])
+    found = invert(model, np.full((n_rows, 1), 1.30460178), 0, prob=0.5)
+    assert {cf.status for cf in found} == {Status.MAX_ITER}
+
+
+@pytest.mark.parametrize("n_rows", [1, 20])
+def test_no_probability_whose_logits_are_a_guess_is_called_exact_in_any_loop(n_rows):
+    """Rows that differ in their last digits, at a distance of 1e14: compiled rows ended at 0.96 where 0.3 was asked for."""
+    row = np.array([-1.5773639787493248, -0.7618285200246185, -0.589975925619382, 4.7159455842756195])
+    ulps = np.array([[0, 0, 0, 0], [119, -100, -51, 79], [21, -71, -12, 54], [146, -125, 39, -19]])
+    model = Model(row + ulps * np.spacing(np.abs(row)), [0.36251366, -0.54196595, -0.55356421, 0.09557202])
+    source = [-2.98507592, -0.70930221, -0.88364584, 1.61221163]
+    for cf in invert(model, np.tile(source, (n_rows, 1)), 1, prob=0.3):
+        cf.verify()
+        assert cf.proba[1] == pytest.approx(0.3, rel=1.0)

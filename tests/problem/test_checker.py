@@ -427,3 +427,16 @@ def test_objectives_below_the_smallest_normal_number_are_the_same():
         check(**changed(case, objective=objective))
     with pytest.raises(CertificateError, match="objective is"):
         check(**changed(case, objective=1e-300))
+
+
+def test_what_newtons_last_step_leaves_is_no_lie():
+    """The rivals' margins are known to 1e-10, and so is the gradient: an honest answer was refused."""
+    A = [
+        [-5344.714022928788, 2899.3489654250716, -7601.2068251918045, -2507.2721468489817],
+        [25482.286415858078, 8071.213708613904, 13412.78852437171, -15677.240008673502],
+        [828.9782081558726, 701.0414231380611, 3318.2122351752673, 2178.4057232728824],
+        [-27882.731324708177, 3929.734135694753, -8194.218191967728, -20918.367838581773],
+    ]
+    model = Model(A, [0.8120985887278857, -0.6158938122509777, -0.6318339724308107, 0.3455691222420597])
+    source = [0.062284846845653094, -0.022990838796693343, 0.013601182867050064, -0.042291365213353305]
+    assert invert(model, source, 2, lam=0.00031569423124874887).verify().claim == "proved"

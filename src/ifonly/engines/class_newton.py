@@ -30,7 +30,7 @@ from ifonly.engines.lam_search import LONGEST_STEP, Bracket
 from ifonly.engines.nearest import pair_bounds
 from ifonly.engines.newton import Outcome, minimise, newton
 from ifonly.engines.row_loops import choose_loop
-from ifonly.engines.windows import Window, logit
+from ifonly.engines.windows import GUESS, Window, logit
 from ifonly.model.numerics import Floats
 from ifonly.problem.question import Aims, Asked
 from ifonly.problem.results import Result, Results
@@ -42,7 +42,6 @@ __all__ = ["LEAST_LAM", "NEAR", "ROUGH", "ClassNewton", "reach_by_search"]
 MAX_STEPS = 100  # of the search for λ; four to six are usual
 ROUGH = 1e-3  # inner solves are this good (δ of their last step, so 1e-9 in the margins) …
 NEAR = 1e-2  # … until logit Q is this near to the goal, then to the last digit
-GUESS = 0.5  # rounding of margins from which on a probability is a guess, and no answer is called one
 NOISE = 1e6  # rounding of logits where nothing is in reach: rows that differ in a last bit pull x to where it is about 1
 LEAST_LAM = 1e-60  # relative to the first guess: from there on down only the exponent changes
 

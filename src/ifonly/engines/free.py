@@ -257,6 +257,7 @@ class Batch(NamedTuple):
         if not len(index):
             return done
         bounds = nearest.of_many(self.model, self.Z[index], self.aims.take(index))
+        done &= np.isfinite(bounds).any(axis=1)  # where no class is any nearer there is none to begin with, here
         order = np.argsort(bounds, axis=1, kind="stable")
         best = np.full(len(index), np.inf)
         kept = self.results.take(index)

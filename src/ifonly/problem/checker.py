@@ -44,6 +44,7 @@ SETTLED = 1e-6  # relative: probabilities that are the same to whoever asked, wh
 TINY = 1e-300  # probabilities below have lost their digits
 MANY = 10**7  # numbers in A: more are not copied to look for a ceiling
 CANCELLING = 32.0  # terms of a change against its length: solvers sum rows whose pulls cancel to 1e-3 of their squares, no more
+LAST_STEP = 1e-9  # relative: Newton's last step moves margins by 1e-5, and leaves some times the square of that at most
 LEAST = sys.float_info.min  # numbers below have lost their digits, and compiled code takes them for 0
 GUESS = 1.0  # rounding of logits from which on a probability is a guess, and nothing is excused by it
 REACHED = (Status.EXACT, Status.CONVERGED, Status.STOPPED)  # statuses that claim to have met the goal
@@ -390,7 +391,7 @@ def _check_last_digit(case: _Case, facts: _Facts, found: Certificate) -> None:
     """Whether a free answer called exact is one: free answers claim no bound, and any gradient that they admit to is true."""
     if case.result.status is not Status.EXACT or math.isinf(case.result.lam):
         return
-    rounding = found.rounding + _pull(case, facts) * facts.logit_error + case.result.lam * facts.distance_error
+    rounding = found.rounding + _pull(case, facts) * (facts.logit_error + LAST_STEP) + case.result.lam * facts.distance_error
     if found.grad_norm > rounding:
         raise CertificateError(
             f"‖∇E(x)‖ is {found.grad_norm:.3g}, and rounding only {rounding:.3g}; that is not what EXACT says"
