@@ -35,6 +35,17 @@ def test_with_all_rows_equal_no_other_probability_is_reachable_and_the_best_is_n
     assert f"p = 0.9 is out of reach for 0: the best is p = {best:.6g}" in cf.message
 
 
+def test_with_all_rows_equal_nobody_knows_a_probability_that_is_there_but_for_rounding():
+    """It was UNREACHABLE, and x reached it: logits of 1e5 take digits from the differences of b."""
+    model = Model([[29396.283197057877, 10838.5366910211]] * 2, [1.4520539808766388, -0.5300751935546683])
+    source = [-3.579283496791124, 1.7908599551921893]
+    cf = invert(model, source, 1, prob=float(model.predict_proba(source)[1]))
+    assert cf.status is Status.MAX_ITER
+    cf.verify()
+    at_zero = Model(np.zeros((2, 2)), model.b)  # there are no digits to take
+    assert sound(invert(at_zero, source, 1, prob=float(at_zero.predict_proba(source)[1]))).distance == 0.0
+
+
 @pytest.mark.parametrize("K", [2, 3])
 def test_with_all_rows_equal_no_row_of_a_table_has_a_nearest_class(K):
     """Of two classes they were INVALID: no bound on the distance is finite, and no class was tried."""

@@ -440,3 +440,13 @@ def test_what_newtons_last_step_leaves_is_no_lie():
     model = Model(A, [0.8120985887278857, -0.6158938122509777, -0.6318339724308107, 0.3455691222420597])
     source = [0.062284846845653094, -0.022990838796693343, 0.013601182867050064, -0.042291365213353305]
     assert invert(model, source, 2, lam=0.00031569423124874887).verify().claim == "proved"
+
+
+def test_probabilities_are_as_uncertain_as_their_logits():
+    """At 4e16 logits are off by more than 1, and a probability by a factor of e to that: not by that times itself."""
+    model = Model([[1.0, 0.0], [1.0 + 2.0**-50, 0.0]], [0.0, 0.0])
+    source, x = np.zeros(2), np.array([4e16, 0.0])
+    proba, loss = np.array([1e-9, 1.0 - 1e-9]), -math.log1p(-1e-9)
+    result = Result(1, Status.MAX_ITER, 1e-40, 4e16, 0.5e-40 * 16e32 + loss, 1.0, proba)
+    assert model.predict_proba(x)[0] < 1e-13
+    check(model, None, source, x, None, result)

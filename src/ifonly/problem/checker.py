@@ -42,6 +42,7 @@ __all__ = ["Checked", "check"]
 SAME = 1e-10  # relative: the same number, computed in another order
 SETTLED = 1e-6  # relative: probabilities that are the same to whoever asked, where a proof needs no more digits
 TINY = 1e-300  # probabilities below have lost their digits
+MOST_LOGIT = 700.0  # whose exponential is a number
 MANY = 10**7  # numbers in A: more are not copied to look for a ceiling
 CANCELLING = 32.0  # terms of a change against its length: solvers sum rows whose pulls cancel to 1e-3 of their squares, no more
 LAST_STEP = 1e-9  # relative: Newton's last step moves margins by 1e-5, and leaves some times the square of that at most
@@ -259,7 +260,8 @@ def _facts(case: _Case, distance: float, cost: float, norm: float, mu: float) ->
 def _objective(case: _Case, facts: _Facts) -> tuple[float, float]:
     """E(x) as answers report it, and how far another way to compute it may end up from it."""
     lam, rivals = case.result.lam, float(np.delete(facts.proba, case.k).sum())
-    of_loss = SAME * facts.loss + rivals * facts.logit_error
+    off = facts.logit_error  # −ln p_k moves by no more than the margins, and by no more than the rivals' mass can
+    of_loss = SAME * facts.loss + min(rivals * math.expm1(min(off, MOST_LOGIT)), off)
     if case.margin is not None:
         return facts.cost, facts.cost_error
     if math.isinf(lam):
@@ -312,8 +314,8 @@ def _check_numbers(case: _Case, facts: _Facts) -> None:
     """Probabilities, distance, cost and objective, and those of the claims that follow from each other."""
     result, p = case.result, facts.proba
     if len(result.proba):  # where there are very many classes, answers do without
-        # A probability moves by at most itself times twice what the margins move by.
-        wrong = ~(np.abs(result.proba - p) <= p * (2 * facts.logit_error + SAME) + TINY)
+        # A probability is multiplied by at most exp of twice what the margins move by.
+        wrong = ~(np.abs(result.proba - p) <= p * (math.expm1(min(2 * facts.logit_error, MOST_LOGIT)) + SAME) + TINY)
         for j in [case.k] * bool(wrong[case.k]) + np.flatnonzero(wrong).tolist()[:1]:
             name = "p(target)" if j == case.k else f"p({case.model.label(j)!r})"
             raise CertificateError(f"{name} is {float(p[j])!r}; the answer claims {float(result.proba[j])!r}")
