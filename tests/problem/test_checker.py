@@ -450,3 +450,11 @@ def test_probabilities_are_as_uncertain_as_their_logits():
     result = Result(1, Status.MAX_ITER, 1e-40, 4e16, 0.5e-40 * 16e32 + loss, 1.0, proba)
     assert model.predict_proba(x)[0] < 1e-13
     check(model, None, source, x, None, result)
+
+
+def test_what_a_basis_leaves_out_is_no_lie():
+    """Two rows differ by 1e-7, the third by 6, and so a basis has the first difference to 1e-9 only."""
+    A = [[-0.5, -2.0, -4.5], [-0.49999997122191375, -2.000000032852113, -4.500000099072501], [-0.5, 0.5, 1.0]]
+    model = Model(A, [0.008787238604301913, -0.004448598241344811, -4.5456564208936204e-05])
+    source = [0.023336788510692708, -0.5795834344208608, -3.6686280166805094]
+    assert invert(model, source, 0, lam=0.0029414711492603534).verify().claim == "proved"

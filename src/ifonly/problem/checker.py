@@ -393,7 +393,7 @@ def _check_last_digit(case: _Case, facts: _Facts, found: Certificate) -> None:
     """Whether a free answer called exact is one: free answers claim no bound, and any gradient that they admit to is true."""
     if case.result.status is not Status.EXACT or math.isinf(case.result.lam):
         return
-    rounding = found.rounding + _pull(case, facts) * (facts.logit_error + LAST_STEP) + case.result.lam * facts.distance_error
+    rounding = found.rounding + _pull_error(case, facts) + case.result.lam * facts.distance_error
     if found.grad_norm > rounding:
         raise CertificateError(
             f"‖∇E(x)‖ is {found.grad_norm:.3g}, and rounding only {rounding:.3g}; that is not what EXACT says"
@@ -402,10 +402,12 @@ def _check_last_digit(case: _Case, facts: _Facts, found: Certificate) -> None:
         _check_near(case, facts, case.prob)
 
 
-def _pull(case: _Case, facts: _Facts) -> float:
-    """Σ_j p_j‖a_j − a_k‖: by so much times their own rounding do probabilities move the gradient."""
-    model, own = case.model, case.model.weights(case.k)
-    return sum(float(facts.proba[rows] @ np.linalg.norm(block - own, axis=1)) for rows, block in model.blocks())
+def _pull_error(case: _Case, facts: _Facts) -> float:
+    """How much rounding there is in a solver's Σ_j p_j(a_j − a_k): of p, and of the basis that it has the rows in."""
+    model, own, K = case.model, case.model.weights(case.k), case.model.n_classes
+    lengths = np.concatenate([np.linalg.norm(block - own, axis=1) for _, block in model.blocks()])
+    basis = 4 * K**1.5 * EPS * float(lengths.max()) * float(np.delete(facts.proba, case.k).sum())
+    return float(facts.proba @ lengths) * (facts.logit_error + LAST_STEP) + basis
 
 
 def _check_near(case: _Case, facts: _Facts, prob: float) -> None:
