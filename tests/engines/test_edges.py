@@ -35,6 +35,24 @@ def test_with_all_rows_equal_no_other_probability_is_reachable_and_the_best_is_n
     assert f"p = 0.9 is out of reach for 0: the best is p = {best:.6g}" in cf.message
 
 
+def test_with_all_rows_equal_nobody_knows_a_probability_that_is_there_but_for_rounding():
+    """It was UNREACHABLE, and x reached it: logits of 1e5 take digits from the differences of b."""
+    model = Model([[29396.283197057877, 10838.5366910211]] * 2, [1.4520539808766388, -0.5300751935546683])
+    source = [-3.579283496791124, 1.7908599551921893]
+    cf = invert(model, source, 1, prob=float(model.predict_proba(source)[1]))
+    assert cf.status is Status.MAX_ITER
+    cf.verify()
+    at_zero = Model(np.zeros((2, 2)), model.b)  # there are no digits to take
+    assert sound(invert(at_zero, source, 1, prob=float(at_zero.predict_proba(source)[1]))).distance == 0.0
+
+
+@pytest.mark.parametrize("K", [2, 3])
+def test_with_all_rows_equal_no_row_of_a_table_has_a_nearest_class(K):
+    """Of two classes they were INVALID: no bound on the distance is finite, and no class was tried."""
+    model = Model(np.zeros((K, 4)), np.arange(K))
+    assert [cf.status for cf in invert(model, np.tile(X, (20, 1)), None, prob=0.99)] == [Status.UNREACHABLE] * 20
+
+
 def test_with_all_rows_equal_a_probability_that_is_there_is_reached():
     cf = sound(invert(Model(np.ones((3, 4)), [0.0, 1.0, 9.0]), X, 2, prob=0.9))
     np.testing.assert_array_equal(cf.x, X)
@@ -233,3 +251,34 @@ def test_rows_that_do_not_differ(K):
     assert (cf.status, cf.x.tolist()) == (Status.EXACT, [1.0, 2.0])
     assert invert(model, [1.0, 2.0], 0, prob=0.9).status is Status.UNREACHABLE
     assert invert(model, [[1.0, 2.0]] * 40, 0, lam=1.0).x.tolist() == [[1.0, 2.0]] * 40
+
+
+def test_where_pulls_cancel_to_rounding_the_search_begins_at_the_source():
+    """Two rows differ in their last digits: the start for λ = 1e-26 was rounding at 1e12, and shut the bracket from above."""
+    row = [0.22653357558569173, -0.24201281251632192]
+    twin = [0.2265335755857019, -0.24201281251629292]
+    A = np.array([row, [2.7362087808670603, -0.6484067449012605], [-0.03344769334204691, -0.0712831886530397], twin])
+    b = np.array([-1.0122081749206137e-07, -1.1037846910236928e-06, -1.7058039312050142e-06, -4.804890413018059e-07])
+    cf = sound(invert(Model(A, b), [0.41910480026781854, -1.1203620060539392], 3, prob=0.16650442050504005))
+    assert cf.distance < 0.2
+    assert cf.proba[3] == pytest.approx(0.16650442050504005, abs=1e-12)
+
+
+@pytest.mark.parametrize("n_rows", [1, 20])
+def test_what_is_more_rounding_than_change_is_no_answer_in_any_loop(n_rows):
+    """Two rows differ in their last bits: compiled rows went 1e4 times as far as the goal is, and were called EXACT."""
+    model = Model([[-0.09671219426811063], [-0.09671219426811078]], [2.198337629024479e-05, 2.8514008607483875e-05])
+    found = invert(model, np.full((n_rows, 1), 1.30460178), 0, prob=0.5)
+    assert {cf.status for cf in found} == {Status.MAX_ITER}
+
+
+@pytest.mark.parametrize("n_rows", [1, 20])
+def test_no_probability_whose_logits_are_a_guess_is_called_exact_in_any_loop(n_rows):
+    """Rows that differ in their last digits, at a distance of 1e14: compiled rows ended at 0.96 where 0.3 was asked for."""
+    row = np.array([-1.5773639787493248, -0.7618285200246185, -0.589975925619382, 4.7159455842756195])
+    ulps = np.array([[0, 0, 0, 0], [119, -100, -51, 79], [21, -71, -12, 54], [146, -125, 39, -19]])
+    model = Model(row + ulps * np.spacing(np.abs(row)), [0.36251366, -0.54196595, -0.55356421, 0.09557202])
+    source = [-2.98507592, -0.70930221, -0.88364584, 1.61221163]
+    for cf in invert(model, np.tile(source, (n_rows, 1)), 1, prob=0.3):
+        cf.verify()
+        assert cf.proba[1] == pytest.approx(0.3, rel=1.0)

@@ -119,3 +119,27 @@ def test_dependent_rivals_lose_no_digits(rng):
             truth = reference.optimum(A, b, x, 5, lam)
             assert truth.distance_to(cf.x) <= 1e-12 * (1 + truth.norm())
             assert truth.distance_to(cf.x) <= cf.error_bound
+
+
+@pytest.mark.parametrize("more", [0, 40])
+def test_features_in_units_of_their_own_reach_the_goal_for_whoever_evaluates_it(more):
+    """A basis that mixes them rounds a feature of 8e5 with a weight of 0.006 as one with a weight of 26: p was short by 1e-9.
+
+    With many features more there is nothing but such a basis; its rounding is at least allowed for.
+    """
+    A = np.array(
+        [
+            [-0.0005757634727566543, 1.249235956495828, 5.616720587845002, -2.9796400689042324, -0.003143844864055443],
+            [-0.0004704949831603203, 13.669288319107027, 2.3208015743857544, 2.2258821210464683, -0.003429676727236691],
+            [0.0065299399507407685, -26.320388726900596, 5.441024222534655, 4.700185217299709, -0.004842041050835904],
+            [-0.007760023305604564, -1.7082399647819595, 6.423145459832123, -6.784819021215635, -0.005578924693484719],
+        ]
+    )
+    b = np.array([-0.023530080627156065, -0.00545889686823207, 0.008586041442229377, 0.0028257065458695283])
+    x = np.array([843095.3533965347, 487.8446003418645, -4487.263956537118, -3280.158150783298, 735952.8118850859])
+    model, prob = ifonly.Model(np.pad(A, ((0, 0), (0, more))), b), 0.152333107630217
+    cf = ifonly.invert(model, np.pad(x, (0, more)), 2, prob=prob)
+    assert cf.status is ifonly.Status.EXACT
+    assert model.predict_proba(cf.x)[2] >= prob
+    if not more:
+        cf.verify()

@@ -143,10 +143,15 @@ class _Held:
         return None
 
     def _undone(self) -> Verdict | None:
-        """An answer that says it is none; that is right where p at x is anybody's guess."""
+        """An answer that says it is none; that is right where p at x is anybody's guess, or at no x more than that above τ."""
         K, D = self.model.A.shape
         noise = (D + K) * EPS * self.coarse * float(np.linalg.norm(self.model.column_sizes) * np.linalg.norm(self.sizes))
-        return None if self.prob is not None and noise > GUESS else Verdict("UNDONE", self.cf.status.name)
+        if self.prob is not None:
+            free = self.free
+            lam = mpfr(self.cf.lam) if math.isfinite(self.cf.lam) else (free.rows * free.rows).sum()
+            if noise > GUESS or lam == 0 or free.nearest(_logit(self.prob) - mpfr(noise), lam) is None:
+                return None
+        return Verdict("UNDONE", self.cf.status.name)
 
     def seen(self) -> dict[str, float]:
         """p_k at x as everybody evaluates it."""

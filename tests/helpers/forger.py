@@ -224,6 +224,8 @@ def _disguises(record: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any
                 yield "asked", f"lam = {other:g}, and in the result", {"asked": {goal: other}, "result.lam": other}
     for lam in (1e-9, 1.0, 1e9, "inf"):
         yield "result.lam", f"{lam}", {"result.lam": lam}
+    if record.get("limits") is None and record.get("cost") is None:
+        yield from _weaker(told, goal)
     # 4. Limits and costs, looser or gone.
     if record.get("limits") is not None:
         yield from _looser(record["limits"])
@@ -251,6 +253,17 @@ def _disguises(record: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any
     for name in ("n_iter", "n_nodes"):
         for n in (0, 1, 10**9):
             yield f"result.{name}", f"{n}", {f"result.{name}": n}
+
+
+def _weaker(told: dict[str, Any], goal: str) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """Without limits, a λ for which x is no optimum, with a gradient that admits to it and all that follows from both."""
+    half, grad_norm = 0.5 * told["distance"] ** 2, 1e3
+    loss = told["objective"] - told["lam"] * half
+    for lam in (1e-3, 1e-12, 1e-30):
+        gap, objective = grad_norm**2 / (2 * lam), loss + lam * half
+        claims = {"result.lam": lam, "result.objective": objective, "certificate.grad_norm": grad_norm, "certificate.gap": gap}
+        claims |= {"certificate.error_bound": grad_norm / lam, "certificate.bound": objective - gap if goal == "lam" else 0.0}
+        yield "result.lam", f"{lam:g}, any gradient", claims | ({"asked": {"lam": lam}} if goal == "lam" else {})
 
 
 def _looser(limits: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:

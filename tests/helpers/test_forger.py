@@ -5,7 +5,7 @@ from itertools import chain
 
 import pytest
 
-from tests.helpers.forged import RECORDS
+from tests.helpers.forged import RECORDS, outcome
 from tests.helpers.forger import corruptions, disguises, forgeries, signed
 from tests.limits.lies import lie
 
@@ -57,3 +57,15 @@ def test_true_records_are_believed_and_false_ones_are_not(name):
         if not left:  # what comes after, most of it changes of the proof, need not be made
             return
     pytest.fail(f"never forged: {left}")
+
+
+@pytest.mark.parametrize("name", ["prob", "lam"])
+def test_no_answer_is_exact_whose_gradient_is_more_than_rounding(name):
+    """Free answers claim no bound: any x that reaches the goal was EXACT for a λ so small that it excused everything."""
+    model, make = RECORDS[name]
+    record = json.loads(make().to_json())
+    weaker = [forged for forged in disguises(record) if forged.change.endswith("any gradient")]
+    assert [outcome(forged.record, model) for forged in weaker] == ["", "", ""]
+    told = json.loads(json.dumps(weaker[0].record))
+    told["result"]["status"] = "CONVERGED"  # to a tolerance that a record does not name: true, and worth nothing
+    assert outcome(signed(told), model) == "accepted"

@@ -389,3 +389,72 @@ def test_a_false_out_of_reach_is_not_called_proved():
     found = check(model, conditions, source, source, 0.9, result)
     assert found.ceiling > 0.9
     assert "not proved here" in found.unproved[0]
+
+
+# ---- free answers that are called exact ----
+
+
+def test_an_exact_answer_may_not_lie_beyond_its_goal_however_small_its_lam():
+    """Class 2 is beaten on both sides, and p_2 best at 0: there the gradient is 0 for λ → 0, whatever was asked for."""
+    model, source, x = Model([[-1.0], [1.0], [0.0]], [0.0, 0.0, 1.0]), np.array([5.0]), np.array([1e-30])
+    proba = model.predict_proba(x)
+    lam = float(proba[0] - proba[1]) / 5 + 1e-30
+    result = Result(2, Status.EXACT, lam, 5.0, -math.log(proba[2]), 1e-15, proba)
+    with pytest.raises(CertificateError, match=r"so far above the 0\.5 that was asked for that nearer inputs reach it"):
+        check(model, None, source, x, 0.5, result)
+    check(model, None, source, x, float(proba[2]) * (1 - 1e-9), result)
+
+
+def test_an_answer_whose_bound_is_nothing_is_not_called_proved():
+    model, source = Model([[1.0, 0.0], [0.0, 1.0]], [0.0, 0.0]), np.array([2.0, 1.0])
+    cf = invert(model, source, 1, prob=0.9, tol=10.0)
+    result = Result(1, Status.CONVERGED, cf.lam, cf.distance, cf.objective, 10.0, cf.proba)
+    found = check(model, None, source, cf.x, 0.9, result)
+    assert (found.bound > 0, found.claim) == (True, "proved")
+    loss, lam = cf.objective - cf.lam * cf.cost, 1e-9
+    found = check(model, None, source, cf.x, 0.9, replace(result, lam=lam, objective=loss + lam * cf.cost))
+    assert (found.bound, found.claim) == (0.0, "not proved here")
+    assert "nothing is nearer" in found.unproved[0]
+
+
+def test_objectives_below_the_smallest_normal_number_are_the_same():
+    """−ln p is 1e-312 there: compiled code, which takes such numbers for 0, was called a liar."""
+    model, source = Model([[0.0], [1.0]], [0.0, 718.0]), np.array([0.0])
+    cf = invert(model, source, 1, lam=1.0)
+    assert 0.0 < math.exp(-718.0) < sys.float_info.min
+    case = answered(Asked(model, source, 1, lam=1.0), cf)
+    for objective in (0.0, 5e-324, 1e-309):
+        check(**changed(case, objective=objective))
+    with pytest.raises(CertificateError, match="objective is"):
+        check(**changed(case, objective=1e-300))
+
+
+def test_what_newtons_last_step_leaves_is_no_lie():
+    """The rivals' margins are known to 1e-10, and so is the gradient: an honest answer was refused."""
+    A = [
+        [-5344.714022928788, 2899.3489654250716, -7601.2068251918045, -2507.2721468489817],
+        [25482.286415858078, 8071.213708613904, 13412.78852437171, -15677.240008673502],
+        [828.9782081558726, 701.0414231380611, 3318.2122351752673, 2178.4057232728824],
+        [-27882.731324708177, 3929.734135694753, -8194.218191967728, -20918.367838581773],
+    ]
+    model = Model(A, [0.8120985887278857, -0.6158938122509777, -0.6318339724308107, 0.3455691222420597])
+    source = [0.062284846845653094, -0.022990838796693343, 0.013601182867050064, -0.042291365213353305]
+    assert invert(model, source, 2, lam=0.00031569423124874887).verify().claim == "proved"
+
+
+def test_probabilities_are_as_uncertain_as_their_logits():
+    """At 4e16 logits are off by more than 1, and a probability by a factor of e to that: not by that times itself."""
+    model = Model([[1.0, 0.0], [1.0 + 2.0**-50, 0.0]], [0.0, 0.0])
+    source, x = np.zeros(2), np.array([4e16, 0.0])
+    proba, loss = np.array([1e-9, 1.0 - 1e-9]), -math.log1p(-1e-9)
+    result = Result(1, Status.MAX_ITER, 1e-40, 4e16, 0.5e-40 * 16e32 + loss, 1.0, proba)
+    assert model.predict_proba(x)[0] < 1e-13
+    check(model, None, source, x, None, result)
+
+
+def test_what_a_basis_leaves_out_is_no_lie():
+    """Two rows differ by 1e-7, the third by 6, and so a basis has the first difference to 1e-9 only."""
+    A = [[-0.5, -2.0, -4.5], [-0.49999997122191375, -2.000000032852113, -4.500000099072501], [-0.5, 0.5, 1.0]]
+    model = Model(A, [0.008787238604301913, -0.004448598241344811, -4.5456564208936204e-05])
+    source = [0.023336788510692708, -0.5795834344208608, -3.6686280166805094]
+    assert invert(model, source, 0, lam=0.0029414711492603534).verify().claim == "proved"

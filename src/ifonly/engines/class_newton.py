@@ -30,7 +30,7 @@ from ifonly.engines.lam_search import LONGEST_STEP, Bracket
 from ifonly.engines.nearest import pair_bounds
 from ifonly.engines.newton import Outcome, minimise, newton
 from ifonly.engines.row_loops import choose_loop
-from ifonly.engines.windows import Window, logit
+from ifonly.engines.windows import GUESS, Window, logit
 from ifonly.model.numerics import Floats
 from ifonly.problem.question import Aims, Asked
 from ifonly.problem.results import Result, Results
@@ -42,7 +42,6 @@ __all__ = ["LEAST_LAM", "NEAR", "ROUGH", "ClassNewton", "reach_by_search"]
 MAX_STEPS = 100  # of the search for λ; four to six are usual
 ROUGH = 1e-3  # inner solves are this good (δ of their last step, so 1e-9 in the margins) …
 NEAR = 1e-2  # … until logit Q is this near to the goal, then to the last digit
-GUESS = 0.5  # rounding of margins from which on a probability is a guess, and no answer is called one
 NOISE = 1e6  # rounding of logits where nothing is in reach: rows that differ in a last bit pull x to where it is about 1
 LEAST_LAM = 1e-60  # relative to the first guess: from there on down only the exponent changes
 
@@ -102,6 +101,7 @@ def _search_lam(problem: ClassProblem, prob: float, window: Window, first: float
     space = problem.space(lam)
     at, bracket, met = space.start(), Bracket(LONGEST_STEP), None  # and the answer at the largest λ that meets the goal
     below = almost = None  # … the last whose p_k is below for whoever asks, and one that meets the goal but for rounding
+    in_window = False
     room = math.log1p(-prob) - math.log(prob) - float(window.logit)
     n_iter = n_steps = 0
     while True:
@@ -119,8 +119,8 @@ def _search_lam(problem: ClassProblem, prob: float, window: Window, first: float
         # 2. There, or provably not to be reached?
         bracket.saw(lam, miss)
         if miss <= 0 and width < GUESS:
-            met = space, outcome
-            if miss >= -width:
+            met, in_window = (space, outcome), miss >= -width
+            if in_window:
                 break
         else:
             below, almost = _nearly(miss, width, room, (space, outcome), below, almost)
@@ -141,7 +141,10 @@ def _search_lam(problem: ClassProblem, prob: float, window: Window, first: float
         space = space.at(new)
         at = space.from_knot(change + math.log(new / lam) * slope)
         lam = new
-    return Sought(*(almost or (space, outcome)), Status.MAX_ITER, n_iter) if met is None else Sought(*met, None, n_iter)
+    if met is None:
+        return Sought(*(almost or (space, outcome)), Status.MAX_ITER, n_iter)
+    # Above its window p_k is more than was asked for, and a nearer x would do: the search was misled on its way.
+    return Sought(*met, None if in_window else Status.MAX_ITER, n_iter)
 
 
 Found = tuple[Space, Outcome]

@@ -182,8 +182,9 @@ class Basis:
         return np.zeros(self.L.shape[1])
 
     def start(self) -> Floats:
-        """Coordinates near the answer."""
-        return -(self.L.T @ start_from_pairs(self.L @ self.L.T / self.lam, self.margins)) / self.lam
+        """Coordinates near the answer, or the source: where pulls cancel in Lᵀq/λ, what is left of them may be rounding."""
+        near = -(self.L.T @ start_from_pairs(self.L @ self.L.T / self.lam, self.margins)) / self.lam
+        return near if self.evaluate(near).objective < rivals_softmax(self.margins)[2] else self.source()
 
     def near(self, margins: Floats) -> Floats:
         """The coordinates of the point (or, where there is none, the nearest to one) with these margins."""

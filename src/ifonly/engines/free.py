@@ -18,7 +18,7 @@ from ifonly.engines.newton import MAX_ITER
 from ifonly.engines.protocol import Engine, Rows
 from ifonly.engines.rounding import Rounding
 from ifonly.engines.row_loops import RowLoop, choose_loop, read_rows, softmax_rows
-from ifonly.engines.windows import Window
+from ifonly.engines.windows import Window, logit
 from ifonly.model import Model
 from ifonly.model.errors import InputError
 from ifonly.model.numerics import Flags, Floats, Indices, softmax
@@ -52,9 +52,16 @@ class Stop(NamedTuple):
 
 
 def unchangeable(problem: ClassProblem, prob: float) -> Result:
-    """The source where all rows of A are the same: p_k is that of b, whoever evaluates it, and either it is enough or not."""
-    there = float(softmax(problem.model.b)[problem.k]) >= prob
-    return problem.stay(Status.EXACT if there else Status.UNREACHABLE)
+    """The source where all rows of A are the same: p_k is that of b, and either it is enough or not.
+
+    Where A is not 0, whoever evaluates it rounds ``A x`` away, and a p_k as near to τ as that is enough for some only.
+    """
+    model = problem.model
+    p = float(softmax(model.b)[problem.k])
+    short = logit(1 - p, p) - logit(1 - prob, prob)
+    if model.row_norm > 0 and abs(short) <= problem.rounding.of_source(problem.size):
+        return problem.stay(Status.MAX_ITER)
+    return problem.stay(Status.EXACT if p >= prob else Status.UNREACHABLE)
 
 
 class FreeEngine(Engine):
@@ -257,6 +264,7 @@ class Batch(NamedTuple):
         if not len(index):
             return done
         bounds = nearest.of_many(self.model, self.Z[index], self.aims.take(index))
+        done &= np.isfinite(bounds).any(axis=1)  # where no class is any nearer there is none to begin with, here
         order = np.argsort(bounds, axis=1, kind="stable")
         best = np.full(len(index), np.inf)
         kept = self.results.take(index)

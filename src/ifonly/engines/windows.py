@@ -14,7 +14,9 @@ from ifonly.model import Model
 from ifonly.model.numerics import EPS
 from ifonly.problem.goals import needed_logit
 
-__all__ = ["Window", "logit"]
+__all__ = ["GUESS", "Window", "logit"]
+
+GUESS = 0.5  # rounding of margins from which on a probability is a guess, and no answer is called one
 
 
 class Window(NamedTuple):

@@ -138,7 +138,7 @@ class Products(ModelSizes):
         K, D = self.A.shape
         if K == 2:
             return frozen(self.A[1:] - self.A[:1])
-        if self.dependent and (D < K - 1 or (self.uneven_units and D <= UNIT_BASIS * K)):
+        if self.dependent and not self.mixes_units:
             return frozen(np.eye(D))
         mean = self.A.mean(axis=0)
         centred = self.A - mean
@@ -147,6 +147,18 @@ class Products(ModelSizes):
             rank = max(1, int((sizes > K * EPS * sizes[0]).sum()))
             return frozen(np.ascontiguousarray(basis[:rank]))
         return frozen(centred) if np.linalg.norm(mean) > COMMON_PART * norms(centred).max() else self.A
+
+    @cached_property
+    def mixes_units(self) -> bool:
+        """Whether the basis is orthonormal but not of unit vectors.
+
+        Its own rounding meets every feature of a source alike, one in small units with a small weight too: then what rounding
+        can do to a logit is a share of ‖a‖·‖x̄‖, however small the terms are.
+        """
+        K, D = self.A.shape
+        if K >= SHARED_GRAM or not self.dependent:
+            return False
+        return D >= K - 1 and not (self.uneven_units and D <= UNIT_BASIS * K)
 
     @cached_property
     def basis_transposed(self) -> Floats:

@@ -32,6 +32,7 @@ namespace ifonly::IFONLY_SET {
 
 // The method's constants; engines/newton.py, engines/coordinates.py, engines/lam_search.py and native/reference.py have the same, with
 // their reasons.
+constexpr double GUESS = 0.5, MOST_ROUNDING = 2.0; // of engines/windows.py and, for two classes, engines/closed_form.py
 constexpr double ARMIJO = 1e-4, CLOSE = 1e-5, ROUNDINGS = 8.0, TRUST = 0.5, SURE = 0.2, FAR = 1e20;
 constexpr double LONGEST_STEP = 9.210340371976184; // ln 10⁴
 constexpr int MAX_BACKTRACKS = 40, MANY_RIVALS = 20, EVEN_STEPS = 12;
@@ -363,6 +364,14 @@ template <class T, int N, bool GOAL, class Team = Alone> struct Solver {
 
     IFONLY_HD T noise() const { return ROUNDINGS * EPS * (size + 1.0); } // some roundings of the margins
 
+    /** Whether an answer in a window of this width is more than rounding; else the method for one row has the last word. */
+    IFONLY_HD Mask<T> certain(T width) const {
+        const Mask<T> small = width < GUESS;
+        if (x.n > 1) return small;
+        const T middle = goal.logit - 1.5 * goal.slack - 0.5 * goal.least; // of the window without a change
+        return small & (x.moved[0] <= MOST_ROUNDING * (x.s[0] - middle));
+    }
+
     /** After a step with a goal: rows whose λ is right are done when they are precise; the others' λ moves when it is time. */
     IFONLY_HD void aim(Mask<T> precise) {
         const Mask<T> near = active & full & (delta <= TRUST);
@@ -377,7 +386,9 @@ template <class T, int N, bool GOAL, class Team = Alone> struct Solver {
         const T miss = logit - (goal.logit - allowance);
         rate = Team::sum(rate) / mass;
         const Mask<T> right = near & (miss <= 0.0) & (miss >= -width);
-        done = done | (right & precise);
+        const Mask<T> guess = right & precise & no(certain(width));
+        done = done | (right & precise & no(guess));
+        active = active & no(guess);
         const Mask<T> due = near & no(right) & ((delta <= CLOSE) | (delta * delta * delta <= SURE * magnitude(miss)));
         if (!any(due)) return;
         low = select(due & (miss <= 0.0), lam, low);

@@ -28,7 +28,7 @@ import numpy as np
 from ifonly.engines.coordinates import PAIRS
 from ifonly.engines.lam_search import LONGEST_STEP
 from ifonly.engines.newton import ARMIJO, BACKTRACK, CLOSE, MAX_ITER, ROUNDINGS
-from ifonly.engines.windows import Window
+from ifonly.engines.windows import GUESS, Window
 from ifonly.model.extras import missing
 from ifonly.model.numerics import EPS
 from ifonly.native.solved import Solved
@@ -285,14 +285,15 @@ def solve_prob(gram: Any, margins: Any, window: Window, *, max_iter: int = MAX_I
         allowance = search.window.slack + search.window.slope * (xp.sum(point.q, axis=1) / lanes.lam)
         miss, width = logit - (search.window.logit - allowance), allowance + search.window.least
         precise = _shorter(lanes, step, CLOSE[3])
-        done = precise & (miss <= 0) & (miss >= -width)
-        due = (precise | (_shorter(lanes, step, TRUST) & (step.delta**3 <= SURE * xp.abs(miss)))) & ~done
+        right = precise & (miss <= 0) & (miss >= -width)
+        done = right & (width < GUESS)
+        due = (precise | (_shorter(lanes, step, TRUST) & (step.delta**3 <= SURE * xp.abs(miss)))) & ~right
 
         # 5. The next λ where it is due, and a start for it along the tangent: of q or, smoother where q falls like λ, of q/λ.
         low, high = (xp.where(due & met, lanes.lam, bound) for met, bound in ((miss <= 0, search.low), (miss > 0, search.high)))
         search = search._replace(low=low, high=high)
         lam, inside = _next_lam(lanes, search, miss + 0.5 * width, _dot(xp, share, ds))
-        failed = ~step.fell | (due & ~inside)
+        failed = ~step.fell | (due & ~inside) | (right & ~done)
         due = due & inside
         along = xp.where(due, xp.log(lam / lanes.lam), 0.0)
         lanes = replace(lanes, lam=xp.where(due, lam, lanes.lam))

@@ -7,7 +7,8 @@ checked, for problems with limits and without,
 2. every limit at x, with exact comparisons, and the goal: p_k(x) ≥ τ or the margin, with no slack for rounding;
 3. probabilities, distance, cost and objective, to the rounding that two ways of computing them can differ by;
 4. the certificate (`free.Problem.certificate`, `limited.LimitedProblem.certificate`): ‖∇E‖ or ‖ξ‖ is at most what is claimed,
-   and the lower bound that it proves at least the one that is claimed;
+   and the lower bound that it proves at least the one that is claimed; without limits, where no bound is claimed, EXACT says
+   that ‖∇E‖ is rounding and nothing else, and p_k above τ by no more than rounding;
 5. of a search over whole numbers, categories or few changes, and of a goal out of reach within limits: the proof that comes
    with the answer (`proof`), case by case.
 
@@ -16,6 +17,7 @@ What is not proved is named in `Checked.unproved`: a proof that was left out, a 
 """
 
 import math
+import sys
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
@@ -40,7 +42,12 @@ __all__ = ["Checked", "check"]
 SAME = 1e-10  # relative: the same number, computed in another order
 SETTLED = 1e-6  # relative: probabilities that are the same to whoever asked, where a proof needs no more digits
 TINY = 1e-300  # probabilities below have lost their digits
+MOST_LOGIT = 700.0  # whose exponential is a number
 MANY = 10**7  # numbers in A: more are not copied to look for a ceiling
+CANCELLING = 32.0  # terms of a change against its length: solvers sum rows whose pulls cancel to 1e-3 of their squares, no more
+LAST_STEP = 1e-9  # relative: Newton's last step moves margins by 1e-5, and leaves some times the square of that at most
+LEAST = sys.float_info.min  # numbers below have lost their digits, and compiled code takes them for 0
+GUESS = 1.0  # rounding of logits from which on a probability is a guess, and nothing is excused by it
 REACHED = (Status.EXACT, Status.CONVERGED, Status.STOPPED)  # statuses that claim to have met the goal
 
 
@@ -193,12 +200,16 @@ def _by_certificate(case: _Case, facts: _Facts, *, exact: bool) -> Checked:
     _check_gradient(case, found)
     bound = _proved_bound(case, facts, found)
     _check_bound(case, facts, bound)
-    if case.conditions is not None:
-        value = facts.cost if case.goal else max(abs(_objective(case, facts)[0]), LEAST_VALUE)
-        if case.result.status is Status.STOPPED and case.result.gap <= REL_GAP * value:
-            raise CertificateError(f"the gap is {case.result.gap!r}; that is not what STOPPED says")
-        if exact:
-            _check_leaf(case, facts)
+    if case.conditions is None:
+        _check_last_digit(case, facts, found)
+        nothing = case.prob is not None and bound == 0.0 < facts.cost and case.result.status.ok
+        unproved = ("that nothing is nearer is not proved here: rounding leaves no bound on the distance",) if nothing else ()
+        return _checked(found, bound=bound, unproved=unproved)
+    value = facts.cost if case.goal else max(abs(_objective(case, facts)[0]), LEAST_VALUE)
+    if case.result.status is Status.STOPPED and case.result.gap <= REL_GAP * value:
+        raise CertificateError(f"the gap is {case.result.gap!r}; that is not what STOPPED says")
+    if exact:
+        _check_leaf(case, facts)
     return _checked(found, bound=bound)
 
 
@@ -249,7 +260,8 @@ def _facts(case: _Case, distance: float, cost: float, norm: float, mu: float) ->
 def _objective(case: _Case, facts: _Facts) -> tuple[float, float]:
     """E(x) as answers report it, and how far another way to compute it may end up from it."""
     lam, rivals = case.result.lam, float(np.delete(facts.proba, case.k).sum())
-    of_loss = SAME * facts.loss + rivals * facts.logit_error
+    off = facts.logit_error  # −ln p_k moves by no more than the margins, and by no more than the rivals' mass can
+    of_loss = SAME * facts.loss + min(rivals * math.expm1(min(off, MOST_LOGIT)), off)
     if case.margin is not None:
         return facts.cost, facts.cost_error
     if math.isinf(lam):
@@ -302,8 +314,8 @@ def _check_numbers(case: _Case, facts: _Facts) -> None:
     """Probabilities, distance, cost and objective, and those of the claims that follow from each other."""
     result, p = case.result, facts.proba
     if len(result.proba):  # where there are very many classes, answers do without
-        # A probability moves by at most itself times twice what the margins move by.
-        wrong = ~(np.abs(result.proba - p) <= p * (2 * facts.logit_error + SAME) + TINY)
+        # A probability is multiplied by at most exp of twice what the margins move by.
+        wrong = ~(np.abs(result.proba - p) <= p * (math.expm1(min(2 * facts.logit_error, MOST_LOGIT)) + SAME) + TINY)
         for j in [case.k] * bool(wrong[case.k]) + np.flatnonzero(wrong).tolist()[:1]:
             name = "p(target)" if j == case.k else f"p({case.model.label(j)!r})"
             raise CertificateError(f"{name} is {float(p[j])!r}; the answer claims {float(result.proba[j])!r}")
@@ -325,7 +337,7 @@ def _check_numbers(case: _Case, facts: _Facts) -> None:
 
 
 def _same(name: str, claimed: float, found: float, allowed: float) -> None:
-    if not abs(claimed - found) <= allowed:
+    if not abs(claimed - found) <= allowed + LEAST:
         raise CertificateError(f"{name} is {found!r}; the answer claims {claimed!r}")
 
 
@@ -370,25 +382,45 @@ def _proved_bound(case: _Case, facts: _Facts, found: Certificate) -> float:
 
 
 def _check_bound(case: _Case, facts: _Facts, bound: float) -> None:
-    """Whether the claimed bound is proved, and an answer called exact no farther from the goal than rounding takes it."""
+    """Whether the claimed bound is proved."""
     result = case.result
     value = facts.cost if case.goal else abs(_objective(case, facts)[0])
     if not math.isnan(result.bound) and not result.bound <= bound + SAME * (1 + value):
         raise CertificateError(f"the lower bound that can be proved is {bound!r}; the answer claims {result.bound!r}")
-    if case.conditions is None and case.prob is not None and result.status is Status.EXACT and math.isfinite(result.lam):
+
+
+def _check_last_digit(case: _Case, facts: _Facts, found: Certificate) -> None:
+    """Whether a free answer called exact is one: free answers claim no bound, and any gradient that they admit to is true."""
+    if case.result.status is not Status.EXACT or math.isinf(case.result.lam):
+        return
+    rounding = found.rounding + _pull_error(case, facts) + case.result.lam * facts.distance_error
+    if found.grad_norm > rounding:
+        raise CertificateError(
+            f"‖∇E(x)‖ is {found.grad_norm:.3g}, and rounding only {rounding:.3g}; that is not what EXACT says"
+        )
+    if case.prob is not None:
         _check_near(case, facts, case.prob)
 
 
-def _check_near(case: _Case, facts: _Facts, prob: float) -> None:
-    """Whether a free answer called exact is no farther above τ than rounding can take it: free answers claim no bound.
+def _pull_error(case: _Case, facts: _Facts) -> float:
+    """How much rounding there is in a solver's Σ_j p_j(a_j − a_k): of p, and of the basis that it has the rows in."""
+    model, own, K = case.model, case.model.weights(case.k), case.model.n_classes
+    lengths = np.concatenate([np.linalg.norm(block - own, axis=1) for _, block in model.blocks()])
+    basis = 4 * K**1.5 * EPS * float(lengths.max()) * float(np.delete(facts.proba, case.k).sum())
+    return float(facts.proba @ lengths) * (facts.logit_error + LAST_STEP) + basis
 
-    The change is made of rows of A, Σ_j(q_j/λ)(a_j − a_k), whose common part cancels in it but not in its rounding.
+
+def _check_near(case: _Case, facts: _Facts, prob: float) -> None:
+    """Whether a free answer called exact is no farther above τ than rounding can take it.
+
+    The change is a sum of rows of A, which is shorter than its terms; how much longer they are follows from the model. (Σp/λ
+    would say it of an answer, but λ is what a false one is free to choose.)
     """
-    model, rivals = case.model, float(np.delete(facts.proba, case.k).sum())
+    model = case.model
     K, D = model.A.shape
     norm = float(np.linalg.norm(model.to_classifier(case.x)) + np.linalg.norm(model.to_classifier(case.source)))
-    size = model.row_norm * (norm + model.offset_norm + 2 * model.row_norm * rivals / case.result.lam)
-    allowed = SETTLED + 8 * model.coarse * summation_error(D + K) * size
+    size = model.row_norm * (norm + model.offset_norm + CANCELLING * facts.distance)
+    allowed = SETTLED + min(8 * model.coarse * summation_error(D + K) * size, GUESS)
     if excess(facts.proba, facts.loss, case.k, prob, 0.0) > allowed:
         p = float(facts.proba[case.k])
         raise CertificateError(f"p(target) is {p!r}, so far above the {prob!r} that was asked for that nearer inputs reach it")
