@@ -101,7 +101,6 @@ def _search_lam(problem: ClassProblem, prob: float, window: Window, first: float
     space = problem.space(lam)
     at, bracket, met = space.start(), Bracket(LONGEST_STEP), None  # and the answer at the largest λ that meets the goal
     below = almost = None  # … the last whose p_k is below for whoever asks, and one that meets the goal but for rounding
-    in_window = False
     room = math.log1p(-prob) - math.log(prob) - float(window.logit)
     n_iter = n_steps = 0
     while True:
@@ -119,9 +118,9 @@ def _search_lam(problem: ClassProblem, prob: float, window: Window, first: float
         # 2. There, or provably not to be reached?
         bracket.saw(lam, miss)
         if miss <= 0 and width < GUESS:
-            met, in_window = (space, outcome), miss >= -width
-            if in_window:
-                break
+            met = space, outcome
+            if miss >= -width:
+                return Sought(space, outcome, None, n_iter)
         else:
             below, almost = _nearly(miss, width, room, (space, outcome), below, almost)
             if _out_of_reach(problem, space, outcome.point, prob) or lam < LEAST_LAM * first:
@@ -141,10 +140,8 @@ def _search_lam(problem: ClassProblem, prob: float, window: Window, first: float
         space = space.at(new)
         at = space.from_knot(change + math.log(new / lam) * slope)
         lam = new
-    if met is None:
-        return Sought(*(almost or (space, outcome)), Status.MAX_ITER, n_iter)
-    # Above its window p_k is more than was asked for, and a nearer x would do: the search was misled on its way.
-    return Sought(*met, None if in_window else Status.MAX_ITER, n_iter)
+    # Where p_k is more than was asked for by more than rounding, a nearer x would do: the search was misled on its way.
+    return Sought(*(met or almost or (space, outcome)), Status.MAX_ITER, n_iter)
 
 
 Found = tuple[Space, Outcome]
