@@ -223,7 +223,7 @@ def _newton(
         residual = _norm(r @ terms.B)
         gap = at.gap
         p, far = at.p[:-1], np.abs(at.s)
-        rounding = 4 * EPS * float(lengths @ (p * (far + (1.0 + float(p @ far)))))  # p is as good as the margins of who has any
+        rounding = 8 * EPS * float(lengths @ (p * (far + (1.0 + float(p @ far)))))  # p is as good as the margins of who has any
         if residual <= max(tol, rounding) or stalled >= 2:
             return at, n_iter, True
         if budget <= 0 or n_iter == max_iter or late():

@@ -334,7 +334,7 @@ struct Row {
         double spread = 1.0, sum = 0.0;
         for (int j = 0; j < b.n; j++) spread += x.p[j] * magnitude(x.s[j]);
         for (int j = 0; j < b.n; j++) sum += b.lengths[j] * x.p[j] * (magnitude(x.s[j]) + spread);
-        return 4.0 * EPS * sum;
+        return 8.0 * EPS * sum;
     }
 
     /** The logit of 1 − p_k. */
