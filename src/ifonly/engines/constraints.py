@@ -130,9 +130,10 @@ class _Beginning(NamedTuple):
         """Multipliers to begin with: where features are tied those of the relaxation, which are far from 0; else 0."""
         weighed = dual.goal.lam is not None
         relaxed = relaxing.solve(dual.choices.root, None) if len(self.ties) else None
-        y, nu, change = (None, None, None) if relaxed is None or relaxed.reach else relaxed.given
-        if y is None or nu is None or change is None:
+        change = None if relaxed is None or relaxed.reach else relaxed.given.at
+        if relaxed is None or change is None:
             return np.zeros(len(dual.margins) + int(weighed) + len(dual.over) + len(self.ties))
+        y, nu, _ = relaxed.given
         target = [1 - y.sum()] if weighed else []
         return np.concatenate([np.append(y, target) / dual.unit, nu / dual.unit, -self.ties @ change])
 
