@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from helpers.browser import contrast, scripted, visit
+from helpers.whatif import until
 from sklearn.compose import ColumnTransformer
 from sklearn.datasets import load_breast_cancer, load_digits, load_wine
 from sklearn.linear_model import LogisticRegression
@@ -606,10 +607,13 @@ def test_a_cell_has_the_page_in_a_frame_of_its_height(browser, tmp_path, size):
         assert len(frames) == 2
         for frame in frames:
             frame.wait_for_selector("main:not([hidden])")
-        page.wait_for_function("[...document.querySelectorAll('iframe')].every((frame) => frame.style.height !== '760px')")
-        heights = page.evaluate("[...document.querySelectorAll('iframe')].map((frame) => frame.clientHeight)")
-        inner = [frame.evaluate("document.documentElement.getBoundingClientRect().height") for frame in frames]
-        assert heights == [pytest.approx(height, abs=1) for height in inner]
+
+        def fit():
+            outer = page.evaluate("[...document.querySelectorAll('iframe')].map((frame) => frame.clientHeight)")
+            inner = [frame.evaluate("document.documentElement.getBoundingClientRect().height") for frame in frames]
+            return outer == [pytest.approx(height, abs=1) for height in inner]
+
+        until(page, fit)
         assert frames[0].evaluate("(() => { try { return !parent.document } catch { return true } })()")  # it sees no notebook
         assert read(frames[0])["sentence"] == sliders.answer.sentence()
         moved = slide(frames[0], 5)

@@ -147,7 +147,8 @@ themes(() => {
 // In a notebook's cell, the frame around the page is made as high as the page is.
 const root = document.documentElement;
 const tell = () => parent.postMessage({ ifonlyHeight: Math.ceil(root.getBoundingClientRect().height) }, "*");
+const begin = () => (innerWidth ? tell() : setTimeout(begin, 20)); // without a width yet, it would be as high as a word is wide
 if (parent !== window) {
-  tell(); // an observer waits until the frame is seen
-  new ResizeObserver(tell).observe(root);
+  begin(); // an observer waits until the frame is seen
+  new ResizeObserver(() => innerWidth && tell()).observe(root);
 }
