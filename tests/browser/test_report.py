@@ -635,7 +635,7 @@ def test_a_frame_that_is_ready_before_the_rest_of_the_cell_is_heard(browser):
         page.frames[1].wait_for_selector("main:not([hidden])")
         page.wait_for_timeout(200)
         page.evaluate("(text) => { document.write(text); document.close(); }", cell[end:] or " ")
-        page.wait_for_function("document.querySelector('iframe').style.height !== '760px'", timeout=5000)
+        page.wait_for_function("document.querySelector('iframe').style.height !== '760px'")
     finally:
         context.close()
 

@@ -22,6 +22,7 @@ from ifonly.show.numbers import percent
 DESKTOP, PHONE, SMALL = (1280, 900), (390, 844), (360, 640)
 ROW = 1  # a refused applicant, with which most tests begin
 PROB = 0.6  # what the page asks for at first
+PATIENCE = 30  # seconds until a page is given up: machines are busy
 
 # ---- what is served ----
 
@@ -134,7 +135,7 @@ def visit(browser, address, state="", *, size=DESKTOP, quiet=True, **options):
     context.on("request", lambda request: asked.append(request.url))
     page.on("console", lambda message: noise.append(f"{message.type}: {message.text}"))
     page.on("pageerror", lambda error: noise.append(f"error: {error}"))
-    page.set_default_timeout(10_000)
+    page.set_default_timeout(1000 * PATIENCE)
     page.goto(f"{address}#{state}")
     yield page
     context.close()
@@ -162,7 +163,7 @@ def read(page):
     return page.evaluate(READ)
 
 
-def until(page, holds, seconds=10):
+def until(page, holds, seconds=PATIENCE):
     """Wait for what happens outside of the page."""
     for _ in range(50 * seconds):
         if holds():
