@@ -13,11 +13,11 @@ from helpers.commands import ifonly_process
 
 from ifonly import cli
 
-N_ROWS, CHUNK = 1600, 50
+N_ROWS, CHUNK = 8_000, 50  # a second or more, of which the first parts take milliseconds: there is time to stop it
 BATCH = [
     *("batch", "credit.npz", "many.parquet", "answers.parquet", "--target", "approved", "--lam", "0.01"),
     *("--freeze", "age", "--bounds", "loans:0:", "--chunk-rows", str(CHUNK), "--json"),
-]  # with --lam rows are solved one after the other, so that there is time to stop it
+]
 
 
 @pytest.fixture
