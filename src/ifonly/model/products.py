@@ -138,7 +138,7 @@ class Products(ModelSizes):
         K, D = self.A.shape
         if K == 2:
             return frozen(self.A[1:] - self.A[:1])
-        if self.dependent and not self.mixes_units:
+        if self._has_unit_basis:
             return frozen(np.eye(D))
         mean = self.A.mean(axis=0)
         centred = self.A - mean
@@ -149,16 +149,19 @@ class Products(ModelSizes):
         return frozen(centred) if np.linalg.norm(mean) > COMMON_PART * norms(centred).max() else self.A
 
     @cached_property
+    def _has_unit_basis(self) -> bool:
+        """Whether the basis is of unit vectors: the rivals depend on each other, and features are few or in uneven units."""
+        K, D = self.A.shape
+        return self.dependent and (D < K - 1 or (self.uneven_units and D <= UNIT_BASIS * K))
+
+    @cached_property
     def mixes_units(self) -> bool:
         """Whether the basis is orthonormal but not of unit vectors.
 
         Its own rounding meets every feature of a source alike, one in small units with a small weight too: then what rounding
         can do to a logit is a share of ‖a‖·‖x̄‖, however small the terms are.
         """
-        K, D = self.A.shape
-        if K >= SHARED_GRAM or not self.dependent:
-            return False
-        return D >= K - 1 and not (self.uneven_units and D <= UNIT_BASIS * K)
+        return len(self.A) < SHARED_GRAM and self.dependent and not self._has_unit_basis
 
     @cached_property
     def basis_transposed(self) -> Floats:

@@ -46,6 +46,7 @@ class ModelSizes:
     scaling: Any  # a Scaling, or None
     encoding: Coordinates
     precision: float
+    mixes_units: cached_property[bool]  # of `Products`
 
     @cached_property
     def row_norm(self) -> float:
@@ -64,11 +65,6 @@ class ModelSizes:
         """Whether features come in units so different that a basis should not mix them."""
         used = self.column_sizes[self.column_sizes > 0]
         return bool(used.size and used.max() > UNEVEN_UNITS * used.min())
-
-    @cached_property
-    def mixes_units(self) -> bool:
-        """Whether the solvers' basis mixes them all the same: `Products` knows it."""
-        raise NotImplementedError
 
     @cached_property
     def offset_size(self) -> float:
