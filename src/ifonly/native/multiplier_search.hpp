@@ -659,7 +659,10 @@ class OneMultiplier : public Search {
         solved = count = opened = 0;
     }
 
-    void give_values(const double *values, const i64 *starts) override { this->values = values, this->starts = starts[n] > 0 ? starts : nullptr; }
+    void give_values(const double *values, const i64 *starts) override {
+        this->values = values;
+        this->starts = starts[n] > 0 ? starts : nullptr;
+    }
 
     State expand(double rel_gap, i64 nodes) override {
         for (i64 i = 0; i < nodes; i++) {
