@@ -27,6 +27,10 @@ def engines(limited: bool) -> tuple[Engine, ...]:
 
 def choose(asked: Asked) -> Engine:
     """The first engine that does not refuse."""
+    return asked.keep("engine", lambda: _first(asked))
+
+
+def _first(asked: Asked) -> Engine:
     reasons = {}
     for engine in engines(asked.conditions is not None):
         reason = engine.refuses(asked)

@@ -6,7 +6,6 @@ loop, and come back with their certificate; rows that a loop gives up go through
 """
 
 from abc import abstractmethod
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -18,6 +17,7 @@ from ifonly.engines.newton import MAX_ITER
 from ifonly.engines.protocol import Engine, Rows
 from ifonly.engines.rounding import Rounding
 from ifonly.engines.row_loops import RowLoop, choose_loop, read_rows, softmax_rows
+from ifonly.engines.threads import on_threads
 from ifonly.engines.windows import Window, logit
 from ifonly.model import Model
 from ifonly.model.errors import InputError
@@ -229,12 +229,7 @@ class FreeEngine(Engine):
             results.put(n, self.row(asked, Z[n], sizes.take(n), aims.one(n), None if starts is None else starts[n]))
 
         alone = np.flatnonzero(left).tolist()
-        if not self.lanes and loop is not None and loop.threads > 1:
-            with ThreadPoolExecutor(loop.threads) as pool:
-                list(pool.map(solve, alone))
-        else:
-            for n in alone:
-                solve(n)
+        on_threads(solve, alone, 1 if self.lanes or loop is None else loop.threads)
         return results
 
 

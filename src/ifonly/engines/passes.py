@@ -10,15 +10,16 @@ double precision is summed, Σ e^{z⁰}(e^{aᵀ(x − x⁰)} − 1)·(1, a), who
 
 import math
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import reduce
+from itertools import pairwise
 from operator import add
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ifonly.engines.threads import on_threads
 from ifonly.model import Model
 from ifonly.model.numerics import Floats, Indices, blocks
 
@@ -226,14 +227,11 @@ def _take_double(model: Model, looks: Sequence[Look], threads: int, summing: Sum
     logits = np.empty((len(looks), K))
     edges = np.linspace(0, K, min(max(model.A.size // PIECE_SIZE, 1), PIECES, K) + 1).astype(int).tolist()
 
-    def piece(first: int, last: int) -> Sums:
-        return summing(model, looks, logits, first, last)
+    def piece(ends: tuple[int, int]) -> Sums:
+        return summing(model, looks, logits, *ends)
 
-    if threads == 1 or len(edges) == 2 or (summing is sum_up and len(looks) > FEW_POINTS):
-        sums = reduce(add, map(piece, edges[:-1], edges[1:]))
-    else:
-        with ThreadPoolExecutor(threads) as pool:
-            sums = reduce(add, pool.map(piece, edges[:-1], edges[1:]))
+    shared = 1 if summing is sum_up and len(looks) > FEW_POINTS else threads
+    sums = reduce(add, on_threads(piece, list(pairwise(edges)), shared))
     seen = [_seen(look, n, sums, logits[n]) for n, look in enumerate(looks)]
     if len(looks) == 1:  # of many they would take more memory than all else
         seen[0].logits = logits[0]

@@ -25,6 +25,7 @@ __all__ = ["one", "one_by_one", "solve"]
 ROWS_PER_THREAD = 64  # fewer than these are solved sooner than they are handed over
 LEFT, DONE = 0, 1  # how a row ended; 2: the source is the answer
 COLUMNS = ("lam", "distance", "objective", "grad_norm", "cost", "gap")
+FIRST, NO_LAM, NO_GOALS = np.zeros(1, dtype=np.int64), np.zeros(0), np.zeros((0, 0))
 BLINK = 0.01  # seconds: who has less time than this is answered by what looks at the clock
 
 
@@ -54,16 +55,19 @@ def one(space: CostSpace, source: Floats, aim: Aim, budget: Budget, tol: float |
     weighed = aim.lam is not None
     if not _fit(space, budget, weighed):
         return None
-    x = np.empty((1, len(source)))
+    x, found = np.empty((1, len(source))), _Found.room(1, space.model.n_classes)
     source = np.ascontiguousarray(source[None], dtype=np.float64)
-    effort = _Effort(tol, budget.max_iter, 1)
-    found = _Loop.of(space, aim.k).run(source, np.zeros(1, dtype=np.intp), Aims.of(aim), effort, x)
+    if aim.lam is not None:
+        wanted = np.array([aim.lam]), NO_GOALS
+    else:
+        wanted = NO_LAM, np.array([[needed_logit(aim.prob, space.model)], [aim.prob]])
+    _Loop.of(space, aim.k).call(source, FIRST, *wanted, _Effort(tol, budget.max_iter, 1), x, found)
     if not found.sure(weighed, tol)[0]:
         return None
-    values: dict[str, Any] = dict(zip(COLUMNS, found.numbers[0].tolist(), strict=True))
-    values["bound"] = values["objective" if weighed else "cost"] - values["gap"]
-    status = _status(tol, weighed)
-    return Result(target=aim.k, status=status, proba=found.proba[0], x=x[0], n_iter=int(found.n_iter[0]), **values)
+    lam, distance, objective, grad_norm, cost, gap = found.numbers[0].tolist()
+    status, bound = _status(tol, weighed), (objective if weighed else cost) - gap
+    more: dict[str, Any] = {"x": x[0], "n_iter": int(found.n_iter[0]), "cost": cost, "bound": bound, "gap": gap}
+    return Result(aim.k, status, lam, distance, objective, grad_norm, found.proba[0], **more)
 
 
 def _fit(space: CostSpace, budget: Budget, weighed: bool) -> bool:
@@ -106,7 +110,12 @@ class _Found(NamedTuple):
     proba: Floats  # (M, K)
     n_iter: NDArray[np.int64]
 
-    def take(self, which: Flags) -> "_Found":
+    @classmethod
+    def room(cls, M: int, K: int) -> "_Found":
+        """For so many rows, none of which is settled."""
+        return cls(np.zeros(M, dtype=np.int8), np.empty((M, 6)), np.empty((M, K)), np.empty(M, dtype=np.int64))
+
+    def take(self, which: Any) -> "_Found":
         """That of some of them."""
         return _Found(self.ended[which], self.numbers[which], self.proba[which], self.n_iter[which])
 
@@ -150,26 +159,25 @@ class _Loop(NamedTuple):
 
     def run(self, X: Floats, rows: Indices, aims: Aims, effort: _Effort, out: Floats) -> _Found:
         """These rows, on several threads where that is worth it; answers into ``out``."""
-        M, K = len(rows), len(self.model[1])
-        found = _Found(
-            np.zeros(M, dtype=np.int8), np.full((M, 6), np.nan), np.full((M, K), np.nan), np.zeros(M, dtype=np.int64)
-        )
-        index, lam, goals = rows.astype(np.int64), np.zeros(0), np.zeros((0, 0))
+        found = _Found.room(len(rows), self.classifier.n_classes)
+        index, lam, goals = rows.astype(np.int64), NO_LAM, NO_GOALS
         if aims.lam is not None:
             lam = np.ascontiguousarray(aims.lam[rows])
         else:
             assert aims.prob is not None
-            prob = float(aims.prob[rows[0]]) if M == 1 else aims.prob[rows]  # one number: a fifth of the time
-            goals = np.array([needed_logit(prob, self.classifier), prob]).reshape(2, M)
+            goals = np.array([needed_logit(aims.prob[rows], self.classifier), aims.prob[rows]])
 
         def part(s: slice) -> None:
-            asked = (lam, np.ascontiguousarray(goals[:, s])) if aims.lam is None else (lam[s], goals)
-            options = effort.tol or 0.0, effort.max_iter or MAX_ITER
-            told = found.proba[s], found.numbers[s], found.n_iter[s], found.ended[s]
-            self.loops.solve_limited(X, index[s], self.k, *self.model, *self.limits, *asked, *options, out, *told)
+            self.call(X, index[s], lam[s], np.ascontiguousarray(goals[:, s]), effort, out, found.take(s))
 
-        share_out(M, effort.threads, ROWS_PER_THREAD, part)
+        share_out(len(rows), effort.threads, ROWS_PER_THREAD, part)
         return found
+
+    def call(self, X: Floats, index: Any, lam: Floats, goals: Floats, effort: _Effort, out: Floats, found: _Found) -> None:
+        """The loop itself: these rows of X to these λ or goals, of which one is empty."""
+        told = found.proba, found.numbers, found.n_iter, found.ended
+        options = effort.tol or 0.0, effort.max_iter or MAX_ITER
+        self.loops.solve_limited(X, index, self.k, *self.model, *self.limits, lam, goals, *options, out, *told)
 
 
 def _fill(results: Results, rows: Indices, found: _Found, k: int, *, weighed: bool) -> None:

@@ -1,15 +1,18 @@
-"""How many cores there are to work on, and rows shared out among them."""
+"""How many cores there are to work on, and work shared out among them."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise
-
-import numpy as np
+from functools import cache
+from itertools import count, pairwise
+from typing import Any
 
 from ifonly.model.errors import InputError
 
-__all__ = ["available", "share_out"]
+__all__ = ["available", "on_threads", "share_out"]
+
+MOST = 256  # helpers that are kept, in all; one starts only where none is idle
+TURNS = 4  # parts for each thread: where one is disturbed, the others take over what it would have done
 
 
 def available(threads: int | None = None) -> int:
@@ -19,12 +22,40 @@ def available(threads: int | None = None) -> int:
     return threads or (len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
 
 
+@cache
+def _helpers() -> ThreadPoolExecutor:
+    """Threads that wait for work: to start one takes ten times as long as to wake it."""
+    return ThreadPoolExecutor(MOST, thread_name_prefix="ifonly-helper")
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_helpers.cache_clear)  # a child has none of its parent's threads
+
+
+def on_threads(work: Callable[[Any], Any], things: Sequence[Any], threads: int) -> list[Any]:
+    """``[work(thing) for thing in things]``, by this thread and helpers; one that comes late finds nothing left to do."""
+    some = min(threads, len(things))
+    if some < 2:
+        return [work(thing) for thing in things]
+    done: list[Any] = [None] * len(things)
+    turns = count()
+
+    def take_turns() -> None:
+        while (n := next(turns)) < len(things):
+            done[n] = work(things[n])
+
+    helpers = [_helpers().submit(take_turns) for _ in range(some - 1)]
+    try:
+        take_turns()
+    finally:
+        for helper in helpers:
+            if not helper.cancel():
+                helper.result()
+    return done
+
+
 def share_out(rows: int, threads: int, least: int, part: Callable[[slice], None]) -> None:
-    """Call ``part`` on slices that cover so many rows: one for each thread, none of fewer rows than are worth handing over."""
-    parts = max(1, min(threads, rows // least))
-    if parts == 1:
-        part(slice(0, rows))
-        return
-    edges = np.linspace(0, rows, parts + 1).astype(int).tolist()
-    with ThreadPoolExecutor(parts) as pool:
-        list(pool.map(part, (slice(a, b) for a, b in pairwise(edges))))
+    """Call ``part`` on slices that cover so many rows, on several threads: none of fewer rows than are worth handing over."""
+    parts = 1 if threads == 1 else max(1, min(threads * TURNS, rows // least))
+    edges = [rows * n // parts for n in range(parts + 1)]
+    on_threads(part, [slice(a, b) for a, b in pairwise(edges)], threads)

@@ -7,7 +7,6 @@ problems of the chunk before. Sources on the host go through two pinned buffers:
 
 import sys
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields
 from functools import cache, cached_property
 from itertools import pairwise
@@ -16,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ifonly.engines.rounding import Rounding
+from ifonly.engines.threads import on_threads
 from ifonly.model import Model
 from ifonly.model.errors import InputError
 from ifonly.model.numerics import norms
@@ -457,8 +457,7 @@ class Buffer:
 
 def _copy(values: np.ndarray, to: np.ndarray) -> None:
     """``to[...] = values``, on some threads: one alone does not fill the bus to the device."""
-    with ThreadPoolExecutor(COPIERS) as pool:
-        list(pool.map(lambda s: np.copyto(to[s], values[s]), _cut(len(to), COPIERS)))
+    on_threads(lambda s: np.copyto(to[s], values[s]), list(_cut(len(to), COPIERS)), COPIERS)
 
 
 def _pinned(shape: tuple[int, int], dtype: np.dtype) -> np.ndarray:
