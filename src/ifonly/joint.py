@@ -18,7 +18,8 @@ import numpy as np
 
 from ifonly.answers.one import Counterfactual
 from ifonly.api import Ask
-from ifonly.engines.very_many import Endpoint, VastProblem, solve_many
+from ifonly.engines.strong_rivals import Endpoint
+from ifonly.engines.very_many import VastProblem, solve_many
 from ifonly.model import Model
 from ifonly.model.errors import CertificateError, InputError
 from ifonly.model.numerics import EPS, Floats, Indices, log_sum_exp, softmax

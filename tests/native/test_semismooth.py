@@ -67,7 +67,7 @@ def test_same_answers(instructions, seed):
     assert (ours.t <= terms.hi).all()
     again = semismooth.evaluate(terms, lam, weight, ours.lq, ours.nu)
     scale = 1 + np.abs(terms.margins).max() + np.abs(terms.B) @ np.abs(again.t)
-    noise = semismooth._noise(terms, again)
+    noise = semismooth.noise(terms, again)
     assert np.abs(again.s - ours.s).max() <= 1e-13 * scale.max() + 100 * noise
     assert (ours.q > 0).all()
     assert abs(ours.q.sum() - 1) < 1e-12

@@ -17,6 +17,7 @@ from ifonly.engines.limited_problem import LimitedProblem
 from ifonly.engines.relaxing import Relaxing
 from ifonly.engines.responses import nearest
 from ifonly.engines.semismooth import Response
+from ifonly.engines.semismooth_reach import reach
 from ifonly.model.numerics import Flags, Floats, log_sum_exp
 from ifonly.problem.choices import Node
 from ifonly.problem.question import Aim
@@ -163,7 +164,7 @@ class Candidates:
             x = part.placed(*nearest(terms), 1.0)
             if self.meets(x) and part.holds(x):  # the choices are enough
                 return x, None
-            at, _, met = semismooth.reach(terms, part.goal_of(self.aim.prob), start, late=late)
+            at, _, met = reach(terms, part.goal_of(self.aim.prob), start, late=late)
             return (part.placed(at.t, at.nu, at.weight), at) if met else None
         x = np.clip(part.source, part.lo, part.hi)
         for spare in SPARES:

@@ -10,7 +10,8 @@ import numpy as np
 
 from ifonly.engines.cost_space import CostSpace
 from ifonly.engines.responses import Terms
-from ifonly.engines.semismooth import Response, Target
+from ifonly.engines.semismooth import Response
+from ifonly.engines.semismooth_reach import Target
 from ifonly.model.errors import InputError
 from ifonly.model.numerics import EPS, Flags, Floats, summation_error
 from ifonly.problem.actions import EDGE
@@ -338,7 +339,7 @@ class LimitedProblem:
     # ---- for those who solve it ----
 
     def goal_of(self, prob: float) -> Target:
-        """For `semismooth.reach`, with x where it is `placed`."""
+        """For `semismooth_reach`, with x where it is `placed`."""
 
         def miss(at: Response) -> tuple[float, float]:
             x = self.placed(at.t, at.nu, at.weight)

@@ -14,8 +14,9 @@ from ifonly.engines import nearest
 from ifonly.engines.compiled import takes_compiled
 from ifonly.engines.passes import Look, Seen, SumUp, Task, sum_up, take_a_pass
 from ifonly.engines.protocol import Engine, Rows
+from ifonly.engines.strong_rivals import FIRST_SHARE
 from ifonly.engines.threads import available
-from ifonly.engines.very_many import FIRST_SHARE, VastProblem, solve_many
+from ifonly.engines.very_many import VastProblem, solve_many
 from ifonly.model.errors import InputError
 from ifonly.model.numerics import Floats, norms
 from ifonly.problem.question import NEAREST, Aim, Aims, Asked

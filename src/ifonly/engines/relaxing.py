@@ -14,7 +14,8 @@ from ifonly.engines import semismooth
 from ifonly.engines.budget import Budget
 from ifonly.engines.limited_problem import LimitedProblem
 from ifonly.engines.responses import Terms
-from ifonly.engines.semismooth import Response, Target
+from ifonly.engines.semismooth import Response
+from ifonly.engines.semismooth_reach import Target, reach
 from ifonly.model.numerics import Floats, Indices, log_sum_exp
 from ifonly.problem.choices import Choices, Node
 from ifonly.problem.dual import Dual, Goal, Multipliers
@@ -89,7 +90,7 @@ class Relaxing:
         elif self.goal.top is None:
             at, _, _ = semismooth.solve(terms, self.goal.lam or 1.0, start=start, late=self.late)
         else:
-            at, _, met = semismooth.reach(terms, self._target(terms, part), start, late=self.late)
+            at, _, met = reach(terms, self._target(terms, part), start, late=self.late)
             if not met:
                 return self._short(at, part)
         x = part.x(at.t)

@@ -18,6 +18,7 @@ from ifonly.engines.limited_problem import LimitedProblem
 from ifonly.engines.protocol import Rows
 from ifonly.engines.row_loops import read_rows
 from ifonly.engines.semismooth import MAX_ITER, Response
+from ifonly.engines.semismooth_reach import reach
 from ifonly.model.errors import InputError
 from ifonly.model.numerics import Floats
 from ifonly.problem.goals import Weights
@@ -134,7 +135,7 @@ def _reach(problem: LimitedProblem, prob: float, budget: Budget) -> Result | Non
 
     def attempt(part: LimitedProblem) -> tuple[Any, ...]:
         most = budget.max_iter or MAX_ITER
-        found = semismooth.reach(part.terms(), part.goal_of(prob), max_iter=most, late=budget.is_late)
+        found = reach(part.terms(), part.goal_of(prob), max_iter=most, late=budget.is_late)
         return part.placed(found.at.t, found.at.nu, found.at.weight), found
 
     kept = within_rules(problem, attempt)
