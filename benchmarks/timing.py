@@ -18,6 +18,8 @@ from threadpoolctl import threadpool_info, threadpool_limits
 import ifonly
 
 LONG = 20.0  # seconds of a warm-up call after which it is not repeated; 0 with --quick
+REST = 0.03  # seconds in which BLAS's threads fall asleep: after a product they go on looking for work, on our cores
+SHORT = 1e-3  # seconds: a call that is over sooner is made on one thread
 STAT, LEAST = Path("/proc/stat"), 1.0
 PACKAGES = ("ifonly", "numpy", "scipy", "scikit-learn", "cvxpy", "clarabel")
 
@@ -32,7 +34,10 @@ def medians(contenders: dict[str, Contender], *, seconds: float = 1.0, least: in
 
     One call of each to warm up; then rounds in which each is called once, so that a disturbance meets all of them. A
     contender that has had its seconds (and ``least`` calls) sits out; where the warm-up is very long, it is all there is.
+    On several threads there is a rest before each call, so that it has the cores to itself.
     """
+    several = any(lib["num_threads"] > 1 for lib in threadpool_info() if lib["user_api"] == "blas")
+    rests = dict.fromkeys(contenders, 0.0)
     samples: dict[str, list[float]] = {name: [] for name in contenders}
     for name, contender in contenders.items():
         start = time.perf_counter()
@@ -40,12 +45,15 @@ def medians(contenders: dict[str, Contender], *, seconds: float = 1.0, least: in
         warm_up = time.perf_counter() - start
         if warm_up > LONG:
             samples[name] = [warm_up]
+        if several and warm_up > SHORT:
+            rests[name] = REST
     long = {name for name, taken in samples.items() if taken}
     for _ in range(most):
         playing = [n for n, taken in samples.items() if n not in long and (len(taken) < least or sum(taken) < seconds)]
         if not playing:
             break
         for name in playing:
+            time.sleep(rests[name])
             start = time.perf_counter()
             contenders[name].call()
             samples[name].append(time.perf_counter() - start)
