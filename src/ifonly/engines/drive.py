@@ -1,6 +1,7 @@
 """From a question and the rows that a user brings to one table of results: chunks, streams, ``out=``, progress, paths."""
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +14,7 @@ from ifonly.model.numerics import Floats, Indices
 from ifonly.problem.question import ALL, FLIP, NEAREST, Aim, Asked
 from ifonly.problem.results import Result, Results
 from ifonly.problem.status import Status
-from ifonly.rows.sources import Sources, by_name, check_out
+from ifonly.rows.sources import Sources, check_out
 from ifonly.rows.tables import stacked
 
 __all__ = ["Answered", "follow", "one", "run"]
@@ -42,7 +43,7 @@ def run(asked: Asked, x: Any, *, out: Any = None, progress: bool | None = None) 
         raise InputError("out is for one answer per row; with n leave it out")
     if hasattr(x, "__next__"):
         asked, x = _gathered(asked, x)
-    asked = _with_flags(asked, x)
+    asked, x = _read(asked, x)
     engine = choose(asked)
     if hasattr(x, "__next__"):
         return _streamed(engine, asked, x, out, progress)
@@ -79,8 +80,8 @@ def one(asked: Asked, sources: Sources, aim: Aim) -> Result:
 
 def follow(asked: Asked, x: Any, lams: Floats) -> Answered:
     """One answer per λ, for one source and one class (by default the one that is nearest at a probability of one half)."""
-    asked = _with_flags(asked, x)
-    sources = Sources.read(asked.model, x)
+    asked, x = _read(asked, x)
+    sources = x if isinstance(x, Sources) else Sources.read(asked.model, x)
     if not sources.single:
         raise InputError(f"path takes one source; got a table of {len(sources)} rows")
     aim = asked.aim()
@@ -92,11 +93,13 @@ def follow(asked: Asked, x: Any, lams: Floats) -> Answered:
     return Answered(weighed, sources, engine.follow(weighed, sources, k, lams.tolist()))
 
 
-def _with_flags(asked: Asked, x: Any) -> Asked:
-    """The same question where columns of the user's table are yes or no by their type."""
+def _read(asked: Asked, x: Any) -> tuple[Asked, Any]:
+    """The same question where columns of the user's table are yes or no by their type, and that table, read."""
     if asked.model.encoding.identity or isinstance(x, Sources) or hasattr(x, "__next__"):
-        return asked
-    return asked.with_flags(asked.model.encoding.flags(by_name(asked.model, x)))
+        return asked, x
+    sources = Sources.read(asked.model, x)
+    asked = asked.with_flags(sources.flags)
+    return asked, sources if asked.model is sources.model else replace(sources, model=asked.model)
 
 
 def _gathered(asked: Asked, x: Iterator[Any]) -> tuple[Asked, Any]:

@@ -150,9 +150,7 @@ class Encoding(Coordinates):
         return frozen(lo), frozen(hi), frozen(step)
 
     def flags(self, X: Any) -> list[str]:
-        """The columns of numbers that are yes and no by their type; none of a stream, which is not looked into."""
-        if hasattr(X, "__next__"):
-            return []
+        """The columns of numbers that are yes and no by their type."""
         table = Table.of(X, self.names)
         return [column.name for column in self.columns if column.kind == "number" and table.is_flag(column.place)]
 

@@ -18,7 +18,7 @@ from ifonly.model.tensors import plain
 from ifonly.rows.tables import stacked, written
 from ifonly.rows.tensors import Like, like
 
-__all__ = ["LARGEST", "NOWHERE", "Sizes", "Sources", "by_name", "check_out"]
+__all__ = ["LARGEST", "NOWHERE", "Sizes", "Sources", "check_out"]
 
 LARGEST = 1e100  # of ‖x̄‖: beyond, squares overflow
 
@@ -35,12 +35,13 @@ class Sources:
     like: Like | None = None  # what kind of tensor the rows came as, and answers are given as
     own: Any = None  # the user's own table, where the model has an encoding
     frame: Any = None  # the user's own frame, or row of one, where it has none: answers are given as such
+    flags: Sequence[str] = ()  # the columns of an encoding that are yes or no by their type
 
     @classmethod
     def read(cls, model: Model, X: Any) -> "Sources":
         """Check; a frame's columns are put into the model's order by name. Arrays are referred to, not copied."""
         encoding = model.encoding
-        X = by_name(model, X)
+        X = _by_name(model, X)
         if encoding.identity and type(X) is np.ndarray:  # most often: nothing to reorder, or to give back as something else
             rows, single = _table(_numbers(X))
             model.check_width(rows)
@@ -48,10 +49,11 @@ class Sources:
         if not encoding.identity:
             single = encoding.single(X)
             # In a table, a row that cannot be read is INVALID.
-            rows = _weights(encoding, X) if encoding.text else encoding.read(X, strict=single)
+            table = X if encoding.text else Table.of(X, encoding.names)
+            rows = _weights(encoding, X) if encoding.text else encoding.read(table, strict=single)
             model.check_width(rows)
             index = X.index if hasattr(X, "columns") and hasattr(X, "index") else None
-            return cls(model, rows, single, index, model.feature_names, own=X)
+            return cls(model, rows, single, index, model.feature_names, own=X, flags=encoding.flags(table))
         frame = columns = index = None
         if hasattr(X, "to_numpy"):
             columns = getattr(X, "columns", getattr(X, "index", None))
@@ -218,10 +220,10 @@ def check_out(out: np.ndarray | None, rows: int, D: int, *, least: bool = False)
         raise InputError(f"out must be a writeable array of floats; got {out.dtype}, writeable={writeable}")
 
 
-def by_name(model: Model, X: Any) -> Any:
+def _by_name(model: Model, X: Any) -> Any:
     """A named tuple, or a list of them, that has the model's columns by name: as a dict, of numbers in the model's order."""
     if isinstance(X, list) and X and all(isinstance(row, tuple) and hasattr(row, "_fields") for row in X):
-        return [by_name(model, row) for row in X]
+        return [_by_name(model, row) for row in X]
     names = model.encoding.names or model.feature_names or ()
     if not isinstance(X, tuple) or not names or not set(names) <= set(getattr(X, "_fields", ())):
         return X
