@@ -16,9 +16,10 @@ from ifonly.model import Model
 from ifonly.model.errors import InputError
 from ifonly.model.readers import as_model
 from ifonly.problem.actions import Actions
+from ifonly.problem.asked import Asked
 from ifonly.problem.conditions import Conditions
 from ifonly.problem.cost import Cost
-from ifonly.problem.question import Asked, Backend, Question
+from ifonly.problem.question import Backend, Question
 from ifonly.problem.results import Result
 
 if TYPE_CHECKING:

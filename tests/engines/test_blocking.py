@@ -10,7 +10,7 @@ from helpers.worded import Limits
 import ifonly
 from ifonly import Actions, InputError, Model, Status, invert
 from ifonly.engines.blocking import blocking
-from ifonly.problem.question import Aim
+from ifonly.problem.asked import Aim
 
 LONG = 60.0  # seconds: no test here is about what is not finished
 

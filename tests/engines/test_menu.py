@@ -10,8 +10,8 @@ import ifonly
 from ifonly import Actions, Cost, InputError, Model, Status, invert
 from ifonly.engines.covers import Covers
 from ifonly.engines.gains import Gains
+from ifonly.problem.asked import Aim
 from ifonly.problem.conditions import Conditions
-from ifonly.problem.question import Aim
 
 SAME = 1e-7  # costs of two solves of one problem, for more than two classes
 KINDS = ["free", "bounds", "whole numbers", "group", "few changes", "outside", "rule", "l1", "matrix", "margin"]

@@ -12,8 +12,8 @@ import ifonly
 from ifonly.engines.rounding import Rounding
 from ifonly.native import reference
 from ifonly.native.cuda_source import LEAST_SLOTS, SHARED_BYTES, gram_pitch, newton_options, rows_of, slices
+from ifonly.problem.asked import Aims
 from ifonly.problem.goals import needed_logit
-from ifonly.problem.question import Aims
 from ifonly.problem.status import Status
 from ifonly.rows.sources import NOWHERE, Sources
 

@@ -15,9 +15,9 @@ from ifonly.engines import drive
 from ifonly.model import Model
 from ifonly.model.errors import InputError
 from ifonly.model.numerics import Floats, Indices, softmax
+from ifonly.problem.asked import Aim, Asked
 from ifonly.problem.checker import Checked
 from ifonly.problem.conditions import Conditions
-from ifonly.problem.question import Aim, Asked
 from ifonly.problem.results import Result, Results
 from ifonly.problem.status import Status
 from ifonly.rows.sources import Sources

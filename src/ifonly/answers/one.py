@@ -17,6 +17,7 @@ from ifonly.answers.shown import ShownOne
 from ifonly.answers.views import Told, Within, frame_of
 from ifonly.model import Model
 from ifonly.model.numerics import Floats, softmax
+from ifonly.problem.asked import Aim, Asked
 from ifonly.problem.checker import Checked, check
 from ifonly.problem.conditions import Conditions
 from ifonly.problem.contradiction import contradiction
@@ -24,7 +25,7 @@ from ifonly.problem.goals import lead
 from ifonly.problem.irreducible import Needed
 from ifonly.problem.limited import LimitedProblem
 from ifonly.problem.proof import Proof, continuous_proof
-from ifonly.problem.question import Aim, Asked, Question
+from ifonly.problem.question import Question
 from ifonly.problem.results import Iteration, Result
 from ifonly.problem.status import REL_GAP, Status
 from ifonly.rows.sources import Sources

@@ -8,7 +8,7 @@ from ifonly.engines.few_and_rest import FewAndRest
 from ifonly.engines.many_passes import ManyPasses
 from ifonly.engines.protocol import Engine
 from ifonly.model.errors import InputError
-from ifonly.problem.question import Asked
+from ifonly.problem.asked import Asked
 
 __all__ = ["choose", "engines"]
 

@@ -20,10 +20,10 @@ from ifonly.engines.gains import Gains
 from ifonly.engines.limits import engine_for
 from ifonly.model.errors import InputError
 from ifonly.model.numerics import Floats
+from ifonly.problem.asked import Aim
 from ifonly.problem.conditions import Conditions
 from ifonly.problem.each_limit import EachLimit
 from ifonly.problem.irreducible import Needed, irreducible
-from ifonly.problem.question import Aim
 from ifonly.problem.results import Result
 from ifonly.problem.status import Status
 

@@ -19,8 +19,8 @@ from ifonly.engines.responses import nearest
 from ifonly.engines.semismooth import Response
 from ifonly.engines.semismooth_reach import reach
 from ifonly.model.numerics import Flags, Floats, log_sum_exp
+from ifonly.problem.asked import Aim
 from ifonly.problem.choices import Node
-from ifonly.problem.question import Aim
 from ifonly.problem.results import Result
 
 __all__ = ["Candidates"]

@@ -25,11 +25,11 @@ from ifonly.engines.semismooth import Response
 from ifonly.engines.tree import Branch, Tree
 from ifonly.model.errors import CertificateError
 from ifonly.model.numerics import EPS, Flags, Floats
+from ifonly.problem.asked import Aim
 from ifonly.problem.choices import OPEN, Cut, Node
 from ifonly.problem.contradiction import contradiction
 from ifonly.problem.dual import Bounded, Multipliers
 from ifonly.problem.proof import Proof, continuous_proof, prove
-from ifonly.problem.question import Aim
 from ifonly.problem.results import Result
 from ifonly.problem.status import LEAST_VALUE, REL_GAP, Status
 

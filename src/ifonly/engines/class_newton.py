@@ -32,7 +32,7 @@ from ifonly.engines.newton import Outcome, minimise, newton
 from ifonly.engines.row_loops import choose_loop
 from ifonly.engines.windows import GUESS, Window, logit
 from ifonly.model.numerics import Floats
-from ifonly.problem.question import Aims, Asked
+from ifonly.problem.asked import Aims, Asked
 from ifonly.problem.results import Result, Results
 from ifonly.problem.status import Status
 from ifonly.rows.sources import Sizes, Sources

@@ -17,7 +17,7 @@ from ifonly.engines.phi import logistic_root, phi
 from ifonly.engines.row_loops import RowLoop, softmax_rows
 from ifonly.engines.windows import Window, logit
 from ifonly.native.solved import Solved
-from ifonly.problem.question import Asked
+from ifonly.problem.asked import Asked
 from ifonly.problem.results import Result
 from ifonly.problem.status import Status
 

@@ -11,7 +11,8 @@ from ifonly.engines.progress import Progress
 from ifonly.engines.protocol import Engine, Rows
 from ifonly.model.errors import InputError
 from ifonly.model.numerics import Floats, Indices
-from ifonly.problem.question import ALL, FLIP, NEAREST, Aim, Asked
+from ifonly.problem.asked import ALL, NEAREST, Aim, Asked
+from ifonly.problem.question import FLIP
 from ifonly.problem.results import Result, Results
 from ifonly.problem.status import Status
 from ifonly.rows.sources import Sources, check_out

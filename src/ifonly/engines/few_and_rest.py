@@ -10,7 +10,7 @@ from ifonly.engines.free import FreeEngine, Stop
 from ifonly.engines.newton import Outcome, minimise
 from ifonly.engines.rounds import Crowd, Rounds, solve_crowd
 from ifonly.engines.windows import Window
-from ifonly.problem.question import Asked
+from ifonly.problem.asked import Asked
 from ifonly.problem.results import Result, Results
 from ifonly.rows.sources import Sources
 

@@ -24,7 +24,8 @@ from ifonly.model.errors import InputError
 from ifonly.model.numerics import Flags, Floats, Indices, softmax
 from ifonly.native.free import Task
 from ifonly.native.solved import LEFT, Solved
-from ifonly.problem.question import NEAREST, Aim, Aims, Asked, Question
+from ifonly.problem.asked import NEAREST, Aim, Aims, Asked
+from ifonly.problem.question import Question
 from ifonly.problem.results import Result, Results
 from ifonly.problem.status import Status
 from ifonly.rows.sources import Sizes, Sources

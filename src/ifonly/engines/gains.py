@@ -20,8 +20,8 @@ from functools import cached_property
 import numpy as np
 
 from ifonly.model.numerics import EPS, Flags, Floats, Indices
+from ifonly.problem.asked import Aim
 from ifonly.problem.conditions import Conditions
-from ifonly.problem.question import Aim
 
 __all__ = ["Gains"]
 

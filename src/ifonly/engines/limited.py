@@ -21,8 +21,8 @@ from ifonly.engines.cost_space import CostSpace
 from ifonly.engines.limited_problem import LimitedProblem
 from ifonly.engines.protocol import Engine, Rows, put_row
 from ifonly.model.numerics import Flags, Floats
+from ifonly.problem.asked import NEAREST, Aim, Asked
 from ifonly.problem.goals import needed_logit
-from ifonly.problem.question import NEAREST, Aim, Asked
 from ifonly.problem.results import Result, Results
 from ifonly.rows.sources import Sources
 

@@ -19,7 +19,7 @@ from ifonly.engines.threads import available
 from ifonly.engines.very_many import VastProblem, solve_many
 from ifonly.model.errors import InputError
 from ifonly.model.numerics import Floats, norms
-from ifonly.problem.question import NEAREST, Aim, Aims, Asked
+from ifonly.problem.asked import NEAREST, Aim, Aims, Asked
 from ifonly.problem.results import Result, Results
 from ifonly.rows.sources import LARGEST, Sources
 

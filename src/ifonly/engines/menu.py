@@ -32,11 +32,11 @@ from ifonly.engines.covers import Covers
 from ifonly.engines.gains import Gains
 from ifonly.model.errors import InputError
 from ifonly.model.numerics import Flags, Floats, Indices
+from ifonly.problem.asked import Aim
 from ifonly.problem.conditions import Conditions
 from ifonly.problem.contradiction import possible
 from ifonly.problem.each_limit import restricted
 from ifonly.problem.irreducible import irreducible
-from ifonly.problem.question import Aim
 from ifonly.problem.results import Result
 from ifonly.problem.status import Status
 

@@ -16,8 +16,8 @@ from ifonly.engines.limited import SPARES
 from ifonly.engines.threads import available
 from ifonly.model.numerics import EPS, Flags, Floats, Indices
 from ifonly.native import intervals, one_multiplier
+from ifonly.problem.asked import NEAREST, Aim, Aims, Asked
 from ifonly.problem.goals import needed_logit
-from ifonly.problem.question import NEAREST, Aim, Aims, Asked
 from ifonly.problem.results import Result, Results
 from ifonly.problem.status import REL_GAP, Status
 

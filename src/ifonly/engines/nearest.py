@@ -16,8 +16,8 @@ import numpy as np
 from ifonly.engines.phi import phi
 from ifonly.model import Model
 from ifonly.model.numerics import Floats, Indices, softmax
+from ifonly.problem.asked import Aim, Aims
 from ifonly.problem.goals import needed_logit
-from ifonly.problem.question import Aim, Aims
 from ifonly.problem.results import Result
 from ifonly.problem.status import Status
 

@@ -8,7 +8,7 @@ from ifonly.engines.row_loops import device_loop
 from ifonly.engines.semismooth_rows import one_by_one
 from ifonly.model.numerics import Floats
 from ifonly.native.cuda_source import MOST_FEATURES, MOST_LIMITED_CLASSES, limited_blocks
-from ifonly.problem.question import Aims, Asked
+from ifonly.problem.asked import Aims, Asked
 from ifonly.problem.results import Results
 from ifonly.rows.sources import Sources
 

@@ -21,10 +21,10 @@ from ifonly.engines.searched import Record, dual_of, run
 from ifonly.engines.semismooth_newton import sure
 from ifonly.model.numerics import Floats
 from ifonly.native.one_multiplier import Search
+from ifonly.problem.asked import Aim, Asked
 from ifonly.problem.dual import Multipliers
 from ifonly.problem.goals import Weights
 from ifonly.problem.proof import Leaf, Proof
-from ifonly.problem.question import Aim, Asked
 from ifonly.problem.results import Result, Results
 from ifonly.problem.status import Status
 

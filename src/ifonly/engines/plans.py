@@ -19,9 +19,9 @@ from ifonly.engines.limits import engine_for
 from ifonly.engines.menu import Restrictions, menu
 from ifonly.model.errors import InputError
 from ifonly.model.numerics import Floats
+from ifonly.problem.asked import ALL, Aim, Asked
 from ifonly.problem.conditions import Conditions
 from ifonly.problem.each_limit import restricted
-from ifonly.problem.question import ALL, Aim, Asked
 from ifonly.problem.results import Result, Results
 from ifonly.problem.status import Status
 from ifonly.rows.sources import Sources

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ifonly.model.errors import InputError
-from ifonly.problem.question import Aim, Aims, Asked
+from ifonly.problem.asked import Aim, Aims, Asked
 from ifonly.problem.results import Result, Results
 from ifonly.rows.sources import Sources
 

@@ -16,7 +16,8 @@ from ifonly.model.extras import missing
 from ifonly.model.numerics import Floats
 from ifonly.native import compiled
 from ifonly.native.solved import Solved
-from ifonly.problem.question import Asked, Backend
+from ifonly.problem.asked import Asked
+from ifonly.problem.question import Backend
 from ifonly.rows.sources import Sources
 from ifonly.rows.tensors import like
 

@@ -10,10 +10,10 @@ import numpy as np
 from ifonly.engines.budget import Budget
 from ifonly.engines.limited_problem import LimitedProblem
 from ifonly.model.numerics import EPS, Flags, Floats, Indices
+from ifonly.problem.asked import Aim
 from ifonly.problem.choices import Cut
 from ifonly.problem.dual import Dual, Goal, Multipliers
 from ifonly.problem.proof import Leaf, Proof, leaves_of, misses
-from ifonly.problem.question import Aim
 from ifonly.problem.results import Result
 from ifonly.problem.status import REL_GAP, Status
 

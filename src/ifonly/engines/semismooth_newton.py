@@ -21,8 +21,8 @@ from ifonly.engines.semismooth import MAX_ITER, Response
 from ifonly.engines.semismooth_reach import reach
 from ifonly.model.errors import InputError
 from ifonly.model.numerics import Floats
+from ifonly.problem.asked import Aim, Aims, Asked
 from ifonly.problem.goals import Weights
-from ifonly.problem.question import Aim, Aims, Asked
 from ifonly.problem.results import Result, Results
 from ifonly.problem.status import REL_GAP, Status
 from ifonly.rows.sources import Sources

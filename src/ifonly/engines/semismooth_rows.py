@@ -14,8 +14,8 @@ from ifonly.engines.cost_space import CostSpace
 from ifonly.engines.semismooth import MAX_ITER, MOST_RIVALS
 from ifonly.engines.threads import available, share_out
 from ifonly.model.numerics import Flags, Floats, Indices, norms, summation_error
+from ifonly.problem.asked import Aim, Aims, Asked
 from ifonly.problem.goals import needed_logit
-from ifonly.problem.question import Aim, Aims, Asked
 from ifonly.problem.results import Result, Results
 from ifonly.problem.status import LEAST_VALUE, REL_GAP, Status
 

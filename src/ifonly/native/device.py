@@ -21,8 +21,8 @@ from ifonly.model.errors import InputError
 from ifonly.model.numerics import norms
 from ifonly.native import cuda
 from ifonly.native.cuda_source import MOST_CLASSES, WARP, gram_pitch, rows_of, team_of
+from ifonly.problem.asked import Aims
 from ifonly.problem.goals import needed_logit
-from ifonly.problem.question import Aims
 from ifonly.problem.results import Results
 from ifonly.rows.sources import NOWHERE, Sizes, Sources
 from ifonly.rows.tensors import Like, like

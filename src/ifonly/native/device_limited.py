@@ -17,8 +17,8 @@ from ifonly.model import Model
 from ifonly.native import cuda, cuda_source
 from ifonly.native.device import LEFT, DeviceResults, DeviceSources, set_columns, upload, upload_targets
 from ifonly.native.limited import Tables
+from ifonly.problem.asked import Aims
 from ifonly.problem.goals import needed_logit
-from ifonly.problem.question import Aims
 from ifonly.problem.results import Results
 from ifonly.problem.status import LEAST_VALUE, REL_GAP
 from ifonly.rows.sources import Sources

@@ -13,8 +13,8 @@ from ifonly.engines.rounding import Rounding
 from ifonly.engines.threads import share_out
 from ifonly.model import Model
 from ifonly.native import compiled
+from ifonly.problem.asked import Aim, Aims
 from ifonly.problem.goals import needed_logit
-from ifonly.problem.question import Aim, Aims
 from ifonly.problem.results import Result, Results
 from ifonly.problem.status import Status
 from ifonly.rows.sources import NOWHERE, Sizes
