@@ -39,6 +39,11 @@ CHUNK_BYTES = 48 * 2**20
 CHUNK_ROWS = (512, 16384)
 
 
+# Where rivals' pulls cancel, x moves far less than the Σq that a window grows with. From this many times what is needed on, a
+# row of the array program goes through the method for one, which knows the distance; the compiled loop knows it too.
+LOOSE = 4.0
+
+
 class Stop(NamedTuple):
     """Where a method stops: at ‖∇E‖ ≤ ``tol`` (None: at the last digit), or after so many iterations."""
 
@@ -302,7 +307,9 @@ class Batch(NamedTuple):
             rounding = Rounding.of(model, self.sizes.take(index[away]), k)
             solved = self.engine.reach_rows(self.loop, gram, margins[away], window.take(away), self.stop)
             self._fill(index[away], k, size[away], solved, rounding)
-            done[away] = solved.done
+            change = np.abs(solved.q).sum(axis=1) / solved.lam
+            needed = rounding.of_estimator(size[away], rounding.reach_of(change, self.results.distance[index[away]]))
+            done[away] = solved.done & (window.take(away).allowance(change) <= LOOSE * needed)
         return done
 
     def _answered(self, index: Indices, k: int) -> Flags:

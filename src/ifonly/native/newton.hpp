@@ -106,9 +106,9 @@ template <class T> struct Vectors<T, 0> {
 
 #endif
 
-/** engines.windows.Window. */
+/** engines.windows.Window; where `far` is not 0, it grows with ‖x − x̄‖ besides, which is less than Σq where rivals' pulls cancel. */
 template <class T> struct Goal {
-    T logit, slack, slope, least;
+    T logit, slack, slope, least, far{};
 };
 
 #define EACH(i) IFONLY_UNROLL for (int i = Team::rank(); i < x.n; i += Team::size) // the rivals of this thread
@@ -382,7 +382,8 @@ template <class T, int N, bool GOAL, class Team = Alone> struct Solver {
             q_sum += x.q[i];
             rate += x.p[i] * (x.moved[i] - x.t[i]);
         }
-        const T allowance = goal.slack + goal.slope * Team::sum(q_sum) * il, width = allowance + goal.least;
+        const T distance = square_root(larger(quad, T{}) * il);
+        const T allowance = goal.slack + goal.slope * Team::sum(q_sum) * il + goal.far * distance, width = allowance + goal.least;
         const T miss = logit - (goal.logit - allowance);
         rate = Team::sum(rate) / mass;
         const Mask<T> right = near & (miss <= 0.0) & (miss >= -width);
