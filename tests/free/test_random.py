@@ -31,6 +31,8 @@ WERE_WRONG = [
     ("common part", 160, 201),
     ("table", 222, 42),
     ("table", 261, 101),
+    ("reached", 41, 41),  # nothing can be changed, and it is enough but for the last digit
+    ("close rows", 96, 101),  # two classes that differ in a last digit: given up, though twice as far p is beyond rounding
 ]
 
 

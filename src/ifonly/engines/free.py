@@ -7,6 +7,7 @@ loop, and come back with their certificate; rows that a loop gives up go through
 
 from abc import abstractmethod
 from dataclasses import dataclass
+from decimal import Decimal, localcontext
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -59,14 +60,25 @@ class Stop(NamedTuple):
 def unchangeable(problem: ClassProblem, prob: float) -> Result:
     """The source where all rows of A are the same: p_k is that of b, and either it is enough or not.
 
-    Where A is not 0, whoever evaluates it rounds ``A x`` away, and a p_k as near to τ as that is enough for some only.
+    Where A is not 0, whoever evaluates it rounds ``A x`` away, and a p_k as near to τ as that is enough for some only;
+    where it is 0, one that is enough as computed may not be in truth.
     """
     model = problem.model
     p = float(softmax(model.b)[problem.k])
     short = logit(1 - p, p) - logit(1 - prob, prob)
-    if model.row_norm > 0 and abs(short) <= problem.rounding.of_source(problem.size):
+    doubtful = abs(short) <= problem.rounding.of_source(problem.size)
+    if model.row_norm == 0:
+        doubtful = (p >= prob) != _in_truth(model.b.tolist(), problem.k, prob)
+    if doubtful:
         return problem.stay(Status.MAX_ITER)
     return problem.stay(Status.EXACT if p >= prob else Status.UNREACHABLE)
+
+
+def _in_truth(b: list[float], k: int, prob: float) -> bool:
+    """Whether ``softmax(b)[k] ≥ prob``, with no rounding that shows."""
+    with localcontext(prec=50):
+        total = sum(min(Decimal(bias) - Decimal(b[k]), Decimal(10**6)).exp() for bias in b)
+        return total * Decimal(prob) <= 1
 
 
 class FreeEngine(Engine):

@@ -32,7 +32,8 @@ namespace ifonly::IFONLY_SET {
 
 // The method's constants; engines/newton.py, engines/coordinates.py, engines/lam_search.py and native/reference.py have the same, with
 // their reasons.
-constexpr double GUESS = 0.5, MOST_ROUNDING = 2.0; // of engines/windows.py and, for two classes, engines/closed_form.py
+constexpr double GUESS = 0.5;         // of engines/windows.py
+constexpr double MOST_ROUNDING = 2.0; // for two classes; farther goes engines/closed_form.py, which leaves no room to aim at
 constexpr double ARMIJO = 1e-4, CLOSE = 1e-5, ROUNDINGS = 8.0, TRUST = 0.5, SURE = 0.2, FAR = 1e20;
 constexpr double LONGEST_STEP = 9.210340371976184; // ln 10⁴
 constexpr int MAX_BACKTRACKS = 40, MANY_RIVALS = 20, EVEN_STEPS = 12;
