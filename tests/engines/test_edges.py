@@ -267,9 +267,13 @@ def test_where_pulls_cancel_to_rounding_the_search_begins_at_the_source():
 @pytest.mark.parametrize("n_rows", [1, 20])
 def test_what_is_more_rounding_than_change_is_no_answer_in_any_loop(n_rows):
     """Two rows differ in their last bits: compiled rows went 1e4 times as far as the goal is, and were called EXACT."""
-    model = Model([[-0.09671219426811063], [-0.09671219426811078]], [2.198337629024479e-05, 2.8514008607483875e-05])
-    found = invert(model, np.full((n_rows, 1), 1.30460178), 0, prob=0.5)
-    assert {cf.status for cf in found} == {Status.MAX_ITER}
+    b, X = [2.198337629024479e-05, 2.8514008607483875e-05], np.full((n_rows, 1), 1.30460178)
+    near = Model([[-0.09671219426811063], [-0.09671219426811068]], b)
+    assert {cf.status for cf in invert(near, X, 0, prob=0.5)} == {Status.MAX_ITER}
+    apart = Model([[-0.09671219426811063], [-0.09671219426811078]], b)
+    for cf in invert(apart, X, 0, prob=0.5):  # four times as far, rounding can no longer undo it
+        sound(cf)
+        assert cf.distance < 4 * 42780150247.86534
 
 
 @pytest.mark.parametrize("n_rows", [1, 20])

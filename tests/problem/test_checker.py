@@ -16,6 +16,7 @@ from ifonly import Actions, CertificateError, Cost, InputError, Model, Status, i
 from ifonly.problem.checker import check
 from ifonly.problem.conditions import Conditions
 from ifonly.problem.dual import Multipliers
+from ifonly.problem.free import Problem
 from ifonly.problem.proof import Leaf, Proof
 from ifonly.problem.results import Result
 
@@ -412,9 +413,15 @@ def test_an_answer_whose_bound_is_nothing_is_not_called_proved():
     found = check(model, None, source, cf.x, 0.9, result)
     assert (found.bound > 0, found.claim) == (True, "proved")
     loss, lam = cf.objective - cf.lam * cf.cost, 1e-9
-    found = check(model, None, source, cf.x, 0.9, replace(result, lam=lam, objective=loss + lam * cf.cost))
-    assert (found.bound, found.claim) == (0.0, "not proved here")
-    assert "nothing is nearer" in found.unproved[0]
+    weaker = replace(result, lam=lam, objective=loss + lam * cf.cost)
+    with pytest.raises(CertificateError, match="that is not what CONVERGED says"):  # a goal's λ is found to the last digit
+        check(model, None, source, cf.x, 0.9, weaker)
+    with pytest.raises(CertificateError, match=r"that it is 10 is not what CONVERGED says"):
+        check(model, None, source, cf.x, None, weaker)
+    grad_norm = Problem(model, source, 1, lam).certificate(cf.x).grad_norm
+    found = check(model, None, source, cf.x, None, replace(weaker, grad_norm=grad_norm))
+    assert (found.bound < 0, found.claim) == (True, "not proved here")
+    assert "that E is least is not proved here" in found.unproved[0]
 
 
 def test_objectives_below_the_smallest_normal_number_are_the_same():

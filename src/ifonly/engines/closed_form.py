@@ -8,6 +8,7 @@ too.
 import math
 import sys
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from ifonly.engines.class_space import ClassProblem
 from ifonly.engines.free import FreeEngine, Stop, unchangeable
 from ifonly.engines.phi import logistic_root, phi
 from ifonly.engines.row_loops import RowLoop, softmax_rows
-from ifonly.engines.windows import Window, logit
+from ifonly.engines.windows import GUESS, Window, logit
 from ifonly.native.solved import Solved
 from ifonly.problem.asked import Asked
 from ifonly.problem.results import Result
@@ -23,8 +24,7 @@ from ifonly.problem.status import Status
 
 __all__ = ["ClosedForm"]
 
-MOST_ROUNDING = 2.0  # times as far as without the allowance for rounding: beyond, the answer would be more rounding than change
-MAX_CHASE = 30  # of the rounding allowance, which grows with the change; one or two are usual
+MOST_ROUNDING = 8.0  # times as far as without the allowance for rounding: beyond, the answer would be more rounding than change
 
 
 class ClosedForm(FreeEngine):
@@ -63,22 +63,19 @@ class ClosedForm(FreeEngine):
         margin, length = float(problem.margins[0]), float(problem.lengths[0])
         if length == 0.0:
             return unchangeable(problem, prob)
-        first, change = replace(here, status=Status.UNREACHABLE), 0.0
-        for chased in range(MAX_CHASE):
-            end = window.middle(change)
-            if margin - end > MOST_ROUNDING * (margin - window.middle(0.0)):
-                break
-            lam = _mass(end) * length * length / (margin - end)
-            if not sys.float_info.min < lam < math.inf:
-                break
-            result = self.minimise(problem, lam, stop)
-            first = first if chased else replace(result, status=Status.MAX_ITER)
-            change = abs(float(result.coef[0]))
-            p, p_target = float(result.proba[1 - problem.k]), float(result.proba[problem.k])
-            if logit(p, p_target) <= window.edges(window.allowance(change))[0]:
-                return result
+        missing = margin - window.middle(0.0)
+        result = self._moved_by(problem, missing / float(_share(window, length * length)), stop)
+        if result is not None and _reached(result, window):
+            return result
         # w is so small, or x̄ so large, that rounding grows faster than the change: τ is reached, but not by all who evaluate p
-        return first
+        result = self._moved_by(problem, missing, stop)
+        return problem.stay(Status.UNREACHABLE) if result is None else replace(result, status=Status.MAX_ITER)
+
+    def _moved_by(self, problem: ClassProblem, step: float, stop: Stop) -> Result | None:
+        """The answer whose margin is lower than the source's by this much; None where it is too far for a λ."""
+        margin, length = float(problem.margins[0]), float(problem.lengths[0])
+        lam = _mass(margin - step) * length * length / step
+        return self.minimise(problem, lam, stop) if sys.float_info.min < lam < math.inf else None
 
     # ---- many rows ----
 
@@ -97,22 +94,27 @@ class ClosedForm(FreeEngine):
     def reach_rows(self, loop: RowLoop, gram: np.ndarray, margins: np.ndarray, window: Window, stop: Stop) -> Solved:
         """`reach` for many rows; one whose allowance turns out too small is left."""
         square = float(gram[0, 0])
-        # The change that ends in the middle of its own window, which moves with it; none where rounding grows as fast.
-        with np.errstate(divide="ignore"):
-            change = (margins[:, 0] - window.middle(0.0)) / np.maximum(square - 1.5 * window.slope, 0.0)
-        end = np.maximum(window.middle(change), -700.0)
+        end = np.maximum(margins[:, 0] - (margins[:, 0] - window.middle(0.0)) / _share(window, square), -700.0)
         lam = square / (1 + np.exp(-end)) / (margins[:, 0] - end)
-        able = (
-            (end > -700)
-            & (lam > sys.float_info.min)
-            & (change * square <= MOST_ROUNDING * (margins[:, 0] - window.middle(0.0)))
-        )
+        able = (end > -700) & (lam > sys.float_info.min)
         lam = np.where(able, lam, 1.0)
         solved = self.minimise_rows(loop, gram, margins, lam, stop)
         with np.errstate(divide="ignore"):
             there = np.log(solved.p[:, 0]) - np.log(solved.p_target)
-        top, _ = window.edges(window.allowance(solved.q[:, 0] / lam))
-        return solved._replace(done=(there <= top) & able)
+        allowance = window.allowance(solved.q[:, 0] / lam)
+        return solved._replace(done=able & (allowance < GUESS) & (there <= window.edges(allowance)[0]))
+
+
+def _share(window: Window, square: float) -> Any:
+    """Of a step, what its own rounding does not eat; it grows with the change, and the window moves as much."""
+    return np.maximum(1 - window.slope / max(square, sys.float_info.min), 1 / MOST_ROUNDING)
+
+
+def _reached(result: Result, window: Window) -> bool:
+    """Whether the answer is where it has to be, with room for the rounding of its own change."""
+    allowance = window.allowance(abs(float(result.coef[0])))
+    there = logit(float(result.proba[1 - result.target]), float(result.proba[result.target]))
+    return allowance < GUESS and there <= window.edges(allowance)[0]
 
 
 def _mass(logit: float) -> float:

@@ -7,6 +7,7 @@ loop, and come back with their certificate; rows that a loop gives up go through
 
 from abc import abstractmethod
 from dataclasses import dataclass
+from decimal import Decimal, localcontext
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -40,6 +41,11 @@ CHUNK_BYTES = 48 * 2**20
 CHUNK_ROWS = (512, 16384)
 
 
+# Where rivals' pulls cancel, x moves far less than the Σq that a window grows with. From this many times what is needed on, a
+# row of the array program goes through the method for one, which knows the distance; the compiled loop knows it too.
+LOOSE = 4.0
+
+
 class Stop(NamedTuple):
     """Where a method stops: at ‖∇E‖ ≤ ``tol`` (None: at the last digit), or after so many iterations."""
 
@@ -55,14 +61,25 @@ class Stop(NamedTuple):
 def unchangeable(problem: ClassProblem, prob: float) -> Result:
     """The source where all rows of A are the same: p_k is that of b, and either it is enough or not.
 
-    Where A is not 0, whoever evaluates it rounds ``A x`` away, and a p_k as near to τ as that is enough for some only.
+    Where A is not 0, whoever evaluates it rounds ``A x`` away, and a p_k as near to τ as that is enough for some only;
+    where it is 0, one that is enough as computed may not be in truth.
     """
     model = problem.model
     p = float(softmax(model.b)[problem.k])
     short = logit(1 - p, p) - logit(1 - prob, prob)
-    if model.row_norm > 0 and abs(short) <= problem.rounding.of_source(problem.size):
+    doubtful = abs(short) <= problem.rounding.of_source(problem.size)
+    if model.row_norm == 0:
+        doubtful = (p >= prob) != _in_truth(model.b.tolist(), problem.k, prob)
+    if doubtful:
         return problem.stay(Status.MAX_ITER)
     return problem.stay(Status.EXACT if p >= prob else Status.UNREACHABLE)
+
+
+def _in_truth(b: list[float], k: int, prob: float) -> bool:
+    """Whether ``softmax(b)[k] ≥ prob``, with no rounding that shows."""
+    with localcontext(prec=50):
+        total = sum(min(Decimal(bias) - Decimal(b[k]), Decimal(10**6)).exp() for bias in b)
+        return total * Decimal(prob) <= 1
 
 
 class FreeEngine(Engine):
@@ -303,7 +320,9 @@ class Batch(NamedTuple):
             rounding = Rounding.of(model, self.sizes.take(index[away]), k)
             solved = self.engine.reach_rows(self.loop, gram, margins[away], window.take(away), self.stop)
             self._fill(index[away], k, size[away], solved, rounding)
-            done[away] = solved.done
+            change = np.abs(solved.q).sum(axis=1) / solved.lam
+            needed = rounding.of_estimator(size[away], rounding.reach_of(change, self.results.distance[index[away]]))
+            done[away] = solved.done & (window.take(away).allowance(change) <= LOOSE * needed)
         return done
 
     def _answered(self, index: Indices, k: int) -> Flags:

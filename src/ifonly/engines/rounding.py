@@ -115,15 +115,15 @@ class Rounding:
         if self.lengths is not None and isinstance(space, Basis):
             terms = float(size.dot(self.lengths.columns))
             return Reach(amount, terms, min(2 * terms, self.lengths.span * amount))
-        made = self.reach_of(amount / space.lam)
-        # Where rivals pull against each other the change is far shorter than its terms; of its own digits half are certain.
-        return made._replace(terms=min(made.terms, self.row_norm * (space.distance(point) + HALF * made.norm)))
+        return self.reach_of(amount / space.lam, space.distance(point))
 
-    def reach_of(self, change: Any) -> Reach:
-        """Of a change ``−Āᵀq/λ`` with this Σ|q|/λ, or of many."""
+    def reach_of(self, change: Any, distance: Any = None) -> Reach:
+        """Of a change ``−Āᵀq/λ`` with this Σ|q|/λ and, where it is known, of this length; or of many."""
         double = 2 * self.row_norm
         unit = Reach(double, double * self.row_norm, double**2) if self.lengths is None else self.lengths.unit
-        return Reach(unit.norm * change, unit.terms * change, unit.swing * change)
+        made = Reach(unit.norm * change, unit.terms * change, unit.swing * change)
+        # Where rivals pull against each other the change is far shorter than its terms; of its own digits half are certain.
+        return made if distance is None else made._replace(terms=self.row_norm * (distance + HALF * made.norm))
 
     def at(self, distance: float) -> Reach:
         """Of a change of this length that is no sum of rows."""

@@ -6,6 +6,7 @@
 namespace ifonly::IFONLY_SET {
 
 constexpr double UNIT = 0.5 * EPS;
+constexpr double HALF = 1e-7;         // of the terms: by no more is a distance off that is the root of a difference of squares
 constexpr double LARGEST = 1e100;     // of ‖x̄‖: beyond, squares overflow
 constexpr double TINY_SQUARE = 1e-280; // below, squares lose digits to underflow
 constexpr double LEAST_P = 1e-290;    // below, the exponentials are at their end
@@ -31,9 +32,10 @@ template <class T> IFONLY_HD T swing_of(const Precision &of, const Sizes<T> &siz
 template <class T> IFONLY_HD Goal<T> window_of(const Precision &of, const Sizes<T> &sizes, T size, T wanted) {
     const T margins = 2.0 * of.gamma * sizes.terms + 2.0 * UNIT * size, swing = UNIT * swing_of(of, sizes);
     const double ours = (2.0 * of.gamma + UNIT * (of.K + 4)) * of.swing;
-    const double theirs = of.coarse * (2.0 * of.gamma * of.terms + UNIT * of.swing);
+    const double far = of.span > 0.0 ? of.coarse * 2.0 * of.gamma * of.terms / of.span : 0.0; // terms are row_norm·span
+    const double theirs = of.coarse * UNIT * of.swing + far * HALF * of.norm;
     return {wanted, margins + (of.K + 4.0) * swing + of.coarse * (margins + swing), T{} + (ours + theirs),
-            8.0 * EPS * (magnitude(wanted) + 1.0)};
+            8.0 * EPS * (magnitude(wanted) + 1.0), T{} + far};
 }
 
 /** A bound on ‖∇E‖ at the x that is handed out. */
@@ -51,7 +53,7 @@ IFONLY_HD T bound_of(const Solver<T, N, GOAL, Team> &solver, const Precision &of
     const T change = Team::sum(amount) * solver.il, swing = of.swing * change;
     const T margin = 2.0 * of.gamma * (sizes.terms + swing) + 2.0 * UNIT * solver.size +
                      UNIT * (of.K + 4) * (swing_of(of, sizes) + swing);
-    const T computed = smaller(apart, square_root(solver.lam * larger(solver.gg, T{})) + 1e-7 * apart);
+    const T computed = smaller(apart, square_root(solver.lam * larger(solver.gg, T{})) + HALF * apart);
     return computed + pull * (2.0 * margin + UNIT * (of.K + 8)) +
            solver.lam * UNIT * (of.K + 4.0) * (sizes.norm + of.norm * change);
 }

@@ -225,6 +225,7 @@ template <class T, bool GOAL> struct FreeLoop {
             close(stage.goal.slack);
             close(stage.goal.slope);
             close(stage.goal.least);
+            close(stage.goal.far);
             kept++;
         }
         ready = kept;
@@ -289,6 +290,7 @@ template <class T, bool GOAL> struct FreeLoop {
         copy(solver.goal.slack, stage.goal.slack);
         copy(solver.goal.slope, stage.goal.slope);
         copy(solver.goal.least, stage.goal.least);
+        copy(solver.goal.far, stage.goal.far);
         if constexpr (W == 1) {
             solver.active = stage.active;
             solver.done = false;

@@ -32,7 +32,8 @@ namespace ifonly::IFONLY_SET {
 
 // The method's constants; engines/newton.py, engines/coordinates.py, engines/lam_search.py and native/reference.py have the same, with
 // their reasons.
-constexpr double GUESS = 0.5, MOST_ROUNDING = 2.0; // of engines/windows.py and, for two classes, engines/closed_form.py
+constexpr double GUESS = 0.5;         // of engines/windows.py
+constexpr double MOST_ROUNDING = 2.0; // for two classes; farther goes engines/closed_form.py, which leaves no room to aim at
 constexpr double ARMIJO = 1e-4, CLOSE = 1e-5, ROUNDINGS = 8.0, TRUST = 0.5, SURE = 0.2, FAR = 1e20;
 constexpr double LONGEST_STEP = 9.210340371976184; // ln 10⁴
 constexpr int MAX_BACKTRACKS = 40, MANY_RIVALS = 20, EVEN_STEPS = 12;
@@ -106,9 +107,9 @@ template <class T> struct Vectors<T, 0> {
 
 #endif
 
-/** engines.windows.Window. */
+/** engines.windows.Window; where `far` is not 0, it grows with ‖x − x̄‖ besides, which is less than Σq where rivals' pulls cancel. */
 template <class T> struct Goal {
-    T logit, slack, slope, least;
+    T logit, slack, slope, least, far{};
 };
 
 #define EACH(i) IFONLY_UNROLL for (int i = Team::rank(); i < x.n; i += Team::size) // the rivals of this thread
@@ -382,7 +383,8 @@ template <class T, int N, bool GOAL, class Team = Alone> struct Solver {
             q_sum += x.q[i];
             rate += x.p[i] * (x.moved[i] - x.t[i]);
         }
-        const T allowance = goal.slack + goal.slope * Team::sum(q_sum) * il, width = allowance + goal.least;
+        const T distance = square_root(larger(quad, T{}) * il);
+        const T allowance = goal.slack + goal.slope * Team::sum(q_sum) * il + goal.far * distance, width = allowance + goal.least;
         const T miss = logit - (goal.logit - allowance);
         rate = Team::sum(rate) / mass;
         const Mask<T> right = near & (miss <= 0.0) & (miss >= -width);

@@ -8,7 +8,8 @@ checked, for problems with limits and without,
 3. probabilities, distance, cost and objective, to the rounding that two ways of computing them can differ by;
 4. the certificate (`free.Problem.certificate`, `limited.LimitedProblem.certificate`): ‖∇E‖ or ‖ξ‖ is at most what is claimed,
    and the lower bound that it proves at least the one that is claimed; without limits, where no bound is claimed, EXACT says
-   that ‖∇E‖ is rounding and nothing else, and p_k above τ by no more than rounding;
+   that ‖∇E‖ is rounding and nothing else, and p_k above τ by no more than rounding. CONVERGED says the same of a goal, whose
+   λ is always found to the last digit; with λ given, that ‖∇E‖ is what is claimed, to a tolerance that records do not name;
 5. of a search over whole numbers, categories or few changes, and of a goal out of reach within limits: the proof that comes
    with the answer (`proof`), case by case.
 
@@ -202,15 +203,22 @@ def _by_certificate(case: _Case, facts: _Facts, *, exact: bool) -> Checked:
     _check_bound(case, facts, bound)
     if case.conditions is None:
         _check_last_digit(case, facts, found)
-        nothing = case.prob is not None and bound == 0.0 < facts.cost and case.result.status.ok
-        unproved = ("that nothing is nearer is not proved here: rounding leaves no bound on the distance",) if nothing else ()
-        return _checked(found, bound=bound, unproved=unproved)
+        return _checked(found, bound=bound, unproved=_worth_nothing(case, facts, bound))
     value = facts.cost if case.goal else max(abs(_objective(case, facts)[0]), LEAST_VALUE)
     if case.result.status is Status.STOPPED and case.result.gap <= REL_GAP * value:
         raise CertificateError(f"the gap is {case.result.gap!r}; that is not what STOPPED says")
     if exact:
         _check_leaf(case, facts)
     return _checked(found, bound=bound)
+
+
+def _worth_nothing(case: _Case, facts: _Facts, bound: float) -> tuple[str, ...]:
+    """What a bound leaves open that holds of any answer: no distance is below 0, and no E."""
+    if not case.result.status.ok or bound > 0.0 or facts.cost == 0.0:
+        return ()
+    if case.prob is None:
+        return (f"that E is least is not proved here: its gradient is {case.result.grad_norm!r}, and it may be 0 elsewhere",)
+    return ("that nothing is nearer is not proved here: rounding leaves no bound on the distance",)
 
 
 def _checked(found: Certificate, **more: Any) -> Checked:
@@ -391,12 +399,17 @@ def _check_bound(case: _Case, facts: _Facts, bound: float) -> None:
 
 def _check_last_digit(case: _Case, facts: _Facts, found: Certificate) -> None:
     """Whether a free answer called exact is one: free answers claim no bound, and any gradient that they admit to is true."""
-    if case.result.status is not Status.EXACT or math.isinf(case.result.lam):
+    status, claimed = case.result.status, case.result.grad_norm
+    if not status.ok or math.isinf(case.result.lam):
         return
     rounding = found.rounding + _pull_error(case, facts) + case.result.lam * facts.distance_error
+    if status is Status.CONVERGED and case.prob is None:
+        if claimed > 2 * found.grad_norm + CANCELLING * rounding:
+            raise CertificateError(f"‖∇E(x)‖ is {found.grad_norm:.3g}; that it is {claimed:.3g} is not what CONVERGED says")
+        return
     if found.grad_norm > rounding:
         raise CertificateError(
-            f"‖∇E(x)‖ is {found.grad_norm:.3g}, and rounding only {rounding:.3g}; that is not what EXACT says"
+            f"‖∇E(x)‖ is {found.grad_norm:.3g}, and rounding only {rounding:.3g}; that is not what {status.name} says"
         )
     if case.prob is not None:
         _check_near(case, facts, case.prob)
