@@ -159,7 +159,7 @@ def put(policy: Said, model: Model, question: Question, *, along: bool = False) 
         **goal,
         cost=_priced(policy, model, question.cost),
         actions=_meeting(policy, model, question.actions),
-        max_changes=_fewest(policy.max_changes, question.max_changes),
+        max_changes=min((n for n in (policy.max_changes, question.max_changes) if n is not None), default=None),
     )
 
 
@@ -195,16 +195,11 @@ def _priced(policy: Said, model: Model, asked: Cost | None) -> Cost | None:
     return own
 
 
-def _fewest(*most: int | None) -> int | None:
-    given = [number for number in most if number is not None]
-    return min(given) if given else None
-
-
 def _meeting(policy: Said, model: Model, asked: Actions | None) -> Actions | None:
     """The limits of both."""
     own = actions_of(policy, model)
     if asked is None:
-        return own if _says_anything(own) else None
+        return own if any(getattr(own, name) for name in (*_LISTS, "bounds", "step", "one_of", "linear")) else None
     asked.resolve(model)  # what is wrong with it by itself comes first
     whole = {name: True if getattr(asked, name) is True else [*_some(getattr(own, name)), *_some(getattr(asked, name))]
              for name in _LISTS}  # fmt: skip
@@ -215,10 +210,6 @@ def _meeting(policy: Said, model: Model, asked: Actions | None) -> Actions | Non
         one_of=_groups(own.one_of, asked.one_of),
         linear=[*own.linear, *asked.linear],
     )
-
-
-def _says_anything(actions: Actions) -> bool:
-    return any(getattr(actions, name) for name in (*_LISTS, "bounds", "step", "one_of", "linear"))
 
 
 def _some(features: Any) -> list[Any]:
@@ -244,7 +235,8 @@ def _narrowest(policy: Said, model: Model, own: Any, asked: Any) -> dict[Any, An
         d = _place(model, key)
         name, least, most = found.get(d, (key, None, None))
         column = model.encoding.find(key)
-        rank = _rank(column)
+        # Numbers are compared as they are, values of an ordinal by their place.
+        rank: Any = column.levels.index if column is not None and column.kind == "ordinal" else float
         pair = _inner(least, low, rank, max), _inner(most, high, rank, min)
         if None not in pair and rank(pair[0]) > rank(pair[1]):
             why = _because(policy, str(name))
@@ -254,14 +246,8 @@ def _narrowest(policy: Said, model: Model, own: Any, asked: Any) -> dict[Any, An
     return {key: (low, high) for key, low, high in found.values()} or None
 
 
-def _rank(column: Column | None) -> Any:
-    """By what ends of bounds are compared: numbers as they are, values of an ordinal by their place."""
-    return column.levels.index if column is not None and column.kind == "ordinal" else float
-
-
 def _inner(own: Any, asked: Any, rank: Any, choose: Any) -> Any:
-    given = [end for end in (own, asked) if end is not None]
-    return choose(given, key=rank) if given else None
+    return choose((end for end in (own, asked) if end is not None), key=rank, default=None)
 
 
 def _range(low: Any, high: Any) -> str:
