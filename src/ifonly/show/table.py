@@ -12,10 +12,9 @@ from textwrap import wrap
 from typing import Any
 
 from ifonly.answers import Counterfactual
-from ifonly.answers.change import moves
+from ifonly.answers.change import Decision, moves
 from ifonly.answers.views import frame_of
 from ifonly.problem.status import Status
-from ifonly.show.decision import Decision
 from ifonly.show.numbers import bound, count, number, pair, percent, rounded, share, signed
 from ifonly.show.sentence import Worded, sentence, worded
 from ifonly.show.text import UNSEEN, cut, shortened, visible
