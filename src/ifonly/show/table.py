@@ -31,27 +31,13 @@ class Table:
     """A small table: its data, and how it is printed.
 
     ``str(table)`` is for terminals (at most 80 columns), notebooks show HTML, and `rich` prints it in colour.
-
-    Attributes
-    ----------
-    columns : tuple of str
-        Headings; the first column is text, the others numbers.
-    rows : tuple of tuples
-        The data.
-    texts : tuple of tuples of str
-        The data that are printed, as they are printed; see `visible`.
-    shown : int
-        How many rows are printed; the others are counted.
-    notes : tuple of str
-        Lines under the table.
-
     """
 
-    columns: tuple[str, ...]
-    rows: tuple[tuple[Any, ...], ...]
-    texts: tuple[tuple[str, ...], ...]
-    shown: int = ROWS
-    notes: tuple[str, ...] = ()
+    columns: tuple[str, ...]  # headings; the first column is text, the others numbers
+    rows: tuple[tuple[Any, ...], ...]  # the data
+    texts: tuple[tuple[str, ...], ...]  # the data that are printed, as they are printed; see `visible`
+    shown: int = ROWS  # how many rows are printed; the others are counted
+    notes: tuple[str, ...] = ()  # lines under the table
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "texts", tuple(tuple(map(visible, row)) for row in self.texts))
