@@ -383,7 +383,7 @@ def _lams(lams: ArrayLike | None) -> np.ndarray:
     try:
         values = DEFAULT_LAMS if lams is None else np.array(lams, dtype=np.float64).ravel()
     except (TypeError, ValueError):
-        raise InputError(f"lams must be one or more numbers > 0; got {lams}") from None
+        values = np.zeros(0)
     if not (values.size and np.isfinite(values).all() and (values > 0).all()):
         raise InputError(f"lams must be one or more numbers > 0; got {lams}")
     return values

@@ -14,7 +14,8 @@ from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardSc
 
 import ifonly
 from ifonly import Actions, CertificateError, Cost, InputError, Model, Scaling, invert, verify
-from ifonly.answers.record import answer_of, fingerprint, to_dict
+from ifonly.answers.record import answer_of, to_dict
+from ifonly.model.store import fingerprint
 
 RNG = np.random.default_rng(11)
 A = RNG.normal(size=(3, 5))

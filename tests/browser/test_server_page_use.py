@@ -27,7 +27,7 @@ from helpers.whatif import (
 
 import ifonly
 from ifonly import Actions
-from ifonly.answers.record import fingerprint
+from ifonly.model.store import fingerprint
 from ifonly.show.numbers import number
 
 TOKEN = "open-sesame-open-sesame"

@@ -12,13 +12,13 @@ import numpy as np
 
 from ifonly.model import Model
 from ifonly.model.columns import Column, Table
-from ifonly.model.numerics import Floats, Indices
+from ifonly.model.numerics import Floats, Indices, softmax
 from ifonly.model.tables import is_missing
 from ifonly.model.words import PLAIN, Words
 from ifonly.problem.conditions import Conditions
 from ifonly.problem.each_limit import group_name
 
-__all__ = ["Change", "Part", "measured", "moves", "own_rows", "parts_of", "plain_value", "prices"]
+__all__ = ["Change", "Decision", "Part", "measured", "moves", "own_rows", "parts_of", "plain_value", "prices"]
 
 
 class Change(NamedTuple):
@@ -148,6 +148,25 @@ def _values(part: Part, source: Floats, x: Floats, own: tuple[Table, Table] | No
         return part.values[int(source[part.features].argmax())], part.values[int(x[part.features].argmax())]
     d = part.features[0]
     return float(source[d]), float(x[d])
+
+
+class Decision(NamedTuple):
+    """What is wanted, the classes predicted before and after a change, and how probable the target is in each."""
+
+    target: Any
+    before: Any
+    after: Any
+    p_before: float | None  # of the target; None where a model has scores only
+    p_after: float | None
+
+    @classmethod
+    def of(cls, answer: Any) -> "Decision":
+        """What the model says of an answer and its source, both of which must be finite."""
+        model, k = answer.model, answer.result.target
+        z = [model.scores(v) for v in answer.coordinates]
+        before, after = (model.label(int(row.argmax())) for row in z)
+        p_before, p_after = (None if model.hard else float(softmax(row)[k]) for row in z)
+        return cls(model.label(k), before, after, p_before, p_after)
 
 
 def plain_value(value: Any) -> Any:

@@ -55,6 +55,7 @@ from ifonly.answers.one import Counterfactual
 from ifonly.model import Model
 from ifonly.model.errors import CertificateError, InputError
 from ifonly.model.numerics import Flags, Floats
+from ifonly.model.store import canonical, fingerprint
 from ifonly.problem.actions import Actions, Limits, ResolvedActions, Uneven
 from ifonly.problem.asked import in_units_of_cost
 from ifonly.problem.conditions import Conditions
@@ -64,7 +65,7 @@ from ifonly.problem.results import Result
 from ifonly.problem.status import Status
 from ifonly.rows.sources import Sources
 
-__all__ = ["answer_of", "fingerprint", "number_of", "read", "to_dict", "to_json"]
+__all__ = ["answer_of", "number_of", "read", "to_dict", "to_json"]
 
 FORMAT, VERSION = "ifonly answer", 2
 
@@ -129,31 +130,6 @@ def _proof_to(cf: Counterfactual, most_nodes: int) -> dict[str, Any] | None:
     if proof is None:
         return None
     return proof.to_dict() if len(proof) <= most_nodes else {"left_out": len(proof)}
-
-
-def fingerprint(model: Model) -> str:
-    r"""What tells a model from all others: SHA-256 of its weights, labels, names, scaling and encoding.
-
-    The hash is over, in this order: a JSON object with sorted keys and no spaces, of ``classes`` (their representations in
-    Python), ``feature_names``, ``hard`` and ``encoding`` (as :meth:`ifonly.Model.save` writes it; of documents, the words);
-    then for each of ``A``, ``b`` and, where the model has a scaling, ``shift`` and ``scale``: a line with its name and shape
-    (``\nA (3, 4)\n``) and its numbers as little-endian float64, row by row. −0.0 counts as 0.0.
-    """
-    header = {
-        "classes": [repr(label) for label in model.classes.tolist()],
-        "feature_names": None if model.feature_names is None else list(model.feature_names),
-        "hard": model.hard,
-        "encoding": model.encoding.described(),
-    }
-    found = hashlib.sha256(_canonical(header))
-    arrays = {"A": model.A, "b": model.b}
-    if model.scaling is not None:
-        arrays |= {"shift": model.scaling.shift, "scale": model.scaling.scale}
-    for name, array in arrays.items():
-        found.update(f"\n{name} {array.shape}\n".encode())
-        for part in (block for _, block in model.blocks()) if name == "A" else (array,):
-            found.update(np.ascontiguousarray(part + 0.0, dtype="<f8").tobytes())
-    return f"sha256:{found.hexdigest()}"
 
 
 def _asked(cf: Counterfactual) -> dict[str, Any]:
@@ -372,12 +348,8 @@ def _cost_from(data: Any, model: Model) -> Cost:
 # ---- JSON ----
 
 
-def _canonical(data: Any) -> bytes:
-    return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
-
-
 def _digest(record: Mapping[str, Any]) -> str:
-    return hashlib.sha256(_canonical(record)).hexdigest()
+    return hashlib.sha256(canonical(record)).hexdigest()
 
 
 def _number(v: Any) -> Any:

@@ -1,7 +1,4 @@
-"""How answers show themselves: the methods that hand them to `ifonly.show`, which imports them, and is imported here when asked
-
-for.
-"""
+"""How answers show themselves: the methods that hand them to `ifonly.show`, which imports answers, and is imported late."""
 
 from collections.abc import Callable
 from typing import Any

@@ -14,12 +14,13 @@ import numpy as np
 
 from ifonly.answers.change import Part, parts_of
 from ifonly.answers.one import Counterfactual
-from ifonly.answers.record import answer_of, fingerprint, number_of, read
+from ifonly.answers.record import answer_of, number_of, read
 from ifonly.model import Model
 from ifonly.model.columns import Table
 from ifonly.model.errors import CertificateError, InputError
 from ifonly.model.numerics import Floats
 from ifonly.model.readers import as_model
+from ifonly.model.store import fingerprint
 from ifonly.problem.checker import Checked, check
 from ifonly.problem.status import Status
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Iterator
 from statistics import median
-from time import perf_counter
-from typing import Annotated, Any, NamedTuple
+from timeit import timeit
+from typing import Annotated, Any
 
 import numpy as np
 from rich.table import Table
@@ -19,15 +19,7 @@ __all__ = ["bench"]
 
 LAM = 0.01
 
-
-class Case(NamedTuple):
-    """Some work, and the floor: what any method must do to read the sources and write the answers."""
-
-    name: str
-    floor: str
-    work: Callable[[], Any]
-    least: Callable[[], Any]
-    rows: int
+Case = tuple[str, str, Callable[[], Any], Callable[[], Any], int]  # work and floor in words, both as calls, and the rows
 
 
 def bench(
@@ -40,7 +32,7 @@ def bench(
 
     ifonly bench --repeats 30
     """
-    found = [measured(case, repeats) for case in cases(np.random.default_rng(0))]
+    found = [_measured(case, repeats) for case in _cases(np.random.default_rng(0))]
     if as_json:
         emit({"version": ifonly.__version__, "cases": found})
         return
@@ -54,30 +46,29 @@ def bench(
     console().print(table)
 
 
-def cases(rng: np.random.Generator) -> Iterator[Case]:
-    """The work, with sources and models of random numbers: what it costs does not depend on what they mean."""
+def _cases(rng: np.random.Generator) -> Iterator[Case]:
+    """Some work, and the floor: what any method must do to read the sources and write the answers.
+
+    Sources and models are random numbers: what it costs does not depend on what they mean.
+    """
     A, b, x, y = rng.normal(size=(16, 8192)) / 90, rng.normal(size=16), rng.normal(size=8192), rng.normal(size=16)
     wide = Model(A, b)
-    yield Case("one row, D = 8192, K = 16", "A x, Aᵀ y", lambda: _ask(wide)(x).x, lambda: (A @ x, A.T @ y), 1)
+    yield "one row, D = 8192, K = 16", "A x, Aᵀ y", lambda: _ask(wide)(x).x, lambda: (A @ x, A.T @ y), 1
     B, c, X, Y = rng.normal(size=(10, 784)) / 28, rng.normal(size=10), rng.normal(size=(4000, 784)), rng.normal(size=(4000, 10))
     table = Model(B, c)
-    yield Case("4000 rows, D = 784, K = 10", "X Aᵀ, Y A", lambda: _ask(table, any_cut())(X).x, lambda: (X @ B.T, Y @ B), len(X))
+    yield "4000 rows, D = 784, K = 10", "X Aᵀ, Y A", lambda: _ask(table, any_cut())(X).x, lambda: (X @ B.T, Y @ B), len(X)
     w, z = rng.normal(size=(1, 784)) / 28, rng.normal(size=(4000, 1))
     pair = Model.binary(w[0], 0.1)
-    yield Case("4000 rows, D = 784, K = 2", "X w, y wᵀ", lambda: _ask(pair, any_cut())(X).x, lambda: (X @ w.T, z @ w), len(X))
+    yield "4000 rows, D = 784, K = 2", "X w, y wᵀ", lambda: _ask(pair, any_cut())(X).x, lambda: (X @ w.T, z @ w), len(X)
 
 
 def _ask(model: Model, backend: Backend = "auto") -> ifonly.Ask:
     return ifonly.ask(model, 1, lam=LAM, backend=backend)
 
 
-def measured(case: Case, repeats: int) -> dict[str, Any]:
+def _measured(case: Case, repeats: int) -> dict[str, Any]:
     """The times of a case, the two in turn so that what else the machine does strikes both."""
-    times: dict[str, list[float]] = {"work": [], "least": []}
-    for _ in range(repeats + 1):  # the first is for the caches
-        for name, call in (("work", case.work), ("least", case.least)):
-            start = perf_counter()
-            call()
-            times[name].append(perf_counter() - start)
-    work, least = (median(times[name][1:]) for name in ("work", "least"))
-    return {"work": case.name, "floor": case.floor, "seconds_per_row": work / case.rows, "ratio": work / least}
+    name, floor, work, least, rows = case
+    times = [[timeit(call, number=1) for call in (work, least)] for _ in range(repeats + 1)]
+    seconds, floor_seconds = map(median, zip(*times[1:], strict=True))  # the first is for the caches
+    return {"work": name, "floor": floor, "seconds_per_row": seconds / rows, "ratio": seconds / floor_seconds}

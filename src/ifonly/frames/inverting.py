@@ -299,11 +299,6 @@ def _typed(labels: list[Any]) -> tuple[Callable[[Any], Any], Any]:
     kinds = {type(label) for label in map(plain_value, labels)} - {type(None)}
     for kind, arrow in ((bool, pa.bool_()), (int, pa.int64()), (str, pa.string())):
         if kinds == {kind}:
-            return _or_null(lambda value: value), arrow
-    if kinds and kinds <= {int, float}:
-        return _or_null(float), pa.float64()
-    return _or_null(str), pa.string()
-
-
-def _or_null(write: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    return lambda value: None if is_missing(value) else write(value)
+            return plain_value, arrow
+    write, arrow = (float, pa.float64()) if kinds and kinds <= {int, float} else (str, pa.string())
+    return lambda value: None if is_missing(value) else write(value), arrow

@@ -15,16 +15,14 @@ Parts are made side by side, one per thread, from rows that one thread reads in 
 """
 
 import csv
-import hashlib
 import io
 import json
 import os
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import chain, count, islice, takewhile
+from itertools import chain, count, islice
 from pathlib import Path
 from threading import Event
 from time import monotonic
@@ -32,19 +30,18 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ifonly.answers.record import fingerprint
 from ifonly.api import Ask, ask
 from ifonly.engines.threads import available
 from ifonly.frames.arrow import ipc, pa, parquet, pc
 from ifonly.frames.features import needed
 from ifonly.frames.inverting import Inverter, Layout, chunks, in_order
+from ifonly.frames.manifest import Manifest, part_name, replacing, sum_of
 from ifonly.frames.reading import files_of, open_batches
 from ifonly.model.errors import InputError
+from ifonly.model.store import fingerprint
 
 __all__ = ["BadRow", "Written", "write_answers", "write_parts"]
 
-VERSION = 3
-MANIFEST = "_manifest.json"
 PART_CHUNKS = 4  # full chunks in a part at most; a part is a row group of the file
 PART_SECONDS = 2.0  # that the chunks of a part should take: what a run that is stopped may lose on each thread
 SHOWN = 20  # bad rows that are kept with their reasons; all of them are in the output
@@ -217,14 +214,14 @@ def _part(work: Path, inverter: Inverter, i: int, tables: list[Any], pace: Pace,
         return {}
     pace.took(monotonic() - began, max(1, len(tables)))
     answers = pa.Table.from_batches(batches, schema=inverter.schema).combine_chunks()
-    file = work / _name(i)
-    with _replacing(file) as temporary:
+    file = work / part_name(i)
+    with replacing(file) as temporary:
         parquet.write_table(answers, temporary, row_group_size=max(1, len(answers)), use_dictionary=_repeating(answers.schema))
     status, reason = answers.column("status"), answers.column("reason")
     bad = np.flatnonzero(np.asarray(reason.is_valid()))[:SHOWN].tolist()
     return {
         "rows": len(answers),
-        "sha256": _sum(file),
+        "sha256": sum_of(file),
         "statuses": {entry["values"]: entry["counts"] for entry in status.value_counts().to_pylist()},
         "bad": [(row, reason[row].as_py()) for row in bad],
     }
@@ -233,132 +230,6 @@ def _part(work: Path, inverter: Inverter, i: int, tables: list[Any], pace: Pace,
 def _repeating(schema: Any) -> Any:
     """The columns whose values are worth a dictionary: all but floating-point numbers, of which hardly two are the same."""
     return [field.name for field in schema if not pa.types.is_floating(field.type)]
-
-
-def _name(i: int) -> str:
-    return f"part-{i:06d}.parquet"
-
-
-# ---- the manifest ----
-
-
-class Manifest:
-    """Which parts are done, and of what."""
-
-    def __init__(self, work: Path, asked: dict[str, Any], parts: list[dict[str, Any]], *, complete: bool) -> None:
-        self.work, self.asked, self.parts, self.complete = work, asked, parts, complete
-
-    @classmethod
-    def begin(cls, work: Path, asked: dict[str, Any], out: Path, *, overwrite: bool) -> "Manifest":
-        """That of an earlier run of the same question, or a new one."""
-        file = work / MANIFEST
-        if file.exists():
-            try:
-                return cls._read(file).continued(asked, out)
-            except InputError:
-                if not overwrite:
-                    raise
-            shutil.rmtree(work)
-        elif out.exists() and not overwrite and (out.is_file() or any(out.iterdir())):
-            raise InputError(f"{out} is there already; choose another name, or overwrite=True")
-        elif work.is_dir() and any(work.iterdir()):
-            raise InputError(f"{work} is there already and is not of ours; choose another name")
-        work.mkdir(parents=True, exist_ok=True)
-        manifest = cls(work, asked, [], complete=False)
-        manifest._write()
-        return manifest
-
-    @classmethod
-    def _read(cls, file: Path) -> "Manifest":
-        """What an earlier run wrote, if that is what is there."""
-        stored: dict[str, Any] = {}
-        try:
-            stored = json.loads(file.read_text(encoding="utf-8"))
-            whole = stored.pop("sha256") == _sum_of(stored) and stored["version"] == VERSION
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
-            whole = False
-        if not whole:
-            raise InputError(f"{file} is damaged, or of another version of ifonly; start again with overwrite=True")
-        return cls(file.parent, stored["question"], stored["parts"], complete=stored["complete"])
-
-    def continued(self, asked: dict[str, Any], out: Path) -> "Manifest":
-        """What is there to go on from: the parts before the first that is not what was written."""
-        if self.asked != asked:
-            raise InputError(
-                f"{self.work} was begun with another question or input: it differs in {_difference(self.asked, asked)}. "
-                "Go on with the same, or start again with overwrite=True"
-            )
-        listed = zip(self.files, self.parts, strict=True)
-        whole = len(list(takewhile(lambda pair: _sum(pair[0]) == pair[1]["sha256"], listed)))
-        if whole == len(self.parts):
-            return self
-        if self.complete and self.work == out:
-            raise InputError(
-                f"{out} was complete, and {self.files[whole].name} is no longer what was written: it was damaged or changed. "
-                "Choose another name, or start again with overwrite=True"
-            )
-        return Manifest(self.work, asked, self.parts[:whole], complete=False)
-
-    @property
-    def rows(self) -> int:
-        """How many rows are done."""
-        return sum(part["rows"] for part in self.parts)
-
-    @property
-    def files(self) -> list[Path]:
-        """The parts."""
-        return [self.work / _name(i) for i in range(len(self.parts))]
-
-    def add(self, part: dict[str, Any]) -> None:
-        """List one more part; its bad rows are counted from its first."""
-        self.parts.append(part | {"bad": [(self.rows + row, reason) for row, reason in part["bad"]]})
-        self._write()
-
-    def finish(self) -> None:
-        """All parts are there."""
-        self.complete = True
-        self._write()
-
-    def _write(self) -> None:
-        stored: dict[str, Any] = {"version": VERSION, "complete": self.complete, "question": self.asked, "parts": self.parts}
-        stored["sha256"] = _sum_of(stored)
-        with _replacing(self.work / MANIFEST) as temporary:
-            temporary.write_text(json.dumps(stored, indent=1, ensure_ascii=False), encoding="utf-8")
-
-
-def _sum(path: Path) -> str | None:
-    """SHA-256 of a file; None where it cannot be read."""
-    try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError:
-        return None
-
-
-def _sum_of(stored: Mapping[str, Any]) -> str:
-    """SHA-256 of what a manifest says."""
-    return hashlib.sha256(json.dumps(stored, sort_keys=True).encode()).hexdigest()
-
-
-@contextmanager
-def _replacing(path: Path) -> Iterator[Path]:
-    """A path beside another to write to; it takes the other's place when it is whole and on the disk."""
-    temporary = path.with_name(f".{path.name}.partial")
-    try:
-        yield temporary
-        with temporary.open("rb") as file:
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def _difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
-    """The first argument that differs, in words."""
-    name = next(name for name in [*new, *old] if old.get(name) != new.get(name))
-    if name in ("model", "input"):
-        return f"the {name}, which changed since"
-    return f"{name}: {json.dumps(old.get(name), ensure_ascii=False)}, now {json.dumps(new.get(name), ensure_ascii=False)}"
 
 
 # ---- one file of many parts ----
@@ -372,7 +243,7 @@ def _assemble(manifest: Manifest, schema: Any, out: Path, threads: int) -> None:
 
     # Rows are grouped as if every part were full: the file does not tell how long anything took.
     rows = manifest.asked["chunk_rows"] * manifest.asked["part_chunks"]
-    with _replacing(out) as temporary, ASSEMBLE[out.suffix.lower()](temporary, schema) as writer:
+    with replacing(out) as temporary, ASSEMBLE[out.suffix.lower()](temporary, schema) as writer:
         for table in chunks(in_order(read, manifest.files, threads), schema, rows):
             writer.write_table(table)
     shutil.rmtree(manifest.work)

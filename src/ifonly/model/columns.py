@@ -50,13 +50,23 @@ class Coordinates(ABC):
         """Whether this is one row, of which `read` makes a table of one."""
         return False
 
+    @cached_property
+    def _by_name(self) -> dict[str, Column]:
+        return {column.name: column for column in self.columns}
+
     def find(self, name: Any) -> Column | None:
         """The column of a name, or of a number (the user's column of that number), if more is known of it."""
-        return None
+        if isinstance(name, (int, np.integer)) and not isinstance(name, bool):
+            return next((column for column in self.columns if column.place == name), None)
+        return self._by_name.get(str(name))
 
     def unseen(self, name: Any) -> bool:
         """Whether this is a column of the user's that the classifier never sees, so that no answer changes it."""
-        return False
+        if isinstance(name, (int, np.integer)) and not isinstance(name, bool):
+            there = 0 <= name < len(self.names)
+        else:
+            there = str(name) in self.names
+        return bool(self.columns and there) and self.find(name) is None
 
     def limits(self) -> tuple[Floats, Floats, Floats]:
         """The least and largest value of each coordinate that means anything, and the steps between (0 for any number)."""
@@ -64,10 +74,24 @@ class Coordinates(ABC):
 
     def flags(self, X: Any) -> list[str]:
         """The columns of yes and no, by their type, that the classifier takes as numbers: 0 and 1, and nothing between."""
-        return []
+        if not self.columns:
+            return []
+        table = Table.of(X, self.names)
+        return [column.name for column in self.columns if column.kind == "number" and table.is_flag(column.place)]
 
     def settled(self, X: Floats, V: Floats, but: Sequence[int] = ()) -> Floats:
-        """Coordinates V as the user's pipeline will see them, written and read again where they differ from X's."""
+        """Coordinates V as the user's pipeline will see them, written and read again where they differ from X's.
+
+        Columns whose first coordinate is in ``but`` stay as they are.
+        """
+        for column in self.columns:
+            at = column.first
+            if at in but or not (column.maps or (column.kind == "number" and column.missing is not None)):
+                continue
+            moved = np.flatnonzero(V[:, at] != X[:, at])
+            if len(moved):
+                V = V.copy()
+                V[moved, at] = column.settled(V[moved, at])
         return V
 
     def to_dict(self) -> dict[str, Any] | None:
@@ -116,25 +140,9 @@ class Encoding(Coordinates):
                 found[label] = None
         return tuple(found)
 
-    @cached_property
-    def _by_name(self) -> dict[str, Column]:
-        return {column.name: column for column in self.columns}
-
     def single(self, X: Any) -> bool:
         """Whether this is one row."""
         return is_row(X)
-
-    def find(self, name: Any) -> Column | None:
-        """The column of a name, or of a number (the user's column of that number), if the classifier sees it."""
-        if isinstance(name, (int, np.integer)) and not isinstance(name, bool):
-            return next((column for column in self.columns if column.place == name), None)
-        return self._by_name.get(str(name))
-
-    def unseen(self, name: Any) -> bool:
-        """Whether this is a column of the user's that the classifier never sees, so that no answer changes it."""
-        if isinstance(name, (int, np.integer)) and not isinstance(name, bool):
-            return bool(0 <= name < len(self.names)) and self.find(name) is None
-        return str(name) in self.names and str(name) not in self._by_name
 
     def limits(self) -> tuple[Floats, Floats, Floats]:
         """The least and largest value of each coordinate, and the steps between; nobody may change them."""
@@ -149,11 +157,6 @@ class Encoding(Coordinates):
                 step[column.coordinates] = 1.0
         return frozen(lo), frozen(hi), frozen(step)
 
-    def flags(self, X: Any) -> list[str]:
-        """The columns of numbers that are yes and no by their type."""
-        table = Table.of(X, self.names)
-        return [column.name for column in self.columns if column.kind == "number" and table.is_flag(column.place)]
-
     def read(self, X: Any, *, strict: bool = True) -> Floats:
         """Coordinates (N, D) of a table; values that a column cannot have raise, or are NaN if not ``strict``."""
         table = Table.of(X, self.names)
@@ -165,18 +168,6 @@ class Encoding(Coordinates):
                 row = int(np.flatnonzero(np.isnan(found).any(axis=1))[0])
                 raise InputError(column.refusal(table.column(column.place)[row]))
         return out
-
-    def settled(self, X: Floats, V: Floats, but: Sequence[int] = ()) -> Floats:
-        """Coordinates V as the user's pipeline will see them; columns whose first coordinate is in ``but`` stay as they are."""
-        for column in self.columns:
-            at = column.first
-            if at in but or not (column.maps or (column.kind == "number" and column.missing is not None)):
-                continue
-            moved = np.flatnonzero(V[:, at] != X[:, at])
-            if len(moved):
-                V = V.copy()
-                V[moved, at] = column.settled(V[moved, at])
-        return V
 
     def to_dict(self) -> dict[str, Any]:
         """As plain data, which :meth:`from_dict` reads back."""

@@ -1,6 +1,8 @@
-"""`load`: a model from a file, whoever wrote it; what runs code when it is opened only on request."""
+"""`load`: a model from a file, whoever wrote it; what runs code when it is opened only on request. And its `fingerprint`."""
 
+import hashlib
 import io
+import json
 import os
 import pickle
 import zipfile
@@ -19,7 +21,7 @@ from ifonly.model.formats import CONTAINERS, DAMAGE, check_archive, check_padded
 from ifonly.model.numerics import EPS
 from ifonly.model.readers import as_model, boosted, graph, liblinear
 
-__all__ = ["load"]
+__all__ = ["canonical", "fingerprint", "load"]
 
 PICKLES = (".pkl", ".pickle", ".joblib")
 WEIGHTS = (("A", "b"), ("weight", "bias"), ("coef_", "intercept_"))  # ours, PyTorch's, scikit-learn's
@@ -172,7 +174,7 @@ def _others(suffix: str, data: bytes, trust: bool) -> Model:
         case ".skops":
             return as_model(_from_skops(data, trust))
         case ".ubj":
-            return boosted.from_json(_from_ubjson(data), lambda: boosted.margins_at_zero(_booster(data)))
+            return boosted.from_json(boosted.from_ubjson(data), lambda: boosted.margins_at_zero(_booster(data)))
         case ".pkl" | ".pickle" | ".joblib":
             return as_model(_from_pickle(data, suffix, trust))
     hint = next((f" For this one: {how}." for suffixes, how in ELSEWHERE.items() if suffix in suffixes), "")
@@ -230,78 +232,34 @@ def _library(name: str, what: str, package: str | None = None) -> Any:
         raise ImportError(f"reading {what} needs {package}: pip install {package}") from error
 
 
-# ---- UBJSON ----
-
-UBJSON_NUMBERS = {b"i": ">i1", b"U": ">u1", b"I": ">i2", b"l": ">i4", b"L": ">i8", b"d": ">f4", b"D": ">f8"}
-UBJSON_CONSTANTS = {b"Z": None, b"T": True, b"F": False}
+# ---- what tells models apart ----
 
 
-def _from_ubjson(data: bytes) -> dict[str, Any]:
-    """The document in a ``.ubj`` file. Not left to xgboost, which ends the process where a length or a key is wrong."""
-    try:
-        found = _Ubjson(data).value()
-    except DAMAGE as error:
-        raise InputError(f"it is damaged, or no model of xgboost's ({error})") from None
-    if not isinstance(found, dict):
-        raise InputError(f"it is no model of xgboost's: expected an object; got a {type(found).__name__}")
-    return found
+def fingerprint(model: Model) -> str:
+    r"""What tells a model from all others: SHA-256 of its weights, labels, names, scaling and encoding.
+
+    The hash is over, in this order: a JSON object with sorted keys and no spaces, of ``classes`` (their representations in
+    Python), ``feature_names``, ``hard`` and ``encoding`` (as :meth:`ifonly.Model.save` writes it; of documents, the words);
+    then for each of ``A``, ``b`` and, where the model has a scaling, ``shift`` and ``scale``: a line with its name and shape
+    (``\nA (3, 4)\n``) and its numbers as little-endian float64, row by row. −0.0 counts as 0.0.
+    """
+    header = {
+        "classes": [repr(label) for label in model.classes.tolist()],
+        "feature_names": None if model.feature_names is None else list(model.feature_names),
+        "hard": model.hard,
+        "encoding": model.encoding.described(),
+    }
+    found = hashlib.sha256(canonical(header))
+    arrays = {"A": model.A, "b": model.b}
+    if model.scaling is not None:
+        arrays |= {"shift": model.scaling.shift, "scale": model.scaling.scale}
+    for name, array in arrays.items():
+        found.update(f"\n{name} {array.shape}\n".encode())
+        for part in (block for _, block in model.blocks()) if name == "A" else (array,):
+            found.update(np.ascontiguousarray(part + 0.0, dtype="<f8").tobytes())
+    return f"sha256:{found.hexdigest()}"
 
 
-class _Ubjson:
-    """UBJSON as xgboost writes it, value by value; a length that is more than what is left is refused before it is used."""
-
-    def __init__(self, data: bytes) -> None:
-        self.data, self.at = data, 0
-
-    def value(self) -> Any:
-        """The next value, whatever it is."""
-        mark = self._take(1)
-        if mark in UBJSON_NUMBERS:
-            return self._numbers(mark, 1)[0].item()
-        match mark:
-            case b"S":
-                return self._text()
-            case b"[":
-                return self._array()
-            case b"{":
-                return self._object()
-        return UBJSON_CONSTANTS[mark]
-
-    def _array(self) -> Any:
-        if self._comes(b"$"):
-            mark = self._take(1)
-            if not self._comes(b"#"):
-                raise ValueError(f"an array has a type and no length, at byte {self.at}")
-            return self._numbers(mark, self.value())
-        if self._comes(b"#"):
-            return [self.value() for _ in range(self.value())]
-        found = []
-        while not self._comes(b"]"):
-            found.append(self.value())
-        return found
-
-    def _object(self) -> dict[str, Any]:
-        found = {}
-        while not self._comes(b"}"):
-            name = self._text()
-            found[name] = self.value()
-        return found
-
-    def _text(self) -> str:
-        return self._take(self.value()).decode()
-
-    def _numbers(self, mark: bytes, n: int) -> NDArray[Any]:
-        kind = np.dtype(UBJSON_NUMBERS[mark])
-        return np.frombuffer(self._take(n * kind.itemsize), kind)
-
-    def _comes(self, mark: bytes) -> bool:
-        """Whether this is next; if so it is taken."""
-        found = self.data[self.at : self.at + 1] == mark
-        self.at += found
-        return found
-
-    def _take(self, n: int) -> bytes:
-        if not 0 <= n <= len(self.data) - self.at:
-            raise ValueError(f"{n} bytes are announced at byte {self.at} of {len(self.data)}")
-        self.at += n
-        return self.data[self.at - n : self.at]
+def canonical(data: Any) -> bytes:
+    """JSON in the one way in which it is hashed."""
+    return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()

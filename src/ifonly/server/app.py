@@ -13,7 +13,7 @@ from starlette.exceptions import HTTPException
 
 import ifonly
 from ifonly.model.errors import IfonlyError
-from ifonly.server import schema
+from ifonly.server import schema, shapes
 from ifonly.server.desk import Visit
 from ifonly.server.guard import Guard, Lane, answer_to
 from ifonly.server.replies import FORMATS
@@ -27,7 +27,7 @@ MOST_ROWS = 500  # of a page
 
 
 def _failures(*codes: int) -> dict[int | str, dict[str, Any]]:
-    return {code: {"model": schema.Failure, "description": FAILURES[code][1]} for code in codes}
+    return {code: {"model": shapes.Failure, "description": FAILURES[code][1]} for code in codes}
 
 
 ASKED = _failures(401, 403, 404, 421, 422, 503, 504)
@@ -85,17 +85,17 @@ async def _told(_: Request, error: Exception) -> Response:
 
 
 def _add_questions(app: FastAPI, service: Service) -> None:
-    @app.post("/v1/invert", response_model=schema.Reply, responses=POSTED)
+    @app.post("/v1/invert", response_model=shapes.Reply, responses=POSTED)
     async def invert(question: schema.Question, request: Request) -> Response:
         """The smallest change of one row, or of many, that gives the wanted decision."""
         return _json(await service.invert(question, _visit(request)))
 
-    @app.post("/v1/path", response_model=schema.Curve, responses=POSTED)
+    @app.post("/v1/path", response_model=shapes.Curve, responses=POSTED)
     async def path(question: schema.PathQuestion, request: Request) -> Response:
         """How the answer moves as λ falls: further from the row, and surer."""
         return _json(await service.path(question, _visit(request)))
 
-    @app.post("/v1/around", response_model=schema.Around, responses=POSTED)
+    @app.post("/v1/around", response_model=shapes.Around, responses=POSTED)
     async def around(question: schema.AroundQuestion, request: Request) -> Response:
         """The nearest row of the data that is decided otherwise, and how the decision moves with one feature alone."""
         return _json(await service.around(question, _visit(request)))
@@ -127,12 +127,12 @@ def _add_views(app: FastAPI, service: Service) -> None:
     async def page() -> FileResponse:
         return FileResponse(str(STATIC / "index.html"))
 
-    @app.get("/healthz", response_model=schema.Health)
+    @app.get("/healthz", response_model=shapes.Health)
     async def healthz() -> Response:
         """Whether the process lives."""
         return _json(encode({"status": "ok"}))
 
-    @app.get("/readyz", response_model=schema.Ready, responses={503: {"model": schema.Ready, "description": "Not now."}})
+    @app.get("/readyz", response_model=shapes.Ready, responses={503: {"model": shapes.Ready, "description": "Not now."}})
     async def readyz() -> Response:
         """Whether requests are taken; and what is wrong with the file of a model that is served as it was before."""
         ready, state = service.ready()
@@ -143,24 +143,24 @@ def _add_views(app: FastAPI, service: Service) -> None:
         """Counters in Prometheus's text format."""
         return Response(service.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
-    @app.get("/v1/models", response_model=schema.ModelList, responses=_failures(401, 403, 421))
+    @app.get("/v1/models", response_model=shapes.ModelList, responses=_failures(401, 403, 421))
     async def models() -> Response:
         """The models that are served."""
         return _json(encode({"models": service.shelf.listed()}))
 
-    @app.get("/v1/model", response_model=schema.ModelOut, responses=ASKED)
+    @app.get("/v1/model", response_model=shapes.ModelOut, responses=ASKED)
     async def model(model: Annotated[str | None, Query(description="Which; by default the first.")] = None) -> Response:
         """A model: classes, columns, what is usual in the data, and how much may be asked at once."""
         return _json(service.describe(model))
 
-    @app.get("/v1/overview", response_model=schema.OverviewOut, responses=ASKED)
+    @app.get("/v1/overview", response_model=shapes.OverviewOut, responses=ASKED)
     async def overview(
         request: Request, model: Annotated[str | None, Query(description="Which; by default the first.")] = None
     ) -> Response:
         """What is usual in the data: histograms of all columns, and some of the rows to draw."""
         return _json(await service.overview(model, _visit(request)))
 
-    @app.get("/v1/rows", response_model=schema.RowPage, responses=ASKED)
+    @app.get("/v1/rows", response_model=shapes.RowPage, responses=ASKED)
     async def rows(
         request: Request,
         model: str | None = None,

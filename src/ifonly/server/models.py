@@ -17,12 +17,12 @@ import numpy as np
 
 import ifonly
 from ifonly.answers.change import plain_value
-from ifonly.answers.record import fingerprint
 from ifonly.api import Ask
 from ifonly.engines.row_loops import any_cut
 from ifonly.model import Model
 from ifonly.model.columns import Column
 from ifonly.model.errors import InputError
+from ifonly.model.store import fingerprint
 from ifonly.problem.policy import Policy
 from ifonly.problem.question import Question
 from ifonly.server.columns import Columns

@@ -9,14 +9,13 @@ from typing import Any
 import numpy as np
 
 from ifonly.answers import Counterfactual, Counterfactuals
-from ifonly.answers.change import Change, moves
+from ifonly.answers.change import Change, Decision, moves
 from ifonly.model.numerics import softmax
 from ifonly.problem.status import Status
 from ifonly.server.models import Served
 from ifonly.server.questions import Request
 from ifonly.server.wire import RefusedError, listed, shown
 from ifonly.show import letter
-from ifonly.show.decision import Decision
 from ifonly.show.letter.catalogue import languages
 from ifonly.show.page import html
 from ifonly.show.page.scene import packed

@@ -1,6 +1,6 @@
 """What the server does, apart from HTTP: questions in, bytes of JSON out; and how much of that it does."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import monotonic, perf_counter
@@ -111,9 +111,12 @@ class Service:
 
     async def path(self, body: PathQuestion, visit: Visit) -> bytes:
         """The answers along λ."""
-        began = perf_counter()
-        served = self.shelf.get(body.model)
-        found = await self.desk.run(visit, lambda: self._path(served, body, visit))
+        return await self._timed(body.model, visit, lambda served: self._path(served, body, visit))
+
+    async def _timed(self, name: str | None, visit: Visit, work: Callable[[Served], dict[str, Any]]) -> bytes:
+        """What is found at the desk, with the model's name and how long it took."""
+        began, served = perf_counter(), self.shelf.get(name)
+        found = await self.desk.run(visit, lambda: work(served))
         return encode({"model": _name(served), **found, "took_ms": _since(began)})
 
     def _path(self, served: Served, body: PathQuestion, visit: Visit) -> dict[str, Any]:
@@ -163,10 +166,7 @@ class Service:
 
     async def around(self, body: schema.AroundQuestion, visit: Visit) -> bytes:
         """Who is near a row and decided otherwise, and what each feature does by itself."""
-        began = perf_counter()
-        served = self.shelf.get(body.model)
-        found = await self.desk.run(visit, lambda: _around(served, body))
-        return encode({"model": _name(served), **found, "took_ms": _since(began)})
+        return await self._timed(body.model, visit, lambda served: _around(served, body))
 
     # ---- about itself ----
 

@@ -28,16 +28,9 @@ window.ifonlyListens ??= addEventListener("message", ({ data, source }) => {
 
 @dataclass(frozen=True, repr=False)
 class Explorer:
-    """An answer and its page, which a notebook shows in the cell.
+    """An answer and its page, which a notebook shows in the cell."""
 
-    Attributes
-    ----------
-    answer : Counterfactual
-        The answer that the page opens with.
-
-    """
-
-    answer: Counterfactual
+    answer: Counterfactual  # the one that the page opens with
     options: Mapping[str, Any] = field(default_factory=dict)  # those of `ifonly.show.page.html`
 
     def to_html(self, path: Any) -> FilePath:

@@ -4,10 +4,9 @@ from html import escape
 from typing import NamedTuple
 
 from ifonly.answers import Counterfactual, Counterfactuals
-from ifonly.answers.change import moves
+from ifonly.answers.change import Decision, moves
 from ifonly.model.errors import InputError
 from ifonly.problem.status import Status
-from ifonly.show.decision import Decision
 from ifonly.show.numbers import count, number, percent, value
 from ifonly.show.sentence import Worded, sentence, worded
 from ifonly.show.table import Table

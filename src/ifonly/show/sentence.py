@@ -19,11 +19,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ifonly.answers import Counterfactual
-from ifonly.answers.change import Change, moves
+from ifonly.answers.change import Change, Decision, moves
 from ifonly.model import Model
 from ifonly.model.numerics import softmax
 from ifonly.problem.status import Status
-from ifonly.show.decision import Decision
 from ifonly.show.numbers import DIGITS, EXACT_DIGITS, asked, count, number, pair, percent, rounded, value
 from ifonly.show.text import visible
 

@@ -28,20 +28,11 @@ class Summary(Table):
 
     Columns: the feature; the share of rows in which it moves; quartiles and median of its change in the user's units, where it
     moves (NaN for categories); its share of the cost of all changes.
-
-    Attributes
-    ----------
-    n_rows : int
-        How many answers there are.
-    statuses : dict of Status to int
-        How they ended.
-    switches : dict of str to dict
-        For each category, how often which value became which: ``{"job": {("none", "skilled"): 12}}``.
-
     """
 
-    n_rows: int = 0
-    statuses: Mapping[Status, int] = field(default_factory=dict)
+    n_rows: int = 0  # how many answers there are
+    statuses: Mapping[Status, int] = field(default_factory=dict)  # how they ended
+    # For each category, how often which value became which: {"job": {("none", "skilled"): 12}}.
     switches: Mapping[str, Mapping[tuple[Any, Any], int]] = field(default_factory=dict)
 
 

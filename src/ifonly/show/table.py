@@ -12,10 +12,9 @@ from textwrap import wrap
 from typing import Any
 
 from ifonly.answers import Counterfactual
-from ifonly.answers.change import moves
+from ifonly.answers.change import Decision, moves
 from ifonly.answers.views import frame_of
 from ifonly.problem.status import Status
-from ifonly.show.decision import Decision
 from ifonly.show.numbers import bound, count, number, pair, percent, rounded, share, signed
 from ifonly.show.sentence import Worded, sentence, worded
 from ifonly.show.text import UNSEEN, cut, shortened, visible
@@ -32,27 +31,13 @@ class Table:
     """A small table: its data, and how it is printed.
 
     ``str(table)`` is for terminals (at most 80 columns), notebooks show HTML, and `rich` prints it in colour.
-
-    Attributes
-    ----------
-    columns : tuple of str
-        Headings; the first column is text, the others numbers.
-    rows : tuple of tuples
-        The data.
-    texts : tuple of tuples of str
-        The data that are printed, as they are printed; see `visible`.
-    shown : int
-        How many rows are printed; the others are counted.
-    notes : tuple of str
-        Lines under the table.
-
     """
 
-    columns: tuple[str, ...]
-    rows: tuple[tuple[Any, ...], ...]
-    texts: tuple[tuple[str, ...], ...]
-    shown: int = ROWS
-    notes: tuple[str, ...] = ()
+    columns: tuple[str, ...]  # headings; the first column is text, the others numbers
+    rows: tuple[tuple[Any, ...], ...]  # the data
+    texts: tuple[tuple[str, ...], ...]  # the data that are printed, as they are printed; see `visible`
+    shown: int = ROWS  # how many rows are printed; the others are counted
+    notes: tuple[str, ...] = ()  # lines under the table
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "texts", tuple(tuple(map(visible, row)) for row in self.texts))

@@ -9,16 +9,18 @@ xgboost 3.1 and 3.2 write one for each and then add the first to all: so where t
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ifonly.model import Model
 from ifonly.model.errors import InputError, UnsupportedModelError
+from ifonly.model.formats import DAMAGE
 from ifonly.model.numerics import FLOAT32, Floats
 
-__all__ = ["from_json", "margins_at_zero", "read"]
+__all__ = ["from_json", "from_ubjson", "margins_at_zero", "read"]
 
 TWO_CLASSES = ("binary:logistic",)
 MANY_CLASSES = ("multi:softprob", "multi:softmax")
@@ -87,3 +89,68 @@ def from_json(document: dict[str, Any], ask: Callable[[], Floats]) -> Model:
 def _single(values: Any) -> Floats:
     """Numbers of single precision, which the JSON has in decimal."""
     return np.asarray(values, dtype=np.float32).astype(np.float64)
+
+
+# ---- UBJSON ----
+
+NUMBERS = {b"i": ">i1", b"U": ">u1", b"I": ">i2", b"l": ">i4", b"L": ">i8", b"d": ">f4", b"D": ">f8"}
+CONSTANTS = {b"Z": None, b"T": True, b"F": False}
+
+
+def from_ubjson(data: bytes) -> dict[str, Any]:
+    """The document in a ``.ubj`` file. Not left to xgboost, which ends the process where a length or a key is wrong."""
+    try:
+        found = _Ubjson(data).value()
+    except DAMAGE as error:
+        raise InputError(f"it is damaged, or no model of xgboost's ({error})") from None
+    if not isinstance(found, dict):
+        raise InputError(f"it is no model of xgboost's: expected an object; got a {type(found).__name__}")
+    return found
+
+
+class _Ubjson:
+    """UBJSON as xgboost writes it, value by value; a length that is more than what is left is refused before it is used."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data, self.at = data, 0
+
+    def value(self) -> Any:
+        """The next value, whatever it is."""
+        match mark := self._take(1):
+            case b"S":
+                return self._text()
+            case b"{":
+                return dict(self._until(b"}", lambda: (self._text(), self.value())))
+            case b"[" if self._comes(b"$"):
+                mark = self._take(1)
+                if not self._comes(b"#"):
+                    raise ValueError(f"an array has a type and no length, at byte {self.at}")
+                return self._numbers(mark, self.value())
+            case b"[" if self._comes(b"#"):
+                return [self.value() for _ in range(self.value())]
+            case b"[":
+                return list(self._until(b"]", self.value))
+        return self._numbers(mark, 1)[0].item() if mark in NUMBERS else CONSTANTS[mark]
+
+    def _until(self, end: bytes, read: Callable[[], Any]) -> Iterator[Any]:
+        while not self._comes(end):
+            yield read()
+
+    def _text(self) -> str:
+        return self._take(self.value()).decode()
+
+    def _numbers(self, mark: bytes, n: int) -> NDArray[Any]:
+        kind = np.dtype(NUMBERS[mark])
+        return np.frombuffer(self._take(n * kind.itemsize), kind)
+
+    def _comes(self, mark: bytes) -> bool:
+        """Whether this is next; if so it is taken."""
+        found = self.data[self.at : self.at + 1] == mark
+        self.at += found
+        return found
+
+    def _take(self, n: int) -> bytes:
+        if not 0 <= n <= len(self.data) - self.at:
+            raise ValueError(f"{n} bytes are announced at byte {self.at} of {len(self.data)}")
+        self.at += n
+        return self.data[self.at - n : self.at]

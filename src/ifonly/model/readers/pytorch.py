@@ -39,7 +39,7 @@ class Affine(NamedTuple):
 
 def read(module: Any) -> Model:
     """A linear layer, or a ``Sequential`` of what is affine."""
-    layers = list(_flat(module, module, ""))
+    layers = list(_flat(module, ""))
     end = None
     if layers and _kind(layers[-1][1]) in ENDS:
         end = layers.pop()[1]
@@ -69,7 +69,7 @@ def _rounding(chain: Affine) -> Scaling | None:
     return Scaling(np.zeros(D), np.ones(D), float(chain.sizes.max()) / square * columns)
 
 
-def _flat(module: Any, whole: Any, name: str) -> Any:
+def _flat(module: Any, name: str) -> Any:
     """(name, layer) of every layer in the order they are applied."""
     if _kind(module).startswith("Lazy"):
         raise UnsupportedModelError(f"{_where(module, name)} has no weights yet; pass data through it first")
@@ -83,7 +83,7 @@ def _flat(module: Any, whole: Any, name: str) -> Any:
         yield name, module
         return
     for key, layer in module.named_children():
-        yield from _flat(layer, whole, f"{name}.{key}".lstrip("."))
+        yield from _flat(layer, f"{name}.{key}".lstrip("."))
 
 
 def _affine(whole: Any, layer: Any, name: str) -> Affine | None:

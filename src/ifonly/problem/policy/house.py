@@ -80,13 +80,10 @@ class Policy(Said):
         try:
             text = file.read_text(encoding="utf-8")
             told = json.loads(text) if file.suffix.lower() == ".json" else tomllib.loads(text)
+            return cls.from_dict(told)
         except OSError as error:
             raise InputError(f"{path}: {error.strerror or error}") from None
-        except ValueError as error:
-            raise InputError(f"{path}: {error}") from None
-        try:
-            return cls.from_dict(told)
-        except InputError as error:
+        except ValueError as error:  # of either format, or an InputError
             raise InputError(f"{path}: {error}") from None
 
     @classmethod

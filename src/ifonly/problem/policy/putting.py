@@ -19,7 +19,7 @@ from ifonly.problem.cost import Cost
 from ifonly.problem.policy.said import Feature, PolicyError, Said
 from ifonly.problem.question import Question
 
-__all__ = ["actions_of", "check", "cost_of", "put"]
+__all__ = ["actions_of", "check", "cost_of", "feature_key", "put"]
 
 MULTIPLE = 1e-9  # relative: a step this near to a multiple of another is one
 
@@ -40,7 +40,7 @@ def check(policy: Said, model: Model) -> None:
         column = _column(model, name, f"features.{name}")
         _check_values(name, feature, column)
         _limited(f"features.{name}", lambda name=name, feature=feature: _one(model, name, feature).resolve(model))
-    costs = {_key(model, name): part.cost for name, part in policy.features.items() if part.cost is not None}
+    costs = {feature_key(model, name): part.cost for name, part in policy.features.items() if part.cost is not None}
     _limited("cost", lambda: Cost(costs or policy.scale).per_unit(model))
     for i, rule in enumerate(policy.linear):
         _limited(f"linear.{i}", lambda rule=rule: Actions(linear=[_rule(model, rule)]).resolve(model))
@@ -58,7 +58,7 @@ def _column(model: Model, name: str, place: str) -> Column | None:
     """The column of a name, where the model has an encoding; None for a number."""
     column = model.encoding.find(name)
     if column is None and not model.encoding.unseen(name):
-        _limited(place, lambda: model.feature_index(_key(model, name)))
+        _limited(place, lambda: model.feature_index(feature_key(model, name)))
     return column
 
 
@@ -71,13 +71,13 @@ def _check_values(name: str, feature: Feature, column: Column | None) -> None:
                 raise InputError(f"features.{name}.{field}: {name} has no value {value!r}; {known}")
 
 
-def _key(model: Model, name: str) -> Any:
+def feature_key(model: Model, name: str) -> Any:
     """A feature as the library knows it: its number, where the model has no names."""
     return int(name) if model.feature_names is None and model.encoding.identity and name.isdecimal() else name
 
 
 def _keys(model: Model, names: Iterable[str]) -> list[Any]:
-    return [_key(model, name) for name in names]
+    return [feature_key(model, name) for name in names]
 
 
 def _target(policy: Said, model: Model) -> Any:
@@ -109,7 +109,7 @@ _LISTS = ("frozen", "increase", "decrease", "integer")
 
 def _one(model: Model, name: str, feature: Feature) -> Actions:
     """What is said about one feature."""
-    key, column = _key(model, name), model.encoding.find(name)
+    key, column = feature_key(model, name), model.encoding.find(name)
     never = [str(value) for value in feature.never]
     levels = [] if column is None else zip(column.levels, column.labels, strict=False)
     closed = [label for level, label in levels if str(level) in never]
@@ -125,12 +125,12 @@ def _one(model: Model, name: str, feature: Feature) -> Actions:
 
 
 def _rule(model: Model, rule: Any) -> tuple[dict[Any, float], str, float]:
-    return {_key(model, name): weight for name, weight in rule.terms.items()}, rule.sense, rule.value
+    return {feature_key(model, name): weight for name, weight in rule.terms.items()}, rule.sense, rule.value
 
 
 def cost_of(policy: Said, model: Model) -> Cost | None:
     """What a policy says that a change costs; None where it says nothing."""
-    each = {_key(model, name): part.cost for name, part in policy.features.items() if part.cost is not None}
+    each = {feature_key(model, name): part.cost for name, part in policy.features.items() if part.cost is not None}
     if not each and policy.scale == "model" and policy.l1 is None:
         return None
     l1 = 0.0 if policy.l1 is None else policy.l1
@@ -159,7 +159,7 @@ def put(policy: Said, model: Model, question: Question, *, along: bool = False) 
         **goal,
         cost=_priced(policy, model, question.cost),
         actions=_meeting(policy, model, question.actions),
-        max_changes=_fewest(policy.max_changes, question.max_changes),
+        max_changes=min((n for n in (policy.max_changes, question.max_changes) if n is not None), default=None),
     )
 
 
@@ -195,16 +195,11 @@ def _priced(policy: Said, model: Model, asked: Cost | None) -> Cost | None:
     return own
 
 
-def _fewest(*most: int | None) -> int | None:
-    given = [number for number in most if number is not None]
-    return min(given) if given else None
-
-
 def _meeting(policy: Said, model: Model, asked: Actions | None) -> Actions | None:
     """The limits of both."""
     own = actions_of(policy, model)
     if asked is None:
-        return own if _says_anything(own) else None
+        return own if any(getattr(own, name) for name in (*_LISTS, "bounds", "step", "one_of", "linear")) else None
     asked.resolve(model)  # what is wrong with it by itself comes first
     whole = {name: True if getattr(asked, name) is True else [*_some(getattr(own, name)), *_some(getattr(asked, name))]
              for name in _LISTS}  # fmt: skip
@@ -215,10 +210,6 @@ def _meeting(policy: Said, model: Model, asked: Actions | None) -> Actions | Non
         one_of=_groups(own.one_of, asked.one_of),
         linear=[*own.linear, *asked.linear],
     )
-
-
-def _says_anything(actions: Actions) -> bool:
-    return any(getattr(actions, name) for name in (*_LISTS, "bounds", "step", "one_of", "linear"))
 
 
 def _some(features: Any) -> list[Any]:
@@ -244,7 +235,8 @@ def _narrowest(policy: Said, model: Model, own: Any, asked: Any) -> dict[Any, An
         d = _place(model, key)
         name, least, most = found.get(d, (key, None, None))
         column = model.encoding.find(key)
-        rank = _rank(column)
+        # Numbers are compared as they are, values of an ordinal by their place.
+        rank: Any = column.levels.index if column is not None and column.kind == "ordinal" else float
         pair = _inner(least, low, rank, max), _inner(most, high, rank, min)
         if None not in pair and rank(pair[0]) > rank(pair[1]):
             why = _because(policy, str(name))
@@ -254,14 +246,8 @@ def _narrowest(policy: Said, model: Model, own: Any, asked: Any) -> dict[Any, An
     return {key: (low, high) for key, low, high in found.values()} or None
 
 
-def _rank(column: Column | None) -> Any:
-    """By what ends of bounds are compared: numbers as they are, values of an ordinal by their place."""
-    return column.levels.index if column is not None and column.kind == "ordinal" else float
-
-
 def _inner(own: Any, asked: Any, rank: Any, choose: Any) -> Any:
-    given = [end for end in (own, asked) if end is not None]
-    return choose(given, key=rank) if given else None
+    return choose((end for end in (own, asked) if end is not None), key=rank, default=None)
 
 
 def _range(low: Any, high: Any) -> str:

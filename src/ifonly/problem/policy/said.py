@@ -28,57 +28,35 @@ class PolicyError(InputError):
 # ---- one check per kind of value ----
 
 
-def _text(value: Any) -> Any:
-    return value if isinstance(value, str) else _wrong("text", value)
+def _check(expected: str, fits: Callable[[Any], bool]) -> Callable[[Any], Any]:
+    """What hands a value on that fits, and refuses any other with what was expected."""
+    return lambda value: value if fits(value) else _wrong(expected, value)
 
 
-def _flag(value: Any) -> Any:
-    return value if isinstance(value, bool) else _wrong("true or false", value)
-
-
-def _end(value: Any) -> Any:
-    if value is None or isinstance(value, str):
-        return value
-    fits = isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < float("inf")
-    return value if fits else _wrong("a number, or a value of an ordinal", value)
-
-
-def _number(value: Any) -> Any:
-    fits = isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < float("inf")
-    return value if fits else _wrong("a number", value)
-
-
-def _positive(value: Any) -> Any:
-    return value if value is None or _number(value) > 0 else _wrong("a number > 0", value)
-
-
-def _at_least_nought(value: Any) -> Any:
-    return value if value is None or _number(value) >= 0 else _wrong("a number ≥ 0", value)
-
-
-def _chance(value: Any) -> Any:
-    return value if value is None or 0 < _number(value) < 1 else _wrong("a number strictly between 0 and 1", value)
-
-
-def _count(value: Any) -> Any:
-    fits = isinstance(value, int) and not isinstance(value, bool) and value >= 0
-    return value if value is None or fits else _wrong("a whole number ≥ 0", value)
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < float("inf")
 
 
 def _one_of(*known: str) -> Callable[[Any], Any]:
-    def check(value: Any) -> Any:
-        return value if value in known else _wrong(" or ".join(f'"{name}"' for name in known if name), value)
-
-    return check
+    return _check(" or ".join(f'"{name}"' for name in known if name), lambda value: value in known)
 
 
-def _label(value: Any) -> Any:
-    return value if value is None or isinstance(value, (str, int, float, bool)) else _wrong("a class", value)
+_text = _check("text", lambda value: isinstance(value, str))
+_flag = _check("true or false", lambda value: isinstance(value, bool))
+_end = _check("a number, or a value of an ordinal", lambda value: value is None or isinstance(value, str) or _is_number(value))
+_number = _check("a number", _is_number)
+_positive = _check("a number > 0", lambda value: value is None or _number(value) > 0)
+_at_least_nought = _check("a number ≥ 0", lambda value: value is None or _number(value) >= 0)
+_chance = _check("a number strictly between 0 and 1", lambda value: value is None or 0 < _number(value) < 1)
+_count = _check(
+    "a whole number ≥ 0", lambda value: value is None or (isinstance(value, int) and _is_number(value) and value >= 0)
+)
+_label = _check("a class", lambda value: value is None or isinstance(value, (str, int, float, bool)))
 
 
 def _list(check: Callable[[Any], Any]) -> Callable[[Any], Any]:
     def checked(value: Any) -> Any:
-        if isinstance(value, str) or not isinstance(value, (list, tuple)):
+        if not isinstance(value, (list, tuple)):
             return _wrong("a list", value)
         return tuple(check(part) for part in value)
 

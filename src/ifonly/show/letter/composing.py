@@ -8,10 +8,9 @@ from typing import NamedTuple
 import numpy as np
 
 from ifonly.answers import Counterfactual
-from ifonly.answers.change import parts_of
+from ifonly.answers.change import Decision, parts_of
 from ifonly.model.errors import InputError
 from ifonly.problem.status import Status
-from ifonly.show.decision import Decision
 from ifonly.show.letter.catalogue import Catalogue
 from ifonly.show.numbers import THIN, WIDE
 from ifonly.show.sentence import Worded, worded

@@ -7,8 +7,8 @@ from pathlib import Path as FilePath
 from typing import Any
 
 from ifonly.answers import Counterfactual, Counterfactuals, Path
+from ifonly.answers.change import Decision
 from ifonly.problem.status import Status
-from ifonly.show.decision import Decision
 from ifonly.show.numbers import percent
 from ifonly.show.page.document import document, json_of, saved
 from ifonly.show.page.live import live_data
