@@ -13,11 +13,11 @@ from helpers.limited_problems import a_model
 
 from ifonly import Actions, CertificateError, Model
 from ifonly.model.numerics import EPS
-from ifonly.problem.actions import EDGE
 from ifonly.problem.conditions import Conditions
 from ifonly.problem.dual import DIGITS, Dual, Goal, log_within
 from ifonly.problem.exact import FAR, _exp_within, check_exactly, exact_value
 from ifonly.problem.limited import LimitedProblem
+from ifonly.problem.limits import EDGE
 
 DENSE = 1e-45  # relative: how tight what encloses a logarithm or an exponential is
 

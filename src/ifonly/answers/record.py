@@ -56,10 +56,11 @@ from ifonly.model import Model
 from ifonly.model.errors import CertificateError, InputError
 from ifonly.model.numerics import Flags, Floats
 from ifonly.model.store import canonical, fingerprint
-from ifonly.problem.actions import Actions, Limits, ResolvedActions, Uneven
+from ifonly.problem.actions import Actions, ResolvedActions
 from ifonly.problem.asked import in_units_of_cost
 from ifonly.problem.conditions import Conditions
 from ifonly.problem.cost import Cost
+from ifonly.problem.limits import Limits, Uneven
 from ifonly.problem.proof import Proof
 from ifonly.problem.results import Result
 from ifonly.problem.status import Status

@@ -20,9 +20,9 @@ from ifonly.engines.relaxing import WITHIN, Relaxing
 from ifonly.engines.searched import Record, dual_of, run
 from ifonly.model.numerics import EPS, Floats, Indices
 from ifonly.native.one_multiplier import Constraints, Search
-from ifonly.problem.actions import EDGE
 from ifonly.problem.asked import Aim
 from ifonly.problem.dual import Dual
+from ifonly.problem.limits import EDGE
 from ifonly.problem.proof import Proof
 from ifonly.problem.results import Result
 from ifonly.problem.status import LEAST_VALUE, REL_GAP

@@ -10,9 +10,9 @@ from ifonly.model import Model
 from ifonly.model.numerics import EPS, Floats, summation_error
 from ifonly.native import compiled
 from ifonly.native.one_multiplier import Items
-from ifonly.problem.actions import Limits
 from ifonly.problem.asked import Asked
 from ifonly.problem.conditions import Conditions
+from ifonly.problem.limits import Limits
 
 __all__ = ["CostSpace"]
 

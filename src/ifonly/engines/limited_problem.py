@@ -14,9 +14,9 @@ from ifonly.engines.semismooth import Response
 from ifonly.engines.semismooth_reach import Target
 from ifonly.model.errors import InputError
 from ifonly.model.numerics import EPS, Flags, Floats, summation_error
-from ifonly.problem.actions import EDGE
 from ifonly.problem.goals import Weights, excess, needed_logit, probabilities
 from ifonly.problem.limited import LimitedProblem as Textbook
+from ifonly.problem.limits import EDGE
 from ifonly.problem.proof import Proof
 from ifonly.problem.results import Result
 from ifonly.problem.status import Status

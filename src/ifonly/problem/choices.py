@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from ifonly.model.column import nearest_two
 from ifonly.model.errors import CertificateError, InputError
 from ifonly.model.numerics import Flags, Floats, Indices
-from ifonly.problem.actions import ON_GRID, Uneven
 from ifonly.problem.conditions import Conditions
+from ifonly.problem.limits import ON_GRID, Uneven
 
 __all__ = ["MOVES", "OPEN", "STAYS", "Choices", "Cut", "Node"]
 

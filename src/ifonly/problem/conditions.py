@@ -13,9 +13,10 @@ import numpy as np
 from ifonly.model import Model
 from ifonly.model.errors import InputError
 from ifonly.model.numerics import Flags, Floats
-from ifonly.problem.actions import Actions, Limits
+from ifonly.problem.actions import Actions
 from ifonly.problem.cost import Cost
 from ifonly.problem.keeping import Keeping
+from ifonly.problem.limits import Limits
 
 __all__ = ["Conditions"]
 

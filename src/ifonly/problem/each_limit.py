@@ -15,9 +15,10 @@ import numpy as np
 
 from ifonly.model.columns import Column
 from ifonly.model.numerics import Flags, Indices
-from ifonly.problem.actions import Actions, Limits, ResolvedActions, Uneven
+from ifonly.problem.actions import Actions, ResolvedActions
 from ifonly.problem.conditions import Conditions
 from ifonly.problem.cost import Cost
+from ifonly.problem.limits import Limits, Uneven
 
 __all__ = ["EachLimit", "Limit", "group_name", "restricted"]
 

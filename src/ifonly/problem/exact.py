@@ -8,9 +8,9 @@ import numpy as np
 
 from ifonly.model.errors import CertificateError
 from ifonly.model.numerics import EPS, Floats
-from ifonly.problem.actions import EDGE, SAME
 from ifonly.problem.dual import DIGITS, Dual, Goal, log_within
 from ifonly.problem.limited import LimitedProblem
+from ifonly.problem.limits import EDGE, SAME
 
 __all__ = ["check_exactly", "exact_value"]
 

@@ -1,0 +1,188 @@
+"""Limits as arrays: what `actions.Actions` come to for one model, around a source, and whether a point keeps them."""
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ifonly.model import Model
+from ifonly.model.columns import Column
+from ifonly.model.numerics import EPS, Flags, Floats, Indices
+
+__all__ = ["EDGE", "ON_GRID", "SAME", "Limits", "Uneven"]
+
+SAME = 1e-12  # relative to the terms of an equation: most have no solution in floating point that is exact
+EDGE = 16  # roundings of a rule's terms by which a point on its very edge may seem to break it: 0.1·3 ≤ 0.3
+ON_GRID = 1e-9  # relative to the step: a bound or a source this near to a grid point is one
+MOST_PARTS = 10**6  # of a unit, in a step: 0.1 is 1/10, and seven of it are 0.7, not 0.7000000000000001
+
+
+class Uneven(NamedTuple):
+    """A number that a pipeline maps, of which only some values are allowed: multiples of a step, or quantiles."""
+
+    feature: int
+    column: Column
+    step: float  # 0 for the quantiles of a transformer
+
+
+@dataclass(frozen=True, eq=False)
+class Limits:
+    """Actions for one model, as arrays over its D features, in the user's units."""
+
+    model: Model
+    lo: Floats
+    hi: Floats
+    frozen: Flags
+    increase: Flags
+    decrease: Flags
+    step: Floats  # 0 where any number will do
+    groups: tuple[Indices, ...]
+    C: Floats  # (m, D): C x ≤ rest, or = where equal
+    rest: Floats
+    equal: Flags
+    uneven: tuple[Uneven, ...] = ()
+
+    @cached_property
+    def discrete(self) -> bool:
+        """Whether any feature is a whole number, on a grid or one of a group."""
+        return bool((self.step[~self.frozen] > 0).any())
+
+    @cached_property
+    def on_grid(self) -> Flags:
+        """The features of which the answer has multiples of a step."""
+        return (self.step > 0) & ~self.frozen
+
+    @cached_property
+    def _parts(self) -> tuple[Floats, Floats]:
+        """The steps as fractions: numerators, denominators."""
+        steps, place = np.unique(np.where(self.on_grid, self.step, 1.0), return_inverse=True)
+        ratios = [Fraction(step).limit_denominator(MOST_PARTS) for step in steps.tolist()]
+        exact = [float(r) == step for r, step in zip(ratios, steps.tolist(), strict=True)]
+        up = np.where(exact, [float(r.numerator) for r in ratios], steps)
+        return up[place], np.where(exact, [float(r.denominator) for r in ratios], 1.0)[place]
+
+    def multiples(self, n: Any, which: Any) -> Floats:
+        """``n`` steps of some features."""
+        up, down = self._parts
+        return n * up[which] / down[which] + 0.0  # no −0.0
+
+    def nearest(self, X: Floats) -> Floats:
+        """Every feature on a grid at the grid point nearest to it."""
+        if not self.on_grid.any():
+            return X
+        X = X.copy()
+        X[..., self.on_grid] = self.multiples(np.rint(X[..., self.on_grid] / self.step[self.on_grid]), self.on_grid)
+        return X
+
+    def snapped(self, X: Floats, source: Floats) -> Floats:
+        """`nearest`, but the source's own value where that is the grid point up to rounding."""
+        nearest = self.nearest(X)
+        return np.where(np.abs(source - nearest) <= ON_GRID * np.where(self.on_grid, self.step, 0.0), source, nearest)
+
+    def must_move(self, X: Floats, lo: Floats, hi: Floats) -> Flags:
+        """Which features of the sources (N, D) cannot stay as they are."""
+        return (lo > X) | (hi < X) | (self.snapped(X, X) != X)
+
+    @property
+    def ways(self) -> Indices:
+        """What may become of each feature, as bits: 1 if it may only rise, 2 if it may only fall, 4 if it stays."""
+        return self.increase.astype(np.int64) + 2 * self.decrease + 4 * self.frozen
+
+    def around(self, X: Floats) -> tuple[Floats, Floats, dict[int, str]]:
+        """The least and largest value of each feature for each source (N, D), and what is contradictory about some rows."""
+        lo, hi = np.broadcast_to(self.lo, X.shape).copy(), np.broadcast_to(self.hi, X.shape).copy()
+        outside = (lo > X) | (hi < X)
+        np.maximum(lo, X, out=lo, where=np.broadcast_to(self.increase, X.shape))
+        np.minimum(hi, X, out=hi, where=np.broadcast_to(self.decrease, X.shape))
+        on_grid = self.on_grid
+        if on_grid.any():
+            step = self.step[on_grid]
+            low, high = lo[:, on_grid], hi[:, on_grid]
+            lo[:, on_grid] = np.maximum(low, self.multiples(np.ceil(low / step - ON_GRID), on_grid))
+            hi[:, on_grid] = np.minimum(high, self.multiples(np.floor(high / step + ON_GRID), on_grid))
+            # A source that is a grid point up to rounding stands for it, at the end of the range too.
+            near = ON_GRID * np.where(on_grid, self.step, 0.0)
+            lo = np.where(on_grid & ~outside & (np.abs(X - lo) <= near), X, lo)
+            hi = np.where(on_grid & ~outside & (np.abs(X - hi) <= near), X, hi)
+        wrong: dict[int, str] = {}
+        label = self.model.feature_label
+        for n, d in np.argwhere(outside & self.frozen):
+            wrong.setdefault(
+                int(n), f"{label(d)} is frozen at {X[n, d]:g}, outside its bounds [{self.lo[d]:g}, {self.hi[d]:g}]"
+            )
+        lo, hi = np.where(self.frozen, X, lo), np.where(self.frozen, X, hi)
+        if self.groups:
+            for (n, j), allowed in self._odd_groups(X, lo, hi):
+                names, of = [label(d) for d in self.groups[j]], X[n, self.groups[j]].tolist()
+                what = f"the source has {of}" if allowed else "its bounds allow no such choice"
+                wrong.setdefault(n, f"the group {names} must have one 1 and zeros; {what}")
+        with np.errstate(invalid="ignore"):
+            empty = lo > hi
+        for n, d in np.argwhere(empty):
+            grid = f" in steps of {self.step[d]:g}" if self.step[d] else ""
+            only = " and may only rise" if self.increase[d] else " and may only fall" if self.decrease[d] else ""
+            bounds = f"[{self.lo[d]:g}, {self.hi[d]:g}]{grid}"
+            wrong.setdefault(int(n), f"{label(d)} is {X[n, d]:g}{only}: there is no value for it in {bounds}")
+        return lo, hi, wrong
+
+    def _odd_groups(self, X: Floats, lo: Floats, hi: Floats) -> list[tuple[tuple[int, int], bool]]:
+        """Rows and groups that are not one-hot (True), or can never be (False); lo and hi are cut to [0, 1] in place."""
+        columns, sizes = np.concatenate(self.groups), np.array([len(group) for group in self.groups])
+        first = np.append(0, sizes.cumsum()[:-1])
+        of = X[:, columns]
+        lo[:, columns], hi[:, columns] = np.maximum(lo[:, columns], 0.0), np.minimum(hi[:, columns], 1.0)
+        one, zero = hi[:, columns] >= 1, lo[:, columns] <= 0
+        others = np.repeat(np.add.reduceat(zero, first, axis=1, dtype=int), sizes, axis=1) - zero
+        open_ = np.logical_or.reduceat(one & (others == np.repeat(sizes - 1, sizes)), first, axis=1)
+        one_hot = np.logical_and.reduceat((of == 0) | (of == 1), first, axis=1) & (np.add.reduceat(of, first, axis=1) == 1)
+        return [((int(n), int(j)), bool(open_[n, j])) for n, j in np.argwhere(~(open_ & one_hot))]
+
+    def placed(self, X: Floats, source: Floats, lo: Floats, hi: Floats) -> Floats:
+        """Answers with every grid feature on its grid and everything in its bounds, exactly."""
+        return np.minimum(np.maximum(self.snapped(X, source), lo), hi) + 0.0  # no −0.0
+
+    def rule(self, i: int) -> str:
+        """A linear limit in words."""
+        used = np.flatnonzero(self.C[i]).tolist()
+        turn = math.copysign(1.0, self.C[i, used[0]])  # the first coefficient is positive, as people write it
+        text = ""
+        for d in used:
+            number = turn * float(self.C[i, d])
+            factor = "" if abs(number) == 1 else f"{abs(number):g}·"
+            text += f"{' − ' if number < 0 else ' + '}{factor}{self.model.feature_label(d)}"
+        sense = "=" if self.equal[i] else "≤" if turn > 0 else "≥"
+        return f"{text.removeprefix(' + ')} {sense} {turn * self.rest[i] + 0.0:g}"
+
+    def broken(self, source: Floats, x: Floats, edge: float = EDGE) -> str | None:
+        """The first limit that x breaks, in words; exact comparisons, but for so many roundings of the terms of rules."""
+        lo, hi, wrong = self.around(source[None])
+        if wrong:
+            return wrong[0]
+        label = self.model.feature_label
+        for d in np.flatnonzero(~((x >= lo[0]) & (x <= hi[0])))[:1]:
+            return f"{label(d)} is {x[d]!r}, outside [{lo[0, d]!r}, {hi[0, d]!r}]"
+        for d in np.flatnonzero(x != self.placed(x, source, lo[0], hi[0]))[:1]:
+            return f"{label(d)} is {x[d]!r}, no multiple of {self.step[d]:g}"
+        for d, column, step in self.uneven:
+            if (step or x[d] != source[d]) and column.beside(float(x[d]), step) != (x[d], x[d]):
+                what = f"no multiple of {step:g}" if step else "none of the transformer's quantiles"
+                return f"{label(d)} is {column.write(x[None, [d]])[0]!r}, {what}"
+        for group in self.groups:
+            if sorted(x[group].tolist()) != [0.0] * (len(group) - 1) + [1.0]:
+                return f"the group {[label(d) for d in group]} is {x[group].tolist()}"
+        return self.broken_rule(x, edge=edge)
+
+    def broken_rule(self, x: Floats, among: Flags | None = None, edge: float = EDGE) -> str | None:
+        """The first linear rule that x breaks, of those between features that are ``among`` some; in words."""
+        for i, (row, rest) in enumerate(zip(self.C, self.rest.tolist(), strict=True)):
+            used = np.flatnonzero(row)
+            if among is not None and not among[used].all():
+                continue
+            value = float(row[used] @ x[used])
+            size = float(np.abs(row[used]) @ np.abs(x[used]) + abs(rest))
+            if abs(value - rest) > SAME * size if self.equal[i] else value - rest > edge * EPS * size:
+                return f"rule {i + 1} is broken: {value!r} {'≠' if self.equal[i] else '>'} {rest!r}"
+        return None
