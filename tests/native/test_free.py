@@ -39,7 +39,7 @@ SHAPES = [(2, 1), (2, 30), (3, 2), (5, 9), (10, 33), (24, 40)]
 @pytest.mark.skipif(not SETS, reason="installed without a compiler")
 def test_as_the_reference(rng, K, D, wish, scaled):
     """Every set of instructions; the reference, which takes longest, once for all of them."""
-    model, X = table(rng, K, D, 21 if K > 100 else 61, scaled)
+    model, X = table(rng, K, D, 9 if K > 100 else 61, scaled)  # a vector of rows, and one more
     targets = rng.integers(K, size=len(X))
     theirs = ifonly.invert(model, X, targets, backend="reference", **wish)
     nearest = ifonly.invert(model, X, None, backend="reference", **wish)

@@ -47,6 +47,13 @@ def test_a_question_survives_json_and_pickling(name):
     assert question != Question(target="something else")
 
 
+def test_equal_questions_are_shown_alike():
+    """Sets have an order, that of their hashes and of how they were made: 1 and 9 share a place in a small table."""
+    one, other = (Question(target=labels) for labels in ({1, 9}, {9, 1}))
+    assert list(one.target) != list(other.target)  # or there is nothing to see here
+    assert repr(one) == repr(other) == "Question(target={1, 9})"
+
+
 @pytest.mark.parametrize("name", ["nothing", "a label", "a set", "limits", "a cost"])
 def test_a_question_from_json_has_the_same_answer(name):
     options = {key: value for key, value in QUESTIONS[name].items() if key not in ("n", "gap", "node_limit", "time_limit")}

@@ -71,7 +71,7 @@ def test_another_question_does_not_go_on(place, run, many):
     wait_for_parts(process, place, 1)
     process.kill()
     process.communicate(timeout=60)
-    code, _, err = run([*BATCH, "--max-changes", "2"])
+    code, _, err = run([*BATCH, "--lam", "0.02"])
     assert (code, err.count("\n")) == (2, 1)
-    assert "it differs in max_changes: null, now 2" in err
-    assert run([*BATCH, "--max-changes", "2", "--overwrite"])[0] == 0
+    assert "it differs in lam: 0.01, now 0.02" in err
+    assert run([*BATCH, "--lam", "0.02", "--overwrite"])[0] == 0

@@ -99,13 +99,18 @@ class Question:
         return hash(self.to_json())
 
     def __repr__(self) -> str:
-        told = ", ".join(f"{field.name}={getattr(self, field.name)!r}" for field in fields(self) if _is_set(self, field))
-        return f"Question({told})"
+        told = (f"{field.name}={_shown(getattr(self, field.name))}" for field in fields(self) if _is_set(self, field))
+        return f"Question({', '.join(told)})"
 
 
 def _is_set(question: Question, field: Any) -> bool:
     value = getattr(question, field.name)
     return value is not None and not (isinstance(value, str) and value == field.default)
+
+
+def _shown(value: Any) -> str:
+    """As Python shows it; a set in one order, as equal sets may have several."""
+    return f"{{{', '.join(sorted(map(repr, value)))}}}" if isinstance(value, (set, frozenset)) else repr(value)
 
 
 # ---- one check per field ----
