@@ -132,6 +132,16 @@ def decades(rng: Rng) -> Problem:
     return asked(rng, A, b, x, goal=name, want=want if name == "prob" else (size or 1.0) ** 2 * log_uniform(rng, -8, 8))
 
 
+def wide(rng: Rng) -> Problem:
+    """Many features in units of their own, and rows that are all but the same: a basis of all changes mixes the units."""
+    K = int(rng.integers(3, 6))
+    A, b, x = weights(rng, K, int(rng.integers(8 * K + 1, 12 * K)))
+    A[1] = A[0] * (1 + rng.normal(size=len(x)) * log_uniform(rng, -12, -2))
+    units = 10 ** rng.uniform(-4, 4, size=len(x))
+    A, x = A * units, x / units * log_uniform(rng, -4, 4)
+    return asked(rng, A, b, x * min(1.0, 1e6 / np.ptp(A @ x + b)))
+
+
 def common_part(rng: Rng) -> Problem:
     """Rows with a large vector in common, which changes no probability."""
     A, b, x = weights(rng, int(rng.integers(2, 6)), int(rng.integers(1, 7)))
@@ -315,6 +325,7 @@ FAMILIES: dict[str, Callable[[Rng], Problem]] = {
     "one feature": one_feature,
     "many classes": many_classes,
     "decades": decades,
+    "wide": wide,
     "common part": common_part,
     "close rows": close_rows,
     "between": between,

@@ -38,6 +38,7 @@ EPS = float(np.finfo(float).eps)
 RELATIVE = 1e-12
 ROOM = 16.0  # times the rounding of a logit's sum: that of ours, and of whoever evaluates it, on both sides of τ
 GUESS = 0.01  # rounding of a logit where its worst case, ten times that, leaves little of a probability
+WITNESSES = (1.0, 2.0, 4.0)  # times the noise of an answer that says it is none: so far above τ an x is looked for
 ULPS = 8.0  # of x and x̄: what rounding x comes to
 
 
@@ -143,15 +144,29 @@ class _Held:
         return None
 
     def _undone(self) -> Verdict | None:
-        """An answer that says it is none; that is right where p at x is anybody's guess, or at no x more than that above τ."""
-        K, D = self.model.A.shape
-        noise = (D + K) * EPS * self.coarse * float(np.linalg.norm(self.model.column_sizes) * np.linalg.norm(self.sizes))
-        if self.prob is not None:
-            free = self.free
-            lam = mpfr(self.cf.lam) if math.isfinite(self.cf.lam) else (free.rows * free.rows).sum()
-            if noise > GUESS or lam == 0 or free.nearest(_logit(self.prob) - mpfr(noise), lam) is None:
+        """An answer that says it is none; that is right where p at x is anybody's guess, or at no x more than that above τ.
+
+        The witness is an x that is above τ by its own noise: where that grows as fast as the change, there is none.
+        """
+        if self.prob is None:
+            return Verdict("UNDONE", self.cf.status.name)
+        free, noise = self.free, self._noise(self.sizes)
+        lam = mpfr(self.cf.lam) if math.isfinite(self.cf.lam) else (free.rows * free.rows).sum()
+        if noise > GUESS or lam == 0:
+            return None
+        for times in WITNESSES:
+            found = free.nearest(_logit(self.prob) - mpfr(times * noise), lam)
+            if found is None:
                 return None
-        return Verdict("UNDONE", self.cf.status.name)
+            far = self.sizes - np.abs(self.x.astype(float)) + np.abs(found[1].x.astype(float))
+            if self._noise(far) <= times * noise:
+                return Verdict("UNDONE", self.cf.status.name)
+        return None
+
+    def _noise(self, sizes: np.ndarray) -> float:
+        """What whoever evaluates a logit may find in place of it, where x and x̄ have these sizes."""
+        K, D = self.model.A.shape
+        return (D + K) * EPS * self.coarse * float(np.linalg.norm(self.model.column_sizes) * np.linalg.norm(sizes))
 
     def seen(self) -> dict[str, float]:
         """p_k at x as everybody evaluates it."""

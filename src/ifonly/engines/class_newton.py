@@ -42,6 +42,7 @@ __all__ = ["LEAST_LAM", "NEAR", "ROUGH", "ClassNewton", "reach_by_search"]
 MAX_STEPS = 100  # of the search for λ; four to six are usual
 ROUGH = 1e-3  # inner solves are this good (δ of their last step, so 1e-9 in the margins) …
 NEAR = 1e-2  # … until logit Q is this near to the goal, then to the last digit
+NEARLY = 0.1  # relative: how well λ is known where the window is wider than that
 NOISE = 1e6  # rounding of logits where nothing is in reach: rows that differ in a last bit pull x to where it is about 1
 LEAST_LAM = 1e-60  # relative to the first guess: from there on down only the exponent changes
 
@@ -95,12 +96,29 @@ class Sought(NamedTuple):
     n_iter: int
 
 
+Found = tuple[Space, Outcome]
+
+
+class Met(NamedTuple):
+    """An answer that meets the goal."""
+
+    found: Found
+    inside: bool  # of its window: not far beyond the goal
+    tight: bool  # the window
+
+    def is_answer(self, bracket: Bracket) -> bool:
+        """Whether no larger λ does: a window widens with the distance, and all that is far enough away is inside."""
+        return self.inside and (self.tight or bracket.shut(NEARLY))
+
+
 def _search_lam(problem: ClassProblem, prob: float, window: Window, first: float, max_iter: int) -> Sought:
     """The largest λ at which logit Q is in its window."""
     lam = first
     space = problem.space(lam)
     at, bracket, met = space.start(), Bracket(LONGEST_STEP), None  # and the answer at the largest λ that meets the goal
-    below = almost = None  # … the last whose p_k is below for whoever asks, and one that meets the goal but for rounding
+    below = almost = (
+        None  # … the last whose p_k is below for whoever asks, and one that meets the goal, or would but for rounding
+    )
     room = math.log1p(-prob) - math.log(prob) - float(window.logit)
     n_iter = n_steps = 0
     while True:
@@ -117,11 +135,13 @@ def _search_lam(problem: ClassProblem, prob: float, window: Window, first: float
 
         # 2. There, or provably not to be reached?
         bracket.saw(lam, miss)
-        if miss <= 0 and width < GUESS:
-            met = space, outcome
-            if miss >= -width:
-                return Sought(space, outcome, None, n_iter)
-        else:
+        meets = miss <= 0 and width < GUESS
+        if meets:
+            almost = space, outcome
+            met = Met(almost, miss >= -width, width <= NEAR)
+        if met and met.is_answer(bracket):
+            return Sought(*met.found, None, n_iter)
+        if not meets:
             below, almost = _nearly(miss, width, room, (space, outcome), below, almost)
             if _out_of_reach(problem, space, outcome.point, prob) or lam < LEAST_LAM * first:
                 return _given_up(almost, below, (space, outcome), max_iter, n_iter)
@@ -132,8 +152,7 @@ def _search_lam(problem: ClassProblem, prob: float, window: Window, first: float
 
         # 3. The next λ, aimed at the middle of the window, and a start for it along the tangent.
         tangent, ds = (outcome.factor or space.factor(outcome.point)).tangent()
-        mass = float(outcome.point.p.sum())
-        new = bracket.next(lam, miss + 0.5 * width, float(outcome.point.p @ ds) / mass if mass > 0 else 0.0)
+        new = bracket.next(lam, *_aim(outcome.point, ds, miss, width, met))
         if new is None:
             break
         change, slope = space.knot(outcome.point, tangent)
@@ -141,10 +160,7 @@ def _search_lam(problem: ClassProblem, prob: float, window: Window, first: float
         at = space.from_knot(change + math.log(new / lam) * slope)
         lam = new
     # Where p_k is more than was asked for by more than rounding, a nearer x would do: the search was misled on its way.
-    return Sought(*(met or almost or (space, outcome)), Status.MAX_ITER, n_iter)
-
-
-Found = tuple[Space, Outcome]
+    return Sought(*(almost or (space, outcome)), Status.MAX_ITER, n_iter)
 
 
 def _nearly(
@@ -208,6 +224,14 @@ def _out_of_reach(problem: ClassProblem, space: Space, point: Point, prob: float
         return False
     distance = math.sqrt(2 * excess / space.lam)
     return problem.rounding.of_logits(problem.size, problem.rounding.at(distance)) > NOISE
+
+
+def _aim(point: Point, ds: Floats, miss: float, width: float, met: Met | None) -> tuple[float, float]:
+    """By how much to lower logit(1 − p_k), and its derivative along that of the margins; 0 where any larger λ is wanted."""
+    if met and met.inside:
+        return -width, 0.0
+    mass = float(point.p.sum())
+    return miss + 0.5 * width, float(point.p @ ds) / mass if mass > 0 else 0.0
 
 
 def _logit_of(point: Point) -> float:

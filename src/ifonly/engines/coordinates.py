@@ -85,9 +85,9 @@ class Rivals:
         """``‖x − x̄‖``."""
         return math.sqrt(max(float(point.at @ point.moved), 0.0) / self.lam)
 
-    def largest(self, point: Point) -> float:
-        """The largest sum of terms, all taken as positive, that a margin moved by: what its rounding is a share of."""
-        return float(np.abs(self.H).dot(np.abs(point.at)).max())
+    def terms(self, point: Point) -> Floats:
+        """The sums of terms, all taken as positive, that margins moved by: what their rounding is a share of."""
+        return np.abs(self.H).dot(np.abs(point.at))
 
     def grad_bound(self, point: Point, lengths: Floats) -> float:
         """‖∇E‖, safe from the rounding in the square ``rᵀH r`` (its root is off by 1e-8 of the terms at most)."""
@@ -194,9 +194,9 @@ class Basis:
         """``‖x − x̄‖``."""
         return float(np.linalg.norm(point.at))
 
-    def largest(self, point: Point) -> float:
-        """The largest sum of terms, all taken as positive, that a margin moved by: what its rounding is a share of."""
-        return float(np.abs(self.L).dot(np.abs(point.at)).max())
+    def terms(self, point: Point) -> Floats:
+        """The sums of terms, all taken as positive, that margins moved by: what their rounding is a share of."""
+        return np.abs(self.L).dot(np.abs(point.at))
 
     def grad_bound(self, point: Point, lengths: Floats) -> float:
         """‖∇E‖, with what the basis itself may have left out (singular values below K·EPS of the largest)."""

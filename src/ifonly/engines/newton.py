@@ -114,7 +114,7 @@ def newton(
         else:
             new = space.evaluate(point.at + direction, point.moved - ds)
         if not new.objective <= point.objective - decrease + slack:
-            size = max(size, space.largest(point))  # margins may have moved by large terms that all but cancel
+            size = max(size, float(space.terms(point).max()))  # margins may have moved by large terms that all but cancel
             slack = _slack(point, size)
         if not new.objective <= point.objective - decrease + slack:
             new, step, trials = _backtrack(space, point, direction, ds, decrease, slack, bent, order)
@@ -125,7 +125,7 @@ def newton(
 
         # 4. Nothing left to gain? Late, only rivals count whose change shows in 1 − p_k: a margin of 1e13 is all noise.
         least = ROUNDINGS * EPS * (size + 1)
-        delta = min(delta, _shown(ds, old, point, len(history)))
+        delta = min(delta, _shown(space, ds, old, point, len(history)))
         if step == 1.0 and delta <= max(least, close):
             return Outcome(point, True, delta <= max(least, CLOSE[order]), tuple(history), factor)
 
@@ -135,12 +135,16 @@ def _slack(point: Point, size: float) -> float:
     return ROUNDINGS * EPS * (abs(point.objective) + size * float(np.add.reduce(point.p)))
 
 
-def _shown(ds: Floats, old: Point, new: Point, n_iter: int) -> float:
-    """The largest change of a margin that shows in 1 − p_k, after as many iterations as are usual; before, any would do."""
+def _shown(space: Space, ds: Floats, old: Point, new: Point, n_iter: int) -> float:
+    """The largest change of a margin that shows in 1 − p_k and is more than the margin's own rounding.
+
+    After as many iterations as are usual; before, any would do.
+    """
     if n_iter <= USUAL:
         return math.inf
-    moved = np.abs(ds)
-    return float(moved.max(where=np.maximum(old.p, new.p) * moved > EPS * float(np.add.reduce(old.p)), initial=0.0))
+    moved, noise = np.abs(ds), ROUNDINGS * EPS * space.terms(new)
+    shows = np.maximum(old.p, new.p) * moved > EPS * float(np.add.reduce(old.p))
+    return float(moved.max(where=shows & (moved > noise), initial=0.0))
 
 
 def _backtrack(

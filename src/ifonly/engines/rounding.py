@@ -11,7 +11,7 @@ In class space ‖∇E‖ costs O(K²). But the x that the user gets is rounded,
     δx   ≥ |Ā(rounded x − x)|                      u(K + 4)·swing
     δs   ≥ |computed margin − exact margin|        2γ·(terms of x̄ + swing of the change) + 2u·max|s̄|
     δz   ≥ |margin of whoever evaluates x − exact| 2γ·terms + 2u·max|s̄|
-    ‖∇E‖ ≤ computed + Σp_j‖ā_j‖·(2δs + 2δx + u(K + 8)) + λe
+    ‖∇E‖ ≤ computed + Σp_j‖ā_j‖·(exp(2δs + 2δx) − 1 + u(K + 8)) + λe
 
 with u the unit roundoff and γ the relative error of a D-term sum. ``norm`` bounds ‖x̄‖ plus the summed length of the terms
 that the change is made of, rows of the basis; ``terms`` bounds Σ|a_jd x_d| + (u/γ)|b_j| at x; ``swing`` bounds how far they all
@@ -33,6 +33,7 @@ from ifonly.rows.sources import Sizes
 __all__ = ["Reach", "Rounding"]
 
 UNIT = 0.5 * EPS
+MOST_ERROR = 300.0  # of a margin: a p_j that is e³⁰⁰ times as large is larger than any
 HALF = 1e-7  # of the terms: by no more is a distance off that is the root of a difference of squares
 
 
@@ -169,7 +170,7 @@ class Rounding:
         """What to add to a computed ‖∇E‖ so that it holds at the x that is handed out; ``pull`` is Σp_j‖ā_j‖."""
         e = UNIT * (self.n_classes + 4) * (self.sizes.norm + reach.norm)
         margin = self.of_margins(size, reach) + self.of_x(reach)
-        return pull * (2 * margin + UNIT * (self.n_classes + 8)) + lam * e
+        return pull * (np.expm1(np.minimum(2 * margin, MOST_ERROR)) + UNIT * (self.n_classes + 8)) + lam * e
 
     def grad_norm(self, space: Space, point: Point, lengths: Floats) -> float:
         """A bound on ‖∇E‖ at the x that is handed out."""

@@ -54,7 +54,9 @@ IFONLY_HD T bound_of(const Solver<T, N, GOAL, Team> &solver, const Precision &of
     const T margin = 2.0 * of.gamma * (sizes.terms + swing) + 2.0 * UNIT * solver.size +
                      UNIT * (of.K + 4) * (swing_of(of, sizes) + swing);
     const T computed = smaller(apart, square_root(solver.lam * larger(solver.gg, T{})) + HALF * apart);
-    return computed + pull * (2.0 * margin + UNIT * (of.K + 8)) +
+    // a probability is off by a factor of exp(2·margin); that less 1 is at most y(1 + y) for a small y, and loses no digits
+    const T y = 2.0 * margin, off = select(y < 0.5, y * (1.0 + y), exponential(smaller(y, T{} + 300.0)));
+    return computed + pull * (off + UNIT * (of.K + 8)) +
            solver.lam * UNIT * (of.K + 4.0) * (sizes.norm + of.norm * change);
 }
 

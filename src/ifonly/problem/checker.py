@@ -259,7 +259,10 @@ def _facts(case: _Case, distance: float, cost: float, norm: float, mu: float) ->
     K, D = model.A.shape
     proba, loss = probabilities(model.scores(case.x), case.k)
     seen = np.abs(model.to_classifier(case.x)) + np.abs(model.to_classifier(case.source))
-    terms = float(model.column_sizes @ seen) + 2 * model.offset_size + float(np.abs(model.b).max())
+    sizes = float(model.column_sizes @ seen)
+    if case.conditions is None and model.mixes_units:  # answers are computed in a basis whose rounding meets all features alike
+        sizes = max(sizes, model.row_norm * norm)
+    terms = sizes + 2 * model.offset_size + float(np.abs(model.b).max())
     distance_error = SAME * distance + 4 * (K + 4) * EPS * norm
     cost_error = SAME * cost + (distance + distance_error + mu * math.sqrt(D)) * distance_error
     return _Facts(distance, cost, proba, loss, 8 * summation_error(D + K) * terms, distance_error, cost_error)
