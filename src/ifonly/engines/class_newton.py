@@ -116,9 +116,7 @@ def _search_lam(problem: ClassProblem, prob: float, window: Window, first: float
     lam = first
     space = problem.space(lam)
     at, bracket, met = space.start(), Bracket(LONGEST_STEP), None  # and the answer at the largest λ that meets the goal
-    below = almost = (
-        None  # … the last whose p_k is below for whoever asks, and one that meets the goal, or would but for rounding
-    )
+    below = almost = None  # … the last whose p_k is below for whoever asks; one that meets the goal, or would but for rounding
     room = math.log1p(-prob) - math.log(prob) - float(window.logit)
     n_iter = n_steps = 0
     while True:
