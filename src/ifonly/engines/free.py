@@ -215,9 +215,7 @@ class FreeEngine(Engine):
         results = Results.empty(aims.targets, classes=model.n_classes, coef=model.basis.shape[0])
         how = {"alone": rows.total == 1, "X": _in_pieces(sources.rows), "out": rows.out}
         task = Task.of(model, aims, *stop, loop.threads, **how)
-        for k in np.unique(aims.targets):
-            index = np.flatnonzero(aims.targets == k)
-            loop.compiled.answer(model, int(k), index, results, task)
+        loop.compiled.answer(model, aims.targets, np.arange(len(aims.targets)), results, task)
         left = np.flatnonzero(results.status == LEFT)
         if len(left):
             some = Sources(model, sources.rows[left], False)
@@ -264,7 +262,12 @@ class Batch(NamedTuple):
     results: Results
 
     def solve(self, index: Indices, targets: Indices) -> Flags:
-        """Solve the rows ``index`` for these class indices, group by group; which of them are done."""
+        """Solve the rows ``index`` for these class indices, compiled or group by group; which of them are done."""
+        if self.loop.compiled is not None:
+            known = {"alone": len(self.Z) == 1, "Z": self.Z, "sizes": self.sizes}
+            task = Task.of(self.model, self.aims, *self.stop, self.loop.threads, **known)
+            self.loop.compiled.answer(self.model, targets, index, self.results, task)
+            return self.results.status[index] != LEFT
         done = np.zeros(len(index), dtype=bool)
         for k in np.unique(targets):
             here = np.flatnonzero(targets == k)
@@ -300,8 +303,6 @@ class Batch(NamedTuple):
 
     def group(self, index: Indices, k: int) -> Flags:
         """Solve rows with one target and fill them in; which of them are done."""
-        if self.loop.compiled is not None:
-            return self._answered(index, k)
         model, aims = self.model, self.aims.take(index)
         margins, gram = model.margins(self.Z[index], k), model.rival_gram(k)
         size = np.abs(margins).max(axis=1)
@@ -324,13 +325,6 @@ class Batch(NamedTuple):
             needed = rounding.of_estimator(size[away], rounding.reach_of(change, self.results.distance[index[away]]))
             done[away] = solved.done & (window.take(away).allowance(change) <= LOOSE * needed)
         return done
-
-    def _answered(self, index: Indices, k: int) -> Flags:
-        """`group` in the compiled loop."""
-        known = {"alone": len(self.Z) == 1, "Z": self.Z, "sizes": self.sizes}
-        task = Task.of(self.model, self.aims, *self.stop, self.loop.threads, **known)
-        self.loop.compiled.answer(self.model, k, index, self.results, task)
-        return self.results.status[index] != LEFT
 
     def _sure(self, index: Indices, k: int, solved: Solved) -> Flags:
         """Which rows are done; those that met the tolerance as computed, but not for certain, go on to the last digit."""

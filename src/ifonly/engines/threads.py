@@ -2,14 +2,14 @@
 
 import os
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from functools import cache
 from itertools import count, pairwise
 from typing import Any
 
 from ifonly.model.errors import InputError
 
-__all__ = ["available", "on_threads", "share_out"]
+__all__ = ["available", "cuts", "on_threads", "share_out"]
 
 MOST = 256  # helpers that are kept, in all; one starts only where none is idle
 TURNS = 4  # parts for each thread: where one is disturbed, the others take over what it would have done
@@ -48,14 +48,20 @@ def on_threads(work: Callable[[Any], Any], things: Sequence[Any], threads: int) 
     try:
         take_turns()
     finally:
-        for helper in helpers:
-            if not helper.cancel():
-                helper.result()
+        late = [helper for helper in helpers if not helper.cancel()]
+        wait(late)
+    for helper in late:
+        helper.result()  # or what went wrong there
     return done
 
 
 def share_out(rows: int, threads: int, least: int, part: Callable[[slice], None]) -> None:
     """Call ``part`` on slices that cover so many rows, on several threads: none of fewer rows than are worth handing over."""
+    on_threads(part, cuts(rows, threads, least), threads)
+
+
+def cuts(rows: int, threads: int, least: int) -> list[slice]:
+    """Slices that cover so many rows, of ``least`` rows or more: some for each thread, and one where there is one thread."""
     parts = 1 if threads == 1 else max(1, min(threads * TURNS, rows // least))
     edges = [rows * n // parts for n in range(parts + 1)]
-    on_threads(part, [slice(a, b) for a, b in pairwise(edges)], threads)
+    return [slice(a, b) for a, b in pairwise(edges)]

@@ -7,11 +7,11 @@ What `engines.free.Batch` does with an array program, free_rows.hpp does row by 
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ifonly.engines.rounding import Rounding
-from ifonly.engines.threads import share_out
+from ifonly.engines.threads import cuts, on_threads
 from ifonly.model import Model
+from ifonly.model.numerics import Indices
 from ifonly.native import compiled
 from ifonly.problem.asked import Aim, Aims
 from ifonly.problem.goals import needed_logit
@@ -93,16 +93,21 @@ class Task(NamedTuple):
         return cls(np.ascontiguousarray(wanted, dtype=np.float64), aims.lam is None, *how, **more)
 
 
-def answer(model: Model, k: int, index: NDArray[np.intp], results: Results, task: Task) -> None:
-    """Answer rows ``index`` for class index ``k``; some may be LEFT."""
+def answer(model: Model, targets: Indices, index: Indices, results: Results, task: Task) -> None:
+    """Answer rows ``index`` for these class indices, one each; some may be LEFT."""
     known = None if task.sizes is None else np.stack(task.sizes)
     question = task.wanted, task.goal, task.alone, task.tol or 0.0, task.max_iter, _pairs(model)
     columns = results.coef, results.proba, results.lam, results.distance, results.objective, results.grad_norm
     found = *columns, results.n_iter, results.status, task.out
-    target = target_of(model, k)
+    threads = min(task.threads, max(1, len(index) // ROWS_PER_THREAD))
+    pieces = []
+    for k in np.unique(targets).tolist():
+        rows = index[targets == k]
+        pieces += [(target_of(model, k), rows[s]) for s in cuts(len(rows), threads, ROWS_PER_THREAD)]
 
-    def part(s: slice) -> None:
-        target.answer(index[s], task.X, task.Z, known, *question, *found)
+    def part(piece: tuple[Any, Indices]) -> None:
+        target, rows = piece
+        target.answer(rows, task.X, task.Z, known, *question, *found)
 
-    share_out(len(index), task.threads, ROWS_PER_THREAD, part)
-    results.target[index] = k
+    on_threads(part, pieces, threads)
+    results.target[index] = targets
