@@ -18,7 +18,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 import ifonly
 
 LONG = 20.0  # seconds of a warm-up call after which it is not repeated; 0 with --quick
-REST = 0.03  # seconds in which BLAS's threads fall asleep: after a product they go on looking for work, on our cores
+REST = 0.12  # seconds in which BLAS's threads fall asleep: after a product they go on looking for work, on our cores
 SHORT = 1e-3  # seconds: a call that is over sooner is made on one thread
 STAT, LEAST = Path("/proc/stat"), 1.0
 PACKAGES = ("ifonly", "numpy", "scipy", "scikit-learn", "cvxpy", "clarabel")
@@ -49,7 +49,11 @@ def medians(contenders: dict[str, Contender], *, seconds: float = 1.0, least: in
             rests[name] = REST
     long = {name for name, taken in samples.items() if taken}
     for _ in range(most):
-        playing = [n for n, taken in samples.items() if n not in long and (len(taken) < least or sum(taken) < seconds)]
+        playing = [
+            n
+            for n, taken in samples.items()
+            if n not in long and (len(taken) < least or sum(taken) + rests[n] * len(taken) < seconds)
+        ]
         if not playing:
             break
         for name in playing:
