@@ -15,7 +15,7 @@ from ifonly import Actions, CertificateError, Model
 from ifonly.model.numerics import EPS
 from ifonly.problem.conditions import Conditions
 from ifonly.problem.dual import DIGITS, Dual, Goal, log_within
-from ifonly.problem.exact import FAR, _exp_within, check_exactly, exact_value
+from ifonly.problem.exact import FAR, check_exactly, exact_value, exp_within
 from ifonly.problem.limited import LimitedProblem
 from ifonly.problem.limits import EDGE
 
@@ -48,7 +48,7 @@ EXPONENTS = [
 @pytest.mark.parametrize("v", EXPONENTS)
 def test_exponentials_are_enclosed(v):
     for exact in (Fraction(v), Fraction(v) / 3, Fraction(v) + Fraction(1, 3 * 10**40)):
-        low, high = _exp_within(exact)
+        low, high = exp_within(exact)
         with mp.workdps(4 * DIGITS):
             true = mp.exp(in_digits(exact))
             assert in_digits(low) <= true <= in_digits(high)
@@ -57,7 +57,7 @@ def test_exponentials_are_enclosed(v):
 
 @pytest.mark.parametrize("v", [Fraction(v) for v in (-FAR, FAR, 1 - FAR, FAR - 1)])
 def test_exponentials_are_enclosed_as_far_as_they_go(v):
-    low, high = _exp_within(v)
+    low, high = exp_within(v)
     with mp.workdps(4 * DIGITS):
         assert in_digits(low) <= mp.exp(in_digits(v)) <= in_digits(high)
 
@@ -66,15 +66,15 @@ def test_exponentials_are_enclosed_as_far_as_they_go(v):
 def test_exponentials_beyond_have_a_safe_side(far):
     """Of what is far below 0 an upper bound is known, of what is far above a lower one: those are asked for, no others."""
     with mp.workdps(4 * DIGITS):
-        assert mp.exp(in_digits(-FAR - far)) <= in_digits(_exp_within(-FAR - far)[1])
-        assert mp.exp(in_digits(FAR + far)) >= in_digits(_exp_within(FAR + far)[0])
+        assert mp.exp(in_digits(-FAR - far)) <= in_digits(exp_within(-FAR - far)[1])
+        assert mp.exp(in_digits(FAR + far)) >= in_digits(exp_within(FAR + far)[0])
 
 
 @pytest.mark.parametrize("seed", range(30))
 def test_logarithms_and_exponentials_undo_each_other(seed):
     rng = np.random.default_rng([seed, 51])
     v = Fraction(float(rng.normal() * 10 ** rng.uniform(-12, 3)))
-    low, high = _exp_within(v)
+    low, high = exp_within(v)
     assert log_within(low)[0] <= v <= log_within(high)[1]
 
 
@@ -110,7 +110,7 @@ def test_the_loss_far_away_is_what_it_is(far):
 
 def test_exponentials_far_away_take_no_longer_than_near():
     """Of e^(−10⁶) nobody needs all 434 294 places: what is written down of a bound stays of a size to compute with."""
-    low, high = _exp_within(Fraction(-(10**6)))
+    low, high = exp_within(Fraction(-(10**6)))
     assert max(v.denominator.bit_length() for v in (low, high)) <= 10**5
 
 

@@ -20,7 +20,6 @@ from ifonly.model import Model
 from ifonly.model.errors import InputError
 from ifonly.problem.actions import Actions
 from ifonly.problem.cost import Cost
-from ifonly.problem.policy.putting import feature_key
 from ifonly.problem.question import Question
 from ifonly.show.table import UNSEEN
 
@@ -118,7 +117,7 @@ def _actions(model: Model, limits: LimitOptions) -> Actions | None:
     """What may change; None where nothing is said. Checked one option at a time, so that errors name it."""
 
     def features(names: Names) -> list[Any]:
-        return [feature_key(model, name) for name in names or ()]
+        return [model.feature_key(name) for name in names or ()]
 
     found: dict[str, Any] = {
         "frozen": features(limits.freeze),
@@ -152,7 +151,7 @@ def _rule(model: Model, text: str) -> tuple[dict[Any, float], str, float]:
             raise ValueError
         terms: dict[Any, float] = {}
         for sign, number, name in TERM.findall(found[1].strip()):
-            key = feature_key(model, name.strip())
+            key = model.feature_key(name.strip())
             terms[key] = terms.get(key, 0.0) + float(f"{sign}{number or 1}")
         return terms, found[2], float(found[3])
     except ValueError:
@@ -163,7 +162,7 @@ def _bound(model: Model, text: str) -> tuple[Any, tuple[Any, Any]]:
     parts = text.rsplit(":", 2)
     if len(parts) != 3 or not parts[0]:
         raise InputError(f"--bounds must be NAME:LOW:HIGH, such as income:0: for at least 0; got {text!r}")
-    return feature_key(model, parts[0]), (_end(parts[1]), _end(parts[2]))
+    return model.feature_key(parts[0]), (_end(parts[1]), _end(parts[2]))
 
 
 def _end(text: str) -> Any:
@@ -178,7 +177,7 @@ def _sized(model: Model, text: str, option: str, example: str) -> tuple[Any, flo
     """A feature and a number."""
     name, _, size = text.rpartition(":")
     try:
-        return feature_key(model, name), float(size)
+        return model.feature_key(name), float(size)
     except ValueError:
         what = "SIZE" if option == "--step" else "COST"
         raise InputError(f"{option} must be NAME:{what}, such as {example}; got {text!r}") from None

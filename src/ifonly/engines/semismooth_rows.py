@@ -116,7 +116,7 @@ class _Found(NamedTuple):
         return cls(np.zeros(M, dtype=np.int8), np.empty((M, 6)), np.empty((M, K)), np.empty(M, dtype=np.int64))
 
     def take(self, which: Any) -> "_Found":
-        """That of some of them."""
+        """That of some of them; of a slice, room in the same arrays."""
         return _Found(self.ended[which], self.numbers[which], self.proba[which], self.n_iter[which])
 
     def sure(self, weighed: bool, tol: float | None) -> Flags:

@@ -267,6 +267,10 @@ class Model(Products):
             return int(name)
         raise InputError(f"a feature is a name or a number from 0 to {self.n_features - 1}; got {name!r}")
 
+    def feature_key(self, text: str) -> str | int:
+        """A feature that a text names, as `feature_index` takes it: a number, where the model has no names."""
+        return int(text) if self.feature_names is None and self.encoding.identity and text.isdecimal() else text
+
     def feature_label(self, d: int) -> str:
         """A feature's name, or its number where it has none."""
         return str(d) if self.feature_names is None else self.feature_names[d]

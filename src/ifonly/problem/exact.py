@@ -12,7 +12,7 @@ from ifonly.problem.dual import DIGITS, Dual, Goal, log_within
 from ifonly.problem.limited import LimitedProblem
 from ifonly.problem.limits import EDGE, SAME
 
-__all__ = ["check_exactly", "exact_value"]
+__all__ = ["check_exactly", "exact_value", "exp_within"]
 
 LEAST = Fraction(2) ** -1022  # what floats have no digits left for
 FAR = 3000  # an exponent: beyond, e^−v is as good as nothing, and e^v more than any answer has
@@ -41,7 +41,7 @@ def check_exactly(problem: LimitedProblem, x: Floats, prob: float | None, *, rea
             raise CertificateError(f"the target's score is ahead by {float(-max(s))!r}, in fractions")
     elif prob is not None:
         asked = (1 - Fraction(prob)) / Fraction(prob)
-        if sum(_exp_within(v)[1] for v in s) > asked:
+        if sum(exp_within(v)[1] for v in s) > asked:
             raise CertificateError(f"p(target) is below the {prob!r} that was asked for, in fractions")
 
 
@@ -59,16 +59,16 @@ def exact_value(dual: Dual, x: Floats) -> Any:
         return value
     s = dual.margins + dual.S @ change
     top = max(*s, Fraction(0))
-    total = sum(_exp_within(v - top)[1] for v in s) + _exp_within(-top)[1]
+    total = sum(exp_within(v - top)[1] for v in s) + exp_within(-top)[1]
     return value + top + log_within(total)[1]
 
 
-def _exp_within(v: Fraction) -> tuple[Fraction, Fraction]:
+def exp_within(v: Fraction) -> tuple[Fraction, Fraction]:
     """Two fractions with e^v between them."""
     if v == 0:
         return Fraction(1), Fraction(1)
     if v < -FAR:
-        return Fraction(0), _exp_within(Fraction(-FAR))[1]
+        return Fraction(0), exp_within(Fraction(-FAR))[1]
     v = min(v, Fraction(FAR))
     with localcontext() as context:
         context.prec = DIGITS

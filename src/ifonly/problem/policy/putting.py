@@ -19,7 +19,7 @@ from ifonly.problem.cost import Cost
 from ifonly.problem.policy.said import Feature, PolicyError, Said
 from ifonly.problem.question import Question
 
-__all__ = ["actions_of", "check", "cost_of", "feature_key", "put"]
+__all__ = ["actions_of", "check", "cost_of", "put"]
 
 MULTIPLE = 1e-9  # relative: a step this near to a multiple of another is one
 
@@ -40,7 +40,7 @@ def check(policy: Said, model: Model) -> None:
         column = _column(model, name, f"features.{name}")
         _check_values(name, feature, column)
         _limited(f"features.{name}", lambda name=name, feature=feature: _one(model, name, feature).resolve(model))
-    costs = {feature_key(model, name): part.cost for name, part in policy.features.items() if part.cost is not None}
+    costs = {model.feature_key(name): part.cost for name, part in policy.features.items() if part.cost is not None}
     _limited("cost", lambda: Cost(costs or policy.scale).per_unit(model))
     for i, rule in enumerate(policy.linear):
         _limited(f"linear.{i}", lambda rule=rule: Actions(linear=[_rule(model, rule)]).resolve(model))
@@ -58,7 +58,7 @@ def _column(model: Model, name: str, place: str) -> Column | None:
     """The column of a name, where the model has an encoding; None for a number."""
     column = model.encoding.find(name)
     if column is None and not model.encoding.unseen(name):
-        _limited(place, lambda: model.feature_index(feature_key(model, name)))
+        _limited(place, lambda: model.feature_index(model.feature_key(name)))
     return column
 
 
@@ -71,13 +71,8 @@ def _check_values(name: str, feature: Feature, column: Column | None) -> None:
                 raise InputError(f"features.{name}.{field}: {name} has no value {value!r}; {known}")
 
 
-def feature_key(model: Model, name: str) -> Any:
-    """A feature as the library knows it: its number, where the model has no names."""
-    return int(name) if model.feature_names is None and model.encoding.identity and name.isdecimal() else name
-
-
 def _keys(model: Model, names: Iterable[str]) -> list[Any]:
-    return [feature_key(model, name) for name in names]
+    return [model.feature_key(name) for name in names]
 
 
 def _target(policy: Said, model: Model) -> Any:
@@ -109,7 +104,7 @@ _LISTS = ("frozen", "increase", "decrease", "integer")
 
 def _one(model: Model, name: str, feature: Feature) -> Actions:
     """What is said about one feature."""
-    key, column = feature_key(model, name), model.encoding.find(name)
+    key, column = model.feature_key(name), model.encoding.find(name)
     never = [str(value) for value in feature.never]
     levels = [] if column is None else zip(column.levels, column.labels, strict=False)
     closed = [label for level, label in levels if str(level) in never]
@@ -125,12 +120,12 @@ def _one(model: Model, name: str, feature: Feature) -> Actions:
 
 
 def _rule(model: Model, rule: Any) -> tuple[dict[Any, float], str, float]:
-    return {feature_key(model, name): weight for name, weight in rule.terms.items()}, rule.sense, rule.value
+    return {model.feature_key(name): weight for name, weight in rule.terms.items()}, rule.sense, rule.value
 
 
 def cost_of(policy: Said, model: Model) -> Cost | None:
     """What a policy says that a change costs; None where it says nothing."""
-    each = {feature_key(model, name): part.cost for name, part in policy.features.items() if part.cost is not None}
+    each = {model.feature_key(name): part.cost for name, part in policy.features.items() if part.cost is not None}
     if not each and policy.scale == "model" and policy.l1 is None:
         return None
     l1 = 0.0 if policy.l1 is None else policy.l1
