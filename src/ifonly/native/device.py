@@ -31,9 +31,9 @@ cp = cuda.cp
 
 __all__ = ["LEFT", "DeviceResults", "DeviceSources", "invert_table", "set_columns", "upload", "upload_targets"]
 
-# Pieces in which a table is worked on. On an H200 a million rows of 784 features take 6.53 ms in one, 6.28 in two, three or
-# four; 200 000 of 8192 features 13.13, 13.08 and 13.35 in one, two and three.
-CHUNKS, LEAST_CHUNK = 2, 16384
+# Pieces in which a table is worked on. On an H200 a million rows of 784 features take 5.96, 5.92, 5.89 and 5.89 ms in two to
+# five of them; 200 000 of 8192 features 12.61, 12.63, 12.91 and 13.61.
+CHUNKS, LEAST_CHUNK = 3, 16384
 COPIERS = 4  # threads that copy to and from the pinned buffers
 BUFFER_BYTES = 64 * 2**20  # of a pinned buffer: long enough to copy at full speed, short enough that the first wait is short
 LEFT = -1  # newton.cu's status of a row that goes to the single-source solver

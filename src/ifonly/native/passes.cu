@@ -22,6 +22,13 @@
 constexpr int WARPS = 4, GROUPS = 2, TILE = 8;              // warps that share a tile, groups of them per block, rows of a tile
 static_assert(SLOTS % GROUPS == 0, "a barrier tells a phase from the one after it, so a slot must always be the same group's");
 constexpr int THREADS = 32 * (WARPS * GROUPS + 1);
+// Nine warps are three on one of a multiprocessor's four parts, each with 16 384 registers: with 80 for each of their threads a warp of
+// newton.cu, which has all 256, fits beside them. With 90 none did, and the Newton problems waited for the pass to end.
+#if __CUDACC_VER_MAJOR__ > 12 || (__CUDACC_VER_MAJOR__ == 12 && __CUDACC_VER_MINOR__ >= 4)
+#define SHARING __maxnreg__(80)
+#else
+#define SHARING __launch_bounds__(THREADS, 1)
+#endif
 constexpr int WIDE = (ROWS + 15) / 16, DEEP = (ROWS + 3) / 4; // tiles of 16 classes, steps of four
 constexpr int NUMBERS = ROWS + 2;                           // per row and slice, of `project`: Σax, Σx², Σ|x|·size
 
@@ -161,7 +168,7 @@ template <int HELD, int APART> DEVICE void keep(double *to, const double *A, int
 extern __shared__ __align__(128) double memory[];
 
 /** Parts of Z = X Aᵀ, ‖x‖² and Σ_d |x_d| max_j|a_jd|, (slices, B, NUMBERS): the first pass, `Sources.project`. */
-extern "C" __global__ void __launch_bounds__(THREADS, 1)
+extern "C" __global__ void SHARING
     project(long long B, const SOURCE *X, long long stride, int D, const double *A, const double *sizes, int slices,
             double *parts) {
     __shared__ unsigned long long full[SLOTS], done[SLOTS];
@@ -223,7 +230,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
 }
 
 /** out = X + coef A: the second and last pass, `Sources.move`. */
-extern "C" __global__ void __launch_bounds__(THREADS, 1)
+extern "C" __global__ void SHARING
     move(long long B, const SOURCE *X, long long stride, int D, const double *A, const double *coef, int slices, ANSWER *out,
          long long out_stride) {
     constexpr bool IN_PLACE = sizeof(SOURCE) == sizeof(ANSWER); // else threads write the result themselves
