@@ -114,6 +114,7 @@ IDLE = [
     (THREE, {"actions": Actions(integer=True), "max_iter": 9}, "takes a search instead"),
     (TWO, {"actions": Actions(bounds=(0, 3)), "max_iter": 9}, "takes a search instead"),
     (THREE, {"actions": Actions(bounds=(0, 3)), "lam": 1.0, "start": X}, "start is for problems without limits"),
+    (THREE, {"actions": Actions(bounds=(0, 3)), "lam": 1.0, "start": np.array(X)}, "start is for problems without limits"),
     (THREE, {"actions": Actions(integer=True), "backend": "cuda"}, "on features one by one"),
     (THREE, {"backend": "cuda", "threads": 2}, "threads is for the processor"),
 ]

@@ -223,7 +223,7 @@ def _check_effects(asked: Asked) -> None:
         return
     reasons = _without_limits(question, model) if conditions is None else _with_limits(question, model, conditions)
     for name, reason in reasons.items():
-        if getattr(question, name) not in (None, "auto", "reference", "cpu"):
+        if getattr(question, name) is not None and (name != "backend" or question.backend == "cuda"):
             raise InputError(f"{reason}; leave it out")
 
 
@@ -263,9 +263,7 @@ def _resolved(model: Model, target: Any) -> "int | Indices | frozenset[int]":
         return _class_index(model, target)
     if isinstance(target, np.ndarray) and target.ndim == 1 and target.dtype.kind == "i" and target.size:
         low, high = int(target.min()), int(target.max())
-        if (
-            low >= 0 and high < model.n_classes and _counts(model)
-        ):  # a million of them are looked through twice, and that is all
+        if low >= 0 and high < model.n_classes and _counts(model):  # a million are looked through twice, and that is all
             return target.astype(np.intp, copy=False)
     if isinstance(target, np.ndarray) and target.ndim == 1 and target.dtype != object:
         labels, inverse = _distinct(target)
