@@ -3,6 +3,7 @@
 import json
 import re
 from functools import cache
+from html import unescape
 
 import numpy as np
 import pandas as pd
@@ -638,6 +639,17 @@ def test_a_frame_that_is_ready_before_the_rest_of_the_cell_is_heard(browser):
         page.wait_for_function("document.querySelector('iframe').style.height !== '760px'")
     finally:
         context.close()
+
+
+def test_where_frames_are_taken_out_the_answer_is_left():
+    """As JupyterLab does it in a notebook that is not trusted: tags go, and what stands between them stays."""
+    model, x, target, options = credit()
+    sliders = ifonly.explore(model, x, target, prob=0.8, **options)
+    cell = re.sub("<script>.*?</script>", "", sliders._repr_html_(), flags=re.DOTALL)
+    left = unescape(re.sub("<[^>]*>", "", cell))
+    assert left == f"{sliders.answer.sentence()} (To see a slider here, run the cell, or trust the notebook.)"
+    pixels = ifonly.explore(Model.binary([1.0, -1.0], 0.0), [0.0, 1.0], 1, shape=(1, 2))
+    assert repr(pixels).startswith("If only 2 pixels of the picture were different, the decision would be 1")
 
 
 def test_explore_is_for_one_row(tmp_path):

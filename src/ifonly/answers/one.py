@@ -223,10 +223,11 @@ class Counterfactual(ShownOne):
             return self._unsound or self.status.message
         if self.status is not Status.UNREACHABLE:
             return self._left_open or self.status.message
+        target = self.model.words.classes.get(str(self.target), self.target)
         if self._margin is None:
-            best, lower = f"p = {self.prob} is out of reach for {self.target!r}: {self._best}", "prob"
+            best, lower = f"p = {self.prob} is out of reach for {target!r}: {self._best}", "prob"
         else:
-            wanted = f"a lead of {self._margin:g} over every other class is out of reach for {self.target!r}"
+            wanted = f"a lead of {self._margin:g} over every other class is out of reach for {target!r}"
             best, lower = f"{wanted}: the best that was found is {self._lead(self._x):.6g}", "margin"
         held, proved = self._held
         if not held:

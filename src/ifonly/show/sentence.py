@@ -53,9 +53,9 @@ class Strong(Theirs):
     __slots__ = ()
 
 
-def sentence(cf: Counterfactual, *, markdown: bool = False) -> str:
+def sentence(cf: Counterfactual, *, markdown: bool = False, shape: Sequence[int] | None = None) -> str:
     """The answer in words; with ``markdown``, names and decision are emphasised, and nothing else in them is markup."""
-    return "".join(_marked(piece) if markdown else visible(piece) for piece in told(cf))
+    return "".join(_marked(piece) if markdown else visible(piece) for piece in told(cf, shape))
 
 
 def _marked(piece: str) -> str:

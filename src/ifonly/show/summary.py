@@ -45,7 +45,7 @@ def of_answers(cfs: Counterfactuals) -> Summary:
     costs = prices(measured(cfs.model, cfs.conditions), delta).sum(axis=0)
     total = float(costs.sum())
     own = own_rows(cfs)
-    rows, switches = [], {}
+    rows, labels, switches = [], {}, {}
     for part in parts_of(cfs.model, cfs.conditions, cfs.sources.columns):
         moved = np.flatnonzero((delta[:, part.features] != 0).any(axis=1))
         if not len(moved):
@@ -54,13 +54,15 @@ def of_answers(cfs: Counterfactuals) -> Summary:
         if part.kind == "number":
             quartiles = np.percentile(_differences(part, delta, moved, own), [25, 50, 75]).tolist()
         else:
-            counts = Counter(_switches(part, source, x, moved, own))
+            words, name = cfs.model.words, "" if part.column is None else part.column.name
+            counts = Counter(tuple(words.value(name, v) for v in pair) for pair in _switches(part, source, x, moved, own))
             switches[part.name] = dict(counts.most_common())
         of_cost = float(costs[part.features].sum()) / total if total > 0 else 0.0
+        labels[part.name] = part.label
         rows.append((part.name, len(moved) / max(int(solved.sum()), 1), *quartiles, of_cost))
     rows.sort(key=lambda row: -abs(row[-1]))
     texts = tuple(
-        (name, share(often), *("" if np.isnan(v) else signed(number(v)) for v in middle), share(part))
+        (labels[name], share(often), *("" if np.isnan(v) else signed(number(v)) for v in middle), share(part))
         for name, often, *middle, part in rows
     )
     ends = ", ".join(f"{number(n)} {status.name}" for status, n in statuses.items())
