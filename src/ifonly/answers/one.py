@@ -93,6 +93,7 @@ class Counterfactual(ShownOne):
     prob: float | None = None
     conditions: Conditions | None = field(default=None, kw_only=True)
     row: int = field(default=0, kw_only=True)  # which of the sources
+    alone: bool = field(default=False, kw_only=True)  # one of several plans, for which other features were held still
 
     # ---- the row of results ----
 

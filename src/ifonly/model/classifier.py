@@ -280,7 +280,7 @@ class Model(Products):
         label, words = self.feature_label(d), self.words
         column = next((c for c in self.encoding.columns if c.kind == "category" and d in c.coordinates), None)
         if column is None or column.name not in words.columns:
-            return words.name(label)
+            return f"feature {label}" if label.isdigit() and label not in words.columns else words.name(label)
         return f"{words.name(column.name)}: {words.value(column.name, column.levels[column.labels.index(label)])}"
 
     def label(self, k: int) -> Hashable:
