@@ -8,6 +8,7 @@ import tomllib
 import numpy as np
 import pytest
 from helpers.data import ROOT
+from matplotlib.text import Text
 
 import ifonly
 from ifonly import Actions, Cost, InputError, Policy, credit
@@ -338,6 +339,8 @@ def test_nothing_that_people_read_has_the_datas_names(bank, tmp_path):
     texts += [reached.letter(language=language) for language in ("de", "fr", "es")] + [stuck.letter(language="de")]
     pages = [answer.to_html(tmp_path / "page.html").read_text() for answer in (stuck, plans)]
     texts += [re.search('<main.*(?=<script type="module">)', page, re.DOTALL)[0] for page in pages]
+    drawn = [reached.plot(), many.plot(), many.plot("heat map", by="target"), ifonly.path(bank, refused, policy=policy).plot()]
+    texts += [" ".join(text.get_text() for text in ax.figure.findobj(Text)) for ax in drawn]
     for text in texts:
         assert set(theirs.findall(text)) <= COMMON
 

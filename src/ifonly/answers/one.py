@@ -224,7 +224,7 @@ class Counterfactual(ShownOne):
             return self._unsound or self.status.message
         if self.status is not Status.UNREACHABLE:
             return self._left_open or self.status.message
-        target = self.model.words.classes.get(str(self.target), self.target)
+        target = self.model.words.named(self.target)
         if self._margin is None:
             best, lower = f"p = {self.prob} is out of reach for {target!r}: {self._best}", "prob"
         else:
