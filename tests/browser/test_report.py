@@ -242,6 +242,15 @@ def test_the_page_and_the_sentence_say_the_same(browser, tmp_path):
         assert "amount at most 5555 instead of 7432" in said
 
 
+def test_a_page_does_not_tell_of_roundings(browser, tmp_path):
+    model = Model.binary([1.0, 3e-16, -2.0, 0.0], -1.0, ["no", "yes"], ["income", "alike", "debt", "idle"])
+    cf = one(invert(model, [0.5, 0.0, 1.5, 2.0], "yes", prob=0.8))
+    with visit(browser, cf.to_html(tmp_path / "page.html")) as seen:
+        assert read(seen.page)["sentence"] == cf.sentence()
+        assert slide(seen.page, 0.9)["sentence"] == one(invert(model, [0.5, 0.0, 1.5, 2.0], "yes", prob=0.9)).sentence()
+        assert sorted(seen.page.locator("#rows th").all_inner_texts()) == ["debt", "idle", "income"]
+
+
 def test_a_page_opens_with_the_words_for_lam(browser, tmp_path):
     """Where the decision does not turn, and where nothing changes but the last digits."""
     model = Model(

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ifonly.answers import Counterfactuals
-from ifonly.answers.change import Part, measured, own_rows, parts_of, plain_value, prices
+from ifonly.answers.change import Part, measured, own_rows, parts_of, plain_value, prices, told_of
 from ifonly.model.columns import Table as Own
 from ifonly.model.numerics import Floats, Indices
 from ifonly.problem.status import Status
@@ -42,12 +42,13 @@ def of_answers(cfs: Counterfactuals) -> Summary:
     source, x = cfs.coordinates
     solved = np.asarray(np.isfinite(x).all(axis=1) & np.isfinite(source).all(axis=1))
     delta = np.where(solved[:, None], x - source, 0.0)
-    costs = prices(measured(cfs.model, cfs.conditions), delta).sum(axis=0)
+    each = prices(measured(cfs.model, cfs.conditions), delta)
+    costs, told = each.sum(axis=0), told_of(cfs.model, delta, each)
     total = float(costs.sum())
     own = own_rows(cfs)
     rows, labels, switches = [], {}, {}
     for part in parts_of(cfs.model, cfs.conditions, cfs.sources.columns):
-        moved = np.flatnonzero((delta[:, part.features] != 0).any(axis=1))
+        moved = np.flatnonzero(told[:, part.features].any(axis=1))
         if not len(moved):
             continue
         quartiles = [float("nan")] * 3
