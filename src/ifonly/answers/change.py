@@ -124,7 +124,8 @@ def moves(answer: Any, *, models_names: bool = False, plain: bool = False) -> li
     total = float(costs.sum())
     names = None if models_names else answer.sources.columns
     every = parts_of(answer.model, answer.conditions, names, plain=plain)
-    moved = delta != 0 if plain else told_of(answer.model, delta, costs)
+    told = told_of(answer.model, delta, costs)
+    moved = delta != 0 if plain else told
     parts = [part for part in every if moved[part.features].any()]
     words = PLAIN if plain else answer.model.words
     own = own_rows(answer) if parts else None
@@ -138,7 +139,7 @@ def moves(answer: Any, *, models_names: bool = False, plain: bool = False) -> li
         found.append(
             Change(part.name, before, after, float(difference), size, price, price / total if total > 0 else 0.0, part)
         )
-    return sorted(found, key=lambda change: -abs(change.cost))
+    return sorted(found, key=lambda change: (not told[change.part.features].any(), -abs(change.cost)))
 
 
 def own_rows(answers: Any) -> tuple[Table, Table] | None:

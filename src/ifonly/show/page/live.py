@@ -42,8 +42,9 @@ def live_data(scene: Scene) -> dict[str, Any]:
     deltas = np.array([knot.coordinates[1] - source for knot in (knots[0], cf, knots[-1])])
     sizes = np.abs(deltas / scale)
     told = told_of(model, deltas, sizes**2).any(axis=0)
+    shown = told | (deltas == 0).all(axis=0)
     order = np.lexsort((-sizes.max(axis=0), -sizes[1]))
-    order = order[(told | ~deltas.any(axis=0))[order]][:MOST_FEATURES]
+    order = order[shown[order]][:MOST_FEATURES]
     names = {int(part.features[0]): scene.name(part) for part in scene.parts}
     A = model.A - model.A.mean(axis=0)
     z = model.scores(source)
