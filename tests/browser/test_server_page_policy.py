@@ -102,7 +102,7 @@ def bank(browser, tmp_path_factory):
     (folder / "policy.toml").write_text(CREDIT)
     with (
         serving(folder, *make_credit(folder), "--policy", folder / "policy.toml") as running,
-        visit(browser, str(running.client.base_url).rstrip("/") + "/", f"row=1&prob=0.95&{LOCKED}") as shown,
+        visit(browser, str(running.client.base_url).rstrip("/") + "/", f"row=1&prob=0.95&{LOCKED}", quiet=False) as shown,
     ):
         settle(shown)
         yield shown
@@ -140,6 +140,18 @@ def test_limits_are_the_policys_and_the_data_are_the_datas(bank):
     bank.get_by_label("Across", exact=True).select_option("duration")
     assert bank.locator("#scatter .tick").all_text_contents()[:2] == ["4", "72"]
     assert bank.get_by_label("Changes at most").get_attribute("placeholder") == "3"
+
+
+def test_what_the_policy_does_not_allow_is_said_in_the_pages_words(bank):
+    field = bank.get_by_label("term (months) at least")
+    field.fill("50")
+    field.press("Enter")
+    bank.wait_for_selector("text=At least 50 and at most 48: that leaves nothing for term (months).")
+    bank.get_by_label("Within the range seen in the data").uncheck()
+    bank.wait_for_selector("text=For term (months) the policy allows 12 to 48.")
+    for _ in range(2):
+        bank.get_by_role("button", name="Undo").click()
+        settle(bank)
 
 
 def test_what_is_in_the_way_has_the_policys_names(bank):
