@@ -3,6 +3,7 @@
 import json
 import re
 from functools import cache
+from html import unescape
 
 import numpy as np
 import pandas as pd
@@ -239,6 +240,15 @@ def test_the_page_and_the_sentence_say_the_same(browser, tmp_path):
         for name, _, _ in cf.changes():
             assert name in said
         assert "amount at most 5555 instead of 7432" in said
+
+
+def test_a_page_does_not_tell_of_roundings(browser, tmp_path):
+    model = Model.binary([1.0, 3e-16, -2.0, 0.0], -1.0, ["no", "yes"], ["income", "alike", "debt", "idle"])
+    cf = one(invert(model, [0.5, 0.0, 1.5, 2.0], "yes", prob=0.8))
+    with visit(browser, cf.to_html(tmp_path / "page.html")) as seen:
+        assert read(seen.page)["sentence"] == cf.sentence()
+        assert slide(seen.page, 0.9)["sentence"] == one(invert(model, [0.5, 0.0, 1.5, 2.0], "yes", prob=0.9)).sentence()
+        assert sorted(seen.page.locator("#rows th").all_inner_texts()) == ["debt", "idle", "income"]
 
 
 def test_a_page_opens_with_the_words_for_lam(browser, tmp_path):
@@ -638,6 +648,17 @@ def test_a_frame_that_is_ready_before_the_rest_of_the_cell_is_heard(browser):
         page.wait_for_function("document.querySelector('iframe').style.height !== '760px'")
     finally:
         context.close()
+
+
+def test_where_frames_are_taken_out_the_answer_is_left():
+    """As JupyterLab does it in a notebook that is not trusted: tags go, and what stands between them stays."""
+    model, x, target, options = credit()
+    sliders = ifonly.explore(model, x, target, prob=0.8, **options)
+    cell = re.sub("<script>.*?</script>", "", sliders._repr_html_(), flags=re.DOTALL)
+    left = unescape(re.sub("<[^>]*>", "", cell))
+    assert left == f"{sliders.answer.sentence()} (To see a slider here, run the cell, or trust the notebook.)"
+    pixels = ifonly.explore(Model.binary([1.0, -1.0], 0.0), [0.0, 1.0], 1, shape=(1, 2))
+    assert repr(pixels).startswith("If only 2 pixels of the picture were different, the decision would be 1")
 
 
 def test_explore_is_for_one_row(tmp_path):

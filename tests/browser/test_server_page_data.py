@@ -154,6 +154,28 @@ def test_the_row_stands_among_the_others_and_the_nearest_of_the_other_kind(brows
         settle(page)
 
 
+BOXES = """() => [...document.querySelectorAll("#scatter .name, #scatter polygon")].map((part) => {
+  const { left, top, right, bottom } = part.getBBox ? part.getBoundingClientRect() : {};
+  return [part.textContent, left, top, right, bottom];
+})"""
+
+
+@pytest.mark.parametrize("row", [1, 5, 9, 13, 104, 111])
+def test_names_on_the_scatter_lie_on_nothing(browser, address, row):
+    with visit(browser, address, f"row={row}&target=approved&prob=0.8") as page:
+        learned(page)
+        boxes = page.evaluate(BOXES)
+        named = [box for box in boxes if box[0]]
+        frame = page.locator("#scatter").bounding_box()
+        for name in named:
+            assert frame["x"] <= name[1]
+            assert name[3] <= frame["x"] + frame["width"]
+            for other in boxes:
+                apart = other is name or not (name[1] < other[3] and other[1] < name[3])
+                apart = apart or not (name[2] + 2 < other[4] and other[2] + 2 < name[4])  # a line's own leading
+                assert apart, (name, other)
+
+
 def test_a_dot_leads_to_its_row(browser, address):
     with visit(browser, address, f"row={ROW}&target=approved") as page:
         learned(page)

@@ -125,7 +125,7 @@ def test_many_limits_take_no_long_time(mnist):
     cf = invert(model, x, 1, prob=0.9, actions=Actions(bounds=near))
     assert cf.status is Status.UNREACHABLE
     weights = A[rows[1]] - A[rows[0]]
-    held = {f"{d} {'≤' if w > 0 else '≥'} {near[d][int(w > 0)]:g}" for d, w in enumerate(weights) if w}
+    held = {f"feature {d} {'≤' if w > 0 else '≥'} {near[d][int(w > 0)]:g}" for d, w in enumerate(weights) if w}
     found = blocking(cf.conditions, x, Aim(1, None, cf.prob), cf.result, LONG)
     assert set(found.parts) == held
     assert found.proved

@@ -2,18 +2,24 @@
 
 import json
 import pickle
+import re
 import tomllib
 
 import numpy as np
 import pytest
 from helpers.data import ROOT
+from matplotlib.text import Text
 
 import ifonly
 from ifonly import Actions, Cost, InputError, Policy, credit
+from ifonly.problem.conditions import Conditions
+from ifonly.problem.each_limit import EachLimit
 from ifonly.problem.policy import PolicyError, draft
 from ifonly.problem.policy.drafting import drafted_text, is_protected
 from ifonly.problem.policy.toml import written
+from ifonly.problem.question import Question
 
+COMMON = {"none", "no", "other", "plans", "rate", "status", "yes", "own", "new"}  # that the library's own words have too
 NAMES = ["age", "loans", "income", "duration"]
 ROW = [31.0, 2.0, 900.0, 36.0]
 TOML = """
@@ -296,6 +302,58 @@ def test_values_of_categories_have_names_too(bank):
 def test_the_page_of_an_answer_has_them(model, policy, tmp_path):
     cf = ifonly.invert(model, ROW, policy=policy, actions=Actions(frozen="loans"), prob=0.3)
     assert "term (months)" in cf.to_html(tmp_path / "page.html").read_text()
+
+
+def renamed(bank):
+    """Every column, value and class in words of a language that nobody speaks; and what the data call them."""
+    columns, data = bank.encoding.columns, [str(label) for label in bank.classes]
+    features = {}
+    for i, column in enumerate(columns):
+        levels = [] if column.numeric else [str(level) for level in column.levels]
+        features[column.name] = {"name": f"Q{i}", "values": {level: f"V{i}{j}" for j, level in enumerate(levels)}}
+        data += [column.name, *levels]
+    duration = {"unit": "moons", "low": 6, "step": 6}
+    return Policy(
+        target="approved",
+        features={
+            **features,
+            "duration": {**features["duration"], **duration},
+            "savings": {**features["savings"], "never": ["unknown"]},
+        },
+        classes={"approved": "yea", "refused": "nay"},
+        linear=[{"terms": {"duration": 1, "age": 12}, "sense": "<=", "value": 960}],
+    ), re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, data))})(?!\w)")
+
+
+def test_nothing_that_people_read_has_the_datas_names(bank, tmp_path):
+    policy, theirs = renamed(bank)
+    frame = credit.applicants().drop(columns="decision")
+    rows, refused = frame[800:], frame.iloc[809]
+    few = Actions(frozen=[name for name in frame.columns if name not in ("duration", "savings")])
+    reached, plans = (ifonly.invert(bank, refused, prob=0.6, policy=policy, n=n) for n in (None, 3))
+    stuck = ifonly.invert(bank, refused, prob=0.95, policy=policy, actions=few)
+    many = ifonly.invert(bank, rows, prob=0.6, policy=policy)
+    assert {"Q5 is frozen", "Q0 ≥ 6 moons"} & set(stuck.blocking)
+    texts = [text for cf in (reached, stuck) for text in (cf.sentence(), str(cf.table()), cf._repr_html_(), cf.message)]
+    texts += [*stuck.blocking, repr(plans), plans._repr_html_(), str(many.summary()), many.summary().to_html()]
+    texts += [reached.letter(language=language) for language in ("de", "fr", "es")] + [stuck.letter(language="de")]
+    pages = [answer.to_html(tmp_path / "page.html").read_text() for answer in (stuck, plans)]
+    texts += [re.search('<main.*(?=<script type="module">)', page, re.DOTALL)[0] for page in pages]
+    drawn = [reached.plot(), many.plot(), many.plot("heat map", by="target"), ifonly.path(bank, refused, policy=policy).plot()]
+    texts += [" ".join(text.get_text() for text in ax.figure.findobj(Text)) for ax in drawn]
+    for text in texts:
+        assert set(theirs.findall(text)) <= COMMON
+
+
+def test_every_kind_of_limit_has_the_policys_names(bank):
+    policy, theirs = renamed(bank)
+    more = Actions(
+        frozen=["purpose", "account=no account"], increase=["rate"], decrease=["credits"], bounds={"amount": (1000, 9000)}
+    )
+    asked = policy.put(bank, Question(prob=0.6, actions=more))
+    limits = EachLimit(Conditions(policy.named(bank), actions=asked.actions, max_changes=3)).all
+    assert {limit.kind for limit in limits} == {"frozen", "low", "high", "rise", "fall", "rule", "grid", "changes"}
+    assert [limit.words for limit in limits if theirs.search(limit.words)] == []
 
 
 # ---- a first one ----

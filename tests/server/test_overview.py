@@ -48,7 +48,7 @@ def test_histograms_count_every_row(server, applicants):
         edges = np.linspace(told["low"], told["high"], len(counts) + 1)
         assert counts == np.histogram(column, edges)[0].tolist()
         assert sum(counts) == 1000
-        assert told["quartiles"] == column.quantile([0.25, 0.5, 0.75], "lower").tolist()
+        assert told["quartiles"] == column.quantile([0, 0.25, 0.5, 0.75, 1], "lower").tolist()
     by_name = {told["name"]: told for told in found["features"]}
     assert (by_name["rate"]["low"], by_name["rate"]["high"], len(by_name["rate"]["counts"])) == (0.5, 4.5, 4)  # a bin each
     assert len(by_name["amount"]["counts"]) == BINS

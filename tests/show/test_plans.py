@@ -7,6 +7,7 @@ import pytest
 
 import ifonly
 from ifonly import Actions, InputError, Model, invert
+from ifonly.show.table import certificate_words
 
 NAMES = ["duration", "savings", "jobs"]
 CREDIT = Model.binary([-0.08, 0.002, 0.5], 0.3, ["refused", "approved"], NAMES)
@@ -49,6 +50,19 @@ def test_plans_show_themselves(plans):
     assert plans._repr_html_().startswith("<div><p><b>Any one of these")
     assert plans.table().to_html() in plans._repr_html_()
     assert max(map(len, repr(plans).splitlines())) <= 80
+
+
+@pytest.mark.parametrize("actions", [LIMITS, None], ids=["limits", "free"])
+def test_a_plan_that_costs_more_is_not_said_to_be_the_cheapest(actions):
+    plans = invert(CREDIT, APPLICANT, "approved", prob=0.6, actions=actions, n=3)
+    first, *rest = [certificate_words(plan) for plan in plans]
+    assert plans.cost[0] < plans.cost[1:].min()
+    assert "features alone" not in first
+    for words in rest:
+        assert re.search("allowed changes? to these features alone", words)
+    for plan in plans[1:]:
+        assert "to these features alone" in certificate_words(plan)
+    assert "none of them costs less" not in repr(plans[1:])
 
 
 def test_whether_there_are_others_is_said():

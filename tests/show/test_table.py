@@ -460,3 +460,40 @@ def test_tables_load_nothing_heavy():
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
     assert ifonly.__version__
+
+
+# ---- what is no change to anyone ----
+
+ALIKE = Model.binary(
+    [1.0, 3e-16, -2.0], -1.0, ["no", "yes"], ["income", "alike", "debt"]
+)  # of one, all but rounding is nothing
+BESIDE = [0.5, 0.48, 1.5]
+NEARLY_FREE = 1e-20
+
+
+def test_what_differs_by_a_rounding_is_told_as_data_only():
+    cf = invert(ALIKE, BESIDE, "yes", prob=0.8)
+    assert cf.x[1] != BESIDE[1]
+    assert {name for name, _, _ in cf.changes()} == {"income", "alike", "debt"}
+    ifonly.verify(cf.to_json(), ALIKE)
+    for text in (cf.sentence(), str(cf.table()), cf.letter()):
+        assert "alike" not in text
+    cfs = invert(ALIKE, [BESIDE, [0.1, 0.3, 2.0]], "yes", prob=0.8)
+    assert [row[0] for row in cfs.summary()] == ["debt", "income"]
+
+
+def test_the_smallest_change_of_all_is_told_however_small():
+    x = np.array([0.5, 0.48, 1.5])
+    z = float(ALIKE.scores(x)[1] - ALIKE.scores(x)[0])
+    edge = Model.binary([1.0, 3e-16, -2.0], -1.0 - z - 1e-16, ["no", "yes"], ["income", "alike", "debt"])
+    for prob in (0.5, 0.5 + 1e-15):
+        cf = invert(edge, x, "yes", prob=prob)
+        assert bool((cf.x != x).any()) == ("If only" in cf.sentence())
+
+
+def test_what_is_nearly_free_is_told():
+    cost = Cost({"income": NEARLY_FREE, "alike": 1.0, "debt": 1.0})
+    cf = invert(ALIKE, BESIDE, "yes", prob=0.8, cost=cost, actions=Actions(bounds={"income": (0, 1)}))
+    assert "income" in cf.sentence()
+    assert "debt" in cf.sentence()
+    assert "alike" not in cf.sentence()

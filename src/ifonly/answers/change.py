@@ -12,13 +12,13 @@ import numpy as np
 
 from ifonly.model import Model
 from ifonly.model.columns import Column, Table
-from ifonly.model.numerics import Floats, Indices, softmax
+from ifonly.model.numerics import EPS, Flags, Floats, Indices, softmax
 from ifonly.model.tables import is_missing
 from ifonly.model.words import PLAIN, Words
 from ifonly.problem.conditions import Conditions
 from ifonly.problem.each_limit import group_name
 
-__all__ = ["Change", "Decision", "Part", "measured", "moves", "own_rows", "parts_of", "plain_value", "prices"]
+__all__ = ["Change", "Decision", "Part", "measured", "moves", "own_rows", "parts_of", "plain_value", "prices", "told_of"]
 
 
 class Change(NamedTuple):
@@ -75,6 +75,18 @@ def prices(within: Conditions, delta: Floats) -> Floats:
     return 0.5 * square + within.mu * np.abs(t)
 
 
+def told_of(model: Model, delta: Floats, costs: Floats) -> Flags:
+    """Which changes (…, D) people are told of: not those that beside the others move no score and cost nothing.
+
+    A weight that is all rounding, such as that of a word which all classes have alike, moves its feature by as little.
+    """
+    if "spread" not in model.memo:
+        spread = model.A.max(axis=0) - model.A.min(axis=0)
+        model.memo["spread"] = spread if model.scaling is None else spread / np.abs(model.scaling.scale)
+    sizes = np.abs(delta) * model.memo["spread"], np.abs(costs)
+    return (delta != 0) & np.any([size > EPS * size.sum(axis=-1, keepdims=True) for size in sizes], axis=0)
+
+
 def parts_of(
     model: Model, conditions: Conditions | None, names: Sequence[Any] | None = None, *, plain: bool = False
 ) -> list[Part]:
@@ -99,8 +111,8 @@ def parts_of(
 def moves(answer: Any, *, models_names: bool = False, plain: bool = False) -> list[Change]:
     """What changed in one answer, the largest share of the cost first, in the words that the model has for people.
 
-    With ``plain`` names and values are those of the data. The columns of a frame have its names, also where the model has none;
-    ``models_names`` (which is plain too) numbers them then.
+    With ``plain`` they are data: all that differs, in the data's names and values. The columns of a frame have its names, also
+    where the model has none; ``models_names`` (which is plain too) numbers them then.
     """
     plain = plain or models_names
     source, x = answer.coordinates
@@ -112,7 +124,9 @@ def moves(answer: Any, *, models_names: bool = False, plain: bool = False) -> li
     total = float(costs.sum())
     names = None if models_names else answer.sources.columns
     every = parts_of(answer.model, answer.conditions, names, plain=plain)
-    parts = [part for part in every if delta[part.features].any()]
+    told = told_of(answer.model, delta, costs)
+    moved = delta != 0 if plain else told
+    parts = [part for part in every if moved[part.features].any()]
     words = PLAIN if plain else answer.model.words
     own = own_rows(answer) if parts else None
     found = []
@@ -125,7 +139,7 @@ def moves(answer: Any, *, models_names: bool = False, plain: bool = False) -> li
         found.append(
             Change(part.name, before, after, float(difference), size, price, price / total if total > 0 else 0.0, part)
         )
-    return sorted(found, key=lambda change: -abs(change.cost))
+    return sorted(found, key=lambda change: (not told[change.part.features].any(), -abs(change.cost)))
 
 
 def own_rows(answers: Any) -> tuple[Table, Table] | None:

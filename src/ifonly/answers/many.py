@@ -76,8 +76,12 @@ class Answers:
         if result.x is not None:
             result = replace(result, x=host(result.x))
         prob = None if self.prob is None else float(self.prob[i])
-        conditions = result.conditions or self.conditions
-        return Counterfactual(self.model, self.sources, result, prob, conditions=conditions, row=int(self._of[i]))
+        told = {"row": int(self._of[i]), "alone": self._alone(i, result)}
+        return Counterfactual(self.model, self.sources, result, prob, conditions=result.conditions or self.conditions, **told)
+
+    def _alone(self, i: int, result: Result) -> bool:
+        """Whether an answer is only known to be the best of those that change what it changes."""
+        return False
 
     def __iter__(self) -> Iterator[Counterfactual]:
         return (self._one(i) for i in range(len(self)))
@@ -181,8 +185,16 @@ class Counterfactuals(ShownMany, Answers):
     cheapest: bool | None = field(default=None, kw_only=True)
 
     def _taken(self, n: int) -> dict[str, Any]:
-        """Some of several plans are not all of them."""
-        return {"complete": self.complete and n == len(self)} if self.complete is not None else {}
+        """Some of several plans are not all of them, and those that are left out may cost less."""
+        whole = n == len(self)
+        return {"complete": self.complete and whole, "cheapest": self.cheapest and whole} if self.complete is not None else {}
+
+    def _alone(self, i: int, result: Result) -> bool:
+        """Of several plans for one source: those for which other features were held still, but for the cheapest of all."""
+        if result.conditions is None or (self.cheapest and self.cost[i] <= self.cost.min()):
+            return False
+        held = result.conditions.limits.frozen
+        return bool(held.any() if self.conditions is None else (held & ~self.conditions.limits.frozen).any())
 
     @property
     def are_plans(self) -> bool:

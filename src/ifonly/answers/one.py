@@ -93,6 +93,7 @@ class Counterfactual(ShownOne):
     prob: float | None = None
     conditions: Conditions | None = field(default=None, kw_only=True)
     row: int = field(default=0, kw_only=True)  # which of the sources
+    alone: bool = field(default=False, kw_only=True)  # one of several plans, for which other features were held still
 
     # ---- the row of results ----
 
@@ -223,10 +224,11 @@ class Counterfactual(ShownOne):
             return self._unsound or self.status.message
         if self.status is not Status.UNREACHABLE:
             return self._left_open or self.status.message
+        target = self.model.words.named(self.target)
         if self._margin is None:
-            best, lower = f"p = {self.prob} is out of reach for {self.target!r}: {self._best}", "prob"
+            best, lower = f"p = {self.prob} is out of reach for {target!r}: {self._best}", "prob"
         else:
-            wanted = f"a lead of {self._margin:g} over every other class is out of reach for {self.target!r}"
+            wanted = f"a lead of {self._margin:g} over every other class is out of reach for {target!r}"
             best, lower = f"{wanted}: the best that was found is {self._lead(self._x):.6g}", "margin"
         held, proved = self._held
         if not held:

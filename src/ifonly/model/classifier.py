@@ -275,6 +275,14 @@ class Model(Products):
         """A feature's name, or its number where it has none."""
         return str(d) if self.feature_names is None else self.feature_names[d]
 
+    def feature_called(self, d: int) -> str:
+        """A feature as people call it; one value of a category with the category's name, ``savings: unknown``."""
+        label, words = self.feature_label(d), self.words
+        column = next((c for c in self.encoding.columns if c.kind == "category" and d in c.coordinates), None)
+        if column is None or column.name not in words.columns:
+            return f"feature {label}" if label.isdigit() and label not in words.columns else words.name(label)
+        return f"{words.name(column.name)}: {words.value(column.name, column.levels[column.labels.index(label)])}"
+
     def label(self, k: int) -> Hashable:
         """The label of a row of ``A``, as a plain Python value where it is one."""
         label = self.classes[k]

@@ -50,7 +50,11 @@ class Words:
 
     def label(self, label: Any) -> str:
         """A class."""
-        return self.classes.get(str(label)) or str(label)
+        return str(self.named(label))
+
+    def named(self, label: Any) -> Any:
+        """A class: its name, or the label itself where it has none."""
+        return self.classes.get(str(label)) or label
 
 
 PLAIN = Words()

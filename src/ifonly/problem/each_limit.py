@@ -63,18 +63,17 @@ class EachLimit:
     # ---- in words ----
 
     def _frozen(self) -> list[Limit]:
-        limits, label = self.limits, self.model.feature_label
-        wholes = [(f"{c.name} is frozen", c.coordinates) for c in self.model.encoding.columns]
+        limits, called, words = self.limits, self.model.feature_called, self.model.words
+        wholes = [(f"{words.name(c.name)} is frozen", c.coordinates) for c in self.model.encoding.columns]
         for group in self.groups:
-            labels = [label(int(d)) for d in group]
-            name, values = group_name(labels)
-            wholes.append((f"{', '.join(labels)} are frozen" if values == tuple(labels) else f"{name} is frozen", group))
+            name, values, grouped = self._group(group)
+            wholes.append((f"{name} is frozen" if grouped else f"{', '.join(values)} are frozen", group))
         found, said = [], np.zeros(len(limits.frozen), dtype=bool)
-        for words, features in wholes:
+        for text, features in wholes:
             if limits.frozen[features].all():
-                found.append(Limit("frozen", words, tuple(features.tolist())))
+                found.append(Limit("frozen", text, tuple(features.tolist())))
                 said[features] = True
-        return found + [Limit("frozen", f"{label(d)} is frozen", (d,)) for d in np.flatnonzero(limits.frozen & ~said).tolist()]
+        return found + [Limit("frozen", f"{called(d)} is frozen", (d,)) for d in np.flatnonzero(limits.frozen & ~said).tolist()]
 
     def _bounds(self) -> list[Limit]:
         limits, own = self.limits, self.own
@@ -83,7 +82,7 @@ class EachLimit:
             for kind, ends, loosest in (("low", limits.lo, own.lo), ("high", limits.hi, own.hi)):
                 if ends[d] != loosest[d]:
                     at_least = (kind == "low") == self._rising(d)
-                    words = f"{self.model.feature_label(d)} {'≥' if at_least else '≤'} {self._value(d, float(ends[d]))}"
+                    words = f"{self.model.feature_called(d)} {'≥' if at_least else '≤'} {self._value(d, float(ends[d]))}"
                     found.append(Limit(kind, words, (d,)))
         return found
 
@@ -91,7 +90,7 @@ class EachLimit:
         limits, own = self.limits, self.own
 
         def words(d: int, kind: str) -> str:
-            name, column = self.model.feature_label(d), self.columns.get(d)
+            name, column = self.model.feature_called(d), self.columns.get(d)
             if column is not None and column.kind == "category":
                 return f"{name} may not be chosen"
             return f"{name} may only {'rise' if (kind == 'rise') == self._rising(d) else 'fall'}"
@@ -106,28 +105,35 @@ class EachLimit:
         return [Limit("rule", self.limits.rule(i), (i,)) for i in range(len(self.limits.C))]
 
     def _grids(self) -> list[Limit]:
-        label, found = self.model.feature_label, []
+        called, found = self.model.feature_called, []
         for d, step in sorted(self._steps.items()):
             if self._flags[d]:
-                found.append(Limit("flag", f"{label(d)} is 0 or 1", (d,)))
+                found.append(Limit("flag", f"{called(d)} is 0 or 1", (d,)))
             else:
                 what = "a whole number" if step == 1 else f"a multiple of {step:g}"
-                found.append(Limit("grid", f"{label(d)} is {what}", (d,)))
+                found.append(Limit("grid", f"{called(d)} is {what}", (d,)))
         return found
 
     def _user_groups(self) -> list[Limit]:
         found = []
         for group in self.groups:
-            labels = [self.model.feature_label(int(d)) for d in group]
-            name, values = group_name(labels)
+            name, values, grouped = self._group(group)
             some = ", ".join(values[:MOST_VALUES]) + (", …" if len(values) > MOST_VALUES else "")
-            words = f"exactly one of {some} is 1" if values == tuple(labels) else f"{name} is one of {some}"
+            words = f"{name} is one of {some}" if grouped else f"exactly one of {some} is 1"
             found.append(Limit("group", words, tuple(group.tolist())))
         return found
 
     def _changes(self) -> list[Limit]:
         most = self.conditions.max_changes
         return [] if most is None else [Limit("changes", f"at most {most} change{'' if most == 1 else 's'}", ())]
+
+    def _group(self, group: Indices) -> tuple[str, list[str], bool]:
+        """A group of one-hot columns as people call it, and its values; or these alone, where they have no name in common."""
+        labels, words = [self.model.feature_label(int(d)) for d in group], self.model.words
+        name, values = group_name(labels)
+        if values == tuple(labels):
+            return "", [words.name(label) for label in labels], False
+        return words.name(name), [str(words.value(name, value)) for value in values], True
 
     def _rising(self, d: int) -> bool:
         """Whether the user's column rises with the feature."""
@@ -137,7 +143,10 @@ class EachLimit:
         """A feature's value as the user has it."""
         column = self.columns.get(d)
         value: Any = at if column is None or column.kind == "category" else column.write(np.array([[at]]))[0]
-        return f"{value:g}" if isinstance(value, (int, float)) else str(value)
+        words, name = self.model.words, self.model.feature_label(d) if column is None else column.name
+        if isinstance(value, (int, float)):
+            return " ".join(filter(None, (f"{value:g}", words.of(name).unit)))
+        return str(words.value(name, value))
 
     # ---- what is the user's ----
 

@@ -152,7 +152,7 @@ class Limits:
         for d in used:
             number = turn * float(self.C[i, d])
             factor = "" if abs(number) == 1 else f"{abs(number):g}·"
-            text += f"{' − ' if number < 0 else ' + '}{factor}{self.model.feature_label(d)}"
+            text += f"{' − ' if number < 0 else ' + '}{factor}{self.model.feature_called(d)}"
         sense = "=" if self.equal[i] else "≤" if turn > 0 else "≥"
         return f"{text.removeprefix(' + ')} {sense} {turn * self.rest[i] + 0.0:g}"
 

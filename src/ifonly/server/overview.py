@@ -67,7 +67,7 @@ def _histogram(told: dict[str, Any], seen: Any) -> dict[str, Any]:
     single = told["whole"] and high - low < SINGLE
     edges = np.arange(low - 0.5, high + 1) if single else np.linspace(low, high, BINS + 1)
     counts = np.histogram(numbers, edges)[0] if high > low else np.array([len(numbers)])
-    quartiles = np.quantile(numbers, [0.25, 0.5, 0.75], method="lower").tolist()
+    quartiles = np.quantile(numbers, [0, 0.25, 0.5, 0.75, 1], method="lower").tolist()
     return {"low": float(edges[0]), "high": float(edges[-1]), "quartiles": quartiles, "counts": counts.tolist()}
 
 

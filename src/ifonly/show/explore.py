@@ -1,7 +1,8 @@
 """The page of an answer in a cell of a notebook: sliders, without a server and without a widget library.
 
 The page stands in a frame of its own, in ``srcdoc``: nothing of the notebook's changes how it looks, and its one script has no
-access to the notebook. It tells the cell how high it is, and the cell makes the frame as high.
+access to the notebook. It tells the cell how high it is, and the cell makes the frame as high. Where frames are taken out, as
+in a notebook that is not trusted, the text within it is left, and says what the answer is.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,10 +15,12 @@ from ifonly.answers import Counterfactual
 from ifonly.api import invert
 from ifonly.model.errors import InputError
 from ifonly.show import page
+from ifonly.show.sentence import sentence
 
 __all__ = ["Explorer", "explore"]
 
 HEIGHT = 760  # pixels, where the cell may run no script; the frame then scrolls
+INSTEAD = "(To see a slider here, run the cell, or trust the notebook.)"
 LISTEN = """<script>
 window.ifonlyListens ??= addEventListener("message", ({ data, source }) => {
   for (const frame of document.querySelectorAll("iframe.ifonly"))
@@ -40,12 +43,16 @@ class Explorer:
     def _repr_html_(self) -> str:
         text = escape(page.html(self.answer, **self.options))
         look = f"display:block;width:100%;height:{HEIGHT}px;border:0"
-        return (  # the listener first: a frame that is ready before it would tell its height to nobody
-            f'{LISTEN}<iframe class="ifonly" title="What if" sandbox="allow-scripts" style="{look}" srcdoc="{text}"></iframe>'
-        )
+        frame = f'<iframe class="ifonly" title="What if" sandbox="allow-scripts" style="{look}" srcdoc="{text}">'
+        instead = escape(f"{self._said} {INSTEAD}")
+        return f"{LISTEN}{frame}{instead}</iframe>"  # the listener first: else a frame might tell its height to nobody
 
     def __repr__(self) -> str:
-        return f"{self.answer.sentence()}\n(A notebook shows a slider here; to_html(path) writes the page to a file.)"
+        return f"{self._said}\n(A notebook shows a slider here; to_html(path) writes the page to a file.)"
+
+    @property
+    def _said(self) -> str:
+        return sentence(self.answer, shape=self.options.get("shape"))
 
 
 def explore(

@@ -53,9 +53,9 @@ class Strong(Theirs):
     __slots__ = ()
 
 
-def sentence(cf: Counterfactual, *, markdown: bool = False) -> str:
+def sentence(cf: Counterfactual, *, markdown: bool = False, shape: Sequence[int] | None = None) -> str:
     """The answer in words; with ``markdown``, names and decision are emphasised, and nothing else in them is markup."""
-    return "".join(_marked(piece) if markdown else visible(piece) for piece in told(cf))
+    return "".join(_marked(piece) if markdown else visible(piece) for piece in told(cf, shape))
 
 
 def _marked(piece: str) -> str:
@@ -194,9 +194,9 @@ class Worded(NamedTuple):
         return f"{self.name} ({self.unit})" if self.unit else self.name
 
 
-def worded(cf: Counterfactual, most: int | None = None) -> list[Worded]:
-    """The changes of an answer as its sentence would name them (the first ``most``), the largest share of the cost first."""
-    found = moves(cf)[:most]
+def worded(cf: Counterfactual, which: int | list[Change] | None = None) -> list[Worded]:
+    """Changes of an answer as its sentence would name them: these, the first so many by their share of the cost, or all."""
+    found = which if isinstance(which, list) else moves(cf)[:which]
     if cf.model.encoding.text:
         return [Worded(change, change.feature, "", "", _how_often(change)) for change in found]
     digits = _digits(cf, found) if found else DIGITS

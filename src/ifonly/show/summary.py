@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ifonly.answers import Counterfactuals
-from ifonly.answers.change import Part, measured, own_rows, parts_of, plain_value, prices
+from ifonly.answers.change import Part, measured, own_rows, parts_of, plain_value, prices, told_of
 from ifonly.model.columns import Table as Own
 from ifonly.model.numerics import Floats, Indices
 from ifonly.problem.status import Status
@@ -42,25 +42,28 @@ def of_answers(cfs: Counterfactuals) -> Summary:
     source, x = cfs.coordinates
     solved = np.asarray(np.isfinite(x).all(axis=1) & np.isfinite(source).all(axis=1))
     delta = np.where(solved[:, None], x - source, 0.0)
-    costs = prices(measured(cfs.model, cfs.conditions), delta).sum(axis=0)
+    each = prices(measured(cfs.model, cfs.conditions), delta)
+    costs, told = each.sum(axis=0), told_of(cfs.model, delta, each)
     total = float(costs.sum())
     own = own_rows(cfs)
-    rows, switches = [], {}
+    rows, labels, switches = [], {}, {}
     for part in parts_of(cfs.model, cfs.conditions, cfs.sources.columns):
-        moved = np.flatnonzero((delta[:, part.features] != 0).any(axis=1))
+        moved = np.flatnonzero(told[:, part.features].any(axis=1))
         if not len(moved):
             continue
         quartiles = [float("nan")] * 3
         if part.kind == "number":
             quartiles = np.percentile(_differences(part, delta, moved, own), [25, 50, 75]).tolist()
         else:
-            counts = Counter(_switches(part, source, x, moved, own))
+            words, name = cfs.model.words, "" if part.column is None else part.column.name
+            counts = Counter(tuple(words.value(name, v) for v in pair) for pair in _switches(part, source, x, moved, own))
             switches[part.name] = dict(counts.most_common())
         of_cost = float(costs[part.features].sum()) / total if total > 0 else 0.0
+        labels[part.name] = part.label
         rows.append((part.name, len(moved) / max(int(solved.sum()), 1), *quartiles, of_cost))
     rows.sort(key=lambda row: -abs(row[-1]))
     texts = tuple(
-        (name, share(often), *("" if np.isnan(v) else signed(number(v)) for v in middle), share(part))
+        (labels[name], share(often), *("" if np.isnan(v) else signed(number(v)) for v in middle), share(part))
         for name, often, *middle, part in rows
     )
     ends = ", ".join(f"{number(n)} {status.name}" for status, n in statuses.items())

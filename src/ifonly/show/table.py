@@ -164,15 +164,18 @@ def certificate_words(
         return "Nothing has to change: the source is as wanted, and nothing is nearer to it than itself."
     asked = cf.prob is None and (cf.within is None or cf.within.conditions.margin is None)
     least, total = ("objective", cf.objective) if asked else ("cost", cf.cost)
+    of_all = " to these features alone" if cf.alone else ""  # another plan may cost less
     if cf.within is not None and cf.within.conditions.discrete:
         if cf.status is Status.STOPPED:
             return f"The search was stopped: the {least} is {number(total)}, the least is not below {number(cf.bound)}."
         searched = f"{count(cf.within.n_nodes, 'node')} {'was' if cf.within.n_nodes == 1 else 'were'} searched"
         if cf.status is not Status.EXACT:
-            return f"The {least} is {number(total)}, and no allowed change has one below {number(cf.bound)}; {searched}."
-        return f"Of all allowed changes none has a lower {least} than {number(total)}; {searched}."
+            return (
+                f"The {least} is {number(total)}, and no allowed change{of_all} has one below {number(cf.bound)}; {searched}."
+            )
+        return f"Of all allowed changes{of_all} none has a lower {least} than {number(total)}; {searched}."
     room = f"{number(total)}, by more than {bound(total - cf.bound)}"
-    return f"Proved: no allowed change has a {least} lower than this one's, {room}. {again}".rstrip()
+    return f"Proved: no allowed change{of_all} has a {least} lower than this one's, {room}. {again}".rstrip()
 
 
 # ---- in a terminal ----

@@ -198,6 +198,7 @@ function show() {
   $("target").value = wanted(state, model, "target");
   $("target").disabled = !mayChoose(model, "target");
   put($("few"), state.changes);
+  $("few").placeholder = model.policy?.max_changes ?? "any";
   $("plans").value = state.plans;
   $("within").checked = state.within === "1";
   features.show(state, row);

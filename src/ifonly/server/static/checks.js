@@ -100,12 +100,20 @@ const CLASHES = [
     /^(.+) is \S+: there is no value for it in \[(\S+), (\S+)\] in steps of 1$/s,
     (name, low, high) => `There is no whole number for ${name} from ${span(low, high)}.`,
   ],
+  [
+    /^bounds of (.+): (\S+) is not at most (\S+)$/s,
+    (name, low, high) => `At least ${said(low)} and at most ${said(high)}: that leaves nothing for ${name}.`,
+  ],
+  [/^bounds of (.+): the policy allows (.+); got .+$/s, (name, range) => `For ${name} the policy allows ${range}.`],
 ];
 
 /** What the server says, in the page's words: fields by what they are called here. */
 export function inOurWords({ message, field, status }, model) {
   if (status === 504) return OVER;
-  for (const [pattern, words] of CLASHES) if (pattern.test(message)) return words(...pattern.exec(message).slice(1));
+  for (const [pattern, words] of CLASHES) {
+    const [, name, ...numbers] = pattern.exec(message) ?? [];
+    if (name !== undefined) return words(model?.labels.get(name) ?? name, ...numbers);
+  }
   if (!field || !message.startsWith(field)) return message;
   const place = field.replace(/\.[01]$/, ""); // of a limit: which end of it
   const feature = model?.features.find((f) => field.endsWith(`.${f.name}`) || place.endsWith(`.${f.name}`));

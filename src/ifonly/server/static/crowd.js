@@ -1,11 +1,12 @@
 /* The row among all others: a scatter of the data, and the nearest row that is decided otherwise. */
 
+import { seenIn } from "./look.js";
 import { drawNeighbour } from "./neighbour.js";
-import { called, placeOf } from "./question.js";
+import { called, placeOf, spoken } from "./question.js";
 import { valuesOf } from "./rows.js";
 import { draw } from "./svg.js";
 import { $ } from "./web/dom.js";
-import { count, number, percent, value } from "./web/numbers.js";
+import { count, number, percent } from "./web/numbers.js";
 
 const BOX = { left: 16, right: 464, top: 24, bottom: 266 }; // of the drawing, whose viewBox is 480 × 300
 const SPREAD = 0.6; // of a value's place that its dots fill
@@ -13,7 +14,8 @@ const CHANCE = "p:"; // before a class, in the value of an axis
 const FEW = 8; // values of a number: dots lie upon each other
 const LETTER = 7.5; // the width of one, on average
 const DOT = 3.5;
-const ROOM = 70; // for the name of a person
+const DIAMOND = 7; // half of a person's
+const LINE = 16; // the height of a name
 
 /* Multiples of these, by their fractions, fill a square evenly and look like chance; they are the same each time. */
 const [APART, ABOVE] = [0.754878, 0.56984];
@@ -92,11 +94,13 @@ export class Crowd {
     });
     const place = (person) => [across.place(across.of(person)), up.place(up.of(person))];
     const [[x1, y1], [x2, y2]] = [place(now), place(then)];
-    const move = draw("line", { x1, y1, x2, y2, class: "move" });
-    const marks = [move, marked([x2, y2], "then", "if only"), marked([x1, y1], "is", "now")];
-    if (this.near) marks.unshift(marked(place(this.near), "near", `row ${this.near.index}`));
+    const stays = x1 === x2 && y1 === y2; // nothing that these axes show
+    const people = [{ at: [x1, y1], kind: "is", words: stays ? "now, and if only" : "now" }];
+    if (!stays) people.unshift({ at: [x2, y2], kind: "then", words: "if only" });
+    if (this.near) people.unshift({ at: place(this.near), kind: "near", words: `row ${this.near.index}` });
     const [box, ...words] = frame(across, up);
-    $("scatter").replaceChildren(box, ...dots, ...words, ...marks);
+    const move = draw("line", { x1, y1, x2, y2, class: "move" });
+    $("scatter").replaceChildren(box, ...dots, ...words, move, ...marked(people));
     const said = (person) => `${across.said(across.of(person))} and ${up.said(up.of(person))}`;
     const text = `${across.label} across, ${up.label} up. Now ${said(now)}; if only ${said(then)}.`;
     $("scatter").setAttribute("aria-label", text);
@@ -128,15 +132,17 @@ function axis(name, { model, overview }, { from, to, step }) {
   }
   const feature = model.features.find((f) => f.name === name);
   const { values } = points.columns.find((column) => column.name === name);
-  const found = { label: feature.label, values, of: (person) => person.values[name], said: (v) => value(v) };
+  const found = { label: feature.label, values, of: (person) => person.values[name], said: (v) => spoken(feature, v) };
   if (feature.values) {
     const part = (v, row) => (placeOf(feature, v) + 0.5 + aside(row)) / feature.values.length;
-    return { ...found, ends: ["", ""], names: feature.values.map(String), place: placed(part) };
+    return { ...found, ends: ["", ""], names: feature.values.map((v) => spoken(feature, v)), place: placed(part) };
   }
-  const { low, high } = features.find((f) => f.name === name) ?? feature; // of very many features there are no histograms
-  const single = low < feature.low; // whole numbers that have a bin each
+  const histogram = features.find((f) => f.name === name);
+  const [least, most] = histogram?.quartiles ? seenIn(histogram) : [feature.low, feature.high]; // of very many features there are none
+  const { low, high } = histogram?.quartiles ? histogram : feature;
+  const single = low < least; // whole numbers that have a bin each
   const part = (v, row) => ((v ?? low) + (single ? aside(row) : 0) - low) / (high - low || 1);
-  return { ...found, ends: [number(feature.low), number(feature.high)], place: placed(part) };
+  return { ...found, ends: [number(least), number(most)], place: placed(part) };
 }
 
 /** The frame of the drawing, and the ends of both axes, or the names of categories. */
@@ -156,8 +162,7 @@ function frame(across, up) {
     text(left, bottom + 16, "", across.ends[0]),
     text(right, bottom + 16, "end", across.ends[1]),
     text((left + right) / 2, bottom + 31, "middle", `${across.label} →`),
-    text(left, top - 8, "", `↑ ${up.label}${up.ends[1] && `, to ${up.ends[1]}`}`),
-    text(left + 4, bottom - 5, "", up.ends[0]),
+    text(left, top - 8, "", `↑ ${up.label}${up.ends[1] && `, from ${up.ends[0]} to ${up.ends[1]}`}`),
     ...columns.map(column),
     ...lines.map(line),
   ];
@@ -169,11 +174,21 @@ function short(name, room) {
   return name.length > most ? `${name.slice(0, most - 1)}…` : name;
 }
 
-/** A person on the drawing: a diamond with a name at its right, the neighbour's at its left, where there is room. */
-function marked([x, y], kind, words) {
-  const left = kind === "near" ? x > BOX.left + ROOM : x > BOX.right - ROOM;
-  const label = { x: x + (left ? -10 : 10), y: y + 4, class: `name ${kind}${left ? " end" : ""}` };
-  const size = 7;
-  const shape = `${x},${y - size} ${x + size},${y} ${x},${y + size} ${x - size},${y}`;
-  return draw("g", {}, draw("polygon", { points: shape, class: kind }), draw("text", label, words));
+/** People on the drawing: diamonds, each with its name beside it, where no other person or name is. */
+function marked(people) {
+  const taken = people.map(({ at: [x, y] }) => [x - DIAMOND, y - DIAMOND, x + DIAMOND, y + DIAMOND]);
+  const free = (box) => box[0] >= 0 && box[2] <= BOX.right + BOX.left && taken.every((other) => !overlap(box, other));
+  return people.map(({ at: [x, y], kind, words }) => {
+    const wide = words.length * LETTER;
+    const beside = [0, -LINE, LINE].flatMap((down) => [["", x + 10, y + 4 + down], ["end", x - 10, y + 4 + down]]);
+    const boxes = beside.map(([end, a, b]) => [end ? a - wide : a, b - LINE + 4, end ? a : a + wide, b + 4]);
+    const best = Math.max(boxes.findIndex(free), 0);
+    taken.push(boxes[best]);
+    const [end, left, base] = beside[best];
+    const shape = `${x},${y - DIAMOND} ${x + DIAMOND},${y} ${x},${y + DIAMOND} ${x - DIAMOND},${y}`;
+    const name = draw("text", { x: left, y: base, class: `name ${kind} ${end}` }, words);
+    return draw("g", {}, draw("polygon", { points: shape, class: kind }), name);
+  });
 }
+
+const overlap = ([a, b, c, d], [e, f, g, h]) => a < g && e < c && b < h && f < d;

@@ -1,12 +1,12 @@
 /* The table: one line per feature, with its value now, what it would have to be, how hard it is to change, and its limits. */
 
 import { put, readNumber, tidied, typed } from "./fields.js";
-import { banned, isNarrow, isNumber, isWhole, limitWords, USUAL, WORDS } from "./question.js";
+import { banned, isNarrow, isNumber, isWhole, limitWords, spoken, USUAL, WORDS } from "./question.js";
 import { BY_FEATURE, withFeature, withoutFeatures } from "./state.js";
 import { canvas, hasLook, Look, plot } from "./look.js";
 import { draw } from "./svg.js";
 import { $, make, track } from "./web/dom.js";
-import { count, number, share, value } from "./web/numbers.js";
+import { count, number, share } from "./web/numbers.js";
 
 const FIRST = 24; // lines of a wide model before one asks for more
 const MORE = 48;
@@ -164,7 +164,7 @@ class Line {
     const text = (className) => make("td", { role: "cell", className });
     this.now = isNumber(feature)
       ? make("input", { id, inputMode: "decimal", autocomplete: "off", className: "now" })
-      : make("select", { id, className: "now" }, ...feature.values.map((v) => new Option(value(v), String(v))));
+      : make("select", { id, className: "now" }, ...this.options());
     this.now.setAttribute("aria-label", `${label} now`);
     this.was = make("button", { type: "button", className: "was", hidden: true });
     this.after = text(isNumber(feature) ? "after number" : "after");
@@ -210,6 +210,11 @@ class Line {
     for (const button of [this.limits, this.spark]) button.addEventListener("click", () => this.open(this.drawer.hidden));
   }
 
+  /** The values of a category, to choose from. */
+  options() {
+    return this.feature.values.map((v) => new Option(spoken(this.feature, v), String(v)));
+  }
+
   get locked() {
     return this.feature.frozen || this.table.state.hard[this.feature.name] === "impossible";
   }
@@ -229,10 +234,11 @@ class Line {
     const beside = (box, words) => make("label", { className: "check" }, box, make("span", { textContent: words }));
     const under = (words, input) => make("label", {}, make("span", { textContent: words }), input);
     const end = (map, words) => {
-      const seen = feature[map] === null ? "no limit" : `seen: ${number(feature[map])}`;
+      const byPolicy = feature[map] === { low: feature.least, high: feature.most }[map];
+      const seen = feature[map] === null ? "no limit" : `${byPolicy ? "policy" : "seen"}: ${number(feature[map])}`;
       fields[map] = isNumber(feature)
         ? make("input", { inputMode: "decimal", autocomplete: "off", size: 8, placeholder: seen })
-        : make("select", {}, new Option("any", ""), ...feature.values.map((v) => new Option(value(v), String(v))));
+        : make("select", {}, new Option("any", ""), ...this.options());
       fields[map].setAttribute("aria-label", `${label} ${words}`);
       fields[map].addEventListener("change", () => put(map, isNumber(feature) ? tidied(fields[map].value) : fields[map].value));
       return under(words, fields[map]);
@@ -248,7 +254,7 @@ class Line {
         box.addEventListener("change", () => put("ban", fields.ban.filter((b) => !b.checked).map((b) => b.value).join("\n")));
         return box;
       });
-      const boxes = fields.ban.map((box) => beside(box, box.value));
+      const boxes = fields.ban.map((box) => beside(box, spoken(feature, box.value)));
       parts.push(make("fieldset", {}, make("legend", { textContent: `${label} may become` }), ...boxes));
     } else {
       parts.push(end("low", "at least"), end("high", "at most"));
@@ -307,8 +313,9 @@ class Line {
     this.row.classList.toggle("edited", edited);
     this.was.hidden = !edited && this.drawer.hidden; // or it would move the slider in the drawer as that is dragged
     this.was.style.visibility = edited ? "" : "hidden";
-    this.was.textContent = `was ${this.own}`;
-    this.was.setAttribute("aria-label", `${label}: back to ${this.own}`);
+    const before = feature.values && this.own ? spoken(feature, this.own) : this.own;
+    this.was.textContent = `was ${before}`;
+    this.was.setAttribute("aria-label", `${label}: back to ${before}`);
     this.hard.value = feature.frozen ? "impossible" : (state.hard[name] ?? USUAL);
     this.lock.setAttribute("aria-pressed", this.locked);
     this.lock.querySelector("path").setAttribute("d", this.locked ? LOCK : OPEN);
@@ -321,10 +328,12 @@ class Line {
     for (const map of ["low", "high", "only"]) if (this.fields[map]) put(this.fields[map], state[map][name] ?? "");
     if (this.fields.whole) this.fields.whole.checked = isWhole(state, this.table.model, feature);
     const out = banned(state, feature);
+    const never = (feature.never ?? []).map(String); // by the policy, which nobody here can undo
     for (const box of this.fields.ban ?? []) {
-      box.checked = !out.has(box.value);
-      box.disabled = box.value === now; // the present value is always allowed
+      box.checked = box.value === now || !(out.has(box.value) || never.includes(box.value));
+      box.disabled = box.value === now || never.includes(box.value); // the present value is always allowed
     }
+    if (feature.only) Object.assign(this.fields.only, { value: feature.only === "increase" ? "up" : "down", disabled: true });
   }
 
   /** What changes of this feature, or nothing. */

@@ -1,6 +1,6 @@
 /* A feature in the data, and by itself: how common its values are, and how the decision moves if only this one changes. */
 
-import { placeOf } from "./question.js";
+import { placeOf, spoken } from "./question.js";
 import { draw } from "./svg.js";
 import { make, track } from "./web/dom.js";
 import { number, percent, share, value } from "./web/numbers.js";
@@ -22,6 +22,9 @@ function upward({ y }, hard) {
   const [least, most] = [Math.min(0, ...y), Math.max(0, ...y)];
   return (lead) => (most > least ? (lead - least) / (most - least) : 0.5);
 }
+
+/** The least and the largest number in the data; a policy may allow fewer, or more. */
+export const seenIn = ({ quartiles }) => [quartiles[0], quartiles.at(-1)];
 
 export const hasLook = (feature, { histogram, curve }) =>
   Boolean(curve) || Boolean(histogram?.counts.length && (feature.values || histogram.high > histogram.low));
@@ -104,7 +107,7 @@ export class Look {
     if (feature.values) return this.#levels(look, target);
     plot(this.svg, feature, look);
     const { histogram, curve, now, hard } = look;
-    const [low, high] = histogram?.counts.length ? [feature.low, feature.high] : [curve.x[0], curve.x.at(-1)];
+    const [low, high] = histogram?.counts.length ? seenIn(histogram) : [curve.x[0], curve.x.at(-1)];
     this.range.hidden = feature.low === null;
     if (!this.range.hidden) {
       Object.assign(this.range, { min: low, max: high, step: feature.whole ? 1 : (high - low) / STEPS });
@@ -115,7 +118,7 @@ export class Look {
     this.ends[1].textContent = number(high);
     this.top.textContent = curve && !hard ? percent(1) : "";
     this.bottom.textContent = curve && !hard ? percent(0) : "";
-    this.words.textContent = told(look, target, feature);
+    this.words.textContent = told(look, target);
   }
 
   #levels({ histogram, curve, now, after, hard }, target) {
@@ -132,7 +135,7 @@ export class Look {
       return make(
         "tr",
         { className: is && "wanted" },
-        make("th", { scope: "row", textContent: value(v) + is }),
+        make("th", { scope: "row", textContent: spoken(this.feature, v) + is }),
         make("td", { className: "common" }, make("div", {}, ...rare)),
         make("td", { className: "number", textContent: reached }),
       );
@@ -142,10 +145,10 @@ export class Look {
 }
 
 /** The drawing in words. */
-function told({ histogram, curve, hard }, target, feature) {
+function told({ histogram, curve, hard }, target) {
   const parts = [];
   if (histogram?.quartiles) {
-    const [low, first, , third, high] = [feature.low, ...histogram.quartiles, feature.high].map((v) => number(v));
+    const [low, first, , third, high] = histogram.quartiles.map((v) => number(v));
     parts.push(`Bars: the data go from ${low} to ${high}, half of them from ${first} to ${third}.`);
   }
   if (curve) {

@@ -1,9 +1,9 @@
 /* The nearest row of the data that is decided otherwise, and what differs. */
 
 import { typed } from "./fields.js";
-import { called } from "./question.js";
+import { called, spoken } from "./question.js";
 import { $, make, unbroken } from "./web/dom.js";
-import { count, number, percent, share, value } from "./web/numbers.js";
+import { count, number, percent, share } from "./web/numbers.js";
 
 const LISTED = 8; // differences that are listed
 
@@ -24,12 +24,14 @@ export function drawNeighbour(near, target, now, { model, picture, overview }) {
   else $("differences").replaceChildren(...table(near, now, model));
 }
 
-function table({ index, values, differs, n_differs: n }, now, { labels }) {
+function table({ index, values, differs, n_differs: n }, now, { features }) {
   const heads = ["Differs in", "This row", `Row ${index}`, "Of the distance"];
   const head = make("tr", {}, ...heads.map((text) => make("th", { scope: "col", textContent: text })));
   const lines = differs.slice(0, LISTED).map(({ feature: name, share: part }) => {
-    const cells = [value(now[name]), value(values[name]), share(part)].map((text) => make("td", { textContent: text }));
-    return make("tr", {}, make("th", { scope: "row", textContent: labels.get(name) }), ...cells);
+    const feature = features.find((f) => f.name === name);
+    const texts = [spoken(feature, now[name]), spoken(feature, values[name]), share(part)];
+    const cells = texts.map((text) => make("td", { textContent: text }));
+    return make("tr", {}, make("th", { scope: "row", textContent: feature.label }), ...cells);
   });
   if (n > lines.length) {
     const more = make("td", { colSpan: heads.length, className: "note", textContent: `and ${number(n - lines.length)} more` });

@@ -1,7 +1,7 @@
 /* From the state to the body of a request, and the limits in words. */
 
 import { readNumber, typed } from "./fields.js";
-import { number } from "./web/numbers.js";
+import { number, value } from "./web/numbers.js";
 
 export const WORDS = ["very easy", "easy", "medium", "hard", "very hard", "impossible"];
 export const USUAL = "medium";
@@ -24,12 +24,15 @@ export function labelled(features, image) {
     const colour = channels > 1 ? `, ${["red", "green", "blue"][i % channels]}` : "";
     if (image) return { ...feature, label: `row ${Math.floor(at / width) + 1}, column ${(at % width) + 1}${colour}` };
     const called = feature.label ?? (/^\d+$/.test(feature.name) ? `feature ${feature.name}` : feature.name); // by the policy
-    return { ...feature, label: feature.unit ? `${called} (${feature.unit})` : called };
+    return { ...feature, called, label: feature.unit ? `${called} (${feature.unit})` : called };
   });
 }
 
 /** A class, as the policy calls it. */
 export const called = (model, label) => model.policy?.classes[String(label)] ?? String(label);
+
+/** A value of a feature, as the policy calls it. */
+export const spoken = (feature, v) => feature.value_labels?.[String(v)] ?? value(v);
 
 /** Whether the person may choose this: "target" or "prob", which a policy may have settled. */
 export const mayChoose = (model, what) => !model.policy || model.policy[what] === null || model.policy.may_choose.includes(what);
@@ -144,27 +147,32 @@ export function baseOf({ prob: _, margin: __, ...body }, sliding = null) {
 /** A feature's limits in a few words; "" for none. */
 export function limitWords(state, model, feature) {
   const { name } = feature;
-  const said = (v) => (isNumber(feature) && readNumber(v).value !== null ? number(readNumber(v).value) : v);
-  const [low, high] = [state.low[name], state.high[name]];
+  const said = (v) => (isNumber(feature) && readNumber(v).value !== null ? number(readNumber(v).value) : spoken(feature, v));
+  const by = (end) => (end === undefined || end === null ? undefined : String(end)); // the policy
+  const [low, high] = [state.low[name] ?? by(feature.least), state.high[name] ?? by(feature.most)];
   const parts = [];
   if (low !== undefined && high !== undefined) parts.push(`${said(low)} to ${said(high)}`);
   else if (low !== undefined) parts.push(`≥ ${said(low)}`);
   else if (high !== undefined) parts.push(`≤ ${said(high)}`);
   const only = { increase: "up", decrease: "down" }[feature.only] ?? state.only[name];
   if (only) parts.push(`only ${only}`);
-  if (state.ban[name]) parts.push(`not ${[...banned(state, feature)].join(", ")}`);
-  if (isWhole(state, model, feature)) parts.push("whole");
+  const out = [...banned(state, feature), ...(feature.never ?? [])].map((v) => spoken(feature, v));
+  if (out.length) parts.push(`not ${[...new Set(out)].join(", ")}`);
+  if (feature.step) parts.push(`multiples of ${number(feature.step)}`);
+  else if (isWhole(state, model, feature)) parts.push("whole");
   return parts.join(", ");
 }
 
 /** The limits in the way of a wish, as the library names them, in the page's own words. */
 export function inTheWay(blocking, state, model) {
   const said = blocking.map((text) => {
-    const name = /^(.*) is frozen$/s.exec(text)?.[1];
-    const feature = model.features.find((f) => name === f.name || name?.startsWith(`${f.name}=`));
-    if (!feature) return text;
-    if (state.hard[feature.name] === "impossible") return `${feature.label} is locked`;
-    return `${feature.label} may not become ${name.slice(feature.name.length + 1)}`;
+    const [, frozen] = /^(.*) is frozen$/s.exec(text) ?? [];
+    for (const { name, called, label } of frozen === undefined ? [] : model.features) {
+      if (frozen === name || frozen === called) return `${label} is locked`;
+      const [of] = [`${name}=`, `${called}: `].filter((start) => frozen.startsWith(start)); // one value of a category
+      if (of) return state.hard[name] === "impossible" ? `${label} is locked` : `${label} may not become ${frozen.slice(of.length)}`;
+    }
+    return text;
   });
   return [...new Set(said)];
 }

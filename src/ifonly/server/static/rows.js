@@ -2,9 +2,9 @@
 
 import { get } from "./ask.js";
 import { typed } from "./fields.js";
-import { called } from "./question.js";
+import { called, spoken } from "./question.js";
 import { $, make } from "./web/dom.js";
-import { number, percent, value } from "./web/numbers.js";
+import { number, percent } from "./web/numbers.js";
 
 const PAGE = 20;
 const COLUMNS = 6; // features shown of each row
@@ -76,7 +76,7 @@ export class Rows {
         this.pick(row.index);
       });
       const values = valuesOf(row, this.model);
-      const cells = columns.map((f) => make("td", { textContent: value(values[f.name]) }));
+      const cells = columns.map((f) => make("td", { textContent: spoken(f, values[f.name]) }));
       if (this.picture) {
         const canvas = make("canvas", { className: "thumb", role: "img", "aria-label": `Picture of row ${row.index}` });
         this.picture.paint(canvas, this.picture.values(values));

@@ -11,7 +11,7 @@ from typing import Any
 from ifonly.answers import Counterfactual
 from ifonly.model.errors import InputError
 from ifonly.show.letter.composing import Block, Plan, Sender, compose
-from ifonly.show.page.document import filled, saved
+from ifonly.show.page.document import breaking, filled, saved
 
 __all__ = ["html", "text", "write"]
 
@@ -66,7 +66,7 @@ def _html_block(block: Block) -> str:
 
 
 def _card(plan: Plan) -> str:
-    rows = "".join(f"<dt>{escape(name)}</dt><dd>{escape(how)}</dd>" for name, how, _ in plan.changes)
+    rows = "".join(f"<dt>{breaking(name)}</dt><dd>{escape(how)}</dd>" for name, how, _ in plan.changes)
     outcome = _element("p", plan.outcome, ' class="outcome"')
     return f"<section>{_element('h3', plan.heading)}<dl>{rows}</dl>{outcome}</section>"
 

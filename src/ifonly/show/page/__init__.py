@@ -10,7 +10,7 @@ from ifonly.answers import Counterfactual, Counterfactuals, Path
 from ifonly.answers.change import Decision
 from ifonly.problem.status import Status
 from ifonly.show.numbers import percent
-from ifonly.show.page.document import document, json_of, saved
+from ifonly.show.page.document import breaking, document, json_of, saved
 from ifonly.show.page.live import live_data
 from ifonly.show.page.scene import scene_of
 from ifonly.show.page.steps import step_data
@@ -79,5 +79,5 @@ def _moved(words: Worded) -> str:
     """``duration: 36 → at most 24``."""
     before = f"{escape(words.before)} → " if words.before else ""
     bound = f"{words.bound} " if words.bound else ""
-    name = escape(words.label).replace("_", "_<wbr>")  # a line may end there, rather than anywhere
-    return f'<span class="name">{name}</span> <span class="move">{before}{bound}<b>{escape(words.after)}</b></span>'
+    name = f'<span class="name">{breaking(words.label)}</span>'
+    return f'{name} <span class="move">{before}{bound}<b>{escape(words.after)}</b></span>'

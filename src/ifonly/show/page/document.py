@@ -11,12 +11,13 @@ import hashlib
 import json
 import os
 import re
+from html import escape
 from importlib.resources import files
 from pathlib import Path
 
 from ifonly.model.version import __version__
 
-__all__ = ["bundled", "document", "filled", "json_of", "saved"]
+__all__ = ["breaking", "bundled", "document", "filled", "json_of", "saved"]
 
 HEAD = """<meta charset="utf-8">
 <meta http-equiv="Content-Security-Policy" content="{policy}">
@@ -47,6 +48,11 @@ def filled(template: str, style: str, script: str = "", **parts: str) -> str:
     head = HEAD.format(policy=policy, version=__version__, title=parts["title"], style=style)
     every = {"head": head, "script": script, **parts}
     return re.sub(r"\{\{(\w+)\}\}", lambda mark: every[mark[1]], template)
+
+
+def breaking(name: str) -> str:
+    """A name as HTML, in which a line may end after each underscore, rather than anywhere."""
+    return escape(name).replace("_", "_<wbr>")
 
 
 def saved(text: str, path: str | os.PathLike[str]) -> Path:

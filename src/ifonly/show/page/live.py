@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ifonly.answers import Counterfactual
+from ifonly.answers.change import told_of
 from ifonly.problem.status import Status
 from ifonly.show.numbers import decimals
 from ifonly.show.page.scene import MOST, MOST_FEATURES, Scene, packed
@@ -40,7 +41,10 @@ def live_data(scene: Scene) -> dict[str, Any]:
     source = scene.source
     deltas = np.array([knot.coordinates[1] - source for knot in (knots[0], cf, knots[-1])])
     sizes = np.abs(deltas / scale)
-    order = np.lexsort((-sizes.max(axis=0), -sizes[1]))[:MOST_FEATURES]
+    told = told_of(model, deltas, sizes**2).any(axis=0)
+    shown = told | (deltas == 0).all(axis=0)
+    order = np.lexsort((-sizes.max(axis=0), -sizes[1]))
+    order = order[shown[order]][:MOST_FEATURES]
     names = {int(part.features[0]): scene.name(part) for part in scene.parts}
     A = model.A - model.A.mean(axis=0)
     z = model.scores(source)
@@ -62,7 +66,7 @@ def live_data(scene: Scene) -> dict[str, Any]:
             }
             for d in order.tolist()
         ],
-        "unlisted": int((np.delete(deltas, order, axis=1) != 0).any(axis=0).sum()),
+        "unlisted": int(np.delete(told, order).sum()),
         "size": float(sizes.max()) or 1.0,
         "level": _level(cf),
         "margins": (z[rivals] - z[k]).tolist(),

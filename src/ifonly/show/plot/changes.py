@@ -7,11 +7,13 @@ import numpy as np
 from scipy.special import expit
 
 from ifonly.answers import Counterfactual, Counterfactuals
-from ifonly.answers.change import Change, moves
+from ifonly.answers.change import moves
 from ifonly.model.errors import InputError
 from ifonly.model.numerics import Floats, log_sum_exp, softmax
-from ifonly.show.numbers import number, pair, percent, signed
+from ifonly.show.numbers import number, percent, signed
 from ifonly.show.plot.drawing import DIVERGING, FAINT, FALLS, FONT, GREY, LONGEST, RISES, SHOWN, axes, by_part, plain
+from ifonly.show.sentence import Worded, worded
+from ifonly.show.table import printed
 from ifonly.show.text import cut, shortened
 
 __all__ = ["HeatMap", "Waterfall"]
@@ -21,6 +23,7 @@ VALUE = 12  # characters of a value
 WIDE_LABEL = 40  # characters, from which on what changed stands below the name
 STEPS, NODES = 64, 8  # of the integral along the straight line from the source to the answer
 ACROSS, FLAT = 44, 12  # characters, and labels, that fit side by side below a map
+TICKS = 6  # of log-odds at most: −1200 beside −1000 would be one word
 BEHIND = {"facecolor": "white", "edgecolor": "none", "pad": 0.6}  # of a text that may cross a line
 
 
@@ -54,11 +57,11 @@ class Waterfall:
         found = [(change, float(steps[change.part.features].sum())) for change in moves(cf)]
         found.sort(key=lambda item: -abs(item[1]))
         few = found if len(found) <= features + 1 else found[:features]
-        names, sizes = _named([change for change, _ in few]), [step for _, step in few]
+        names, sizes = _named(worded(cf, [change for change, _ in few])), [step for _, step in few]
         if len(found) > len(few):
             names.append(f"{len(found) - len(few)} others")
             sizes.append(sum(step for _, step in found[len(few) :]))
-        return cls(cf.target, start, end, tuple(names), tuple(sizes))
+        return cls(model.words.named(cf.target), start, end, tuple(names), tuple(sizes))
 
     def plot(self, ax: Any = None) -> Any:
         """Draw it; returns the axes."""
@@ -83,6 +86,7 @@ class Waterfall:
         ax.axvline(0.0, color=GREY, linewidth=0.8, linestyle=(0, (3, 3)), zorder=0)
         ax.set_yticks(y, labels)
         ax.tick_params(axis="y", length=0)
+        ax.locator_params(axis="x", nbins=TICKS)
         target = cut(str(self.target), LONGEST)
         ax.set_xlabel(f"log-odds of {target} (0 is 50 %)")
         first, last = (percent(float(expit(v))) for v in (self.start, self.end))
@@ -98,10 +102,10 @@ def _mean_rivals(ends: Floats) -> Floats:
     return np.tile(weights, STEPS) @ shares / (2 * STEPS)
 
 
-def _named(changes: list[Change]) -> list[str]:
+def _named(changes: list[Worded]) -> list[str]:
     """Features, with what changed."""
-    names = shortened([change.feature for change in changes], LONGEST)
-    moved = [(cut(text, VALUE) for text in pair(change.before, change.after)) for change in changes]
+    names = shortened([words.change.part.label for words in changes], LONGEST)
+    moved = [(cut(text, VALUE) for text in printed(words)[:2]) for words in changes]
     return [f"{name}  {before} → {after}" for name, (before, after) in zip(names, moved, strict=True)]
 
 
@@ -133,7 +137,7 @@ class HeatMap:
             table = units[np.lexsort((np.square(units).sum(axis=1), target))]
         else:
             table, counts = np.stack([units[target == k].mean(axis=0) for k in kinds]), np.ones(len(kinds), dtype=int)
-        labels = tuple(str(cfs.model.label(int(k))) for k in kinds)
+        labels = tuple(cfs.model.words.label(cfs.model.label(int(k))) for k in kinds)
         return cls(tuple(names[j] for j in chosen), table[:, chosen].T, labels, tuple(counts.tolist()), by)
 
     def plot(self, ax: Any = None) -> Any:

@@ -30,7 +30,7 @@ class Curve:
         """The probabilities and distances of a path, by λ."""
         order = np.argsort(path.lam)
         p = path.proba[:, path.model.class_index(path.target)]
-        return cls(path.lam[order], p[order], path.distance[order], path.target)
+        return cls(path.lam[order], p[order], path.distance[order], path.model.words.named(path.target))
 
     def plot(self, ax: Any = None) -> Any:
         """Draw it; returns the axes of the probability."""
@@ -76,7 +76,7 @@ class Trajectories:
         chosen = moved[np.argsort(-np.abs(units[:, moved]).max(axis=0), kind="stable")][:features]
         p = path.proba[order, path.model.class_index(path.target)]
         shown = tuple(names[j] for j in chosen)
-        return cls(path.lam[order], p, shown, units[:, chosen], len(moved) - len(chosen), path.target)
+        return cls(path.lam[order], p, shown, units[:, chosen], len(moved) - len(chosen), path.model.words.named(path.target))
 
     def plot(self, ax: Any = None) -> Any:
         """Draw them; returns the axes."""

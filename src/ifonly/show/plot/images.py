@@ -78,7 +78,9 @@ class Strip:
         levels = np.linspace(start, float(p.max()), n)[1:]
         chosen = [int(np.abs(p - level).argmin()) for level in levels]
         images = np.stack([_image(v, shape) for v in [source, *x[chosen]]])
-        return cls(images, np.array([start, *p[chosen]]), np.array([np.inf, *path.lam[chosen]]), path.target)
+        return cls(
+            images, np.array([start, *p[chosen]]), np.array([np.inf, *path.lam[chosen]]), path.model.words.named(path.target)
+        )
 
     def plot(self, ax: Any = None) -> Any:
         """Draw them in a row; returns the axes that hold them."""
@@ -107,7 +109,7 @@ class Grid:
         if not len(solved):
             raise InputError("there is no answer to draw: no row was solved")
         chosen = solved[np.argsort(cfs.distance[solved], kind="stable")][:n]
-        labels = tuple(str(cfs.model.label(int(k))) for k in cfs.results.target[chosen])
+        labels = tuple(cfs.model.words.label(cfs.model.label(int(k))) for k in cfs.results.target[chosen])
         return cls(np.stack([_image(v, shape) for v in x[chosen]]), labels, cfs.distance[chosen])
 
     def plot(self, ax: Any = None) -> Any:

@@ -16,8 +16,11 @@ export function make(tag, props = {}, ...children) {
   return element;
 }
 
+/** A name in which a line may end after each underscore, rather than anywhere. */
+export const breaking = (name) => name.split(/(?<=_)/).flatMap((part, i) => (i ? [make("wbr"), part] : [part]));
+
 /** The name at the head of a line. */
-export const heading = (name) => make("th", { scope: "row", textContent: name, className: LONG.test(name) ? "long" : "" });
+export const heading = (name) => make("th", { scope: "row", className: LONG.test(name) ? "long" : "" }, ...breaking(name));
 
 /** What a bar lies in; its number stands beside it. */
 export const track = (...bars) => make("div", { className: "track", "aria-hidden": "true" }, ...bars);

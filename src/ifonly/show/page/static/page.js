@@ -2,7 +2,7 @@
 
 import { live, pixelsOf, stepped } from "./answers.js";
 import { bar, others } from "./web/bars.js";
-import { $, heading, hush, make, track, unbroken } from "./web/dom.js";
+import { $, breaking, heading, hush, make, track, unbroken } from "./web/dom.js";
 import { count, fixed, number, percent, signed } from "./web/numbers.js";
 import { Picture } from "./web/picture.js";
 import { keyed } from "./web/slider.js";
@@ -65,7 +65,7 @@ all.addEventListener("click", () => {
   draw();
 });
 
-const strong = ([text]) => make("strong", { textContent: text });
+const strong = ([text]) => make("strong", {}, ...breaking(text));
 
 /** What the table leaves out. */
 function remarks() {
