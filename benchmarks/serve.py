@@ -2,8 +2,8 @@
 
 A (784, 10) model, as large as MNIST's. Clients are in a process of their own, on the other of two cores, and ask again as soon
 as they are answered. Printed: the time of a request for one row with 1 and with 50 clients, and of the library's own call; rows
-a second, and the share of what the library does in this process with batches of the size that the server had; and 200 clients
-for half a minute, with errors and memory.
+a second, and the share of what the library does in this process, one row a call and with batches of the size that the server
+had; and 200 clients for half a minute, with errors and memory.
 """
 
 import argparse
@@ -146,7 +146,7 @@ def main() -> None:
             for packed in (False, True):
                 found = load(running, clients, asked.seconds, packed=packed)
                 name = f"server, {clients} client{'s'[: clients > 1]}, one row a request{', base64' * packed}"
-                line(name, *_times(found), _told(found))
+                line(name, *_times(found), f"{_told(found)}, {found['a_second'] / alone['a_second']:.0%} of one row a call")
                 if clients == CLIENTS:
                     batch = max(2, round(found["batch"]))
                     same = library(batch, asked.seconds / 4, targets=TARGETS)

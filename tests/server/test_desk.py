@@ -16,7 +16,6 @@ from ifonly.server.desk import FEW, SEATS, Desk, Gatherer, GoneError, Visit
 from ifonly.server.journal import Journal, Metrics
 from ifonly.server.models import Served, Shelf, Source
 from ifonly.server.questions import plain_row
-from ifonly.server.replies import of_found
 from ifonly.server.schema import Question
 from ifonly.server.service import Service, Settings
 from ifonly.server.wire import RefusedError
@@ -183,14 +182,7 @@ def gathered(model, questions):
         return found, threads.jobs
 
     found, jobs = asyncio.run(ask())
-    return [told(*pair) for pair in zip(requests, found, strict=True)], calls, jobs
-
-
-def told(request, found):
-    try:
-        return found if isinstance(found, Exception) else of_found(request, found)
-    except RefusedError as error:
-        return error
+    return [answers if isinstance(answers, Exception) else answers[0] for answers in found], calls, jobs
 
 
 @pytest.fixture

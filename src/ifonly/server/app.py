@@ -56,11 +56,7 @@ def create_app(service: Service) -> Guard:
 def _lane(endpoint: Any) -> Lane:
     """The short way to an endpoint. FastAPI describes it; its own way from a body to a function takes longer than that."""
     kind = TypeAdapter(get_type_hints(endpoint)["question"])
-
-    async def answer(body: bytes, request: Request) -> Response:
-        return await endpoint(decode(kind, body), request)
-
-    return answer
+    return lambda body, request: endpoint(decode(kind, body), request)
 
 
 def _visit(request: Request) -> Visit:
@@ -88,7 +84,9 @@ def _add_questions(app: FastAPI, service: Service) -> None:
     @app.post("/v1/invert", response_model=shapes.Reply, responses=POSTED)
     async def invert(question: schema.Question, request: Request) -> Response:
         """The smallest change of one row, or of many, that gives the wanted decision."""
-        return _json(await service.invert(question, _visit(request)))
+        work = service.invert(question, _visit(request))
+        del question  # and with it the row as it came, some 40 kB at (784, 10), which would only fill the caches
+        return _json(await work)
 
     @app.post("/v1/path", response_model=shapes.Curve, responses=POSTED)
     async def path(question: schema.PathQuestion, request: Request) -> Response:

@@ -87,14 +87,16 @@ class Columns:
         if not self.encoding.identity:
             raise RefusedError("rows in base64 are for models whose columns are all numbers; give values by name", field)
         try:
-            numbers = np.frombuffer(b64decode(text, validate=True), dtype="<f8").astype(np.float64)
+            numbers = np.frombuffer(b64decode(text, validate=True), dtype="<f8").astype(np.float64, copy=False)
         except ValueError:
             raise RefusedError(f"{field} must be base64 of float64 numbers", field) from None
         width = len(self.names)
         if not len(numbers) or len(numbers) % width or (n is not None and len(numbers) != n * width):
             rows = "a row has" if n is not None else "each row has"
             raise RefusedError(f"{field} has {len(numbers)} numbers; {rows} {width}", field)
-        for i in np.flatnonzero(~np.isfinite(numbers))[:1]:
+        finite = np.isfinite(numbers)
+        if not finite.all():
+            i = finite.argmin()
             raise RefusedError(f"{field} must be finite numbers; number {i} is {numbers[i]}", field, 400)
         return numbers.reshape(-1, width)
 

@@ -6,13 +6,15 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from time import monotonic
 from typing import Any, NamedTuple, TypeVar
 
-from ifonly.answers import Counterfactual, Counterfactuals
+from ifonly.answers import Counterfactuals
 from ifonly.api import Ask
 from ifonly.engines.row_loops import any_cut
 from ifonly.model.errors import InputError
 from ifonly.problem.question import Question
+from ifonly.problem.status import Status
 from ifonly.server.models import Served
 from ifonly.server.questions import Request
+from ifonly.server.replies import Answer, of_answer, of_batch
 from ifonly.server.wire import RefusedError
 
 __all__ = ["LEAST", "SEATS", "Desk", "Gatherer", "GoneError", "Visit"]
@@ -29,7 +31,6 @@ QUICK = 2**19  # numbers that a row goes through in less than a millisecond, so 
 
 Result = TypeVar("Result")
 Key = tuple[Served, bool, Any]
-Found = Counterfactual | tuple[Counterfactuals, int]
 
 
 class GoneError(Exception):
@@ -114,7 +115,7 @@ class _One(NamedTuple):
     """A row that waits to be solved."""
 
     request: Request
-    done: "asyncio.Future[Found]"
+    done: "asyncio.Future[Answer]"
 
     @property
     def key(self) -> Key:
@@ -142,8 +143,8 @@ class Gatherer:
         self.waiting: dict[Key, list[_One]] = {}  # by target: the one that has waited longest comes first
         self.calls = 0  # that are being made
 
-    async def solve(self, visit: Visit, request: Request) -> Found:
-        """The answers of a batch, and which of them is this row's."""
+    async def solve(self, visit: Visit, request: Request) -> list[Answer]:
+        """The answer for one row."""
         loop = asyncio.get_running_loop()
         one = _One(request, loop.create_future())
         self.desk.enter()
@@ -152,7 +153,7 @@ class Gatherer:
             if not self.waiting:
                 loop.call_soon(self._call)
             self.waiting.setdefault(one.key, []).append(one)
-            return await one.done
+            return [await one.done]
         finally:
             over.cancel()
             self.desk.leave()
@@ -179,12 +180,12 @@ class Gatherer:
             self.waiting.setdefault(one.key, []).append(one)
         return ones[:MOST]
 
-    def _back(self, ones: list[_One], found: list[Found | Exception]) -> None:
+    def _back(self, ones: list[_One], found: list[Answer | Exception]) -> None:
         self.calls -= 1
         self._told(ones, found)
         asyncio.get_running_loop().call_soon(self._call)
 
-    def _told(self, ones: list[_One], found: list[Found | Exception]) -> None:
+    def _told(self, ones: list[_One], found: list[Answer | Exception]) -> None:
         self.observe(len(ones))
         for one, result in zip(ones, found, strict=True):
             _tell(one, result)
@@ -194,7 +195,7 @@ class Gatherer:
         self.pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _tell(one: _One, result: Found | Exception) -> None:
+def _tell(one: _One, result: Answer | Exception) -> None:
     """The answer, or what is wrong, to one who may no longer wait for it."""
     if one.done.done():
         return
@@ -214,28 +215,31 @@ def _is_quick(ones: list[_One]) -> bool:
     return len(ones) <= FEW and named and K * (model.n_features + K * K) <= QUICK and not model.dependent
 
 
-def _solved(ones: list[_One]) -> list[Found | Exception]:
+def _solved(ones: list[_One]) -> list[Answer | Exception]:
     """One call for all of them; where there are few or that fails, one for each: nobody pays for a neighbour's numbers."""
     if len(ones) <= FEW:
         return [_alone(one.request) for one in ones]
     served, by_prob, _ = ones[0].key
-    questions = [one.request.question for one in ones]
+    requests = [one.request for one in ones]
+    questions = [request.question for request in requests]
     values: Any = [question.prob if by_prob else question.lam for question in questions]
     lam, prob = (None, values) if by_prob else (values, None)
     try:
         question = Question([question.target for question in questions], lam, prob, backend=any_cut(), threads=1)
-        rows = served.columns.table([one.request.rows[0] for one in ones])
+        rows = served.columns.table([request.rows[0] for request in requests])
         answers: Counterfactuals = Ask(served.model, question)(rows, progress=False)
+        invalid = answers.status == Status.INVALID
+        told = zip(invalid, of_batch(requests, answers), strict=True)
+        return [RefusedError(str(answers.sources.reject(i)), "row") if no else answer for i, (no, answer) in enumerate(told)]
     except Exception:
-        return [_alone(one.request) for one in ones]
-    return [(answers, i) for i in range(len(ones))]
+        return [_alone(request) for request in requests]
 
 
-def _alone(request: Request) -> Found | Exception:
+def _alone(request: Request) -> Answer | Exception:
     """One row by itself."""
     asked: Any = request.question
     try:
-        return request.served.plain(asked.target, asked.lam, asked.prob)(request.rows[0], progress=False)
+        return of_answer(request, request.served.plain(asked.target, asked.lam, asked.prob)(request.rows[0], progress=False), 0)
     except InputError as error:
         return RefusedError(str(error), "row")
     except Exception as error:

@@ -96,7 +96,9 @@ class Guard:
                 unread = False
                 if self.settings.log_data:
                     said["asked"] = _readable(body)
-                await (await lane(body, Request(scope)))(scope, receive, reply)
+                work = lane(body, Request(scope))
+                del body  # which nobody needs while the answer is being found
+                await (await work)(scope, receive, reply)
         except (GoneError, asyncio.CancelledError) as error:
             status = status or GONE
             if isinstance(error, asyncio.CancelledError):
@@ -142,26 +144,25 @@ class Guard:
         kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
         if kind != b"application/json":
             raise RefusedError("the body must be JSON, with Content-Type: application/json", None, 415)
-        most, body, more = self.settings.max_body, bytearray(), True
-        too_large = RefusedError(f"a body may have {most} bytes", None, 413)
-        length = headers.get(b"content-length", b"0")
-        if not length.isdigit() or len(length) > LENGTH_DIGITS or int(length) > most:
-            raise too_large
+        most, length = self.settings.max_body, headers.get(b"content-length", b"0")
+        told = int(length) if length.isdigit() and len(length) <= LENGTH_DIGITS else most + 1
+        parts, size, more = [], 0, True
         try:
-            while more:
+            while more and max(size, told) <= most:
                 message = await receive()
                 if message["type"] == "http.disconnect":
                     raise GoneError
                 part, more = message.get("body", b""), message.get("more_body", False)
-                body += part
+                parts.append(part)
+                size += len(part)
                 self.reading += len(part)
-                if len(body) > most:
-                    raise too_large
-                if self.reading > BODIES * most:
+                if size <= most and self.reading > BODIES * most:
                     raise RefusedError("too many large requests at once; try again soon", None, 503, Retry_After="1")
         finally:
-            self.reading -= len(body)
-        return bytes(body)
+            self.reading -= size
+        if max(size, told) > most:
+            raise RefusedError(f"a body may have {most} bytes", None, 413)
+        return b"".join(parts)  # of one part: itself, not a copy
 
 
 def _request_id(headers: dict[bytes, bytes]) -> bytes:

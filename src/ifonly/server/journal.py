@@ -50,12 +50,13 @@ class Metrics:
         requests = Counter("ifonly_requests_total", text, ("method", "path", "status"), registry=own)
         text = "From the headers of a request to its answer."
         seconds = Histogram("ifonly_request_seconds", text, ("path",), buckets=SECONDS, registry=own)
-        self.rows = Counter("ifonly_rows_total", "Rows that were answered.", ("model",), registry=own)
+        rows = Counter("ifonly_rows_total", "Rows that were answered.", ("model",), registry=own)
         text = "Requests for one row that were solved together."
         self.batches = Histogram("ifonly_batch_rows", text, buckets=ROWS, registry=own)
         text = "Models that were loaded, or could not be."
         self.loads = Counter("ifonly_model_loads_total", text, ("model", "result"), registry=own)
-        # To look up a child takes three times as long as to count; there are few, since addresses and methods are known ones.
+        # To look up a child takes three times as long as to count; there are few: models, addresses and methods are known ones.
+        self.rows = cache(rows.labels)
         self._of = cache(lambda method, path, status: (requests.labels(method, path, status), seconds.labels(path)))
 
     def answered(self, method: str, path: str, status: int, seconds: float) -> None:

@@ -38,17 +38,9 @@ class Request:
     index: list[int] | None  # which rows of the data they are
     single: bool  # whether one was asked for
     named: bool  # whether values go by name
-    body: Body  # all that was said
-
-    @property
-    def packed(self) -> bool:
-        """Whether numbers are written as base64."""
-        return getattr(self.body, "pack", False) and self.served.model.encoding.identity and not self.named
-
-    @property
-    def delta(self) -> bool:
-        """Whether the change is told: by name always."""
-        return self.named or getattr(self.body, "delta", False)
+    packed: bool  # whether numbers are written as base64
+    delta: bool  # whether the change is told: by name always
+    along: bool  # whether a path is asked for
 
     @cached_property
     def ask(self) -> Ask:
@@ -57,7 +49,7 @@ class Request:
         if policy is None:
             return Ask(model, question)
         try:
-            question = policy.put(model, question, along=isinstance(self.body, schema.PathQuestion))
+            question = policy.put(model, question, along=self.along)
         except PolicyError as error:
             raise RefusedError(str(error), error.field) from None
         return Ask(policy.named(model), question)
@@ -77,7 +69,7 @@ def plain_row(served: Served, body: schema.Question) -> Request | None:
     row, named = served.columns.read(body.row, "row"), isinstance(body.row, Mapping)
     prob = body.prob if body.lam is not None else body.prob or FLIP
     question = served.plain(read_target(served, body.target), body.lam, prob).question
-    return Request(served, question, [row], None, True, named, body)
+    return _request(served, body, question, [row], None, single=True, named=named)
 
 
 def read_request(served: Served, body: Body, max_rows: int = 1) -> Request:
@@ -99,7 +91,14 @@ def read_request(served: Served, body: Body, max_rows: int = 1) -> Request:
         rows = [_of_data(served, v, field, body.edits) for v, field in zip(values, fields, strict=True)]
         index, named = list(values), served.named
     question = _question(served, body, None if many else rows[0])
-    return Request(served, question, rows, index, not many, named, body)
+    return _request(served, body, question, rows, index, single=not many, named=named)
+
+
+def _request(served: Served, body: Body, question: Question, rows: Any, index: Any, *, single: bool, named: bool) -> Request:
+    """With what the body says about the reply; the body itself, which holds the rows as they came, is let go."""
+    packed = getattr(body, "pack", False) and served.model.encoding.identity and not named
+    delta, along = named or getattr(body, "delta", False), isinstance(body, schema.PathQuestion)
+    return Request(served, question, rows, index, single, named, packed, delta, along)
 
 
 def _listed(served: Served, values: Any, way: str, max_rows: int) -> list[Any]:

@@ -3,7 +3,7 @@
 import csv
 import io
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,49 +22,40 @@ from ifonly.show.page.scene import packed
 from ifonly.show.sentence import Worded, worded
 from ifonly.show.table import certificate_words, printed
 
-__all__ = ["FORMATS", "as_file", "as_letter", "as_page", "curve_point", "of_answer", "of_batch", "of_found"]
+__all__ = ["FORMATS", "Answer", "as_file", "as_letter", "as_page", "curve_point", "of_answer", "of_batch"]
 __all__ += ["rows_page", "rows_told"]
 
 AGAIN = "The receipt can be rechecked from the model alone."
 TOP_CLASSES = 5  # of a row in a list
 TOLD = ("prob", "lam", "distance", "cost", "objective", "gap", "grad_norm", "n_iter", "message")  # of an answer, as they are
+Answer = dict[str, Any]  # as JSON has it
 NAMES = {status: status.name.lower() for status in Status}
 
 
-def of_found(request: Request, found: Counterfactual | tuple[Counterfactuals, int]) -> dict[str, Any]:
-    """The answer for one row, solved by itself or as one of many."""
-    return of_answer(request, found, 0) if isinstance(found, Counterfactual) else of_batch(request, *found)
+def of_batch(requests: Sequence[Request], answers: Counterfactuals) -> Iterator[Answer]:
+    """The answers of a call for many rows without limits, each with its request, straight from the arrays."""
+    served, x = requests[0].served, answers.x
+    status, targets, proba = answers.status.tolist(), answers.results.target.tolist(), answers.proba.tolist()
+    prob = [None] * len(answers) if answers.prob is None else answers.prob.tolist()
+    numbers = zip(prob, *(getattr(answers, name).tolist() for name in TOLD[1:-1]), strict=True)
+    for i, (request, told) in enumerate(zip(requests, numbers, strict=True)):
+        ended = Status(status[i])
+        if ended is Status.INVALID:
+            yield of_answer(request, answers[i], i)
+            continue
+        message = answers[i].message if ended is Status.UNREACHABLE else ended.message
+        yield {
+            "index": None if request.index is None else request.index[i],
+            "status": NAMES[ended],
+            "target": served.classes[targets[i]],
+            "x": packed(x[i]) if request.packed else served.columns.plain(x[i], named=request.named),
+            "delta": _delta(request, answers.delta[i]) if request.delta else None,
+            "proba": dict(zip(served.class_names, proba[i], strict=True)),
+            **dict(zip(TOLD, (*told, message), strict=True)),
+        }
 
 
-def of_batch(request: Request, answers: Counterfactuals, i: int) -> dict[str, Any]:
-    """One of the answers of a call for many rows without limits, straight from the arrays."""
-    served, status = request.served, Status(int(answers.status[i]))
-    if status is Status.INVALID:
-        if request.single:
-            raise RefusedError(str(answers.sources.reject(i)), "row")
-        return of_answer(request, answers[i], i)
-    unreachable = status is Status.UNREACHABLE
-    lam = answers.lam[i]
-    return {
-        "index": None if request.index is None else request.index[i],
-        "status": NAMES[status],
-        "target": served.classes[answers.results.target[i]],
-        "x": packed(answers.x[i]) if request.packed else served.columns.plain(answers.x[i], named=request.named),
-        "delta": _delta(request, answers.delta[i]) if request.delta else None,
-        "proba": dict(zip(served.class_names, answers.proba[i].tolist(), strict=True)),
-        "prob": None if answers.prob is None else answers.prob[i],
-        "lam": lam,
-        "distance": answers.distance[i],
-        "cost": 0.5 * answers.distance[i] ** 2,
-        "objective": answers.objective[i],
-        "gap": answers.grad_norm[i] ** 2 / (2 * lam),
-        "grad_norm": answers.grad_norm[i],
-        "n_iter": answers.n_iter[i],
-        "message": answers[i].message if unreachable else status.message,
-    }
-
-
-def of_answer(request: Request, cf: Counterfactual, i: int) -> dict[str, Any]:
+def of_answer(request: Request, cf: Counterfactual, i: int) -> Answer:
     """One answer."""
     served = request.served
     source, x = cf.coordinates

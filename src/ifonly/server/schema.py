@@ -8,19 +8,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 
-__all__ = [
-    "DIFFICULTY",
-    "LABEL",
-    "MAX_PLANS",
-    "ActionsIn",
-    "AroundQuestion",
-    "Cell",
-    "CostIn",
-    "Delta",
-    "DownloadQuestion",
-    "Label",
-]
-__all__ += ["PathQuestion", "Question", "Row", "optional"]
+__all__ = ["DIFFICULTY", "LABEL", "MAX_PLANS", "ActionsIn", "AroundQuestion", "Cell", "CostIn", "Delta", "DownloadQuestion"]
+__all__ += ["Label", "PathQuestion", "Question", "Row", "optional"]
 
 MAX_PLANS = 10  # answers that differ from each other, for one row
 MAX_LAMS = 500

@@ -1,6 +1,6 @@
 """What the server does, apart from HTTP: questions in, bytes of JSON out; and how much of that it does."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import monotonic, perf_counter
@@ -66,25 +66,26 @@ class Service:
 
     # ---- one answer, or many ----
 
-    async def invert(self, body: Question, visit: Visit) -> bytes:
-        """The smallest changes."""
-        began = perf_counter()
-        served = self.shelf.get(body.model)
+    def invert(self, body: Question, visit: Visit) -> Awaitable[bytes]:
+        """The smallest changes; of one row that is solved with others, nobody holds the body until then."""
+        began, served = perf_counter(), self.shelf.get(body.model)
         request = plain_row(served, body)
         if request is not None:
-            found = [replies.of_found(request, await self.gatherer.solve(visit, request))]
-        else:
-            found = await self.desk.run(visit, lambda: self._invert(served, body, visit))
-        self.metrics.rows.labels(served.name).inc(len(found))
-        return encode({"model": _name(served), "answers": found, "took_ms": _since(began)})
+            return self._answered(served, began, self.gatherer.solve(visit, request))
+        return self._answered(served, began, self.desk.run(visit, lambda: self._invert(served, body, visit)))
 
-    def _invert(self, served: Served, body: Question, visit: Visit) -> list[dict[str, Any]]:
+    async def _answered(self, served: Served, began: float, found: Awaitable[list[replies.Answer]]) -> bytes:
+        answers = await found
+        self.metrics.rows(served.name).inc(len(answers))
+        return encode({"model": _name(served), "answers": answers, "took_ms": _since(began)})
+
+    def _invert(self, served: Served, body: Question, visit: Visit) -> list[replies.Answer]:
         with _named_limits(body):
             request = read_request(served, body, self.settings.max_rows)
             if request.ask.conditions is None and not request.single and body.detail == "answer":
                 ask = request.ask.at(backend=any_cut(), threads=self.settings.threads)
                 table = ask(request.table, progress=False)
-                return [replies.of_batch(request, table, i) for i in range(len(table))]
+                return list(replies.of_batch([request] * len(table), table))
             answers = self._solved(request, visit)
         found = []
         for i, cf in enumerate(answers):
