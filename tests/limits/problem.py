@@ -309,4 +309,4 @@ class Limits:
         left, size = Fraction(rest) - sum(terms), sum(map(abs, terms)) + abs(Fraction(rest))
         if sense == "==":
             return abs(left) <= SAME * size + LEAST
-        return None if left and abs(left) <= EDGE * EPS * size else left >= 0 if sense == "<=" else left <= 0
+        return None if left and abs(left) <= EDGE * EPS * size + LEAST else left >= 0 if sense == "<=" else left <= 0
