@@ -165,9 +165,10 @@ class _Searched(NamedTuple):
         for spare in SPARES:
             if not len(todo):
                 break
-            harder = (1 + spare) * space.rounding(x[todo], np.abs(margins[todo]))
+            rounding = space.rounding(x[todo], np.abs(margins[todo]))
             part = items._replace(**{name: getattr(items, name)[todo] for name in items.per_row})
-            need, box = (margins[todo] - logit[todo] + harder, harder + more[todo]), (t_lo[todo], t_hi[todo])
+            harder = (2 + spare) * rounding + more[todo]  # than it is if the margins are off, too
+            need, box = (margins[todo] - logit[todo] + (1 + spare) * rounding, harder), (t_lo[todo], t_hi[todo])
             t, choice, numbers = one_multiplier.reach(need, part, box, cap, self.budget.gap, most, self.threads)
             x[todo] = space.placed(X[todo], t, choice, items.first, lo[todo], hi[todo])
             z = space.model.scores(x[todo])

@@ -358,8 +358,9 @@ class OneMultiplier : public Search {
         T most{};
         for (i64 v = 0; v < part.V; v++) {
             const M counted = (a.moved[v] != b.moved[v]) & (part.state[v] == UNDECIDED);
-            const M cut = (part.step[v] > 0.0) | (capped ? counted : M{});
-            keys[v] = select(cut, magnitude(part.g[v] * (a.t[v] - b.t[v])), T{});
+            const T apart = magnitude(a.t[v] - b.t[v]); // by a rounding: one is a bound, the other the grid point that it stands for
+            const M cut = ((part.step[v] > 0.0) & (apart > 0.5 * part.step[v])) | (capped ? counted : M{});
+            keys[v] = select(cut, magnitude(part.g[v]) * apart, T{});
             most = larger(keys[v], most);
         }
         double best = largest_of(most);
