@@ -17,6 +17,7 @@ from tests.limits.problem import Problem
 __all__ = ["FAMILIES", "make"]
 
 PROBS = (0.05, 0.3, 0.5, 0.6, 0.8, 0.9, 0.99, 0.9999, 1 - 1e-6, 1 - 1e-9)
+EDGES = (1e-9, 0.1, 0.5 - 1e-9, math.nextafter(0.5, 0), 0.5, math.nextafter(0.5, 1), 0.5 + 1e-12, 1 - 1e-12, 1 - 2.0**-50)
 STEPS = (0.1, 0.25, 0.3, 0.5, 2.0, 2.5)
 KINDS = {"free": 4.0, "bounds": 2.0, "one side": 1.5, "increase": 1.0, "decrease": 1.0, "frozen": 1.0, "integer": 2.0}
 KINDS |= {"step": 1.5}
@@ -33,7 +34,7 @@ class Wish:
     kinds : dict
         Weights of the kinds of features (`KINDS`), where they differ.
     off : str
-        How sources lie off their grids: "some", "ulp", "1e-12", "never".
+        How sources lie off their grids: "some", "all", "ulp", "1e-12", "never".
     outside : float
         The share of bounds that the source is outside of.
     rules : tuple
@@ -171,7 +172,7 @@ def _on_grid(rng: np.random.Generator, wish: Wish, v: float, step: float) -> flo
         return float(np.nextafter(v, rng.choice([-np.inf, np.inf])))
     if wish.off == "1e-12":
         return float(v + rng.choice([-1, 1]) * 1e-12)
-    if wish.off == "some" and rng.random() < 0.2:
+    if wish.off == "all" or (wish.off == "some" and rng.random() < 0.2):
         return float(v + step * rng.uniform(-0.5, 0.5))
     return float(v)
 
@@ -344,6 +345,20 @@ def ties(rng: np.random.Generator) -> Problem:
     return replace(problem, A=A, b=b, x=np.rint(problem.x), want=want, actions=actions)
 
 
+def groups_with_bounds(rng: np.random.Generator) -> Problem:
+    """Options that are ruled out, or in, by bounds, directions and freezing of their columns."""
+    problem = draw(rng, Wish(D=int(rng.integers(4, 9)), groups=0.9))
+    actions = {key: dict(value) if isinstance(value, dict) else list(value) for key, value in problem.actions.items()}
+    for group in actions.get("one_of", ()):
+        d, way = int(rng.choice(group)), str(rng.choice(["bounds", "frozen", "increase", "decrease", "none"]))
+        if way == "bounds":
+            pairs = [(0.0, 0.0), (0.0, 0.5), (None, 0.7), (0.0, 1.0), (-1.0, 3.0), (float(problem.x[d]),) * 2]
+            actions.setdefault("bounds", {})[d] = pairs[int(rng.integers(len(pairs)))]
+        elif way != "none":
+            actions.setdefault(way, []).append(d)
+    return replace(problem, actions=actions)
+
+
 def larger(rng: np.random.Generator) -> Problem:
     """As many features and classes as users have: choices are often too many to try, but not what an answer says of itself."""
     return draw(rng, Wish(K=int(rng.integers(2, 11)), D=int(rng.integers(9, 61))))
@@ -376,6 +391,12 @@ FAMILIES: dict[str, Family] = {
     "units": units,
     "ties": ties,
     "all discrete, weighed": wished(goal="lam", D=3, kinds={"integer": 2.0, "step": 1.0}, ends=0.7, groups=0.3),
+    "sources anywhere": wished(kinds=DISCRETE, off="all", outside=0.3),
+    "groups with bounds": groups_with_bounds,
+    "few of everything": wished(
+        few=True, cost="matrix, l1", groups=0.5, rules=(0.2, 0.5, 0.3), kinds={**DISCRETE, "increase": 1.0, "one side": 1.0}
+    ),
+    "edges of p": lambda rng: replace(draw(rng, Wish(goal="prob")), want=float(rng.choice(EDGES))),
     "everything at once": wished(
         goal="margin", cost="matrix", groups=0.6, rules=(0.1, 0.5, 0.4), kinds={**DISCRETE, "increase": 1.0}
     ),

@@ -88,10 +88,14 @@ class Problem:
 
     def ask(self, **more: Any) -> "ifonly.Counterfactual":
         """What the library answers."""
+        return ifonly.invert(self.model, self.x, self.target, **{self.goal: self.want}, **self.options, **more)
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Cost and limits as the library takes them."""
         cost = None if self.cost is None else ifonly.Cost(**self.cost)
         actions = ifonly.Actions(**self.actions) if self.actions else None
-        limits = {"cost": cost, "actions": actions, "max_changes": self.max_changes}
-        return ifonly.invert(self.model, self.x, self.target, **{self.goal: self.want}, **limits, **more)
+        return {"cost": cost, "actions": actions, "max_changes": self.max_changes}
 
     @cached_property
     def model(self) -> "ifonly.Model":
@@ -266,6 +270,11 @@ class Limits:
         taken = {d for group in self.groups for d in group} | set(self.step)
         return [d for d in range(self.x.size) if d not in taken and self.lo[d] < self.hi[d]]
 
+    def rests(self, d: int) -> bool:
+        """Whether a feature may stay where it is, as far as its own limits go."""
+        v = float(self.x[d])
+        return bool(self.lo[d] <= v <= self.hi[d]) and (d not in self.step or self._on_grid(d, v))
+
     def n_changes(self, x: np.ndarray) -> int:
         """How many features move; a group is one."""
         moved = x != self.x
@@ -309,4 +318,4 @@ class Limits:
         left, size = Fraction(rest) - sum(terms), sum(map(abs, terms)) + abs(Fraction(rest))
         if sense == "==":
             return abs(left) <= SAME * size + LEAST
-        return None if left and abs(left) <= EDGE * EPS * size else left >= 0 if sense == "<=" else left <= 0
+        return None if left and abs(left) <= EDGE * EPS * size + LEAST else left >= 0 if sense == "<=" else left <= 0

@@ -20,7 +20,7 @@ from ifonly import Counterfactual, InputError, Status
 from tests.limits.problem import Limits, Problem
 from tests.limits.truth import Truth, truth
 
-__all__ = ["KINDS", "TIMED", "Case", "Verdict", "judge"]
+__all__ = ["KINDS", "TIMED", "Case", "Verdict", "held", "judge"]
 
 KINDS = {
     "EXC": "an exception that is no InputError, or an InputError though a point keeps all limits",
@@ -112,8 +112,13 @@ def judge(problem: Problem, *, time_limit: float = 1.0, known: Truth | None = No
     out = [Verdict("WARN", text) for text in noise]
     if seconds > time_limit + SPARE:
         out.append(Verdict("LATE", f"{seconds:.2f} s, with {time_limit:g} s allowed"))
-    out += _refused(found, answer) if isinstance(answer, Exception) else _Held(problem, found, answer).verdicts()
+    out += held(problem, found, answer)
     return Case(problem, found, answer, seconds, tuple(out), _ambiguous(found))
+
+
+def held(problem: Problem, found: Truth, answer: Any) -> list[Verdict]:
+    """What is wrong with an answer, or a refusal, held against the truth."""
+    return _refused(found, answer) if isinstance(answer, Exception) else _Held(problem, found, answer).verdicts()
 
 
 def _ambiguous(found: Truth) -> str:
@@ -252,7 +257,8 @@ class _Held:
             if known.whole and known.reachable is False and not self._goal() and not self._limit():
                 return [Verdict("JUDGE", f"{self.status.name} of value {value!r}, and the goal was out of reach")]
             return []
-        if value > known.least * (1 + WORSE) + self._tiny():
+        rounding = known.weight * ROOM * self.problem.p_error if self.status is Status.CONVERGED else 0.0
+        if value > known.least * (1 + WORSE) + self._tiny() + rounding:
             return [Verdict("WORSE", f"{self.status.name} of value {value!r}, but a point has {known.least!r}")]
         if known.whole and self._better(value, known) and not self._goal() and not self._limit():
             eased = truth(self.problem, loosened=True)

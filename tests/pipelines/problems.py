@@ -65,7 +65,10 @@ class Case:
         if pd.isna(np.asarray(x, dtype=object)).any():
             return [f"no answer, and {cf.status.name}"]
         table = pd.DataFrame([x]) if isinstance(x, pd.Series) else np.asarray(x)[None]
-        p = float(self.pipeline.predict_proba(table)[0, self.target])
+        try:
+            p = float(self.pipeline.predict_proba(table)[0, self.target])
+        except ValueError as error:
+            return [f"{cf.status.name}, and the pipeline does not take it: {error}"]
         found = []
         if (cf.status is not Status.UNREACHABLE) != (p >= self.prob):  # what stopped has the best plan so far
             found.append(f"{cf.status.name}, and p = {p!r} for {self.prob!r}")

@@ -86,7 +86,7 @@ def test_objective_cost_and_loss_agree_with_50_digits(seed):
     assert abs(problem.objective(x, weights) - float(E)) <= rtol * float(E) + problem.logit_error(x)
     np.testing.assert_allclose(problem.cost_of(x)[1], float(cost), rtol=rtol)
     np.testing.assert_allclose(
-        problem.cost_of(x)[0] ** 2 / 2, float(cost) - problem._sparse(x - asked.source), rtol=1e3 * rtol, atol=rtol
+        problem.cost_of(x)[0] ** 2 / 2, float(cost) - problem.sparse(x - asked.source), rtol=1e3 * rtol, atol=rtol
     )
     p, found = problem.proba(x)
     assert abs(found - float(loss)) <= problem.logit_error(x)
@@ -155,7 +155,7 @@ def test_the_certificate_is_above_the_gap(seed):
         if problem.broken(x) is None:
             assert found.objective >= least - slack
             _, away = problem.cost_of(problem.source + (x - best))
-            assert found.error_bound >= math.sqrt(2 * max(away - problem._sparse(x - best), 0.0)) - math.sqrt(slack)
+            assert found.error_bound >= math.sqrt(2 * max(away - problem.sparse(x - best), 0.0)) - math.sqrt(slack)
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -204,8 +204,8 @@ class Counterfactual(ShownOne):
         """Where the goal is out of reach: limits that are in the way together, the one whose unit would help most first.
 
         With only these limits it is still out of reach; with any one of them dropped, and the others of them kept, it is not.
-        (Other limits may then be in the way.) Where that could not be proved in a second, some of them may not be needed,
-        and ``message`` says so. Worked out when it is first asked for.
+        (Other limits may then be in the way.) Where that could not be proved in a quarter of a second, some of them may not be
+        needed, and ``message`` says so. Worked out when it is first asked for.
         """
         return tuple(self._held.parts)
 

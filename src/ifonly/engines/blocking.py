@@ -22,17 +22,20 @@ from ifonly.model.errors import InputError
 from ifonly.model.numerics import Floats
 from ifonly.problem.asked import Aim
 from ifonly.problem.conditions import Conditions
+from ifonly.problem.dual import Dual, Goal, Multipliers
 from ifonly.problem.each_limit import EachLimit
 from ifonly.problem.irreducible import Needed, irreducible
+from ifonly.problem.limited import LimitedProblem
 from ifonly.problem.results import Result
 from ifonly.problem.status import Status
 
 __all__ = ["blocking"]
 
 
-SECONDS = 1.0  # of this thread's own work, so that little depends on what else runs; whoever prints an answer waits for it
+SECONDS = 0.25  # of this thread's own work, so that little depends on what else runs; whoever prints an answer waits for it
 ANY = 0.99  # the relative gap at which a search stops: any answer will do, however much it costs
 NOTHING = 1e-9  # relative: a pull that is rounding
+MULTIPLIERS = 8  # of the answer's proof that are tried with fewer limits: they often show as much of them
 NODES = 500  # of a search with some limits dropped; what takes more is kept
 
 
@@ -53,7 +56,13 @@ def blocking(conditions: Conditions, source: Floats, aim: Aim, result: Result, s
     limits, deadline = EachLimit(conditions, simple=True), thread_time() + seconds
 
     def out_of_reach(kept: list[int]) -> bool | None:
-        reached = reachable(limits.only(kept), source, aim, deadline - thread_time())
+        some = limits.only(kept)
+        rules = sorted(i for j in kept if limits.all[j].kind == "rule" for i in limits.all[j].where)
+        dual = Dual(LimitedProblem(some, source, aim.k), Goal.of(None, aim.prob, some.margin))
+        given = () if result.proof is None else result.proof.multipliers[:MULTIPLIERS]
+        if any(dual.bound(dual.choices.root, Multipliers(y, nu[rules]), reach=True).value > 0 for y, nu, _ in given):
+            return True
+        reached = reachable(some, source, aim, deadline - thread_time())
         return None if reached is None else not reached
 
     pulls = _pulls(limits, source, result)

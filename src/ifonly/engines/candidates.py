@@ -161,7 +161,7 @@ class Candidates:
         """The best point of a part in which nothing is discrete, and its multipliers; None if none meets the goal."""
         terms, late = part.terms(), self.relaxing.late
         if self.aim.prob is not None:
-            x = part.placed(*nearest(terms), 1.0)
+            x = part.placed(*nearest(terms._replace(late=late)), 1.0)
             if self.meets(x) and part.holds(x):  # the choices are enough
                 return x, None
             at, _, met = reach(terms, part.goal_of(self.aim.prob), start, late=late)

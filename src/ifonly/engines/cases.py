@@ -192,9 +192,9 @@ class Search:
         return ALLOWANCES * float(given.y.sum()) * allowance
 
     def first(self) -> None:
-        """An answer before anything is searched: with λ the source, else what being greedy finds, and the best made of it."""
+        """An answer before anything is searched: with λ near the source, else what being greedy finds, and the best of it."""
         if self.aim.lam is not None:
-            self.offer(self.candidates.as_it_is(self.problem.source))
+            self.offer(self.candidates.as_it_is(self.candidates.decided(self.problem.kept(self.problem.source), None)[0]))
             return
         x = self.candidates.greedy(self.choices.root)
         self.known.append(x)

@@ -236,7 +236,7 @@ def _constraints(problem: LimitedProblem, aim: Aim, dual: Dual, allowance: float
         np.concatenate([gains[:, ~space.grouped], -own], axis=1),
         np.concatenate(options, axis=1) if options else np.zeros((len(gains), 0)),
         np.concatenate(
-            [problem.margins - dual.goal.most + allowance, target[:, 0], limits.C @ problem.source - limits.rest, none]
+            [dual.margins - dual.goal.most + allowance, target[:, 0], limits.C @ problem.source - limits.rest, none]
         ),
         np.concatenate([np.zeros(n), EDGE * EPS * size, none]),
         np.concatenate([np.zeros(n, dtype=bool), limits.equal, none == 0]),

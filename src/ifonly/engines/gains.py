@@ -267,7 +267,8 @@ class Gains:
 
     def _price(self, d: Indices, u: Floats) -> Floats:
         t = self.conditions.per_unit[d] * u
-        return 0.5 * t * t + self.conditions.mu[d] * t
+        with np.errstate(over="ignore"):  # more than floats can tell
+            return 0.5 * t * t + self.conditions.mu[d] * t
 
     def _switch(self, now: int, options: Indices) -> tuple[bool | None, float]:
         """For a group: whether one of its values reaches the goal, and at which cost."""

@@ -11,6 +11,7 @@ Such an engine has ``answer(problem, aim, …)`` for one `LimitedProblem`. Which
 import math
 from abc import abstractmethod
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -24,6 +25,7 @@ from ifonly.model.numerics import Flags, Floats
 from ifonly.problem.asked import NEAREST, Aim, Asked
 from ifonly.problem.goals import needed_logit
 from ifonly.problem.results import Result, Results
+from ifonly.problem.status import Status
 from ifonly.rows.sources import Sources
 
 __all__ = ["CHASE", "SPARES", "LimitedEngine", "stays", "within_rules"]
@@ -67,18 +69,21 @@ class LimitedEngine(Engine):
 
     def row(self, space: CostSpace, source: Floats, aim: Aim, budget: Budget, tol: float | None) -> Result:
         """The answer for one source, for a class or the nearest."""
+        tried: list[Result] = []
 
         def solve(k: int) -> Result:
-            return self.towards(space, source, aim._replace(k=k), budget, tol)
+            part = budget if len(tried) == len(classes) - 1 else budget.half()
+            tried.append(self.towards(space, source, aim._replace(k=k), part, tol))
+            return tried[-1]
 
         if aim.k != NEAREST:
-            return solve(aim.k)
+            return self.towards(space, source, aim, budget, tol)
         now = int(space.model.scores(source).argmax())
         classes = nearest.candidates(space.model, aim, now)
         bounds = np.array([_least(space, source, k, aim) for k in classes.tolist()])
         sharper = aim.lam is None and space.root is None and space.model.n_classes > 2
         sharpen = (lambda k: _least_within(space, source, k, aim)) if sharper else None
-        return nearest.search(classes, bounds, solve, aim, sharpen)
+        return _of_all(nearest.search(classes, bounds, solve, aim, sharpen), tried, aim, budget)
 
     def towards(self, space: CostSpace, source: Floats, aim: Aim, budget: Budget, tol: float | None) -> Result:
         """The answer for one source and the class ``aim.k``."""
@@ -130,6 +135,18 @@ def _least_within(space: CostSpace, source: Floats, k: int, aim: Aim) -> float:
     lo, hi = (lo[0] - source) * space.per_unit, (hi[0] - source) * space.per_unit
     margins = z[space.model.rivals(k)] - z[k]
     return nearest.bound_of_all(space.rows(k), margins, _top(space, aim), space.mu, lo, hi, entropic=aim.prob is not None)
+
+
+def _of_all(found: Result, tried: list[Result], aim: Aim, budget: Budget) -> Result:
+    """The nearest of the classes that were tried, as far as that is known: what others leave open is left open of it."""
+    others = [other for other in tried if other is not found and other.status is not Status.UNREACHABLE]
+    if found.status is Status.UNREACHABLE:  # all are, or nothing is known
+        return others[0] if others else found
+    bound, value = min((other.bound for other in others), default=math.inf), aim.value(found)
+    status = Status.of_gap(value - bound, value, budget.gap)
+    if not value - bound > found.gap or status is Status.EXACT:
+        return found
+    return replace(found, bound=bound, gap=value - bound, status=status)
 
 
 def _top(space: CostSpace, aim: Aim) -> float:

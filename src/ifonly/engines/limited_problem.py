@@ -231,14 +231,14 @@ class LimitedProblem:
 
     # ---- what a point is worth ----
 
-    def cost_of(self, x: Floats) -> tuple[float, float]:
-        """The distance and the cost of a point in the user's units."""
+    def cost_of(self, x: Floats) -> tuple[float, float, float]:
+        """The distance and the cost of a point in the user's units, and what of it is not that of the distance."""
         change = x - self.source
         with np.errstate(over="ignore"):
             t = change * self.space.per_unit if self.space.root is None else self.space.root @ change
             square = float(t @ t)
             sparse = float(self.space.mu @ np.abs(change * self.space.per_unit))
-        return math.sqrt(square), 0.5 * square + sparse
+        return math.sqrt(square), 0.5 * square + sparse, sparse
 
     def proba(self, x: Floats) -> tuple[Floats, float]:
         """All probabilities at a point, and −ln p_k to full precision."""
@@ -326,9 +326,8 @@ class LimitedProblem:
 
     def result(self, x: Floats, lam: float, **more: Any) -> Result:
         """A point as a result; ``more`` overrides what is not known from the point alone."""
-        distance, cost = self.cost_of(x)
+        distance, cost, sparse = self.cost_of(x)
         p, loss = self.proba(x)
-        sparse = cost - 0.5 * distance**2
         weight, lam = more.pop("weight", 1.0), max(lam, LEAST_LAM)
         objective = loss if math.isinf(lam) else 0.5 * lam * distance**2 + weight * sparse + loss
         if self.space.margin is not None:

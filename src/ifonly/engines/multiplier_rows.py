@@ -10,7 +10,6 @@ from typing import NamedTuple
 import numpy as np
 
 from ifonly.engines.budget import Budget
-from ifonly.engines.cases import ALLOWANCES
 from ifonly.engines.cost_space import CostSpace
 from ifonly.engines.limited import SPARES
 from ifonly.engines.threads import available
@@ -152,6 +151,7 @@ class _Searched(NamedTuple):
         z = space.model.scores(X)
         margins = z[:, 1 - self.k] - z[:, self.k]
         logit = np.full(len(X), -(space.margin or 0.0)) if self.prob is None else needed_logit(self.prob, space.model)
+        more = 0.0 * logit if self.prob is None else np.log((1 - self.prob) / self.prob) - logit  # is needed than was asked for
         short = margins > logit - space.rounding(X, np.abs(margins))
         stay = np.flatnonzero(~done & ~short & ~space.limits.must_move(X, lo, hi).any(axis=1))
         self._stay(stay, margins[stay])
@@ -165,11 +165,11 @@ class _Searched(NamedTuple):
         for spare in SPARES:
             if not len(todo):
                 break
-            need = margins[todo] - logit[todo] + (1 + spare) * space.rounding(x[todo], np.abs(margins[todo]))
+            rounding = space.rounding(x[todo], np.abs(margins[todo]))
             part = items._replace(**{name: getattr(items, name)[todo] for name in items.per_row})
-            t, choice, numbers = one_multiplier.reach(
-                need, part, t_lo[todo], t_hi[todo], cap, self.budget.gap, most, self.threads
-            )
+            harder = (2 + spare) * rounding + more[todo]  # than it is if the margins are off, too
+            need, box = (margins[todo] - logit[todo] + (1 + spare) * rounding, harder), (t_lo[todo], t_hi[todo])
+            t, choice, numbers = one_multiplier.reach(need, part, box, cap, self.budget.gap, most, self.threads)
             x[todo] = space.placed(X[todo], t, choice, items.first, lo[todo], hi[todo])
             z = space.model.scores(x[todo])
             allowed = logit[todo] - space.rounding(x[todo], np.abs(margins[todo]))
@@ -209,8 +209,7 @@ class _Searched(NamedTuple):
         results.objective[place] = lam * cost + loss if space.margin is None else cost
         results.lam[place], results.distance[place] = lam, np.sqrt(square)
         if space.conditions.discrete:
-            slack = ALLOWANCES * w * space.rounding(x, np.abs(s))  # what that in the goal costs
-            bound = np.maximum(np.minimum(bound, cost) - slack, 0.0)
+            bound = np.minimum(bound, cost)
             gap, norm = cost - bound, np.zeros(len(x))
             met = np.where(gap <= self.budget.gap * cost, Status.CONVERGED, Status.STOPPED)
             results.status[place] = np.where(gap <= REL_GAP * cost, Status.EXACT, met)

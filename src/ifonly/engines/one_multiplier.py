@@ -88,7 +88,7 @@ def _solved(problem: LimitedProblem, aim: Aim, budget: Budget) -> Result:
                 return sure(problem, aim, _certified(problem, x, search.w, aim.prob), budget)
             dual, log = dual_of(problem, aim), search.log
             multipliers = np.where(np.isinf(log[:, :1]), 1.0, log[:, :1])
-            record = Record(dual, items, log, multipliers, need - (margin - dual.goal.most))
+            record = Record(dual, items, log, multipliers, need - (float(dual.margins[0]) - dual.goal.most))
             proof = record.proof()
             if proof is None:
                 break

@@ -27,6 +27,7 @@ SHARES = (1e-3, 1e-5, *(1e-7,) * 8)  # of max‖b_j‖²: λ, where only the pro
 SETTLED = 1e-12  # relative: −ln p that no longer falls
 ROUGHLY = 1e-6  # how near to the goal a relaxation ends: a bound is off by the square of it
 AGAIN = 3  # corrections of multipliers: one that grows from next to nothing is rounded as coarsely as it grows
+LEAST_SECONDS = 0.02  # of a linear program, if it is begun: few take more, and HiGHS may print that it was cut short
 WITHIN = 1 - 1e-14  # probabilities add up to 1, not to a rounding more
 
 
@@ -280,7 +281,7 @@ class _Program(NamedTuple):
             A_eq=equal if len(groups) else None,
             b_eq=equal_to if len(groups) else None,
             bounds=np.vstack([ends, [[-np.inf if margins else 0.0, np.inf]]]),
-            options={"time_limit": max(self.budget.left, 1e-3)},
+            options={"time_limit": max(self.budget.left, LEAST_SECONDS)},
         )
         if found.status != 0:
             return None

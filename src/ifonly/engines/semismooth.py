@@ -34,10 +34,10 @@ from typing import NamedTuple
 import numpy as np
 
 from ifonly.engines.lapack import dposv
-from ifonly.engines.responses import Terms, free_features, respond
+from ifonly.engines.responses import Terms, free_features, never, respond
 from ifonly.model.numerics import EPS, Flags, Floats, Indices
 
-__all__ = ["MAX_ITER", "MAX_TRIALS", "Response", "evaluate", "logit_slope", "never", "noise", "solve"]
+__all__ = ["MAX_ITER", "MAX_TRIALS", "Response", "evaluate", "logit_slope", "noise", "solve"]
 
 
 MAX_ITER = 300
@@ -102,11 +102,6 @@ def evaluate(terms: Terms, lam: float, weight: float, lq: Floats, nu: Floats) ->
     return Response(lq, q, nu, pull, t, free_features(terms, t), s, lp, np.exp(lp), lam, weight)
 
 
-def never() -> bool:
-    """Whether it is late, where there is no clock."""
-    return False
-
-
 def solve(
     terms: Terms,
     lam: float,
@@ -121,7 +116,7 @@ def solve(
 
     ``start`` is an answer for another λ or other limits. With ``tol = 0`` the residual is brought down to what rounding leaves.
     """
-    budget = EASY_EVALUATIONS if start is None or start.lam != lam else 10 * EASY_EVALUATIONS
+    budget, terms = EASY_EVALUATIONS if start is None or start.lam != lam else 10 * EASY_EVALUATIONS, terms._replace(late=late)
     lq, nu = (None, np.zeros(len(terms.C))) if start is None else (start.lq, start.nu)
     if len(nu) != len(terms.C):  # other limits have other rows
         nu = np.zeros(len(terms.C))

@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ifonly.engines.lam_search import Bracket
-from ifonly.engines.responses import Terms
-from ifonly.engines.semismooth import MAX_ITER, MAX_TRIALS, Response, logit_slope, never, noise, solve
+from ifonly.engines.responses import Terms, never
+from ifonly.engines.semismooth import MAX_ITER, MAX_TRIALS, Response, logit_slope, noise, solve
 
 __all__ = ["Target", "reach"]
 

@@ -500,7 +500,7 @@ class ManyMultipliers final : public OneMultiplier {
         if (item < 0) return false;
         const double t = at(b.t, item);
         const bool up = wanted(item) > t;
-        if (up ? !(t < at(node.hi, item)) : !(t > at(node.lo, item))) return false;
+        if (up ? !is_above(item, t) : !is_below(item, t)) return false;
         Node &here = tree[id];
         here.item = item, here.kind = VALUE;
         here.below = up ? t : beside(item, t, false);
@@ -508,6 +508,10 @@ class ManyMultipliers final : public OneMultiplier {
         split(id, bound);
         return true;
     }
+
+    /** Whether a feature on a grid has values above t, or below it: bounds are off the grid by a rounding. */
+    bool is_above(i64 d, double t) const { return t + 0.5 * at(node.step, d) < at(node.hi, d); }
+    bool is_below(i64 d, double t) const { return t - 0.5 * at(node.step, d) > at(node.lo, d); }
 
     /** Where a feature would be if it had no grid. */
     double wanted(i64 d) const {
@@ -676,7 +680,7 @@ class ManyMultipliers final : public OneMultiplier {
             here.below = double(b.choice[item - n]);
         } else if (at(node.step, item) > 0.0) {
             const double t = at(b.t, item);
-            const bool up = way * at(whole.rows + worst * V, item) > 0.0 ? t < at(node.hi, item) : !(t > at(node.lo, item));
+            const bool up = way * at(whole.rows + worst * V, item) > 0.0 ? is_above(item, t) : !is_below(item, t);
             here.kind = VALUE;
             here.below = up ? t : beside(item, t, false);
             here.above = up ? beside(item, t, true) : t;

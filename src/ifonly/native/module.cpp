@@ -388,12 +388,12 @@ NB_MODULE(_rows, m) {
         .def_prop_ro("solved", [](const OwnSearch &own) { return own.now().solved; })
         .def_prop_ro("count", [](const OwnSearch &own) { return own.now().count; })
         .def_prop_ro("bound", [](const OwnSearch &own) { return own.now().bound(); });
-    m.def("search_rows", [](In1 need, In1 g, In1 mu, In1 step, In2 anchor, Flags2 at_rest, In2 og, In2 oc, Flags2 moves,
+    m.def("search_rows", [](In1 need, In1 harder, In1 g, In1 mu, In1 step, In2 anchor, Flags2 at_rest, In2 og, In2 oc, Flags2 moves,
                             Whole1 first, In2 lo, In2 hi, int64_t cap, double gap, int64_t nodes, Out2 t,
                             Array<int64_t, 2> choice, Out2 numbers) {
         const size_t N = need.shape(0), n = g.shape(0), m = og.shape(1), groups = first.shape(0) - 1;
-        for (size_t length : {anchor.shape(0), at_rest.shape(0), og.shape(0), oc.shape(0), moves.shape(0), lo.shape(0),
-                              hi.shape(0), t.shape(0), choice.shape(0), numbers.shape(0)})
+        for (size_t length : {harder.shape(0), anchor.shape(0), at_rest.shape(0), og.shape(0), oc.shape(0), moves.shape(0),
+                              lo.shape(0), hi.shape(0), t.shape(0), choice.shape(0), numbers.shape(0)})
             same(length, N);
         for (size_t length : {mu.shape(0), step.shape(0), anchor.shape(1), at_rest.shape(1), lo.shape(1), hi.shape(1), t.shape(1)})
             same(length, n);
@@ -404,8 +404,8 @@ NB_MODULE(_rows, m) {
         const SearchItems items = {i64(n), i64(groups), i64(m), g.data(), mu.data(), step.data(), anchor.data(), at_rest.data(),
                                    og.data(), oc.data(), moves.data(), reinterpret_cast<const i64 *>(first.data()), lo.data(),
                                    hi.data(), 0.0, cap, 2 * nodes + 1};
-        const SearchRows rows = {i64(N), items, need.data(), gap, nodes, t.data(), reinterpret_cast<i64 *>(choice.data()),
-                                 numbers.data()};
+        const SearchRows rows = {i64(N), items, need.data(), harder.data(), gap, nodes, t.data(),
+                                 reinterpret_cast<i64 *>(choice.data()), numbers.data()};
         nb::gil_scoped_release release;
         chosen.rows->search_rows(rows);
     });

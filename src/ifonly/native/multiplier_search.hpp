@@ -358,8 +358,9 @@ class OneMultiplier : public Search {
         T most{};
         for (i64 v = 0; v < part.V; v++) {
             const M counted = (a.moved[v] != b.moved[v]) & (part.state[v] == UNDECIDED);
-            const M cut = (part.step[v] > 0.0) | (capped ? counted : M{});
-            keys[v] = select(cut, magnitude(part.g[v] * (a.t[v] - b.t[v])), T{});
+            const T apart = magnitude(a.t[v] - b.t[v]); // by a rounding: one is a bound, the other the grid point that it stands for
+            const M cut = ((part.step[v] > 0.0) & (apart > 0.5 * part.step[v])) | (capped ? counted : M{});
+            keys[v] = select(cut, magnitude(part.g[v]) * apart, T{});
             most = larger(keys[v], most);
         }
         double best = largest_of(most);
@@ -687,6 +688,18 @@ class OneMultiplier : public Search {
         return smaller(cost, smaller(open, cut_off));
     }
 
+    /** The same for a need that is smaller by so much (and rounding): 0 where a node that meets no need misses no more than that. */
+    double bound(double less) const {
+        double least = cost;
+        less += (n + groups + 8) * EPS * magnitude(need);
+        for (const Node *here = tree; here < tree + count; here++) {
+            if (here->item >= 0) continue;
+            if (here->w == INF && here->below <= less) return 0.0;
+            if (here->w < INF) least = smaller(least, here->above - less * larger(here->w, 0.0));
+        }
+        return larger(least, 0.0);
+    }
+
     void answer(double *t, i64 *choice) const override {
         __builtin_memcpy(t, best_t, n * sizeof(double));
         __builtin_memcpy(choice, best_choice, groups * sizeof(i64));
@@ -713,7 +726,8 @@ inline void search_rows(const SearchRows &rows) {
         search.begin(items);
         const bool done = search.expand(rows.gap, rows.nodes) == Search::DONE;
         search.answer(rows.t + i * n, rows.choice + i * groups);
-        const double found[] = {search.cost, search.w, double(search.count), search.bound(), done ? 1.0 : 0.0};
+        const double found[] = {search.cost, search.w, double(search.count), search.bound(rows.harder[i]),
+                                done ? 1.0 : 0.0};
         __builtin_memcpy(rows.numbers + 5 * i, found, sizeof found);
         for (const double **a : {&items.anchor, &items.lo, &items.hi}) *a += n;
         for (const double **a : {&items.og, &items.oc}) *a += m;

@@ -166,19 +166,20 @@ class Search:
 
 
 def reach(
-    need: Any, items: Items, lo: Any, hi: Any, cap: int, gap: float, nodes: int, threads: int = 1
+    need: tuple[Any, Any], items: Items, box: tuple[Any, Any], cap: int, gap: float, nodes: int, threads: int = 1
 ) -> tuple[Any, Any, Any]:
     """`Search` for N sources: t, choice and (cost, w, nodes, bound, done) of each.
 
-    What depends on the source has a leading axis of N in ``items``.
+    What depends on the source has a leading axis of N in ``items`` and ``box``. ``need`` are the needs, and by how much each is
+    harder than what is asked for, of which the bounds are.
     """
-    N, n, groups = len(need), len(items.g), len(items.first) - 1
+    N, n, groups = len(need[0]), len(items.g), len(items.first) - 1
     found = np.empty((N, n)), np.empty((N, groups), dtype=np.int64), np.empty((N, 5))
-    items, need, lo, hi = _plain(items), *(_floats(a) for a in (need, lo, hi))
+    items, needed, harder, lo, hi = _plain(items), *(_floats(a) for a in (*need, *box))
 
     def part(s: slice) -> None:
         own = items._replace(**{name: getattr(items, name)[s] for name in items.per_row})
-        compiled().search_rows(need[s], *own, lo[s], hi[s], cap, gap, nodes, *(out[s] for out in found))
+        compiled().search_rows(needed[s], harder[s], *own, lo[s], hi[s], cap, gap, nodes, *(out[s] for out in found))
 
     share_out(N, threads, ROWS_PER_THREAD, part)
     return found

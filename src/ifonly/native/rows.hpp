@@ -135,7 +135,7 @@ struct Search {
 struct SearchRows {
     i64 N;
     SearchItems first; // of the first source; what depends on the source is followed by that of the others
-    const double *need; // (N)
+    const double *need, *harder; // (N) and by how much that is more than is asked for
     double gap;
     i64 nodes;
     double *t;       // (N, n)

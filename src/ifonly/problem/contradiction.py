@@ -22,8 +22,8 @@ from ifonly.problem.irreducible import Needed, irreducible
 
 __all__ = ["contradicting", "contradiction", "possible"]
 
-LEAST, SHARE = 0.05, 0.5  # seconds of a program, if it is begun; of those that are left: it may take more than it is given
-SECONDS = 2.0  # what the names of limits may take; they are asked for when something is wrong already
+LEAST, SHARE = 0.01, 0.5  # seconds of a program, if it is begun; of those that are left: it may take more than it is given
+NAMING, SECONDS = 0.03, 2.0  # what the names of limits may take where no time is left, and at most: something is wrong already
 MOST_BRANCHES = 2000  # of the search for few changes
 CHANGED = 1e-6  # relative: what HiGHS moves by less stays, up to its tolerance
 MOST_NAMED = 8  # limits in one message
@@ -31,7 +31,7 @@ MOST_NAMED = 8  # limits in one message
 
 def contradiction(conditions: Conditions, source: Floats, seconds: float = SECONDS) -> InputError:
     """The error for limits that no point satisfies, with the names of some that contradict each other, as far as time goes."""
-    named = contradicting(conditions, source, min(seconds, SECONDS))
+    named = contradicting(conditions, source, min(max(seconds, NAMING), SECONDS))
     if not named.parts:
         return InputError("the limits contradict each other: no point satisfies all of them")
     words = ", and ".join(named.parts[:MOST_NAMED]) + (", and others" if len(named.parts) > MOST_NAMED else "")

@@ -176,7 +176,7 @@ class LimitedProblem:
         """The distance ‖Δ‖_Q and the cost ½‖Δ‖²_Q + Σμc|Δ|."""
         change, Q, c = x - self.source, self.conditions.matrix, self.conditions.per_unit
         square = float(np.square(c * change).sum()) if Q is None else float(change @ Q @ change)
-        return math.sqrt(max(square, 0.0)), 0.5 * square + self._sparse(change)
+        return math.sqrt(max(square, 0.0)), 0.5 * square + self.sparse(change)
 
     @cached_property
     def _speck(self) -> float:
@@ -187,7 +187,7 @@ class LimitedProblem:
         """What the gap of a value is relative to: no less than rounding leaves of it; ``weighed``: with λ, −ln p is in it."""
         return max(abs(value), LEAST_VALUE) if weighed else max(value, self._speck / REL_GAP)
 
-    def _sparse(self, change: Floats) -> float:
+    def sparse(self, change: Floats) -> float:
         """Σμc|Δ|."""
         return float(self.conditions.mu @ np.abs(self.conditions.per_unit * change))
 
@@ -199,7 +199,7 @@ class LimitedProblem:
     def objective(self, x: Floats, weights: Weights) -> float:
         """E(x)."""
         distance, _ = self.cost_of(x)
-        sparse = weights.l1 * self._sparse(x - self.source)
+        sparse = weights.l1 * self.sparse(x - self.source)
         return 0.5 * weights.lam * distance**2 + sparse + (self.proba(x)[1] if weights.loss else 0.0)
 
     def broken(self, x: Floats) -> str | None:
