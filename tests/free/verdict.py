@@ -166,7 +166,7 @@ class _Held:
     def _noise(self, sizes: np.ndarray) -> float:
         """What whoever evaluates a logit may find in place of it, where x and x̄ have these sizes."""
         K, D = self.model.A.shape
-        return (D + K) * EPS * self.coarse * float(np.linalg.norm(self.model.column_sizes) * np.linalg.norm(sizes))
+        return (D + K + 2) * EPS * self.coarse * float(np.linalg.norm(self.model.column_sizes) * np.linalg.norm(sizes))
 
     def seen(self) -> dict[str, float]:
         """p_k at x as everybody evaluates it."""
