@@ -170,6 +170,19 @@ def between(rng: Rng) -> Problem:
     return asked(rng, A, b, x, target=k)
 
 
+def weak(rng: Rng) -> Problem:
+    """The same to twelve digits, with features in units of their own: what is reached at all is reached far away."""
+    A, b, x = weights(rng, int(rng.integers(3, 6)), int(rng.integers(2, 7)))
+    k = int(rng.integers(len(b)))
+    share = rng.dirichlet(np.ones(len(b) - 1))
+    A[k] = share @ np.delete(A, k, axis=0) + rng.normal(size=len(x)) * log_uniform(rng, -12, -4)
+    units = 10 ** rng.uniform(-3, 3, size=len(x)) if rng.random() < 0.7 else 1.0
+    A, x = A * units, x / units
+    name, want = goal(rng)
+    want = want if name == "prob" else float(np.linalg.norm(A)) ** 2 * log_uniform(rng, -22, 0)
+    return asked(rng, A, b, x, target=k, goal=name, want=want)
+
+
 def repeated_rows(rng: Rng) -> Problem:
     """Rows that are there twice, or nothing but zeros."""
     A, b, x = weights(rng, int(rng.integers(2, 6)), int(rng.integers(1, 6)))
@@ -365,7 +378,9 @@ def torch_module(rng: Rng) -> Problem:
 
 @cache
 def _fitted(scaler: str, number: int, dtype: str) -> tuple[Any, np.ndarray]:
+    from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
     from sklearn.linear_model import LogisticRegression
+    from sklearn.naive_bayes import ComplementNB, MultinomialNB
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import MinMaxScaler, PowerTransformer, StandardScaler
 
@@ -376,7 +391,13 @@ def _fitted(scaler: str, number: int, dtype: str) -> tuple[Any, np.ndarray]:
     X = (centres[y] + rng.normal(size=(N, D))) * 10 ** rng.uniform(-1, 1, size=D) + rng.normal(size=D) * log_uniform(rng, -1, 3)
     if number % 2 and scaler == "power":
         X = np.exp(X / np.abs(X).max(axis=0) * 3)
+    if scaler == "counts":
+        X = rng.poisson(np.exp(centres[y]) * log_uniform(rng, -0.5, 2)).astype(float)
+        return (MultinomialNB() if number % 2 else ComplementNB()).fit(X, y), X
     X = X.astype(dtype)
+    if scaler == "discriminant":
+        X = np.column_stack([X, X[:, 0] + X[:, -1]]) if number % 2 else X  # one that depends on others
+        return LinearDiscriminantAnalysis().fit(X, y), X
     steps = {"none": [], "standard": [StandardScaler()], "minmax": [MinMaxScaler()], "power": [PowerTransformer()]}[scaler]
     return make_pipeline(*steps, LogisticRegression(C=10.0 ** rng.uniform(-2, 2), max_iter=1000)).fit(X, y), X
 
@@ -388,7 +409,8 @@ def estimator(rng: Rng) -> Problem:
     dtype = str(rng.choice(["float32", "float64"]))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        fitted, X = _fitted(str(rng.choice(["none", "standard", "minmax", "power"])), int(rng.integers(8)), dtype)
+        kind = str(rng.choice(["none", "standard", "minmax", "power", "counts", "discriminant"]))
+        fitted, X = _fitted(kind, int(rng.integers(8)), dtype)
     x = X[int(rng.integers(len(X)))]
     x = (x * (1 + 0.1 * rng.normal(size=len(x)))).astype(rng.choice([dtype, "float64"]))
     name, want = goal(rng)
@@ -408,6 +430,7 @@ FAMILIES: dict[str, Callable[[Rng], Problem]] = {
     "common part": common_part,
     "close rows": close_rows,
     "between": between,
+    "weak": weak,
     "repeated rows": repeated_rows,
     "extreme prob": extreme_prob,
     "reached": reached,

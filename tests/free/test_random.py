@@ -42,6 +42,8 @@ WERE_WRONG = [
     ("table", 512, 405),  # out of reach in a basis without the last digits of A, and in reach 2e15 away
     ("close rows", 1440, 405),
     ("close rows", 67, 501),  # rounding grows as fast as the change
+    ("weak", 23, 1),  # directions lost in the rounding of Newton's matrix: EXACT, and E too large by a sixtieth
+    ("weak", 57, 1),
     ("table", 1167, 503),  # so far away that p is anything: verify() took its own for that of the answer
 ]
 

@@ -193,7 +193,12 @@ class _Held:
     def _noise(self, sizes: np.ndarray) -> float:
         """What whoever evaluates a logit may find in place of it, where x and x̄ have these sizes."""
         K, D = self.model.A.shape
-        return (D + K + 2) * EPS * self.coarse * float(np.linalg.norm(self.model.column_sizes) * np.linalg.norm(sizes))
+        return (
+            (D + K + 2 + self.in_logs)
+            * EPS
+            * self.coarse
+            * float(np.linalg.norm(self.model.column_sizes) * np.linalg.norm(sizes))
+        )
 
     def seen(self) -> dict[str, float]:
         """p_k at x as everybody evaluates it."""
@@ -236,6 +241,11 @@ class _Held:
         """How many times more coarsely the estimator rounds."""
         return self.model.precision / EPS
 
+    @property
+    def in_logs(self) -> float:
+        """How many roundings of a logit one of p is, whose logarithm is a difference of such."""
+        return 2 / (1 - self.prob) if self.model.log_space and self.prob is not None else 0.0
+
     def room(self, change: np.ndarray | None = None) -> float:
         """How much logit(1 − p_k) may be below its goal: rounding of logits, and of the softmax."""
         (K, D), tau = self.model.A.shape, self.prob
@@ -245,7 +255,7 @@ class _Held:
         )
         columns = self.model.column_sizes
         longest = np.linalg.norm(columns) * np.linalg.norm(sizes)
-        logits = ROOM * (D + K + 4) * EPS * (float(longest) + float(np.abs(self.model.b).max()))
+        logits = ROOM * (D + K + 4 + self.in_logs) * EPS * (float(longest) + float(np.abs(self.model.b).max()))
         mass = max((1 - tau) - 2 * (K + 8) * EPS * self.coarse, min(EPS * self.coarse / 8, (1 - tau) / 4))
         return self.coarse * logits + math.log1p(-tau) - math.log(mass) + 64 * EPS * abs(math.log(mass))
 
@@ -268,7 +278,8 @@ class _Held:
         lam, free, x = mpfr(self.cf.lam), self.free, self.point
         if self.prob is None:
             e, ds = self._slip(x)
-            allowed = (lam * (e @ e) + x.p @ (ds * ds)) / 2
+            pull = x.p @ big(np.linalg.norm(free.rows.astype(float), axis=1))  # summed with rounding, and x is that over λ
+            allowed = (lam * (e @ e) + x.p @ (ds * ds) + (EPS * pull) ** 2 / lam) / 2
             value, least = free.objective(x, lam), free.objective(x, lam) - free.gap(x, lam)
             if value - least > RELATIVE * value + allowed:
                 best = free.optimum(lam, self.x)

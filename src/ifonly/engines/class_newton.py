@@ -13,7 +13,7 @@ Two promises are kept here, not hoped for:
   far away that float64 can no longer tell its classes apart, there is none, and the certificate of E* has proved it. A τ that
   is approached only at infinity (λ has fallen by `LEAST_LAM`) has no such bound and the same status. Where classes are so
   alike that rounding grows faster than the change, τ is reached, but not for whoever evaluates p: that is MAX_ITER. So is a τ
-  that may be reached along what rows differ by in their last digits, which a basis leaves out (`complete`).
+  that may be reached along what rows differ by in their last digits, which is lost in rounding (`complete`).
 """
 
 import math

@@ -20,13 +20,16 @@ PRIME = 10**9 + 7  # what is not 0 is 0 modulo this with odds of one in it; and 
 
 
 class ClassProblem:
-    """The inverse problem for class index ``k``, from ``z = rows @ x̄`` and the source's size alone. D is nowhere in it."""
+    """The inverse problem for class index ``k``, from ``z = rows @ x̄`` and the source's size alone. D is nowhere in it.
 
-    def __init__(self, model: Model, z: Floats, sizes: Sizes, k: int) -> None:
+    ``prob`` is the probability that is wanted, where one is: for some estimators it says how coarsely they round.
+    """
+
+    def __init__(self, model: Model, z: Floats, sizes: Sizes, k: int, prob: float | None = None) -> None:
         self.model, self.k = model, k
         self.margins: Floats = model.margins(z, k)
         self.size = float(np.abs(self.margins).max())
-        self.rounding = Rounding.of(model, sizes, k)
+        self.rounding = Rounding.of(model, sizes, k, prob)
 
     @cached_property
     def lengths(self) -> Floats:
@@ -35,11 +38,14 @@ class ClassProblem:
 
     @property
     def complete(self) -> bool:
-        """Whether all changes that move a margin can be made of the basis, to the last digit of A."""
-        memo, key = self.model.memo, "complete basis"
+        """Whether all changes that move a margin can be found, to the last digit of A, and none is lost in rounding."""
+        memo, key = self.model.memo, "rank"
+        space = self.space(1.0)
+        if isinstance(space, Rivals):
+            return True
         if key not in memo:
-            memo[key] = not self.model.mixes_units or len(self.model.basis) >= _rank(self.model.A)
-        return memo[key]
+            memo[key] = _rank(self.model.A)
+        return space.turned[1].shape[1] >= memo[key]
 
     def space(self, lam: float) -> Space:
         """The coordinates to solve in."""
