@@ -144,8 +144,7 @@ def _search_lam(problem: ClassProblem, prob: float, window: Window, first: float
             below, almost = _nearly(miss, width, room, (space, outcome), below, almost)
             proved = _out_of_reach(problem, space, outcome.point, prob)
             if proved or lam < LEAST_LAM * first:
-                known = proved or problem.complete
-                return _given_up(almost, below, (space, outcome), known, max_iter, n_iter)
+                return _given_up(almost, below, (space, outcome), (problem, proved), max_iter, n_iter)
 
         n_steps += 1
         if n_steps == MAX_STEPS:
@@ -173,10 +172,16 @@ def _nearly(
     return below, found if almost is None and miss <= width else almost
 
 
-def _given_up(almost: Found | None, below: Found | None, last: Found, known: bool, max_iter: int, n_iter: int) -> Sought:
-    """Out of reach, with the best answer that is below the goal for all; or the goal is (or may be) met, but not for all."""
+def _given_up(
+    almost: Found | None, below: Found | None, last: Found, of: tuple[ClassProblem, bool], max_iter: int, n_iter: int
+) -> Sought:
+    """Out of reach, with the best answer that is below the goal for all; or the goal is (or may be) met, but not for all.
+
+    ``of`` is the problem, and whether it is proved that nothing meets its goal.
+    """
     space, outcome = almost or below or last
-    status = Status.UNREACHABLE if almost is None and known else Status.MAX_ITER
+    problem, proved = of
+    status = Status.UNREACHABLE if almost is None and (proved or problem.complete) else Status.MAX_ITER
     return Sought(space, minimise(space, outcome.point.at, max_iter=max_iter), status, n_iter)
 
 
