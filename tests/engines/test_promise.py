@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
 from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import ComplementNB, MultinomialNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
 
-from ifonly import Model, Status, as_model, invert
+from ifonly import Model, Status, as_model, invert, load
 
 pytestmark = pytest.mark.usefixtures("loops")
 
@@ -206,3 +207,19 @@ def test_a_conic_solver_finds_the_same_best_probability(rng, seed):
     least = cp.Problem(cp.Minimize(cp.log_sum_exp((model.A - model.A[0]) @ y + model.b - model.b[0]))).solve(solver=cp.CLARABEL)
     assert cf.status is Status.UNREACHABLE
     assert cf.proba[0] == pytest.approx(np.exp(-least), rel=1e-6)  # Clarabel's own precision, as above
+
+
+@pytest.mark.parametrize("tau", [0.5, 0.99, 0.9999, 1 - 1e-9])
+def test_naive_bayes_itself_finds_the_probability_though_it_subtracts_logarithms(rng, tau, tmp_path):
+    y = np.arange(80) % 3
+    X = rng.poisson(np.exp(rng.normal(size=(3, 20)))[y] * 5).astype(float)
+    for estimator in (MultinomialNB().fit(X, y), ComplementNB().fit(X, y)):
+        model = as_model(estimator)
+        model.save(tmp_path / "model.npz")
+        assert load(tmp_path / "model.npz") == model
+        found = invert(model, X, (y + 1) % 3, prob=np.full(len(X), tau))
+        seen = estimator.predict_proba(found.x)[np.arange(len(X)), (y + 1) % 3]
+        assert (found.status == Status.EXACT).all()
+        assert (seen >= tau).all()
+        one = invert(model, X[0], 1, prob=tau)
+        assert estimator.predict_proba(one.x[None])[0, 1] >= tau

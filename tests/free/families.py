@@ -28,9 +28,9 @@ class Problem:
     model : Model or estimator
     x : array
         One source, or a table of them.
-    target : label, labels of the rows, None or a set
+    target : label, labels of the rows, None, a set or "all"
     goal, want
-        "lam" or "prob", and the number (or one for each row); "path" and several λ.
+        "lam", "prob" or "margin", and the number (or one for each row); "path" and several λ.
     options : dict
         For `ifonly.invert`.
     own : callable
@@ -170,6 +170,19 @@ def between(rng: Rng) -> Problem:
     return asked(rng, A, b, x, target=k)
 
 
+def weak(rng: Rng) -> Problem:
+    """The same to twelve digits, with features in units of their own: what is reached at all is reached far away."""
+    A, b, x = weights(rng, int(rng.integers(3, 6)), int(rng.integers(2, 7)))
+    k = int(rng.integers(len(b)))
+    share = rng.dirichlet(np.ones(len(b) - 1))
+    A[k] = share @ np.delete(A, k, axis=0) + rng.normal(size=len(x)) * log_uniform(rng, -12, -4)
+    units = 10 ** rng.uniform(-3, 3, size=len(x)) if rng.random() < 0.7 else 1.0
+    A, x = A * units, x / units
+    name, want = goal(rng)
+    want = want if name == "prob" else float(np.linalg.norm(A)) ** 2 * log_uniform(rng, -22, 0)
+    return asked(rng, A, b, x, target=k, goal=name, want=want)
+
+
 def repeated_rows(rng: Rng) -> Problem:
     """Rows that are there twice, or nothing but zeros."""
     A, b, x = weights(rng, int(rng.integers(2, 6)), int(rng.integers(1, 6)))
@@ -239,6 +252,85 @@ def table(rng: Rng) -> Problem:
     return Problem(ifonly.Model(A, b), X, target, name, wants, options)
 
 
+def every_lam(rng: Rng) -> Problem:
+    """λ over sixteen decades, to the last digit or to a tolerance, perhaps from a start."""
+    A, b, x = weights(rng, int(rng.integers(2, 6)), int(rng.integers(1, 7)))
+    options: dict[str, Any] = {"backend": str(rng.choice(["auto", "reference", "cpu"]))}
+    if rng.random() < 0.4:
+        options["tol"] = log_uniform(rng, -9, -3)
+    if rng.random() < 0.4:
+        options["start"] = "source" if rng.random() < 0.5 else x + rng.normal(size=len(x))
+    return asked(rng, A, b, x, goal="lam", want=log_uniform(rng, -8, 8), options=options)
+
+
+def tails(rng: Rng) -> Problem:
+    """Probabilities next to 0 and 1, and sources whose probability of the target underflows."""
+    A, b, x = weights(rng, int(rng.integers(2, 6)), int(rng.integers(1, 7)))
+    b = b * log_uniform(rng, 0, 6)
+    tail = log_uniform(rng, -14, -0.31)
+    return asked(rng, A, b, x, goal="prob", want=tail if rng.random() < 0.4 else 1 - tail)
+
+
+def more_classes(rng: Rng) -> Problem:
+    """Up to 40 classes, some rows there twice or nothing but zeros; now and then some hundred classes."""
+    K, D = int(rng.integers(6, 41)), int(rng.integers(1, 21))
+    if rng.random() < 0.04:
+        K, D = int(rng.choice([300, 400, 450])), int(rng.integers(2, 13))
+    A, b, x = weights(rng, K, D)
+    if rng.random() < 0.3:
+        A[rng.random(K) < 0.2] = A[0] if rng.random() < 0.5 else 0.0
+    return asked(rng, A, b, x, target=None if rng.random() < 0.03 else int(rng.integers(K)))
+
+
+LAYOUTS: tuple[Callable[[np.ndarray], Any], ...] = (
+    lambda X: X,
+    lambda X: X.tolist(),
+    np.asfortranarray,
+    lambda X: np.repeat(X, 2, axis=-1)[..., ::2],
+    lambda X: X[..., ::-1].copy()[..., ::-1],
+    lambda X: np.repeat(X, 3, axis=0)[::3] if X.ndim > 1 else np.lib.stride_tricks.as_strided(X.copy(), writeable=False),
+    lambda X: X.astype(X.dtype.newbyteorder(">")),
+)
+
+
+def as_given(rng: Rng) -> Problem:
+    """Arrays of any type and layout, of which none may be written to."""
+    A, b, _ = weights(rng, int(rng.integers(2, 6)), int(rng.integers(1, 7)))
+    n_rows = int(rng.choice([0, 1, 2, 5, 30]))
+    X = rng.normal(size=(n_rows, A.shape[1]) if n_rows else A.shape[1]) * log_uniform(rng, -1, 1)
+
+    def given(v: np.ndarray) -> Any:
+        dtype = rng.choice(["float64", "float32", "float16", "int64", "int8"])
+        v = (np.rint(3 * v) if "int" in dtype else v).astype(dtype)
+        v = LAYOUTS[int(rng.integers(len(LAYOUTS)))](v)
+        if isinstance(v, np.ndarray):
+            v.flags.writeable = False
+        return v
+
+    problem = asked(rng, A, b, given(X), model=ifonly.Model(given(A), given(b)))
+    options = {"backend": str(rng.choice(["auto", "reference", "cpu"]))}
+    return replace(problem, options=options, target=rng.integers(len(b), size=n_rows) if n_rows else problem.target)
+
+
+def all_classes(rng: Rng) -> Problem:
+    """Every class in turn, for a source or a table."""
+    A, b, x = weights(rng, int(rng.integers(2, 6)), int(rng.integers(1, 7)))
+    return asked(rng, A, b, x if rng.random() < 0.5 else rng.normal(size=(4, len(x))), target="all")
+
+
+def by_margin(rng: Rng) -> Problem:
+    """So far ahead of every other score."""
+    A, b, x = weights(rng, int(rng.integers(2, 6)), int(rng.integers(1, 7)))
+    kind = rng.random()
+    if kind < 0.15:
+        A = A + rng.normal(size=len(x)) * log_uniform(rng, 2, 8)
+    elif kind < 0.3:
+        A[0] = A[-1]
+    elif kind < 0.45:
+        A, x = A * log_uniform(rng, -5, 5), x * log_uniform(rng, -5, 5)
+    return asked(rng, A, b, x, goal="margin", want=0.0 if rng.random() < 0.2 else log_uniform(rng, -4, 2))
+
+
 def goal_of(rng: Rng, name: str) -> float:
     """A number for a goal of this kind."""
     while True:
@@ -286,7 +378,9 @@ def torch_module(rng: Rng) -> Problem:
 
 @cache
 def _fitted(scaler: str, number: int, dtype: str) -> tuple[Any, np.ndarray]:
+    from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
     from sklearn.linear_model import LogisticRegression
+    from sklearn.naive_bayes import ComplementNB, MultinomialNB
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import MinMaxScaler, PowerTransformer, StandardScaler
 
@@ -297,7 +391,13 @@ def _fitted(scaler: str, number: int, dtype: str) -> tuple[Any, np.ndarray]:
     X = (centres[y] + rng.normal(size=(N, D))) * 10 ** rng.uniform(-1, 1, size=D) + rng.normal(size=D) * log_uniform(rng, -1, 3)
     if number % 2 and scaler == "power":
         X = np.exp(X / np.abs(X).max(axis=0) * 3)
+    if scaler == "counts":
+        X = rng.poisson(np.exp(centres[y]) * log_uniform(rng, -0.5, 2)).astype(float)
+        return (MultinomialNB() if number % 2 else ComplementNB()).fit(X, y), X
     X = X.astype(dtype)
+    if scaler == "discriminant":
+        X = np.column_stack([X, X[:, 0] + X[:, -1]]) if number % 2 else X  # one that depends on others
+        return LinearDiscriminantAnalysis().fit(X, y), X
     steps = {"none": [], "standard": [StandardScaler()], "minmax": [MinMaxScaler()], "power": [PowerTransformer()]}[scaler]
     return make_pipeline(*steps, LogisticRegression(C=10.0 ** rng.uniform(-2, 2), max_iter=1000)).fit(X, y), X
 
@@ -309,7 +409,8 @@ def estimator(rng: Rng) -> Problem:
     dtype = str(rng.choice(["float32", "float64"]))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        fitted, X = _fitted(str(rng.choice(["none", "standard", "minmax", "power"])), int(rng.integers(8)), dtype)
+        kind = str(rng.choice(["none", "standard", "minmax", "power", "counts", "discriminant"]))
+        fitted, X = _fitted(kind, int(rng.integers(8)), dtype)
     x = X[int(rng.integers(len(X)))]
     x = (x * (1 + 0.1 * rng.normal(size=len(x)))).astype(rng.choice([dtype, "float64"]))
     name, want = goal(rng)
@@ -329,12 +430,19 @@ FAMILIES: dict[str, Callable[[Rng], Problem]] = {
     "common part": common_part,
     "close rows": close_rows,
     "between": between,
+    "weak": weak,
     "repeated rows": repeated_rows,
     "extreme prob": extreme_prob,
     "reached": reached,
     "any class": any_class,
     "along lam": along_lam,
     "table": table,
+    "every lam": every_lam,
+    "tails": tails,
+    "more classes": more_classes,
+    "as given": as_given,
+    "all classes": all_classes,
+    "by margin": by_margin,
     "single": single,
     "torch": torch_module,
     "estimator": estimator,

@@ -6,6 +6,7 @@ and for a probability τ the same at the largest λ where loss ≤ −ln τ. How
 was found: E(x) − E* ≤ ‖∇E(x)‖²/(2λ), and every x' with p_k(x') ≥ τ has ½‖x' − x̄‖² ≥ (E* + ln τ)/λ, for any λ.
 """
 
+import itertools
 from dataclasses import dataclass
 from typing import Any
 
@@ -135,6 +136,26 @@ class Free:
             x = x if cooled is None else cooled.x
             T /= COOLING
         return self.minimum(lam, x)
+
+    def ahead(self, margin: Any) -> Any:
+        """The least ½‖x − x̄‖² with all rivals' scores this far behind: of all sets of them that may be as near as that, the one
+
+        whose multipliers have the right sign and that leaves the others behind; None where there is none.
+        """
+        short, size = self.rows @ self.source + self.bias + margin, len(self.rows)
+        near = mpfr("1e-50") * (1 + abs(short).max())
+        for chosen in itertools.chain.from_iterable(itertools.combinations(range(size), n) for n in range(size + 1)):
+            rows, missing = self.rows[list(chosen)], short[list(chosen)]
+            try:
+                force = _solution(rows @ rows.T, missing) if chosen else missing
+            except (ZeroDivisionError, gmpy2.DivisionByZeroError, gmpy2.InvalidOperationError):
+                continue
+            if not all(gmpy2.is_finite(f) and f >= 0 for f in force):
+                continue
+            move = -(force @ rows) if chosen else 0 * self.source
+            if (short + self.rows @ move).max() <= near:
+                return move @ move / 2
+        return None
 
     def nearest(self, logit: Any, first: Any, start: np.ndarray | None = None) -> tuple[Any, Point] | None:
         """λ and the nearest point with logit(1 − p_k) ≤ ``logit``, which the source is above; None where none is found."""

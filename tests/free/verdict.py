@@ -79,6 +79,8 @@ class _Held:
     def __init__(self, problem: Problem, cf: Counterfactual, want: float) -> None:
         self.problem, self.cf, self.want, self.model = problem, cf, want, cf.model
         self.k, self.prob = cf.result.target, want if problem.goal == "prob" else None
+        target = problem.target
+        self.named = isinstance(target, (int, np.ndarray)) or target == "all"
         source, x = cf.coordinates
         self.source, self.x = self._seen(source), self._seen(x)
         self.offset, self.sizes = np.zeros(len(x)), np.abs(np.asarray(source, dtype=float)) + np.abs(x)
@@ -113,6 +115,8 @@ class _Held:
         numbers = [cf.distance, cf.objective, cf.grad_norm, cf.lam, *np.asarray(cf.proba).tolist()]
         if cf.status is Status.INVALID or np.isnan(np.append(numbers, cf.coordinates[1])).any():
             return [Verdict("NAN", f"{cf.status.name}, {numbers}")]
+        if self.problem.goal == "margin":
+            return [v for v in (self._verified(), *self._ahead()) if v is not None]
         if cf.conditions is not None:  # a pipeline whose columns have limits of their own: the optimum is not ours to judge
             checks = [self._verified(), self._own_p() if cf.status is Status.UNREACHABLE else self._reaches()]
             return [v for v in checks if v is not None]
@@ -141,7 +145,30 @@ class _Held:
         exact = float(gmpy2.sqrt(g @ g))
         if exact > self.cf.grad_norm * (1 + 1e-9):
             return Verdict("CERT", f"the gradient is {exact:.3g}; {self.cf.grad_norm:.3g} is claimed")
+        tol = self.problem.options.get("tol")
+        if self.cf.status is Status.CONVERGED and tol is not None and self.cf.grad_norm > tol:
+            return Verdict("CERT", f"the gradient is {self.cf.grad_norm:.3g}; CONVERGED is claimed for {tol:.3g}")
         return None
+
+    def _ahead(self) -> list[Verdict]:
+        """Of a margin: whether it is there, and whether nothing nearer has it."""
+        cf, free = self.cf, self.free
+        lead, least = -self.point.s.max(), free.ahead(mpfr(self.want))
+        if cf.status is Status.UNREACHABLE:
+            return [] if least is None else [Verdict("FALSE_UNREACHABLE", f"in reach at a cost of {float(least):.3g}")]
+        if not cf.status.ok:
+            return [] if least is None else [Verdict("UNDONE", cf.status.name)]
+        found = []
+        scores = self.model.scores(np.asarray(cf.x))
+        seen = float(scores[self.k] - np.delete(scores, self.k).max())
+        if lead < self.want or seen < self.want:
+            found.append(Verdict("P", f"ahead by {float(lead)!r}, {seen!r} as computed, of {self.want!r}"))
+        value, rows = free.square(self.x) / 2, free.rows
+        room = mpfr(8 * self._noise(self.sizes) + 1e-9 * (abs(self.want) + 1e-12))
+        farther = room / gmpy2.sqrt((rows * rows).sum(axis=1).min())
+        if least is not None and value > least * (1 + 1e-8) + farther * (gmpy2.sqrt(2 * least) + farther):
+            found.append(Verdict("WORSE", f"costs {float(value)!r}; {float(least)!r} is enough"))
+        return found
 
     def _undone(self) -> Verdict | None:
         """An answer that says it is none; that is right where p at x is anybody's guess, or at no x more than that above τ.
@@ -166,7 +193,12 @@ class _Held:
     def _noise(self, sizes: np.ndarray) -> float:
         """What whoever evaluates a logit may find in place of it, where x and x̄ have these sizes."""
         K, D = self.model.A.shape
-        return (D + K) * EPS * self.coarse * float(np.linalg.norm(self.model.column_sizes) * np.linalg.norm(sizes))
+        return (
+            (D + K + 2 + self.in_logs)
+            * EPS
+            * self.coarse
+            * float(np.linalg.norm(self.model.column_sizes) * np.linalg.norm(sizes))
+        )
 
     def seen(self) -> dict[str, float]:
         """p_k at x as everybody evaluates it."""
@@ -209,6 +241,11 @@ class _Held:
         """How many times more coarsely the estimator rounds."""
         return self.model.precision / EPS
 
+    @property
+    def in_logs(self) -> float:
+        """How many roundings of a logit one of p is, whose logarithm is a difference of such."""
+        return 2 / (1 - self.prob) if self.model.log_space and self.prob is not None else 0.0
+
     def room(self, change: np.ndarray | None = None) -> float:
         """How much logit(1 − p_k) may be below its goal: rounding of logits, and of the softmax."""
         (K, D), tau = self.model.A.shape, self.prob
@@ -218,7 +255,7 @@ class _Held:
         )
         columns = self.model.column_sizes
         longest = np.linalg.norm(columns) * np.linalg.norm(sizes)
-        logits = ROOM * (D + K + 4) * EPS * (float(longest) + float(np.abs(self.model.b).max()))
+        logits = ROOM * (D + K + 4 + self.in_logs) * EPS * (float(longest) + float(np.abs(self.model.b).max()))
         mass = max((1 - tau) - 2 * (K + 8) * EPS * self.coarse, min(EPS * self.coarse / 8, (1 - tau) / 4))
         return self.coarse * logits + math.log1p(-tau) - math.log(mass) + 64 * EPS * abs(math.log(mass))
 
@@ -241,7 +278,8 @@ class _Held:
         lam, free, x = mpfr(self.cf.lam), self.free, self.point
         if self.prob is None:
             e, ds = self._slip(x)
-            allowed = (lam * (e @ e) + x.p @ (ds * ds)) / 2
+            pull = x.p @ big(np.linalg.norm(free.rows.astype(float), axis=1))  # summed with rounding, and x is that over λ
+            allowed = (lam * (e @ e) + x.p @ (ds * ds) + (EPS * pull) ** 2 / lam) / 2
             value, least = free.objective(x, lam), free.objective(x, lam) - free.gap(x, lam)
             if value - least > RELATIVE * value + allowed:
                 best = free.optimum(lam, self.x)
@@ -249,6 +287,8 @@ class _Held:
                     return Verdict("WORSE", "the judge finds no optimum")
                 least = free.objective(best, lam)
             over, allowed = value - least, RELATIVE * value + allowed
+            if self.cf.status is Status.CONVERGED:
+                allowed += mpfr(self.problem.options.get("tol") or 0.0) ** 2 / (2 * lam)
         else:
             value = free.square(x.x) / 2
             if value == 0:
@@ -289,7 +329,7 @@ class _Held:
 
     def _nearest_class(self) -> Verdict | None:
         target = self.problem.target
-        if isinstance(target, (int, np.ndarray)):
+        if self.named:
             return None
         now = int(np.argmax(self.model.scores(self.cf.coordinates[0])))
         classes = [k for k in (range(self.model.n_classes) if target is None else target) if target is not None or k != now]
@@ -318,7 +358,7 @@ class _Held:
         """Whether a point of float64 reaches the goal, whoever evaluates it."""
         assert self.prob is not None
         target = self.problem.target
-        if isinstance(target, (int, np.ndarray)):
+        if self.named:
             classes = [self.k]
         else:
             classes = list(range(self.model.n_classes) if target is None else target)

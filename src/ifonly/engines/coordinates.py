@@ -23,6 +23,7 @@ docs/math.md derives all of it.
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -36,6 +37,7 @@ __all__ = ["Basis", "Factor", "Point", "Rivals", "Space"]
 PAIRS = 8  # coordinate steps of the start, see start_from_pairs
 MANY_RIVALS = 20  # more than these may be about as strong: `start_evenly`
 EVEN_STEPS = 12  # of its search, five are usual
+SHOWN = 1e-6  # of the trace of LᵀSL: directions that it stretches less than that have lost half of their digits in it
 PAIR_TOL = 1e-2  # a coordinate step that changes q by less than this share ends the start
 
 
@@ -171,7 +173,16 @@ class Basis:
 
     def at(self, lam: float) -> "Basis":
         """The same problem with another λ."""
-        return Basis(self.L, self.margins, lam, self.size)
+        other = Basis(self.L, self.margins, lam, self.size)
+        vars(other).update((name, value) for name, value in vars(self).items() if name == "turned")
+        return other
+
+    @cached_property
+    def turned(self) -> tuple[Floats, Floats]:
+        """``L V`` and V, orthonormal columns that L stretches the longer the earlier they come, and none that it does not."""
+        U, sizes, V = np.linalg.svd(self.L, full_matrices=False)
+        rank = max(1, int((sizes > EPS * sizes[0]).sum()))
+        return U[:, :rank] * sizes[:rank], V[:rank].T
 
     def at_temperature(self, T: float) -> "Basis":
         """The same problem with ``T·ln Σ exp(s/T)`` for the loss, divided by T."""
@@ -221,27 +232,43 @@ class Basis:
 
     def factor(self, point: Point) -> "BasisFactor":
         """Newton's matrix at a point, factorised."""
-        return BasisFactor(self.L, self.lam, point)
+        return BasisFactor(self, point)
 
 
 class BasisFactor:
-    """``(λI + Lᵀ S L)⁻¹`` at a point."""
+    """``N⁻¹ = (λI + Lᵀ S L)⁻¹`` at a point.
 
-    __slots__ = ("L", "chol", "lam", "point")
+    In coordinates of its own, `Basis.turned`, where what L hardly stretches would be lost in the rounding of N: there a margin
+    moves only far away, and Newton's steps would be so short that they seem to be the last.
+    """
 
-    def __init__(self, L: Floats, lam: float, point: Point) -> None:
-        p = point.p
-        mean = p @ L
-        spread = L - mean  # Σ p (L − mean)(L − mean)ᵀ + p_k mean meanᵀ = Lᵀ S L, a sum of squares
-        N = (spread.T * p) @ spread
-        N += point.p_target * np.outer(mean, mean)
-        N.ravel()[:: N.shape[0] + 1] += lam
+    __slots__ = ("L", "chol", "lam", "point", "turned")
+
+    def __init__(self, space: Basis, point: Point) -> None:
+        self.L, self.lam, self.point = space.L, space.lam, point
+        self.turned: tuple[Floats, Floats] | None = None  # V, and the root of N's diagonal there, which it is scaled by
+        N = _squared(space.L, point)
+        if self.lam < SHOWN * float(np.trace(N)):
+            L, V = space.turned
+            N = _squared(L, point)
+            units = np.sqrt(np.diag(N) + self.lam)
+            self.turned = V, units
+            N /= units[:, None] * units
+            N.ravel()[:: len(N) + 1] = 1.0
+        else:
+            N.ravel()[:: len(N) + 1] += self.lam
         self.chol = _cholesky(N)
-        self.L, self.lam, self.point = L, lam, point
+
+    def _solve(self, rhs: Floats) -> Floats:
+        """``N⁻¹ rhs``."""
+        if self.turned is None:
+            return dpotrs(self.chol, rhs, lower=1)[0]
+        V, units = self.turned
+        return V @ (dpotrs(self.chol, (rhs @ V) / units, lower=1)[0] / units)
 
     def newton(self) -> Floats:
         """Newton's direction Δξ."""
-        return dpotrs(self.chol, self.point.residual, lower=1)[0]
+        return self._solve(self.point.residual)
 
     def margins_along(self, direction: Floats) -> Floats:
         """Δs along a direction."""
@@ -249,12 +276,21 @@ class BasisFactor:
 
     def correction(self, ds: Floats) -> Floats:
         """What turns Newton's step into Chebyshev's: ``−N⁻¹ Lᵀ ½p''[Δs, Δs]``."""
-        return -dpotrs(self.chol, self.L.T @ second_derivative(self.point, ds), lower=1)[0]
+        return -self._solve(self.L.T @ second_derivative(self.point, ds))
 
     def tangent(self) -> tuple[Floats, Floats]:
         """``dξ/d ln λ`` and ``ds/d ln λ`` at an answer."""
-        xi = -self.lam * dpotrs(self.chol, self.point.at, lower=1)[0]
+        xi = -self.lam * self._solve(self.point.at)
         return xi, self.L @ xi
+
+
+def _squared(L: Floats, point: Point) -> Floats:
+    """``Lᵀ S L = Σ p (L − mean)(L − mean)ᵀ + p_k mean meanᵀ``, a sum of squares."""
+    mean = point.p @ L
+    spread = L - mean
+    N = (spread.T * point.p) @ spread
+    N += point.p_target * np.outer(mean, mean)
+    return N
 
 
 Space = Rivals | Basis

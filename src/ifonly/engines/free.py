@@ -146,7 +146,7 @@ class FreeEngine(Engine):
         model, stop = asked.model, Stop.of(asked.question)
 
         def solve(k: int) -> Result:
-            problem = ClassProblem(model, z, sizes, k)
+            problem = ClassProblem(model, z, sizes, k, aim.prob)
             if aim.prob is not None:
                 return self.reach(problem, aim.prob, stop)
             assert aim.lam is not None
@@ -306,7 +306,7 @@ class Batch(NamedTuple):
         model, aims = self.model, self.aims.take(index)
         margins, gram = model.margins(self.Z[index], k), model.rival_gram(k)
         size = np.abs(margins).max(axis=1)
-        rounding = Rounding.of(model, self.sizes.take(index), k)
+        rounding = Rounding.of(model, self.sizes.take(index), k, aims.prob)
         if aims.lam is not None:
             solved = self.engine.minimise_rows(self.loop, gram, margins, aims.lam, self.stop)
             self._fill(index, k, size, solved, rounding)
@@ -318,7 +318,7 @@ class Batch(NamedTuple):
         self._stay(index[done], k, p[done], p_target[done], loss[done])
         away = np.flatnonzero(~done)
         if len(away) and model.rival_lengths(k).any():
-            rounding = Rounding.of(model, self.sizes.take(index[away]), k)
+            rounding = Rounding.of(model, self.sizes.take(index[away]), k, aims.take(away).prob)
             solved = self.engine.reach_rows(self.loop, gram, margins[away], window.take(away), self.stop)
             self._fill(index[away], k, size[away], solved, rounding)
             change = np.abs(solved.q).sum(axis=1) / solved.lam

@@ -30,7 +30,7 @@ from ifonly.model import Model
 from ifonly.model.numerics import EPS, blocks, norms, summation_error
 from ifonly.rows.sources import Sizes
 
-__all__ = ["Reach", "Rounding"]
+__all__ = ["Reach", "Rounding", "in_logs"]
 
 UNIT = 0.5 * EPS
 MOST_ERROR = 300.0  # of a margin: a p_j that is e³⁰⁰ times as large is larger than any
@@ -84,7 +84,7 @@ class Rounding:
     sizes : Sizes
         Of the sources, with b among the terms.
     coarse : float
-        How many times more coarsely the user's estimator rounds.
+        How many times more coarsely the user's estimator rounds (of one that works with logarithms, for each row).
     lengths : Lengths or None
         Those of a target; without, rows of A are taken to be as different as they can be.
 
@@ -94,12 +94,12 @@ class Rounding:
     row_norm: float
     n_classes: int
     sizes: Sizes
-    coarse: float = 1.0
+    coarse: Any = 1.0
     lengths: Lengths | None = None
 
     @classmethod
-    def of(cls, model: Model, sizes: Sizes, k: int | None = None) -> "Rounding":
-        """For sources of these sizes, and a class index."""
+    def of(cls, model: Model, sizes: Sizes, k: int | None = None, prob: Any = None) -> "Rounding":
+        """For sources of these sizes, a class index, and a probability that is wanted (or one for each)."""
         K, D = model.A.shape
         gamma, lengths = summation_error(D + K), None
         if k is not None:
@@ -107,7 +107,10 @@ class Rounding:
             lengths = model.memo.get(key) or model.memo.setdefault(key, Lengths.of(model, k))
             # b is added once, to the sum of the others
             sizes = Sizes(sizes.norm, sizes.terms + lengths.bias * (UNIT / gamma))
-        return cls(gamma, model.row_norm, K, sizes, model.coarse, lengths)
+        coarse = model.coarse
+        if model.log_space and prob is not None:
+            coarse = coarse * np.maximum(1.0, in_logs(gamma) / (1 - prob))
+        return cls(gamma, model.row_norm, K, sizes, coarse, lengths)
 
     def reach(self, space: Space, point: Point) -> Reach:
         """Of the change that a point makes."""
@@ -176,6 +179,15 @@ class Rounding:
         """A bound on ‖∇E‖ at the x that is handed out."""
         rounding = self.of_gradient(float(point.p @ lengths), space.size, self.reach(space, point), space.lam)
         return float(space.grad_bound(point, lengths) + rounding)
+
+
+def in_logs(gamma: float) -> float:
+    """How coarsely an estimator rounds that takes p as exp(logit − ln Σ exp), times 1 − p.
+
+    The logarithm and the difference are rounded as numbers of the size of logits, by 2·UNIT of their terms, and p with them.
+    For a logit that is 1/(1 − p) times as much, and twice that, as ``−ln(1 − y) ≤ 2y``; its own rounding is 2γ of the terms.
+    """
+    return 2 * UNIT / gamma
 
 
 def _least(a: Any, b: Any) -> Any:

@@ -109,6 +109,8 @@ class Model(Products):
 
     # The user's own model and the cost of a unit of each feature, where this one has its features in units of cost.
     origin: "tuple[Model, Floats] | None" = None
+    # Whether p is worked out as exp(score − ln Σ exp), as naive Bayes does: rounding of a score is then one of p itself.
+    log_space: bool = False
     words: Words = PLAIN  # what people call its columns and classes; no part of its value
 
     def __init__(
@@ -346,6 +348,8 @@ class Model(Products):
         extra: dict[str, Any] = {} if columns is None else {"encoding": columns}
         if self.precision != EPS:
             extra["precision"] = self.precision
+        if self.log_space:
+            extra["log_space"] = True
         names = None if self.feature_names is None else list(self.feature_names)
         header = {"classes": labels_to(self.classes), "feature_names": names, "hard": self.hard, "extra": extra}
         path.write_bytes(pack(path.suffix.lower(), arrays, header))
@@ -362,6 +366,7 @@ class Model(Products):
             and self.encoding == other.encoding
             and self.hard == other.hard
             and self.precision == other.precision
+            and self.log_space == other.log_space
         )
 
     def __hash__(self) -> int:
@@ -370,7 +375,7 @@ class Model(Products):
     def __reduce__(self) -> tuple[Any, ...]:
         encoding = None if self.encoding.identity else self.encoding
         make = partial(Model, scaling=self.scaling, encoding=encoding, hard=self.hard, precision=self.precision)
-        state = {name: vars(self)[name] for name in ("origin", "words") if name in vars(self)}
+        state = {name: vars(self)[name] for name in ("origin", "log_space", "words") if name in vars(self)}
         return make, (self.A, self.b, self.classes, self.feature_names), state
 
     def __repr__(self) -> str:

@@ -10,8 +10,8 @@ A file holds, whatever its suffix,
     The header, a JSON object: ``format`` ("ifonly"), ``version`` (1), ``classes`` (``dtype``, and ``values``, which for the
     dtype "object" are pairs of a type's name and a value), ``feature_names`` (strings, or null), ``hard`` (whether there are
     only scores), ``extra`` (what it takes to read the model right, where there is more: ``encoding``, its columns, and
-    ``precision``, how coarsely its estimator rounds; an unknown key is an error) and ``digest`` (SHA-256 of everything else; a
-    file made by hand may leave it out).
+    ``precision``, how coarsely its estimator rounds, ``log_space``, whether it subtracts logarithms for its probabilities; an
+    unknown key is an error) and ``digest`` (SHA-256 of everything else; a file made by hand may leave it out).
 
 =================  ========================================================================================================
 ``.npz``           NumPy's zip archive, one member per name; the header is a string (``np.load(path)["ifonly"].item()``).

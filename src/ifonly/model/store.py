@@ -109,7 +109,7 @@ def _own(entries: dict[str, Any], header: dict[str, Any]) -> Model:
     try:
         extra = dict(header["extra"])
         labels, names, hard = header["classes"], header["feature_names"], bool(header["hard"])
-        precision = float(extra.pop("precision", EPS))
+        precision, log_space = float(extra.pop("precision", EPS)), bool(extra.pop("log_space", False))
         A, b = entries.pop("A"), entries.pop("b")
         parts = [entries.pop(name) for name in ("shift", "scale", "rough")] if "shift" in entries else None
         scaling = None if parts is None else Scaling(*(np.asarray(part, dtype=np.float64) for part in parts))
@@ -124,7 +124,9 @@ def _own(entries: dict[str, Any], header: dict[str, Any]) -> Model:
         raise InputError(f"it is damaged: A has shape {np.shape(A)}, its scaling {scaling.shift.shape}")
     if not 0 < precision < 1:
         raise InputError(f"it is damaged: its precision must be between 0 and 1; got {precision}")
-    return Model(A, b, labels_from(labels), names, scaling=scaling, encoding=encoding, hard=hard, precision=precision)
+    found = Model(A, b, labels_from(labels), names, scaling=scaling, encoding=encoding, hard=hard, precision=precision)
+    found.log_space = log_space
+    return found
 
 
 def _weights(entries: Mapping[str, Any]) -> Model:

@@ -17,6 +17,7 @@ struct Precision {
     double gamma, coarse; // the relative error of a logit's sum; how many times more coarsely the user's estimator rounds
     double span;          // max‖ā_j‖
     double norm, terms, swing; // engines.rounding.Reach of a change with Σ|q|/λ = 1
+    double logs = 0.0;         // engines.rounding.in_logs, or 0
 };
 
 /** How large a source is: bounds on ‖x̄‖ and on the terms of its logits. */
@@ -32,10 +33,12 @@ template <class T> IFONLY_HD T swing_of(const Precision &of, const Sizes<T> &siz
 template <class T> IFONLY_HD Goal<T> window_of(const Precision &of, const Sizes<T> &sizes, T size, T wanted) {
     const T margins = 2.0 * of.gamma * sizes.terms + 2.0 * UNIT * size, swing = UNIT * swing_of(of, sizes);
     const double ours = (2.0 * of.gamma + UNIT * (of.K + 4)) * of.swing;
-    const double far = of.span > 0.0 ? of.coarse * 2.0 * of.gamma * of.terms / of.span : 0.0; // terms are row_norm·span
-    const double theirs = of.coarse * UNIT * of.swing + far * HALF * of.norm;
-    return {wanted, margins + (of.K + 4.0) * swing + of.coarse * (margins + swing), T{} + (ours + theirs),
-            8.0 * EPS * (magnitude(wanted) + 1.0), T{} + far};
+    T coarse = T{} + of.coarse;
+    if (of.logs > 0.0) coarse *= larger(T{} + 1.0, of.logs * (1.0 + exponential(-wanted))); // 1 + e^−wanted is 1/(1 − p)
+    const T far = coarse * (of.span > 0.0 ? 2.0 * of.gamma * of.terms / of.span : 0.0); // terms are row_norm·span
+    const T theirs = coarse * (UNIT * of.swing) + far * (HALF * of.norm);
+    return {wanted, margins + (of.K + 4.0) * swing + coarse * (margins + swing), ours + theirs,
+            8.0 * EPS * (magnitude(wanted) + 1.0), far};
 }
 
 /** A bound on ‖∇E‖ at the x that is handed out. */

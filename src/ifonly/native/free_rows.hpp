@@ -135,7 +135,7 @@ template <class T, bool GOAL> struct FreeLoop {
     }
 
     FreeLoop(const FreeTarget &of, const FreeRows &rows, double *memory)
-        : of(of), rows(rows), precision{of.K, of.gamma, of.coarse, of.span, of.norm, of.terms, of.swing},
+        : of(of), rows(rows), precision{of.K, of.gamma, of.coarse, of.span, of.norm, of.terms, of.swing, of.logs},
           table(of, rows, memory + 2 * Vectors<T, 0>::room(of.K - 1) * W), now(of.K - 1, reinterpret_cast<T *>(memory)),
           next(of.K - 1, reinterpret_cast<T *>(memory) + Vectors<T, 0>::room(of.K - 1)), solver(now, of.G), stage(next, of.G) {
         for (int w = 0; w < W; w++) row[w] = -1;

@@ -102,7 +102,7 @@ class Target {
         }
         of.gamma = number("gamma"), of.coarse = number("coarse"), of.bias = number("bias"), of.span = number("span");
         of.norm = number("norm"), of.terms = number("terms"), of.swing = number("swing"), of.row_norm = number("row_norm");
-        of.offset_norm = number("offset_norm"), of.offset_size = number("offset_size");
+        of.logs = number("logs"), of.offset_norm = number("offset_norm"), of.offset_size = number("offset_size");
     }
 
     using Some1 = std::optional<In1>;

@@ -16,6 +16,7 @@ struct FreeTarget {
     const double *columns; // (D) max_j |a_jd|
     const double *shift, *scale;           // (D) of the classifier's scaler, or null
     double gamma, coarse, bias;            // engines.rounding.Rounding
+    double logs;                           // engines.rounding.in_logs, or 0
     double span, norm, terms, swing;       // engines.rounding.Lengths
     double row_norm, offset_norm, offset_size; // model.sizes
 };

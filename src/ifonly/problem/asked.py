@@ -208,7 +208,7 @@ def in_units_of_cost(model: Model, cost: Cost) -> Model:
     units = Scaling(shift, 1 / per_unit, None if scaling is None else scaling.rough)
     more = {"encoding": model.encoding, "hard": model.hard, "precision": model.precision}
     found = Model(model.A / (scale * per_unit), model.b, model.classes, model.feature_names, scaling=units, **more)
-    found.origin, found.words = (model, per_unit), model.words
+    found.origin, found.log_space, found.words = (model, per_unit), model.log_space, model.words
     return found
 
 

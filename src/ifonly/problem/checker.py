@@ -31,7 +31,7 @@ from ifonly.model.numerics import EPS, Floats, summation_error
 from ifonly.problem.conditions import Conditions
 from ifonly.problem.dual import Dual, Goal
 from ifonly.problem.exact import check_exactly, exact_value
-from ifonly.problem.free import Certificate, Problem
+from ifonly.problem.free import LEAST_P, MOST_LOGIT, Certificate, Problem
 from ifonly.problem.goals import Weights, excess, needed_logit, probabilities
 from ifonly.problem.limited import FAR, LimitedProblem
 from ifonly.problem.proof import Proved, continuous_proof, prove
@@ -42,8 +42,6 @@ __all__ = ["Checked", "check"]
 
 SAME = 1e-10  # relative: the same number, computed in another order
 SETTLED = 1e-6  # relative: probabilities that are the same to whoever asked, where a proof needs no more digits
-TINY = 1e-300  # probabilities below have lost their digits
-MOST_LOGIT = 700.0  # whose exponential is a number
 MANY = 10**7  # numbers in A: more are not copied to look for a ceiling
 CANCELLING = 32.0  # terms of a change against its length: solvers sum rows whose pulls cancel to 1e-3 of their squares, no more
 LAST_STEP = 1e-9  # relative: Newton's last step moves margins by 1e-5, and leaves some times the square of that at most
@@ -326,7 +324,7 @@ def _check_numbers(case: _Case, facts: _Facts) -> None:
     result, p = case.result, facts.proba
     if len(result.proba):  # where there are very many classes, answers do without
         # A probability is multiplied by at most exp of twice what the margins move by.
-        wrong = ~(np.abs(result.proba - p) <= p * (math.expm1(min(2 * facts.logit_error, MOST_LOGIT)) + SAME) + TINY)
+        wrong = ~(np.abs(result.proba - p) <= p * (math.expm1(min(2 * facts.logit_error, MOST_LOGIT)) + SAME) + LEAST_P)
         for j in [case.k] * bool(wrong[case.k]) + np.flatnonzero(wrong).tolist()[:1]:
             name = "p(target)" if j == case.k else f"p({case.model.label(j)!r})"
             raise CertificateError(f"{name} is {float(p[j])!r}; the answer claims {float(result.proba[j])!r}")
@@ -511,7 +509,7 @@ def _proved_out_of_reach(case: _Case, found: Certificate, dual: Dual, proved: Pr
         ceiling = dual.goal.ceiling(float(proved.missed))
         if not case.result.ceiling >= ceiling * (1 - SAME):
             raise CertificateError(f"p(target) is at most {ceiling!r}; the answer claims at most {case.result.ceiling!r}")
-        if not dual.exact and not case.result.ceiling <= ceiling * (1 + SETTLED) + TINY:
+        if not dual.exact and not case.result.ceiling <= ceiling * (1 + SETTLED) + LEAST_P:
             raise CertificateError(f"p(target) is at most {ceiling!r}; the answer claims only {case.result.ceiling!r}")
     elif case.result.ceiling != 1.0:
         raise CertificateError("a ceiling belongs to a probability that is out of reach")

@@ -9,6 +9,7 @@ Since −ln p_k(x) = max over p in the simplex of pᵀ(Āx + b̄) + H(p), with H
 and E(x) − D(p(x)) = ‖∇E(x)‖²/(2λ): the duality gap of an x with its own p is the bound from strong convexity.
 """
 
+import math
 from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -23,7 +24,10 @@ from ifonly.model.numerics import EPS, Floats, softmax, summation_error
 if TYPE_CHECKING:
     from scipy.sparse.linalg import LinearOperator
 
-__all__ = ["Certificate", "Problem"]
+__all__ = ["LEAST_P", "MOST_LOGIT", "Certificate", "Problem"]
+
+LEAST_P = 1e-300  # probabilities below have lost their digits
+MOST_LOGIT = 700.0  # whose exponential is a number: an error of so much makes any p of any other
 
 
 @dataclass(frozen=True)
@@ -157,8 +161,9 @@ class Problem:
         # Rounding in p, from the logits' sums, and in the K-term sum of the gradient.
         size = float(model.column_sizes @ np.abs(x))
         logit_error = 4 * (summation_error(D) * size + EPS * float(np.abs(model.b).max()))
-        pull = float(np.delete(proba * lengths, self.k).sum())
-        rounding = pull * (logit_error + (3 * K + 8) * EPS) + 2 * EPS * lam * distance
+        pull = float(np.delete(np.maximum(proba, LEAST_P) * lengths, self.k).sum())
+        moved = pull * (math.expm1(min(logit_error, MOST_LOGIT)) + (3 * K + 8) * EPS)
+        rounding = min(moved, 2 * float(lengths.max())) + 2 * EPS * lam * distance
         grad_norm = float(np.linalg.norm(gradient))
         bound = grad_norm + rounding
         return Certificate(

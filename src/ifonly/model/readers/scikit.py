@@ -205,7 +205,12 @@ def _bernoulli(estimator: Any) -> Weights:
     """Σ x ln p + (1 − x) ln(1 − p), affine in x."""
     present = np.asarray(estimator.feature_log_prob_)
     absent = np.log(1 - np.exp(present))  # as scikit-learn has it: log1p would be more exact, and differ
-    return Weights(present - absent, np.asarray(estimator.class_log_prior_) + absent.sum(axis=1), estimator.classes_)
+    return _bayes(estimator, present - absent, np.asarray(estimator.class_log_prior_) + absent.sum(axis=1))
+
+
+def _bayes(estimator: Any, coef: Any, intercept: Any) -> Weights:
+    """Naive Bayes, whose probabilities are exponentials of differences of logarithms."""
+    return Weights(np.asarray(coef), np.asarray(intercept), estimator.classes_, log_space=True)
 
 
 def _network(estimator: Any) -> Weights:
@@ -237,10 +242,10 @@ _CLASSIFIERS: dict[str, Callable[[Any], Weights]] = {
     "SGDClassifier": _sgd,
     "LinearDiscriminantAnalysis": _linear,
     # Linear in the counts; of complement naive Bayes without a prior. What a category's weights are is said in `_looked_up`.
-    "MultinomialNB": lambda e: Weights(np.asarray(e.feature_log_prob_), np.asarray(e.class_log_prior_), e.classes_),
-    "ComplementNB": lambda e: Weights(np.asarray(e.feature_log_prob_), np.zeros(len(e.classes_)), e.classes_),
+    "MultinomialNB": lambda e: _bayes(e, e.feature_log_prob_, e.class_log_prior_),
+    "ComplementNB": lambda e: _bayes(e, e.feature_log_prob_, np.zeros(len(e.classes_))),
     "BernoulliNB": _bernoulli,
-    "CategoricalNB": lambda e: Weights(np.zeros((len(e.classes_), 1)), np.asarray(e.class_log_prior_), e.classes_),
+    "CategoricalNB": lambda e: _bayes(e, np.zeros((len(e.classes_), 1)), e.class_log_prior_),
     "MLPClassifier": _network,
     "OneVsRestClassifier": _one_vs_rest,
     **dict.fromkeys(("LinearSVC", "Perceptron", "PassiveAggressiveClassifier", "RidgeClassifier", "RidgeClassifierCV"), _hard),

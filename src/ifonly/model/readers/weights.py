@@ -16,10 +16,13 @@ class Weights(NamedTuple):
     intercept: Floats
     classes: Any  # labels; None for 0 … K−1
     hard: bool = False  # scores, no probabilities
+    log_space: bool = False  # probabilities by way of their logarithms
 
     def model(self, names: Sequence[str] | None = None, **more: Any) -> Model:
         """The model of these weights over features of these names."""
         if len(self.coef) == 1:
             w, w0 = self.coef[0], float(self.intercept[0])
             return Model.binary(w, w0, self.classes, names, hard=self.hard, **more)
-        return Model(self.coef, self.intercept, self.classes, names, hard=self.hard, **more)
+        found = Model(self.coef, self.intercept, self.classes, names, hard=self.hard, **more)
+        found.log_space = self.log_space
+        return found
