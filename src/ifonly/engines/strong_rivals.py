@@ -133,7 +133,7 @@ class Work:
 
     def add(self, seen: Seen) -> None:
         """Take in the rivals that have become strong."""
-        new = np.setdiff1d(seen.strong, self.which, assume_unique=True)
+        new = np.setdiff1d(seen.strong, self.which, assume_unique=True) if len(seen.strong) else seen.strong
         if not len(new):
             return
         n, m = len(self.which), len(self.which) + len(new)
