@@ -409,7 +409,8 @@ def test_compiled_sums_in_single_precision(instructions, rng, monkeypatch, kind,
         assert b.level == pytest.approx(a.level, abs=slip)
         np.testing.assert_allclose(b.mean, a.mean, rtol=0, atol=slip)
         np.testing.assert_array_equal(b.mean, c.mean)
-        assert b.level == c.level and set(b.strong) == set(c.strong)
+        assert b.level == c.level
+        assert set(b.strong) == set(c.strong)
 
 
 @needs_compiled

@@ -35,6 +35,9 @@ LEAST, LEAST_SINGLE = -1e300, -1e30  # stand for −∞ in differences
 PIECE_SIZE, PIECES = 1_000_000, 16
 FEW_POINTS = 16  # NumPy's products for more points have threads of their own
 AT_ONCE = 32  # points of a pass in double precision, as each has K logits: more are not faster
+# Of a row, and of rows, so many numbers are added up in single precision at most (many_points.hpp): what that can lose grows
+# with them, and five times as many made the last pass of every eighth source one in double precision.
+LONG, TALL = 144, 132
 NO_CLASSES = np.zeros(0, dtype=np.intp)
 NOTHING = -46.0  # a class whose logit is so far below the largest has less than 1e-20 of its weight: K of them still nothing
 NO_WEIGHT = -80.0  # … nor has this one, and its weight is still among the normal numbers of single precision
@@ -148,7 +151,7 @@ SumUp = Callable[[Model, Sequence[Look], NDArray[Any]], Callable[[int, int], Sum
 
 
 def sum_up(model: Model, looks: Sequence[Look], logits: NDArray[Any]) -> Callable[[int, int], Sums]:
-    """The sums over classes ``first`` to ``last``, whose logits are written into their places; all looks are of one precision."""
+    """The sums over classes ``first`` to ``last``, whose logits are written into their places, for looks of one precision."""
     return partial(_sum_up_single if looks[0].single else _sum_up, model, looks, logits)
 
 
@@ -180,7 +183,7 @@ def _sum_up_single(model: Model, looks: Sequence[Look], logits: NDArray[np.float
     top = np.array([point.top for point in known] + [LEAST_SINGLE] * (len(looks) - n))
     sums = Sums(top, np.zeros(len(looks)), np.zeros(X.shape), {})
     for rows, block in blocks(model.A, first, last, dtype=np.float32):
-        z = X @ block.T
+        z = reduce(add, (X[:, a : a + LONG] @ block[:, a : a + LONG].T for a in range(0, X.shape[1], LONG)))
         e = np.expm1(z[:n], out=z[:n])
         for i, point in enumerate(known):
             e[i] *= point.weights[rows]
@@ -196,8 +199,9 @@ def _sum_up_single(model: Model, looks: Sequence[Look], logits: NDArray[np.float
             rough -= top[n:, None].astype(np.float32)
             np.exp(np.maximum(rough, NO_WEIGHT, out=rough), out=rough)
         sums = sums.relative_to(top)
-        sums.mass += z.sum(axis=1)
-        sums.mean += z @ block
+        sums.mass += z.sum(axis=1, dtype=np.float64)
+        for a in range(0, len(block), TALL):
+            sums.mean += z[:, a : a + TALL] @ block[a : a + TALL]
     return sums
 
 

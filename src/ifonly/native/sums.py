@@ -1,7 +1,7 @@
-"""`engines.passes.sum_up` in C++ (sums.hpp): each row of A read once, for all points.
+"""`engines.passes.sum_up` in C++ (sums.hpp for few points, many_points.hpp for many): each row of A read once, for all points.
 
 Where there are few points the time of a pass is that of reading A, and NumPy reads it three times: to make it float64, and for
-each of the two products.
+each of the two products. Where there are many it is that of multiplying, and nothing between the two products leaves the cache.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,7 +18,7 @@ __all__ = ["sum_up_compiled"]
 
 
 def sum_up_compiled(model: Model, looks: Sequence[Look], logits: NDArray[Any]) -> Callable[[int, int], Sums]:
-    """The sums over classes ``first`` to ``last``, whose logits are written into their places; all looks are of one precision."""
+    """The sums over classes ``first`` to ``last``, whose logits are written into their places, for looks of one precision."""
     A = np.asarray(model.A)  # a memory map is an array too
     rows_apart = A.strides[1] != A.itemsize or A.strides[0] < 0 or A.strides[0] % A.itemsize != 0
     if rows_apart or not A.flags.aligned or not A.dtype.isnative or any(look.covariance for look in looks):
