@@ -349,7 +349,7 @@ def assert_same_sums(model, looks, threads=1):
     K = model.n_classes
     logits = np.full((2, len(looks), K), np.nan)
     first, last = K // 3, K
-    sums = [s(model, looks, logits[i], first, last) for i, s in enumerate((passes.sum_up, sum_up_compiled))]
+    sums = [s(model, looks, logits[i])(first, last) for i, s in enumerate((passes.sum_up, sum_up_compiled))]
     size = 1 + np.abs(logits[0][:, first:]).max()
     np.testing.assert_allclose(logits[1][:, first:], logits[0][:, first:], rtol=0, atol=1e-13 * size)
     assert np.isnan(logits[:, :, :first]).all()
@@ -383,6 +383,34 @@ def test_compiled_sums_of_any_shape(instructions, rng, monkeypatch, kind, shape)
         object.__setattr__(model, "A", weights)
         tasks = [passes.Task(x, weights[0].astype(float), 0.5, out, 1.0, None) for x, out in zip(X, outside, strict=True)]
         assert_same_sums(model, [passes.Look(x, task) for x, task in zip(X, tasks, strict=True)], threads=3)
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("shape", [(2, 1, 3), (50, 13, 17), (133, 24, 32), (300, 7, 40), (900, 156, 70)])
+def test_compiled_sums_in_single_precision(instructions, rng, monkeypatch, kind, shape):
+    """Sums and changes side by side, in whole vectors of points and in parts of one, are NumPy's; threads change no bit."""
+    from ifonly.native.sums import sum_up_compiled
+
+    monkeypatch.setattr(passes, "PIECE_SIZE", 2000)
+    K, D, N = shape
+    A = (rng.standard_normal((K, D)) / np.sqrt(D)).astype(kind)
+    model, X = Model(np.eye(K, D), rng.standard_normal(K)), 3 * rng.standard_normal((N, D))
+    object.__setattr__(model, "A", A)
+    tasks = [passes.Task(x, A[0].astype(float), 0.5, rng.permutation(K)[: rng.integers(K)], 1.0, None) for x in X]
+    base = passes.take_a_pass(model, [passes.Look(x, task, keep=True) for x, task in zip(X, tasks, strict=True)])
+    looks = [
+        passes.Look(x + 1e-3 * rng.standard_normal(D), task, single=True, since=seen.known if i % 3 else None)
+        for i, (x, task, seen) in enumerate(zip(X, tasks, base, strict=True))
+    ]
+    plain = passes.take_a_pass(model, looks)
+    one, three = (passes.take_a_pass(model, looks, threads, sum_up_compiled) for threads in (1, 3))
+    for look, a, b, c in zip(looks, plain, one, three, strict=True):
+        slip = 1e-5 if look.since is None else 1e-8
+        assert b.level == pytest.approx(a.level, abs=slip)
+        np.testing.assert_allclose(b.mean, a.mean, rtol=0, atol=slip)
+        np.testing.assert_array_equal(b.mean, c.mean)
+        assert b.level == c.level
+        assert set(b.strong) == set(c.strong)
 
 
 @needs_compiled

@@ -16,7 +16,7 @@ from ifonly.engines.passes import Look, Seen, SumUp, Task, sum_up, take_a_pass
 from ifonly.engines.protocol import Engine, Rows
 from ifonly.engines.strong_rivals import FIRST_SHARE
 from ifonly.engines.threads import available
-from ifonly.engines.very_many import VastProblem, solve_many
+from ifonly.engines.very_many import WHOLE, VastProblem, solve_many
 from ifonly.model.errors import InputError
 from ifonly.model.numerics import Floats, norms
 from ifonly.problem.asked import NEAREST, Aim, Aims, Asked
@@ -144,7 +144,8 @@ class _Passes:
 def _at_once(asked: Asked) -> int:
     model = asked.model
     per_row = 8 * model.n_features * ROWS_HELD + 4 * model.n_classes
-    return int(np.clip(EXTRA_SHARE * model.A.nbytes / per_row, LEAST_ROWS, MOST_ROWS))
+    rows = int(np.clip(EXTRA_SHARE * model.A.nbytes / per_row, LEAST_ROWS, MOST_ROWS))
+    return rows // WHOLE * WHOLE or rows
 
 
 def _starts(asked: Asked, n_rows: int | None) -> Floats | None:

@@ -11,7 +11,7 @@ double precision is summed, Σ e^{z⁰}(e^{aᵀ(x − x⁰)} − 1)·(1, a), who
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
+from functools import partial, reduce
 from itertools import pairwise
 from operator import add
 from typing import Any
@@ -23,7 +23,7 @@ from ifonly.engines.threads import on_threads
 from ifonly.model import Model
 from ifonly.model.numerics import Floats, Indices, blocks
 
-__all__ = ["Known", "Look", "Seen", "Sums", "Task", "sum_up", "take_a_pass"]
+__all__ = ["Known", "Look", "Seen", "Sums", "Task", "known_points", "points", "sum_up", "take_a_pass"]
 
 
 # The strongest rivals, which are taken one by one: from one pass at most so many, those with this share of the rivals'
@@ -35,6 +35,9 @@ LEAST, LEAST_SINGLE = -1e300, -1e30  # stand for −∞ in differences
 PIECE_SIZE, PIECES = 1_000_000, 16
 FEW_POINTS = 16  # NumPy's products for more points have threads of their own
 AT_ONCE = 32  # points of a pass in double precision, as each has K logits: more are not faster
+# Of a row, and of rows, so many numbers are added up in single precision at most (many_points.hpp): what that can lose grows
+# with them, and five times as many made the last pass of every eighth source one in double precision.
+LONG, TALL = 144, 132
 NO_CLASSES = np.zeros(0, dtype=np.intp)
 NOTHING = -46.0  # a class whose logit is so far below the largest has less than 1e-20 of its weight: K of them still nothing
 NO_WEIGHT = -80.0  # … nor has this one, and its weight is still among the normal numbers of single precision
@@ -144,11 +147,15 @@ class Sums:
         return Sums(top, a.mass + b.mass, a.mean + b.mean, {n: a.second[n] + b.second[n] for n in a.second})
 
 
-SumUp = Callable[[Model, Sequence[Look], Floats, int, int], Sums]
+SumUp = Callable[[Model, Sequence[Look], NDArray[Any]], Callable[[int, int], Sums]]
 
 
-def sum_up(model: Model, looks: Sequence[Look], logits: Floats, first: int, last: int) -> Sums:
-    """The sums over classes ``first`` to ``last``, whose logits are written into their places."""
+def sum_up(model: Model, looks: Sequence[Look], logits: NDArray[Any]) -> Callable[[int, int], Sums]:
+    """The sums over classes ``first`` to ``last``, whose logits are written into their places, for looks of one precision."""
+    return partial(_sum_up_single if looks[0].single else _sum_up, model, looks, logits)
+
+
+def _sum_up(model: Model, looks: Sequence[Look], logits: Floats, first: int, last: int) -> Sums:
     X = np.stack([look.x for look in looks])
     outside = sorted((int(k), n) for n, look in enumerate(looks) for k in look.outside if first <= k < last)
     found: Sums | None = None
@@ -169,16 +176,14 @@ def sum_up(model: Model, looks: Sequence[Look], logits: Floats, first: int, last
     return found
 
 
-def _sum_up_single(model: Model, looks: Sequence[Look], logits: NDArray[np.float32]) -> Sums:
-    """The same over all classes, in single precision, and as changes for the looks that know a point, which come first."""
-    X = np.stack([look.x if look.since is None else look.x - look.since.x for look in looks]).astype(np.float32)
-    outside = [look.outside for look in looks]
-    known = [look.since for look in looks if look.since is not None]
+def _sum_up_single(model: Model, looks: Sequence[Look], logits: NDArray[np.float32], first: int, last: int) -> Sums:
+    """The same in single precision, and as changes for the looks that know a point, which come first."""
+    X, outside, known = points(looks).astype(np.float32), [look.outside for look in looks], known_points(looks)
     n = len(known)
     top = np.array([point.top for point in known] + [LEAST_SINGLE] * (len(looks) - n))
     sums = Sums(top, np.zeros(len(looks)), np.zeros(X.shape), {})
-    for rows, block in blocks(model.A, dtype=np.float32):
-        z = X @ block.T
+    for rows, block in blocks(model.A, first, last, dtype=np.float32):
+        z = reduce(add, (X[:, a : a + LONG] @ block[:, a : a + LONG].T for a in range(0, X.shape[1], LONG)))
         e = np.expm1(z[:n], out=z[:n])
         for i, point in enumerate(known):
             e[i] *= point.weights[rows]
@@ -194,9 +199,20 @@ def _sum_up_single(model: Model, looks: Sequence[Look], logits: NDArray[np.float
             rough -= top[n:, None].astype(np.float32)
             np.exp(np.maximum(rough, NO_WEIGHT, out=rough), out=rough)
         sums = sums.relative_to(top)
-        sums.mass += z.sum(axis=1)
-        sums.mean += z @ block
+        sums.mass += z.sum(axis=1, dtype=np.float64)
+        for a in range(0, len(block), TALL):
+            sums.mean += z[:, a : a + TALL] @ block[a : a + TALL]
     return sums
+
+
+def known_points(looks: Sequence[Look]) -> list[Known]:
+    """Those that changes are summed up from."""
+    return [look.since for look in looks if look.since is not None]
+
+
+def points(looks: Sequence[Look]) -> Floats:
+    """The points, or how far they are from those that are known."""
+    return np.stack([look.x if look.since is None else look.x - look.since.x for look in looks])
 
 
 def take_a_pass(model: Model, looks: Sequence[Look], threads: int = 1, summing: SumUp = sum_up) -> list[Seen]:
@@ -204,36 +220,25 @@ def take_a_pass(model: Model, looks: Sequence[Look], threads: int = 1, summing: 
     seen = dict[int, Seen]()
     single = sorted((n for n, look in enumerate(looks) if look.single), key=lambda n: looks[n].since is None)
     double = [n for n, look in enumerate(looks) if not look.single]
-    if single:
-        seen |= zip(single, _take_single(model, [looks[n] for n in single]), strict=True)
-    for some in (double[i : i + AT_ONCE] for i in range(0, len(double), AT_ONCE)):
-        seen |= zip(some, _take_double(model, [looks[n] for n in some], threads, summing), strict=True)
+    for some in ([single] if single else []) + [double[i : i + AT_ONCE] for i in range(0, len(double), AT_ONCE)]:
+        seen |= zip(some, _take(model, [looks[n] for n in some], threads, summing), strict=True)
     return [seen[n] for n in range(len(looks))]
 
 
-def _take_single(model: Model, looks: Sequence[Look]) -> list[Seen]:
-    n = sum(look.since is not None for look in looks)
-    logits = np.empty((len(looks) - n, model.n_classes), dtype=np.float32)
-    sums = _sum_up_single(model, looks, logits)
-    for i, look in enumerate(looks[:n]):
-        assert look.since is not None
-        sums.mass[i] += look.since.mass
-        sums.mean[i] += look.since.total
-    return [_seen(look, i, sums, logits[i - n] if i >= n else None) for i, look in enumerate(looks)]
-
-
-def _take_double(model: Model, looks: Sequence[Look], threads: int, summing: SumUp) -> list[Seen]:
-    K = model.n_classes
-    logits = np.empty((len(looks), K))
+def _take(model: Model, looks: Sequence[Look], threads: int, summing: SumUp) -> list[Seen]:
+    """One in one precision: changes first."""
+    K, known, single = model.n_classes, known_points(looks), looks[0].single
+    n = len(known)
+    logits = np.empty((len(looks) - n, K), dtype=np.float32 if single else np.float64)
     edges = np.linspace(0, K, min(max(model.A.size // PIECE_SIZE, 1), PIECES, K) + 1).astype(int).tolist()
-
-    def piece(ends: tuple[int, int]) -> Sums:
-        return summing(model, looks, logits, *ends)
-
+    piece = summing(model, looks, logits)
     shared = 1 if summing is sum_up and len(looks) > FEW_POINTS else threads
-    sums = reduce(add, on_threads(piece, list(pairwise(edges)), shared))
-    seen = [_seen(look, n, sums, logits[n]) for n, look in enumerate(looks)]
-    if len(looks) == 1:  # of many they would take more memory than all else
+    sums = reduce(add, on_threads(lambda ends: piece(*ends), list(pairwise(edges)), shared))
+    for i, point in enumerate(known):
+        sums.mass[i] += point.mass
+        sums.mean[i] += point.total
+    seen = [_seen(look, i, sums, logits[i - n] if i >= n else None) for i, look in enumerate(looks)]
+    if len(looks) == 1 and not single:  # of many they would take more memory than all else
         seen[0].logits = logits[0]
     return seen
 

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ifonly.engines.newton import ROUNDINGS
-from ifonly.engines.passes import MOST, SHARE, Known, Look, Seen, Task
+from ifonly.engines.passes import LONG, MOST, SHARE, TALL, Known, Look, Seen, Task
 from ifonly.model import Model
-from ifonly.model.numerics import BLOCK_BYTES, EPS, Floats, Indices, softmax, summation_error
+from ifonly.model.numerics import EPS, Floats, Indices, softmax, summation_error
 from ifonly.problem.results import Result
 from ifonly.problem.status import Status
 
@@ -105,7 +105,7 @@ class Work:
             return self._whole(x, ask, (yield replace(ask, single=True)), rough)
         if self.known is not None:
             moved = model.row_norm * float(np.linalg.norm(x - self.known.x))
-            most = 4 * (SINGLE / EPS) * summation_error(n + BLOCK_BYTES // (4 * n)) * moved
+            most = 4 * (SINGLE / EPS) * summation_error(min(n, LONG) + n // LONG + TALL) * moved
             final = self.rest * most <= summation_error(n) * length
             if moved <= SMALL_CHANGE and (final or self.rest * ROUNDINGS * SINGLE * moved <= bearable):
                 ask = replace(ask, apart=self.known.apart, single=True, since=self.known)
@@ -133,7 +133,7 @@ class Work:
 
     def add(self, seen: Seen) -> None:
         """Take in the rivals that have become strong."""
-        new = np.setdiff1d(seen.strong, self.which, assume_unique=True)
+        new = np.setdiff1d(seen.strong, self.which, assume_unique=True) if len(seen.strong) else seen.strong
         if not len(new):
             return
         n, m = len(self.which), len(self.which) + len(new)

@@ -28,7 +28,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ifonly.engines.passes import FEW_POINTS, MOST, Look, Seen, SumUp, Task, sum_up, take_a_pass
+from ifonly.engines.passes import MOST, Look, Seen, SumUp, Task, sum_up, take_a_pass
 from ifonly.engines.rounding import Rounding
 from ifonly.engines.strong_rivals import Asking, Endpoint
 from ifonly.engines.very_many_reach import reach
@@ -38,7 +38,10 @@ from ifonly.model.numerics import EPS, Floats, summation_error
 from ifonly.problem.goals import needed_logit
 from ifonly.rows.sources import Sizes
 
-__all__ = ["VastProblem", "solve_many"]
+__all__ = ["WHOLE", "VastProblem", "solve_many"]
+
+# Points that passes are made for in one go: a pass for 17 takes as long as one for 32. From so many on in single precision.
+WHOLE = 16
 
 
 class VastProblem:
@@ -77,7 +80,7 @@ def solve_many(
 
     So many run ``at_once``: one that is done makes room for the next.
     """
-    single = min(len(tasks), at_once) > FEW_POINTS
+    single = min(len(tasks), at_once) >= WHOLE
     running: dict[int, Asking] = {}
     asked: dict[int, Look] = {}
     found: dict[int, Endpoint] = {}
@@ -89,12 +92,21 @@ def solve_many(
             lam = tasks[i].lam
             running[i] = reach(model, tasks[i], single) if lam is None else minimise(model, tasks[i], lam, single)
             asked[i] = next(running[i])
-        new = [i for i in asked if i not in known]
+        new = _together({i: look for i, look in asked.items() if i not in known})
         known |= dict(zip(new, take_a_pass(model, [asked[i] for i in new], threads, sum_up), strict=True))
-        for i in list(asked):
+        for i in list(known.keys() & asked.keys()):
             try:
                 asked[i] = running[i].send(known.pop(i))
             except StopIteration as end:
                 found[i] = end.value
                 del asked[i], running[i]
     return [found[i] for i in range(len(tasks))]
+
+
+def _together(asked: dict[int, Look]) -> list[int]:
+    """Whose passes are made next: of each precision as many as fill whole vectors, and all of both where that is none."""
+    some = []
+    for single in (True, False):
+        alike = [i for i, look in asked.items() if look.single is single]
+        some += alike[: len(alike) // WHOLE * WHOLE]
+    return some or list(asked)

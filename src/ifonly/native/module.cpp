@@ -339,8 +339,9 @@ NB_MODULE(_rows, m) {
         chosen.rows->solve_crowd(row);
     });
     m.def("sum_up", [](nb::ndarray<nb::ro, nb::ndim<2>, nb::device::cpu> A, In1 b, In2 X, Array<const int64_t, 1> outside,
-                       Array<const int64_t, 1> outside_at, i64 first, i64 last, double nothing, Out2 logits, Out1 top,
-                       Out1 mass, Out2 mean) {
+                       Array<const int64_t, 1> outside_at, i64 first, i64 last, double nothing,
+                       const std::vector<Array<const float, 1>> &known, nb::ndarray<nb::ndim<2>, nb::c_contig, nb::device::cpu> logits,
+                       Out1 top, Out1 mass, Out2 mean) {
         const size_t K = A.shape(0), D = A.shape(1), N = X.shape(0);
         const size_t bytes = A.itemsize();
         if (A.dtype().code != uint8_t(nb::dlpack::dtype_code::Float) || (bytes != 2 && bytes != 4 && bytes != 8))
@@ -348,13 +349,21 @@ NB_MODULE(_rows, m) {
         if (A.stride(1) != 1 || A.stride(0) < 0) throw std::invalid_argument("the rows of A must be contiguous");
         for (size_t length : {b.shape(0), logits.shape(1)}) same(length, K);
         for (size_t length : {X.shape(1), mean.shape(1)}) same(length, D);
-        for (size_t length : {logits.shape(0), top.shape(0), mass.shape(0), mean.shape(0)}) same(length, N);
+        for (size_t length : {logits.shape(0) + known.size(), top.shape(0), mass.shape(0), mean.shape(0)}) same(length, N);
+        const bool single = logits.dtype() == nb::dtype<float>();
+        if (!single && (logits.dtype() != nb::dtype<double>() || !known.empty()))
+            throw std::invalid_argument("logits must be float64, or float32 for sums in single precision");
+        std::vector<const float *> weights;
+        for (const auto &each : known) {
+            same(each.shape(0), K);
+            weights.push_back(each.data());
+        }
         same(outside_at.shape(0), N + 1);
         same(size_t(outside_at.data()[N]), outside.shape(0));
         if (first < 0 || first > last || last > i64(K)) throw std::invalid_argument("no such classes");
         const Pass pass = {i64(K), i64(D), i64(N), first, last, A.data(), A.stride(0), int(bytes), b.data(), X.data(),
                            reinterpret_cast<const i64 *>(outside.data()), reinterpret_cast<const i64 *>(outside_at.data()), nothing,
-                           logits.data(), top.data(), mass.data(), mean.data()};
+                           single, i64(known.size()), weights.data(), logits.data(), top.data(), mass.data(), mean.data()};
         nb::gil_scoped_release release;
         chosen.rows->sum_up(pass);
     });

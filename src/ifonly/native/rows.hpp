@@ -69,7 +69,10 @@ struct Pass {
     const double *X;   // (N, D)
     const i64 *outside, *outside_at; // classes that are no rivals, in order: those of point n from outside_at[n] to the next
     double nothing;    // a class whose logit is so far from the largest has no weight
-    double *logits;    // (N, K), written from first to last
+    bool single;       // in single precision: logits too
+    i64 changes;       // points, the first, of which X is a change and what is summed up that of weights that are known,
+    const float *const *known; // … each (K)
+    void *logits;      // (N − changes, K), written from first to last
     double *top, *mass; // (N) the largest logit of a rival, Σ e^{z − top}
     double *mean;      // (N, D) Σ e^{z − top} a_j
 };

@@ -4,13 +4,12 @@
 // A tile of rows stays in the cache while both products are made of it.
 #pragma once
 
-#include "memory.hpp"
-#include "rows.hpp"
-#include "spans.hpp"
+#include "many_points.hpp"
 
 namespace ifonly::IFONLY_SET::passes {
 
 constexpr int TILE = 64;       // rows that are worked on at a time
+constexpr int MANY = 8;        // from so many points on as many_points.hpp does it
 constexpr int FEW = 3, NEXT = 24; // up to so many points rows are read as they are, and so many at a time: whole blocks
 #if defined(__AVX512F__)
 constexpr int POINTS = 4, ROWS = 6, SPAN = 6; // of a block in registers: points, rows, and vectors along D
@@ -18,22 +17,10 @@ constexpr int POINTS = 4, ROWS = 6, SPAN = 6; // of a block in registers: points
 constexpr int POINTS = 4, ROWS = 2, SPAN = 2;
 #endif
 
-/** A number of IEEE's half precision. */
-struct Half {
-    unsigned short bits;
-};
-
 /** A vector of numbers, in double precision. */
 template <class S> IFONLY_HD Lanes read(const S *at) {
     if constexpr (sizeof(S) == sizeof(double)) return load<Lanes>(at);
     else return exact(load<Floats<WIDTH>>(at));
-}
-
-IFONLY_HD double widened(double a) { return a; }
-IFONLY_HD double widened(float a) { return double(a); }
-IFONLY_HD double widened(Half a) { // finite: the exponent is moved by a product, which does numbers below the normal ones too
-    const float size = bits_of<float>((a.bits & 0x7fffu) << 13) * 0x1p112f;
-    return double(bits_of<float>(bits_of<unsigned>(size) | ((a.bits & 0x8000u) << 16)));
 }
 
 /** Numbers along D that stay in the nearest cache for all rows of a tile: a panel. */
@@ -188,7 +175,7 @@ template <class S> struct Summing {
 
     /** The logits of a tile as weights relative to the largest so far. */
     void weigh(i64 n, i64 from, int count) {
-        double *here = z + n * TILE, *logits = pass.logits + n * pass.K + from;
+        double *here = z + n * TILE, *logits = static_cast<double *>(pass.logits) + n * pass.K + from;
         for (int r = 0; r < count; r++) logits[r] = here[r] += pass.b[from + r];
         const int whole = int(padded(count));
         for (int r = count; r < whole; r++) here[r] = -INF;
@@ -276,8 +263,13 @@ template <class S> void sum_with(const Pass &pass) {
 }
 
 inline void sum_up(const Pass &pass) {
-    if (pass.kind == 2) return sum_with<Half>(pass);
-    pass.kind == 4 ? sum_with<float>(pass) : sum_with<double>(pass);
+    const auto sum = [&](auto number) {
+        using S = decltype(number);
+        if (pass.single) return sum_up_many<float, S>(pass);
+        pass.N < MANY ? sum_with<S>(pass) : sum_up_many<double, S>(pass);
+    };
+    if (pass.kind == 2) return sum(Half{});
+    pass.kind == 4 ? sum(0.0f) : sum(0.0);
 }
 
 } // namespace ifonly::IFONLY_SET::passes
