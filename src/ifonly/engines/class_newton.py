@@ -12,8 +12,7 @@ Two promises are kept here, not hoped for:
 * *Unreachable means unreachable.* Any x with p_k(x) ≥ τ has ``(λ/2)‖x − x̄‖² ≥ E* + ln τ`` for every λ. When that puts x so
   far away that float64 can no longer tell its classes apart, there is none, and the certificate of E* has proved it. A τ that
   is approached only at infinity (λ has fallen by `LEAST_LAM`) has no such bound and the same status. Where classes are so
-  alike that rounding grows faster than the change, τ is reached, but not for whoever evaluates p: that is MAX_ITER. So is a τ
-  that may be reached along what rows differ by in their last digits, which is lost in rounding (`complete`).
+  alike that rounding grows faster than the change, τ is reached, but not for whoever evaluates p: that is MAX_ITER.
 """
 
 import math
@@ -142,9 +141,8 @@ def _search_lam(problem: ClassProblem, prob: float, window: Window, first: float
             return Sought(*met.found, None, n_iter)
         if not meets:
             below, almost = _nearly(miss, width, room, (space, outcome), below, almost)
-            proved = _out_of_reach(problem, space, outcome.point, prob)
-            if proved or lam < LEAST_LAM * first:
-                return _given_up(almost, below, (space, outcome), (problem, proved), max_iter, n_iter)
+            if _out_of_reach(problem, space, outcome.point, prob) or lam < LEAST_LAM * first:
+                return _given_up(almost, below, (space, outcome), max_iter, n_iter)
 
         n_steps += 1
         if n_steps == MAX_STEPS:
@@ -172,16 +170,10 @@ def _nearly(
     return below, found if almost is None and miss <= width else almost
 
 
-def _given_up(
-    almost: Found | None, below: Found | None, last: Found, of: tuple[ClassProblem, bool], max_iter: int, n_iter: int
-) -> Sought:
-    """Out of reach, with the best answer that is below the goal for all; or the goal is (or may be) met, but not for all.
-
-    ``of`` is the problem, and whether it is proved that nothing meets its goal.
-    """
+def _given_up(almost: Found | None, below: Found | None, last: Found, max_iter: int, n_iter: int) -> Sought:
+    """Out of reach, with the best answer that is below the goal for all; or the goal is met, but not for all."""
     space, outcome = almost or below or last
-    problem, proved = of
-    status = Status.UNREACHABLE if almost is None and (proved or problem.complete) else Status.MAX_ITER
+    status = Status.UNREACHABLE if almost is None else Status.MAX_ITER
     return Sought(space, minimise(space, outcome.point.at, max_iter=max_iter), status, n_iter)
 
 

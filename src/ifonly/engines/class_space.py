@@ -16,8 +16,6 @@ from ifonly.rows.sources import Sizes
 
 __all__ = ["ClassProblem"]
 
-PRIME = 10**9 + 7  # what is not 0 is 0 modulo this with odds of one in it; and products of two rests fit into 63 bits
-
 
 class ClassProblem:
     """The inverse problem for class index ``k``, from ``z = rows @ x̄`` and the source's size alone. D is nowhere in it.
@@ -35,17 +33,6 @@ class ClassProblem:
     def lengths(self) -> Floats:
         """``‖ā_j‖`` of the rivals."""
         return self.model.rival_lengths(self.k)
-
-    @property
-    def complete(self) -> bool:
-        """Whether all changes that move a margin can be found, to the last digit of A, and none is lost in rounding."""
-        memo, key = self.model.memo, "rank"
-        space = self.space(1.0)
-        if isinstance(space, Rivals):
-            return True
-        if key not in memo:
-            memo[key] = _rank(self.model.A)
-        return space.turned[1].shape[1] >= memo[key]
 
     def space(self, lam: float) -> Space:
         """The coordinates to solve in."""
@@ -109,22 +96,3 @@ class ClassProblem:
         out[self.model.rivals(self.k)] = p
         out[self.k] = p_target
         return out
-
-
-def _rank(A: Floats) -> int:
-    """How many of the rows' differences from the first are independent, without rounding: of A as fractions, modulo a prime."""
-    mantissa, exponent = np.frexp(A)
-    exponents, which = np.unique(exponent, return_inverse=True)
-    powers = np.array([pow(2, e, PRIME) for e in exponents.tolist()])[which].reshape(A.shape)
-    rows = np.ldexp(mantissa, 53).astype(np.int64) % PRIME * powers
-    rows, rank = (rows[1:] - rows[0]) % PRIME, 0
-    for column in range(rows.shape[1]):
-        found = np.flatnonzero(rows[rank:, column])
-        if not len(found):
-            continue
-        first, below = rank + int(found[0]), rank + 1
-        rows[[rank, first]] = rows[[first, rank]]
-        times = rows[below:, column] * pow(int(rows[rank, column]), -1, PRIME) % PRIME
-        rows[below:] = (rows[below:] - times[:, None] * rows[rank]) % PRIME
-        rank += 1
-    return rank

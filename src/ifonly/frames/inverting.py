@@ -88,11 +88,11 @@ def invert_batches(
     --------
     >>> import pyarrow as pa, ifonly
     >>> model = ifonly.Model.binary([1.0, -2.0], 0.0, ["refused", "approved"], ["income", "debt"])
-    >>> people = pa.table({"id": [7, 8], "income": [1.0, 3.0], "debt": [3.0, 4.0]})
+    >>> people = pa.table({"id": [7, 8], "income": [1.1, 3.1], "debt": [3.0, 4.0]})
     >>> actions = ifonly.Actions(frozen=["income"], step={"debt": 0.1})
     >>> answers = invert_batches(model, people, "approved", actions=actions).read_all()
     >>> answers.select(["id", "new_debt", "status"]).to_pylist()
-    [{'id': 7, 'new_debt': 0.4, 'status': 'EXACT'}, {'id': 8, 'new_debt': 1.4, 'status': 'EXACT'}]
+    [{'id': 7, 'new_debt': 0.5, 'status': 'EXACT'}, {'id': 8, 'new_debt': 1.5, 'status': 'EXACT'}]
 
     """
     asking = ask(model, target, **question)
