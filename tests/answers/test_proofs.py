@@ -189,6 +189,16 @@ def test_a_gap_that_was_asked_for_is_proved():
 # ---- receipts, tables, copies ----
 
 
+def test_a_claim_that_is_less_than_its_proof_is_true_and_said_to_be_less():
+    """A search that had no time to look at its own proof claims too little; so does whoever lowers a status."""
+    model = Model.binary([1.8, -3.1], 1.0, ["refused", "approved"], ["loans", "debts"])
+    limits = Actions(integer=["loans", "debts"], bounds=(-9, 9))
+    cf = invert(model, [0.0, 3.0], "approved", prob=0.9, actions=limits)
+    lowered = replace(cf, result=replace(cf.result, status=Status.STOPPED, gap=1.0, bound=cf.cost - 1.0))
+    assert not cf.verify().notes
+    assert lowered.verify().notes == ("the proof shows more than is claimed: the gap is smaller",)
+
+
 @pytest.mark.parametrize("seed", SOME)
 def test_receipts_have_the_proof_and_can_do_without(seed):
     listed, _, cf = answered(seed)

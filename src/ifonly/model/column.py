@@ -28,6 +28,7 @@ __all__ = ["NAN", "Column", "nearest_two"]
 MISSING = "\0missing"  # the key of all kinds of missing values
 NAN = float("nan")  # one object, so that tuples of levels with it are equal
 MOST_VALUES = 100_000  # of a number that are looked through at once
+LEAST, MOST_DOUBLINGS = 1e-12, 64  # of numbers at the end of a map: their size, and steps away from there
 MOST_READINGS = 16  # until a coordinate settles; two or three are usual
 SAME_COORDINATE = 1e-14  # relative: nearer ones differ by rounding
 MOST_PARTS = 10**6  # of a unit, in a step, as in `actions`
@@ -205,13 +206,24 @@ class Column:
         if self.kind == "number":
             v = backward(self.maps, coordinates[:, 0])
             if self.maps:  # a bound comes back as it was given, not as its inverse rounds it
-                v = self._short(v, coordinates[:, 0], step)
+                v = self._short(self._inside(v), coordinates[:, 0], step)
             if self.missing is not None:
                 v = np.where(v == self.missing, np.nextafter(v, np.inf), v)
             return v.tolist()
         if self.kind == "ordinal":
             return [self.levels[int(i)] for i in np.rint(coordinates[:, 0])]
         return [self.levels[i] if i < len(self.levels) else None for i in coordinates.argmax(axis=1).tolist()]
+
+    def _inside(self, v: Floats) -> Floats:
+        """Numbers that have a coordinate: those that rounding put where a map ends, moved by about as little as it takes."""
+        at, step = v, np.spacing(np.maximum(np.abs(v), LEAST))
+        for _ in range(MOST_DOUBLINGS):
+            lost = ~np.isfinite(self.forward(v)) & np.isfinite(at)
+            if not lost.any():
+                break
+            above = at + step
+            v, step = np.where(lost, np.where(np.isfinite(self.forward(above)), above, at - step), v), 2 * step
+        return v
 
     def _short(self, v: Floats, coordinates: Floats, step: float) -> Floats:
         """Numbers with few digits, or multiples of a step, where the pipeline makes the same coordinates of them."""

@@ -476,13 +476,17 @@ def _by_proof(case: _Case, facts: _Facts, *, exact: bool) -> Checked:
     if exact and float(exact_value(dual, case.x) - proved.bound) > result.gap + 4 * EPS * (1 + abs(value)):
         raise CertificateError(f"what is minimised is {value!r} and the bound {bound!r}; the gap is said to be {result.gap!r}")
     _check_said(case, value)
-    return _checked(found, bound=min(bound, value))
+    more = (_MORE,) if result.status is not Status.EXACT and value - bound < result.gap * (1 - SETTLED) else ()
+    return _checked(found, bound=min(bound, value), notes=more)
 
 
 def _eaten(case: _Case, facts: _Facts) -> float:
     """How much of a goal the rounding of whoever evaluates answers can eat: by so little it is as good as missed."""
     lost = 0.0 if case.prob is None else math.log((1 - case.prob) / case.prob) - float(needed_logit(case.prob, case.model))
     return lost + 16 * case.model.coarse * facts.logit_error + 16 * EPS
+
+
+_MORE = "the proof shows more than is claimed: the gap is smaller"
 
 
 def _check_said(case: _Case, value: float) -> None:
