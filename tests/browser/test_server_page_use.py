@@ -85,7 +85,8 @@ def test_plans_side_by_side_and_bookmarks_to_compare(browser, address, size):
         for card, plan in zip(cards, plans, strict=True):
             for name, _, after in plan.changes()[:6]:
                 assert f"{name}" in card
-                assert f"→ {after}" in card.replace("\u202f", "")
+                assert re.search(rf"→ (at most |at least )?{re.escape(str(after))}", card.replace("\u202f", ""))
+        assert "→ at most " in "".join(cards)
         check(read(page), plans[0])
         page.get_by_role("button", name="Bookmark", exact=True).click()
         page.get_by_label("Plan 2").check()

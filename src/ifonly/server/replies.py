@@ -87,7 +87,8 @@ def as_page(request: Request, cf: Counterfactual, top: int | None) -> dict[str, 
     """An answer in words, for people."""
     model = request.served.model
     valid = cf.status is not Status.INVALID
-    changes, seen, told = (moves(cf, plain=True), Decision.of(cf), worded(cf, top)) if valid else ([], None, [])
+    changes, seen, every = (moves(cf, plain=True), Decision.of(cf), moves(cf)) if valid else ([], None, [])
+    told = worded(cf, every[:top]) if every else []
     now = softmax(model.scores(cf.coordinates[0])) if valid and not model.hard else None
     stopped = cf.status in (Status.UNREACHABLE, Status.STOPPED)
     return {
@@ -95,8 +96,8 @@ def as_page(request: Request, cf: Counterfactual, top: int | None) -> dict[str, 
         "certificate": certificate_words(cf, AGAIN),
         "decision": {"from": seen.before, "to": seen.after, "p_from": seen.p_before, "p_to": seen.p_after} if seen else None,
         "changes": [_change(change, words) for change, words in zip(changes, told, strict=False)],
-        "n_changes": len(changes),
-        "kept": len(request.served.columns.names) - len(changes),
+        "n_changes": len(every),
+        "kept": len(request.served.columns.names) - len(every),
         "proba_now": None if now is None else dict(zip(request.served.class_names, now.tolist(), strict=True)),
         "blocking": list(cf.blocking),
         "best": float(cf.proba[model.class_index(cf.target)]) if stopped and not model.hard else None,
@@ -114,6 +115,7 @@ def _change(change: Change, words: Worded) -> dict[str, Any]:
         "change": change.difference,
         "before_text": before,
         "after_text": after,
+        "bound": words.bound,
         "change_text": difference,
         "share": change.share,
     }

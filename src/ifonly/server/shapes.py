@@ -49,6 +49,7 @@ class Change(BaseModel):
     change: float | None
     before_text: str
     after_text: str
+    bound: str = Field(description='"at least", "at most" or "": how after_text is to be read where there is a range.')
     change_text: str
     share: float | None = Field(description="Of the whole cost.")
 

@@ -19,7 +19,7 @@ export function drawPlans(answers, chosen, wanted, model, pick) {
     const card = made[i] ?? box.appendChild(newCard(i, pick));
     card.querySelector("input").checked = i === chosen;
     card.querySelector(".figures").textContent = figures(answer, model);
-    const item = (c) => make("li", {}, `${c.label} `, make("span", { textContent: moved(c) }));
+    const item = (c) => make("li", {}, `${c.label} `, make("span", { textContent: moved(c, c.bound) }));
     const items = answer.changes.slice(0, NAMED).map(item);
     const rest = answer.n_changes - items.length;
     if (rest > 0) items.push(make("li", { className: "note", textContent: `and ${rest} more` }));
@@ -37,7 +37,8 @@ function newCard(i, pick) {
   return make("label", { className: "card" }, title, make("ul"), make("span", { className: "figures" }));
 }
 
-const moved = (change) => `${change.before_text} → ${change.after_text}`;
+/** `36 → at most 24`, or without the bound. */
+const moved = ({ before_text: before, after_text: after }, bound = "") => `${before} → ${bound && `${bound} `}${after}`;
 
 function figures(answer, model) {
   const parts = [`size ${number(answer.distance, 3)}`, count(answer.n_changes, "change")];
