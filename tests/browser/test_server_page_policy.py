@@ -1,6 +1,7 @@
 """The what-if page of a server with a policy: its words, and what nobody at the page can undo."""
 
 import re
+from contextlib import contextmanager
 
 import pytest
 from helpers.serving import make_credit, make_toy, serving
@@ -26,15 +27,21 @@ only = "increase"
 """
 
 
-@pytest.fixture(scope="module")
-def page(browser, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("policy")
-    (folder / "policy.toml").write_text(POLICY)
+@contextmanager
+def shown_within(policy, make, browser, folder, state, **more):
+    """The page of what ``make`` puts into a folder, served within a policy."""
+    (folder / "policy.toml").write_text(policy)
     with (
-        serving(folder, *make_toy(folder), "--policy", folder / "policy.toml") as running,
-        visit(browser, str(running.client.base_url).rstrip("/") + "/", "row=0&prob=0.9&target=refused") as shown,
+        serving(folder, *make(folder), "--policy", folder / "policy.toml") as running,
+        visit(browser, str(running.client.base_url).rstrip("/") + "/", state, **more) as shown,
     ):
         settle(shown)
+        yield shown
+
+
+@pytest.fixture(scope="module")
+def page(browser, tmp_path_factory):
+    with shown_within(POLICY, make_toy, browser, tmp_path_factory.mktemp("policy"), "row=0&prob=0.9&target=refused") as shown:
         yield shown
 
 
@@ -98,13 +105,8 @@ LOCKED = "&".join(f"hard.{name}=impossible" for name in ("account", "history", "
 
 @pytest.fixture(scope="module")
 def bank(browser, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("bank")
-    (folder / "policy.toml").write_text(CREDIT)
-    with (
-        serving(folder, *make_credit(folder), "--policy", folder / "policy.toml") as running,
-        visit(browser, str(running.client.base_url).rstrip("/") + "/", f"row=1&prob=0.95&{LOCKED}", quiet=False) as shown,
-    ):
-        settle(shown)
+    folder, state = tmp_path_factory.mktemp("bank"), f"row=1&prob=0.95&{LOCKED}"
+    with shown_within(CREDIT, make_credit, browser, folder, state, quiet=False) as shown:
         yield shown
 
 

@@ -181,16 +181,15 @@ def test_all_solvers_agree_on_any_shape(seed, monkeypatch):
     window = Window(math.log((1 - tau) / tau), 1e-9, 0.0, 1e-15)
     asked = {"window": window} if seed % 4 == 0 else {}  # within reach, and not yet there
     ends = [solve(Crowd(G, k, margins, lam), **asked) for solve in SOLVERS.values()]
-    settled = [
-        ended for ended in ends if ended.outcome.converged
-    ]  # of equal rows, as rounding goes; others take the whole matrix
+    settled = [ended for ended in ends if ended.outcome.converged]
     for ended in settled[1:]:
         assert ended.space.lam == pytest.approx(settled[0].space.lam, rel=1e-6)
         p = settled[0].outcome.point.p
         np.testing.assert_allclose(ended.outcome.point.p, p, rtol=0, atol=1e-9 * max(p.max(), 1e-9))
         if not asked:
             assert_same(change(A, k, ended), change(A, k, settled[0]))
-    assert len(settled) == len(ends) or seed % 4 == 1 or asked
+    # Whether equal rows settle hangs on rounding, and so on BLAS's threads; those that do not take the whole matrix.
+    assert len(settled) in ((0, len(ends)) if seed % 4 != 1 else range(len(ends) + 1))
 
 
 # ---- against 50 digits ----

@@ -138,9 +138,10 @@ class Free:
         return self.minimum(lam, x)
 
     def ahead(self, margin: Any) -> Any:
-        """The least ½‖x − x̄‖² with all rivals' scores this far behind: of all sets of them that may be as near as that, the one
+        """The least ½‖x − x̄‖² with all rivals' scores this far behind; None where there is none.
 
-        whose multipliers have the right sign and that leaves the others behind; None where there is none.
+        Of all sets of rivals that may be just so far, the one whose multipliers have the right sign and that leaves the others
+        behind.
         """
         short, size = self.rows @ self.source + self.bias + margin, len(self.rows)
         near = mpfr("1e-50") * (1 + abs(short).max())

@@ -193,12 +193,8 @@ class _Held:
     def _noise(self, sizes: np.ndarray) -> float:
         """What whoever evaluates a logit may find in place of it, where x and x̄ have these sizes."""
         K, D = self.model.A.shape
-        return (
-            (D + K + 2 + self.in_logs)
-            * EPS
-            * self.coarse
-            * float(np.linalg.norm(self.model.column_sizes) * np.linalg.norm(sizes))
-        )
+        terms = float(np.linalg.norm(self.model.column_sizes) * np.linalg.norm(sizes))
+        return (D + K + 2 + self.in_logs) * EPS * self.coarse * terms
 
     def seen(self) -> dict[str, float]:
         """p_k at x as everybody evaluates it."""

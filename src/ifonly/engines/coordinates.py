@@ -174,7 +174,8 @@ class Basis:
     def at(self, lam: float) -> "Basis":
         """The same problem with another λ."""
         other = Basis(self.L, self.margins, lam, self.size)
-        vars(other).update((name, value) for name, value in vars(self).items() if name == "turned")
+        if "turned" in vars(self):
+            other.turned = self.turned
         return other
 
     @cached_property
