@@ -12,7 +12,7 @@ import pytest
 
 from helpers.data import ROOT
 
-NAMES = ("chromium", "chromium-browser", "google-chrome")  # Debian's, Ubuntu's, the vendor's
+NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")  # Debian's two, Ubuntu's, the vendor's
 # What Chromium leaves out. The last such list is the one that counts: so those that Playwright leaves out are here again.
 PLAYWRIGHTS = (
     "AvoidUnnecessaryBeforeUnloadCheckSync",

@@ -58,9 +58,9 @@ def test_equal_questions_are_shown_alike():
 def test_a_question_from_json_has_the_same_answer(name):
     options = {key: value for key, value in QUESTIONS[name].items() if key not in ("n", "gap", "node_limit", "time_limit")}
     question = Question(**options)
-    before, after = (ifonly.Ask(THREE, q)([0.0, 3.0]) for q in (question, Question.from_json(question.to_json())))
+    before, after = (ifonly.Ask(THREE, q)([[0.0, 3.0]]) for q in (question, Question.from_json(question.to_json())))
     np.testing.assert_array_equal(before.x, after.x)
-    assert before.status == after.status
+    assert before.status.tolist() == after.status.tolist()
 
 
 @pytest.mark.parametrize(
@@ -124,6 +124,17 @@ IDLE = [
 def test_an_argument_without_effect_is_refused_with_the_reason(model, options, said):
     with pytest.raises(InputError, match=said):
         ask(model, **options)
+
+
+@pytest.mark.parametrize("more", [{}, {"lam": 0.1}, {"actions": Actions(integer=True)}, {"n": 2}], ids=str)
+def test_threads_for_one_source_are_refused_unless_they_share_its_passes(more, synthetic):
+    with pytest.raises(InputError, match="threads share the rows of a table, and this is one source"):
+        invert(THREE, X, "b", threads=2, **more)
+    if "n" not in more:
+        assert len(invert(THREE, [X, X], "b", threads=2, **more)) == 2
+    assert invert(THREE, X, "b", threads=1, **more) is not None
+    one, two = (invert(synthetic.model, synthetic.X[0], 7, threads=n, lam=0.1) for n in (1, 2))
+    np.testing.assert_array_equal(one.x, two.x)
 
 
 def test_several_plans_do_not_go_into_an_array():

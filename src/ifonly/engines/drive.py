@@ -49,6 +49,8 @@ def run(asked: Asked, x: Any, *, out: Any = None, progress: bool | None = None) 
     if hasattr(x, "__next__"):
         return _streamed(engine, asked, x, out, progress)
     sources = x if isinstance(x, Sources) else engine.read(asked, x)
+    if sources.single and asked.per_source == 1 and (asked.question.threads or 1) > 1 and not engine.shares_one:
+        raise InputError("threads share the rows of a table, and this is one source; leave threads out")
     if asked.question.n is not None:
         return _plans(asked, sources)
     if sources.single and asked.per_source == 1 and out is None:

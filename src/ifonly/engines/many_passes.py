@@ -35,6 +35,7 @@ class ManyPasses(Engine):
     """Free problems with so many classes that nothing is left but passes over A."""
 
     makes_x = True
+    shares_one = True
 
     def refuses(self, asked: Asked) -> str | None:
         """Limits, fewer classes, and a GPU."""

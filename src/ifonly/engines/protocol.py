@@ -56,6 +56,7 @@ class Engine(ABC):
 
     makes_x: ClassVar[bool] = False  # whether answers are made as they are found, or left as coefficients
     row_by_row: ClassVar[bool] = False  # whether rows of a table take milliseconds each, one after the other
+    shares_one: ClassVar[bool] = False  # whether threads share the work on one source, too
 
     @abstractmethod
     def refuses(self, asked: Asked) -> str | None:
