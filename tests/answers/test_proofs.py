@@ -189,14 +189,33 @@ def test_a_gap_that_was_asked_for_is_proved():
 # ---- receipts, tables, copies ----
 
 
-def test_a_claim_that_is_less_than_its_proof_is_true_and_said_to_be_less():
-    """A search that had no time to look at its own proof claims too little; so does whoever lowers a status."""
+def test_a_lowered_status_is_found():
     model = Model.binary([1.8, -3.1], 1.0, ["refused", "approved"], ["loans", "debts"])
     limits = Actions(integer=["loans", "debts"], bounds=(-9, 9))
     cf = invert(model, [0.0, 3.0], "approved", prob=0.9, actions=limits)
-    lowered = replace(cf, result=replace(cf.result, status=Status.STOPPED, gap=1.0, bound=cf.cost - 1.0))
     assert not cf.verify().notes
-    assert lowered.verify().notes == ("the proof shows more than is claimed: the gap is smaller",)
+    for status in (Status.STOPPED, Status.CONVERGED):
+        lowered = replace(cf, result=replace(cf.result, status=status, gap=1.0, bound=cf.cost - 1.0))
+        with pytest.raises(CertificateError, match=f"that is not what {status.name} says"):
+            lowered.verify()
+
+
+STOPPED_EARLY = [(seed, K) for seed in range(12) for K in (2, 4)]
+
+
+@pytest.mark.parametrize(("seed", "K"), STOPPED_EARLY)
+def test_what_is_stopped_says_no_less_than_its_proof_but_for_the_gap(seed, K):
+    """Where it was stopped, nobody looked at all of the proof: the gap may be smaller, but the answer is not proved exact."""
+    rng = np.random.default_rng([seed, K])
+    model, source = Model(rng.normal(size=(K, 9)), rng.normal(size=K)), rng.integers(-3, 4, size=9).astype(float)
+    actions = Actions(integer=True, bounds=(-4, 4))
+    for nodes in (1, 2, 3, 5, 8, 13, 21, 34):
+        cf = invert(model, source, 1, prob=0.9, actions=actions, max_changes=5, node_limit=nodes)
+        if cf.status is not Status.UNREACHABLE and np.isfinite(cf.x).all():
+            assert cf.verify().claim == "proved"
+            if cf.status is Status.STOPPED:
+                weaker = replace(cf, result=replace(cf.result, gap=cf.cost, bound=0.0))
+                assert weaker.verify().notes == ("the proof shows more than is claimed: the gap is smaller",)
 
 
 @pytest.mark.parametrize("seed", SOME)

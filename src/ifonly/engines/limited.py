@@ -138,7 +138,10 @@ def _least_within(space: CostSpace, source: Floats, k: int, aim: Aim) -> float:
 
 
 def _of_all(found: Result, tried: list[Result], aim: Aim, budget: Budget) -> Result:
-    """The nearest of the classes that were tried, as far as that is known: what others leave open is left open of it."""
+    """The nearest of the classes that were tried, as far as that is known: what others leave open is left open of it.
+
+    Its proof is about its own class, and shows more than that: it is left out then.
+    """
     others = [other for other in tried if other is not found and other.status is not Status.UNREACHABLE]
     if found.status is Status.UNREACHABLE:  # all are, or nothing is known
         return others[0] if others else found
@@ -146,7 +149,7 @@ def _of_all(found: Result, tried: list[Result], aim: Aim, budget: Budget) -> Res
     status = Status.of_gap(value - bound, value, budget.gap)
     if not value - bound > found.gap or status is Status.EXACT:
         return found
-    return replace(found, bound=bound, gap=value - bound, status=status)
+    return replace(found, bound=bound, gap=value - bound, status=status, proof=None)
 
 
 def _top(space: CostSpace, aim: Aim) -> float:

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,9 +12,9 @@ from ifonly.engines.budget import Budget
 from ifonly.engines.limited_problem import LimitedProblem
 from ifonly.model.numerics import EPS, Flags, Floats, Indices
 from ifonly.problem.asked import Aim
-from ifonly.problem.choices import Cut
+from ifonly.problem.choices import Cut, Node
 from ifonly.problem.dual import Dual, Goal, Multipliers
-from ifonly.problem.proof import Leaf, Proof, leaves_of, misses
+from ifonly.problem.proof import Leaf, Proof, misses
 from ifonly.problem.results import Result
 from ifonly.problem.status import REL_GAP, Status
 
@@ -154,9 +155,9 @@ class Record(NamedTuple):
     def bounded(self, plan: Result, budget: Budget, *, done: bool, slack: float = 0.0) -> Result:
         """The answer with the least bound of a node, less what the allowance costs there, or (``slack``) rounding does.
 
-        Of a search that came to its end the proof may show a little more.
+        The proof may show more: a little, and of a search that was stopped what nobody had the time to look at. But one that
+        shows that the answer is exact is only kept if the answer says so.
         """
-        assert plan.proof is not None
         weighed = self.dual.goal.lam is not None
         value = plan.objective if weighed else plan.cost
         leaves = np.flatnonzero((self.log[:, 1] < 0) & ~self._closed)
@@ -167,25 +168,50 @@ class Record(NamedTuple):
         doubt = self._doubt(least)
         bound = max(min(value, bound - doubt), 0.0)
         size = self.dual.problem.relative_to(value, weighed=weighed)
-        if done and value - bound > REL_GAP * size:
-            bound = min(self._proved(plan.proof, bounds - doubt, budget), value)
+        exact, kept = value - REL_GAP * size, plan.proof
+        if bound < exact:
+            proved, known = self._proved(bounds - doubt, exact, budget, whole=done)
+            bound, kept = max(min(proved, value), bound), kept if known else None
         gap, allowed = value - bound, tolerated(budget, ALLOWANCES * (own if slack == 0.0 else slack), size)
-        return replace(plan, bound=bound, gap=gap, status=Status.of_gap(gap, size, allowed))
+        return replace(plan, bound=bound, gap=gap, status=Status.of_gap(gap, size, allowed), proof=kept)
 
-    def _proved(self, proof: Proof, least: Floats, budget: Budget) -> float:
-        """The least bound of a leaf as others will find it, or the best that can be said in time.
+    def _proved(self, least: Floats, exact: float, budget: Budget, *, whole: bool) -> tuple[float, bool]:
+        """The least bound of a leaf as others will find it, and whether it is known if that is less than ``exact``.
 
-        ``least`` are bounds below those of nodes: so leaves are looked at from the lowest on, until none can be lower.
+        ``least`` are bounds below those of nodes: so leaves are looked at from the lowest on, until none can be lower, or time
+        is up; where the ``whole`` is not wanted, until one is less than that.
         """
-        leaves = zip((node for node in self._order if self.log[node, 1] < 0), leaves_of(self.dual, proof), strict=True)
-        open_ = sorted((float(least[node]), node, at, leaf) for node, (at, leaf) in leaves if not leaf.reach)
+        cuts, parents = self._cuts(), self._parents
+        leaves = np.flatnonzero((self.log[:, 1] < 0) & ~self._closed)
         bound = math.inf
-        for low, _, at, leaf in open_:
-            if low >= bound or budget.late:
-                return min(bound, low)
-            if not self.dual.empty(at):
-                bound = min(bound, float(self.dual.bound(at, proof.multipliers[leaf.multipliers]).value))
-        return bound
+        for leaf in leaves[np.argsort(least[leaves], kind="stable")].tolist():
+            low = float(least[leaf])
+            if low >= bound or budget.late or (bound < exact and not whole):
+                return min(bound, low), bound < exact or low >= exact
+            node = self._node(leaf, parents, cuts)
+            if not self.dual.empty(node):
+                (given,) = self._given(self.multipliers[[leaf]])
+                bound = min(bound, float(self.dual.bound(node, given).value))
+        return bound, True
+
+    @property
+    def _parents(self) -> Indices:
+        """The node that each is a part of; of the first, none."""
+        parents = np.full(len(self.log), -1)
+        cut = np.flatnonzero(self.log[:, 1] >= 0)
+        for part in (0, 1):
+            parents[self.log[cut, 5].astype(int) + part] = cut
+        return parents
+
+    def _node(self, node: int, parents: Indices, cuts: dict[int, Cut]) -> Node:
+        """What is left in a node, cut after cut."""
+        way = [node]
+        while parents[way[-1]] >= 0:
+            way.append(int(parents[way[-1]]))
+        found = self.dual.choices.root
+        for parent, part in pairwise(way[::-1]):
+            found = self.dual.choices.cut(found, cuts[parent])[part - int(self.log[parent, 5])]
+        return found
 
     def _doubt(self, least: int) -> float:
         """How much of a leaf's bound those who check it count as rounding, where a cost has a matrix: it is D² terms."""
