@@ -5,9 +5,9 @@ from helpers.browser import chromium
 from helpers.whatif import served
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def browser():
-    """Headless Chromium, or a visible skip."""
+    """Headless Chromium, or a visible skip; not longer than this folder's tests, for Playwright has an event loop running."""
     with chromium() as found:
         yield found
 

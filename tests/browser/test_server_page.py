@@ -104,7 +104,7 @@ def windows(browser, address):
         yield cache(lambda size: stack.enter_context(visit(browser, address, size=size)))
 
 
-ON_A_PHONE = ("nothing", "impossible", "at least", "a value less", "typed value", "few")  # one of each kind of control
+ON_A_PHONE = ("at least", "typed value", "few")  # a drawer, a row and a field of the question: the rest is what it is on a desk
 CASES = [*((DESKTOP, control) for control in CONTROLS), *((PHONE, control) for control in ON_A_PHONE)]
 
 
@@ -117,9 +117,8 @@ def test_every_control_asks_what_it_says_and_the_numbers_are_the_librarys(window
     assert not page.evaluate("document.documentElement.scrollWidth > document.documentElement.clientWidth")
 
 
-@pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
-def test_an_emptied_field_is_as_the_data_have_it(windows, address, size):
-    page = loaded(windows(size), address, f"row={ROW}&set.age=30")
+def test_an_emptied_field_is_as_the_data_have_it(windows, address):
+    page = loaded(windows(DESKTOP), address, f"row={ROW}&set.age=30")
     type_in(page, "age now", "")
     check(read(page), answer())
     assert page.get_by_label("age now").input_value() == "22"

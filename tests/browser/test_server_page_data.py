@@ -14,6 +14,7 @@ from helpers.whatif import (
     check_soon,
     digits,
     limits_of,
+    loaded,
     person,
     read,
     settle,
@@ -160,20 +161,27 @@ BOXES = """() => [...document.querySelectorAll("#scatter .name, #scatter polygon
 })"""
 
 
+@pytest.fixture(scope="module")
+def window(browser, address):
+    """One for several tests, which load the page anew."""
+    with visit(browser, address) as page:
+        yield page
+
+
 @pytest.mark.parametrize("row", [1, 5, 9, 13, 104, 111])
-def test_names_on_the_scatter_lie_on_nothing(browser, address, row):
-    with visit(browser, address, f"row={row}&target=approved&prob=0.8") as page:
-        learned(page)
-        boxes = page.evaluate(BOXES)
-        named = [box for box in boxes if box[0]]
-        frame = page.locator("#scatter").bounding_box()
-        for name in named:
-            assert frame["x"] <= name[1]
-            assert name[3] <= frame["x"] + frame["width"]
-            for other in boxes:
-                apart = other is name or not (name[1] < other[3] and other[1] < name[3])
-                apart = apart or not (name[2] + 2 < other[4] and other[2] + 2 < name[4])  # a line's own leading
-                assert apart, (name, other)
+def test_names_on_the_scatter_lie_on_nothing(window, address, row):
+    page = loaded(window, address, f"row={row}&target=approved&prob=0.8")
+    learned(page)
+    boxes = page.evaluate(BOXES)
+    named = [box for box in boxes if box[0]]
+    frame = page.locator("#scatter").bounding_box()
+    for name in named:
+        assert frame["x"] <= name[1]
+        assert name[3] <= frame["x"] + frame["width"]
+        for other in boxes:
+            apart = other is name or not (name[1] < other[3] and other[1] < name[3])
+            apart = apart or not (name[2] + 2 < other[4] and other[2] + 2 < name[4])  # a line's own leading
+            assert apart, (name, other)
 
 
 def test_a_dot_leads_to_its_row(browser, address):

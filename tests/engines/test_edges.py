@@ -149,8 +149,8 @@ def test_logits_of_a_million_are_solved_for_prob(what, prob):
 def test_columns_may_be_scaled_by_eight_orders_of_magnitude(rng, columns, factor, options):
     scaled = A.copy()
     scaled[:, columns] *= factor
-    for n, x in enumerate(rng.normal(size=(5, 4))):
-        cf = sound(invert(Model(scaled, B), x, n % 3, **options))
+    for k, x in enumerate(rng.normal(size=(3, 4))):
+        cf = sound(invert(Model(scaled, B), x, k, **options))
         assert np.isinf(cf.lam) or true_bound(cf)
 
 

@@ -1,5 +1,7 @@
 """Costs and limits as people use them: what users of other tools complain of, paths, several answers, pipelines."""
 
+from functools import cache
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -23,11 +25,11 @@ pytestmark = pytest.mark.usefixtures("loops")
 def test_ranges_and_immutable_features_are_never_violated(rng, model, l1):
     """DiCE #426, #284, #441, #260; alibi #175, #338: features outside their ranges, frozen ones that moved."""
     actions = Actions(frozen=["age"], bounds={"income": (0, 60), "hours": (0, 48)}, decrease=["debt"], increase="income")
-    X = PERSON + rng.normal(size=(200, 4)) * [8, 10, 8, 20]  # some start outside
+    X = PERSON + rng.normal(size=(80, 4)) * [8, 10, 8, 20]  # some start outside
     X[:, 1] = np.minimum(X[:, 1], 60)
     cfs = invert(model, X, "approved", prob=0.8, actions=actions, cost=Cost(scale=1 / np.array([8.0, 10.0, 8.0, 5.0]), l1=l1))
     assert set(cfs.status) <= {Status.EXACT, Status.UNREACHABLE}
-    assert (cfs.status == Status.EXACT).sum() > 50
+    assert (cfs.status == Status.EXACT).sum() > 20
     assert (cfs.x[:, 0] == X[:, 0]).all()
     assert (cfs.x[:, 1] >= np.maximum(X[:, 1], 0)).all()
     assert (cfs.x[:, 1] <= 60).all()
@@ -53,11 +55,10 @@ def test_the_same_answer_on_each_run(model):
     """DiCE #206: a different answer each run."""
     X = PERSON + np.arange(20)[:, None] * [0.1, 0.5, -0.2, 0.3]
     actions = Actions(frozen=["age"], bounds={"hours": (0, 60)}, linear=[({"debt": 1, "income": -0.4}, "<=", 8)])
-    runs = [invert(model, X, "approved", prob=0.7, cost=Cost(l1=0.1), actions=actions) for _ in range(3)]
-    for again in runs[1:]:
-        np.testing.assert_array_equal(again.x, runs[0].x)
+    once, again = (invert(model, X, "approved", prob=0.7, cost=Cost(l1=0.1), actions=actions) for _ in range(2))
+    np.testing.assert_array_equal(again.x, once.x)
     alone = [invert(model, x, "approved", prob=0.7, cost=Cost(l1=0.1), actions=actions).x for x in X]
-    np.testing.assert_allclose(alone, runs[0].x, rtol=1e-10)  # one by one the sums may be in another order
+    np.testing.assert_allclose(alone, once.x, rtol=1e-10)  # one by one the sums may be in another order
 
 
 @BOTH
@@ -217,6 +218,7 @@ TABLES = {"cancer": load_breast_cancer, "wine": load_wine, "iris": load_iris, "d
 SCALERS = {"standard": StandardScaler, "minmax": MinMaxScaler, "robust": RobustScaler}
 
 
+@cache
 def pipeline(data, scaler, columns=None):
     table = TABLES[data](as_frame=True)
     X, y = table.data.iloc[:400], table.target.iloc[:400]

@@ -101,7 +101,7 @@ def test_all_minimal_plans_in_order_against_all_subsets(kind, K):
         minimal = [items for items in enough if not any(other < items for other in enough)]
         first = case.changed(optimum)
         costs = [optimum.cost, *sorted(enough[items].cost for items in minimal if items != first)]
-        for n in (1, 2, 4, 100):
+        for n in (1, 3, 100):
             plans = case.solve(n=n)
             np.testing.assert_array_equal(plans[0].x, optimum.x)
             np.testing.assert_allclose(plans.cost, costs[:n], rtol=SAME)

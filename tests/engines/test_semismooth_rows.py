@@ -38,7 +38,7 @@ CASES = [
 
 @pytest.mark.parametrize(("K", "limits", "cost", "wish"), CASES)
 def test_same_as_the_array_program(K, limits, cost, wish):
-    model, X, targets = drawn(K, N=16)
+    model, X, targets = drawn(K, N=7)  # what another solver finds for each takes long
     options = {**wish, "actions": LIMITS[limits], "cost": COSTS[cost]}
     ours, theirs = (ifonly.invert(model, X, targets, backend=backend, **options) for backend in ("auto", "reference"))
     np.testing.assert_array_equal(ours.status, theirs.status)

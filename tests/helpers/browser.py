@@ -28,6 +28,8 @@ PLAYWRIGHTS = (
 )
 # Pages that each window loads for its address bar, which take longer than ours.
 ADDRESS_BAR = ("WebUIOmniboxPopup", "WebUIOmniboxAimPopup", "WebUIOmniboxFullPopup")
+# A process that is begun for a page which may never come.
+SPARE = ("SpareRendererForSitePerProcess",)
 ARGUMENTS = [
     "--headless",
     "--no-sandbox",
@@ -37,7 +39,9 @@ ARGUMENTS = [
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
-    f"--disable-features={','.join((*PLAYWRIGHTS, *ADDRESS_BAR))}",
+    "--process-per-site",  # and one for all pages of a context: to begin another takes as long as to load a page
+    "--renderer-process-limit=1",
+    f"--disable-features={','.join((*PLAYWRIGHTS, *ADDRESS_BAR, *SPARE))}",
 ]
 REQUIRED = "IFONLY_BROWSER"  # in the environment, with the value "required": a missing browser is a failure
 KEEP = "IFONLY_SCREENSHOTS"  # in the environment: screenshots are kept

@@ -7,6 +7,7 @@ import sys
 from contextlib import contextmanager
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_UP, Decimal
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -90,13 +91,13 @@ class Address(str):
 
 
 @contextmanager
-def served(folder, *options):
-    """``ifonly serve`` with all of them, in a process of its own; gives its address."""
+def served(folder, *options, models=("credit", "digits", "wide", "scores", "nasty", "changing")):
+    """``ifonly serve`` with these, in a process of its own; gives its address."""
     write(folder)
-    with_data, without = ["credit", "digits", "wide"], ["scores", "nasty", "changing"]
-    files = [f"{name}.{kind}" for name in with_data for kind in ("npz", "csv")] + [f"{name}.npz" for name in without]
-    command = [sys.executable, "-m", "ifonly", "serve", *(str(folder / name) for name in files)]
-    command += ["--image", "8x8", "--port", "0", "--no-open", *map(str, options)]
+    files = [file for name in models for file in (folder / f"{name}.npz", folder / f"{name}.csv") if file.exists()]
+    command = [sys.executable, "-m", "ifonly", "serve", *map(str, files)]
+    command += ["--image", "8x8"] if "digits" in models else []
+    command += ["--port", "0", "--no-open", *map(str, options)]
     log = folder / "serve.log"
     with log.open("w") as errors, subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True) as server:
         assert server.stdout is not None
@@ -126,22 +127,43 @@ READ = """() => {
 }"""
 
 
+_contexts: dict[Any, Any] = {}  # by browser: that of the visit before, in which nobody is
+
+
 @contextmanager
 def visit(browser, address, state="", *, size=DESKTOP, quiet=True, **options):
-    """The page in a window of its own; it must log nothing, and ask its own server only."""
-    context = browser.new_context(viewport={"width": size[0], "height": size[1]}, accept_downloads=True, **options)
+    """The page in a tab of its own; it must log nothing, and ask its own server only.
+
+    A context has a process of its own, which takes as long to begin as the page to load. After a visit without a complaint it
+    is emptied and kept for the next; one with options is not.
+    """
+    context = (None if options else _contexts.pop(browser, None)) or browser.new_context(accept_downloads=True, **options)
     page = slowed(context.new_page())
+    page.set_viewport_size({"width": size[0], "height": size[1]})
     noise, asked = [], []
-    context.on("request", lambda request: asked.append(request.url))
+
+    def hear(request):
+        asked.append(request.url)
+
+    context.on("request", hear)
     page.on("console", lambda message: noise.append(f"{message.type}: {message.text}"))
     page.on("pageerror", lambda error: noise.append(f"error: {error}"))
     page.set_default_timeout(1000 * PATIENCE)
     page.goto(f"{address}#{state}")
     yield page
-    context.close()
+    for tab in context.pages:
+        tab.evaluate("localStorage.clear()")  # what else there is goes with the tab
+    for tab in context.pages:
+        tab.close()
+    context.remove_listener("request", hear)
     assert [url for url in asked if not url.startswith((address, "blob:" + address))] == []
     if quiet:
         assert noise == []
+    if options or browser in _contexts:
+        context.close()
+    else:
+        context.clear_permissions()
+        _contexts[browser] = context
 
 
 def settle(page):

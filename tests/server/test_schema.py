@@ -14,7 +14,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-EXAMPLES = 40
+EXAMPLES = 25
 PATIENCE = 60  # seconds for a reply, on a machine that has other things to do
 OPERATIONS = [
     "GET /healthz",

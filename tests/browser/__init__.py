@@ -1,0 +1,1 @@
+"""Pages in a browser: one is started for all files of this folder."""
