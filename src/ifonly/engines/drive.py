@@ -48,9 +48,7 @@ def run(asked: Asked, x: Any, *, out: Any = None, progress: bool | None = None) 
     engine = choose(asked)
     if hasattr(x, "__next__"):
         return _streamed(engine, asked, x, out, progress)
-    sources = x if isinstance(x, Sources) else engine.read(asked, x)
-    if sources.single and asked.per_source == 1 and (asked.question.threads or 1) > 1 and not engine.shares_one:
-        raise InputError("threads share the rows of a table, and this is one source; leave threads out")
+    sources = _sources(engine, asked, x)
     if asked.question.n is not None:
         return _plans(asked, sources)
     if sources.single and asked.per_source == 1 and out is None:
@@ -103,6 +101,14 @@ def _read(asked: Asked, x: Any) -> tuple[Asked, Any]:
     sources = Sources.read(asked.model, x)
     asked = asked.with_flags(sources.flags)
     return asked, sources if asked.model is sources.model else replace(sources, model=asked.model)
+
+
+def _sources(engine: Engine, asked: Asked, x: Any) -> Sources:
+    """One source or a table of them, as the engine takes it; what is for several is refused for one."""
+    sources = x if isinstance(x, Sources) else engine.read(asked, x)
+    if sources.single and asked.per_source == 1 and (asked.question.threads or 1) > 1 and not engine.shares_one:
+        raise InputError("threads share the rows of a table, and this is one source; leave threads out")
+    return sources
 
 
 def _gathered(asked: Asked, x: Iterator[Any]) -> tuple[Asked, Any]:
