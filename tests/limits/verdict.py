@@ -164,7 +164,8 @@ class _Held:
     def verdicts(self) -> list[Verdict]:
         """All that is wrong; of an answer without a point only that."""
         if self.status is Status.INVALID:
-            return [Verdict("EXC", "INVALID, but the source is finite")] if not self.truth.contradictory else []
+            sound = self.truth.firm and not self.truth.contradictory  # as of a refusal: a point is there that keeps all limits
+            return [Verdict("EXC", "INVALID, but a point keeps all limits")] if sound else []
         if not np.isfinite(self.x).all():
             return [v for text in (self._silent(), self._bound()) for v in text]
         checks: list[Callable[[], list[Verdict]]] = [self._nan, self._limit, self._goal, self._value, self._bound]
