@@ -230,6 +230,14 @@ def test_what_is_out_of_reach_and_not_the_best_is_found(right):
     assert "CEILING" in kinds_of(narrow, cf, ceiling=0.5 * truth(narrow).largest)
 
 
+def test_a_point_beyond_where_the_judge_looks_makes_nobody_wrong():
+    """It is some four million units away, where the judge looks for the best probability within a hundred thousand."""
+    case = judge(make("decades", 90, 1012), time_limit=20.0)
+    assert case.truth.reachable is False
+    assert case.answer.status.ok
+    assert not case.verdicts
+
+
 def test_a_goal_that_some_point_meets_is_not_out_of_reach():
     """Rules that leave one point and nothing around it: a conic solver says that there is none."""
     known = truth(make("rules that just hold", 4, 94))

@@ -9,9 +9,13 @@ from tests.limits.ways import WAYS, complaints, question
 SOME = [name for name in FAMILIES if name != "larger"]
 # A table bounded what it had made too hard: goals that are met to the last bit, and probabilities near 1; an objective whose
 # digits were lost beside the length of the way; stopped searches that claim less than their proof shows, or more; a cut
-# beyond a bound, of a source off its grid.
+# beyond a bound, of a source off its grid; a gap of 0 with scores of seven digits before the point; searches that were stopped
+# before they had a plan.
 ONCE = [("table", "ties", 1, 2001), ("table", "two classes", 0, 2004), ("pickled", "all discrete, weighed", 1, 2002)]
 ONCE += [("stopped", "contradictory", 7, 2002), ("stopped", "common part", 3, 2005), ("nearest", "margin, discrete", 6, 7)]
+ONCE += [("pickled", "common part", 3, 5101), ("pickled", "common part", 6, 5101), ("pickled", "common part", 11, 5101)]
+ONCE += [("stopped", "continuous", 13, 6001), ("stopped", "edges of p", 7, 6001), ("stopped", "units", 9, 6001)]
+ONCE += [("stopped", "everything at once", 12, 6001), ("stopped", "endless grids, with a matrix", 12, 6001)]
 
 
 @pytest.mark.parametrize("way", WAYS)

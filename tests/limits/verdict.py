@@ -18,6 +18,7 @@ import numpy as np
 import ifonly
 from ifonly import Counterfactual, InputError, Status
 from tests.limits.problem import Limits, Problem
+from tests.limits.programs import FAR
 from tests.limits.truth import Truth, truth
 
 __all__ = ["KINDS", "TIMED", "Case", "Verdict", "held", "judge"]
@@ -45,6 +46,7 @@ TIMED = ("LATE", "SILENT")  # depend on how fast the machine is
 WORSE = 1e-7  # relative: a hundred times what the witness may cost too much, for goals that are tightened by 1e-9
 BOUND = 1e-9  # relative: the witness is a point; what rounding of x changes in its cost is allowed besides
 GAP = 1e-9  # relative to what was minimised
+LEAST = 1e-3  # an objective has −ln p in it, which is the rounding of 1 where p is next to that
 BEST = 1e-6  # relative to p and to 1 − p, and to 1 + the lead: what Clarabel leaves open is some 1e-9
 SAME = 1e-9  # relative: a number computed in two ways
 ROOM = 8.0  # times what rounding of scores, and of p, makes a goal dearer: a gap that no answer can be without
@@ -162,7 +164,8 @@ class _Held:
     def verdicts(self) -> list[Verdict]:
         """All that is wrong; of an answer without a point only that."""
         if self.status is Status.INVALID:
-            return [Verdict("EXC", "INVALID, but the source is finite")] if not self.truth.contradictory else []
+            sound = self.truth.firm and not self.truth.contradictory  # as of a refusal: a point is there that keeps all limits
+            return [Verdict("EXC", "INVALID, but a point keeps all limits")] if sound else []
         if not np.isfinite(self.x).all():
             return [v for text in (self._silent(), self._bound()) for v in text]
         checks: list[Callable[[], list[Verdict]]] = [self._nan, self._limit, self._goal, self._value, self._bound]
@@ -254,7 +257,7 @@ class _Held:
     def _worse(self) -> list[Verdict]:
         known, value = self.truth, self.problem.value(self.x)
         if not (known.firm and known.reachable):
-            if known.whole and known.reachable is False and not self._goal() and not self._limit():
+            if known.whole and known.reachable is False and self._near() and not self._goal() and not self._limit():
                 return [Verdict("JUDGE", f"{self.status.name} of value {value!r}, and the goal was out of reach")]
             return []
         rounding = known.weight * ROOM * self.problem.p_error if self.status is Status.CONVERGED else 0.0
@@ -270,8 +273,13 @@ class _Held:
         """Whether a value is less than it can be; where almost nothing has to move, Clarabel's own error is left out."""
         return known.least is not None and value < known.least * (1 - WORSE) - self._tiny() - JUST * self.problem.unit
 
+    def _near(self) -> bool:
+        """Whether x is where the judge looks for what reaches a goal: no farther than `FAR` where there is no bound."""
+        return bool((np.abs(self.x - self.problem.x) * np.sqrt(np.diag(self.problem.price[0])) <= FAR).all())
+
     def _gap(self) -> list[Verdict]:
         gap, value, problem = self.answer.gap, self._claimed(), self.problem
+        value = max(abs(value), LEAST) if problem.goal == "lam" else value
         rounding = self.truth.weight * ROOM * (problem.logit_error(self.x) + problem.p_error)
         if self.status is Status.EXACT and gap > GAP * abs(value) + self._tiny() + rounding:
             return [Verdict("GAPBIG", f"EXACT with a gap of {gap:.3g} at {value:.6g}")]

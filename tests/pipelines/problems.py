@@ -55,12 +55,37 @@ class Case:
         search = {"time_limit": SECONDS} if self.actions or self.max_changes else {}
         return ifonly.invert(self.pipeline, self.row, self.target, prob=self.prob, **limits, **search)
 
+    @property
+    def ended(self) -> str:
+        """How the library's answer ended, or that there is none."""
+        return "refused, as by the pipeline" if self.untaken else self.answer.status.name
+
+    @cached_property
+    def untaken(self) -> bool:
+        """Whether the pipeline itself does not take the row, or a bound in it, as the numbers that they are.
+
+        One that was fitted to float32 takes its own smallest number as such, and not as the same number in float64: a scaler
+        makes it a rounding less than 0, and a root of that is none.
+        """
+        table = pd.DataFrame([self.row]) if isinstance(self.row, pd.Series) else pd.DataFrame(np.asarray(self.row)[None])
+        whole = table.astype(dict.fromkeys(table.columns.drop("cat", errors="ignore"), float))
+        ends = [(d, v) for d, pair in self.actions.get("bounds", {}).items() for v in pair]
+        rows = [whole, *(whole.copy() for _ in ends)]
+        for row, (d, v) in zip(rows[1:], ends, strict=True):
+            row[d] = v
+        try:
+            for row in rows:
+                self.pipeline.predict_proba(row if isinstance(self.row, pd.Series) else row.to_numpy())
+        except ValueError:
+            return True
+        return False
+
     def wrong(self) -> list[str]:
         """What is wrong with the answer."""
         try:
             cf = self.answer
         except InputError as error:
-            return [f"refused: {error}"]
+            return [] if self.untaken else [f"refused: {error}"]
         x = cf.x
         if pd.isna(np.asarray(x, dtype=object)).any():
             return [f"no answer, and {cf.status.name}"]

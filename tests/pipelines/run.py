@@ -17,7 +17,7 @@ def main() -> None:
     for number in range(given.count) if given.number is None else [given.number]:
         for case in cases(number, given.seed):
             wrong = case.wrong()
-            ended["wrong" if wrong else case.answer.status.name] += 1
+            ended["wrong" if wrong else case.ended] += 1
             if wrong or given.number is not None:
                 print(case, *(wrong or ["nothing wrong"]), "", sep="\n")
     print(dict(ended))

@@ -37,6 +37,14 @@ _LEFT_OPEN = {
     Status.CONVERGED: "optimal to the tolerance that was asked for, or that rounding leaves: {}",
     Status.STOPPED: "the search stopped at its limit: {}; raise time_limit or node_limit",
 }
+_UNSETTLED = "it stopped before it converged, at its time limit or at what rounding lets it: {}"
+_COMPLETE = {  # what is left open by a search that had nothing left to look at
+    "TIES": "the search is complete, and the cost is {:.6g}; what costs less, from {:.6g} on, meets the goal at best with "
+    "nothing to spare for rounding, so that not every evaluation of the model would find it met; a slightly lower {} would let "
+    "it count",
+    "ROUNDING": "the search is complete, and the cost is {:.6g}; there is none below {:.6g}, and what is between is what it "
+    "costs to meet the goal for every evaluation of the model, however that rounds; more time would not help, a lower {} might",
+}
 
 NAMED = 4  # limits in one message, the rest of them counted as one
 
@@ -252,8 +260,30 @@ class Counterfactual(ShownOne):
         """Of an answer within limits that is not proved to be the best: how much better one may be; else nothing."""
         if self.conditions is None or self.status not in _LEFT_OPEN or not math.isfinite(self.gap):
             return ""
-        of, value = ("E", self.objective) if self.prob is None and self._margin is None else ("the cost", self.cost)
-        return _LEFT_OPEN[self.status].format(f"{of} is {value:.6g}, and there is none below {value - self.gap:.6g}")
+        if self.exhausted:
+            return _COMPLETE[self._left].format(self.cost, self.bound, "margin" if self.prob is None else "prob")
+        of, value = ("the cost", self.cost) if self._goal else ("E", self.objective)
+        stopped = self.status is Status.STOPPED and not self.conditions.discrete  # there was no search
+        return (_UNSETTLED if stopped else _LEFT_OPEN[self.status]).format(
+            f"{of} is {value:.6g}, and there is none below {value - self.gap:.6g}"
+        )
+
+    @property
+    def exhausted(self) -> bool:
+        """Of an answer that is STOPPED: whether its search is complete, so that rounding is all that leaves a gap.
+
+        Worked out from the proof when it is first asked for; False where that does not show it.
+        """
+        return self._left in _COMPLETE
+
+    @cached_property
+    def _left(self) -> str:
+        """What a search left open."""
+        if self.conditions is None or self.status is not Status.STOPPED or not self._goal or not math.isfinite(self.gap):
+            return ""
+        from ifonly.engines.to_spare import left_open
+
+        return left_open(self.conditions, self._source, Aim(self.result.target, None, self.prob), self.result).name
 
     @property
     def _best(self) -> str:

@@ -20,7 +20,7 @@ from ifonly.engines.cost_space import CostSpace
 from ifonly.engines.limited import LimitedEngine, stays
 from ifonly.engines.limited_problem import LimitedProblem
 from ifonly.engines.relaxing import Relaxed, Relaxing
-from ifonly.engines.searched import ALLOWANCES, dual_of, tolerated
+from ifonly.engines.searched import ALLOWANCES, MOST_ROUNDING, dual_of, tolerated
 from ifonly.engines.semismooth import Response
 from ifonly.engines.tree import Branch, Tree
 from ifonly.model.errors import CertificateError
@@ -37,6 +37,7 @@ __all__ = ["Cases", "impossible", "proved"]
 
 
 OFF = 1e-9  # a relaxed value this far from an allowed one, relative to their distance, is none
+PLAN_SECONDS, PLAN_NODES = 0.04, 1000  # for any plan, where a search was stopped before it had one
 
 
 class Cases(LimitedEngine):
@@ -59,10 +60,19 @@ class Cases(LimitedEngine):
             search.first()
             return _nothing(problem, aim, search, budget, found)
         best = search.run(found)
+        if best is None and not search.closed and (budget.late or not search.tree.done):
+            best = _any_plan(problem, aim, budget)
+            search.offer(best)
         if best is None:
             return _nothing(problem, aim, search, budget)
         answer = search.answer(best)
-        return answer if found is None or answer.gap < found.gap else found
+        return answer if found is None or answer.status.ok or answer.gap < found.gap else found
+
+
+def _any_plan(problem: LimitedProblem, aim: Aim, budget: Budget) -> Result | None:
+    """A plan for a search that was stopped before it had one: whatever will do, and no matter how late it is."""
+    short = replace(budget.anew(), nodes=PLAN_NODES, seconds=PLAN_SECONDS, gap=1.0)
+    return constraints.any_plan(problem, aim, short) or Search(problem, aim, short.anew()).run()
 
 
 def impossible(problem: LimitedProblem, aim: Aim, budget: Budget) -> bool:
@@ -127,8 +137,8 @@ class Search:
                 continue
             relaxed = self.relaxing.solve(branch.node, branch.start)
             at = self._bounded(branch, relaxed.given, reach=relaxed.reach)
-            if branch is self.tree.root and relaxed.reach and relaxed.x is not None:
-                self.known.append(self.problem.kept(relaxed.x))
+            if branch is self.tree.root:
+                self._rooted(relaxed)
             if self.of_best is not None and not self.tree.hopeless(branch.bound):
                 self._bounded(branch, self.of_best, reach=False)
             if not self.tree.hopeless(branch.bound):
@@ -141,20 +151,35 @@ class Search:
             self.tree.split(branch, cut, self.choices.cut(branch.node, cut))
         return self.best
 
+    def _rooted(self, relaxed: Relaxed) -> None:
+        """What the relaxation of everything tells: where it gets to if not to the goal; what rounding costs a known answer."""
+        if relaxed.reach and relaxed.x is not None:
+            self.known.append(self.problem.kept(relaxed.x))
+        elif self.best is not None and self.of_best is None and not self.farthest:
+            most = MOST_ROUNDING * abs(self.tree.least)  # a gap of more is none that an answer may have
+            self.tree.slack = max(self.tree.slack, min(self.slack(relaxed.given, self.best.x), most))
+
+    def decided(self, node: Node) -> bool:
+        """Whether there is nothing in a node that a search could cut: all that is discrete is one way."""
+        at = self.dual.bound(node, Multipliers(np.zeros(len(self.dual.margins)), np.zeros(len(self.dual.over))))
+        return self._narrower(node, at.x, at) is None
+
     def counted(self, proof: Proof) -> int:
         """The nodes of a search; where nothing is discrete there is one case, and no search."""
         return len(proof) if self.problem.space.conditions.discrete else 0
 
     def answer(self, best: Result) -> Result:
         """The best answer with its bound, and the proof of that."""
-        least, proof = self._value(best), self.tree.proof()
+        value, proof, weighed = self._value(best), self.tree.proof(), self.aim.lam is not None
+        least = max(value, self.dual.worth(best.x)) if weighed else value  # scores may be coarser than a gap
         bound = min(self.tree.bound, least)
-        size = self.problem.textbook.relative_to(least, weighed=self.aim.lam is not None)
+        size = self.problem.textbook.relative_to(least, weighed=weighed)
         if least - bound > REL_GAP * size:  # it may be better: that of a branch is at first that of the one it is part of
             bound = min(float(prove(self.dual, proof).bound), least)
         gap = least - bound
         status = Status.of_gap(gap, size, tolerated(self.budget, self.tree.slack, size))
-        return replace(best, bound=bound, gap=gap, status=status, n_nodes=self.counted(proof), grad_norm=0.0, proof=proof)
+        found = replace(best, status=status, n_nodes=self.counted(proof), grad_norm=0.0, proof=proof)
+        return replace(found, bound=value - gap, gap=gap)
 
     # ---- bounds ----
 

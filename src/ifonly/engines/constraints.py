@@ -17,21 +17,23 @@ from ifonly.engines.candidates import Candidates
 from ifonly.engines.limited import SPARES
 from ifonly.engines.limited_problem import LimitedProblem
 from ifonly.engines.relaxing import WITHIN, Relaxing
-from ifonly.engines.searched import Record, dual_of, run
+from ifonly.engines.searched import ALLOWANCES, Record, dual_of, run, tolerated
 from ifonly.model.numerics import EPS, Floats, Indices
 from ifonly.native.one_multiplier import Constraints, Search
 from ifonly.problem.asked import Aim
 from ifonly.problem.dual import Dual
 from ifonly.problem.limits import EDGE
-from ifonly.problem.proof import Proof
+from ifonly.problem.proof import Proof, prove
 from ifonly.problem.results import Result
-from ifonly.problem.status import LEAST_VALUE, REL_GAP
+from ifonly.problem.status import LEAST_VALUE, REL_GAP, Status
 
-__all__ = ["CLOSE", "Nearest", "nearest_to_goal", "solve"]
+__all__ = ["CLOSE", "Nearest", "any_plan", "nearest_to_goal", "solve"]
 
 
 MOST_CONSTRAINTS = 512  # Newton's matrix has a row for each
 CLOSE = 1e-7  # how near to the best what comes nearest to a goal is to be, in logits or scores
+SAME_VALUE = 4.0  # roundings of a value: two ways to compute it differ by no more, as a rule
+HARDER = (1e-4, 1e-7, 0.0)  # relative: by which a goal is to be met, where any plan will do
 EASY_NODES = 20_000  # until it is known whether a goal can be reached
 
 
@@ -44,7 +46,7 @@ def solve(problem: LimitedProblem, aim: Aim, budget: Budget) -> Result | Proof |
     relaxing, x = Relaxing(problem, dual, budget), problem.source
     candidates, start = Candidates(problem, aim, relaxing), begin.start(dual, relaxing)
     for spare in SPARES:  # the allowance for rounding grows with x, and may be too small for our own
-        allowance = dual.goal.most - problem.asked(aim.prob) + (1 + spare) * problem.rounding(x) if aim.lam is None else 0.0
+        allowance = _allowance(problem, aim, dual, x, spare)
         constraints = _constraints(problem, aim, dual, allowance, begin.ties)
         search = begin.search(constraints._replace(start=start), 2 * budget.nodes + 1)
         done, found = run(search, budget, constraints.work), None
@@ -59,6 +61,36 @@ def solve(problem: LimitedProblem, aim: Aim, budget: Budget) -> Result | Proof |
     return None
 
 
+def any_plan(problem: LimitedProblem, aim: Aim, budget: Budget) -> Result | None:
+    """Whatever meets the goal within the limits; None where that was not found in time, or there is nothing.
+
+    What a cost ties together does not matter for that, and without it there are D equations less. The goal is made harder than
+    it is, if there is room, so that points meet it as they are: to solve what is continuous takes longer than all of this.
+    """
+    dual = dual_of(problem, aim)
+    begin = _Beginning.of(problem, dual, tied=False) if _fits(problem) else None
+    if begin is None:
+        return None
+    candidates, x = Candidates(problem, aim, Relaxing(problem, dual, budget)), None
+    for more in HARDER:
+        allowance = _allowance(problem, aim, dual, problem.source, SPARES[-1])
+        allowance += more * (1 + abs(dual.goal.most)) if aim.lam is None else 0.0
+        constraints = _constraints(problem, aim, dual, allowance, begin.ties)
+        search = begin.search(constraints, 2 * budget.nodes + 1)
+        run(search, replace(budget.anew(), gap=1.0), constraints.work)
+        if math.isfinite(search.cost):
+            x = _placed(problem, dual, begin.items, search)
+            found = candidates.as_it_is(problem.kept(x))
+            if found is not None:
+                return found
+    return None if x is None else candidates.made_of(x)
+
+
+def _allowance(problem: LimitedProblem, aim: Aim, dual: Dual, x: Floats, spare: float) -> float:
+    """By how much the goal of a search is harder than what is asked for: that grows with x, and our own rounding needs more."""
+    return 0.0 if aim.lam is not None else dual.goal.most - problem.asked(aim.prob) + (1 + spare) * problem.rounding(x)
+
+
 def _shown(
     problem: LimitedProblem, record: Record, found: Result | None, budget: Budget, *, done: bool
 ) -> Result | Proof | None:
@@ -68,7 +100,20 @@ def _shown(
         return proof
     n_nodes = len(proof) if problem.space.conditions.discrete else 0
     slack = 0.0 if record.dual.goal.lam is None else REL_GAP * LEAST_VALUE + problem.rounding(found.x)
-    return record.bounded(replace(found, n_nodes=n_nodes, proof=proof), budget, done=done, slack=slack)
+    shown = record.bounded(replace(found, n_nodes=n_nodes, proof=proof), budget, done=done, slack=slack)
+    return shown if record.dual.goal.lam is None else _as_worth(record.dual, shown, budget, slack)
+
+
+def _as_worth(dual: Dual, found: Result, budget: Budget, slack: float) -> Result:
+    """An answer to λ, with its gap from what it is worth by differences of rows, where scores make that less."""
+    value, worth = found.objective, dual.worth(found.x)
+    if found.proof is None or worth - value <= SAME_VALUE * EPS * (1 + abs(value)):
+        return found
+    bound = found.bound if budget.late else max(found.bound, float(prove(dual, found.proof).bound))
+    gap, size = max(worth - bound, 0.0), dual.problem.relative_to(value, weighed=True)
+    return replace(
+        found, bound=value - gap, gap=gap, status=Status.of_gap(gap, size, tolerated(budget, ALLOWANCES * slack, size))
+    )
 
 
 def _none(problem: LimitedProblem, aim: Aim, dual: Dual, allowance: float, budget: Budget) -> Proof | None:

@@ -475,7 +475,7 @@ def _by_proof(case: _Case, facts: _Facts, *, exact: bool) -> Checked:
     _check_bound(case, facts, bound)
     if exact and float(exact_value(dual, case.x) - proved.bound) > result.gap + 4 * EPS * (1 + abs(value)):
         raise CertificateError(f"what is minimised is {value!r} and the bound {bound!r}; the gap is said to be {result.gap!r}")
-    _check_said(case, value, bound)
+    _check_said(case, value, bound if case.goal else bound - max(dual.worth(case.x) - value, 0.0))
     more = (_MORE,) if result.status is not Status.EXACT and value - bound < result.gap * (1 - SETTLED) else ()
     return _checked(found, bound=min(bound, value), notes=more)
 
@@ -490,7 +490,7 @@ _MORE = "the proof shows more than is claimed: the gap is smaller"
 
 
 def _check_said(case: _Case, value: float, bound: float) -> None:
-    """Whether the status is what the gap makes it, and no less than the proof does."""
+    """Whether the status is what the gap makes it, and no less than the proof does (``bound`` is what that shows)."""
     result, allowed = case.result, REL_GAP * case.problem.relative_to(value, weighed=not case.goal)
     said = result.status is Status.EXACT
     if said != (result.gap <= allowed):

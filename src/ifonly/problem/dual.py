@@ -154,6 +154,15 @@ class Dual:
         ahead = np.abs(model.b[self.problem.rivals] - model.b[self.problem.k])
         return own @ seen + ahead, np.abs(limits.C) @ x + np.abs(limits.rest)
 
+    def worth(self, x: Floats) -> float:
+        """What is minimised at x, from the margins that bounds are made of: what rows of A share cancels before it rounds."""
+        conditions, change, lam = self.problem.conditions, x - self.problem.source, self.goal.lam
+        quadratic = (
+            np.square(conditions.per_unit * change).sum() if conditions.matrix is None else change @ conditions.matrix @ change
+        )
+        cost = 0.5 * (1.0 if lam is None else lam) * float(quadratic) + float(self.bend @ np.abs(change))
+        return cost if lam is None else cost + float(np.logaddexp.reduce(np.append(self.margins + self.S @ change, 0.0)))
+
     # ---- the bound ----
 
     def empty(self, node: Node) -> bool:

@@ -91,6 +91,8 @@ def _left_open(cf: Counterfactual) -> list[str]:
     if cf.status is Status.STOPPED and cf.cost > 0:
         dearer = max(1 - max(cf.bound, 0.0) / (cf.cost if cf.prob is not None else cf.objective), 0.0)
         less = number(rounded(max(100 * dearer, LEAST_LESS), 2, up=True))  # "up to": not rounded down
+        if cf.exhausted:
+            return [f" (A change that costs up to {less} % less is enough at best with nothing to spare for rounding.)"]
         return [f" (The search was stopped: there may be a change that costs up to {less} % less.)"]
     return [" (The search was stopped before it converged.)"] if cf.status is Status.MAX_ITER else []
 

@@ -158,7 +158,7 @@ def certificate_words(
     """The certificate in plain words; ``again`` says how to recheck a proof."""
     if cf.status is Status.INVALID or cf.cost == float("inf"):
         return visible(cf.message)
-    if cf.status is Status.UNREACHABLE:
+    if cf.status is Status.UNREACHABLE or cf.exhausted:
         return f"{visible(cf.message)}."
     if not cf.distance:
         return "Nothing has to change: the source is as wanted, and nothing is nearer to it than itself."
