@@ -1,5 +1,7 @@
 """The edges of good input are solved like any other: degenerate weights, and the ends of the range."""
 
+import math
+
 import numpy as np
 import pytest
 from helpers.small import MODEL, NEARLY_ONE, PAIR, SAME, A, B, X, sound, true_bound
@@ -8,6 +10,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from ifonly import InputError, Model, Status, invert
+from ifonly.engines.class_space import cancels
 
 pytestmark = pytest.mark.usefixtures("loops")
 
@@ -286,3 +289,43 @@ def test_no_probability_whose_logits_are_a_guess_is_called_exact_in_any_loop(n_r
     for cf in invert(model, np.tile(source, (n_rows, 1)), 1, prob=0.3):
         cf.verify()
         assert cf.proba[1] == pytest.approx(0.3, rel=1.0)
+
+
+def between(kind, rng):
+    """Weights of five classes, the last of which is between the first four, or is but for its last digits."""
+    A = rng.normal(size=(5, 30))
+    if kind == "fractions":
+        A = np.rint(8 * A)
+    A[4] = A[:4].mean(axis=0)
+    if kind == "units":
+        A *= 10 ** rng.uniform(-4, 4, size=30)
+    elif kind == "last digits":
+        A[:4] = A[4]
+        A[:4, :4] *= 1 + 2.0**-50 * (1 + np.eye(4))
+    return A
+
+
+@pytest.mark.parametrize(
+    ("kind", "status"),
+    [
+        ("fractions", Status.UNREACHABLE),
+        ("rounded", Status.UNREACHABLE),
+        ("units", Status.UNREACHABLE),
+        ("last digits", Status.MAX_ITER),
+    ],
+)
+def test_a_class_between_others_is_out_of_reach_unless_it_differs_from_each_of_them_in_last_digits(rng, kind, status):
+    """Pulls that cancel, exactly or up to the rounding of a mean, bound p; differences of last digits are exact, and do not."""
+    cf = invert(Model(between(kind, rng), np.zeros(5)), rng.normal(size=30) * 1e-3, 4, prob=0.9)
+    assert cf.status is status
+    assert cf.proba[4] < 0.9 or status is Status.MAX_ITER
+    cf.verify()
+
+
+def test_pulls_that_cancel_bound_the_probability_only_as_far_as_their_margins_say():
+    rows, p = np.array([[1.0, 0.0], [-1.0, 0.0]]), np.array([0.3, 0.3])
+    assert cancels(rows, np.zeros(2), p, math.log(2) - 1e-9)  # e^s + e^−s is at least 2
+    assert not cancels(rows, np.zeros(2), p, math.log(2) + 1e-9)
+    assert cancels(rows, np.zeros(2), np.array([0.3, 0.3 + 1e-9]), math.log(2) - 1e-9)  # known to nine digits
+    assert not cancels(np.array([[1.0, 1e-9], [-1.0, 0.0]]), np.zeros(2), p, 0.0)
+    assert cancels(np.vstack([rows, [0.0, 5.0]]), np.zeros(3), np.array([0.3, 0.3, 1e-20]), 0.0)  # one that is beaten

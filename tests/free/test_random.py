@@ -39,6 +39,8 @@ WERE_WRONG = [
     ("close rows", 1547, 403),  # a margin made of terms of 1e11, whose last step was always rounding
     ("table", 1420, 401),
     ("table", 1037, 405),  # margins off by 20: probabilities are by e²⁰, not by 20 times
+    ("table", 512, 405),  # out of reach in a basis without the last digits of A, and in reach 2e15 away
+    ("close rows", 1440, 405),
     ("close rows", 67, 501),  # rounding grows as fast as the change
     ("weak", 23, 1),  # directions lost in the rounding of Newton's matrix: EXACT, and E too large by a sixtieth
     ("weak", 57, 1),

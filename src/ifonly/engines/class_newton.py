@@ -11,8 +11,10 @@ Two promises are kept here, not hoped for:
 * *The label flips.* The goal for logit Q leaves room for all rounding (`windows`).
 * *Unreachable means unreachable.* Any x with p_k(x) ≥ τ has ``(λ/2)‖x − x̄‖² ≥ E* + ln τ`` for every λ. When that puts x so
   far away that float64 can no longer tell its classes apart, there is none, and the certificate of E* has proved it. A τ that
-  is approached only at infinity (λ has fallen by `LEAST_LAM`) has no such bound and the same status. Where classes are so
-  alike that rounding grows faster than the change, τ is reached, but not for whoever evaluates p: that is MAX_ITER.
+  is approached only at infinity (λ has fallen by `LEAST_LAM`) has no such bound and the same status. In both cases the rivals'
+  pulls have to cancel, up to the rounding of x itself (`class_space.cancels`): then −ln p_k is bounded from below everywhere.
+  Where they do not, last digits of A tell the classes apart, and τ is reached farther away than p can be evaluated; where
+  classes are so alike that rounding grows faster than the change, not for whoever evaluates p: both are MAX_ITER.
 """
 
 import math
@@ -22,7 +24,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ifonly.engines.class_space import ClassProblem
+from ifonly.engines.class_space import ClassProblem, cancels
 from ifonly.engines.coordinates import Point, Space
 from ifonly.engines.follow import follow
 from ifonly.engines.free import FreeEngine, Stop, unchangeable
@@ -142,7 +144,10 @@ def _search_lam(problem: ClassProblem, prob: float, window: Window, first: float
         if not meets:
             below, almost = _nearly(miss, width, room, (space, outcome), below, almost)
             if _out_of_reach(problem, space, outcome.point, prob) or lam < LEAST_LAM * first:
-                return _given_up(almost, below, (space, outcome), max_iter, n_iter)
+                last, top = (space, outcome), float(window.logit - window.slack)
+                if almost is None and not _between(problem, last, top, max_iter):
+                    almost = below or last  # farther away than p can be evaluated
+                return _given_up(almost, below, last, max_iter, n_iter)
 
         n_steps += 1
         if n_steps == MAX_STEPS:
@@ -175,6 +180,13 @@ def _given_up(almost: Found | None, below: Found | None, last: Found, max_iter: 
     space, outcome = almost or below or last
     status = Status.UNREACHABLE if almost is None else Status.MAX_ITER
     return Sought(space, minimise(space, outcome.point.at, max_iter=max_iter), status, n_iter)
+
+
+def _between(problem: ClassProblem, last: Found, top: float, max_iter: int) -> bool:
+    """Whether the target is between rivals that keep logit(1 − p_k) above ``top``; ``last`` is the farthest that was tried."""
+    model, k, (space, outcome) = problem.model, problem.k, last
+    p = minimise(space, outcome.point.at, max_iter=max_iter).point.p
+    return cancels(model.weights(model.rivals(k)) - model.weights(k), problem.margins, p, top)
 
 
 def reach_by_search(

@@ -10,11 +10,17 @@ from ifonly.engines.newton import Outcome, newton
 from ifonly.engines.rounding import Rounding
 from ifonly.engines.windows import Window
 from ifonly.model import Model
+from ifonly.model.numerics import EPS
+from ifonly.problem.goals import entropy
 from ifonly.problem.results import Result
 from ifonly.problem.status import Status
 from ifonly.rows.sources import Sizes
 
-__all__ = ["ClassProblem"]
+__all__ = ["ClassProblem", "cancels"]
+
+CANCELLED = 64 * EPS  # of the pulls' sizes, feature by feature: what is left of them is rounding, as in `limited.ceiling`
+GONE = 1e-6  # a rival whose share has to fall to this much of itself has no part in it
+TRIES = 3  # of proportions: those of p, then the nearest ones that cancel, without rivals that have no part in it
 
 
 class ClassProblem:
@@ -96,3 +102,27 @@ class ClassProblem:
         out[self.model.rivals(self.k)] = p
         out[self.k] = p_target
         return out
+
+
+def cancels(rows: Floats, margins: Floats, p: Floats, wanted: float) -> bool:
+    """Whether rivals with these ``rows`` ā and ``margins`` s̄ pull so that logit(1 − p_k) stays above ``wanted`` everywhere.
+
+    For all q ≥ 0 with Σq = 1 and all x, ``ln Σ eˢ ≥ q·s(x) + H(q) = q·s̄ + H(q) + r·(x − x̄)`` with ``r = Σ q_j ā_j``. Where
+    r is 0 the target is between its rivals, and that bounds p_k. In floats it is hardly ever 0; but where it is a rounding of
+    the pulls that it is left of, in each feature, then rounding x moves margins as far as any change lowers them, and of no x
+    can it be said that it reaches more. That is a matter of the differences ā, which are exact where rows are alike: a rival
+    that differs from the target in its last digits only is beaten along these, however far away. The first q are p's.
+    """
+    q = p / p.sum()
+    for _ in range(TRIES):
+        pulls = q[:, None] * rows
+        left, size = pulls.sum(axis=0), np.abs(pulls).sum(axis=0)
+        if (np.abs(left) <= CANCELLED * size).all():
+            return float(q @ margins) + entropy(q) >= wanted
+        # The nearest proportions that cancel: p is known to rounding, and rivals that are beaten still have some of it.
+        units = np.where(size > 0, size, 1.0)
+        system = np.column_stack([pulls / units, q])  # the last: Σq stays as it is
+        share = 1 + np.linalg.lstsq(system.T, -np.append(left / units, 0.0), rcond=None)[0]
+        q = np.where(share > GONE, share, 0.0) * q
+        q = q / q.sum()
+    return False

@@ -12,6 +12,7 @@ from ifonly.native import compiled
 from ifonly.native.one_multiplier import Items
 from ifonly.problem.asked import Asked
 from ifonly.problem.conditions import Conditions
+from ifonly.problem.goals import coarser, in_logs
 from ifonly.problem.limits import Limits
 
 __all__ = ["CostSpace"]
@@ -61,6 +62,11 @@ class CostSpace:
     def per_size(self) -> float:
         """… and relative to the margin: where it is subtracted, and in the exponential."""
         return 4 * self.model.coarse * EPS
+
+    @cached_property
+    def logs(self) -> float:
+        """`goals.in_logs`, relative to `per_term`."""
+        return in_logs(self.model, summation_error(self.model.n_features + 4))
 
     @cached_property
     def offset(self) -> float:
@@ -168,10 +174,14 @@ class CostSpace:
         x[:, single] = np.where(t == 0.0, own, np.where(at_low, low, np.where(at_high, high, x[:, single])))
         return self.settled(X, x)
 
-    def rounding(self, x: Floats, size: Any) -> Any:
-        """How far a margin at x, of this size, can be from ours when the user's own estimator evaluates it."""
+    def rounding(self, x: Floats, size: Any, prob: Any = None) -> Any:
+        """How far a margin at x, of this size, can be from ours when the user's own estimator evaluates it.
+
+        With ``prob`` (one, or one for each), what that comes to where the estimator's probability has to be as large.
+        """
         seen = x if self.model.scaling is None else self.model.scaling(x)
-        return self.per_term * (np.abs(seen) @ self.model.column_sizes + self.offset) + self.per_size * size
+        rounding = self.per_term * (np.abs(seen) @ self.model.column_sizes + self.offset) + self.per_size * size
+        return rounding if prob is None else coarser(prob, self.logs) * rounding
 
     def adds_exactly(self, x: Floats) -> bool:
         """Whether scores at x are not rounded at all, whoever adds them up: small multiples of a power of two."""

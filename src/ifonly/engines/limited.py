@@ -87,7 +87,7 @@ class LimitedEngine(Engine):
 
     def towards(self, space: CostSpace, source: Floats, aim: Aim, budget: Budget, tol: float | None) -> Result:
         """The answer for one source and the class ``aim.k``."""
-        return self.answer(LimitedProblem(space, source, aim.k), aim, budget, tol)
+        return self.answer(LimitedProblem(space, source, aim.k, aim.prob), aim, budget, tol)
 
     def chunk_rows(self, asked: Asked, n_rows: int | None) -> int | None:
         """A table of answers is kept anyway; this many are handed to a row loop at once."""

@@ -35,8 +35,8 @@ KEEPING = 8  # corrections of x by a few roundings; one is usual
 class LimitedProblem:
     """One source and one target in a `CostSpace`; a value, of which `but` makes others."""
 
-    def __init__(self, space: CostSpace, source: Floats, k: int) -> None:
-        self.space, self.source, self.k = space, source, k
+    def __init__(self, space: CostSpace, source: Floats, k: int, prob: float | None = None) -> None:
+        self.space, self.source, self.k, self.prob = space, source, k, prob
         self.model = model = space.model
         lo, hi, wrong = space.around(source[None])
         if wrong:
@@ -271,11 +271,11 @@ class LimitedProblem:
         return math.log((1 - prob) / prob) - self.goal(prob, x)[0]
 
     def rounding(self, x: Floats) -> float:
-        """How far a margin at x can be from ours when the user's own estimator evaluates it."""
-        return self._rounding(x) if self.careful else 0.0
+        """How far a margin at x can be from ours when the user's own estimator evaluates it, and the p that is wanted."""
+        return self._rounding(x, self.prob) if self.careful else 0.0
 
-    def _rounding(self, x: Floats) -> float:
-        return float(self.space.rounding(x, float(np.abs(self.margins).max())))
+    def _rounding(self, x: Floats, prob: float | None = None) -> float:
+        return float(self.space.rounding(x, float(np.abs(self.margins).max()), prob))
 
     def holds(self, x: Floats) -> bool:
         """Whether x keeps all limits, those of a part of the problem too."""
@@ -382,7 +382,8 @@ class LimitedProblem:
         entropy = -float(q[q > 0] @ np.log(q[q > 0]))
         size = float(np.abs(y) @ np.abs(constants) + (np.abs(y) @ np.abs(W)) @ np.abs(corner)) + entropy
         loss = float(y @ constants + u @ corner) + entropy - 2 * summation_error(len(y) + len(u)) * size
-        return min(1.0, math.exp(-max(loss - self.rounding(self.source), 0.0)))
+        rounding = self._rounding(self.source) if self.careful else 0.0
+        return min(1.0, math.exp(-max(loss - rounding, 0.0)))
 
     def asked(self, prob: float | None) -> float:
         """What the logit of 1 − p_k may be at most, or (without a probability) a rival's margin."""

@@ -152,7 +152,7 @@ class _Searched(NamedTuple):
         margins = z[:, 1 - self.k] - z[:, self.k]
         logit = np.full(len(X), -(space.margin or 0.0)) if self.prob is None else needed_logit(self.prob, space.model)
         more = 0.0 * logit if self.prob is None else np.log((1 - self.prob) / self.prob) - logit  # is needed than was asked for
-        short = margins > logit - space.rounding(X, np.abs(margins))
+        short = margins > logit - space.rounding(X, np.abs(margins), self.prob)
         stay = np.flatnonzero(~done & ~short & ~space.limits.must_move(X, lo, hi).any(axis=1))
         self._stay(stay, margins[stay])
         done[stay] = True
@@ -165,14 +165,15 @@ class _Searched(NamedTuple):
         for spare in SPARES:
             if not len(todo):
                 break
-            rounding = space.rounding(x[todo], np.abs(margins[todo]))
+            prob = None if self.prob is None else self.prob[todo]
+            rounding = space.rounding(x[todo], np.abs(margins[todo]), prob)
             part = items._replace(**{name: getattr(items, name)[todo] for name in items.per_row})
             harder = (2 + spare) * rounding + more[todo]  # than it is if the margins are off, too
             need, box = (margins[todo] - logit[todo] + (1 + spare) * rounding, harder), (t_lo[todo], t_hi[todo])
             t, choice, numbers = one_multiplier.reach(need, part, box, cap, self.budget.gap, most, self.threads)
             x[todo] = space.placed(X[todo], t, choice, items.first, lo[todo], hi[todo])
             z = space.model.scores(x[todo])
-            allowed = logit[todo] - space.rounding(x[todo], np.abs(margins[todo]))
+            allowed = logit[todo] - space.rounding(x[todo], np.abs(margins[todo]), prob)
             there = z[:, 1 - self.k] - z[:, self.k] <= allowed
             cost, w, _, _, ended = numbers.T
             sure = np.isfinite(cost) & (w > 0) & np.isfinite(w) & ((ended > 0) | (most == self.budget.nodes))

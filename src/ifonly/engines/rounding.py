@@ -28,9 +28,10 @@ import numpy as np
 from ifonly.engines.coordinates import Basis, Floats, Point, Space
 from ifonly.model import Model
 from ifonly.model.numerics import EPS, blocks, norms, summation_error
+from ifonly.problem.goals import coarser, in_logs
 from ifonly.rows.sources import Sizes
 
-__all__ = ["Reach", "Rounding", "in_logs"]
+__all__ = ["Reach", "Rounding"]
 
 UNIT = 0.5 * EPS
 MOST_ERROR = 300.0  # of a margin: a p_j that is e³⁰⁰ times as large is larger than any
@@ -107,9 +108,7 @@ class Rounding:
             lengths = model.memo.get(key) or model.memo.setdefault(key, Lengths.of(model, k))
             # b is added once, to the sum of the others
             sizes = Sizes(sizes.norm, sizes.terms + lengths.bias * (UNIT / gamma))
-        coarse = model.coarse
-        if model.log_space and prob is not None:
-            coarse = coarse * np.maximum(1.0, in_logs(gamma) / (1 - prob))
+        coarse = model.coarse * coarser(prob, in_logs(model, gamma))
         return cls(gamma, model.row_norm, K, sizes, coarse, lengths)
 
     def reach(self, space: Space, point: Point) -> Reach:
@@ -179,15 +178,6 @@ class Rounding:
         """A bound on ‖∇E‖ at the x that is handed out."""
         rounding = self.of_gradient(float(point.p @ lengths), space.size, self.reach(space, point), space.lam)
         return float(space.grad_bound(point, lengths) + rounding)
-
-
-def in_logs(gamma: float) -> float:
-    """How coarsely an estimator rounds that takes p as exp(logit − ln Σ exp), times 1 − p.
-
-    The logarithm and the difference are rounded as numbers of the size of logits, by 2·UNIT of their terms, and p with them.
-    For a logit that is 1/(1 − p) times as much, and twice that, as ``−ln(1 − y) ≤ 2y``; its own rounding is 2γ of the terms.
-    """
-    return 2 * UNIT / gamma
 
 
 def _least(a: Any, b: Any) -> Any:

@@ -147,7 +147,7 @@ class _Loop(NamedTuple):
         moving = ~limits.frozen & (limits.lo < limits.hi)
         of_rivals = np.array([np.square(rows[:, moving]).sum(axis=1), norms(terms)])
         errors = summation_error(D + 2), summation_error(K + 6), float(np.abs(model.b).max()), float(np.linalg.norm(space.mu))
-        constants = np.array([space.per_term, space.per_size, space.offset, *errors])
+        constants = np.array([space.per_term, space.per_size, space.offset, *errors, space.logs])
         each = np.array([space.mu, c, limits.lo, limits.hi])
         seen = np.ascontiguousarray(model.A), np.ascontiguousarray(model.b), scaling, np.ascontiguousarray(model.column_sizes)
         return cls(space.loops, k, seen, (rows, each, limits.ways, of_rivals, constants), model)

@@ -25,6 +25,7 @@ runs any number of these in step, so that all share the passes, as matrix produc
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -35,7 +36,7 @@ from ifonly.engines.very_many_reach import reach
 from ifonly.engines.very_many_rounds import minimise
 from ifonly.model import Model
 from ifonly.model.numerics import EPS, Floats, summation_error
-from ifonly.problem.goals import needed_logit
+from ifonly.problem.goals import coarser, in_logs, needed_logit
 from ifonly.rows.sources import Sizes
 
 __all__ = ["WHOLE", "VastProblem", "solve_many"]
@@ -60,9 +61,11 @@ class VastProblem:
         """What is wanted: the least E for λ, or the nearest x with this probability."""
 
         def level(distance: float) -> tuple[float, float]:
-            rounding = self.rounding.of_estimator(self.size, self.rounding.at(distance))
+            rounding = theirs.of_estimator(self.size, theirs.at(distance))
             return logit - rounding, rounding + 8 * EPS * (abs(logit) + 1)
 
+        times = coarser(prob, in_logs(self.model, self.rounding.gamma))
+        theirs = replace(self.rounding, coarse=float(self.model.coarse * times))
         logit = 0.0 if prob is None else float(needed_logit(prob, self.model))
         row, bias, outside = self.model.weights(self.k), float(self.model.b[self.k]), np.array([self.k])
         return Task(self.source, row, bias, outside, lam, None if prob is None else level, self.tol, start)

@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from ifonly.engines.class_newton import LEAST_LAM, NEAR, ROUGH
+from ifonly.engines.class_space import cancels
 from ifonly.engines.coordinates import Rivals
 from ifonly.engines.lam_search import LONGEST_STEP, Bracket
 from ifonly.engines.newton import minimise as newton
@@ -40,13 +41,15 @@ def reach(model: Model, task: Task, single: bool = False) -> Asking:
         work.add(seen)
         few = work.at(x, seen)
         top, width = task.level(float(np.linalg.norm(x - task.source)))
-        q, lam, inner = _reach_few(few, few.margins - few.rows @ (x - task.source), top - 0.5 * width - extra, lam)
+        margins = few.margins - few.rows @ (x - task.source)
+        q, lam, inner = _reach_few(few, margins, top - 0.5 * width - extra, lam)
         here = State.of(model, task, x, seen, lam)
         step = -(here.gradient + (q - few.p) @ few.rows) / lam
         if not np.isfinite(step).all() or inner < 0:  # out of reach even with few rivals: they are a relaxation
             found = yield from minimise(model, replace(task, start=here.x), max(lam, 1e-12), single)
             if found.level > top:
-                return more(found, Status.UNREACHABLE, n_iter, work.n_passes)
+                out = cancels(few.rows, margins, np.maximum(q, 0.0), top)
+                return more(found, Status.UNREACHABLE if out else Status.MAX_ITER, n_iter, work.n_passes)
             x, work.n_passes = task.source + found.change, work.n_passes + found.n_passes
             break
         n_iter += inner

@@ -17,7 +17,7 @@ struct Precision {
     double gamma, coarse; // the relative error of a logit's sum; how many times more coarsely the user's estimator rounds
     double span;          // max‖ā_j‖
     double norm, terms, swing; // engines.rounding.Reach of a change with Σ|q|/λ = 1
-    double logs = 0.0;         // engines.rounding.in_logs, or 0
+    double logs = 0.0;         // problem.goals.in_logs
 };
 
 /** How large a source is: bounds on ‖x̄‖ and on the terms of its logits. */

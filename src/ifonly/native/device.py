@@ -22,7 +22,7 @@ from ifonly.model.numerics import norms
 from ifonly.native import cuda
 from ifonly.native.cuda_source import MOST_CLASSES, WARP, gram_pitch, rows_of, team_of
 from ifonly.problem.asked import Aims
-from ifonly.problem.goals import needed_logit
+from ifonly.problem.goals import in_logs, needed_logit
 from ifonly.problem.results import Results
 from ifonly.rows.sources import NOWHERE, Sizes, Sources
 from ifonly.rows.tensors import Like, like
@@ -49,7 +49,7 @@ class Board(NamedTuple):
     lengths: Any  # (K, K − 1) ‖ā_j‖ of every target
     reach: Any  # (K, 4) of `Lengths` of every target: span, and the reach of a change of size 1
     pulls: Any  # (K, ⌈K/4⌉·4) single: the Gram matrix of the classes' rows, moved to their mean
-    rounding: tuple[float, float, float]  # γ, how coarsely the estimator rounds, max|b|
+    rounding: tuple[float, float, float, float]  # γ, how coarsely the estimator rounds, max|b|, `goals.in_logs`
     shift: Any  # of the scaling, or None
     scale: Any
 
@@ -71,7 +71,7 @@ class Board(NamedTuple):
             pulls = np.pad(middle @ middle.T, ((0, 0), (0, -K % 4))).astype(np.float32)
             found = model.memo[key] = cls(
                 *(cp.asarray(a) for a in (model.basis, model.column_sizes, model.b, grams, lengths, reach, pulls)),
-                rounding=(rounding.gamma, rounding.coarse, float(np.abs(model.b).max())),
+                rounding=(rounding.gamma, rounding.coarse, float(np.abs(model.b).max()), in_logs(model, rounding.gamma)),
                 shift=None if scaling is None else cp.asarray(scaling.shift),
                 scale=None if scaling is None else cp.asarray(scaling.scale),
             )

@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ifonly.engines.rounding import Rounding, in_logs
+from ifonly.engines.rounding import Rounding
 from ifonly.engines.threads import cuts, on_threads
 from ifonly.model import Model
 from ifonly.model.numerics import Indices
 from ifonly.native import compiled
 from ifonly.problem.asked import Aim, Aims
-from ifonly.problem.goals import needed_logit
+from ifonly.problem.goals import in_logs, needed_logit
 from ifonly.problem.results import Result, Results
 from ifonly.problem.status import Status
 from ifonly.rows.sources import NOWHERE, Sizes
@@ -43,7 +43,7 @@ def _target(model: Model, k: int) -> Any:
     arrays |= {"shift": None, "scale": None} if scaling is None else {"shift": scaling.shift, "scale": scaling.scale}
     given = {name: None if array is None else np.ascontiguousarray(array, dtype=np.float64) for name, array in arrays.items()}
     given |= {"gamma": rounding.gamma, "coarse": rounding.coarse, "bias": lengths.bias, "span": lengths.span}
-    given["logs"] = in_logs(rounding.gamma) if model.log_space else 0.0
+    given["logs"] = in_logs(model, rounding.gamma)
     given |= {"norm": lengths.unit.norm, "terms": lengths.unit.terms, "swing": lengths.unit.swing}
     given |= {"row_norm": model.row_norm, "offset_norm": model.offset_norm, "offset_size": model.offset_size}
     return compiled().FreeTarget(given, k)

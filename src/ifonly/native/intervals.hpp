@@ -85,15 +85,16 @@ template <class T> struct BoxLoop {
         // 2. The nearest point within the limits, which is the source itself if that is within: it may be enough.
         if (outside) at = scores(first);
         const double margin = at.margin[k];
+        const double times = rows.logs > 0.0 ? larger(1.0, rows.logs / (1.0 - prob)) : 1.0; // problem.goals.coarser
         double rounding = rounding_of(at.terms, margin);
-        if (margin <= logit - rounding) {
+        if (margin <= logit - times * rounding) {
             judge(first, margin, 0.0, rounding, logit, prob, k);
             return hand_out(n, first, REACHED);
         }
         // 3. The multiplier, and x; again where the allowance, which grows with x, was too small.
         double spare = 0.125; // as engines.limited.SPARES
         for (int i = 0; i < CHASE; i++, spare *= 2.0) {
-            const Multiplier found = multiplier(margin - logit + (1.0 + spare) * rounding, g[k]);
+            const Multiplier found = multiplier(margin - logit + (1.0 + spare) * times * rounding, g[k]);
             if (found.met == LEFT) return LEFT;
             place(found.w, g[k]);
             at = scores(x);
@@ -110,7 +111,7 @@ template <class T> struct BoxLoop {
                 numbers[BEST] = 1.0 / (1.0 + __builtin_exp(smaller(margin - found.top - rounding, 700.0)));
                 return hand_out(n, x, UNREACHABLE);
             }
-            if (now <= logit - rounding) {
+            if (now <= logit - times * rounding) {
                 judge(x, now, found.w, rounding, logit, prob, k);
                 return hand_out(n, x, REACHED);
             }

@@ -45,8 +45,8 @@ class Box(NamedTuple):
     # scale; the sizes of a logit's terms, for rounding; units of cost per unit of the user's; μ; the interval in the user's
     # units; 1 where a feature may not fall, and where it may not rise
     features: Floats
-    # (6,): both intercepts; ‖g‖; what intercepts and the scaler's shifts add to the terms; the rounding of a margin per unit of
-    # these, and per unit of the margin at the source
+    # (7,): both intercepts; ‖g‖; what intercepts and the scaler's shifts add to the terms; the rounding of a margin per unit of
+    # these, and per unit of the margin at the source; `CostSpace.logs`
     shared: Floats
     hard: bool  # scores are to be ahead by a margin, and probabilities do not matter
 
@@ -60,7 +60,7 @@ class Box(NamedTuple):
         rises, falls = limits.increase | limits.frozen, limits.decrease | limits.frozen
         per_feature = (*scaler, model.column_sizes, space.per_unit, space.mu, limits.lo, limits.hi, rises, falls)
         features = np.stack([np.asarray(row, dtype=np.float64) for row in (*model.A, *g, *per_feature)])
-        shared = np.array([*model.b, norms(g[:1])[0], space.offset, space.per_term, space.per_size])
+        shared = np.array([*model.b, norms(g[:1])[0], space.offset, space.per_term, space.per_size, space.logs])
         return cls(features, shared, space.margin is not None)
 
 

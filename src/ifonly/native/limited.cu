@@ -516,12 +516,16 @@ struct Loop {
         if (row.lane == 0) out.status[m] = !settled ? LEFT : loose ? CONVERGED : EXACT;
     }
 
+    __device__ __forceinline__ double coarser(i64 m, const Question &question) const {
+        return AIMS ? all.errors.coarser(question.prob[m]) : 1.0;
+    }
+
     /** What is known of row m before its first round; a source that will do is the answer. */
     __device__ __forceinline__ void begin(i64 m, const Question &question, const Answers &out) {
         bool within = false, stays = false;
         const bool right = look_at(within);
         const double above = z - Warp::from(z, row.k), margin = row.rival ? above : 0.0;
-        const double room = all.errors.rounding(terms, Warp::largest(magnitude(margin)));
+        const double room = coarser(m, question) * all.errors.rounding(terms, Warp::largest(magnitude(margin)));
         if (AIMS) stays = right && logit_here() <= question.wanted[m] - room;
         if (row.rival) row.kept->margin[row.rival_of(row.lane)] = row.kept->bent[row.rival_of(row.lane)] = margin;
         if (row.lane == 0) {
@@ -539,7 +543,7 @@ struct Loop {
     __device__ __forceinline__ bool finish(i64 m, const Question &question, const Answers &out) {
         place();
         if (AIMS) {
-            const double now = all.errors.rounding(terms, Warp::largest(magnitude(row.margin)));
+            const double now = coarser(m, question) * all.errors.rounding(terms, Warp::largest(magnitude(row.margin)));
             const double over = logit_here() - (question.wanted[m] - now);
             if (!(over <= 0.0)) {
                 if (row.lane == 0) row.kept->room = larger(now, row.kept->room) + over;
@@ -613,7 +617,7 @@ limited(i64 count, const i64 *rows, Kept *kept, unsigned *bits, const SOURCE *X,
                       grams,
                       pairs,
                       pairs + K * K,
-                      {errors[0], errors[1], errors[2], errors[3], errors[4], errors[5], errors[6]}};
+                      {errors[0], errors[1], errors[2], errors[3], errors[4], errors[5], errors[6], errors[7]}};
     const Question question{target, wanted, prob, tol, max_iter, least_value, rel_gap};
     const Answers answers{x, x_stride, proba, numbers, n_iter, status};
     const auto stage = [&](int to, const double *from, int length) {

@@ -70,7 +70,7 @@ class Tables(NamedTuple):
             np.array([B @ B.T for B in rivals]),
             gram,
             np.array([lengths, terms]),
-            np.array([space.per_term, space.per_size, space.offset, *errors]),
+            np.array([space.per_term, space.per_size, space.offset, *errors, space.logs]),
             {name: int(value) for name, value in kind.items()},
         )
 

@@ -68,7 +68,7 @@ struct LimitedLoop {
 
     LimitedLoop(const LimitedRows &rows, const Space &space, Row &row, Pieces &pieces)
         : rows(rows), space(space), row(row), errors{rows.per_term, rows.per_size, rows.offset, rows.sum_error, rows.row_error,
-                                                     rows.largest_b, rows.mu_length} {
+                                                     rows.largest_b, rows.mu_length, rows.logs} {
         for (V **vector : {&own, &low, &high, &x}) *vector = pieces.take<V>(space.tiles);
         class_sums = pieces.take<V>(rows.K);
         z = pieces.take<double>(rows.K);
@@ -98,7 +98,7 @@ struct LimitedLoop {
         terms = sum_of(size);
     }
 
-    double rounding(double size) const { return errors.rounding(terms, size); }
+    double rounding(double size, double prob) const { return errors.coarser(prob) * errors.rounding(terms, size); }
 
     /** The source, and how far each feature may go; false where limits contradict each other, or the source. */
     bool load(const double *source, bool &within) {
@@ -221,7 +221,7 @@ struct LimitedLoop {
 
     RowEnded reached(double logit, double prob, bool within, double *numbers) {
         const double size = margin_of_source(), wide = 8.0 * EPS * (magnitude(logit) + 1.0);
-        double room = rounding(size);
+        double room = rounding(size, prob);
         if (logit_here() <= logit - room) {
             if (!within) return LEFT;
             for (i64 tile = 0; tile < space.tiles; tile++) x[tile] = own[tile];
@@ -237,7 +237,7 @@ struct LimitedLoop {
             if (!row.reach(logit - room - 0.5 * width, 0.25 * width, EVALUATIONS)) return LEFT;
             place();
             score(x);
-            const double now = rounding(size), over = logit_here() - (logit - now);
+            const double now = rounding(size, prob), over = logit_here() - (logit - now);
             if (over <= 0.0) {
                 judge(row.lam, row.lam, prob, numbers);
                 return DONE;

@@ -12,9 +12,13 @@ constexpr double SAME = 0.5e-10; // relative: half of what problem/checker.py al
 struct Errors {
     double per_term, per_size, offset;                 // of `CostSpace.rounding`
     double sum_error, row_error, largest_b, mu_length; // `summation_error` of D + 2 and K + 6; max|b|; ‖μ‖
+    double logs;                                       // problem.goals.in_logs
 
     /** How far a margin can be from ours when the user's own estimator evaluates it (`CostSpace.rounding`). */
     IFONLY_HD double rounding(double terms, double size) const { return per_term * (terms + offset) + per_size * size; }
+
+    /** … and its probability, where that has to be as large as `prob`: so many times as much (problem.goals.coarser). */
+    IFONLY_HD double coarser(double prob) const { return logs > 0.0 ? larger(1.0, logs / (1.0 - prob)) : 1.0; }
 };
 
 /** What is summed over the features of an answer, and over its rivals. */

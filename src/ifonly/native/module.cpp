@@ -374,11 +374,12 @@ NB_MODULE(_rows, m) {
             same(length, N);
         for (size_t length : {features.shape(1), x.shape(1)}) same(length, D);
         same(features.shape(0), 13);
-        same(shared.shape(0), 6);
+        same(shared.shape(0), 7);
         same(numbers.shape(1), BOX_NUMBERS);
         const double *with = shared.data();
         const BoxRows rows = {i64(N), i64(D), X.data(), reinterpret_cast<const i64 *>(targets.data()), logits.data(),
-                              probs.data(), features.data(), with, with[2], with[3], with[4], with[5], hard, x.data(),
+                              probs.data(), features.data(), with, with[2], with[3], with[4], with[5], with[6], hard,
+                              x.data(),
                               reinterpret_cast<signed char *>(ended.data()), numbers.data()};
         nb::gil_scoped_release release;
         chosen.rows->solve_box(rows);
@@ -444,7 +445,7 @@ NB_MODULE(_rows, m) {
         for (size_t length : {proba.shape(0), numbers.shape(0), n_iter.shape(0), ended.shape(0)}) same(length, M);
         same(each.shape(0), 4);
         same(rivals.shape(0), 2);
-        same(constants.shape(0), 7);
+        same(constants.shape(0), 8);
         same(numbers.shape(1), 6);
         const bool aims = goals.shape(0) > 0, scaled = scaling.shape(0) > 0;
         if (aims) same(goals.shape(0), 2);
@@ -457,7 +458,7 @@ NB_MODULE(_rows, m) {
         const LimitedRows rows = {i64(M), int(K), k, i64(D), X.data(), reinterpret_cast<const i64 *>(index.data()), A.data(), b.data(),
                                   scaled ? scaling.data() : nullptr, scaled ? scaling.data() + D : nullptr, sizes.data(), B.data(),
                                   of, of + D, of + 2 * D, of + 3 * D, reinterpret_cast<const i64 *>(way.data()), rivals.data(),
-                                  rivals.data() + (K - 1), with[0], with[1], with[2], with[3], with[4], with[5], with[6],
+                                  rivals.data() + (K - 1), with[0], with[1], with[2], with[3], with[4], with[5], with[6], with[7],
                                   aims ? nullptr : lam.data(), aims ? goals.data() : nullptr, aims ? goals.data() + M : nullptr, tol,
                                   max_iter, x.data(), proba.data(), numbers.data(), reinterpret_cast<i64 *>(n_iter.data()),
                                   reinterpret_cast<signed char *>(ended.data())};

@@ -107,6 +107,7 @@ struct Model { // of the classifier
     const double *lengths; // (K, N) ‖ā_j‖ of every target
     const double *reach;   // (K, REACH) engines.rounding.Lengths of every target
     double gamma, coarse, bias; // engines.rounding.Rounding
+    double logs;                // problem.goals.in_logs
 };
 
 struct Question { // per row: class index, and λ or the logit of `needed_logit`; tol 0 is to the last digit
@@ -142,7 +143,7 @@ __device__ __forceinline__ void answer_row(Own &x, long long b, const Model &mod
                                            const Sources &sources, const float *start, const Answers &out) {
     const int k = question.target[b];
     const double *lengths = model.lengths + k * N, *reach = model.reach + k * REACH;
-    const Precision precision = {K, model.gamma, model.coarse, reach[0], reach[1], reach[2], reach[3]};
+    const Precision precision = {K, model.gamma, model.coarse, reach[0], reach[1], reach[2], reach[3], model.logs};
     RowSolver solver(x, model.grams + k * GRAM);
 
     // 1. Margins over the target; a row that is not finite, or too large, has none.
@@ -326,11 +327,11 @@ begin(long long B, const double *biases, const float *pulls, const int *target, 
 #ifdef ANSWER
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
 answer(long long B, const double *biases, const double *grams, const double *lengths, const double *reach, double gamma,
-       double coarse, double bias, const int *target, const double *wanted, double tol, int max_iter, const double *parts,
+       double coarse, double bias, double logs, const int *target, const double *wanted, double tol, int max_iter, const double *parts,
        int slices, const float *start, double *coef, double *proba, double *numbers, int *n_iter, signed char *status) {
     grams = staged(grams, K * GRAM);
     OWN_ROW
-    answer_row(x, b, {biases, grams, lengths, reach, gamma, coarse, bias}, {target, wanted, tol, max_iter}, {parts, slices, B}, start,
+    answer_row(x, b, {biases, grams, lengths, reach, gamma, coarse, bias, logs}, {target, wanted, tol, max_iter}, {parts, slices, B}, start,
                {coef, proba, numbers, n_iter, status});
 }
 #endif

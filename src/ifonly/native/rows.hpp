@@ -16,7 +16,7 @@ struct FreeTarget {
     const double *columns; // (D) max_j |a_jd|
     const double *shift, *scale;           // (D) of the classifier's scaler, or null
     double gamma, coarse, bias;            // engines.rounding.Rounding
-    double logs;                           // engines.rounding.in_logs, or 0
+    double logs;                           // problem.goals.in_logs
     double span, norm, terms, swing;       // engines.rounding.Lengths
     double row_norm, offset_norm, offset_size; // model.sizes
 };
@@ -87,6 +87,7 @@ struct BoxRows {
     const double *intercepts;       // (2)
     double length, offset;          // ‖g‖, and what intercepts and a scaler's shifts add to the terms
     double per_term, per_size;      // rounding of a margin, per unit of the terms in it and of the margin at the source
+    double logs;                    // problem.goals.in_logs
     bool hard;                      // scores are to be ahead by a margin, and probabilities do not matter
     double *x;                      // (N, D)
     signed char *ended;             // (N): 0 left to others, 1 invalid, 2 reached, 3 out of reach
@@ -176,6 +177,7 @@ struct LimitedRows {
     const double *squares, *terms_length;        // (K − 1) ‖b_j‖² over what may move; ‖(|a_j| + |a_k|)/c‖
     double per_term, per_size, offset;           // of `CostSpace.rounding`
     double sum_error, row_error, largest_b, mu_length; // `summation_error` of D + 2 and K + 3; max|b|; ‖μ‖
+    double logs;                                       // problem.goals.in_logs
     const double *lam, *logits, *probs; // (M) λ, or (where it is null) `needed_logit` and the probability
     double tol;
     int max_iter;

@@ -32,7 +32,7 @@ from ifonly.problem.conditions import Conditions
 from ifonly.problem.dual import Dual, Goal
 from ifonly.problem.exact import check_exactly, exact_value
 from ifonly.problem.free import LEAST_P, MOST_LOGIT, Certificate, Problem
-from ifonly.problem.goals import Weights, excess, needed_logit, probabilities
+from ifonly.problem.goals import Weights, coarser, excess, in_logs, needed_logit, probabilities
 from ifonly.problem.limited import FAR, LimitedProblem
 from ifonly.problem.proof import Proved, continuous_proof, prove
 from ifonly.problem.results import Result
@@ -483,7 +483,8 @@ def _by_proof(case: _Case, facts: _Facts, *, exact: bool) -> Checked:
 def _eaten(case: _Case, facts: _Facts) -> float:
     """How much of a goal the rounding of whoever evaluates answers can eat: by so little it is as good as missed."""
     lost = 0.0 if case.prob is None else math.log((1 - case.prob) / case.prob) - float(needed_logit(case.prob, case.model))
-    return lost + 16 * case.model.coarse * facts.logit_error + 16 * EPS
+    times = coarser(case.prob, in_logs(case.model, summation_error(case.model.n_features + 4)))
+    return lost + 16 * case.model.coarse * float(times) * facts.logit_error + 16 * EPS
 
 
 _MORE = "the proof shows more than is claimed: the gap is smaller"

@@ -12,7 +12,7 @@ import numpy as np
 from ifonly.model import Model
 from ifonly.model.numerics import EPS, Floats
 
-__all__ = ["Weights", "entropy", "excess", "lead", "needed_logit", "probabilities"]
+__all__ = ["Weights", "coarser", "entropy", "excess", "in_logs", "lead", "needed_logit", "probabilities"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,3 +81,22 @@ def needed_logit(prob: Any, model: Model) -> Any:
     rest = np.minimum(prob, 0.5) * (1 + room)
     mass = np.minimum(np.maximum((1 - prob) - prob * room, np.minimum(eps / 4, (1 - prob) / 2)), 0.75)
     return np.where(prob < 0.5, np.log1p(-rest) - np.log(rest), np.log(mass) - np.log1p(-mass))
+
+
+def in_logs(model: Model, gamma: float) -> float:
+    """How coarsely an estimator rounds that takes p as exp(logit − ln Σ exp), times 1 − p; 0 for one that does not.
+
+    The logarithm and the difference are rounded as numbers of the size of logits, by 2u of their terms, and p with them. For a
+    logit that is 1/(1 − p) times as much, and twice that, as ``−ln(1 − y) ≤ 2y``; its own rounding is 2γ of the terms, which
+    this is relative to.
+    """
+    return EPS / gamma if model.log_space else 0.0
+
+
+def coarser(prob: Any, logs: float) -> Any:
+    """How many times the rounding of logits has to be allowed for, with `in_logs`, so that p comes out ≥ prob; for one or many.
+
+    Of λ and of a margin nobody takes a probability: without one it is 1, as it is for most estimators. C++ has the same in
+    `limits::Errors::coarser` and `window_of`.
+    """
+    return 1.0 if prob is None or not logs else np.maximum(1.0, logs / (1 - prob))
