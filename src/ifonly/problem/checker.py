@@ -475,7 +475,8 @@ def _by_proof(case: _Case, facts: _Facts, *, exact: bool) -> Checked:
     _check_bound(case, facts, bound)
     if exact and float(exact_value(dual, case.x) - proved.bound) > result.gap + 4 * EPS * (1 + abs(value)):
         raise CertificateError(f"what is minimised is {value!r} and the bound {bound!r}; the gap is said to be {result.gap!r}")
-    _check_said(case, value, bound if case.goal else bound - max(dual.worth(case.x) - value, 0.0))
+    worth = value if case.goal else max(value, Dual(case.problem, _goal(case)).worth(case.x))  # scores may be coarser than a gap
+    _check_said(case, value, worth - bound)
     more = (_MORE,) if result.status is not Status.EXACT and value - bound < result.gap * (1 - SETTLED) else ()
     return _checked(found, bound=min(bound, value), notes=more)
 
@@ -490,14 +491,14 @@ def _eaten(case: _Case, facts: _Facts) -> float:
 _MORE = "the proof shows more than is claimed: the gap is smaller"
 
 
-def _check_said(case: _Case, value: float, bound: float) -> None:
-    """Whether the status is what the gap makes it, and no less than the proof does (``bound`` is what that shows)."""
+def _check_said(case: _Case, value: float, shown: float) -> None:
+    """Whether the status is what the gap makes it, and no less than the gap that the proof has ``shown``."""
     result, allowed = case.result, REL_GAP * case.problem.relative_to(value, weighed=not case.goal)
     said = result.status is Status.EXACT
     if said != (result.gap <= allowed):
         raise CertificateError(f"the gap is said to be {result.gap!r}; that is not what {result.status.name} says")
-    if not said and value - bound <= allowed * (1 - SETTLED):
-        raise CertificateError(f"the gap that is proved is {value - bound!r}; that is not what {result.status.name} says")
+    if not said and shown <= allowed * (1 - SETTLED):
+        raise CertificateError(f"the gap that is proved is {shown!r}; that is not what {result.status.name} says")
 
 
 def _goal(case: _Case) -> Goal:
