@@ -5,6 +5,7 @@ import numpy as np
 from ifonly.engines.limited import SPARES
 from ifonly.model.numerics import EPS
 from ifonly.native.intervals import COLUMNS, INVALID, LEFT, REACHED, UNREACHABLE, Reached
+from ifonly.problem.goals import coarser
 
 MAX_STEPS = 100  # of the search for w
 SETTLED = 4e-16  # relative: a step of w below it is none
@@ -31,7 +32,8 @@ class Row:
         self.A, self.g = box.features[:2], box.features[2:4]
         self.shift, self.scale, self.sizes, self.c, self.mu, self.least, self.most, rises, falls = box.features[4:]
         self.rises, self.falls = rises != 0, falls != 0
-        self.b, (self.length, self.offset, self.per_term, self.per_size) = box.shared[:2], box.shared[2:]
+        self.b, (self.length, self.offset, self.per_term, self.per_size, logs) = box.shared[:2], box.shared[2:]
+        self.times = coarser(prob, logs)
         self.numbers = {}
 
     def solve(self, target):
@@ -54,12 +56,12 @@ class Row:
         g = self.g[self.k]
         margin, terms = self.at(self.first)
         rounding = self.rounding(terms, margin)
-        if margin <= self.logit - rounding:
+        if margin <= self.logit - self.times * rounding:
             self.x = self.first
             self.judge(margin, np.float64(0.0), rounding)
             return REACHED
         for spare in SPARES:
-            w, top, met = self.multiplier(margin - self.logit + (1 + spare) * rounding, g)
+            w, top, met = self.multiplier(margin - self.logit + (1 + spare) * self.times * rounding, g)
             if met == LEFT:
                 return LEFT
             u = self.step(w, g)
@@ -78,7 +80,7 @@ class Row:
                 self.numbers |= {"lam": 1 / w, "w": 0.0, "grad_norm": 0.0, "bound": cost, "gap": 0.0}
                 self.numbers |= {"objective": objective, "best": best}
                 return UNREACHABLE
-            if now <= self.logit - rounding:
+            if now <= self.logit - self.times * rounding:
                 self.judge(now, w, rounding)
                 return REACHED
         return LEFT

@@ -7,13 +7,14 @@ import numpy as np
 import pytest
 from helpers.host import HostSource, call
 from helpers.problems import make
+from scipy.special import logsumexp
 
 import ifonly
 from ifonly.engines.rounding import Rounding
 from ifonly.native import reference
 from ifonly.native.cuda_source import SHARED_BYTES, gram_pitch, newton_options, rows_of, slices
 from ifonly.problem.asked import Aims
-from ifonly.problem.goals import needed_logit
+from ifonly.problem.goals import in_logs, needed_logit
 from ifonly.problem.status import Status
 from ifonly.rows.sources import NOWHERE, Sources
 
@@ -142,7 +143,7 @@ def everything(library, model, X, aims, tol=0.0):
     wanted = aims.lam if aims.prob is None else needed_logit(aims.prob, model)
     coef, proba, numbers = np.empty((N, rows_of(K))), np.empty((N, K)), np.empty((N, 4))
     n_iter, status = np.empty(N, np.int32), np.empty(N, np.int8)
-    scalars = rounding.gamma, rounding.coarse, float(np.abs(model.b).max())
+    scalars = rounding.gamma, rounding.coarse, float(np.abs(model.b).max()), in_logs(model, rounding.gamma)
     model_arrays = np.array(model.b), grams, lengths, reach, *scalars
     question = aims.targets.astype(np.int32), np.array(wanted), tol, 100
     call(library, "answer", N, *model_arrays, *question, parts, 2, None, coef, proba, numbers, n_iter, status)
@@ -185,6 +186,19 @@ def test_whole_answers(compiled, K, form, rng):
     if prob is not None:
         reached = model.predict_proba(X[good] + coef[good] @ model.basis)
         assert (reached[np.arange(good.sum()), targets[good]] >= prob[good]).all()
+
+
+@pytest.mark.parametrize("prob", [0.5, 0.9999, 1 - 1e-9])
+@pytest.mark.parametrize("K", [2, 3])
+def test_an_estimator_that_subtracts_logarithms_finds_the_probability(compiled, K, prob, rng):
+    """Naive Bayes: logits of thousands, and p as the exponential of a difference of two."""
+    weights, X = np.log(rng.dirichlet(np.ones(30), size=K)), rng.poisson(60.0, size=(200, 30)).astype(float)
+    model, targets = ifonly.Model(weights, np.zeros(K)), np.arange(200) % K
+    model.log_space = True
+    coef, *_, status = everything(compiled(K, True), model, X, Aims(targets, None, np.full(200, prob)))
+    assert (status == Status.EXACT).all()
+    logits = (X + coef @ model.basis) @ weights.T
+    assert (np.exp(logits - logsumexp(logits, axis=1)[:, None])[np.arange(200), targets] >= prob).all()
 
 
 def test_tolerance_is_met_for_certain(compiled, rng):

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from helpers.host import HostSource, call
 from helpers.tables_within import KINDS, within
+from scipy.special import logsumexp
 
 import ifonly
 from ifonly.engines.cost_space import CostSpace
@@ -181,3 +182,19 @@ def test_too_many_classes_are_refused(rng):
     model = ifonly.Model(rng.normal(size=(33, 5)), rng.normal(size=33))
     with pytest.raises(ifonly.InputError, match="up to 32 classes, not 33"):
         ifonly.invert(model, rng.normal(size=(3, 5)), 1, actions=ifonly.Actions(frozen=[0]), backend="cuda")
+
+
+@pytest.mark.parametrize("prob", [0.99, 0.9999])
+def test_an_estimator_that_subtracts_logarithms_finds_the_probability(compiled, prob, rng):
+    """Naive Bayes: logits of thousands, and p as the exponential of a difference of two."""
+    weights, X = np.log(rng.dirichlet(np.ones(30), size=3)), rng.poisson(60.0, size=(20, 30)).astype(float)
+    model, targets = ifonly.Model(weights, np.zeros(3)), np.arange(20) % 3
+    model.log_space = True
+    space = CostSpace.of(ifonly.ask(model, 0, prob=prob, actions=ifonly.Actions(bounds=(0.0, 200.0))).asked)
+    tables, wanted = Tables.of(space), np.full(20, float(needed_logit(prob, model)))
+    x, _, _, status, _ = solve(compiled(tables, True, True), tables, X, targets, wanted, np.full(20, prob))
+    done = status == Status.EXACT  # where rounding is more than a gap of 1e-9 rows are left to the processor
+    assert done.any() or prob > 0.99
+    logits = x[done] @ weights.T
+    seen = np.exp(logits - logsumexp(logits, axis=1)[:, None])[np.arange(done.sum()), targets[done]]
+    assert (seen >= prob).all()

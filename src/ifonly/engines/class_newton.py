@@ -144,10 +144,7 @@ def _search_lam(problem: ClassProblem, prob: float, window: Window, first: float
         if not meets:
             below, almost = _nearly(miss, width, room, (space, outcome), below, almost)
             if _out_of_reach(problem, space, outcome.point, prob) or lam < LEAST_LAM * first:
-                last, top = (space, outcome), float(window.logit - window.slack)
-                if almost is None and not _between(problem, last, top, max_iter):
-                    almost = below or last  # farther away than p can be evaluated
-                return _given_up(almost, below, last, max_iter, n_iter)
+                return _given_up(problem, window, (almost, below, (space, outcome)), max_iter, n_iter)
 
         n_steps += 1
         if n_steps == MAX_STEPS:
@@ -175,15 +172,22 @@ def _nearly(
     return below, found if almost is None and miss <= width else almost
 
 
-def _given_up(almost: Found | None, below: Found | None, last: Found, max_iter: int, n_iter: int) -> Sought:
-    """Out of reach, with the best answer that is below the goal for all; or the goal is met, but not for all."""
+def _given_up(
+    problem: ClassProblem, window: Window, found: tuple[Found | None, Found | None, Found], max_iter: int, n_iter: int
+) -> Sought:
+    """Out of reach, with the best answer that is below the goal for all; or the goal is met, but not for all.
+
+    ``found`` are the first that meets it but for rounding, the last that is below it for all, and the farthest that was tried.
+    """
+    almost, below, last = found
     space, outcome = almost or below or last
-    status = Status.UNREACHABLE if almost is None else Status.MAX_ITER
+    out = almost is None and _between(problem, last, float(window.logit - window.slack), max_iter)
+    status = Status.UNREACHABLE if out else Status.MAX_ITER
     return Sought(space, minimise(space, outcome.point.at, max_iter=max_iter), status, n_iter)
 
 
 def _between(problem: ClassProblem, last: Found, top: float, max_iter: int) -> bool:
-    """Whether the target is between rivals that keep logit(1 − p_k) above ``top``; ``last`` is the farthest that was tried."""
+    """Whether the target is between rivals that keep logit(1 − p_k) above ``top``."""
     model, k, (space, outcome) = problem.model, problem.k, last
     p = minimise(space, outcome.point.at, max_iter=max_iter).point.p
     return cancels(model.weights(model.rivals(k)) - model.weights(k), problem.margins, p, top)

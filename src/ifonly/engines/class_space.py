@@ -19,8 +19,8 @@ from ifonly.rows.sources import Sizes
 __all__ = ["ClassProblem", "cancels"]
 
 CANCELLED = 64 * EPS  # of the pulls' sizes, feature by feature: what is left of them is rounding, as in `limited.ceiling`
-GONE = 1e-6  # a rival whose share has to fall to this much of itself has no part in it
-TRIES = 3  # of proportions: those of p, then the nearest ones that cancel, without rivals that have no part in it
+GONE = 1e-6  # a rival whose share is this much of the largest, or has to fall to this much of itself, has no part in it
+TRIES = 3  # of proportions: those of p, then the nearest ones that cancel
 
 
 class ClassProblem:
@@ -113,16 +113,21 @@ def cancels(rows: Floats, margins: Floats, p: Floats, wanted: float) -> bool:
     can it be said that it reaches more. That is a matter of the differences ā, which are exact where rows are alike: a rival
     that differs from the target in its last digits only is beaten along these, however far away. The first q are p's.
     """
-    q = p / p.sum()
-    for _ in range(TRIES):
-        pulls = q[:, None] * rows
-        left, size = pulls.sum(axis=0), np.abs(pulls).sum(axis=0)
-        if (np.abs(left) <= CANCELLED * size).all():
-            return float(q @ margins) + entropy(q) >= wanted
-        # The nearest proportions that cancel: p is known to rounding, and rivals that are beaten still have some of it.
-        units = np.where(size > 0, size, 1.0)
-        system = np.column_stack([pulls / units, q])  # the last: Σq stays as it is
-        share = 1 + np.linalg.lstsq(system.T, -np.append(left / units, 0.0), rcond=None)[0]
-        q = np.where(share > GONE, share, 0.0) * q
-        q = q / q.sum()
+    for least in (0.0, GONE * p.max()):  # all rivals; those that have a part in it
+        q = np.where(p > least, p, 0.0)
+        for _ in range(TRIES):
+            if not q.sum() > 0:
+                break
+            q = q / q.sum()
+            pulls = q[:, None] * rows
+            left, size = pulls.sum(axis=0), np.abs(pulls).sum(axis=0)
+            if (np.abs(left) <= CANCELLED * size).all():
+                if float(q @ margins) + entropy(q) >= wanted:
+                    return True
+                break
+            # The nearest proportions that cancel: p is known to rounding, and rivals that are beaten still have some of it.
+            units = np.where(size > 0, size, 1.0)
+            system = np.column_stack([pulls / units, q])  # the last: Σq stays as it is
+            share = 1 + np.linalg.lstsq(system.T, -np.append(left / units, 0.0), rcond=None)[0]
+            q = np.where(share > GONE, share, 0.0) * q
     return False
