@@ -12,6 +12,8 @@ from ifonly.show.table import certificate_words, decisions
 
 __all__ = ["explain", "show"]
 
+AGAIN = "--json prints a record of it, which ifonly.verify rechecks from the model alone."
+
 
 @options.with_groups
 def explain(
@@ -83,4 +85,4 @@ def show(cf: Counterfactual, title: str) -> None:
         parts.append(cf.sentence())
     if cf.changes():
         parts.append(str(cf.table()))
-    typer.echo("\n\n".join([*parts, certificate_words(cf)]))
+    typer.echo("\n\n".join([*parts, certificate_words(cf, AGAIN)]))

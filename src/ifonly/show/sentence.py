@@ -23,7 +23,7 @@ from ifonly.answers.change import Change, Decision, moves
 from ifonly.model import Model
 from ifonly.model.numerics import softmax
 from ifonly.problem.status import Status
-from ifonly.show.numbers import DIGITS, EXACT_DIGITS, asked, count, number, pair, percent, rounded, value
+from ifonly.show.numbers import DIGITS, EXACT_DIGITS, asked, count, housed, number, pair, percent, quoted, rounded, value
 from ifonly.show.text import visible
 
 __all__ = ["Strong", "Worded", "bound_word", "promised", "sentence", "told", "worded"]
@@ -53,6 +53,7 @@ class Strong(Theirs):
     __slots__ = ()
 
 
+@housed
 def sentence(cf: Counterfactual, *, markdown: bool = False, shape: Sequence[int] | None = None) -> str:
     """The answer in words; with ``markdown``, names and decision are emphasised, and nothing else in them is markup."""
     return "".join(_marked(piece) if markdown else visible(piece) for piece in told(cf, shape))
@@ -70,10 +71,11 @@ def _entity(found: re.Match[str]) -> str:
     return f"&#{ord(found[0])};"
 
 
+@housed
 def told(cf: Counterfactual, shape: Sequence[int] | None = None) -> list[str]:
     """The answer in words, piece by piece; of a picture of this shape, nobody wants to hear of the pixels one by one."""
     if cf.status is Status.INVALID:
-        return ["There is no answer: ", Theirs(cf.message), "."]
+        return ["There is no answer: ", Theirs(quoted(cf.message)), "."]
     if not np.isfinite(cf.coordinates[1]).all():
         return ["The search was stopped before it found a change that makes the decision ", _called(cf, cf.target), "."]
     if cf.status is Status.UNREACHABLE:
@@ -126,7 +128,7 @@ def _unreachable(cf: Counterfactual) -> list[str]:
     wanted = "" if cf.prob is None else f" with {asked(cf.prob)}"
     allowed = "allowed " if cf.within is not None else ""
     best = "" if cf.model.hard else f": the best is {percent(float(cf.proba[cf.model.class_index(cf.target)]))}"
-    held: list[list[str]] = [[Theirs(limit)] for limit in cf.blocking]
+    held: list[list[str]] = [[Theirs(quoted(limit))] for limit in cf.blocking]
     if len(held) > LIMITS:
         held = [*held[: LIMITS - 1], [f"{len(held) - LIMITS + 1} more limits hold"]]
     while_ = [", while ", *_listed(held)] if held else []
@@ -194,6 +196,7 @@ class Worded(NamedTuple):
         return f"{self.name} ({self.unit})" if self.unit else self.name
 
 
+@housed
 def worded(cf: Counterfactual, which: int | list[Change] | None = None) -> list[Worded]:
     """Changes of an answer as its sentence would name them: these, the first so many by their share of the cost, or all."""
     found = which if isinstance(which, list) else moves(cf)[:which]
