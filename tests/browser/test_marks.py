@@ -136,6 +136,15 @@ def test_a_probability_is_typed_as_the_house_writes_it(page):
     settle(page)
 
 
+def test_rows_are_found_by_numbers_as_the_house_writes_them(page):
+    page.get_by_role("button", name="Choose…").click()
+    page.locator("#q").fill(house(page, f"21{THIN}250.5"))
+    page.wait_for_function("() => document.querySelector('#where').innerText === '1 to 1 of 1'")
+    assert house(page, "4.25") in page.locator("#found").inner_text()
+    assert wrong(page) == []
+    page.locator("#rows-dialog .close").click()
+
+
 def test_what_can_be_two_numbers_is_asked_about(page):
     if page.marks == GERMAN:
         pytest.skip("a house with both marks knows which one is meant")

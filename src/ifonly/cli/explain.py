@@ -60,7 +60,7 @@ def explain(
             plan = f", plan {i + 1} of {len(answers)}" if len(answers) > 1 else ""
             show(cf, f"{chr(10) if i else ''}{data}, row {row}{plan}")
     if html is not None:
-        answers[0].to_html(html)
+        (answers[0] if plans is None else found).to_html(html)  # of plans: a card for each
     if letter is not None:
         write_letter(found, letter, language=language, reference=reference)
     for what, file in (("page", html), ("letter", letter)):

@@ -213,10 +213,20 @@ def _worded(cf: Counterfactual, change: Change, digits: int) -> Worded:
     bound = bound_word(cf, change)
     before, after = value(change.before, digits), value(change.after, digits)
     if bound and change.part.kind == "number":
-        after = number(_printed(cf, change, digits), EXACT_DIGITS)
+        before, after = _apart(cf, change, digits)
     elif digits == DIGITS:
         before, after = pair(change.before, change.after)
     return Worded(change, name, before, bound, after, change.part.unit)
+
+
+def _apart(cf: Counterfactual, change: Change, digits: int) -> tuple[str, str]:
+    """Before and after with so many digits, or as many more as it takes to tell them apart."""
+    found = "", ""
+    for n in range(digits, EXACT_DIGITS + 1):
+        found = value(change.before, n), number(_printed(cf, change, n), EXACT_DIGITS)
+        if found[0] != found[1]:
+            break
+    return found
 
 
 def _clause(cf: Counterfactual, change: Change, digits: int, *, first: bool) -> list[str]:

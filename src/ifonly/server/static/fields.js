@@ -66,6 +66,12 @@ export function tidied(text) {
   return either && PLAIN.test(text.trim()) ? ` ${text.trim()}` : text.trim();
 }
 
+/** What is sought in the data, where numbers are plain: without the marks of the house, if it has any of its own. */
+export function plainly(text) {
+  const { decimal, group } = marksNow();
+  return [decimal === "." ? "" : decimal, group].some((mark) => mark && text.includes(mark)) ? tidied(text) : text;
+}
+
 /** A number of the state as a field has it: with the decimal mark of the house, and no groups. */
 export const inField = (text) => (PLAIN.test(text) ? text.replace(".", () => marksNow().decimal) : text);
 

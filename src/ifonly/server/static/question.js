@@ -170,10 +170,10 @@ export function limitWords(state, model, feature) {
 export function inTheWay(blocking, state, model) {
   const said = blocking.map((text) => {
     const [, frozen] = /^(.*) is frozen$/s.exec(text) ?? [];
-    for (const { name, called, label } of frozen === undefined ? [] : model.features) {
+    for (const { name, called, label, frozen: always } of frozen === undefined ? [] : model.features) {
       if (frozen === name || frozen === called) return `${label} is locked`;
       const [of] = [`${name}=`, `${called}: `].filter((start) => frozen.startsWith(start)); // one value of a category
-      if (of) return state.hard[name] === "impossible" ? `${label} is locked` : `${label} may not become ${frozen.slice(of.length)}`;
+      if (of) return always || state.hard[name] === "impossible" ? `${label} is locked` : `${label} may not become ${frozen.slice(of.length)}`;
     }
     return quoted(text);
   });
@@ -186,10 +186,11 @@ export function conditions(state, model, row) {
   for (const feature of model.features) {
     const parts = [];
     const { name } = feature;
-    if (state.hard[name] === "impossible") parts.push("cannot change");
+    const locked = feature.frozen || state.hard[name] === "impossible";
+    if (locked) parts.push("cannot change");
     else if (state.hard[name] && state.hard[name] !== USUAL) parts.push(`${state.hard[name]} to change`);
     const limits = limitWords(state, model, feature);
-    if (limits && state.hard[name] !== "impossible") parts.push(limits);
+    if (limits && !locked) parts.push(limits);
     if (name in state.set && row.index !== null) {
       parts.push(`taken as ${inField(state.set[name])} (the row has ${shown(row.values[name])})`);
     }
