@@ -135,6 +135,37 @@ def test_python_and_javascript_write_every_number_alike(browser, rng):
     assert [(call, a, b) for call, a, b in zip(calls, here, found, strict=True) if not (a == b or a != a != b != b)] == []
 
 
+# Marks that are special in a pattern or a replacement are marks like others.
+FORMATS = [(",", "."), (".", ""), (",", "\u202f"), (".", "’"), ("$", "^"), ("·", "]")]
+
+
+@pytest.mark.parametrize(("decimal", "group"), FORMATS)
+def test_python_and_javascript_write_the_marks_of_a_house_alike(browser, rng, decimal, group):
+    calls = []
+    for v in probes(rng)[::7]:
+        calls += [("number", v), ("percent", v), ("percent", v, "tenths"), ("share", v), ("asked", v), ("bound", v)]
+        calls += [("number", v, int(rng.integers(1, 18))), ("fixed", v, int(rng.integers(0, 13)))]
+    calls += [("pair", 13.2012, 13.2041), ("count", 12_345, "row"), ("value", 0.12345, 2)]
+    calls += [("signed", text.replace(".", decimal)) for text in ("0", "0.00", "1", "−1", "–", "0.01")]
+    limits = [
+        "rate ≤ 12.5 %",
+        "2.5·amount − term ≥ -20000",
+        "PM2.5 is frozen",
+        "fee is a multiple of 0.5",
+        "p = 0.8 is out of reach",
+    ]
+    calls += [("quoted", text) for text in limits]
+    with scripted(browser, TWIN) as page:
+        page.evaluate("(marks) => module.writeAs(marks)", {"decimal": decimal, "group": group})
+        found = page.evaluate("(calls) => calls.map(([name, ...values]) => module[name](...values))", calls)
+        page.evaluate("module.writeAs(null)")
+        assert page.evaluate("module.number(12500.5, 6)") == number(12500.5, 6)
+    with numbers.writing(numbers.Marks(decimal, group)):
+        here = [_here(name, *values) for name, *values in calls]
+    assert [(call, a, b) for call, a, b in zip(calls, here, found, strict=True) if a != b] == []
+    assert here[calls.index(("count", 12_345, "row"))] == f"12{group}345 rows"
+
+
 def _here(name, *values):
     """What Python makes of a call, as JSON has it."""
     if name in ("rounded", "directed"):

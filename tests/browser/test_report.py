@@ -134,7 +134,7 @@ STEPS = {case.__name__: case for case in (credit, box, rules, crowd)}
 # ---- what the page says ----
 
 READ = """() => {
-  const text = (id) => document.getElementById(id).textContent.replaceAll("\u00a0%", " %");
+  const text = (id) => document.getElementById(id).textContent.replaceAll("\u00a0%", " %").replaceAll(/(?<=[<>])\u00a0/g, " ");
   const cells = (id) => [...document.querySelectorAll(`#${id} tr`)].filter((row) => !row.hidden).map(
     (row) => [...row.children].filter((cell) => !cell.classList.contains("wide")).map((cell) => cell.textContent));
   return { value: text("value"), sentence: text("sentence"), proof: text("proof"), now: text("decided-now"),
@@ -700,3 +700,14 @@ def test_what_cannot_stand_in_one_file_is_refused(monkeypatch, case):
     monkeypatch.setitem(bundled.__globals__, "static", {**SHARED, "page.js": entry}.__getitem__)
     with pytest.raises(ValueError, match=re.escape(words)):
         bundled("page.js")
+
+
+def test_long_names_in_prose_end_a_line_after_an_underscore(browser, tmp_path):
+    names = [f"average_monthly_balance_of_the_current_account_{i}" for i in range(3)]
+    model = Model.binary([1.0, 1.0, 1.0], -3.0, ["refused", "approved"], names)
+    far = invert(model, [0.0, 0.0, 0.0], "approved", prob=0.9, actions=Actions(frozen=names[:2], bounds={names[2]: (0, 1)}))
+    with visit(browser, far.to_html(tmp_path / "page.html"), size=(390, 844)) as shown:
+        for place in ("#sentence", "#others"):
+            assert shown.page.locator(place).inner_text().count(names[0]) == 1
+            assert shown.page.locator(f"{place} wbr").count() >= 14
+        assert "the best is 11\u00a0%" in shown.page.locator("#sentence").inner_text()

@@ -161,3 +161,11 @@ def test_what_is_in_the_way_has_the_policys_names(bank):
     assert "term ≥ 12 months" in said
     assert "account is locked" in said
     assert not re.search(r"duration|savings|frozen|may not become [,.]", said)
+
+
+def test_a_receipt_says_what_the_policy_does_not_let_change(page):
+    page.get_by_role("button", name="Receipt…").click()
+    conditions = page.locator("#paper li").all_inner_texts()
+    assert "years of age: cannot change" in conditions
+    assert "monthly income (thousands): only up" in conditions
+    page.locator("#receipt .close").click()

@@ -319,3 +319,9 @@ def test_the_module_is_the_command(place):
     process = ifonly_process(["info", "credit.npz", "--json"])
     out, err = process.communicate(timeout=60)
     assert (process.returncode, err, json.loads(out)["n_classes"]) == (0, "", 2)
+
+
+def test_a_page_of_plans_has_a_card_for_each(run, place):
+    code, _, err = run("explain credit.npz people.csv --plans 2 --html plans.html")
+    assert (code, err) == (0, "")
+    assert (place / "plans.html").read_text(encoding="utf-8").count('<section class="plan"') == 2

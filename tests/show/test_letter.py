@@ -11,6 +11,7 @@ import pytest
 import ifonly
 from ifonly import Actions, InputError, Policy, credit
 from ifonly.show.letter.catalogue import PLACE, Catalogue, languages
+from ifonly.show.numbers import fixed, writing
 
 JARGON = re.compile(r"λ|lambda|counterfactual|cost|optimal|feature|model\b|softmax|{|∇")
 SENT = {"reference": "2026-17", "date": datetime.date(2026, 3, 1), "recipient": "Erika Mustermann"}
@@ -80,13 +81,15 @@ def test_every_language_says_everything_with_the_same_parts(language):
 )
 def test_numbers_percents_and_dates_are_written_as_the_language_does(language, number, percent, date):
     said = Catalogue(language)
-    assert said.number("−12\N{NARROW NO-BREAK SPACE}500.25") == number
+    with writing(said.marks):
+        assert fixed(-12_500.25, 2) == number
     assert (said.percent(0.62), said.date(datetime.date(2026, 3, 1))) == (percent, date)
 
 
 def test_a_house_may_write_numbers_in_its_own_way():
     swiss = Policy(language="de", decimal=".", group="’").words
-    assert Catalogue("de", swiss).number("12\N{NARROW NO-BREAK SPACE}500.25") == "12’500.25"
+    with writing(Catalogue("de", swiss).marks):
+        assert fixed(12_500.25, 2) == "12’500.25"
 
 
 # ---- letters ----

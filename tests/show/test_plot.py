@@ -301,3 +301,12 @@ def test_the_code_of_the_gallery_runs():
         exec(code, names)
         assert bool(set(plt.get_fignums()) - before) is bool(picture)
     assert isinstance(names["cf"], ifonly.Counterfactual)
+
+
+@pytest.mark.parametrize("lams", [None, [1.0]], ids=["many", "one"])
+def test_both_pictures_of_a_path_run_from_the_source_outwards(lams):
+    answers = path(MODEL, X, "w", lams=lams)
+    curve, features = (answers.plot(kind) for kind in ("curve", "features"))
+    assert curve.get_xlabel() == features.get_xlabel() == "λ, falling from the source outwards"
+    if lams is None:
+        assert curve.get_xlim() == features.get_xlim() == (answers.lam.max(), answers.lam.min())

@@ -494,3 +494,11 @@ def test_what_is_nearly_free_is_told():
     assert "income" in cf.sentence()
     assert "debt" in cf.sentence()
     assert "alike" not in cf.sentence()
+
+
+def test_what_changes_by_little_is_told_apart():
+    """21 250.5 and what is a little more are both 21 251 to four digits."""
+    bank = Model.binary([2e-4, -1.5], -2.0, ["refused", "approved"], ["income", "rate"])
+    cf = invert(bank, [21_250.5, 4.25], "approved", prob=0.8)
+    assert "income at least 21\u202f250.6 instead of 21\u202f250.5" in cf.sentence()
+    assert 21_250.5 < cf.x[0] <= 21_250.6

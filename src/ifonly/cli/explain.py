@@ -12,6 +12,8 @@ from ifonly.show.table import certificate_words, decisions
 
 __all__ = ["explain", "show"]
 
+AGAIN = "--json prints a record of it, which ifonly.verify rechecks from the model alone."
+
 
 @options.with_groups
 def explain(
@@ -58,7 +60,7 @@ def explain(
             plan = f", plan {i + 1} of {len(answers)}" if len(answers) > 1 else ""
             show(cf, f"{chr(10) if i else ''}{data}, row {row}{plan}")
     if html is not None:
-        answers[0].to_html(html)
+        (answers[0] if plans is None else found).to_html(html)  # of plans: a card for each
     if letter is not None:
         write_letter(found, letter, language=language, reference=reference)
     for what, file in (("page", html), ("letter", letter)):
@@ -83,4 +85,4 @@ def show(cf: Counterfactual, title: str) -> None:
         parts.append(cf.sentence())
     if cf.changes():
         parts.append(str(cf.table()))
-    typer.echo("\n\n".join([*parts, certificate_words(cf)]))
+    typer.echo("\n\n".join([*parts, certificate_words(cf, AGAIN)]))

@@ -10,6 +10,7 @@ from typer import Option
 from ifonly.cli import options
 from ifonly.model.errors import InputError
 from ifonly.problem.status import Status
+from ifonly.show.numbers import Marks, marked, writing
 from ifonly.show.table import visible
 
 __all__ = ["path"]
@@ -58,13 +59,14 @@ def path(
     if as_json:
         options.emit({"row": row, "target": found.target, "path": steps})
         return
-    out, wanted = options.console(), visible(str(found.target))
+    out, wanted = options.console(), visible(found.model.words.label(found.target))
     out.print(f"{data}, row {row}, towards {wanted}: λ multiplies the distance", markup=False)
     table = Table(show_edge=False, pad_edge=False)
     for name in ("λ", f"p({wanted})", "distance", "changes"):
         table.add_column(Text(name), justify="right")  # Text: [brackets] are no markup
     table.add_column("")
-    for s in steps:
-        bar = "█" * round(FULL_BAR * s["probability"])
-        table.add_row(f"{s['lam']:.3g}", f"{s['probability']:.4f}", f"{s['distance']:.4g}", str(s["changes"]), bar)
+    with writing(Marks.of(found.model.words)):
+        for s in steps:
+            numbers = f"{s['lam']:.3g}", f"{s['probability']:.4f}", f"{s['distance']:.4g}", f"{s['changes']}"
+            table.add_row(*map(marked, numbers), "█" * round(FULL_BAR * s["probability"]))
     out.print(table)

@@ -33,8 +33,8 @@ class Words:
     classes: Mapping[str, str] = field(default_factory=dict)
     house: str = ""
     language: str = ""
-    decimal: str = ""  # the mark before decimals; by default that of the language
-    group: str | None = None  # what stands between groups of three digits; by default that of the language
+    decimal: str = ""  # the mark before decimals; by default as in English, in letters that of their language
+    group: str | None = None  # what stands between groups of three digits; by default the same
 
     def of(self, column: str) -> Word:
         """What is known of a column."""

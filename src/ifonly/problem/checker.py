@@ -13,8 +13,7 @@ checked, for problems with limits and without,
 5. of a search over whole numbers, categories or few changes, and of a goal out of reach within limits: the proof that comes
    with the answer (`proof`), case by case.
 
-What is not proved is named in `Checked.unproved`: a proof that was left out, a ceiling that multipliers do not give (and then,
-without limits, a point that reaches the goal is looked for: one that is found refutes the claim). What was
+What is not proved is named in `Checked.unproved`: a proof that was left out, a ceiling that multipliers do not give. What was
 *asked* is taken as given: with another λ, or other limits, the same x may answer another question truthfully.
 """
 
@@ -47,7 +46,6 @@ MANY = 10**7  # numbers in A: more are not copied to look for a ceiling
 CANCELLING = 32.0  # terms of a change against its length: solvers sum rows whose pulls cancel to 1e-3 of their squares, no more
 LAST_STEP = 1e-9  # relative: Newton's last step moves margins by 1e-5, and leaves some times the square of that at most
 LEAST = sys.float_info.min  # numbers below have lost their digits, and compiled code takes them for 0
-LITTLE, WAY = 1e-3, 300  # rounding of logits where a point refutes that there is none; steps that are taken to find one
 GUESS = 1.0  # rounding of logits from which on a probability is a guess, and nothing is excused by it
 REACHED = (Status.EXACT, Status.CONVERGED, Status.STOPPED)  # statuses that claim to have met the goal
 
@@ -541,52 +539,7 @@ def _out_of_reach(case: _Case, facts: _Facts, found: Certificate) -> Checked:
     if case.model.encoding.identity and case.model.A.size <= MANY:
         ceiling = min(case.problem.ceiling(facts.proba, None, still) for still in (None, np.ones(len(case.x), dtype=bool)))
     if ceiling >= case.prob:
-        _check_none_reaches(case, case.prob)
         unproved.append(f"that no input reaches {case.prob!r} is not proved here: p(target) is at most {ceiling!r}")
     elif claimed < ceiling * (1 - SETTLED):
         unproved.append(f"that p(target) is at most {claimed!r} is not proved here: it is at most {ceiling!r}")
     return _checked(found, ceiling=ceiling, unproved=tuple(unproved), notes=(_FAR,) if ceiling < 1 else ())
-
-
-def _check_none_reaches(case: _Case, prob: float) -> None:
-    """Whether no point is found that reaches the goal for all: in the direction in which all rivals fall behind, or downhill.
-
-    What is found refutes the claim, whoever found it and however; that nothing is found proves nothing.
-    """
-    from scipy.optimize import linprog, minimize  # which take longer to load than most answers to verify
-
-    model, rivals = case.model, case.problem.rivals
-    if not model.encoding.identity or model.A.size > MANY // 10:
-        return
-    scale = 1.0 if model.scaling is None else np.abs(model.scaling.scale)
-    units = 1 / np.maximum(model.column_sizes / scale, LEAST_P)  # of which each moves a score by 1
-    S, wanted, still = case.problem.slopes[0] * units, math.log1p(-prob) - math.log(prob), np.zeros(len(units))
-
-    def seen(t: Floats) -> tuple[float, Floats]:
-        z = model.scores(case.x + t * units)
-        s = z[rivals] - z[case.k]
-        p = np.exp(s - s.max())
-        return float(s.max()) + math.log(float(p.sum())), (p / p.sum()) @ S
-
-    def refute(t: Floats) -> None:
-        x = case.x + t * units
-        logit, off = seen(t)[0], _logit_error(model, x)
-        if logit + off < wanted and off < LITTLE:
-            far = float(np.linalg.norm(model.to_classifier(x) - model.to_classifier(case.source)))
-            raise CertificateError(
-                f"p(target) is {1 / (1 + math.exp(logit))!r} at a distance of {far:.3g}: {prob!r} is in reach"
-            )
-
-    # the largest fall of the rivals' scores at all, per step of at most a unit of each feature
-    rows, ends = np.column_stack([S, np.ones(len(S))]), [(-1.0, 1.0)] * len(units) + [(0.0, 1.0)]
-    fall = linprog(np.append(still, -1.0), A_ub=rows, b_ub=np.zeros(len(S)), bounds=ends).x
-    if fall is not None and fall[-1] > 0:
-        refute(fall[:-1] * ((max(seen(still)[0] - wanted, 0.0) + 1) / fall[-1]))
-    minimize(seen, still, jac=True, method="L-BFGS-B", callback=refute, options={"maxiter": WAY, "ftol": 0.0, "gtol": 1e-12})
-
-
-def _logit_error(model: Model, x: Floats) -> float:
-    """How far a margin at x can be from the exact one."""
-    K, D = model.A.shape
-    terms = float(model.column_sizes @ np.abs(model.to_classifier(x))) + 2 * model.offset_size + float(np.abs(model.b).max())
-    return 8 * model.coarse * summation_error(D + K) * terms

@@ -29,6 +29,7 @@ from ifonly.server.columns import Columns
 from ifonly.server.data import Data, Rows
 from ifonly.server.wire import RefusedError, shown
 from ifonly.show.letter.catalogue import languages
+from ifonly.show.numbers import ENGLISH, Marks
 
 __all__ = ["Served", "Shelf", "Source"]
 
@@ -128,7 +129,9 @@ class Served:
         names = {label: policy.words.label(label) for label in self.class_names}
         told = {name: getattr(policy, name) for name in ("house", "language", "target", "prob", "max_changes")}
         rules = [rule.reason for rule in policy.linear if rule.reason]
-        return {**told, "may_choose": list(policy.may_choose), "classes": names, "reasons": rules}
+        own = Marks.of(policy.words)
+        marks = None if own == ENGLISH else own._asdict()
+        return {**told, "may_choose": list(policy.may_choose), "classes": names, "reasons": rules, "marks": marks}
 
     def _described(self) -> list[dict[str, Any]]:
         sample = None if self.rows is None else self.rows.sample()

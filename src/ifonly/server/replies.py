@@ -17,6 +17,7 @@ from ifonly.server.questions import Request
 from ifonly.server.wire import RefusedError, listed, shown
 from ifonly.show import letter
 from ifonly.show.letter.catalogue import languages
+from ifonly.show.numbers import Marks, writing
 from ifonly.show.page import html
 from ifonly.show.page.scene import packed
 from ifonly.show.sentence import Worded, worded
@@ -84,7 +85,12 @@ def _delta(request: Request, delta: Any) -> Any:
 
 
 def as_page(request: Request, cf: Counterfactual, top: int | None) -> dict[str, Any]:
-    """An answer in words, for people."""
+    """An answer in words, for people; numbers in texts are written as the policy has it."""
+    with writing(Marks.of(cf.model.words)):
+        return _as_page(request, cf, top)
+
+
+def _as_page(request: Request, cf: Counterfactual, top: int | None) -> dict[str, Any]:
     model = request.served.model
     valid = cf.status is not Status.INVALID
     changes, seen, every = (moves(cf, plain=True), Decision.of(cf), moves(cf)) if valid else ([], None, [])

@@ -130,6 +130,13 @@ class FeatureOut(BaseModel):
     value_labels: dict[str, str] = Field(default_factory=dict, description="What people call its values.")
 
 
+class MarksOut(BaseModel):
+    """What stands in numbers that people read."""
+
+    decimal: str = Field(description="Before decimals.")
+    group: str = Field(description="Between groups of three digits.")
+
+
 class PolicyOut(BaseModel):
     """What a house has decided, and no request can undo; what it says of single columns stands with them."""
 
@@ -141,6 +148,7 @@ class PolicyOut(BaseModel):
     may_choose: list[Literal["target", "prob", "cost"]] = Field(description="What a request may choose all the same.")
     classes: dict[str, str] = Field(description="What people call the classes.")
     reasons: list[str] = Field(description="Of rules that tie columns together.")
+    marks: MarksOut | None = Field(description="How numbers in texts are written; null as in English. All data are plain.")
 
 
 class LimitsOut(BaseModel):

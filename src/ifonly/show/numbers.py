@@ -6,15 +6,38 @@ zero, as JavaScript does it, and no digits are counted by logarithms.
 
 A probability is rounded *down*, everywhere: what is said to be reached is reached. So 0.28085 is 28 % in a sentence and 28.0 %
 in a column, and two probabilities beside each other may add up to 99.9 %.
+
+Which marks stand in a number is decided once, by whoever is asked first: what shows an answer is `housed`, and all that it
+writes has the marks of the answer's policy, or those of English; a letter has its language's. Data have no marks of their own.
 """
 
 import math
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import Callable, Generator, Iterable
+from contextlib import contextmanager
+from contextvars import ContextVar
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_UP, Context, Decimal
-from typing import Any, Literal
+from functools import wraps
+from typing import Any, Literal, NamedTuple, ParamSpec, TypeVar
 
-__all__ = ["DIGITS", "EXACT_DIGITS", "MINUS", "THIN", "WIDE", "asked", "bound", "count", "decimals", "directed", "fixed"]
-__all__ += ["number", "pair", "percent", "rounded", "share", "signed", "value"]
+from ifonly.model.words import Words
+
+__all__ = ["DIGITS", "ENGLISH", "EXACT_DIGITS", "MINUS", "THIN", "WIDE", "Marks", "asked", "bound", "count", "decimals"]
+__all__ += [
+    "directed",
+    "fixed",
+    "housed",
+    "marked",
+    "marks",
+    "number",
+    "pair",
+    "percent",
+    "quoted",
+    "rounded",
+    "share",
+    "signed",
+]
+__all__ += ["value", "writing"]
 
 DIGITS = 4  # significant ones, of a number that is not whole
 EXACT_DIGITS = 15  # any decimal number of so many survives being a float
@@ -32,6 +55,78 @@ ROUNDINGS = 1 + 1e-9
 DIGITS_OF_CHANGE, DIGITS_OF_VALUE = 3, 7  # significant ones of a difference, as long as the value has no more than these
 SHORT = 6  # a source with no more digits is shown as it was given
 MOST_DECIMALS = 12
+
+# The plain numbers in what the library says of limits, by what stands before them: a name may have numbers too.
+TOLD = re.compile(
+    r"((?:[≥≤=]|\b(?:is|of|at|above)) |\[|, (?=\S+\])|(?:^| )(?=\S+·))(-?\d+(?:\.\d+)?(?:e[+-]\d+)?)(?!\w|\.\d)",
+    re.ASCII,
+)
+
+PLAINLY = re.compile(r"(-?\d+(?:\.\d+)?)((?:e[+-]?\d+)?)")
+
+# ---- marks ----
+
+
+class Marks(NamedTuple):
+    """What stands before decimals, and between groups of three digits."""
+
+    decimal: str = "."
+    group: str = THIN
+
+    @classmethod
+    def of(cls, words: Words, usual: "Marks | None" = None) -> "Marks":
+        """Those of a house; what it does not say is as in English, or ``usual``.
+
+        >>> Marks.of(Words(decimal=",", group=".")), Marks.of(Words(decimal="."), Marks(",", "."))
+        (Marks(decimal=',', group='.'), Marks(decimal='.', group='\u202f'))
+
+        """
+        plain = usual or ENGLISH
+        decimal, group = words.decimal or plain.decimal, plain.group if words.group is None else words.group
+        return cls(decimal, THIN if group == decimal else group)
+
+
+ENGLISH = Marks()
+_MARKS: ContextVar[Marks | None] = ContextVar("marks", default=None)
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+
+def marks() -> Marks:
+    """Those that numbers are written with now."""
+    return _MARKS.get() or ENGLISH
+
+
+@contextmanager
+def writing(own: Marks) -> Generator[None, None, None]:
+    """Whatever is written within has these marks, unless it stands within another of these: the outermost decides.
+
+    >>> with writing(Marks(",", ".")):
+    ...     number(12500.5, 6), percent(0.998), signed(fixed(0.0, 1))
+    ('12.500,5', '99,8 %', '0,0')
+
+    """
+    if _MARKS.get() is not None:
+        yield
+        return
+    token = _MARKS.set(own)
+    try:
+        yield
+    finally:
+        _MARKS.reset(token)
+
+
+def housed(make: Callable[_P, _R]) -> Callable[_P, _R]:
+    """A function whose first argument is answers, or one: what it writes has the marks of their policy."""
+
+    @wraps(make)
+    def made(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+        answers: Any = args[0]
+        with writing(Marks.of(answers.model.words)):
+            return make(*args, **kwargs)
+
+    return made
+
 
 # ---- amounts ----
 
@@ -71,7 +166,7 @@ def signed(text: str) -> str:
     ('+2.5', '−12', '0.0')
 
     """
-    return text if text.startswith((MINUS, "–")) or not text.strip("0.") else f"+{text}"
+    return text if text.startswith((MINUS, "–")) or not text.strip(f"0{marks().decimal}") else f"+{text}"
 
 
 def value(v: Any, digits: int = DIGITS) -> str:
@@ -135,12 +230,13 @@ def percent(p: float, form: Literal["whole", "tenths", "short"] = "whole") -> st
         return "–"
     p = min(max(p, 0.0), 1.0)
     n = math.floor(1000 * p * ROUNDINGS)  # tenths of a per cent
+    point = marks().decimal
     if p > 0 and n == 0:
-        return "< 0.1 %"
+        return f"< 0{point}1 %"
     if 0.9995 < p < 1:
-        return "> 99.9 %"
+        return f"> 99{point}9 %"
     if form == "tenths" or (n % 10 and (form == "short" or not 10 <= n < 990)):
-        return f"{n // 10}.{n % 10} %"
+        return f"{n // 10}{point}{n % 10} %"
     return f"{n // 10} %"
 
 
@@ -164,8 +260,36 @@ def share(part: float) -> str:
     if not math.isfinite(part):
         return number(part)
     size = abs(100 * part)
-    text = "0" if not size else "< 0.1" if size < 0.1 else fixed(size, 1 if size < 0.95 else 0)
+    text = "0" if not size else f"< 0{marks().decimal}1" if size < 0.1 else fixed(size, 1 if size < 0.95 else 0)
     return f"{MINUS if part < 0 else ''}{text} %"
+
+
+# ---- numbers that stand in a text ----
+
+
+def quoted(text: str) -> str:
+    """What the library says of limits, which has plain numbers: with those of the house where it has marks of its own.
+
+    >>> with writing(Marks(",", ".")):
+    ...     quoted("rate ≤ 12.5 and 2.5·amount − term ≤ 20000 while fee is a multiple of 0.5")
+    'rate ≤ 12,5 and 2,5·amount − term ≤ 20.000 while fee is a multiple of 0,5'
+
+    """
+    if marks() == ENGLISH:
+        return text
+    return TOLD.sub(lambda found: found[1] + number(float(found[2]), EXACT_DIGITS), text)
+
+
+def marked(text: str) -> str:
+    """A number that was written plainly, at an axis for instance, with the marks of the house where it has its own.
+
+    >>> with writing(Marks(",", ".")):
+    ...     marked("−0.50"), marked("12500"), marked("1.5e-06")
+    ('−0,50', '12.500', '1,5e-06')
+
+    """
+    found = PLAINLY.fullmatch(text.replace(MINUS, "-"))
+    return text if marks() == ENGLISH or found is None else _written(found[1], trim=False) + found[2]
 
 
 # ---- digits ----
@@ -243,7 +367,8 @@ def _written(text: str, *, trim: bool) -> str:
     """Digits as they are read: groups of three, a minus that is one, and on request no noughts at the end."""
     whole, point, rest = text.lstrip("-").partition(".")
     rest = rest.rstrip("0") if trim else rest
+    decimal, group = marks()
     if len(whole) >= GROUPED:
-        whole = f"{int(whole):,}".replace(",", THIN)
+        whole = f"{int(whole):,}".replace(",", group)
     sign = MINUS if text.startswith("-") and text.strip("-0.") else ""
-    return f"{sign}{whole}{point if rest else ''}{rest}"
+    return f"{sign}{whole}{decimal if point and rest else ''}{rest}"

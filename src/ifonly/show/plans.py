@@ -7,7 +7,7 @@ from ifonly.answers import Counterfactual, Counterfactuals
 from ifonly.answers.change import Decision, moves
 from ifonly.model.errors import InputError
 from ifonly.problem.status import Status
-from ifonly.show.numbers import count, number, percent, value
+from ifonly.show.numbers import count, housed, number, percent, value
 from ifonly.show.sentence import Worded, sentence, worded
 from ifonly.show.table import Table
 from ifonly.show.text import visible
@@ -42,11 +42,13 @@ def checked(cfs: Counterfactuals, wanted: str) -> Counterfactuals:
     return cfs
 
 
+@housed
 def plans_of(cfs: Counterfactuals) -> list[Plan]:
     """The plans, the cheapest first."""
     return [Plan(cf, worded(cf)) for cf in cfs]
 
 
+@housed
 def table_of(cfs: Counterfactuals, rows: int | None = None) -> Table:
     """A row for each feature that a plan changes, a column for each plan; below it what each reaches and costs."""
     plans = plans_of(cfs)
@@ -65,6 +67,7 @@ def table_of(cfs: Counterfactuals, rows: int | None = None) -> Table:
     return Table(("feature", "now", *heads), tuple(data), tuple(texts), *([] if rows is None else [rows]), notes=notes)
 
 
+@housed
 def headline(cfs: Counterfactuals) -> str:
     """What the plans are for, in a sentence."""
     first, n = cfs[0], len(cfs)

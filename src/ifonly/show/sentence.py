@@ -23,7 +23,7 @@ from ifonly.answers.change import Change, Decision, moves
 from ifonly.model import Model
 from ifonly.model.numerics import softmax
 from ifonly.problem.status import Status
-from ifonly.show.numbers import DIGITS, EXACT_DIGITS, asked, count, number, pair, percent, rounded, value
+from ifonly.show.numbers import DIGITS, EXACT_DIGITS, asked, count, housed, number, pair, percent, quoted, rounded, value
 from ifonly.show.text import visible
 
 __all__ = ["Strong", "Worded", "bound_word", "promised", "sentence", "told", "worded"]
@@ -53,6 +53,7 @@ class Strong(Theirs):
     __slots__ = ()
 
 
+@housed
 def sentence(cf: Counterfactual, *, markdown: bool = False, shape: Sequence[int] | None = None) -> str:
     """The answer in words; with ``markdown``, names and decision are emphasised, and nothing else in them is markup."""
     return "".join(_marked(piece) if markdown else visible(piece) for piece in told(cf, shape))
@@ -70,10 +71,11 @@ def _entity(found: re.Match[str]) -> str:
     return f"&#{ord(found[0])};"
 
 
+@housed
 def told(cf: Counterfactual, shape: Sequence[int] | None = None) -> list[str]:
     """The answer in words, piece by piece; of a picture of this shape, nobody wants to hear of the pixels one by one."""
     if cf.status is Status.INVALID:
-        return ["There is no answer: ", Theirs(cf.message), "."]
+        return ["There is no answer: ", Theirs(quoted(cf.message)), "."]
     if not np.isfinite(cf.coordinates[1]).all():
         return ["The search was stopped before it found a change that makes the decision ", _called(cf, cf.target), "."]
     if cf.status is Status.UNREACHABLE:
@@ -128,7 +130,7 @@ def _unreachable(cf: Counterfactual) -> list[str]:
     wanted = "" if cf.prob is None else f" with {asked(cf.prob)}"
     allowed = "allowed " if cf.within is not None else ""
     best = "" if cf.model.hard else f": the best is {percent(float(cf.proba[cf.model.class_index(cf.target)]))}"
-    held: list[list[str]] = [[Theirs(limit)] for limit in cf.blocking]
+    held: list[list[str]] = [[Theirs(quoted(limit))] for limit in cf.blocking]
     if len(held) > LIMITS:
         held = [*held[: LIMITS - 1], [f"{len(held) - LIMITS + 1} more limits hold"]]
     while_ = [", while ", *_listed(held)] if held else []
@@ -196,6 +198,7 @@ class Worded(NamedTuple):
         return f"{self.name} ({self.unit})" if self.unit else self.name
 
 
+@housed
 def worded(cf: Counterfactual, which: int | list[Change] | None = None) -> list[Worded]:
     """Changes of an answer as its sentence would name them: these, the first so many by their share of the cost, or all."""
     found = which if isinstance(which, list) else moves(cf)[:which]
@@ -212,10 +215,20 @@ def _worded(cf: Counterfactual, change: Change, digits: int) -> Worded:
     bound = bound_word(cf, change)
     before, after = value(change.before, digits), value(change.after, digits)
     if bound and change.part.kind == "number":
-        after = number(_printed(cf, change, digits), EXACT_DIGITS)
+        before, after = _apart(cf, change, digits)
     elif digits == DIGITS:
         before, after = pair(change.before, change.after)
     return Worded(change, name, before, bound, after, change.part.unit)
+
+
+def _apart(cf: Counterfactual, change: Change, digits: int) -> tuple[str, str]:
+    """Before and after with so many digits, or as many more as it takes to tell them apart."""
+    found = "", ""
+    for n in range(digits, EXACT_DIGITS + 1):
+        found = value(change.before, n), number(_printed(cf, change, n), EXACT_DIGITS)
+        if found[0] != found[1]:
+            break
+    return found
 
 
 def _clause(cf: Counterfactual, change: Change, digits: int, *, first: bool) -> list[str]:

@@ -13,7 +13,7 @@ from ifonly.answers.change import Part, measured, own_rows, parts_of, plain_valu
 from ifonly.model.columns import Table as Own
 from ifonly.model.numerics import Floats, Indices
 from ifonly.problem.status import Status
-from ifonly.show.numbers import count, number, share, signed
+from ifonly.show.numbers import count, housed, number, share, signed
 from ifonly.show.table import Table
 
 __all__ = ["Summary", "html_of", "of_answers"]
@@ -36,6 +36,7 @@ class Summary(Table):
     switches: Mapping[str, Mapping[tuple[Any, Any], int]] = field(default_factory=dict)
 
 
+@housed
 def of_answers(cfs: Counterfactuals) -> Summary:
     """The summary of many answers."""
     statuses = {Status(int(code)): int(n) for code, n in zip(*np.unique(cfs.status, return_counts=True), strict=True)}

@@ -6,7 +6,7 @@ nothing in them moves a cursor, hides a line or begins a new one.
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from html import escape
 from textwrap import wrap
 from typing import Any
@@ -15,7 +15,21 @@ from ifonly.answers import Counterfactual
 from ifonly.answers.change import Decision, moves
 from ifonly.answers.views import frame_of
 from ifonly.problem.status import Status
-from ifonly.show.numbers import bound, count, number, pair, percent, rounded, share, signed
+from ifonly.show.numbers import (
+    Marks,
+    bound,
+    count,
+    housed,
+    marks,
+    number,
+    pair,
+    percent,
+    quoted,
+    rounded,
+    share,
+    signed,
+    writing,
+)
 from ifonly.show.sentence import Worded, sentence, worded
 from ifonly.show.text import UNSEEN, cut, shortened, visible
 
@@ -38,6 +52,7 @@ class Table:
     texts: tuple[tuple[str, ...], ...]  # the data that are printed, as they are printed; see `visible`
     shown: int = ROWS  # how many rows are printed; the others are counted
     notes: tuple[str, ...] = ()  # lines under the table
+    marks: Marks = field(default_factory=marks, kw_only=True, repr=False)  # those of the house, when it was made
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "texts", tuple(tuple(map(visible, row)) for row in self.texts))
@@ -57,6 +72,12 @@ class Table:
         """How many rows are not printed."""
         return max(len(self.rows) - self.shown, 0)
 
+    @property
+    def _rest(self) -> list[str]:
+        """What stands below the rows where there are more."""
+        with writing(self.marks):
+            return [f"… and {number(self.more)} more"] if self.more else []
+
     def to_frame(self) -> Any:
         """All rows as a pandas frame."""
         return frame_of(list(self.rows), self.columns)
@@ -67,8 +88,7 @@ class Table:
         names = shortened([row[0] for row in shown], widths[0])
         lines = [_line((name, *row[1:]), widths) for name, row in zip(names, shown, strict=True)]
         lines.insert(1, "─" * len(lines[0]))
-        if self.more:
-            lines.append(f"… and {self.more} more")
+        lines += self._rest
         wrapped = [part for note in self.notes for part in wrap(note, WIDTH, subsequent_indent="  ")]
         return "\n".join([*(line.rstrip() for line in lines), *wrapped])
 
@@ -80,8 +100,7 @@ class Table:
             return "".join(f"<{tag} {left if i == 0 else right}>{escape(text)}</{tag}>" for i, text in enumerate(row))
 
         body = "".join(f"<tr>{cells(row, 'td')}</tr>" for row in self.texts[: self.shown])
-        if self.more:
-            body += f'<tr><td colspan="{len(self.columns)}" {left}>… and {self.more} more</td></tr>'
+        body += "".join(f'<tr><td colspan="{len(self.columns)}" {left}>{text}</td></tr>' for text in self._rest)
         notes = "".join(f"<p>{escape(note)}</p>" for note in self.notes)
         return f"<table><thead><tr>{cells(self.columns, 'th')}</tr></thead><tbody>{body}</tbody></table>{notes}"
 
@@ -98,16 +117,16 @@ class Table:
             found.add_column(name, justify="right" if i else "left", overflow="ellipsis" if i else "fold", no_wrap=i > 0)
         for row in self.texts[: self.shown]:
             found.add_row(*(Text(text) for text in row))  # Text: names may have [brackets], which rich takes for markup
-        rest = [f"… and {self.more} more"] if self.more else []
-        return Group(found, *(Text(line, style="dim") for line in [*rest, *self.notes]))
+        return Group(found, *(Text(line, style="dim") for line in [*self._rest, *self.notes]))
 
 
+@housed
 def of_changes(cf: Counterfactual, rows: int | None = None) -> Table:
     """What changed in one answer: from, to, difference in the user's units and in units of cost, share of the cost."""
     found, shown = moves(cf), ROWS if rows is None else rows
     data = tuple((c.feature, c.before, c.after, c.difference, c.units, c.share) for c in found)
     texts = tuple(_changed(words) for words in worded(cf, shown))
-    notes = () if found else ("nothing has to change" if cf.status.ok else cf.message,)
+    notes = () if found else ("nothing has to change" if cf.status.ok else quoted(cf.message),)
     return Table(("feature", "from", "to", "change", "cost units", "share"), data, texts, shown, notes)
 
 
@@ -129,15 +148,19 @@ def printed(words: Worded) -> tuple[str, str, str]:
 # ---- an answer in HTML ----
 
 
+@housed
 def html_of(cf: Counterfactual) -> str:
     """Decision before and after (or that it cannot be reached), what changed, and what is known for certain."""
     head = f"<p><b>{escape(sentence(cf) if cf.status is Status.UNREACHABLE else decisions(cf))}</b></p>"
     proof = f"<p>{escape(certificate_words(cf))}</p>"
     if not cf.changes():
-        return f"<div>{head}{proof}</div>" if cf.status.ok else f"<div><p><b>{escape(visible(cf.message))}</b></p></div>"
+        return (
+            f"<div>{head}{proof}</div>" if cf.status.ok else f"<div><p><b>{escape(visible(quoted(cf.message)))}</b></p></div>"
+        )
     return f"<div>{head}{of_changes(cf).to_html()}{proof}</div>"
 
 
+@housed
 def decisions(cf: Counterfactual) -> str:
     """The decision before and after: ``refused → approved, p(approved) 12 % → 80 %``."""
     called = cf.model.words.label
@@ -152,14 +175,15 @@ def decisions(cf: Counterfactual) -> str:
     return f"{moved}, p({target}) {percent(found.p_before)} → {percent(found.p_after)}"
 
 
+@housed
 def certificate_words(
     cf: Counterfactual, again: str = "cf.verify() recomputes this from the model and the source alone."
 ) -> str:
     """The certificate in plain words; ``again`` says how to recheck a proof."""
     if cf.status is Status.INVALID or cf.cost == float("inf"):
-        return visible(cf.message)
+        return visible(quoted(cf.message))
     if cf.status is Status.UNREACHABLE or cf.exhausted:
-        return f"{visible(cf.message)}."
+        return f"{visible(quoted(cf.message))}."
     if not cf.distance:
         return "Nothing has to change: the source is as wanted, and nothing is nearer to it than itself."
     asked = cf.prob is None and (cf.within is None or cf.within.conditions.margin is None)

@@ -86,7 +86,8 @@ def drafted_text(policy: Policy, model: Model) -> str:
     told = {"version": VERSION, "house": "", "language": "en", **policy.to_dict(), "may_choose": list(policy.may_choose)}
     top = ("version", "house", "language", "target", "prob", "may_choose", "classes", "features")
     notes: dict[tuple[str, ...], str] = {
-        ("house",): "Who decides, for letters; and their language: en, de, fr or es.",
+        ("house",): "Who decides, for letters; and their language: en, de, fr or es.\n"
+        'decimal = "," and group = "." are the marks in numbers; without them they are as in English.',
         ("may_choose",): f"What a request may choose itself, of {', '.join(CHOICES)}; all else is fixed by this file.",
         ("classes",): "What people call the decisions.",
         ("features",): "\n".join([

@@ -40,7 +40,8 @@ class Policy(Said):
     language : str
         Of letters: "en", "de", "fr", "es".
     decimal, group : str
-        The decimal mark of letters, and what stands between groups of three digits; by default as the language has them.
+        The decimal mark, and what stands between groups of three digits, wherever people read numbers; data have plain ones. By
+        default as in English, and in letters as their language has them.
     target : label
         The wanted class.
     prob : float

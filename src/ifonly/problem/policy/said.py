@@ -37,6 +37,16 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < float("inf")
 
 
+def _is_mark(value: Any) -> bool:
+    """Whether this can stand in a number and is none of its digits or signs."""
+    return (
+        isinstance(value, str)
+        and len(value) == 1
+        and value.isprintable() | value.isspace()
+        and not (value.isalnum() or value in "+-−")
+    )
+
+
 def _one_of(*known: str) -> Callable[[Any], Any]:
     return _check(" or ".join(f'"{name}"' for name in known if name), lambda value: value in known)
 
@@ -51,6 +61,8 @@ _chance = _check("a number strictly between 0 and 1", lambda value: value is Non
 _count = _check(
     "a whole number ≥ 0", lambda value: value is None or (isinstance(value, int) and _is_number(value) and value >= 0)
 )
+_decimal = _check("one mark, such as a comma", lambda value: value == "" or (_is_mark(value) and not value.isspace()))
+_group = _check('one mark, a space, or ""', lambda value: value is None or value == "" or _is_mark(value))
 _label = _check("a class", lambda value: value is None or isinstance(value, (str, int, float, bool)))
 
 
@@ -197,8 +209,8 @@ class Said(Checked):
 
     house: str = _said(_text, "")
     language: str = _said(_text, "en")
-    decimal: str = _said(_text, "")
-    group: str | None = _said(lambda value: value if value is None else _text(value))
+    decimal: str = _said(_decimal, "")
+    group: str | None = _said(_group)
     target: str | float | None = _said(_label)
     prob: float | None = _said(_chance)
     may_choose: tuple[str, ...] = _said(_list(_one_of(*CHOICES)), ())
@@ -209,3 +221,10 @@ class Said(Checked):
     classes: Mapping[str, str] = _said(_table(_text), factory=dict)
     one_of: tuple[tuple[str, ...], ...] = _said(_list(_list(_text)), ())
     linear: tuple[Rule, ...] = _said(_list(Rule.made_of), ())
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.decimal and self.decimal == self.group:
+            raise InputError(
+                f"group must be another mark than decimal: nobody could read a number with both; got {self.group!r}"
+            )

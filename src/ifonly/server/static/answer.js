@@ -2,7 +2,7 @@
 
 import { called } from "./question.js";
 import { bar, others } from "./web/bars.js";
-import { $, hush, unbroken } from "./web/dom.js";
+import { $, hush, prose, unbroken } from "./web/dom.js";
 import { asked, count, percent } from "./web/numbers.js";
 
 const BARS = 6; // classes that have a bar of their own
@@ -18,9 +18,9 @@ export function drawAnswer(answer, model, { plan, settled }) {
   $("chance-then").textContent = chance(decision.p_to);
   hush($("sentence"));
   $("told").style.minHeight = settled ? "" : `${$("told").offsetHeight}px`; // nothing below it jumps while a slider is dragged
-  $("sentence").textContent = unbroken(said(answer, model));
+  prose($("sentence"), said(answer, model));
   $("verdict").textContent = verdict(answer, plan);
-  $("proof").textContent = answer.status === "unreachable" ? "What is shown is the best there is." : answer.certificate;
+  prose($("proof"), answer.status === "unreachable" ? "What is shown is the best there is." : answer.certificate);
   $("chances").hidden = model.hard;
   if (!model.hard) drawBars(answer, model, settled);
   drawBrief(answer, model);
@@ -37,7 +37,7 @@ function drawBrief(answer, model) {
   const each = changes.map((change) => `${change.label} ${change.before_text} → ${change.after_text}`);
   const moves = model.image && each.length ? [pixels] : each;
   const none = status === "unreachable" ? said(answer, model) : "Nothing has to change.";
-  $("brief-how").textContent = unbroken(status === "unreachable" || !moves.length ? none : moves.join(" · "));
+  prose($("brief-how"), status === "unreachable" || !moves.length ? none : moves.join(" · "));
 }
 
 /** Show the line whenever the sentence's beginning is above the window, or under what sticks to its upper edge. */

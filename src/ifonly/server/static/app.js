@@ -6,7 +6,7 @@ import { firstProblem, inOurWords } from "./checks.js";
 import { calm, complain } from "./complaints.js";
 import { Crowd } from "./crowd.js";
 import { Features } from "./features.js";
-import { put, readNumber, tidied, typed } from "./fields.js";
+import { put, readNumber, shown, tidied } from "./fields.js";
 import { Chart, pathQuestion } from "./path.js";
 import { Pixels } from "./pixels.js";
 import { Bookmarks, drawPlans } from "./plans.js";
@@ -16,8 +16,8 @@ import { Rows, valuesOf } from "./rows.js";
 import { Slider } from "./slider.js";
 import { blank, read, remember, write } from "./state.js";
 import { undoing } from "./undo.js";
-import { $, unbroken } from "./web/dom.js";
-import { number, percent } from "./web/numbers.js";
+import { $, prose } from "./web/dom.js";
+import { number, percent, quoted, writeAs } from "./web/numbers.js";
 import { themes } from "./web/theme.js";
 
 const SLOW = 300; // milliseconds until the page says that it is waiting
@@ -121,6 +121,7 @@ async function loadModel() {
   line.drop();
   const found = await get("v1/model", { model: state.model || usual });
   if (found.name !== (state.model || usual)) return; // another was chosen meanwhile
+  writeAs(found.policy?.marks);
   const named = labelled(found.features, found.image);
   model = { ...found, features: named, labels: new Map(named.map((f) => [f.name, f.label])) };
   row = reply = null;
@@ -171,7 +172,7 @@ async function loadFirst() {
 
 async function fetchRow(index) {
   const { rows: [found] } = await get("v1/rows", { model: model.name, offset: index, limit: 1 });
-  const about = Object.entries(found.keys).map(([name, value]) => `${name} ${typed(value)}`);
+  const about = Object.entries(found.keys).map(([name, value]) => `${name} ${shown(value)}`);
   return { index, values: valuesOf(found, model), about: about.join(", ") };
 }
 
@@ -324,7 +325,7 @@ function outOfReach(answer) {
   const held = inTheWay(answer.blocking, state, model).slice(0, MOST_NAMED).join(", ");
   const best = answer.decision.p_to;
   const words = `The best that can be reached is ${percent(best, "short")}.${held && ` In the way: ${held}.`}`;
-  box.querySelector("p").textContent = model.hard ? answer.message : unbroken(words);
+  prose(box.querySelector("p"), model.hard ? quoted(answer.message) : words);
   $("settle").hidden = model.hard || !(best > 0.01);
   const most = String(Math.floor(1000 * best) / 1000);
   $("settle").textContent = `Ask for ${percent(Number(most), "short")}`;

@@ -1,8 +1,8 @@
 /* What was typed, checked before anybody is asked: each problem in the page's own words, with the field that it is about. */
 
-import { readNumber } from "./fields.js";
+import { inField, readNumber } from "./fields.js";
 import { isNumber } from "./question.js";
-import { number } from "./web/numbers.js";
+import { number, quoted } from "./web/numbers.js";
 
 /* A value so many ranges of the data away from them is a slip of the finger. The answer would have no digits left for anything
    else, and a search for whole numbers between there and the data would take all of a request's time. */
@@ -12,8 +12,8 @@ const LARGEST = 1e15; // where there are no data; whole numbers are no longer to
 /** Why a text is no number; null where it is one. */
 function noNumber(text) {
   const { value, either } = readNumber(text);
-  if (either) return `“${text}” can be ${either[0]} or ${either[1]}: type one of these.`;
-  return value === null ? `“${text}” is not a number. Type one such as 12 or 33.5.` : null;
+  if (either) return `“${text.trim()}” can be ${either[0]} or ${either[1]}: type one of these.`;
+  return value === null ? `“${text}” is not a number. Type one such as 12 or ${inField("33.5")}.` : null;
 }
 
 /** Why a number cannot be reckoned with. */
@@ -80,8 +80,10 @@ const OVER =
   "The server could not work this out in the time it has. " +
   "Ask for fewer plans or fewer limits, or try values nearer to the data.";
 
-const said = (v) => (/^-?inf$/.test(v) ? v.replace("inf", "∞") : number(Number(v)));
+const said = (v) => (/^-?inf$/.test(v) ? v.replace("inf", "∞") : Number.isNaN(Number(v)) ? v : number(Number(v)));
 const span = (low, high) => `${said(low)} to ${said(high)}`;
+const limits = (range) =>
+  range.replace(/^(at least |at most |)(\S+)(?: to (\S+))?/, (_, word, low, high) => word + (high ? span(low, high) : said(low)));
 
 /* What the library says of a row and limits that do not go together, and what the page says instead. */
 const CLASHES = [
@@ -104,7 +106,7 @@ const CLASHES = [
     /^bounds of (.+): (\S+) is not at most (\S+)$/s,
     (name, low, high) => `At least ${said(low)} and at most ${said(high)}: that leaves nothing for ${name}.`,
   ],
-  [/^bounds of (.+): the policy allows (.+); got .+$/s, (name, range) => `For ${name} the policy allows ${range}.`],
+  [/^bounds of (.+): the policy allows (.+); got .+$/s, (name, range) => `For ${name} the policy allows ${limits(range)}.`],
 ];
 
 /** What the server says, in the page's words: fields by what they are called here. */
@@ -114,9 +116,9 @@ export function inOurWords({ message, field, status }, model) {
     const [, name, ...numbers] = pattern.exec(message) ?? [];
     if (name !== undefined) return words(model?.labels.get(name) ?? name, ...numbers);
   }
-  if (!field || !message.startsWith(field)) return message;
+  if (!field || !message.startsWith(field)) return quoted(message);
   const place = field.replace(/\.[01]$/, ""); // of a limit: which end of it
   const feature = model?.features.find((f) => field.endsWith(`.${f.name}`) || place.endsWith(`.${f.name}`));
   const name = NAMES[field] ?? feature?.label;
-  return name ? name + message.slice(field.length) : message;
+  return quoted(name ? name + message.slice(field.length) : message);
 }

@@ -1,12 +1,12 @@
 /* The table: one line per feature, with its value now, what it would have to be, how hard it is to change, and its limits. */
 
-import { put, readNumber, tidied, typed } from "./fields.js";
+import { inField, put, readNumber, tidied, typed } from "./fields.js";
 import { banned, isNarrow, isNumber, isWhole, limitWords, spoken, USUAL, WORDS } from "./question.js";
 import { BY_FEATURE, withFeature, withoutFeatures } from "./state.js";
 import { canvas, hasLook, Look, plot } from "./look.js";
 import { draw } from "./svg.js";
 import { $, make, track } from "./web/dom.js";
-import { count, number, share } from "./web/numbers.js";
+import { count, EXACT_DIGITS, number, share } from "./web/numbers.js";
 
 const FIRST = 24; // lines of a wide model before one asks for more
 const MORE = 48;
@@ -71,7 +71,7 @@ export class Features {
     const { n_changes: n } = answer;
     const told = n > changes.size ? ` The ${changes.size} largest are told one by one.` : "";
     const all = count(this.model.features.length, "feature");
-    $("others").textContent = `${n} of ${all} ${n === 1 ? "changes" : "change"}.${told}`;
+    $("others").textContent = `${number(n)} of ${all} ${n === 1 ? "changes" : "change"}.${told}`;
   }
 
   /** What is usual in the data. */
@@ -235,7 +235,7 @@ class Line {
     const under = (words, input) => make("label", {}, make("span", { textContent: words }), input);
     const end = (map, words) => {
       const byPolicy = feature[map] === { low: feature.least, high: feature.most }[map];
-      const seen = feature[map] === null ? "no limit" : `${byPolicy ? "policy" : "seen"}: ${number(feature[map])}`;
+      const seen = feature[map] === null ? "no limit" : byPolicy ? `policy: ${number(feature[map], EXACT_DIGITS)}` : `seen: ${number(feature[map])}`;
       fields[map] = isNumber(feature)
         ? make("input", { inputMode: "decimal", autocomplete: "off", size: 8, placeholder: seen })
         : make("select", {}, new Option("any", ""), ...this.options());
@@ -313,7 +313,7 @@ class Line {
     this.row.classList.toggle("edited", edited);
     this.was.hidden = !edited && this.drawer.hidden; // or it would move the slider in the drawer as that is dragged
     this.was.style.visibility = edited ? "" : "hidden";
-    const before = feature.values && this.own ? spoken(feature, this.own) : this.own;
+    const before = feature.values && this.own ? spoken(feature, this.own) : inField(this.own);
     this.was.textContent = `was ${before}`;
     this.was.setAttribute("aria-label", `${label}: back to ${before}`);
     this.hard.value = feature.frozen ? "impossible" : (state.hard[name] ?? USUAL);

@@ -1,8 +1,8 @@
 /* The nearest row of the data that is decided otherwise, and what differs. */
 
-import { typed } from "./fields.js";
+import { shown } from "./fields.js";
 import { called, spoken } from "./question.js";
-import { $, make, unbroken } from "./web/dom.js";
+import { $, make, prose } from "./web/dom.js";
 import { count, number, percent, share } from "./web/numbers.js";
 
 const LISTED = 8; // differences that are listed
@@ -11,12 +11,12 @@ const LISTED = 8; // differences that are listed
 export function drawNeighbour(near, target, now, { model, picture, overview }) {
   const { index, keys, proba, searched, n_differs: n } = near;
   const predicted = called(model, near.predicted);
-  const about = Object.entries(keys).map(([name, v]) => `${name} ${typed(v)}`).join(", ");
+  const about = Object.entries(keys).map(([name, v]) => `${name} ${shown(v)}`).join(", ");
   const chance = proba && target in proba ? `, ${percent(proba[target], "tenths")} for ${called(model, target)}` : "";
   const differs = `It differs in ${number(n)} of ${count(model.features.length, model.image ? "pixel" : "feature")}.`;
   const sample = searched < overview.total ? ` Of ${number(searched)} rows, spread evenly over the data.` : "";
   $("neighbour-title").textContent = `The nearest real one that is ${predicted}`;
-  $("neighbour-said").textContent = unbroken(`Row ${index}${about && ` (${about})`}: ${predicted}${chance}. ${differs}${sample}`);
+  prose($("neighbour-said"), `Row ${index}${about && ` (${about})`}: ${predicted}${chance}. ${differs}${sample}`);
   $("to-neighbour").textContent = `Look at row ${index}`;
   $("neighbour-picture").hidden = !picture;
   $("differences").parentElement.hidden = Boolean(picture);

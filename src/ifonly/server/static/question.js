@@ -1,7 +1,7 @@
 /* From the state to the body of a request, and the limits in words. */
 
-import { readNumber, typed } from "./fields.js";
-import { number, value } from "./web/numbers.js";
+import { inField, readNumber, shown } from "./fields.js";
+import { EXACT_DIGITS, number, quoted, value } from "./web/numbers.js";
 
 export const WORDS = ["very easy", "easy", "medium", "hard", "very hard", "impossible"];
 export const USUAL = "medium";
@@ -147,7 +147,10 @@ export function baseOf({ prob: _, margin: __, ...body }, sliding = null) {
 /** A feature's limits in a few words; "" for none. */
 export function limitWords(state, model, feature) {
   const { name } = feature;
-  const said = (v) => (isNumber(feature) && readNumber(v).value !== null ? number(readNumber(v).value) : spoken(feature, v));
+  const said = (v) => {
+    const { value: end } = isNumber(feature) ? readNumber(v) : { value: null };
+    return end === null ? spoken(feature, v) : number(end, EXACT_DIGITS); // a limit is what it is
+  };
   const by = (end) => (end === undefined || end === null ? undefined : String(end)); // the policy
   const [low, high] = [state.low[name] ?? by(feature.least), state.high[name] ?? by(feature.most)];
   const parts = [];
@@ -158,7 +161,7 @@ export function limitWords(state, model, feature) {
   if (only) parts.push(`only ${only}`);
   const out = [...banned(state, feature), ...(feature.never ?? [])].map((v) => spoken(feature, v));
   if (out.length) parts.push(`not ${[...new Set(out)].join(", ")}`);
-  if (feature.step) parts.push(`multiples of ${number(feature.step)}`);
+  if (feature.step) parts.push(`multiples of ${number(feature.step, EXACT_DIGITS)}`);
   else if (isWhole(state, model, feature)) parts.push("whole");
   return parts.join(", ");
 }
@@ -167,12 +170,12 @@ export function limitWords(state, model, feature) {
 export function inTheWay(blocking, state, model) {
   const said = blocking.map((text) => {
     const [, frozen] = /^(.*) is frozen$/s.exec(text) ?? [];
-    for (const { name, called, label } of frozen === undefined ? [] : model.features) {
+    for (const { name, called, label, frozen: always } of frozen === undefined ? [] : model.features) {
       if (frozen === name || frozen === called) return `${label} is locked`;
       const [of] = [`${name}=`, `${called}: `].filter((start) => frozen.startsWith(start)); // one value of a category
-      if (of) return state.hard[name] === "impossible" ? `${label} is locked` : `${label} may not become ${frozen.slice(of.length)}`;
+      if (of) return always || state.hard[name] === "impossible" ? `${label} is locked` : `${label} may not become ${frozen.slice(of.length)}`;
     }
-    return text;
+    return quoted(text);
   });
   return [...new Set(said)];
 }
@@ -183,12 +186,13 @@ export function conditions(state, model, row) {
   for (const feature of model.features) {
     const parts = [];
     const { name } = feature;
-    if (state.hard[name] === "impossible") parts.push("cannot change");
+    const locked = feature.frozen || state.hard[name] === "impossible";
+    if (locked) parts.push("cannot change");
     else if (state.hard[name] && state.hard[name] !== USUAL) parts.push(`${state.hard[name]} to change`);
     const limits = limitWords(state, model, feature);
-    if (limits && state.hard[name] !== "impossible") parts.push(limits);
+    if (limits && !locked) parts.push(limits);
     if (name in state.set && row.index !== null) {
-      parts.push(`taken as ${state.set[name]} (the row has ${typed(row.values[name])})`);
+      parts.push(`taken as ${inField(state.set[name])} (the row has ${shown(row.values[name])})`);
     }
     if (parts.length) lines.push(`${feature.label}: ${parts.join("; ")}`);
   }

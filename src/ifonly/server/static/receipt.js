@@ -1,6 +1,7 @@
 /* The receipt: the plan, the model's fingerprint and the certificate, on one sheet of paper. */
 
 import { verdict } from "./answer.js";
+import { inField } from "./fields.js";
 import { called, conditions, wanted } from "./question.js";
 import { $, make } from "./web/dom.js";
 import { asked, number, percent } from "./web/numbers.js";
@@ -37,7 +38,7 @@ function changes(answer) {
 
 function facts({ decision, distance, status, ...answer }, state, model, who) {
   const [target, from, to] = [answer.target, decision.from, decision.to].map((label) => called(model, label));
-  const wish = model.hard ? `ahead of every other by ${state.margin}` : `with ${asked(Number(wanted(state, model, "prob")))} or more`;
+  const wish = model.hard ? `ahead of every other by ${inField(state.margin)}` : `with ${asked(Number(wanted(state, model, "prob")))} or more`;
   const pairs = [
     ["Model", model.name],
     ["Fingerprint", model.fingerprint],

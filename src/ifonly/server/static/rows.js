@@ -1,7 +1,7 @@
 /* Choosing a row of the data: search, filter by decision, page. */
 
 import { get } from "./ask.js";
-import { typed } from "./fields.js";
+import { plainly, shown } from "./fields.js";
 import { called, spoken } from "./question.js";
 import { $, make } from "./web/dom.js";
 import { number, percent } from "./web/numbers.js";
@@ -54,7 +54,7 @@ export class Rows {
     this.#control = new AbortController();
     const page = { model: this.model.name, offset: this.#offset, limit: PAGE };
     try {
-      const sought = { q: $("q").value.trim(), class: $("decided").value };
+      const sought = { q: plainly($("q").value.trim()), class: $("decided").value };
       this.#draw(await get("v1/rows", { ...page, ...sought }, this.#control.signal));
       $("rows-trouble").hidden = true;
     } catch (error) {
@@ -84,7 +84,7 @@ export class Rows {
       }
       const chance = row.proba ? ` ${percent(row.proba[row.predicted], "tenths")}` : "";
       const decided = make("td", { textContent: row.problem ?? called(this.model, row.predicted) + chance });
-      const about = keys.map((key) => make("td", { textContent: typed(row.keys[key]) }));
+      const about = keys.map((key) => make("td", { textContent: shown(row.keys[key]) }));
       return make("tr", {}, make("th", { scope: "row" }, button), decided, ...about, ...cells);
     });
     const heads = ["Row", "The model decides", ...keys, ...columns.map((f) => f.label), ...(this.picture ? ["Picture"] : [])];

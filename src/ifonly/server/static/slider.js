@@ -31,8 +31,9 @@ export class Slider {
     });
     $("exact").addEventListener("change", () => {
       const text = $("exact").value.replace("%", "").trim();
-      const { value } = readNumber(text);
-      set(this.name, value === null || this.hard ? tidied(text) : String(tidy(value / 100)));
+      const said = tidied(text);
+      const { value } = readNumber(said);
+      set(this.name, value === null || this.hard ? said : String(tidy(value / 100)));
     });
   }
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from ifonly.model.errors import InputError
 from ifonly.model.words import PLAIN, Words
-from ifonly.show.numbers import THIN, percent
+from ifonly.show.numbers import Marks, percent
 
 __all__ = ["Catalogue", "languages"]
 
@@ -32,8 +32,7 @@ class Catalogue:
         self.language = language
         self.messages = _messages(language)
         numbers = self.messages["numbers"]
-        self.decimal = words.decimal or numbers["decimal"]
-        self.group = numbers["group"] if words.group is None else words.group
+        self.marks = Marks.of(words, Marks(numbers["decimal"], numbers["group"]))
 
     def say(self, key: str, **parts: Any) -> str:
         """A message of the letter, with its parts filled in."""
@@ -47,13 +46,9 @@ class Catalogue:
         """A text in quotation marks."""
         return self.word("quote", text=text)
 
-    def number(self, text: str) -> str:
-        """A number as it is written everywhere else, as this language writes it."""
-        return text.translate(str.maketrans({".": self.decimal, THIN: self.group}))
-
     def percent(self, p: float) -> str:
         """A probability, rounded down."""
-        return self.messages["numbers"]["percent"].format(number=self.number(percent(p).removesuffix("%").rstrip()))
+        return self.messages["numbers"]["percent"].format(number=percent(p).removesuffix("%").rstrip())
 
     def date(self, day: date) -> str:
         """A day."""

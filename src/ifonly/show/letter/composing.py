@@ -12,7 +12,7 @@ from ifonly.answers.change import Decision, parts_of
 from ifonly.model.errors import InputError
 from ifonly.problem.status import Status
 from ifonly.show.letter.catalogue import Catalogue
-from ifonly.show.numbers import THIN, WIDE
+from ifonly.show.numbers import THIN, WIDE, writing
 from ifonly.show.sentence import Worded, worded
 from ifonly.show.text import visible
 
@@ -72,6 +72,12 @@ def compose(answers: Sequence[Counterfactual], sender: Sender) -> Letter:
     if first.status is Status.INVALID or not np.isfinite(first.coordinates[1]).all():
         raise InputError(f"there is no answer to write a letter about: {first.message}")
     said = Catalogue(sender.language or words.language or "en", words)
+    with writing(said.marks):
+        return _composed(answers, sender, said)
+
+
+def _composed(answers: Sequence[Counterfactual], sender: Sender, said: Catalogue) -> Letter:
+    first, words = answers[0], answers[0].model.words
     found = Decision.of(first)
     wanted = said.quote(visible(words.label(found.target)))
     decided = said.say("decided", decision=said.quote(visible(words.label(found.before))))
@@ -132,7 +138,7 @@ def _told(cf: Counterfactual, words: Worded, said: Catalogue) -> tuple[str, str,
     before, after = (visible(text) for text in (words.before, words.after))
     if words.change.part.kind == "number":
         unit = f"{WIDE}{visible(words.unit)}" if words.unit else ""
-        before, after = (f"{said.number(text)}{unit}" for text in (words.before, words.after))
+        before, after = (f"{text}{unit}" for text in (words.before, words.after))
     before = said.word("missing") if words.change.before is None else before
     if words.bound:
         after = said.word(words.bound.replace(" ", "_"), value=after)

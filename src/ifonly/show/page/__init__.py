@@ -9,7 +9,7 @@ from typing import Any
 from ifonly.answers import Counterfactual, Counterfactuals, Path
 from ifonly.answers.change import Decision
 from ifonly.problem.status import Status
-from ifonly.show.numbers import percent
+from ifonly.show.numbers import housed, percent
 from ifonly.show.page.document import breaking, document, json_of, saved
 from ifonly.show.page.live import live_data
 from ifonly.show.page.scene import scene_of
@@ -22,6 +22,7 @@ __all__ = ["html", "write", "write_plans"]
 TITLE = "What would have changed the decision"
 
 
+@housed
 def html(
     answer: Counterfactual | Path, *, shape: Sequence[int] | None = None, title: str | None = None, ink: bool | None = None
 ) -> str:
@@ -53,6 +54,7 @@ def write(answer: Counterfactual | Path, path: str | os.PathLike[str], **options
     return saved(html(answer, **options), path)
 
 
+@housed
 def write_plans(cfs: Counterfactuals, path: str | os.PathLike[str], title: str | None = None) -> FilePath:
     """Write a page about several plans for one source, a card for each; returns where it is."""
     now, called = Decision.of(cfs[0]), cfs[0].model.words.label

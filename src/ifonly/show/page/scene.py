@@ -15,6 +15,7 @@ from ifonly.model import Model
 from ifonly.model.errors import InputError
 from ifonly.model.numerics import Floats, softmax
 from ifonly.problem.status import Status
+from ifonly.show.numbers import ENGLISH, marks
 from ifonly.show.sentence import Strong, told
 from ifonly.show.shape import image_shape
 
@@ -111,8 +112,9 @@ class Scene:
 
     def common(self) -> dict[str, Any]:
         """What all pages have."""
-        now = self.now()
+        now, own = self.now(), marks()
         return {
+            "marks": None if own == ENGLISH else own._asdict(),
             "target": self.called(self.k),
             "decided": self.called(int(now.argmax())),
             "already": int(now.argmax()) == self.k,

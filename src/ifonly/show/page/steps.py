@@ -13,7 +13,7 @@ from ifonly.answers import Counterfactual
 from ifonly.answers.change import Change, moves
 from ifonly.model.numerics import Floats
 from ifonly.problem.status import Status
-from ifonly.show.numbers import asked, decimals, directed, percent, value
+from ifonly.show.numbers import asked, decimals, directed, percent, quoted, value
 from ifonly.show.page.scene import MOST, MOST_FEATURES, Scene, packed
 from ifonly.show.sentence import bound_word
 from ifonly.show.table import certificate_words
@@ -101,7 +101,7 @@ def _answers(scene: Scene) -> tuple[list[tuple[float, Counterfactual]], str]:
         answer = scene.at(tau, nodes)
         if answer.status is Status.UNREACHABLE:
             best = percent(float(answer.proba[scene.k]), "short")
-            held = f", because of the limits: {', '.join(answer.blocking[:3])}" if answer.blocking else ""
+            held = f", because of the limits: {', '.join(map(quoted, answer.blocking[:3]))}" if answer.blocking else ""
             beyond, out_of_reach = f"The best that can be reached is {best}{held}.", tau
         elif answer.status.ok or (answer.status is Status.STOPPED and answer.gap <= GAP * answer.cost < math.inf):
             found.append((tau, answer))

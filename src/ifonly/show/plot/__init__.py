@@ -6,6 +6,7 @@ from typing import Any
 
 from ifonly.answers import Counterfactual, Counterfactuals, Path
 from ifonly.model.errors import InputError
+from ifonly.show.numbers import housed
 from ifonly.show.plot.changes import HeatMap, Waterfall
 from ifonly.show.plot.curves import Convergence, Curve, Trajectories
 from ifonly.show.plot.images import Grid, Images, Strip
@@ -20,6 +21,7 @@ KINDS: dict[type, dict[str, Callable[..., Any]]] = {  # by what is drawn
 }
 
 
+@housed
 def picture(answers: Counterfactual | Counterfactuals | Path, kind: str | None, **options: Any) -> Any:
     """A picture of the kind that was asked for, or of the first that has all these options."""
     kinds = next(kinds for of, kinds in KINDS.items() if isinstance(answers, of))

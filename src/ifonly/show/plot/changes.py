@@ -11,7 +11,21 @@ from ifonly.answers.change import moves
 from ifonly.model.errors import InputError
 from ifonly.model.numerics import Floats, log_sum_exp, softmax
 from ifonly.show.numbers import number, percent, signed
-from ifonly.show.plot.drawing import DIVERGING, FAINT, FALLS, FONT, GREY, LONGEST, RISES, SHOWN, axes, by_part, plain
+from ifonly.show.plot.drawing import (
+    DIVERGING,
+    FAINT,
+    FALLS,
+    FONT,
+    GREY,
+    LONGEST,
+    RISES,
+    SHOWN,
+    Picture,
+    axes,
+    by_part,
+    plain,
+    ticked,
+)
 from ifonly.show.sentence import Worded, worded
 from ifonly.show.table import printed
 from ifonly.show.text import cut, shortened
@@ -28,7 +42,7 @@ BEHIND = {"facecolor": "white", "edgecolor": "none", "pad": 0.6}  # of a text th
 
 
 @dataclass(frozen=True)
-class Waterfall:
+class Waterfall(Picture):
     """How the log-odds of the target come from the source's to the answer's, feature by feature.
 
     With two classes the log-odds are linear, and a feature's step is its weight times its change. With more they are not, and a
@@ -59,11 +73,11 @@ class Waterfall:
         few = found if len(found) <= features + 1 else found[:features]
         names, sizes = _named(worded(cf, [change for change, _ in few])), [step for _, step in few]
         if len(found) > len(few):
-            names.append(f"{len(found) - len(few)} others")
+            names.append(f"{number(len(found) - len(few))} others")
             sizes.append(sum(step for _, step in found[len(few) :]))
         return cls(model.words.named(cf.target), start, end, tuple(names), tuple(sizes))
 
-    def plot(self, ax: Any = None) -> Any:
+    def drawn(self, ax: Any) -> Any:
         """Draw it; returns the axes."""
         labels = self.names
         if max(map(len, labels), default=0) > WIDE_LABEL:
@@ -87,6 +101,7 @@ class Waterfall:
         ax.set_yticks(y, labels)
         ax.tick_params(axis="y", length=0)
         ax.locator_params(axis="x", nbins=TICKS)
+        ticked(ax.xaxis)
         target = cut(str(self.target), LONGEST)
         ax.set_xlabel(f"log-odds of {target} (0 is 50 %)")
         first, last = (percent(float(expit(v))) for v in (self.start, self.end))
@@ -110,7 +125,7 @@ def _named(changes: list[Worded]) -> list[str]:
 
 
 @dataclass(frozen=True)
-class HeatMap:
+class HeatMap(Picture):
     """Which features change how much: features against rows, or against targets."""
 
     names: tuple[str, ...]  # features, those that cost most first
@@ -140,7 +155,7 @@ class HeatMap:
         labels = tuple(cfs.model.words.label(cfs.model.label(int(k))) for k in kinds)
         return cls(tuple(names[j] for j in chosen), table[:, chosen].T, labels, tuple(counts.tolist()), by)
 
-    def plot(self, ax: Any = None) -> Any:
+    def drawn(self, ax: Any) -> Any:
         """Draw it; returns the axes."""
         labels = shortened(self.labels, LONGEST)
         upright = sum(map(len, labels)) > ACROSS or len(labels) > FLAT
@@ -155,13 +170,14 @@ class HeatMap:
             ax.axvline(end - 0.5, color="white", linewidth=2)
         if self.by == "row" and len(self.labels) == 1:
             ax.set_xticks([])
-            ax.set_xlabel(f"{self.units.shape[1]} rows towards {labels[0]}, the cheapest first")
+            ax.set_xlabel(f"{number(self.units.shape[1])} rows towards {labels[0]}, the cheapest first")
         else:
-            rows = f", {self.units.shape[1]} rows, of each the cheapest first" if self.by == "row" else ""
+            rows = f", {number(self.units.shape[1])} rows, of each the cheapest first" if self.by == "row" else ""
             ax.set_xlabel(f"target{rows}")
         bar = ax.figure.colorbar(image, ax=ax, fraction=0.05, pad=0.02)
         bar.set_label("change, in units of cost", fontsize=FONT - 1)
         bar.ax.tick_params(labelsize=FONT - 1)
+        ticked(bar.ax.yaxis)
         bar.outline.set_visible(False)
         for side in ax.spines.values():
             side.set_visible(False)

@@ -8,7 +8,21 @@ import numpy as np
 from ifonly.answers import Counterfactual, Path
 from ifonly.model.errors import InputError
 from ifonly.model.numerics import Floats
-from ifonly.show.plot.drawing import BLUE, FAINT, FONT, GREY, LINES, LONGEST, ORANGE, SHOWN, axes, by_part, plain
+from ifonly.show.plot.drawing import (
+    BLUE,
+    FAINT,
+    FONT,
+    GREY,
+    LINES,
+    LONGEST,
+    ORANGE,
+    SHOWN,
+    Picture,
+    axes,
+    by_part,
+    plain,
+    ticked,
+)
 from ifonly.show.text import cut, shortened
 
 __all__ = ["Convergence", "Curve", "Trajectories"]
@@ -16,8 +30,17 @@ __all__ = ["Convergence", "Curve", "Trajectories"]
 LABEL_GAP = 0.062  # of the height, between the labels of two lines
 
 
+def _outwards(ax: Any, lam: Floats) -> None:
+    """λ along the axis of every picture of a path: from the source, where it is large, outwards."""
+    ax.set_xscale("log")
+    if lam.min() < lam.max():
+        ax.set_xlim(lam.max(), lam.min())
+    ax.minorticks_off()
+    ax.set_xlabel("λ, falling from the source outwards")
+
+
 @dataclass(frozen=True)
-class Curve:
+class Curve(Picture):
     """Probability and distance against λ."""
 
     lam: Floats
@@ -32,31 +55,29 @@ class Curve:
         p = path.proba[:, path.model.class_index(path.target)]
         return cls(path.lam[order], p[order], path.distance[order], path.model.words.named(path.target))
 
-    def plot(self, ax: Any = None) -> Any:
+    def drawn(self, ax: Any) -> Any:
         """Draw it; returns the axes of the probability."""
         ax = axes(ax, 6.0, 3.2)
         ax.plot(self.lam, self.proba, color=BLUE, linewidth=2.2)
-        ax.set_xscale("log")
-        ax.set_xlim(self.lam.min(), self.lam.max())
+        _outwards(ax, self.lam)
         ax.set_ylim(0, 1.02)
         ax.set_yticks([0, 0.5, 1], ["0", "50 %", "100 %"])
         ax.axhline(0.5, color=FAINT, linewidth=0.8, zorder=0)
-        ax.set_xlabel("λ (the larger, the closer to the source)")
         ax.set_ylabel(f"p({cut(str(self.target), LONGEST)})", color=BLUE)
         ax.tick_params(axis="y", colors=BLUE)
-        ax.minorticks_off()
         other = ax.twinx()
         other.plot(self.lam, self.distance, color=ORANGE, linewidth=2.2, linestyle=(0, (4, 1.5)))
         other.set_ylim(0, 1.02 * float(self.distance.max()))
         other.set_ylabel("distance (dashed)", color=ORANGE)
         other.tick_params(axis="y", colors=ORANGE, labelsize=FONT - 1)
+        ticked(other.yaxis)
         for axis in (ax, other):
             axis.spines["top"].set_visible(False)
         return ax
 
 
 @dataclass(frozen=True)
-class Trajectories:
+class Trajectories(Picture):
     """How the features move along a path, in units of cost."""
 
     lam: Floats  # (n,)
@@ -78,14 +99,12 @@ class Trajectories:
         shown = tuple(names[j] for j in chosen)
         return cls(path.lam[order], p, shown, units[:, chosen], len(moved) - len(chosen), path.model.words.named(path.target))
 
-    def plot(self, ax: Any = None) -> Any:
+    def drawn(self, ax: Any) -> Any:
         """Draw them; returns the axes."""
         ax = axes(ax, 6.4, 3.6)
         for j, name in enumerate(self.names):
             ax.plot(self.lam, self.units[:, j], color=LINES[j % len(LINES)], linewidth=1.8, label=name)
-        ax.set_xscale("log")
-        ax.set_xlim(self.lam.max(), self.lam.min())
-        ax.minorticks_off()
+        _outwards(ax, self.lam)
         ax.axhline(0.0, color=GREY, linewidth=0.8, zorder=0)
         even = np.flatnonzero(self.proba >= 0.5)
         if 0 < len(even) < len(self.lam):
@@ -100,8 +119,8 @@ class Trajectories:
         for j, y in zip(np.argsort(ends), _apart(np.sort(ends), low, high), strict=True):
             colour = LINES[j % len(LINES)]
             ax.annotate(labels[j], (1.02, y), xycoords=("axes fraction", "data"), va="center", color=colour, fontsize=FONT - 1)
-        ax.set_xlabel("λ (the larger, the closer to the source)")
         ax.set_ylabel("change, in units of cost")
+        ticked(ax.yaxis)
         return plain(ax)
 
 
@@ -119,7 +138,7 @@ def _apart(y: Floats, low: float, high: float) -> Floats:
 
 
 @dataclass(frozen=True)
-class Convergence:
+class Convergence(Picture):
     """‖∇E‖ before each iteration, and how far E was above its least."""
 
     grad_norm: Floats
@@ -138,7 +157,7 @@ class Convergence:
         values = np.array([step.objective for step in cf.history])
         return cls(np.array(gradients), (values - cf.objective).clip(0.0), cf.grad_norm)
 
-    def plot(self, ax: Any = None) -> Any:
+    def drawn(self, ax: Any) -> Any:
         """Draw it; returns the axes."""
         ax = axes(ax, 6.0, 3.2)
         n = np.arange(len(self.grad_norm))

@@ -3,6 +3,7 @@
 Colours are Okabe and Ito's, and differences are shown in PuOr: readers who cannot tell red from green can tell these apart.
 """
 
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,10 @@ import numpy as np
 from ifonly.answers.change import measured, parts_of
 from ifonly.model.extras import needing
 from ifonly.model.numerics import Floats
+from ifonly.show.numbers import ENGLISH, Marks, marked, marks, writing
 
 __all__ = ["BLUE", "DIVERGING", "FAINT", "FALLS", "GREY", "LINES", "ORANGE", "RISES"]
-__all__ += ["FONT", "LONGEST", "SHOWN", "axes", "by_part", "plain", "side_by_side", "tiles"]
+__all__ += ["FONT", "LONGEST", "SHOWN", "Picture", "axes", "by_part", "plain", "side_by_side", "ticked", "tiles"]
 
 BLUE, ORANGE, GREEN, SKY, PINK, YELLOW = "#0072B2", "#D55E00", "#009E73", "#56B4E9", "#CC79A7", "#E69F00"
 LINES = (BLUE, ORANGE, GREEN, PINK, YELLOW, SKY, "#000000", "#7F7F7F")
@@ -22,6 +24,37 @@ DIVERGING = "PuOr"
 FONT = 10.0
 LONGEST = 26  # characters of a feature's name
 SHOWN = 8  # features in a waterfall or among trajectories
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A picture's data, and the marks of its numbers: those of the house, when it was made."""
+
+    marks: Marks = field(default_factory=marks, kw_only=True, repr=False)
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw it; returns the axes, or those that hold several images."""
+        with writing(self.marks):
+            return self.drawn(ax)
+
+    def drawn(self, ax: Any) -> Any:
+        """The axes, drawn on."""
+        raise NotImplementedError
+
+
+def ticked(axis: Any) -> None:
+    """Numbers along an axis, with the marks of the house where it has its own."""
+    own = marks()
+    if own == ENGLISH:
+        return
+    from matplotlib.ticker import ScalarFormatter
+
+    class Ticks(ScalarFormatter):
+        def __call__(self, x: float, pos: int | None = None) -> str:
+            with writing(own):  # long after the picture was drawn
+                return marked(super().__call__(x, pos))
+
+    axis.set_major_formatter(Ticks())
 
 
 def axes(ax: Any, width: float, height: float) -> Any:

@@ -11,7 +11,7 @@ from ifonly.answers import Counterfactual, Counterfactuals, Path
 from ifonly.model.errors import InputError
 from ifonly.model.numerics import Floats, softmax
 from ifonly.show.numbers import number, percent
-from ifonly.show.plot.drawing import DIVERGING, FAINT, FALLS, FONT, LONGEST, RISES, axes, side_by_side, tiles
+from ifonly.show.plot.drawing import DIVERGING, FAINT, FALLS, FONT, LONGEST, RISES, Picture, axes, side_by_side, tiles
 from ifonly.show.shape import image_shape
 from ifonly.show.text import cut, shortened
 
@@ -23,7 +23,7 @@ ABOVE, LEAST_WIDTH = 0.48, 5.0  # inches: the title of one of them, and a figure
 
 
 @dataclass(frozen=True)
-class Images:
+class Images(Picture):
     """Source, difference and answer as images, each with its title."""
 
     source: Floats
@@ -46,7 +46,7 @@ class Images:
         towards = f"towards {names[2]}" if labels[1] != cf.model.label(k) else "difference"
         return cls(source, x - source, x, (before, towards, after))
 
-    def plot(self, ax: Any = None) -> Any:
+    def drawn(self, ax: Any) -> Any:
         """Draw them side by side; returns the axes that hold the three."""
         ax = axes(ax, 6.0, 6.0 / 3 * self.source.shape[0] / self.source.shape[1] + 0.3)
         images = (self.source, self.difference, self.answer)
@@ -61,7 +61,7 @@ class Images:
 
 
 @dataclass(frozen=True)
-class Strip:
+class Strip(Picture):
     """Answers along a path as images, from the source to the most certain."""
 
     images: Floats  # (n, *shape), the first is the source
@@ -82,7 +82,7 @@ class Strip:
             images, np.array([start, *p[chosen]]), np.array([np.inf, *path.lam[chosen]]), path.model.words.named(path.target)
         )
 
-    def plot(self, ax: Any = None) -> Any:
+    def drawn(self, ax: Any) -> Any:
         """Draw them in a row; returns the axes that hold them."""
         n = len(self.images)
         ax = axes(ax, 6.4, 6.4 / n * self.images.shape[1] / self.images.shape[2] + 0.42)
@@ -94,7 +94,7 @@ class Strip:
 
 
 @dataclass(frozen=True)
-class Grid:
+class Grid(Picture):
     """The nearest answers as images, each with its class and its distance."""
 
     images: Floats  # (n, *shape), the nearest first
@@ -112,7 +112,7 @@ class Grid:
         labels = tuple(cfs.model.words.label(cfs.model.label(int(k))) for k in cfs.results.target[chosen])
         return cls(np.stack([_image(v, shape) for v in x[chosen]]), labels, cfs.distance[chosen])
 
-    def plot(self, ax: Any = None) -> Any:
+    def drawn(self, ax: Any) -> Any:
         """Draw them, five in a row; returns the axes that hold them."""
         n, (height, width) = len(self.images), self.images.shape[1:3]
         across, rows = min(n, ACROSS), -(-n // ACROSS)

@@ -25,8 +25,11 @@ export const heading = (name) => make("th", { scope: "row", className: LONG.test
 /** What a bar lies in; its number stands beside it. */
 export const track = (...bars) => make("div", { className: "track", "aria-hidden": "true" }, ...bars);
 
-/** Prose in which no line ends before a per cent sign or around an equals sign. */
-export const unbroken = (text) => text.replace(/ (?=[%=])|(?<==) /g, "\u00a0");
+/** Prose in which no line ends before a per cent sign, around an equals sign or after "<" and ">". */
+export const unbroken = (text) => text.replace(/ (?=[%=])|(?<=[=<>]) /g, "\u00a0");
+
+/** Prose in an element, with names in it that may be long. */
+export const prose = (element, text) => element.replaceChildren(...breaking(unbroken(text)));
 
 let rest = 0;
 

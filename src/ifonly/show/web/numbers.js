@@ -6,13 +6,25 @@ const MOST_DIGITS = 17; // tell any two numbers apart
 const [SMALL, LARGE] = [1e-4, 1e15]; // below and from here on, with a power of ten
 const [THIN, WIDE] = ["\u202f", "\u00a0"];
 const ROUNDINGS = 1 + 1e-9;
+const ENGLISH = { decimal: ".", group: THIN };
+const TOLD = /((?:[≥≤=]|\b(?:is|of|at|above)) |\[|, (?=\S+\])|(?:^| )(?=\S+·))(-?\d+(?:\.\d+)?(?:e[+-]\d+)?)(?!\w|\.\d)/g;
+
+let marks = ENGLISH;
+
+/** From now on numbers have the marks of a house; null for a house that has none of its own. */
+export function writeAs(own) {
+  marks = own ?? ENGLISH;
+}
+
+/** What stands before decimals, and between groups of three digits, now. */
+export const marksNow = () => marks;
 
 /** Digits as they are read: groups of three, a minus that is one, and on request no noughts at the end. */
 function written(text, trim) {
   const [whole, rest = ""] = text.replace("-", "").split(".");
   const kept = trim ? rest.replace(/0+$/, "") : rest;
-  const grouped = whole.length < 5 ? whole : whole.replace(/\B(?=(\d{3})+$)/g, THIN);
-  return `${/^-.*[1-9]/.test(text) ? "−" : ""}${grouped}${kept && "."}${kept}`;
+  const grouped = whole.length < 5 ? whole : whole.replace(/\B(?=(\d{3})+$)/g, () => marks.group);
+  return `${/^-.*[1-9]/.test(text) ? "−" : ""}${grouped}${kept && marks.decimal}${kept}`;
 }
 
 const raised = (power) => [...String(Number(power))].map((d) => (d === "-" ? "⁻" : "⁰¹²³⁴⁵⁶⁷⁸⁹"[d])).join("");
@@ -34,7 +46,7 @@ export function number(v, digits = DIGITS) {
 export const fixed = (v, decimals) => (Math.abs(v) < LARGE ? written(v.toFixed(decimals), false) : number(v));
 
 /** A difference, as it was written, with its sign. */
-export const signed = (text) => (/^[−–]/.test(text) || /^[0.]*$/.test(text) ? text : `+${text}`);
+export const signed = (text) => (/^[−–]/.test(text) || /^0*$/.test(text.replace(marks.decimal, "")) ? text : `+${text}`);
 
 /** Any value of a table: a number, a category, or missing. */
 export function value(v, digits = DIGITS) {
@@ -71,10 +83,10 @@ export function percent(p, form = "whole") {
   if (Number.isNaN(p)) return "–";
   const held = Math.min(Math.max(p, 0), 1);
   const n = Math.floor(1000 * held * ROUNDINGS); // tenths of a per cent
-  if (held > 0 && n === 0) return "< 0.1 %";
-  if (held > 0.9995 && held < 1) return "> 99.9 %";
+  if (held > 0 && n === 0) return `< 0${marks.decimal}1 %`;
+  if (held > 0.9995 && held < 1) return `> 99${marks.decimal}9 %`;
   const short = form === "short" || !(n >= 10 && n < 990);
-  return `${Math.floor(n / 10)}${form === "tenths" || (n % 10 && short) ? `.${n % 10}` : ""} %`;
+  return `${Math.floor(n / 10)}${form === "tenths" || (n % 10 && short) ? `${marks.decimal}${n % 10}` : ""} %`;
 }
 
 /** A probability that was asked for, in per cent, as it is. */
@@ -84,9 +96,13 @@ export const asked = (p) => `${number(100 * p, EXACT_DIGITS)} %`;
 export function share(part) {
   if (!Number.isFinite(part)) return number(part);
   const size = Math.abs(100 * part);
-  const text = size === 0 ? "0" : size < 0.1 ? "< 0.1" : fixed(size, size < 0.95 ? 1 : 0);
+  const text = size === 0 ? "0" : size < 0.1 ? `< 0${marks.decimal}1` : fixed(size, size < 0.95 ? 1 : 0);
   return `${part < 0 ? "−" : ""}${text} %`;
 }
+
+/** What the library says of limits, which has plain numbers: with those of the house where it has marks of its own. */
+export const quoted = (text) =>
+  marks === ENGLISH ? text : text.replace(TOLD, (_, lead, digits) => lead + number(Number(digits), EXACT_DIGITS));
 
 /** The number that is written with so many decimals; not below `v` (`up`), or not above it (`up` false). */
 export const directed = (v, decimals, up = null) => (Math.abs(v) < LARGE ? beside(v, up, (w) => w.toFixed(decimals), -decimals) : v);

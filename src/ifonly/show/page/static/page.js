@@ -2,8 +2,8 @@
 
 import { live, pixelsOf, stepped } from "./answers.js";
 import { bar, others } from "./web/bars.js";
-import { $, breaking, heading, hush, make, track, unbroken } from "./web/dom.js";
-import { count, fixed, number, percent, signed } from "./web/numbers.js";
+import { $, breaking, heading, hush, make, prose, track, unbroken } from "./web/dom.js";
+import { count, fixed, number, percent, signed, writeAs } from "./web/numbers.js";
 import { Picture } from "./web/picture.js";
 import { keyed } from "./web/slider.js";
 import { themes } from "./web/theme.js";
@@ -12,6 +12,7 @@ const FEW = 12; // rows of the table before one asks for all
 const KEPT = 8; // features that may not change, by name
 
 const data = JSON.parse($("data").textContent);
+writeAs(data.marks);
 const isLive = data.mode === "live";
 const answers = isLive ? live(data) : stepped(data);
 const picture = data.image && new Picture(data.image);
@@ -32,7 +33,7 @@ $("decided-now").textContent = data.decided;
 $("chance-now").textContent = chance(answers.now.p);
 $("least").textContent = asksFor(least);
 $("most").textContent = asksFor(most);
-$("beyond").textContent = unbroken(data.beyond ?? "");
+prose($("beyond"), data.beyond ?? "");
 $("control").hidden = !(least < most);
 $("chances").hidden = !data.bars.length;
 $("picture").hidden = !picture;
@@ -79,7 +80,7 @@ function remarks() {
   if (kept) notes.push(`Not allowed to change: ${kept}.`);
   return notes.join(" ");
 }
-$("others").textContent = remarks();
+prose($("others"), remarks());
 
 // ---- what moves ----
 
@@ -89,10 +90,10 @@ function draw() {
   wanted.setAttribute("aria-valuetext", `${percent(found.wanted, "short")} ${data.target}`);
   $("decided-then").textContent = found.decided;
   $("chance-then").textContent = chance(found.p);
-  $("sentence").replaceChildren(...found.said.map((part) => (typeof part === "string" ? unbroken(part) : strong(part))));
+  $("sentence").replaceChildren(...found.said.flatMap((part) => (typeof part === "string" ? breaking(unbroken(part)) : [strong(part)])));
   $("beyond").hidden = !data.beyond || found.short; // the sentence says it
   $("then").textContent = found.short ? "The best there is" : "If only";
-  $("proof").textContent = unbroken(found.proof);
+  prose($("proof"), found.proof);
   drawBars(found.bars);
   for (const [d, { feature, row, after, difference, fill }] of rows.entries()) {
     if (row.hidden) continue;

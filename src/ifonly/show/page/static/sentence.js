@@ -37,7 +37,7 @@ function changes(features, { x, holds }, changed, total) {
   const printed = (digits) => named.map((d) => [d, shownAs(features[d], x[d], digits)]);
   let digits = DIGITS;
   while (digits < EXACT_DIGITS && !holds(printed(digits))) digits += 1;
-  const clauses = printed(digits).map(([d, after], i) => clause(features[d], x[d], after, digits, i === 0));
+  const clauses = named.map((d, i) => clause(features[d], x[d], digits, i === 0));
   if (rest) clauses.push([`${count(rest, "other feature")} ${rest === 1 ? "was" : "were"} as the table lists`]);
   return listed(clauses);
 }
@@ -47,9 +47,15 @@ const shownAs = (feature, v, digits) => rounded(v, digits, boundWord(feature, v)
 
 const boundWord = ({ from, sure }, v) => (v > from ? sure[1] && "at least" : sure[0] && "at most") || "";
 
-function clause(feature, v, printed, digits, first) {
+/** Before and after with so many digits, or as many more as it takes to tell them apart. */
+function apart(feature, v, digits) {
+  const found = [value(feature.from, digits), number(shownAs(feature, v, digits), EXACT_DIGITS)];
+  return found[0] === found[1] && digits < EXACT_DIGITS ? apart(feature, v, digits + 1) : found;
+}
+
+function clause(feature, v, digits, first) {
   const word = boundWord(feature, v);
   const texts = digits === DIGITS ? pair(feature.from, v) : [feature.from, v].map((w) => value(w, digits));
-  const [before, after] = word ? [value(feature.from, digits), `${word} ${number(printed, EXACT_DIGITS)}`] : texts;
-  return [[feature.name], `${first ? " were" : ""} ${after} instead of ${before}`];
+  const [before, after] = word ? apart(feature, v, digits) : texts;
+  return [[feature.name], `${first ? " were" : ""} ${word && `${word} `}${after} instead of ${before}`];
 }
