@@ -475,7 +475,9 @@ def _by_proof(case: _Case, facts: _Facts, *, exact: bool) -> Checked:
     _check_bound(case, facts, bound)
     if exact and float(exact_value(dual, case.x) - proved.bound) > result.gap + 4 * EPS * (1 + abs(value)):
         raise CertificateError(f"what is minimised is {value!r} and the bound {bound!r}; the gap is said to be {result.gap!r}")
-    worth = value if case.goal else max(value, Dual(case.problem, _goal(case)).worth(case.x))  # scores may be coarser than a gap
+    worth = (
+        value if case.goal else max(value, Dual(case.problem, _goal(case)).worth(case.x))
+    )  # scores may be coarser than a gap
     _check_said(case, value, worth - bound)
     more = (_MORE,) if result.status is not Status.EXACT and value - bound < result.gap * (1 - SETTLED) else ()
     return _checked(found, bound=min(bound, value), notes=more)
