@@ -85,6 +85,8 @@ def test_all_that_the_page_shows_has_the_marks_of_the_house(page):
     assert page.locator("#exact").input_value() == house(page, "72.5")
     ends = page.locator("#rows .drawer:not([hidden]) .fields input").first.get_attribute("placeholder")
     assert re.fullmatch(house(page, rf"seen: \d\d{THIN}\d\d\d").replace(".", r"\."), ends)
+    narrow = "(inputs) => inputs.filter((input) => input.size < input.placeholder.length).map((input) => input.placeholder)"
+    assert page.locator(".fields input[placeholder]").evaluate_all(narrow) == []  # a number is not cut off
     page.get_by_role("button", name="Limits of rate:").click()
     page.get_by_role("button", name="Limits of amount (EUR):").click()
 

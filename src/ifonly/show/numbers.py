@@ -23,21 +23,8 @@ from typing import Any, Literal, NamedTuple, ParamSpec, TypeVar
 from ifonly.model.words import Words
 
 __all__ = ["DIGITS", "ENGLISH", "EXACT_DIGITS", "MINUS", "THIN", "WIDE", "Marks", "asked", "bound", "count", "decimals"]
-__all__ += [
-    "directed",
-    "fixed",
-    "housed",
-    "marked",
-    "marks",
-    "number",
-    "pair",
-    "percent",
-    "quoted",
-    "rounded",
-    "share",
-    "signed",
-]
-__all__ += ["value", "writing"]
+__all__ += ["directed", "fixed", "housed", "marked", "marks", "number", "pair", "percent", "quoted", "rounded", "share"]
+__all__ += ["signed", "value", "writing"]
 
 DIGITS = 4  # significant ones, of a number that is not whole
 EXACT_DIGITS = 15  # any decimal number of so many survives being a float
@@ -61,7 +48,6 @@ TOLD = re.compile(
     r"((?:[≥≤=]|\b(?:is|of|at|above)) |\[|, (?=\S+\])|(?:^| )(?=\S+·))(-?\d+(?:\.\d+)?(?:e[+-]\d+)?)(?!\w|\.\d)",
     re.ASCII,
 )
-
 PLAINLY = re.compile(r"(-?\d+(?:\.\d+)?)((?:e[+-]?\d+)?)")
 
 # ---- marks ----

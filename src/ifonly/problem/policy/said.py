@@ -39,12 +39,9 @@ def _is_number(value: Any) -> bool:
 
 def _is_mark(value: Any) -> bool:
     """Whether this can stand in a number and is none of its digits or signs."""
-    return (
-        isinstance(value, str)
-        and len(value) == 1
-        and value.isprintable() | value.isspace()
-        and not (value.isalnum() or value in "+-−")
-    )
+    if not isinstance(value, str) or len(value) != 1:
+        return False
+    return (value.isprintable() or value.isspace()) and not value.isalnum() and value not in "+-−\n\r\t"
 
 
 def _one_of(*known: str) -> Callable[[Any], Any]:

@@ -235,9 +235,10 @@ class Line {
     const under = (words, input) => make("label", {}, make("span", { textContent: words }), input);
     const end = (map, words) => {
       const byPolicy = feature[map] === { low: feature.least, high: feature.most }[map];
-      const seen = feature[map] === null ? "no limit" : byPolicy ? `policy: ${number(feature[map], EXACT_DIGITS)}` : `seen: ${number(feature[map])}`;
+      const exact = byPolicy ? `policy: ${number(feature[map], EXACT_DIGITS)}` : `seen: ${number(feature[map])}`;
+      const seen = feature[map] === null ? "no limit" : exact; // it fits: without its last digit it would be another number
       fields[map] = isNumber(feature)
-        ? make("input", { inputMode: "decimal", autocomplete: "off", size: 8, placeholder: seen })
+        ? make("input", { inputMode: "decimal", autocomplete: "off", size: Math.max(8, seen.length), placeholder: seen })
         : make("select", {}, new Option("any", ""), ...this.options());
       fields[map].setAttribute("aria-label", `${label} ${words}`);
       fields[map].addEventListener("change", () => put(map, isNumber(feature) ? tidied(fields[map].value) : fields[map].value));
