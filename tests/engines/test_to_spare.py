@@ -56,6 +56,18 @@ def test_a_search_that_was_stopped_says_so(rng):
     assert cf.message.endswith("raise time_limit or node_limit")
 
 
+def test_a_search_without_a_plan_says_so():
+    """No gap tells how good an answer is that there is not: limits that contradict each other, which one node does not show."""
+    rng, weights = np.random.default_rng(3), np.arange(1.0, 13.0)
+    A = np.stack([rng.normal(size=12), rng.normal(size=12), rng.normal(size=12)])
+    rule = ({d: 2.0 * w for d, w in enumerate(weights)}, "==", 1.0)  # even, and so never
+    actions = Actions(integer=True, bounds=(0, 1), linear=[rule])
+    cf = invert(Model(A, np.zeros(3)), np.zeros(12), 2, prob=0.999, actions=actions, node_limit=1)
+    assert cf.status is Status.STOPPED
+    assert not np.isfinite(cf.x).any()
+    assert cf.message.startswith("the search stopped at its limit before it found a plan")
+
+
 @pytest.mark.parametrize("number", [10, 21, 25, 30, 33, 47])
 def test_what_rounding_takes_is_not_for_want_of_time(number):
     """Rows of A with a large common part: to meet a goal for everybody costs a little more, and no search changes that."""

@@ -38,6 +38,7 @@ _LEFT_OPEN = {
     Status.STOPPED: "the search stopped at its limit: {}; raise time_limit or node_limit",
 }
 _UNSETTLED = "it stopped before it converged, at its time limit or at what rounding lets it: {}"
+_NO_PLAN = "the search stopped at its limit before it found a plan, which there may not be; raise time_limit or node_limit"
 _COMPLETE = {  # what is left open by a search that had nothing left to look at
     "TIES": "the search is complete, and the cost is {:.6g}; what costs less, from {:.6g} on, meets the goal at best with "
     "nothing to spare for rounding, so that not every evaluation of the model would find it met; a slightly lower {} would let "
@@ -258,8 +259,10 @@ class Counterfactual(ShownOne):
     @property
     def _left_open(self) -> str:
         """Of an answer within limits that is not proved to be the best: how much better one may be; else nothing."""
-        if self.conditions is None or self.status not in _LEFT_OPEN or not math.isfinite(self.gap):
+        if self.conditions is None or self.status not in _LEFT_OPEN:
             return ""
+        if not math.isfinite(self.gap):
+            return _NO_PLAN
         if self.exhausted:
             return _COMPLETE[self._left].format(self.cost, self.bound, "margin" if self.prob is None else "prob")
         of, value = ("the cost", self.cost) if self._goal else ("E", self.objective)
