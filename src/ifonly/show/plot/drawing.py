@@ -3,6 +3,7 @@
 Colours are Okabe and Ito's, and differences are shown in PuOr: readers who cannot tell red from green can tell these apart.
 """
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,7 +28,7 @@ SHOWN = 8  # features in a waterfall or among trajectories
 
 
 @dataclass(frozen=True)
-class Picture:
+class Picture(ABC):
     """A picture's data, and the marks of its numbers: those of the house, when it was made."""
 
     marks: Marks = field(default_factory=marks, kw_only=True, repr=False)
@@ -37,9 +38,9 @@ class Picture:
         with writing(self.marks):
             return self.drawn(ax)
 
+    @abstractmethod
     def drawn(self, ax: Any) -> Any:
         """The axes, drawn on."""
-        raise NotImplementedError
 
 
 def ticked(axis: Any) -> None:
@@ -47,7 +48,8 @@ def ticked(axis: Any) -> None:
     own = marks()
     if own == ENGLISH:
         return
-    from matplotlib.ticker import ScalarFormatter
+    with needing("pictures need matplotlib", "plot"):
+        from matplotlib.ticker import ScalarFormatter
 
     class Ticks(ScalarFormatter):
         def __call__(self, x: float, pos: int | None = None) -> str:
