@@ -87,6 +87,17 @@ def test_what_is_between_two_numbers_of_a_continuous_feature_is_not_left_out():
     assert (first.lo[0], first.hi[0], second.lo[0], second.hi[0]) == (-1.0, 0.25, 0.25, 1.0)
 
 
+@pytest.mark.parametrize("seed", range(10))
+def test_between_two_floats_there_is_no_value_of_a_mapped_column(seed):
+    """A source a rounding beside a quantile is a value of its own, and cuts may be between the two."""
+    _, listed = drawn("uneven", seed, 23)
+    choices = choices_of(listed)
+    for quantile in listed.values[2]:
+        for below, above in ((np.nextafter(quantile, -np.inf), quantile), (quantile, np.nextafter(quantile, np.inf))):
+            first, second = choices.cut(choices.root, Cut("value", 2, float(below), float(above)))
+            assert (first.hi[2], second.lo[2]) == (min(below, choices.root.hi[2]), max(above, choices.root.lo[2]))
+
+
 @pytest.mark.parametrize(
     "values", [(0.6, 1.4), (0.6, 1.6), (0.4, 1.4), (1.0, 3.0), (0.0, 2.0), (-np.inf, np.inf), (0.0, np.nan)]
 )

@@ -236,6 +236,8 @@ class Choices:
             return not bool(((below < points) & (points < above)).any())
         for part in self.limits.uneven:
             if part.feature == d:
+                if math.nextafter(below, math.inf) == above:  # such values are floats, and there is none between
+                    return True
                 between = 0.5 * (below + above)
                 low, high = self._beside(part, between)
                 own = self._own_will_do(part, -np.inf, np.inf) and below < self.source[d] < above
