@@ -16,8 +16,8 @@ def test_answers_for_random_pipelines_are_right(part):
 
 @pytest.mark.parametrize(("number", "seed"), [(65, 11), (200, 11), (24, 12), (86, 7031), (470, 7101), (1047, 7101)])
 def test_what_was_wrong_is_right(number, seed):
-    """A whole number beyond the last quantile, one frozen at its bound, a bound that is the first quantile; a cut between a source
+    """A whole number beyond the last quantile, one frozen at its bound, a bound that is the first quantile; a cut between a
 
-    and the quantile beside it; bounds at the end of quantiles, and where a cube root begins.
+    source and the quantile beside it; bounds at the end of quantiles, and where a cube root begins.
     """
     assert [wrong for case in cases(number, seed) for wrong in case.wrong()] == []

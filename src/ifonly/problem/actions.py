@@ -15,8 +15,8 @@ from ifonly.problem.limits import Limits, Uneven
 
 __all__ = ["Actions", "ResolvedActions"]
 
-# Of a bound on a number that the pipeline maps, each twice the last, until its inverse rounds to the right side: where a map is as
-# steep as a root at 0, or as flat as quantiles at their end, a rounding of the number is very many of its coordinate.
+# Of a bound on a number that the pipeline maps, each twice the last, until its inverse rounds to the right side: where a map is
+# as steep as a root at 0, or as flat as quantiles at their end, a rounding of the number is very many of its coordinate.
 NUDGES = 60
 LEAST_COORDINATE = 1e-3  # nearer to 0 than this, roundings are taken to be as large as there
 
