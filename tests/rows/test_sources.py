@@ -242,6 +242,17 @@ def test_a_named_tuple_is_read_by_its_names():
     assert found == {name: ifonly.invert(bank, row.drop("decision"), "refused").x[name] for name in found}
 
 
+def test_a_named_tuple_without_a_name_of_the_model_is_not_read_by_place():
+    model = ifonly.Model.binary([1.0, -2.0], 0.0, ["refused", "approved"], ["income", "debt"])
+    other = namedtuple("Other", ["wages", "debt"])(1.0, 3.0)
+    for x in (other, [other, other]):
+        with pytest.raises(ifonly.InputError, match=r"x has no 'income'.*; this Other has \['wages', 'debt'\]"):
+            ifonly.invert(model, x, "approved")
+    assert ifonly.invert(model, list(other), "approved").status.ok
+    nameless = ifonly.Model.binary([1.0, -2.0], 0.0, ["refused", "approved"])
+    assert ifonly.invert(nameless, other, "approved").status.ok
+
+
 def test_a_row_without_an_answer_makes_no_floats_of_whole_numbers():
     frame = credit.applicants()[800:804].drop(columns="decision").astype({"duration": float})
     frame.iloc[1, frame.columns.get_loc("duration")] = np.nan

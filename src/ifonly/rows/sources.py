@@ -221,12 +221,17 @@ def check_out(out: np.ndarray | None, rows: int, D: int, *, least: bool = False)
 
 
 def _by_name(model: Model, X: Any) -> Any:
-    """A named tuple, or a list of them, that has the model's columns by name: as a dict, of numbers in the model's order."""
+    """A named tuple, or a list of them, by the names of the model's columns: as a dict, of numbers in the model's order."""
     if isinstance(X, list) and X and all(isinstance(row, tuple) and hasattr(row, "_fields") for row in X):
         return [_by_name(model, row) for row in X]
     names = model.encoding.names or model.feature_names or ()
-    if not isinstance(X, tuple) or not names or not set(names) <= set(getattr(X, "_fields", ())):
+    fields = getattr(X, "_fields", None) if isinstance(X, tuple) else None
+    if fields is None or not names:
         return X
+    missing = [name for name in names if name not in fields]
+    if missing:
+        told = f"x has no {missing[0]!r}, which the model needs; this {type(X).__name__} has {list(fields)}"
+        raise InputError(f"{told}; list(x) is read by place")
     cells = {name: getattr(X, name) for name in names}
     return list(cells.values()) if model.encoding.identity else cells
 
