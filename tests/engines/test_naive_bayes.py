@@ -5,12 +5,12 @@ p = exp(logit − ln Σ exp) is rounded as a number of the size of logits: near 
 
 import numpy as np
 import pytest
+from helpers.compiled import needs_compiled
 from sklearn.naive_bayes import BernoulliNB, ComplementNB, MultinomialNB
 
 from ifonly import Actions, Model, Status, as_model, invert
 from ifonly.engines.rounding import Rounding
 from ifonly.model.sizes import Sizes
-from ifonly.native import compiled
 from ifonly.problem.goals import coarser, in_logs
 
 PROBS = [0.5, 0.9, 0.9999, 0.999999, 1 - 1e-9]
@@ -106,7 +106,7 @@ def test_there_is_one_place_that_says_how_much_is_needed():
     assert Rounding.of(bayes, sizes, 0, 1 - 1e-9).coarse > 1e6 * Rounding.of(plain, sizes, 0, 1 - 1e-9).coarse
 
 
-@pytest.mark.skipif(compiled() is None, reason="there is no compiled part")
+@needs_compiled
 @pytest.mark.parametrize("prob", PROBS)
 @pytest.mark.parametrize("K", [2, 3])
 def test_the_compiled_loops_leave_as_much_room_as_the_reference(K, prob):
@@ -114,5 +114,5 @@ def test_the_compiled_loops_leave_as_much_room_as_the_reference(K, prob):
     more = limits(X, "bounds")
     ours, theirs = (invert(estimator, X[:4], 1, prob=prob, backend=backend, **more) for backend in ("cpu", "reference"))
     for cf, other in zip(ours, theirs, strict=True):
-        assert cf.distance == pytest.approx(other.distance, rel=1e-5)
+        assert cf.distance == pytest.approx(other.distance, rel=1e-5)  # the room at 1 − 1e-9 is about as much
         assert cf.proba[1] >= prob
