@@ -202,9 +202,9 @@ def test_the_page_of_an_answer_has_the_marks_of_the_house(browser, tmp_path, mar
         file = cf.to_html(tmp_path / name)
         with opened(browser, file) as shown:
             shown.page.wait_for_selector("#bars tr")
-            at_first = shown.page.locator("main").inner_text()
+            at_first, before = (shown.page.locator(part).inner_text() for part in ("main", "#value"))
             shown.page.locator("#wanted").press("ArrowRight")
-            shown.page.wait_for_function("(before) => document.querySelector('#value').innerText !== before", arg="72.5 %")
+            shown.page.wait_for_function("(before) => document.querySelector('#value').innerText !== before", arg=before)
             return at_first, shown.page.locator("main").inner_text()
 
     plain = {"target": "approved", "prob": 0.725, "features": limits}
