@@ -114,5 +114,6 @@ def test_the_compiled_loops_leave_as_much_room_as_the_reference(K, prob):
     more = limits(X, "bounds")
     ours, theirs = (invert(estimator, X[:4], 1, prob=prob, backend=backend, **more) for backend in ("cpu", "reference"))
     for cf, other in zip(ours, theirs, strict=True):
-        assert cf.distance == pytest.approx(other.distance, rel=1e-5)  # the room at 1 − 1e-9 is about as much
+        near = 1e-5 if prob > 1 - 1e-8 else 1e-8  # the room for rounding grows with 1/(1 − prob)
+        assert cf.distance == pytest.approx(other.distance, rel=near)
         assert cf.proba[1] >= prob
