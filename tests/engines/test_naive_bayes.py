@@ -62,9 +62,9 @@ def test_within_limits_in_a_table_and_alone(kind, K, name, prob):
 
 
 @pytest.mark.parametrize("prob", PROBS)
-@pytest.mark.parametrize("more", [{}, {"max_changes": 12}])
+@pytest.mark.parametrize("more", [{}, {"max_changes": 7}])
 def test_of_what_is_there_or_not(prob, more):
-    estimator, X = fitted(BernoulliNB, 2, D=20)
+    estimator, X = fitted(BernoulliNB, 2, D=12)
     found = invert(estimator, X[:8], 1, prob=prob, **more)
     below, answered = short(estimator, found, 1, prob)
     assert below == []
