@@ -132,8 +132,7 @@ class Candidates:
         choices = self.relaxing.choices
         if moved is not None and int(moved.sum()) <= choices.most:
             return moved
-        size = np.abs(x - self.problem.source) * self.problem.space.per_unit
-        of = np.append(size[choices.singles], [size[group].max() for group in choices.groups])
+        of = self.relaxing.moves(x)
         of[~choices.rests(choices.root)] = np.inf
         found = np.zeros(choices.n_items, dtype=bool)
         found[np.argsort(-of, kind="stable")[: choices.most]] = True
@@ -159,7 +158,7 @@ class Candidates:
 
     def _solved(self, part: LimitedProblem, start: Response | None) -> tuple[Floats, Response | None] | None:
         """The best point of a part in which nothing is discrete, and its multipliers; None if none meets the goal."""
-        terms, late = part.terms(), self.relaxing.late
+        terms, late = part.terms(), self.relaxing.budget.is_late
         if self.aim.prob is not None:
             x = part.placed(*nearest(terms._replace(late=late)), 1.0)
             if self.meets(x) and part.holds(x):  # the choices are enough
@@ -179,10 +178,8 @@ class Candidates:
 
     def outward(self, node: Node, x: Floats, y: Floats) -> Floats:
         """A relaxed solution, rounded to the side on which the goal is; then, value by value, to the other while it is met."""
-        problem, choices = self.problem, self.relaxing.choices
-        values = choices.beside(node, x)
-        below = np.max(np.where(values <= x, values, -np.inf), axis=0)
-        above = np.min(np.where(values >= x, values, np.inf), axis=0)
+        problem = self.problem
+        below, above = self.relaxing.around(node, x)
         falls = y @ self.relaxing.dual.S > 0  # what is missed, as a feature falls
         there, back = np.where(falls, below, above), np.where(falls, above, below)
         x = np.where(np.isfinite(there), there, x)
