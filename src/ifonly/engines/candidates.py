@@ -42,8 +42,10 @@ class Candidates:
     relaxing: Relaxing
     tried: set[bytes] = field(default_factory=set)  # decisions, each of which leads to one answer
 
-    def best_of(self, x: Floats, moved: Flags | None, start: Response | None) -> tuple[Result, Response | None] | None:
-        """The best answer with the discrete choices of x (and these items moved); None if there is none that will do.
+    def best_of(
+        self, x: Floats, moved: Flags | None = None, start: Response | None = None
+    ) -> tuple[Result | None, Response | None]:
+        """The best answer with the discrete choices of x (and these items moved), None if none will do, and its multipliers.
 
         Where the goal is out of reach, what comes nearest to it.
         """
@@ -51,26 +53,24 @@ class Candidates:
         x, fixed = self.decided(x, moved)
         decisions = np.where(fixed, x, np.nan).tobytes()
         if decisions in self.tried:
-            return None
+            return None, None
         self.tried.add(decisions)
-        if (x[fixed] < problem.lo[fixed]).any() or (x[fixed] > problem.hi[fixed]).any():
-            return None
-        if problem.space.limits.broken_rule(x, fixed) is not None:
-            return None
+        outside = (x[fixed] < problem.lo[fixed]).any() or (x[fixed] > problem.hi[fixed]).any()
+        if outside or problem.space.limits.broken_rule(x, fixed) is not None:
+            return None, None
         at = start
         if not fixed.all():
             lo, hi = np.where(fixed, x, problem.lo), np.where(fixed, x, problem.hi)
             solved = (self._nearest if self.relaxing.farthest else self._continuous)(lo, hi, start)
             if solved is None:
-                return None
+                return None, None
             at, placed = solved
             x = np.where(fixed, x, placed)
-        found = self.as_it_is(x, at)
-        return None if found is None else (found, at)
+        return self.as_it_is(x, at), at
 
     def made_of(self, x: Floats) -> Result | None:
         """The best answer with the discrete choices of x, or x itself, kept within its limits, where that is clearly better."""
-        found, _ = self.best_of(x, None, None) or (None, None)
+        found, _ = self.best_of(x)
         same = self.as_it_is(self.problem.kept(x))
         if found is None or same is None:
             return found or same
@@ -78,9 +78,14 @@ class Candidates:
 
     def as_it_is(self, x: Floats, at: Response | None = None) -> Result | None:
         """A point as an answer; None if it will not do."""
-        if not self._keeps(x) or self._too_many(x) or not self.meets(x):
+        space, aim = self.problem.space, self.aim
+        too_many = space.max_changes is not None and space.conditions.n_changes(x != self.problem.source) > space.max_changes
+        if not self._keeps(x) or too_many or not self.meets(x):
             return None
-        found = self._result(x, at)
+        if aim.prob is None or self.relaxing.farthest:
+            found = self.problem.result(x, aim.lam or (math.inf if self.relaxing.farthest else 1.0))
+        else:
+            found = self.problem.result(x, math.inf if at is None else at.lam, weight=1.0 if at is None else at.lam)
         return found if math.isfinite(found.cost) else None
 
     def meets(self, x: Floats) -> bool:
@@ -95,20 +100,6 @@ class Candidates:
         """Whether x is within all limits but that on the number of changes."""
         return self.problem.space.limits.broken(self.problem.source, x) is None
 
-    def _too_many(self, x: Floats) -> bool:
-        most = self.problem.space.max_changes
-        return most is not None and self.problem.space.conditions.n_changes(x != self.problem.source) > most
-
-    def _result(self, x: Floats, at: Response | None) -> Result:
-        if self.aim.lam is not None:
-            return self.problem.result(x, self.aim.lam)
-        if self.relaxing.farthest:
-            return self.problem.result(x, math.inf)
-        if self.aim.prob is None:
-            return self.problem.result(x, 1.0)
-        lam = math.inf if at is None else at.lam
-        return self.problem.result(x, lam, weight=1.0 if at is None else lam)
-
     def decided(self, x: Floats, moved: Flags | None) -> tuple[Floats, Flags]:
         """X with every discrete choice made, and the features that are fixed by them."""
         problem, limits, choices = self.problem, self.problem.space.limits, self.relaxing.choices
@@ -122,9 +113,8 @@ class Candidates:
             x[group] = 0.0
             x[best] = 1.0
         if choices.capped:
-            for item in np.flatnonzero(~self._some(x, moved)).tolist():
-                still = self.relaxing.members(item)
-                x[still], fixed[still] = problem.source[still], True
+            still = choices.features(~self._some(x, moved))
+            x[still], fixed[still] = problem.source[still], True
         return x, fixed
 
     def _some(self, x: Floats, moved: Flags | None) -> Flags:

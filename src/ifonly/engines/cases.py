@@ -209,7 +209,7 @@ class Search:
         x = self.candidates.greedy(self.choices.root)
         self.known.append(x)
         if self.offer(self.candidates.as_it_is(x)) and not self.budget.late:
-            found, solved = self.candidates.best_of(x, None, None) or (None, None)
+            found, solved = self.candidates.best_of(x)
             if self.offer(found):
                 self._learned(found, solved, None)
 
@@ -221,7 +221,7 @@ class Search:
             if branch is self.tree.root and not self.farthest and self.aim.lam is None:
                 tried.append((self.candidates.outward(branch.node, relaxed.x, relaxed.given.y), None))
         for x, moved in tried:
-            found, solved = self.candidates.best_of(x, moved, relaxed.at) or (None, None)
+            found, solved = self.candidates.best_of(x, moved, relaxed.at)
             if self.offer(found) and not self.farthest:
                 self._learned(found, solved, None if relaxed.reach else relaxed.given)
                 if self.of_best is not None:
@@ -343,8 +343,7 @@ def _nearest_to_it(
         nearest = constraints.nearest_to_goal(problem, aim, far.budget, best.x, proof)
     if nearest is not None:
         x, shown = nearest
-        found, _ = far.candidates.best_of(x, None, None) or (far.candidates.as_it_is(x), None)
-        best = found or best
+        best = far.candidates.best_of(x)[0] or far.candidates.as_it_is(x) or best
     else:
         best = far.run(best)
         shown = proof if proof is not None and far.tree.bound <= 0 else far.tree.proof()

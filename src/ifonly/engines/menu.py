@@ -99,7 +99,9 @@ class Restrictions:
         items |= self.must
         if items not in self._plans and not late:
             self.n_solves += 1
-            here = restricted(self.conditions, self._frozen(items))
+            moving = [self.gains.items[i] for i in _members(items)]
+            frozen = ~np.isin(np.arange(len(self.source)), np.concatenate([np.zeros(0, dtype=np.intp), *moving]))
+            here = restricted(self.conditions, frozen)
             budget = replace(self.budget, nodes=max(1, self.budget.nodes - self.n_nodes))
             try:
                 found = replace(self.solve(here, self.aim, budget), conditions=here)
@@ -145,12 +147,6 @@ class Restrictions:
         """The items that a plan changes."""
         moved = result.x != self.source
         return sum(1 << i for i, features in enumerate(self.gains.items) if moved[features].any())
-
-    def _frozen(self, items: Set) -> Flags:
-        frozen = np.ones(len(self.source), dtype=bool)
-        for i in _members(items):
-            frozen[self.gains.items[i]] = False
-        return frozen
 
     def _flags(self, items: Set) -> Flags:
         out = np.zeros(len(self.gains.items), dtype=bool)

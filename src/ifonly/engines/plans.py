@@ -36,21 +36,11 @@ MAIN_SHARE = 0.5  # where no feature is notable, the dearest that make up this m
 
 
 class Plans(NamedTuple):
-    """Several answers.
-
-    Attributes
-    ----------
-    results : Results
-    complete : bool or None
-        Whether there are no others; None with λ.
-    cheapest : bool or None
-        Whether it is proved that no others are cheaper than those listed; None with λ.
-
-    """
+    """Several answers."""
 
     results: Results
-    complete: bool | None = None
-    cheapest: bool | None = None
+    complete: bool | None = None  # whether there are no others; None with λ
+    cheapest: bool | None = None  # whether it is proved that no others are cheaper than those listed; None with λ
 
 
 def several(asked: Asked, sources: Sources) -> Plans:
@@ -64,8 +54,7 @@ def several(asked: Asked, sources: Sources) -> Plans:
     assert conditions is not None
 
     def solve(conditions: Conditions, aim: Aim, budget: Budget) -> Result:
-        own = CostSpace.of(asked)
-        space = CostSpace(conditions, reference=own.loops is None)
+        space = CostSpace(conditions, reference=CostSpace.of(asked).loops is None)
         return engine_for(space, aim.lam is not None).row(space, source, aim, budget, asked.question.tol)
 
     budget = Budget.of(asked.question)
@@ -73,8 +62,8 @@ def several(asked: Asked, sources: Sources) -> Plans:
     aim = aim._replace(k=first.target)
     if aim.lam is not None:
         return Plans(Results.of(_leaving_out(conditions, source, first, n, lambda here: solve(here, aim, budget))))
-    if first.status is Status.UNREACHABLE or not np.isfinite(first.x).all():
-        nothing = first.status is Status.UNREACHABLE
+    nothing = first.status is Status.UNREACHABLE
+    if nothing or not np.isfinite(first.x).all():
         return Plans(Results.of([first]), nothing, nothing)
     limited = not (asked.question.time_limit is asked.question.node_limit is None)
     question = Restrictions(conditions, first, source, aim, solve, budget, limited=limited)

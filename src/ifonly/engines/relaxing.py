@@ -5,7 +5,7 @@ rough, is only a proposal: what it is worth says `problem.dual`.
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -16,9 +16,9 @@ from ifonly.engines.limited_problem import LimitedProblem
 from ifonly.engines.responses import Terms
 from ifonly.engines.semismooth import Response
 from ifonly.engines.semismooth_reach import Target, reach
-from ifonly.model.numerics import Floats, Indices, log_sum_exp, softmax
-from ifonly.problem.choices import Choices, Node
-from ifonly.problem.dual import Dual, Goal, Multipliers
+from ifonly.model.numerics import Floats, log_sum_exp, softmax
+from ifonly.problem.choices import Node
+from ifonly.problem.dual import Dual, Multipliers
 
 __all__ = ["Relaxed", "Relaxing"]
 
@@ -40,24 +40,12 @@ class Relaxed(NamedTuple):
     at: Response | None
 
 
-@dataclass(frozen=True)
 class Relaxing:
     """The relaxations of one problem, for a goal; ``farthest``: where that is out of reach, for what comes nearest to it."""
 
-    problem: LimitedProblem
-    dual: Dual
-    budget: Budget
-    farthest: bool = False
-
-    @property
-    def choices(self) -> Choices:
-        """What every item may be."""
-        return self.dual.choices
-
-    @property
-    def goal(self) -> Goal:
-        """What is asked."""
-        return self.dual.goal
+    def __init__(self, problem: LimitedProblem, dual: Dual, budget: Budget, farthest: bool = False) -> None:
+        self.problem, self.dual, self.budget, self.farthest = problem, dual, budget, farthest
+        self.choices, self.goal = dual.choices, dual.goal
 
     def box(self, node: Node) -> tuple[Floats, Floats]:
         """The bounds of a node, items that stay at the source."""
@@ -70,11 +58,6 @@ class Relaxing:
             if open_.sum() == 1:
                 lo[group[open_]] = 1.0
         return lo, hi
-
-    def members(self, item: int) -> Indices:
-        """The features of an item."""
-        n = len(self.choices.singles)
-        return self.choices.singles[item : item + 1] if item < n else self.choices.groups[item - n]
 
     def moves(self, x: Floats) -> Floats:
         """How far each item is from where it is at the source, in units of cost."""

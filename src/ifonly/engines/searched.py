@@ -1,7 +1,6 @@
 """What compiled searches found (`native.one_multiplier`), as answers: their record as the proof, their bound."""
 
 import math
-from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -97,17 +96,6 @@ class Record(NamedTuple):
         return np.isinf(self.log[:, 0])
 
     @property
-    def _order(self) -> Iterator[int]:
-        """The nodes as a proof has them: each before its two parts, and all of the first of these before the second."""
-        cut, first = (self.log[:, 1] >= 0).tolist(), self.log[:, 5].astype(int).tolist()
-        nodes = [0]
-        while nodes:
-            node = nodes.pop()
-            yield node
-            if cut[node]:
-                nodes += [first[node] + 1, first[node]]
-
-    @property
     def _values(self) -> Indices:
         """The nodes that were cut between two values of a feature."""
         return np.flatnonzero((self.log[:, 1] >= 0) & (self.log[:, 2] == VALUE))
@@ -126,15 +114,18 @@ class Record(NamedTuple):
         """The record as a proof; None where a node that is closed misses no more than a harder goal."""
         if not np.isfinite(self.multipliers).all():
             return None
-        cuts, closed = self._cuts(), self._closed.tolist()
+        cuts, closed, first = self._cuts(), self._closed.tolist(), self.log[:, 5].astype(int).tolist()
         tree: list[Cut | Leaf] = []
         known: dict[bytes, int] = {}
-        for node in self._order:
-            cut = cuts.get(node)
-            if cut is None:
+        nodes = [0]
+        while nodes:  # each before its two parts, and all of the first of these before the second
+            node = nodes.pop()
+            if node in cuts:
+                tree.append(cuts[node])
+                nodes += [first[node] + 1, first[node]]
+            else:
                 given = self.multipliers[node].tobytes()
-                cut = Leaf(known.setdefault(given, len(known)), reach=closed[node])
-            tree.append(cut)
+                tree.append(Leaf(known.setdefault(given, len(known)), reach=closed[node]))
         proof = Proof(tuple(tree), self._given(np.frombuffer(b"".join(known)).reshape(len(known), -1)))
         return proof if self._surely_missed() or misses(self.dual, proof) else None
 
