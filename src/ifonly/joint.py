@@ -57,7 +57,15 @@ class JointCounterfactual(Counterfactual):
         """Not known."""
         return math.nan
 
-    bound = error_bound = gap
+    @property
+    def bound(self) -> float:
+        """Not known."""
+        return math.nan
+
+    @property
+    def error_bound(self) -> float:
+        """Not known."""
+        return math.nan
 
     @property
     def message(self) -> str:

@@ -91,10 +91,8 @@ def reachable(conditions: Conditions, source: Floats, aim: Aim, seconds: float =
 def _pulls(limits: EachLimit, source: Floats, result: Result) -> list[float]:
     """How much each limit pulls."""
     conditions, arrays = limits.conditions, limits.limits
-    model, k = conditions.model, result.target
-    slope = model.A if model.scaling is None else model.A / model.scaling.scale
-    rivals = model.rivals(k)
-    pull = (slope[k] - slope[rivals]).T @ result.proba[rivals] / conditions.per_unit
+    problem = LimitedProblem(conditions, source, result.target)
+    pull = -problem.slopes[0].T @ result.proba[problem.rivals] / conditions.per_unit
     given, C = result.multipliers, arrays.C / conditions.per_unit
     rules = np.zeros(len(C)) if given is None or len(given) < len(C) else given[: len(C)]
     pull = pull - rules @ C

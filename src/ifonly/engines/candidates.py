@@ -7,6 +7,7 @@ from `greedy`.
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -64,7 +65,7 @@ class Candidates:
             solved = (self._nearest if self.relaxing.farthest else self._continuous)(lo, hi, start)
             if solved is None:
                 return None, None
-            at, placed = solved
+            placed, at = solved
             x = np.where(fixed, x, placed)
         return self.as_it_is(x, at), at
 
@@ -128,23 +129,20 @@ class Candidates:
         found[np.argsort(-of, kind="stable")[: choices.most]] = True
         return found & (of > 0)
 
-    def _nearest(self, lo: Floats, hi: Floats, start: Response | None) -> tuple[Response | None, Floats] | None:
+    def _nearest(self, lo: Floats, hi: Floats, start: Response | None) -> tuple[Floats, Response | None] | None:
         """What comes nearest to the goal in a box with all choices made; None if no point keeps the rules."""
         relaxed = self.relaxing.solve(Node(lo, hi, np.zeros(self.relaxing.choices.n_items, dtype=np.int8)), start)
         if relaxed.x is None:
             return None
         part = self.problem.but(lo=lo, hi=hi)
         if relaxed.at is None or self.problem.space.root is None:
-            return relaxed.at, part.kept(relaxed.x)
-        return relaxed.at, part.placed(relaxed.at.t, relaxed.at.nu, 0.0)  # the cost does not count
+            return part.kept(relaxed.x), relaxed.at
+        return part.placed(relaxed.at.t, relaxed.at.nu, 0.0), relaxed.at  # the cost does not count
 
-    def _continuous(self, lo: Floats, hi: Floats, start: Response | None) -> tuple[Response | None, Floats] | None:
+    def _continuous(self, lo: Floats, hi: Floats, start: Response | None) -> Any:
         """What is continuous, solved in a box with all choices made; None if nothing there will do."""
         kept = within_rules(self.problem.but(lo=lo, hi=hi), lambda part: self._solved(part, start))
-        if kept is None:
-            return None
-        _, (x, at) = kept
-        return at, x
+        return None if kept is None else kept[1]
 
     def _solved(self, part: LimitedProblem, start: Response | None) -> tuple[Floats, Response | None] | None:
         """The best point of a part in which nothing is discrete, and its multipliers; None if none meets the goal."""
@@ -189,8 +187,7 @@ class Candidates:
             if self.meets(x):
                 break
             s = dual.margins + dual.S @ (x - problem.source)
-            better = [move for move in self._moves(node, x, s) if move[0] < self._short(s)]
-            new = next(filter(self._keeps, self._tried(x, better)), None)
+            new = next(filter(self._keeps, self._tried(node, x, s)), None)
             if new is None:
                 break
             x = new
@@ -200,15 +197,15 @@ class Candidates:
         """By how much the goal is missed, up to a constant."""
         return s.max(axis=-1) if self.aim.prob is None else log_sum_exp(s)
 
-    def _tried(self, x: Floats, moves: list[tuple[float, Any, Any]]) -> Iterator[Floats]:
-        """The points that moves lead to, the most helpful of some first, and of those the shortest."""
+    def _tried(self, node: Node, x: Floats, s: Floats) -> Iterator[Floats]:
+        """The points that moves lead to which help, the most helpful of some first, and of those the shortest."""
         c = self.problem.space.per_unit
-
-        def order(move: tuple[float, Any, Any]) -> tuple[float, float]:
-            short, features, values = move
-            return short, float(np.max(c[features] * np.abs(values - x[features])))
-
-        for _, features, values in sorted(moves, key=order)[:TRIED]:
+        moves = [
+            (short, float(np.max(c[features] * np.abs(values - x[features]))), features, values)
+            for short, features, values in self._moves(node, x, s)
+            if short < self._short(s)
+        ]
+        for _, _, features, values in sorted(moves, key=itemgetter(0, 1))[:TRIED]:
             y = x.copy()
             y[features] = values
             yield y

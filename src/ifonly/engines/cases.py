@@ -58,13 +58,13 @@ class Cases(LimitedEngine):
         search = Search(problem, aim, budget)
         if isinstance(found, Proof):
             search.first()
-            return _nothing(problem, aim, search, budget, found)
+            return _nothing(search, found)
         best = search.run(found)
         if best is None and not search.closed and (budget.late or not search.tree.done):
             best = _any_plan(problem, aim, budget)
             search.offer(best)
         if best is None:
-            return _nothing(problem, aim, search, budget)
+            return _nothing(search)
         answer = search.answer(best)
         return answer if found is None or answer.status.ok or answer.gap < found.gap else found
 
@@ -318,24 +318,24 @@ class Search:
         return None
 
 
-def _nothing(problem: LimitedProblem, aim: Aim, search: Search, budget: Budget, given: Proof | None = None) -> Result:
+def _nothing(search: Search, given: Proof | None = None) -> Result:
     """No answer: none exists, or none was found in time. ``given`` shows it, where the search itself did not."""
+    problem, budget = search.problem, search.budget
     proof, sure = given or search.tree.proof(), given is not None or search.closed
     unknown = problem.nothing_found(search.counted(proof), math.inf if sure else search.tree.bound, proof)
     if sure and search.contradictory(proof):
         raise contradiction(problem.space.conditions, problem.source, budget.left)
-    if aim.lam is not None or not (sure or search.tree.done):
+    if search.aim.lam is not None or not (sure or search.tree.done):
         return unknown
-    return _nearest_to_it(problem, aim, search.known, budget, proof if sure else None) or unknown
+    return _nearest_to_it(search, proof if sure else None) or unknown
 
 
-def _nearest_to_it(
-    problem: LimitedProblem, aim: Aim, known: list[Floats], budget: Budget, proof: Proof | None
-) -> Result | None:
-    """What comes nearest to a goal out of reach, as ``proof`` shows, or this search has to; None if nothing is found."""
+def _nearest_to_it(search: Search, proof: Proof | None) -> Result | None:
+    """What comes nearest to a goal out of reach, as ``proof`` shows, or is to be searched for; None if nothing is found."""
+    problem, aim, budget = search.problem, search.aim, search.budget
     far = Search(problem, aim, replace(budget, gap=0.0), farthest=True)
     far.tree.slack = 0.0 if proof is None else constraints.CLOSE
-    for x in (problem.source, *known):
+    for x in (problem.source, *search.known):
         far.offer(far.candidates.as_it_is(x))
     best = far.best or _anywhere(problem, aim, budget)
     nearest = None

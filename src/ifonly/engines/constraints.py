@@ -170,9 +170,10 @@ class _Beginning(NamedTuple):
         """Multipliers to begin with: where features are tied those of the relaxation, which are far from 0; else None."""
         dual = self.dual
         relaxed = relaxing.solve(dual.choices.root, None) if len(self.ties) else None
-        if relaxed is None or relaxed.reach or relaxed.given.at is None:
+        if relaxed is None or relaxed.reach:
             return None
         y, nu, change = relaxed.given
+        assert change is not None  # where the cost has a matrix
         target = [] if dual.goal.lam is None else [1 - y.sum()]
         return np.concatenate([np.append(y, target) / dual.unit, nu / dual.unit, -self.ties @ change])
 

@@ -60,10 +60,7 @@ class Covers:
         pull = w[:, None] * np.abs(self.g)
         u = np.clip(pull - self.mu, np.minimum(self.least, self.most), self.most)
         columns = [pull * u - 0.5 * u * u - self.mu * u]
-        for gain, cost in self.options:
-            there = gain > 0
-            value = (w[:, None] * gain[there] - cost[there]).max(axis=1, initial=-np.inf)
-            columns.append(value[:, None])
+        columns += [np.where(gain > 0, w[:, None] * gain - cost, -np.inf).max(axis=1)[:, None] for gain, cost in self.options]
         return np.where(self.gains.must, saved, np.hstack(columns))
 
     def saved(self, w: float | None) -> list[float]:

@@ -25,6 +25,7 @@ from ifonly.problem.asked import Aim
 from ifonly.problem.choices import Choices, Node
 from ifonly.problem.conditions import Conditions
 from ifonly.problem.goals import entropy
+from ifonly.problem.limited import LimitedProblem
 
 __all__ = ["Gains", "price"]
 
@@ -46,15 +47,11 @@ class Gains:
 
     def __init__(self, conditions: Conditions, source: Floats, aim: Aim) -> None:
         self.conditions, self.source = conditions, source
-        model, limits = conditions.model, conditions.limits
+        model, limits, problem = conditions.model, conditions.limits, LimitedProblem(conditions, source, aim.k)
         lo, hi, wrong = limits.around(source[None])
         self.wrong = bool(wrong)
         self.lo, self.hi = lo[0] - source, hi[0] - source  # of changes
-        rivals = model.rivals(aim.k)
-        slope = model.A if model.scaling is None else model.A / model.scaling.scale
-        self.S = slope[rivals] - slope[aim.k]
-        z = model.scores(source)
-        self.margins = z[rivals] - z[aim.k]
+        self.S, self.margins = problem.slopes[0], problem.margins(source)
         self.entropic = aim.prob is not None
         self.top = -(conditions.margin or 0.0) if aim.prob is None else math.log1p(-aim.prob) - math.log(aim.prob)
         terms = np.abs(source if model.scaling is None else model.scaling(source)) @ model.column_sizes + model.offset_size
@@ -62,8 +59,8 @@ class Gains:
         self.slack += ROUNDINGS * model.coarse * EPS * sum(model.A.shape) * float(terms)
         self._list_items(Node(lo[0], hi[0], np.zeros(0, dtype=np.int8)), limits.must_move(source[None], lo, hi)[0])
         strongest = np.argsort(-self.margins)[:RIVALS]
-        mixed = [] if len(rivals) == 1 else [self._shares(self.margins)]
-        self.proportions = [*np.eye(len(rivals))[strongest], *mixed]
+        mixed = [] if len(self.margins) == 1 else [self._shares(self.margins)]
+        self.proportions = [*np.eye(len(self.margins))[strongest], *mixed]
         self._tables: dict[int, Floats] = {}
 
     def _list_items(self, root: Node, must: Flags) -> None:
