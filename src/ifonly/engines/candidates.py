@@ -19,7 +19,7 @@ from ifonly.engines.relaxing import Relaxing
 from ifonly.engines.responses import nearest
 from ifonly.engines.semismooth import Response
 from ifonly.engines.semismooth_reach import reach
-from ifonly.model.numerics import Flags, Floats, log_sum_exp
+from ifonly.model.numerics import Flags, Floats, log_sum_exp, softmax
 from ifonly.problem.asked import Aim
 from ifonly.problem.choices import Node
 from ifonly.problem.results import Result
@@ -101,7 +101,7 @@ class Candidates:
         """Whether x is within all limits but that on the number of changes."""
         return self.problem.space.limits.broken(self.problem.source, x) is None
 
-    def decided(self, x: Floats, moved: Flags | None) -> tuple[Floats, Flags]:
+    def decided(self, x: Floats, moved: Flags | None = None) -> tuple[Floats, Flags]:
         """X with every discrete choice made, and the features that are fixed by them."""
         problem, limits, choices = self.problem, self.problem.space.limits, self.relaxing.choices
         x = limits.placed(x, problem.source, problem.lo, problem.hi)
@@ -164,10 +164,10 @@ class Candidates:
 
     # ---- a first answer ----
 
-    def outward(self, node: Node, x: Floats, y: Floats) -> Floats:
+    def outward(self, x: Floats, y: Floats) -> Floats:
         """A relaxed solution, rounded to the side on which the goal is; then, value by value, to the other while it is met."""
         problem = self.problem
-        below, above = self.relaxing.around(node, x)
+        below, above = self.relaxing.around(self.relaxing.choices.root, x)
         falls = y @ self.relaxing.dual.S > 0  # what is missed, as a feature falls
         there, back = np.where(falls, below, above), np.where(falls, above, below)
         x = np.where(np.isfinite(there), there, x)
@@ -179,15 +179,15 @@ class Candidates:
                 x[d] = was
         return x
 
-    def greedy(self, node: Node) -> Floats:
+    def greedy(self) -> Floats:
         """Where one item at a time, each time the one that helps most, gets to: the goal, or as far as items may move."""
         problem, choices, dual = self.problem, self.relaxing.choices, self.relaxing.dual
-        x, _ = self.decided(np.clip(problem.source, node.lo, node.hi), None)
-        for _ in range(max(choices.most - int((~choices.rests(node)).sum()), 0)):
+        x, _ = self.decided(np.clip(problem.source, choices.root.lo, choices.root.hi))
+        for _ in range(max(choices.most - int((~choices.rests(choices.root)).sum()), 0)):
             if self.meets(x):
                 break
             s = dual.margins + dual.S @ (x - problem.source)
-            new = next(filter(self._keeps, self._tried(node, x, s)), None)
+            new = next(filter(self._keeps, self._tried(x, s)), None)
             if new is None:
                 break
             x = new
@@ -197,27 +197,27 @@ class Candidates:
         """By how much the goal is missed, up to a constant."""
         return s.max(axis=-1) if self.aim.prob is None else log_sum_exp(s)
 
-    def _tried(self, node: Node, x: Floats, s: Floats) -> Iterator[Floats]:
+    def _tried(self, x: Floats, s: Floats) -> Iterator[Floats]:
         """The points that moves lead to which help, the most helpful of some first, and of those the shortest."""
-        c = self.problem.space.per_unit
+        c, now = self.problem.space.per_unit, self._short(s)
         moves = [
             (short, float(np.max(c[features] * np.abs(values - x[features]))), features, values)
-            for short, features, values in self._moves(node, x, s)
-            if short < self._short(s)
+            for short, features, values in self._moves(x, s)
+            if short < now
         ]
         for _, _, features, values in sorted(moves, key=itemgetter(0, 1))[:TRIED]:
             y = x.copy()
             y[features] = values
             yield y
 
-    def _moves(self, node: Node, x: Floats, s: Floats) -> Iterator[tuple[float, Any, Any]]:
+    def _moves(self, x: Floats, s: Floats) -> Iterator[tuple[float, Any, Any]]:
         """What is missed after a move, which features it changes, and to what: the best for every item that has not moved.
 
         What meets the goal is as good as anything beyond, where the cost may be too large for floats: the shortest is best.
         """
         problem, choices, dual = self.problem, self.relaxing.choices, self.relaxing.dual
-        p, enough = np.exp(s - s.max()), dual.goal.most - MORE
-        pull = -(p / p.sum()) @ dual.S
+        node, enough = choices.root, dual.goal.most - MORE
+        pull = -softmax(s) @ dual.S
         over = max(float(self._short(s) - dual.goal.most), 1e-6)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             strides = np.where(pull != 0, over / pull, 0.0)

@@ -204,9 +204,9 @@ class Search:
     def first(self) -> None:
         """An answer before anything is searched: with λ near the source, else what being greedy finds, and the best of it."""
         if self.aim.lam is not None:
-            self.offer(self.candidates.as_it_is(self.candidates.decided(self.problem.kept(self.problem.source), None)[0]))
+            self.offer(self.candidates.as_it_is(self.candidates.decided(self.problem.kept(self.problem.source))[0]))
             return
-        x = self.candidates.greedy(self.choices.root)
+        x = self.candidates.greedy()
         self.known.append(x)
         if self.offer(self.candidates.as_it_is(x)) and not self.budget.late:
             found, solved = self.candidates.best_of(x)
@@ -219,7 +219,7 @@ class Search:
         if relaxed.x is not None:
             tried.append((relaxed.x, None))
             if branch is self.tree.root and not self.farthest and self.aim.lam is None:
-                tried.append((self.candidates.outward(branch.node, relaxed.x, relaxed.given.y), None))
+                tried.append((self.candidates.outward(relaxed.x, relaxed.given.y), None))
         for x, moved in tried:
             found, solved = self.candidates.best_of(x, moved, relaxed.at)
             if self.offer(found) and not self.farthest:

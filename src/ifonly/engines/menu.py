@@ -72,8 +72,8 @@ class Restrictions:
         self, conditions: Conditions, optimum: Result, source: Floats, aim: Aim, solve: Solve, budget: Budget, *, limited: bool
     ) -> None:
         self.conditions, self.source, self.aim = conditions, source, aim
-        optimum = replace(optimum, conditions=conditions)
         self.solve, self.budget, self.limited = solve, budget, limited
+        optimum = replace(optimum, conditions=conditions)
         self.gains = Gains(conditions, source, aim)
         self.must = _set(np.flatnonzero(self.gains.must))
         self.all = (1 << len(self.gains.items)) - 1
@@ -99,8 +99,9 @@ class Restrictions:
         items |= self.must
         if items not in self._plans and not late:
             self.n_solves += 1
-            moving = [self.gains.items[i] for i in _members(items)]
-            frozen = ~np.isin(np.arange(len(self.source)), np.concatenate([np.zeros(0, dtype=np.intp), *moving]))
+            frozen = np.ones(len(self.source), dtype=bool)
+            for i in _members(items):
+                frozen[self.gains.items[i]] = False
             here = restricted(self.conditions, frozen)
             budget = replace(self.budget, nodes=max(1, self.budget.nodes - self.n_nodes))
             try:
@@ -207,8 +208,7 @@ class _Search:
     def run(self) -> Iterator[None]:
         """Split one class after the other, until none is left or time is up."""
         question = self.question
-        alone = self._alone()
-        self._push(0.0, Class(0, alone | question.must, None, False))
+        self._push(0.0, Class(0, self._alone() | question.must, None, False))
         for _ in range(MOST_CLASSES):
             if not self.open or question.budget.late or (question.spent and question.covers is None):
                 return
@@ -228,15 +228,11 @@ class _Search:
 
     def _alone(self) -> Set:
         """The items that are enough by themselves: minimal sets already."""
-        question, found = self.question, 0
-        if question.must or question.reach(0):
+        if self.question.must or self.question.reach(0):
             return 0
-        known, least = question.gains.alone()
-        for i, enough in enumerate(known):
-            if enough:
-                found |= 1 << i
-                self.known[1 << i] = float(least[i])
-        return found
+        sure, least = self.question.gains.alone()
+        self.known |= {1 << i: float(least[i]) for i in np.flatnonzero(sure).tolist()}
+        return _set(np.flatnonzero(sure))
 
     def _minimal(self, here: Class, bound: float) -> Set | None:
         """A set that reaches the goal without what is out, minimal if that can be told; None if there is none."""

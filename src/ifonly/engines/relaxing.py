@@ -36,8 +36,8 @@ class Relaxed(NamedTuple):
 
     x: Floats | None
     given: Multipliers
-    reach: bool
-    at: Response | None
+    reach: bool = True
+    at: Response | None = None
 
 
 class Relaxing:
@@ -117,15 +117,15 @@ class Relaxing:
         if len(over) and broken.max() > 0 and self.problem.space.limits.broken(self.problem.source, x) is not None:
             i = int(broken.argmax())
             no_rules[i] = np.sign(over[i])
-            return Relaxed(None, Multipliers(nothing, no_rules), True, None)
+            return Relaxed(None, Multipliers(nothing, no_rules))
         top = float(s.max())
         missed = (top if self.goal.top is None else float(log_sum_exp(s))) - self.goal.most
         if self.farthest or (self.goal.lam is None and missed > 0):
             shares = softmax(s) if self.goal.margin is None else (s == top) / float((s == top).sum())
-            return Relaxed(x, Multipliers(shares, no_rules), True, None)
+            return Relaxed(x, Multipliers(shares, no_rules))
         around = None if self.problem.space.root is None else change
         y = nothing if self.goal.lam is None else softmax(np.append(s, 0.0))[:-1] * WITHIN
-        return Relaxed(x, Multipliers(y, no_rules, around), False, None)
+        return Relaxed(x, Multipliers(y, no_rules, around), reach=False)
 
     def multipliers(self, at: Response, change: Floats) -> Multipliers:
         """Those of a response, with the change that it leads to."""
@@ -203,7 +203,7 @@ class Relaxing:
                 continue
             violation, x, given = found
             if (margins and self.farthest) or (violation > 0 and self._missed(given, box) > 0):
-                return Relaxed(x if margins else None, given, True, None)
+                return Relaxed(x if margins else None, given)
         return None
 
     def _kept(self, box: tuple[Floats, Floats]) -> bool:
