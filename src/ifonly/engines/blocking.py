@@ -42,16 +42,9 @@ NODES = 500  # of a search with some limits dropped; what takes more is kept
 def blocking(conditions: Conditions, source: Floats, aim: Aim, result: Result, seconds: float = SECONDS) -> Needed[str]:
     """The limits that are in the way together, in the user's words, the one that pulls most first.
 
-    Parameters
-    ----------
-    conditions, source, aim
-        The question: one class, and a probability or a margin.
-    result : Result
-        The best there is within all limits, which is not good enough.
-    seconds : float
-        When to stop: with only the limits that are left then the goal is still out of reach, but fewer may do so too, and
-        ``proved`` is False.
-
+    ``result`` is the best there is within all limits, which is not good enough for the aim: one class, and a probability or a
+    margin. After so many ``seconds`` it stops: with only the limits that are left then the goal is still out of reach, but
+    fewer may do so too, and ``proved`` is False.
     """
     limits, deadline = EachLimit(conditions, simple=True), thread_time() + seconds
 
@@ -98,10 +91,8 @@ def reachable(conditions: Conditions, source: Floats, aim: Aim, seconds: float =
 def _pulls(limits: EachLimit, source: Floats, result: Result) -> list[float]:
     """How much each limit pulls."""
     conditions, arrays = limits.conditions, limits.limits
-    model, k = conditions.model, result.target
-    slope = model.A if model.scaling is None else model.A / model.scaling.scale
-    rivals = model.rivals(k)
-    pull = (slope[k] - slope[rivals]).T @ result.proba[rivals] / conditions.per_unit
+    problem = LimitedProblem(conditions, source, result.target)
+    pull = -problem.slopes[0].T @ result.proba[problem.rivals] / conditions.per_unit
     given, C = result.multipliers, arrays.C / conditions.per_unit
     rules = np.zeros(len(C)) if given is None or len(given) < len(C) else given[: len(C)]
     pull = pull - rules @ C

@@ -7,6 +7,7 @@ from `greedy`.
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from ifonly.engines.relaxing import Relaxing
 from ifonly.engines.responses import nearest
 from ifonly.engines.semismooth import Response
 from ifonly.engines.semismooth_reach import reach
-from ifonly.model.numerics import Flags, Floats, log_sum_exp
+from ifonly.model.numerics import Flags, Floats, log_sum_exp, softmax
 from ifonly.problem.asked import Aim
 from ifonly.problem.choices import Node
 from ifonly.problem.results import Result
@@ -42,8 +43,10 @@ class Candidates:
     relaxing: Relaxing
     tried: set[bytes] = field(default_factory=set)  # decisions, each of which leads to one answer
 
-    def best_of(self, x: Floats, moved: Flags | None, start: Response | None) -> tuple[Result, Response | None] | None:
-        """The best answer with the discrete choices of x (and these items moved); None if there is none that will do.
+    def best_of(
+        self, x: Floats, moved: Flags | None = None, start: Response | None = None
+    ) -> tuple[Result | None, Response | None]:
+        """The best answer with the discrete choices of x (and these items moved), None if none will do, and its multipliers.
 
         Where the goal is out of reach, what comes nearest to it.
         """
@@ -51,26 +54,24 @@ class Candidates:
         x, fixed = self.decided(x, moved)
         decisions = np.where(fixed, x, np.nan).tobytes()
         if decisions in self.tried:
-            return None
+            return None, None
         self.tried.add(decisions)
-        if (x[fixed] < problem.lo[fixed]).any() or (x[fixed] > problem.hi[fixed]).any():
-            return None
-        if problem.space.limits.broken_rule(x, fixed) is not None:
-            return None
+        outside = (x[fixed] < problem.lo[fixed]).any() or (x[fixed] > problem.hi[fixed]).any()
+        if outside or problem.space.limits.broken_rule(x, fixed) is not None:
+            return None, None
         at = start
         if not fixed.all():
             lo, hi = np.where(fixed, x, problem.lo), np.where(fixed, x, problem.hi)
             solved = (self._nearest if self.relaxing.farthest else self._continuous)(lo, hi, start)
             if solved is None:
-                return None
-            at, placed = solved
+                return None, None
+            placed, at = solved
             x = np.where(fixed, x, placed)
-        found = self.as_it_is(x, at)
-        return None if found is None else (found, at)
+        return self.as_it_is(x, at), at
 
     def made_of(self, x: Floats) -> Result | None:
         """The best answer with the discrete choices of x, or x itself, kept within its limits, where that is clearly better."""
-        found, _ = self.best_of(x, None, None) or (None, None)
+        found, _ = self.best_of(x)
         same = self.as_it_is(self.problem.kept(x))
         if found is None or same is None:
             return found or same
@@ -78,9 +79,14 @@ class Candidates:
 
     def as_it_is(self, x: Floats, at: Response | None = None) -> Result | None:
         """A point as an answer; None if it will not do."""
-        if not self._keeps(x) or self._too_many(x) or not self.meets(x):
+        space, aim = self.problem.space, self.aim
+        too_many = space.max_changes is not None and space.conditions.n_changes(x != self.problem.source) > space.max_changes
+        if not self._keeps(x) or too_many or not self.meets(x):
             return None
-        found = self._result(x, at)
+        if aim.prob is None or self.relaxing.farthest:
+            found = self.problem.result(x, aim.lam or (math.inf if self.relaxing.farthest else 1.0))
+        else:
+            found = self.problem.result(x, math.inf if at is None else at.lam, weight=1.0 if at is None else at.lam)
         return found if math.isfinite(found.cost) else None
 
     def meets(self, x: Floats) -> bool:
@@ -95,21 +101,7 @@ class Candidates:
         """Whether x is within all limits but that on the number of changes."""
         return self.problem.space.limits.broken(self.problem.source, x) is None
 
-    def _too_many(self, x: Floats) -> bool:
-        most = self.problem.space.max_changes
-        return most is not None and self.problem.space.conditions.n_changes(x != self.problem.source) > most
-
-    def _result(self, x: Floats, at: Response | None) -> Result:
-        if self.aim.lam is not None:
-            return self.problem.result(x, self.aim.lam)
-        if self.relaxing.farthest:
-            return self.problem.result(x, math.inf)
-        if self.aim.prob is None:
-            return self.problem.result(x, 1.0)
-        lam = math.inf if at is None else at.lam
-        return self.problem.result(x, lam, weight=1.0 if at is None else lam)
-
-    def decided(self, x: Floats, moved: Flags | None) -> tuple[Floats, Flags]:
+    def decided(self, x: Floats, moved: Flags | None = None) -> tuple[Floats, Flags]:
         """X with every discrete choice made, and the features that are fixed by them."""
         problem, limits, choices = self.problem, self.problem.space.limits, self.relaxing.choices
         x = limits.placed(x, problem.source, problem.lo, problem.hi)
@@ -122,9 +114,8 @@ class Candidates:
             x[group] = 0.0
             x[best] = 1.0
         if choices.capped:
-            for item in np.flatnonzero(~self._some(x, moved)).tolist():
-                still = self.relaxing.members(item)
-                x[still], fixed[still] = problem.source[still], True
+            still = choices.features(~self._some(x, moved))
+            x[still], fixed[still] = problem.source[still], True
         return x, fixed
 
     def _some(self, x: Floats, moved: Flags | None) -> Flags:
@@ -132,34 +123,30 @@ class Candidates:
         choices = self.relaxing.choices
         if moved is not None and int(moved.sum()) <= choices.most:
             return moved
-        size = np.abs(x - self.problem.source) * self.problem.space.per_unit
-        of = np.append(size[choices.singles], [size[group].max() for group in choices.groups])
+        of = self.relaxing.moves(x)
         of[~choices.rests(choices.root)] = np.inf
         found = np.zeros(choices.n_items, dtype=bool)
         found[np.argsort(-of, kind="stable")[: choices.most]] = True
         return found & (of > 0)
 
-    def _nearest(self, lo: Floats, hi: Floats, start: Response | None) -> tuple[Response | None, Floats] | None:
+    def _nearest(self, lo: Floats, hi: Floats, start: Response | None) -> tuple[Floats, Response | None] | None:
         """What comes nearest to the goal in a box with all choices made; None if no point keeps the rules."""
         relaxed = self.relaxing.solve(Node(lo, hi, np.zeros(self.relaxing.choices.n_items, dtype=np.int8)), start)
         if relaxed.x is None:
             return None
         part = self.problem.but(lo=lo, hi=hi)
         if relaxed.at is None or self.problem.space.root is None:
-            return relaxed.at, part.kept(relaxed.x)
-        return relaxed.at, part.placed(relaxed.at.t, relaxed.at.nu, 0.0)  # the cost does not count
+            return part.kept(relaxed.x), relaxed.at
+        return part.placed(relaxed.at.t, relaxed.at.nu, 0.0), relaxed.at  # the cost does not count
 
-    def _continuous(self, lo: Floats, hi: Floats, start: Response | None) -> tuple[Response | None, Floats] | None:
+    def _continuous(self, lo: Floats, hi: Floats, start: Response | None) -> Any:
         """What is continuous, solved in a box with all choices made; None if nothing there will do."""
         kept = within_rules(self.problem.but(lo=lo, hi=hi), lambda part: self._solved(part, start))
-        if kept is None:
-            return None
-        _, (x, at) = kept
-        return at, x
+        return None if kept is None else kept[1]
 
     def _solved(self, part: LimitedProblem, start: Response | None) -> tuple[Floats, Response | None] | None:
         """The best point of a part in which nothing is discrete, and its multipliers; None if none meets the goal."""
-        terms, late = part.terms(), self.relaxing.late
+        terms, late = part.terms(), self.relaxing.budget.is_late
         if self.aim.prob is not None:
             x = part.placed(*nearest(terms._replace(late=late)), 1.0)
             if self.meets(x) and part.holds(x):  # the choices are enough
@@ -177,12 +164,10 @@ class Candidates:
 
     # ---- a first answer ----
 
-    def outward(self, node: Node, x: Floats, y: Floats) -> Floats:
+    def outward(self, x: Floats, y: Floats) -> Floats:
         """A relaxed solution, rounded to the side on which the goal is; then, value by value, to the other while it is met."""
-        problem, choices = self.problem, self.relaxing.choices
-        values = choices.beside(node, x)
-        below = np.max(np.where(values <= x, values, -np.inf), axis=0)
-        above = np.min(np.where(values >= x, values, np.inf), axis=0)
+        problem = self.problem
+        below, above = self.relaxing.around(self.relaxing.choices.root, x)
         falls = y @ self.relaxing.dual.S > 0  # what is missed, as a feature falls
         there, back = np.where(falls, below, above), np.where(falls, above, below)
         x = np.where(np.isfinite(there), there, x)
@@ -194,16 +179,15 @@ class Candidates:
                 x[d] = was
         return x
 
-    def greedy(self, node: Node) -> Floats:
+    def greedy(self) -> Floats:
         """Where one item at a time, each time the one that helps most, gets to: the goal, or as far as items may move."""
         problem, choices, dual = self.problem, self.relaxing.choices, self.relaxing.dual
-        x, _ = self.decided(np.clip(problem.source, node.lo, node.hi), None)
-        for _ in range(max(choices.most - int((~choices.rests(node)).sum()), 0)):
+        x, _ = self.decided(np.clip(problem.source, choices.root.lo, choices.root.hi))
+        for _ in range(max(choices.most - int((~choices.rests(choices.root)).sum()), 0)):
             if self.meets(x):
                 break
             s = dual.margins + dual.S @ (x - problem.source)
-            better = [move for move in self._moves(node, x, s) if move[0] < self._short(s)]
-            new = next(filter(self._keeps, self._tried(x, better)), None)
+            new = next(filter(self._keeps, self._tried(x, s)), None)
             if new is None:
                 break
             x = new
@@ -213,27 +197,27 @@ class Candidates:
         """By how much the goal is missed, up to a constant."""
         return s.max(axis=-1) if self.aim.prob is None else log_sum_exp(s)
 
-    def _tried(self, x: Floats, moves: list[tuple[float, Any, Any]]) -> Iterator[Floats]:
-        """The points that moves lead to, the most helpful of some first, and of those the shortest."""
-        c = self.problem.space.per_unit
-
-        def order(move: tuple[float, Any, Any]) -> tuple[float, float]:
-            short, features, values = move
-            return short, float(np.max(c[features] * np.abs(values - x[features])))
-
-        for _, features, values in sorted(moves, key=order)[:TRIED]:
+    def _tried(self, x: Floats, s: Floats) -> Iterator[Floats]:
+        """The points that moves lead to which help, the most helpful of some first, and of those the shortest."""
+        c, now = self.problem.space.per_unit, self._short(s)
+        moves = [
+            (short, float(np.max(c[features] * np.abs(values - x[features]))), features, values)
+            for short, features, values in self._moves(x, s)
+            if short < now
+        ]
+        for _, _, features, values in sorted(moves, key=itemgetter(0, 1))[:TRIED]:
             y = x.copy()
             y[features] = values
             yield y
 
-    def _moves(self, node: Node, x: Floats, s: Floats) -> Iterator[tuple[float, Any, Any]]:
+    def _moves(self, x: Floats, s: Floats) -> Iterator[tuple[float, Any, Any]]:
         """What is missed after a move, which features it changes, and to what: the best for every item that has not moved.
 
         What meets the goal is as good as anything beyond, where the cost may be too large for floats: the shortest is best.
         """
         problem, choices, dual = self.problem, self.relaxing.choices, self.relaxing.dual
-        p, enough = np.exp(s - s.max()), dual.goal.most - MORE
-        pull = -(p / p.sum()) @ dual.S
+        node, enough = choices.root, dual.goal.most - MORE
+        pull = -softmax(s) @ dual.S
         over = max(float(self._short(s) - dual.goal.most), 1e-6)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             strides = np.where(pull != 0, over / pull, 0.0)

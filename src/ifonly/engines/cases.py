@@ -20,7 +20,7 @@ from ifonly.engines.cost_space import CostSpace
 from ifonly.engines.limited import LimitedEngine, stays
 from ifonly.engines.limited_problem import LimitedProblem
 from ifonly.engines.relaxing import Relaxed, Relaxing
-from ifonly.engines.searched import ALLOWANCES, MOST_ROUNDING, dual_of, tolerated
+from ifonly.engines.searched import ALLOWANCES, MOST_ROUNDING, dual_of, measured, slack_of, tolerated
 from ifonly.engines.semismooth import Response
 from ifonly.engines.tree import Branch, Tree
 from ifonly.model.errors import CertificateError
@@ -31,7 +31,7 @@ from ifonly.problem.contradiction import contradiction
 from ifonly.problem.dual import Bounded, Multipliers
 from ifonly.problem.proof import Proof, continuous_proof, prove
 from ifonly.problem.results import Result
-from ifonly.problem.status import LEAST_VALUE, REL_GAP, Status
+from ifonly.problem.status import Status
 
 __all__ = ["Cases", "impossible", "proved"]
 
@@ -58,13 +58,13 @@ class Cases(LimitedEngine):
         search = Search(problem, aim, budget)
         if isinstance(found, Proof):
             search.first()
-            return _nothing(problem, aim, search, budget, found)
+            return _nothing(search, found)
         best = search.run(found)
         if best is None and not search.closed and (budget.late or not search.tree.done):
             best = _any_plan(problem, aim, budget)
             search.offer(best)
         if best is None:
-            return _nothing(problem, aim, search, budget)
+            return _nothing(search)
         answer = search.answer(best)
         return answer if found is None or answer.status.ok or answer.gap < found.gap else found
 
@@ -79,18 +79,17 @@ def impossible(problem: LimitedProblem, aim: Aim, budget: Budget) -> bool:
     """Whether no point keeps the rules, or has the margin, as far as a linear program shows it."""
     if not problem.n_rules:
         return False
-    search = Search(problem, aim, budget)
-    return search.relaxing.impossible(search.relaxing.box(search.choices.root)) is not None
+    relaxing = Relaxing(problem, dual_of(problem, aim), budget)
+    return relaxing.impossible(relaxing.box(relaxing.choices.root)) is not None
 
 
 def proved(problem: LimitedProblem, aim: Aim, found: Result, budget: Budget) -> Result:
     """An answer that took no search, with the bound that its multipliers prove, where its certificate says less."""
-    search = Search(problem, aim, budget)
-    proof = continuous_proof(search.dual.problem, found.x, aim.prob, found.lam, found.multipliers)
-    value = aim.value(found)
-    size = max(problem.textbook.relative_to(value, weighed=aim.lam is not None), 1e-300)
-    bound = min(float(prove(search.dual, proof).bound), value)
-    slack = search.slack(proof.multipliers[0], found.x)
+    dual, value = dual_of(problem, aim), aim.value(found)
+    proof = continuous_proof(dual.problem, found.x, aim.prob, found.lam, found.multipliers)
+    size = problem.textbook.relative_to(value, weighed=aim.lam is not None)
+    bound = min(float(prove(dual, proof).bound), value)
+    slack = slack_of(problem, aim, proof.multipliers[0], found.x)
     if bound > found.bound:
         found = replace(found, bound=bound, gap=value - bound, grad_norm=0.0, proof=proof)
     return replace(found, status=Status.of_gap(found.gap, size, tolerated(budget, slack, size)))
@@ -106,13 +105,11 @@ class Search:
         self.relaxing = Relaxing(problem, self.dual, budget, farthest)
         self.candidates = Candidates(problem, aim, self.relaxing)
         self.tree = Tree(self.choices.root, budget)
-        nothing = Multipliers(np.zeros(len(self.dual.margins)), np.zeros(len(self.dual.over)))
-        if farthest:
-            nothing = Multipliers(np.full(len(nothing.y), 1 / len(nothing.y)), nothing.nu)
-        began = perf_counter()
-        self._bounded(self.tree.root, nothing, reach=farthest)
+        n, began = len(self.dual.margins), perf_counter()
+        self.nothing = Multipliers(np.full(n, farthest / n), np.zeros(len(self.dual.over)))
+        self._bounded(self.tree.root, self.nothing, reach=farthest)
         self.tree.reserve = perf_counter() - began
-        self.tree.slack = self.slack(nothing, problem.source)
+        self.tree.slack = slack_of(problem, aim, self.nothing, problem.source)
         self.best: Result | None = None
         self.of_best: Multipliers | None = None
         self.known: list[Floats] = []  # where being greedy gets to, and the relaxation, if that is not the goal
@@ -157,11 +154,11 @@ class Search:
             self.known.append(self.problem.kept(relaxed.x))
         elif self.best is not None and self.of_best is None and not self.farthest:
             most = MOST_ROUNDING * abs(self.tree.least)  # a gap of more is none that an answer may have
-            self.tree.slack = max(self.tree.slack, min(self.slack(relaxed.given, self.best.x), most))
+            self.tree.slack = max(self.tree.slack, min(slack_of(self.problem, self.aim, relaxed.given, self.best.x), most))
 
     def decided(self, node: Node) -> bool:
         """Whether there is nothing in a node that a search could cut: all that is discrete is one way."""
-        at = self.dual.bound(node, Multipliers(np.zeros(len(self.dual.margins)), np.zeros(len(self.dual.over))))
+        at = self.dual.bound(node, self.nothing)
         return self._narrower(node, at.x, at) is None
 
     def counted(self, proof: Proof) -> int:
@@ -170,26 +167,21 @@ class Search:
 
     def answer(self, best: Result) -> Result:
         """The best answer with its bound, and the proof of that."""
-        value, proof, weighed = self._value(best), self.tree.proof(), self.aim.lam is not None
-        least = max(value, self.dual.worth(best.x)) if weighed else value  # scores may be coarser than a gap
-        bound = min(self.tree.bound, least)
-        size = self.problem.textbook.relative_to(least, weighed=weighed)
-        if least - bound > REL_GAP * size:  # it may be better: that of a branch is at first that of the one it is part of
-            bound = min(float(prove(self.dual, proof).bound), least)
-        gap = least - bound
-        status = Status.of_gap(gap, size, tolerated(self.budget, self.tree.slack, size))
-        found = replace(best, status=status, n_nodes=self.counted(proof), grad_norm=0.0, proof=proof)
-        return replace(found, bound=value - gap, gap=gap)
+        proof = self.tree.proof()
+        found = replace(best, n_nodes=self.counted(proof), grad_norm=0.0, proof=proof)
+        shown = measured(found, self.dual, self.tree.bound, self.budget, self.tree.slack)
+        if shown.status is Status.EXACT:
+            return shown
+        # It may be better: the bound of a branch is at first that of the one it is part of.
+        return measured(found, self.dual, float(prove(self.dual, proof).bound), self.budget, self.tree.slack)
 
     # ---- bounds ----
 
     def _bounded(self, branch: Branch, given: Multipliers, *, reach: bool) -> Bounded:
         """A branch's bound from multipliers, kept if it is better."""
         found = self.dual.bound(branch.node, given, reach=reach)
-        if self.farthest:
-            branch.bounded(found.value, given, reach=True)
-        elif not reach:
-            branch.bounded(found.value, given, reach=False)
+        if self.farthest or not reach:
+            branch.bounded(found.value, given, reach=reach)
         elif found.value > 0:
             branch.bounded(math.inf, given, reach=True)
         return found
@@ -209,22 +201,15 @@ class Search:
         self.best, self.tree.least = result, self._value(result)
         return True
 
-    def slack(self, given: Multipliers, x: Floats) -> float:
-        """What rounding costs an answer: in what is minimised, or by its allowance in the goal. It is not searched for."""
-        if self.aim.lam is not None:
-            return REL_GAP * LEAST_VALUE + self.problem.rounding(x)
-        allowance = max(self.problem.allowance(self.aim.prob, at) for at in (self.problem.source, x))
-        return ALLOWANCES * float(given.y.sum()) * allowance
-
     def first(self) -> None:
         """An answer before anything is searched: with λ near the source, else what being greedy finds, and the best of it."""
         if self.aim.lam is not None:
-            self.offer(self.candidates.as_it_is(self.candidates.decided(self.problem.kept(self.problem.source), None)[0]))
+            self.offer(self.candidates.as_it_is(self.candidates.decided(self.problem.kept(self.problem.source))[0]))
             return
-        x = self.candidates.greedy(self.choices.root)
+        x = self.candidates.greedy()
         self.known.append(x)
         if self.offer(self.candidates.as_it_is(x)) and not self.budget.late:
-            found, solved = self.candidates.best_of(x, None, None) or (None, None)
+            found, solved = self.candidates.best_of(x)
             if self.offer(found):
                 self._learned(found, solved, None)
 
@@ -234,9 +219,9 @@ class Search:
         if relaxed.x is not None:
             tried.append((relaxed.x, None))
             if branch is self.tree.root and not self.farthest and self.aim.lam is None:
-                tried.append((self.candidates.outward(branch.node, relaxed.x, relaxed.given.y), None))
+                tried.append((self.candidates.outward(relaxed.x, relaxed.given.y), None))
         for x, moved in tried:
-            found, solved = self.candidates.best_of(x, moved, relaxed.at) or (None, None)
+            found, solved = self.candidates.best_of(x, moved, relaxed.at)
             if self.offer(found) and not self.farthest:
                 self._learned(found, solved, None if relaxed.reach else relaxed.given)
                 if self.of_best is not None:
@@ -247,7 +232,7 @@ class Search:
         if solved is not None:
             self.of_best = given = self.relaxing.multipliers(solved, found.x - self.problem.source)
         if given is not None:
-            self.tree.slack = self.slack(given, found.x)
+            self.tree.slack = slack_of(self.problem, self.aim, given, found.x)
 
     def out_of_reach(self, best: Result, proof: Proof) -> Result | None:
         """The best there is, with the proof that it is all there is; None if that is none.
@@ -275,11 +260,11 @@ class Search:
     def _between(self, node: Node, x: Floats) -> Cut | None:
         """Where a feature is between two of its values, or a group between options: that which is farthest from one."""
         choices, c = self.choices, self.problem.space.per_unit
-        worst, cut = 0.0, None
-        for d, below, above in self._beside(node, x):
-            off = min(x[d] - below, above - x[d])
-            if off > OFF * (above - below) and off * c[d] > worst:
-                worst, cut = off * c[d], Cut("value", d, below, above)
+        below, above = self.relaxing.around(node, x)
+        off = np.minimum(x - below, above - x)
+        far = np.where(off > OFF * (above - below), off * c, 0.0)  # of those with values on both sides
+        d = int(far.argmax())
+        worst, cut = float(far[d]), Cut("value", d, float(below[d]), float(above[d])) if far[d] > 0 else None
         for j, group in enumerate(choices.groups):
             open_ = choices.options(node, group)
             shares = np.where(open_, x[group], -1.0)
@@ -288,24 +273,12 @@ class Search:
                 worst, cut = off * float(c[group].max()), Cut("option", j, options=(int(shares.argmax()),))
         return cut
 
-    def _beside(self, node: Node, x: Floats) -> list[tuple[int, float, float]]:
-        """The features that are at none of their values, which they are between."""
-        choices, found = self.choices, []
-        values = choices.beside(node, x)
-        points = np.append(choices.grid, [part.feature for part in choices.limits.uneven]).astype(int)
-        for d in points[(values[:, points] != x[points]).all(axis=0)].tolist():
-            below, above = (values[:, d][values[:, d] < x[d]], values[:, d][values[:, d] > x[d]])
-            if len(below) and len(above):
-                found.append((d, float(below.max()), float(above.min())))
-        return found
-
     def _one_too_many(self, node: Node, x: Floats) -> Cut | None:
         """Where more items move than may: the largest move."""
         choices = self.choices
         if not choices.capped:
             return None
-        size = np.abs(x - self.problem.source) * self.problem.space.per_unit
-        of = np.append(size[choices.singles], [size[group].max() for group in choices.groups])
+        of = self.relaxing.moves(x)
         of[of <= OFF * of.max(initial=0.0)] = 0.0
         if int((of > 0).sum()) <= choices.most:
             return None
@@ -316,14 +289,11 @@ class Search:
         """Any cut at all: about a group, the widest of the features with values of their own, an item that may move."""
         choices = self.choices
         for j, group in enumerate(choices.groups):
-            if choices.options(node, group).sum() > 1:
-                return Cut("option", j, options=(int(np.where(choices.options(node, group), x[group], -1.0).argmax()),))
+            open_ = choices.options(node, group)
+            if open_.sum() > 1:
+                return Cut("option", j, options=(int(np.where(open_, x[group], -1.0).argmax()),))
         points = np.append(choices.grid, [part.feature for part in choices.limits.uneven]).astype(int)
-        wide = np.where(
-            choices.limits.step > 0,
-            (node.hi - node.lo) / np.where(choices.limits.step > 0, choices.limits.step, 1.0),
-            node.hi - node.lo,
-        )
+        wide = (node.hi - node.lo) / np.where(choices.limits.step > 0, choices.limits.step, 1.0)
         for d in points[np.argsort(-wide[points], kind="stable")].tolist():
             cut = self._beside_value(node, x, d)
             if cut is not None:
@@ -348,43 +318,41 @@ class Search:
         return None
 
 
-def _nothing(problem: LimitedProblem, aim: Aim, search: Search, budget: Budget, given: Proof | None = None) -> Result:
+def _nothing(search: Search, given: Proof | None = None) -> Result:
     """No answer: none exists, or none was found in time. ``given`` shows it, where the search itself did not."""
+    problem, budget = search.problem, search.budget
     proof, sure = given or search.tree.proof(), given is not None or search.closed
     unknown = problem.nothing_found(search.counted(proof), math.inf if sure else search.tree.bound, proof)
     if sure and search.contradictory(proof):
         raise contradiction(problem.space.conditions, problem.source, budget.left)
-    if aim.lam is not None or not (sure or search.tree.done):
+    if search.aim.lam is not None or not (sure or search.tree.done):
         return unknown
-    return _nearest_to_it(problem, aim, search.known, budget, proof if sure else None) or unknown
+    return _nearest_to_it(search, proof if sure else None) or unknown
 
 
-def _nearest_to_it(
-    problem: LimitedProblem, aim: Aim, known: list[Floats], budget: Budget, proof: Proof | None
-) -> Result | None:
-    """What comes nearest to a goal out of reach, as ``proof`` shows, or this search has to; None if nothing is found."""
+def _nearest_to_it(search: Search, proof: Proof | None) -> Result | None:
+    """What comes nearest to a goal out of reach, as ``proof`` shows, or is to be searched for; None if nothing is found."""
+    problem, aim, budget = search.problem, search.aim, search.budget
     far = Search(problem, aim, replace(budget, gap=0.0), farthest=True)
     far.tree.slack = 0.0 if proof is None else constraints.CLOSE
-    for x in (problem.source, *known):
+    for x in (problem.source, *search.known):
         far.offer(far.candidates.as_it_is(x))
-    best, shown = _comes_nearest(far, far.best or _anywhere(problem, aim, budget), proof)
+    best = far.best or _anywhere(problem, aim, budget)
+    nearest = None
+    if proof is not None and best is not None:  # by compiled searches for its choices
+        nearest = constraints.nearest_to_goal(problem, aim, far.budget, best.x, proof)
+    if nearest is not None:
+        x, shown = nearest
+        best = far.candidates.best_of(x)[0] or far.candidates.as_it_is(x) or best
+    else:
+        best = far.run(best)
+        shown = proof if proof is not None and far.tree.bound <= 0 else far.tree.proof()
     if best is None:
         return None
     if problem.careful and problem.seems_reached(best.x, aim.prob):  # with nothing to spare for rounding: better than none
         again = Search(problem.but(careful=False), aim, budget)
         return again.answer(again.run(best) or best)
     return far.out_of_reach(best, shown)
-
-
-def _comes_nearest(far: Search, known: Result | None, proof: Proof | None) -> tuple[Result | None, Proof]:
-    """What comes nearest to a goal, and what shows it: by compiled searches for its choices, or by ``far``."""
-    if proof is not None and known is not None:
-        nearest = constraints.nearest_to_goal(far.problem, far.aim, far.budget, known.x, proof)
-        if nearest is not None:
-            found, _ = far.candidates.best_of(nearest.x, None, None) or (far.candidates.as_it_is(nearest.x), None)
-            return found or known, nearest.proof
-    best = far.run(known)
-    return best, proof if proof is not None and far.tree.bound <= 0 else far.tree.proof()
 
 
 def _anywhere(problem: LimitedProblem, aim: Aim, budget: Budget) -> Result | None:

@@ -18,7 +18,7 @@ import math
 
 import numpy as np
 
-from ifonly.engines.gains import Gains
+from ifonly.engines.gains import Gains, price
 from ifonly.model.numerics import Flags, Floats
 
 __all__ = ["Covers"]
@@ -34,19 +34,16 @@ class Covers:
     def __init__(self, gains: Gains) -> None:
         self.gains = gains
         conditions, (r,) = gains.conditions, gains.proportions
-        c, d = conditions.per_unit, gains.singles
+        c, d, limits = conditions.per_unit, gains.singles, conditions.limits
         pull = -(r @ gains.S)
         self.G, self.need = gains.largest(r), gains.need(r)
         self.g, self.mu = pull[d] / c[d], conditions.mu[d]
         self.lo, self.hi = gains.lo[d] * c[d], gains.hi[d] * c[d]
         self.most = np.where(self.g > 0, self.hi, -self.lo)
-        self.least = np.where(
-            gains.must[: len(d)], 0.0, np.where(conditions.limits.on_grid, conditions.limits.step * c, 0.0)[d]
-        )
-        self.options = []
+        self.least = np.where(limits.on_grid[d] & ~gains.must[: len(d)], limits.step[d] * c[d], 0.0)
+        one, self.options = price(conditions, np.ones(len(c))), []
         for now, options in gains.options:
-            price = 0.5 * c**2 + conditions.mu * c
-            cost = np.where(options == now, 0.0, price[options] + price[now])
+            cost = np.where(options == now, 0.0, one[options] + one[now])
             self.options.append((pull[options] - pull[now], cost))
         self.start = max(self.need, 0.0) / max(float(self.g @ self.g), 1e-300) or 1.0
 
@@ -63,10 +60,7 @@ class Covers:
         pull = w[:, None] * np.abs(self.g)
         u = np.clip(pull - self.mu, np.minimum(self.least, self.most), self.most)
         columns = [pull * u - 0.5 * u * u - self.mu * u]
-        for gain, cost in self.options:
-            there = gain > 0
-            value = (w[:, None] * gain[there] - cost[there]).max(axis=1, initial=-np.inf)
-            columns.append(value[:, None])
+        columns += [np.where(gain > 0, w[:, None] * gain - cost, -np.inf).max(axis=1)[:, None] for gain, cost in self.options]
         return np.where(self.gains.must, saved, np.hstack(columns))
 
     def saved(self, w: float | None) -> list[float]:

@@ -16,14 +16,18 @@ method from u = 0, whose iterates rise to it from below: each is a bound, and wh
 
 import math
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
-from ifonly.model.numerics import EPS, Flags, Floats, Indices
+from ifonly.model.numerics import EPS, Flags, Floats, Indices, log_sum_exp, softmax
 from ifonly.problem.asked import Aim
+from ifonly.problem.choices import Choices, Node
 from ifonly.problem.conditions import Conditions
+from ifonly.problem.goals import entropy
+from ifonly.problem.limited import LimitedProblem
 
-__all__ = ["Gains"]
+__all__ = ["Gains", "price"]
 
 
 FAR = 1e6  # units of cost: what takes a longer way is left to the engines
@@ -36,73 +40,42 @@ STEPS = 100  # of Newton's method for one item
 
 
 class Gains:
-    """The items of a source, and what sets of them can do.
+    """The items of a source that can change, features (``singles``) and after them groups; and what sets of them can do.
 
-    Parameters
-    ----------
-    conditions : Conditions
-    source : ndarray of shape (D,)
-    aim : Aim
-        A class, and a probability or the margin of the conditions.
-
-    Attributes
-    ----------
-    singles : ndarray of int
-        The items that are features, those that can change.
-    groups : list of arrays
-        The items that are groups of one-hot columns, after these.
-    must : ndarray of bool
-        The items that cannot stay as they are.
-
+    The aim is a class, and a probability or the margin of the conditions. Items that cannot stay as they are ``must`` change.
     """
 
     def __init__(self, conditions: Conditions, source: Floats, aim: Aim) -> None:
-        self.conditions, self.source, self.aim = conditions, source, aim
-        model, limits = conditions.model, conditions.limits
+        self.conditions, self.source = conditions, source
+        model, limits, problem = conditions.model, conditions.limits, LimitedProblem(conditions, source, aim.k)
         lo, hi, wrong = limits.around(source[None])
         self.wrong = bool(wrong)
         self.lo, self.hi = lo[0] - source, hi[0] - source  # of changes
-        rivals = model.rivals(aim.k)
-        slope = model.A if model.scaling is None else model.A / model.scaling.scale
-        self.S = slope[rivals] - slope[aim.k]
-        z = model.scores(source)
-        self.margins = z[rivals] - z[aim.k]
+        self.S, self.margins = problem.slopes[0], problem.margins(source)
         self.entropic = aim.prob is not None
         self.top = -(conditions.margin or 0.0) if aim.prob is None else math.log1p(-aim.prob) - math.log(aim.prob)
         terms = np.abs(source if model.scaling is None else model.scaling(source)) @ model.column_sizes + model.offset_size
         self.slack = NEAR * (1 + abs(self.top) + float(np.abs(self.margins).max()))
         self.slack += ROUNDINGS * model.coarse * EPS * sum(model.A.shape) * float(terms)
-        self._list_items(limits.must_move(source[None], lo, hi)[0])
+        self._list_items(Node(lo[0], hi[0], np.zeros(0, dtype=np.int8)), limits.must_move(source[None], lo, hi)[0])
         strongest = np.argsort(-self.margins)[:RIVALS]
-        mixed = [] if len(rivals) == 1 else [self._shares(self.margins)]
-        self.proportions = [*np.eye(len(rivals))[strongest], *mixed]
+        mixed = [] if len(self.margins) == 1 else [self._shares(self.margins)]
+        self.proportions = [*np.eye(len(self.margins))[strongest], *mixed]
         self._tables: dict[int, Floats] = {}
 
-    def _list_items(self, must: Flags) -> None:
+    def _list_items(self, root: Node, must: Flags) -> None:
         """Singles first, then groups; those that can change."""
-        conditions = self.conditions
-        can = ~conditions.grouped & ((self.lo < self.hi) | must)
-        self.singles = np.flatnonzero(can)
+        choices = Choices(self.conditions, self.source)
+        self.singles = np.flatnonzero(~self.conditions.grouped & ((self.lo < self.hi) | must))
         self.options: list[tuple[int, Indices]] = []  # of each group: the value it has, those it could have
-        groups, forced = [], []
-        for group in conditions.limits.groups:
-            lo, hi = self.lo[group] + self.source[group], self.hi[group] + self.source[group]
-            one, zero = hi >= 1, lo <= 0
-            open_ = one & (zero.sum() - zero == len(group) - 1)
-            now = int(self.source[group].argmax())
-            others = open_.copy()
-            others[now] = False
-            if others.any():
-                groups.append(group)
-                forced.append(not open_[now])
-                self.options.append((int(group[now]), group[open_]))
-        self.groups = groups
+        self.items, forced = list(self.singles[:, None]), []  # the features of each
+        for group in choices.groups:
+            options, now = group[choices.options(root, group)], int(group[self.source[group].argmax()])
+            if (options != now).any():
+                self.items.append(group)
+                forced.append(now not in options)
+                self.options.append((now, options))
         self.must = np.append(must[self.singles], forced).astype(bool)
-
-    @cached_property
-    def items(self) -> list[Indices]:
-        """The features of each item that can change."""
-        return [np.array([d]) for d in self.singles] + self.groups
 
     @property
     def exact(self) -> bool:
@@ -119,16 +92,12 @@ class Gains:
     # ---- sets ----
 
     def _shares(self, s: Floats) -> Floats:
-        """The proportions that belong to margins."""
-        if not self.entropic:
-            return np.eye(len(s))[int(s.argmax())]
-        e = np.exp(s - s.max())
-        return e / e.sum()
+        """The proportions that belong to margins; of one point, or of many."""
+        return softmax(s) if self.entropic else np.eye(s.shape[-1])[s.argmax(axis=-1)]
 
     def need(self, r: Floats) -> float:
         """What the gains have to add up to."""
-        positive = r[r > 0]
-        return float(r @ self.margins) - (float(positive @ np.log(positive)) if self.entropic else 0.0) - self.top
+        return float(r @ self.margins) + (entropy(r) if self.entropic else 0.0) - self.top
 
     def largest(self, r: Floats, far: float = math.inf) -> Floats:
         """G(r) of every item; that of changes of up to ``far`` units of cost."""
@@ -179,7 +148,8 @@ class Gains:
             G = self.largest(r)
             total, chosen = self._total(G, allowed)
             if total < self.need(r) - self.slack:
-                self._keep(r)
+                if len(self.proportions) < MOST_PROPORTIONS:  # what showed something will do so again
+                    self.proportions.append(r)
                 return False
             if not math.isfinite(total):
                 return None
@@ -188,11 +158,6 @@ class Gains:
                 return True
             r = self._shares(s) if self.entropic else 0.5 * (r + self._shares(s))
         return None
-
-    def _keep(self, r: Floats) -> None:
-        """Proportions that showed something will do so again."""
-        if len(self.proportions) < MOST_PROPORTIONS:
-            self.proportions.append(r)
 
     def _corner(self, r: Floats, chosen: Flags) -> Floats:
         """The change with the largest gains of these items."""
@@ -205,33 +170,25 @@ class Gains:
                 change[options[pull[options].argmax()]] += 1.0
         return change
 
-    def loss(self, s: Floats) -> float:
-        """How far margins are from the goal; at most 0 where it is reached."""
-        top = float(s.max())
-        return top + (math.log(float(np.exp(s - top).sum())) if self.entropic else 0.0) - self.top
+    def loss(self, s: Floats) -> Any:
+        """How far margins, of one point or of many, are from the goal; at most 0 where it is reached."""
+        return (log_sum_exp(s) if self.entropic else s.max(axis=-1)) - self.top
 
     # ---- one item alone ----
 
-    def alone(self) -> tuple[list[bool | None], Floats]:
-        """Whether each item on its own can reach the goal, and a lower bound on what that costs; None where it is not known."""
+    def alone(self) -> tuple[Flags, Floats]:
+        """Which items reach the goal alone for certain, and a lower bound on what that costs: infinite if they cannot."""
         if not self.exact or self.must.any() or self.cap < 1:
-            return [None] * len(self.must), np.zeros(len(self.must))
-        ways = [self._one_way(sign) for sign in (1.0, -1.0)]
-        known = [
-            True if a or b else (False if a is False and b is False else None)
-            for a, b in zip(*(w[0] for w in ways), strict=True)
-        ]
-        cost = np.minimum(ways[0][1], ways[1][1])
-        for now, options in self.options:
-            found, least = self._switch(now, options)
-            known.append(found)
-            cost = np.append(cost, least)
-        return known, cost
+            return np.zeros(len(self.must), dtype=bool), np.zeros(len(self.must))
+        rise, fall = (self._one_way(sign) for sign in (1.0, -1.0))
+        switched = [self._switch(now, options) for now, options in self.options]
+        sure = [*(rise[0] | fall[0]), *(found for found, _ in switched)]
+        return np.array(sure, dtype=bool), np.append(np.minimum(rise[1], fall[1]), [least for _, least in switched])
 
-    def _one_way(self, sign: float) -> tuple[list[bool | None], Floats]:
-        """For single features that rise (or fall): whether that reaches the goal, and at which cost."""
+    def _one_way(self, sign: float) -> tuple[Flags, Floats]:
+        """For single features that rise (or fall): which reach the goal by that, and at which cost."""
         d, limits, c = self.singles, self.conditions.limits, self.conditions.per_unit
-        slope, most = sign * self.S[:, d], (self.hi if sign > 0 else -self.lo)[d]
+        slope, most = sign * self.S[:, d].T, (self.hi if sign > 0 else -self.lo)[d]
         u, state = np.zeros(len(d)), np.zeros(len(d), dtype=np.int8)  # 0: on the way, 1: there, 2: never
         for _ in range(STEPS):
             f, df = self._along(slope, u)
@@ -252,34 +209,24 @@ class Gains:
         f, _ = self._along(slope, np.where(np.isfinite(at), at, 0.0))
         sure = (state == 1) & (at <= np.minimum(most, FAR / c[d])) & (f < -self.slack)
         never = (state == 2) | ((step > 0) & (state == 1) & ((at > most * (1 + NEAR)) | (f > self.slack)))
-        known: list[bool | None] = [True if a else False if b else None for a, b in zip(sure, never, strict=True)]
-        return known, np.where(never, np.inf, self._price(d, least))
+        return sure, np.where(never, np.inf, price(self.conditions, least, d))
 
     def _along(self, slope: Floats, u: Floats) -> tuple[Floats, Floats]:
         """F and its derivative for features that each change by u."""
-        s = self.margins[:, None] + slope * u
-        top = s.max(axis=0)
-        if not self.entropic:
-            return top - self.top, np.take_along_axis(slope, s.argmax(axis=0)[None], axis=0)[0]
-        e = np.exp(s - top)
-        total = e.sum(axis=0)
-        return top + np.log(total) - self.top, (e * slope).sum(axis=0) / total
+        s = self.margins + slope * u[:, None]
+        return self.loss(s), (self._shares(s) * slope).sum(axis=1)
 
-    def _price(self, d: Indices, u: Floats) -> Floats:
-        t = self.conditions.per_unit[d] * u
-        with np.errstate(over="ignore"):  # more than floats can tell
-            return 0.5 * t * t + self.conditions.mu[d] * t
+    def _switch(self, now: int, options: Indices) -> tuple[bool, float]:
+        """For a group: whether one of its values reaches the goal for certain, and a lower bound on what that costs."""
+        there, Q = options[options != now], self.conditions.matrix
+        f = self.loss(self.margins + (self.S[:, there] - self.S[:, [now]]).T)
+        one = price(self.conditions, np.ones(len(self.source)))
+        cost = one[now] + one[there] - (0.0 if Q is None else Q[now, there])
+        return bool((f < -self.slack).any()), float(cost[f <= self.slack].min(initial=np.inf))
 
-    def _switch(self, now: int, options: Indices) -> tuple[bool | None, float]:
-        """For a group: whether one of its values reaches the goal, and at which cost."""
-        known: bool | None = False
-        least = math.inf
-        for option in options[options != now].tolist():
-            f = self.loss(self.margins + self.S[:, option] - self.S[:, now])
-            if f <= self.slack:
-                known = True if known or f < -self.slack else None
-                both = np.array([now, option])
-                Q = self.conditions.matrix
-                tied = 0.0 if Q is None else float(Q[now, option])
-                least = min(least, float(self._price(both, np.ones(2)).sum()) - tied)
-        return known, least
+
+def price(conditions: Conditions, u: Floats, d: Any = slice(None)) -> Floats:
+    """What it costs to change each feature (of ``d``) by u ≥ 0, with no other."""
+    t = conditions.per_unit[d] * u
+    with np.errstate(over="ignore"):  # more than floats can tell
+        return 0.5 * t * t + conditions.mu[d] * t

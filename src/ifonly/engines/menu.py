@@ -23,13 +23,12 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import count
-from typing import NamedTuple
 
 import numpy as np
 
 from ifonly.engines.budget import Budget
 from ifonly.engines.covers import Covers
-from ifonly.engines.gains import Gains
+from ifonly.engines.gains import Gains, price
 from ifonly.model.errors import InputError
 from ifonly.model.numerics import Flags, Floats, Indices
 from ifonly.problem.asked import Aim
@@ -40,7 +39,7 @@ from ifonly.problem.irreducible import irreducible
 from ifonly.problem.results import Result
 from ifonly.problem.status import Status
 
-__all__ = ["Menu", "Plan", "Restrictions", "menu"]
+__all__ = ["Restrictions", "menu"]
 
 Solve = Callable[[Conditions, Aim, Budget], Result]
 Set = int  # of items, a bit each
@@ -49,21 +48,6 @@ MOST_EFFORT = 600  # of engines, in nodes, where the user sets no limit …
 OF_A_SOLVE = 3  # … of which each solve takes so many besides its own
 MOST_CLASSES = 4000  # that take no engine
 SAME = 1e-9  # relative: costs that differ by less are equal
-
-
-class Menu(NamedTuple):
-    """Plans for minimal sets, the cheapest first; whether there are no others, and whether none of those is cheaper."""
-
-    plans: list["Plan"]
-    complete: bool
-    cheapest: bool
-
-
-class Plan(NamedTuple):
-    """The cheapest plan that changes a set of items."""
-
-    items: Set
-    result: Result
 
 
 @dataclass(frozen=True)
@@ -79,31 +63,25 @@ class Class:
 class Restrictions:
     """One question with all but some items frozen: whether the goal can be reached then, and the cheapest plan.
 
-    Parameters
-    ----------
-    conditions, source, aim
-        The question: one class, and a probability or a margin.
-    solve : callable
-        Solves it under other conditions, within a budget: a function of these, the aim and the budget.
-    budget : Budget
-        For all solves together.
-    limited : bool
-        Whether the user set its limits; otherwise there are some anyway.
-
+    The question is about one class, and a probability or a margin; ``optimum`` is its answer. ``solve`` answers it under other
+    conditions. The budget is for all solves together; where its limits are not those of the user (``limited``), there are
+    some anyway.
     """
 
     def __init__(
-        self, conditions: Conditions, source: Floats, aim: Aim, solve: Solve, budget: Budget, *, limited: bool = False
+        self, conditions: Conditions, optimum: Result, source: Floats, aim: Aim, solve: Solve, budget: Budget, *, limited: bool
     ) -> None:
         self.conditions, self.source, self.aim = conditions, source, aim
         self.solve, self.budget, self.limited = solve, budget, limited
+        optimum = replace(optimum, conditions=conditions)
         self.gains = Gains(conditions, source, aim)
         self.must = _set(np.flatnonzero(self.gains.must))
         self.all = (1 << len(self.gains.items)) - 1
-        self.n_solves = self.n_nodes = 0
-        self._plans: dict[Set, Result | None] = {}
+        self.n_solves, self.n_nodes = 0, optimum.n_nodes
+        self._plans: dict[Set, Result | None] = {self.all: optimum}
         self._enough: list[Set] = []  # sets that reach the goal …
-        self._short: list[Set] = []  # … and that do not
+        self._short: list[Set] = [0] if self.changed(optimum) else []  # … and that do not
+        self.learn(self.all, optimum)
         simple = self.gains.exact and len(self.gains.margins) == 1 and conditions.matrix is None
         self.covers = Covers(self.gains) if simple else None
 
@@ -113,37 +91,30 @@ class Restrictions:
         tired = not self.limited and self.n_nodes + OF_A_SOLVE * self.n_solves >= MOST_EFFORT
         return tired or self.budget.late or self.n_nodes >= self.budget.nodes
 
-    def plan(self, items: Set) -> Result | None:
-        """The cheapest plan that changes only these items, and those that must; None where the limits leave no point."""
+    def plan(self, items: Set, *, late: bool) -> Result | None:
+        """The cheapest plan that changes only these items, and those that must.
+
+        None where the limits leave no point, or where it is ``late`` to find out.
+        """
         items |= self.must
-        if items not in self._plans:
+        if items not in self._plans and not late:
             self.n_solves += 1
-            here = restricted(self.conditions, self._frozen(items))
+            frozen = np.ones(len(self.source), dtype=bool)
+            for i in _members(items):
+                frozen[self.gains.items[i]] = False
+            here = restricted(self.conditions, frozen)
             budget = replace(self.budget, nodes=max(1, self.budget.nodes - self.n_nodes))
             try:
                 found = replace(self.solve(here, self.aim, budget), conditions=here)
+                self.n_nodes += max(1, found.n_nodes)
+                self.learn(items, found)
             except (InputError, np.linalg.LinAlgError):  # no point within the limits, in floating point; or numbers out of hand
                 found = None
+                self.n_nodes += 1
                 if possible(here, self.source) is False:
                     self._short.append(items)
-            self.n_nodes += 1 if found is None else max(1, found.n_nodes)
-            if found is not None:
-                self.learn(items, found)
             self._plans[items] = found
-        return self._plans[items]
-
-    def knows(self, optimum: Result) -> None:
-        """The optimum is known already; where it changes anything, something has to."""
-        optimum = replace(optimum, conditions=self.conditions)
-        self._plans[self.all] = optimum
-        self.n_nodes += optimum.n_nodes
-        self.learn(self.all, optimum)
-        if self.changed(optimum):
-            self._short.append(0)
-
-    def is_solved(self, items: Set) -> bool:
-        """Whether the plan of these items is known."""
-        return (items | self.must) in self._plans
+        return self._plans.get(items)
 
     def learn(self, items: Set, found: Result) -> None:
         """What a plan that was sought among these items says of others."""
@@ -167,60 +138,59 @@ class Restrictions:
         known = self.known(items)
         if known is not None:
             return known
-        quick = self.gains.reach(_flags(items, len(self.gains.items)))
+        quick = self.gains.reach(self._flags(items))
         if quick is not None:
             return quick
-        if not self.is_solved(items) and not self.spent:
-            self.plan(items)
-            return self.known(items)
-        return None
+        self.plan(items, late=self.spent)
+        return self.known(items)
 
     def changed(self, result: Result) -> Set:
         """The items that a plan changes."""
         moved = result.x != self.source
         return sum(1 << i for i, features in enumerate(self.gains.items) if moved[features].any())
 
-    def _frozen(self, items: Set) -> Flags:
-        frozen = np.ones(len(self.source), dtype=bool)
-        for i in _members(items):
-            frozen[self.gains.items[i]] = False
-        return frozen
+    def _flags(self, items: Set) -> Flags:
+        out = np.zeros(len(self.gains.items), dtype=bool)
+        out[list(_members(items))] = True
+        return out
 
     def least(self, inside: Set, out: Set, w: float | None) -> tuple[float, float | None]:
         """A lower bound on the cost of minimal sets with all of ``inside`` and nothing of ``out``; infinite for no sets."""
         left = self.all & ~out
         if self.covers is not None:
-            n = len(self.gains.items)
-            return self.covers.floor(_flags(inside, n), _flags(left & ~inside, n), w)
+            return self.covers.floor(self._flags(inside), self._flags(left & ~inside), w)
         if self.reach(left) is False:
             return math.inf, w
-        found = None if self.spent and not self.is_solved(left) else self.plan(left)
+        found = self.plan(left, late=self.spent)
         return (0.0 if found is None else max(found.bound, 0.0)), w
 
     def cost(self, items: Set, w: float | None, bound: float) -> float:
         """A lower bound on what a plan of these items costs: of `covers`, or that of a class in whose ``out`` there is none."""
-        n = len(self.gains.items)
-        return bound if self.covers is None else self.covers.floor(_flags(items, n), _flags(0, n), w)[0]
+        return bound if self.covers is None else self.covers.floor(self._flags(items), self._flags(0), w)[0]
 
     def order(self, items: Set, w: float | None) -> list[int]:
         """Items by what they do in the cheapest plan there is with them, the most first; what that leaves alone last."""
+        members = list(_members(items))
         if self.covers is not None:
-            return sorted(_members(items), key=self.covers.saved(w).__getitem__, reverse=True)
-        found = None if self.spent and not self.is_solved(items) else self.plan(items)
+            return sorted(members, key=self.covers.saved(w).__getitem__, reverse=True)
+        found = self.plan(items, late=self.spent)
         if found is None or not _is_plan(found):
-            return list(_members(items))
-        t = np.abs(found.x - self.source) * self.conditions.per_unit
-        price = 0.5 * t * t + self.conditions.mu * t
-        return sorted(_members(items), key=lambda i: -float(price[self.gains.items[i]].sum()))
+            return members
+        costs = price(self.conditions, np.abs(found.x - self.source))
+        return sorted(members, key=lambda i: -float(costs[self.gains.items[i]].sum()))
 
 
-def menu(question: Restrictions, n: int) -> Menu:
-    """The n cheapest plans, or as many as there are; one more is looked for, to know whether these are all."""
+def menu(question: Restrictions, n: int) -> tuple[list[Result], bool, bool]:
+    """The n cheapest plans for minimal sets, the cheapest first; whether there are no others, and whether none is cheaper.
+
+    Or as many as there are; one more is looked for, to know whether these are all.
+    """
     search = _Search(question)
     for _ in search.run():
         if len(search.known) > n and search.ranked(n):
             break
-    return search.menu(n)
+    plans, ranked = [search.plans[items] for items in search.settled(n)], search.ranked(n)
+    return plans, not search.open and math.isinf(search.lost) and len(search.known) <= n, ranked
 
 
 class _Search:
@@ -238,8 +208,7 @@ class _Search:
     def run(self) -> Iterator[None]:
         """Split one class after the other, until none is left or time is up."""
         question = self.question
-        alone = self._alone()
-        self._push(0.0, Class(0, alone | question.must, None, False))
+        self._push(0.0, Class(0, self._alone() | question.must, None, False))
         for _ in range(MOST_CLASSES):
             if not self.open or question.budget.late or (question.spent and question.covers is None):
                 return
@@ -259,15 +228,11 @@ class _Search:
 
     def _alone(self) -> Set:
         """The items that are enough by themselves: minimal sets already."""
-        question, found = self.question, 0
-        if question.must or question.reach(0):
+        if self.question.must or self.question.reach(0):
             return 0
-        known, least = question.gains.alone()
-        for i, enough in enumerate(known):
-            if enough:
-                found |= 1 << i
-                self.known[1 << i] = float(least[i])
-        return found
+        sure, least = self.question.gains.alone()
+        self.known |= {1 << i: float(least[i]) for i in np.flatnonzero(sure).tolist()}
+        return _set(np.flatnonzero(sure))
 
     def _minimal(self, here: Class, bound: float) -> Set | None:
         """A set that reaches the goal without what is out, minimal if that can be told; None if there is none."""
@@ -310,39 +275,27 @@ class _Search:
 
     def ranked(self, n: int) -> bool:
         """Whether the n cheapest of what is known are the n cheapest there are."""
-        first = self._settled(n)
-        listed = {plan.items & ~self.question.must for plan in first}
-        others = (self._least(items) for items in self.known if items not in listed)
+        first = set(self.settled(n))
+        others = (self.plans[i].bound if i in self.plans else self.known[i] for i in self.known if i not in first)
         least = min(self.lost, self.open[0][0] if self.open else math.inf, *others, math.inf)
-        return all(plan.result.status.ok and plan.result.cost <= least * (1 + SAME) for plan in first)
+        return all(self.plans[i].status.ok and self.plans[i].cost <= least * (1 + SAME) for i in first)
 
-    def _least(self, items: Set) -> float:
-        """A lower bound on what a set costs."""
-        return self.plans[items].bound if items in self.plans else self.known[items]
-
-    def _settled(self, n: int) -> list[Plan]:
-        """The n cheapest of the sets that are known, with their plans."""
+    def settled(self, n: int) -> list[Set]:
+        """The n cheapest of the sets that are known, all of them with their plans."""
         while True:
             first = sorted(self.known, key=lambda items: (self.known[items], items))[:n]
-            unsolved = [items for items in first if items not in self.plans]
-            if not unsolved:
-                return [Plan(items | self.question.must, self.plans[items]) for items in first]
-            self._solve(unsolved[0])
+            unsolved = next((items for items in first if items not in self.plans), None)
+            if unsolved is None:
+                return first
+            self._solve(unsolved)
 
     def _solve(self, items: Set) -> None:
         """The plan of a set: its cost takes the place of the bound; what turns out to be no plan is struck off."""
-        late = self.question.budget.late and not self.question.is_solved(items)
-        found = None if late else self.question.plan(items)
+        found = self.question.plan(items, late=self.question.budget.late)
         if found is not None and _is_plan(found) and self.question.changed(found) == items | self.question.must:
             self.known[items], self.plans[items] = found.cost, found
         else:
             self.lost = min(self.lost, self.known.pop(items))
-
-    def menu(self, n: int) -> Menu:
-        """What was found."""
-        plans, ranked = self._settled(n), self.ranked(n)
-        complete = not self.open and math.isinf(self.lost) and len(self.known) <= n
-        return Menu(plans, complete, ranked)
 
 
 def _is_plan(result: Result) -> bool:
@@ -359,9 +312,3 @@ def _members(items: Set) -> Iterator[int]:
         low = items & -items
         yield low.bit_length() - 1
         items ^= low
-
-
-def _flags(items: Set, n: int) -> Flags:
-    out = np.zeros(n, dtype=bool)
-    out[list(_members(items))] = True
-    return out

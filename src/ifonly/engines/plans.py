@@ -15,6 +15,7 @@ import numpy as np
 
 from ifonly.engines.budget import Budget
 from ifonly.engines.cost_space import CostSpace
+from ifonly.engines.gains import price
 from ifonly.engines.limits import engine_for
 from ifonly.engines.menu import Restrictions, menu
 from ifonly.model.errors import InputError
@@ -35,21 +36,11 @@ MAIN_SHARE = 0.5  # where no feature is notable, the dearest that make up this m
 
 
 class Plans(NamedTuple):
-    """Several answers.
-
-    Attributes
-    ----------
-    results : Results
-    complete : bool or None
-        Whether there are no others; None with λ.
-    cheapest : bool or None
-        Whether it is proved that no others are cheaper than those listed; None with λ.
-
-    """
+    """Several answers."""
 
     results: Results
-    complete: bool | None = None
-    cheapest: bool | None = None
+    complete: bool | None = None  # whether there are no others; None with λ
+    cheapest: bool | None = None  # whether it is proved that no others are cheaper than those listed; None with λ
 
 
 def several(asked: Asked, sources: Sources) -> Plans:
@@ -63,8 +54,7 @@ def several(asked: Asked, sources: Sources) -> Plans:
     assert conditions is not None
 
     def solve(conditions: Conditions, aim: Aim, budget: Budget) -> Result:
-        own = CostSpace.of(asked)
-        space = CostSpace(conditions, reference=own.loops is None)
+        space = CostSpace(conditions, reference=CostSpace.of(asked).loops is None)
         return engine_for(space, aim.lam is not None).row(space, source, aim, budget, asked.question.tol)
 
     budget = Budget.of(asked.question)
@@ -72,17 +62,16 @@ def several(asked: Asked, sources: Sources) -> Plans:
     aim = aim._replace(k=first.target)
     if aim.lam is not None:
         return Plans(Results.of(_leaving_out(conditions, source, first, n, lambda here: solve(here, aim, budget))))
-    if first.status is Status.UNREACHABLE or not np.isfinite(first.x).all():
-        nothing = first.status is Status.UNREACHABLE
+    nothing = first.status is Status.UNREACHABLE
+    if nothing or not np.isfinite(first.x).all():
         return Plans(Results.of([first]), nothing, nothing)
     limited = not (asked.question.time_limit is asked.question.node_limit is None)
-    question = Restrictions(conditions, source, aim, solve, budget, limited=limited)
-    question.knows(first)
-    found = menu(question, n)
+    question = Restrictions(conditions, first, source, aim, solve, budget, limited=limited)
+    found, complete, cheapest = menu(question, n)
     # The optimum, and after it the plans of the menu that change something else than it.
-    others = [plan.result for plan in found.plans if plan.items != question.changed(first)]
+    others = [plan for plan in found if question.changed(plan) != question.changed(first)]
     listed = [first, *(_with_names(conditions, other) for other in others[: n - 1])]
-    return Plans(Results.of(listed), found.complete and len(others) < n, found.cheapest)
+    return Plans(Results.of(listed), complete and len(others) < n, cheapest)
 
 
 def _with_names(conditions: Conditions, result: Result) -> Result:
@@ -130,11 +119,10 @@ def _leaving_out(
 
 def _main_features(conditions: Conditions, source: Floats, result: Result) -> list[frozenset[int]]:
     """What to leave out next: features (a group as one) that make up much of an answer's cost, the dearest first."""
-    t = np.abs(result.x - source) * conditions.per_unit
-    price = 0.5 * t * t + conditions.mu * t
+    costs = price(conditions, np.abs(result.x - source))
     whole = [frozenset(group.tolist()) for group in conditions.limits.groups]
-    parts = whole + [frozenset([d]) for d in np.flatnonzero(~conditions.grouped & (t > 0)).tolist()]
-    priced = sorted(((float(price[sorted(part)].sum()), min(part), part) for part in parts), key=lambda p: (-p[0], p[1]))
+    parts = whole + [frozenset([d]) for d in np.flatnonzero(~conditions.grouped & (result.x != source)).tolist()]
+    priced = sorted(((float(costs[sorted(part)].sum()), min(part), part) for part in parts), key=lambda p: (-p[0], p[1]))
     total = sum(value for value, _, _ in priced)
     priced = [entry for entry in priced if entry[0] > 0]
     few = len(priced) <= MOST_NOTABLE

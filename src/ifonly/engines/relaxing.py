@@ -5,7 +5,7 @@ rough, is only a proposal: what it is worth says `problem.dual`.
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -16,9 +16,9 @@ from ifonly.engines.limited_problem import LimitedProblem
 from ifonly.engines.responses import Terms
 from ifonly.engines.semismooth import Response
 from ifonly.engines.semismooth_reach import Target, reach
-from ifonly.model.numerics import Floats, Indices, log_sum_exp
-from ifonly.problem.choices import Choices, Node
-from ifonly.problem.dual import Dual, Goal, Multipliers
+from ifonly.model.numerics import Floats, log_sum_exp, softmax
+from ifonly.problem.choices import Node
+from ifonly.problem.dual import Dual, Multipliers
 
 __all__ = ["Relaxed", "Relaxing"]
 
@@ -36,28 +36,16 @@ class Relaxed(NamedTuple):
 
     x: Floats | None
     given: Multipliers
-    reach: bool
-    at: Response | None
+    reach: bool = True
+    at: Response | None = None
 
 
-@dataclass(frozen=True)
 class Relaxing:
     """The relaxations of one problem, for a goal; ``farthest``: where that is out of reach, for what comes nearest to it."""
 
-    problem: LimitedProblem
-    dual: Dual
-    budget: Budget
-    farthest: bool = False
-
-    @property
-    def choices(self) -> Choices:
-        """What every item may be."""
-        return self.dual.choices
-
-    @property
-    def goal(self) -> Goal:
-        """What is asked."""
-        return self.dual.goal
+    def __init__(self, problem: LimitedProblem, dual: Dual, budget: Budget, farthest: bool = False) -> None:
+        self.problem, self.dual, self.budget, self.farthest = problem, dual, budget, farthest
+        self.choices, self.goal = dual.choices, dual.goal
 
     def box(self, node: Node) -> tuple[Floats, Floats]:
         """The bounds of a node, items that stay at the source."""
@@ -71,10 +59,16 @@ class Relaxing:
                 lo[group[open_]] = 1.0
         return lo, hi
 
-    def members(self, item: int) -> Indices:
-        """The features of an item."""
-        n = len(self.choices.singles)
-        return self.choices.singles[item : item + 1] if item < n else self.choices.groups[item - n]
+    def moves(self, x: Floats) -> Floats:
+        """How far each item is from where it is at the source, in units of cost."""
+        size = np.abs(x - self.problem.source) * self.problem.space.per_unit
+        return np.append(size[self.choices.singles], [size[group].max() for group in self.choices.groups])
+
+    def around(self, node: Node, x: Floats) -> tuple[Floats, Floats]:
+        """The values of each feature next to x, below and above; x where that is one, infinite where there is none."""
+        values = self.choices.beside(node, x)
+        below, above = np.where(values <= x, values, -np.inf), np.where(values >= x, values, np.inf)
+        return below.max(axis=0), above.min(axis=0)
 
     def solve(self, node: Node, start: Response | None) -> Relaxed:
         """The relaxation of a node."""
@@ -89,9 +83,9 @@ class Relaxing:
         if self.farthest and self.goal.margin is None:
             at = self._most_likely(terms, start)
         elif self.goal.top is None:
-            at, _, _ = semismooth.solve(terms, self.goal.lam or 1.0, start=start, late=self.late)
+            at, _, _ = semismooth.solve(terms, self.goal.lam or 1.0, start=start, late=self.budget.is_late)
         else:
-            at, _, met = reach(terms, self._target(terms, part), start, late=self.late)
+            at, _, met = reach(terms, self._target(terms, part), start, late=self.budget.is_late)
             if not met:
                 return self._short(at, part)
         x = part.x(at.t)
@@ -107,9 +101,9 @@ class Relaxing:
         for share in SHARES:
             here = {"lo": terms.lo - t, "hi": terms.hi - t, "rest": terms.rest - terms.C @ t}
             moved = terms._replace(margins=terms.margins + terms.B @ t, **here)
-            at, _, _ = semismooth.solve(moved, share * size or 1.0, start=at, late=self.late)
+            at, _, _ = semismooth.solve(moved, share * size or 1.0, start=at, late=self.budget.is_late)
             t, before, loss = t + at.t, loss, at.loss
-            if self.late() or before - loss <= SETTLED * loss:
+            if self.budget.late or before - loss <= SETTLED * loss:
                 break
         assert at is not None
         return replace(at, t=t)
@@ -123,36 +117,32 @@ class Relaxing:
         if len(over) and broken.max() > 0 and self.problem.space.limits.broken(self.problem.source, x) is not None:
             i = int(broken.argmax())
             no_rules[i] = np.sign(over[i])
-            return Relaxed(None, Multipliers(nothing, no_rules), True, None)
+            return Relaxed(None, Multipliers(nothing, no_rules))
         top = float(s.max())
-        shares = (s == top) / float((s == top).sum()) if self.goal.margin is not None else np.exp(s - top)
-        shares = shares / float(shares.sum())
         missed = (top if self.goal.top is None else float(log_sum_exp(s))) - self.goal.most
         if self.farthest or (self.goal.lam is None and missed > 0):
-            return Relaxed(x, Multipliers(shares, no_rules), True, None)
+            shares = softmax(s) if self.goal.margin is None else (s == top) / float((s == top).sum())
+            return Relaxed(x, Multipliers(shares, no_rules))
         around = None if self.problem.space.root is None else change
-        if self.goal.lam is None:
-            return Relaxed(x, Multipliers(nothing, no_rules, around), False, None)
-        p = np.exp(s - max(top, 0.0))
-        return Relaxed(x, Multipliers(p / (float(p.sum()) + math.exp(-max(top, 0.0))) * WITHIN, no_rules, around), False, None)
-
-    def late(self) -> bool:
-        """Whether the time is up."""
-        return self.budget.late
+        y = nothing if self.goal.lam is None else softmax(np.append(s, 0.0))[:-1] * WITHIN
+        return Relaxed(x, Multipliers(y, no_rules, around), reach=False)
 
     def multipliers(self, at: Response, change: Floats) -> Multipliers:
         """Those of a response, with the change that it leads to."""
         n_rules = len(self.problem.space.limits.C)
-        nu = np.where(self.problem.space.limits.equal, at.nu[:n_rules], np.maximum(at.nu[:n_rules], 0.0))
+        nu = self._signed(at.nu[:n_rules])
         around = None if self.problem.space.root is None else change
         if self.goal.margin is not None:
             n = len(self.problem.rivals)
             return Multipliers(np.maximum(at.nu[n_rules : n_rules + n], 0.0), nu, around)
         y = at.p[:-1] / float(at.p.sum()) * WITHIN  # not q, which is settled only where features feel it
         if self.farthest:
-            total = float(y.sum())
-            return Multipliers(y / total, nu / total) if total > 0 else Multipliers(np.full(len(y), 1 / len(y)), 0.0 * nu)
+            return _of_goal(y, nu)
         return Multipliers(y, nu, around) if self.goal.lam is not None else Multipliers(y / at.lam, nu / at.lam, around)
+
+    def _signed(self, nu: Floats) -> Floats:
+        """Multipliers of the rules that may be such: of equations, of any sign."""
+        return np.where(self.problem.space.limits.equal, nu, np.maximum(nu, 0.0))
 
     # ---- a probability ----
 
@@ -171,19 +161,13 @@ class Relaxing:
 
         Those of q, or (where features do not feel it, and it is not settled) of p.
         """
-        nu, proposed, box = at.nu[: len(self.problem.space.limits.C)], [], (part.lo, part.hi)
-        nu = np.where(self.problem.space.limits.equal, nu, np.maximum(nu, 0.0))
-        for shares in (at.q[:-1], at.p[:-1]):
-            total = float(shares.sum())
-            if total > 0:
-                proposed.append(self._ended(Multipliers(shares / total, nu / total), box))
-        uniform = Multipliers(np.full(len(at.q) - 1, 1 / (len(at.q) - 1)), 0.0 * nu)
-        given = max(proposed or [uniform], key=lambda given: self._missed(given, box))
+        nu, box = self._signed(at.nu[: len(self.problem.space.limits.C)]), (part.lo, part.hi)
+        proposed = [self._ended(_of_goal(shares[:-1], nu), box) for shares in (at.q, at.p)]
+        given = max(proposed, key=lambda given: self._missed(given, box))
         return Relaxed(part.x(at.t), given, True, at)
 
     def _ended(self, given: Multipliers, box: tuple[Floats, Floats]) -> Multipliers:
         """Multipliers changed a little, so that nothing pulls where there is no bound to stop it."""
-        limits = self.problem.space.limits
         W = np.concatenate([self.dual.S, self.dual.C]) / self.problem.space.per_unit
         n, both = len(given.y), np.append(given.y, given.nu)
         pinned = np.zeros(W.shape[1], dtype=bool)
@@ -197,7 +181,7 @@ class Relaxing:
             for _ in range(AGAIN):
                 both = both * (1 + np.linalg.lstsq((both[:, None] * columns).T, -(both @ columns), rcond=None)[0])
                 both[:n] = np.maximum(both[:n], 0.0)
-                both[n:] = np.where(limits.equal, both[n:], np.maximum(both[n:], 0.0))
+                both[n:] = self._signed(both[n:])
         total = float(both[:n].sum())
         return Multipliers(both[:n] / total, both[n:] / total) if total > 0 else given
 
@@ -209,21 +193,17 @@ class Relaxing:
         The largest violation is made as small as it gets: of the rules, and if these can be kept and a margin is asked for, of
         the margin. Looking for what comes farthest, that is the answer too.
         """
-        limits, n = self.problem.space.limits, len(self.problem.rivals)
+        limits = self.problem.space.limits
         if not self.problem.n_rules:
             return None
-        program = _Program(self.problem, self.dual, box, self.budget)
-        if len(limits.C) and not self._kept(box):
-            found = program.least_violation(margins=False)
-            if found is not None and found.violation > 0 and self._missed(Multipliers(found.y, found.nu), box) > 0:
-                return Relaxed(None, Multipliers(np.zeros(n), found.nu), True, None)
-        if self.goal.margin is None:
-            return None
-        found = program.least_violation(margins=True)
-        if found is not None and (
-            self.farthest or (found.violation > 0 and self._missed(Multipliers(found.y, found.nu), box) > 0)
-        ):
-            return Relaxed(found.x, Multipliers(found.y, found.nu), True, None)
+        asked = ([False] if len(limits.C) and not self._kept(box) else []) + ([] if self.goal.margin is None else [True])
+        for margins in asked:
+            found = self._least_violation(box, margins=margins)
+            if found is None:
+                continue
+            violation, x, given = found
+            if (margins and self.farthest) or (violation > 0 and self._missed(given, box) > 0):
+                return Relaxed(x if margins else None, given)
         return None
 
     def _kept(self, box: tuple[Floats, Floats]) -> bool:
@@ -238,29 +218,16 @@ class Relaxing:
         node = Node(*box, np.zeros(self.choices.n_items, dtype=np.int8))
         return float(self.dual.bound(node, given, reach=True).value)
 
+    def _least_violation(self, box: tuple[Floats, Floats], *, margins: bool) -> tuple[float, Floats, Multipliers] | None:
+        """The least of the largest violation of rules, or of a margin within the rules, over a box: where, and its multipliers.
 
-class _Found(NamedTuple):
-    violation: float
-    x: Floats
-    y: Floats
-    nu: Floats
-
-
-class _Program(NamedTuple):
-    """The least violation of rules, or of a margin within the rules, over a box: a linear program in units of cost."""
-
-    problem: LimitedProblem
-    dual: Dual
-    box: tuple[Floats, Floats]
-    budget: Budget
-
-    def least_violation(self, *, margins: bool) -> _Found | None:
-        """The least of the largest violation; None where the program has no solution, or none was found in time."""
+        A linear program in units of cost; None where it has no solution, or none was found in time.
+        """
         from scipy.optimize import linprog
 
         problem, dual, limits = self.problem, self.dual, self.problem.space.limits
-        c, (lo, hi) = problem.space.per_unit, self.box
-        D, m, groups = len(lo), len(limits.C), limits.groups
+        c, (lo, hi) = problem.space.per_unit, box
+        D, m, n, groups = len(lo), len(limits.C), len(dual.S) if margins else 0, limits.groups
         one_hot = np.zeros((len(groups), D))
         for row, group in zip(one_hot, groups, strict=True):
             row[group] = 1.0
@@ -268,29 +235,29 @@ class _Program(NamedTuple):
         over = np.concatenate([dual.over, -dual.over[limits.equal]])
         lengths = np.sqrt(np.square(rules).sum(axis=1))
         lengths = np.where(lengths > 0, lengths, 1.0)
-        margin = dual.goal.margin or 0.0
-        rows = np.concatenate([dual.S / c, rules / lengths[:, None]]) if margins else rules / lengths[:, None]
-        right = np.concatenate([-dual.margins - margin, -over / lengths]) if margins else -over / lengths
-        slack = np.append(np.ones(len(dual.S)), np.zeros(len(over))) if margins else np.ones(len(over))
-        equal, equal_to = np.hstack([one_hot / c, np.zeros((len(groups), 1))]), 1.0 - one_hot @ problem.source
+        slack = np.append(np.ones(n), np.full(len(over), float(not margins)))
+        rows = np.concatenate([dual.S[:n] / c, rules / lengths[:, None]])
         ends = np.stack([(lo - problem.source) * c, (hi - problem.source) * c], axis=1)
         found = linprog(
             np.append(np.zeros(D), 1.0),
             A_ub=np.hstack([rows, -slack[:, None]]),
-            b_ub=right,
-            A_eq=equal if len(groups) else None,
-            b_eq=equal_to if len(groups) else None,
+            b_ub=np.append(-dual.margins[:n] - (dual.goal.margin or 0.0), -over / lengths),
+            A_eq=np.hstack([one_hot / c, np.zeros((len(groups), 1))]) if len(groups) else None,
+            b_eq=1.0 - one_hot @ problem.source if len(groups) else None,
             bounds=np.vstack([ends, [[-np.inf if margins else 0.0, np.inf]]]),
             options={"time_limit": max(self.budget.left, LEAST_SECONDS)},
         )
         if found.status != 0:
             return None
         given = np.maximum(-found.ineqlin.marginals, 0.0)
-        y = given[: len(dual.S)] if margins else np.zeros(len(dual.S))
-        of_rules = given[len(dual.S) :] / lengths if margins else given / lengths
-        nu = of_rules[:m].copy()
+        y, of_rules = np.zeros(len(dual.S)), given[n:] / lengths
+        y[:n], nu = given[:n], of_rules[:m].copy()
         nu[limits.equal] -= of_rules[m:]
-        nu = np.where(limits.equal, nu, np.maximum(nu, 0.0))
-        if margins and y.sum() > 0:
-            y, nu = y / y.sum(), nu / y.sum()
-        return _Found(float(found.x[-1]), problem.source + found.x[:-1] / c, y, nu)
+        nu, total = self._signed(nu), float(y.sum()) or 1.0
+        return float(found.x[-1]), problem.source + found.x[:-1] / c, Multipliers(y / total, nu / total)
+
+
+def _of_goal(y: Floats, nu: Floats) -> Multipliers:
+    """Multipliers about the goal alone: those of the rivals add up to 1."""
+    total = float(y.sum())
+    return Multipliers(y / total, nu / total) if total > 0 else Multipliers(np.full(len(y), 1 / len(y)), 0.0 * nu)

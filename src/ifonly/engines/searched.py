@@ -1,7 +1,6 @@
 """What compiled searches found (`native.one_multiplier`), as answers: their record as the proof, their bound."""
 
 import math
-from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -16,14 +15,15 @@ from ifonly.problem.choices import Cut, Node
 from ifonly.problem.dual import Dual, Goal, Multipliers
 from ifonly.problem.proof import Leaf, Proof, misses
 from ifonly.problem.results import Result
-from ifonly.problem.status import REL_GAP, Status
+from ifonly.problem.status import LEAST_VALUE, REL_GAP, Status
 
-__all__ = ["ALLOWANCES", "Record", "dual_of", "run", "tolerated"]
+__all__ = ["ALLOWANCES", "MOST_ROUNDING", "Record", "dual_of", "measured", "run", "slack_of", "tolerated"]
 
 
 MOST_ROUNDING = 0.01  # relative: a larger gap is not its doing
 ALLOWANCES = 3.0  # for rounding, in the goal that answers have to meet: more than that is not its doing
 FAR_MORE = 64.0  # roundings
+SAME_VALUE = 4.0  # roundings of a value: two ways to compute it differ by no more, as a rule
 ROUNDED_TWICE = 2.0  # by a search, and by those who check it
 PATIENCE = 0.25  # of the time
 AFTER = 0.1  # of the time: what is left for the answer and its proof
@@ -51,6 +51,30 @@ def tolerated(budget: Budget, slack: float, size: float) -> float:
     return max(budget.gap, min(REL_GAP + slack / max(size, 1e-300), MOST_ROUNDING))
 
 
+def slack_of(problem: LimitedProblem, aim: Aim, given: Multipliers, x: Floats) -> float:
+    """What rounding costs an answer: in what is minimised, or by its allowance in the goal. It is not searched for."""
+    if aim.lam is not None:
+        return REL_GAP * LEAST_VALUE + problem.rounding(x)
+    return ALLOWANCES * float(given.y.sum()) * max(problem.allowance(aim.prob, at) for at in (problem.source, x))
+
+
+def measured(found: Result, dual: Dual, bound: float, budget: Budget, slack: float) -> Result:
+    """An answer with its gap from a bound, and how good that is, where rounding costs ``slack``."""
+    value, worth = _worth(found, dual)
+    size, bound = dual.problem.relative_to(worth, weighed=dual.goal.lam is not None), min(bound, worth)
+    gap = worth - bound
+    status = Status.of_gap(gap, size, tolerated(budget, slack, size))
+    return replace(found, status=status, bound=bound - (worth - value), gap=gap)
+
+
+def _worth(found: Result, dual: Dual) -> tuple[float, float]:
+    """What is minimised, as an answer says, and as it is: with λ by differences of rows, where coarser scores make it less."""
+    if dual.goal.lam is None:
+        return found.cost, found.cost
+    value, worth = found.objective, dual.worth(found.x)
+    return value, worth if worth - value > SAME_VALUE * EPS * (1 + abs(value)) else value
+
+
 def dual_of(problem: LimitedProblem, aim: Aim) -> Dual:
     """The bounds of a problem with a goal."""
     return Dual(problem.textbook, Goal.of(aim.lam, aim.prob, problem.space.conditions.margin))
@@ -72,17 +96,6 @@ class Record(NamedTuple):
         return np.isinf(self.log[:, 0])
 
     @property
-    def _order(self) -> Iterator[int]:
-        """The nodes as a proof has them: each before its two parts, and all of the first of these before the second."""
-        cut, first = (self.log[:, 1] >= 0).tolist(), self.log[:, 5].astype(int).tolist()
-        nodes = [0]
-        while nodes:
-            node = nodes.pop()
-            yield node
-            if cut[node]:
-                nodes += [first[node] + 1, first[node]]
-
-    @property
     def _values(self) -> Indices:
         """The nodes that were cut between two values of a feature."""
         return np.flatnonzero((self.log[:, 1] >= 0) & (self.log[:, 2] == VALUE))
@@ -92,19 +105,27 @@ class Record(NamedTuple):
         """The sums of the multipliers of rivals."""
         return self.multipliers[:, : len(self.dual.margins)].sum(axis=1)
 
+    @property
+    def _leaves(self) -> Indices:
+        """The nodes that were not cut, and in which something may meet the goal."""
+        return np.flatnonzero((self.log[:, 1] < 0) & ~self._closed)
+
     def proof(self) -> Proof | None:
         """The record as a proof; None where a node that is closed misses no more than a harder goal."""
         if not np.isfinite(self.multipliers).all():
             return None
-        cuts, closed = self._cuts(), self._closed.tolist()
+        cuts, closed, first = self._cuts(), self._closed.tolist(), self.log[:, 5].astype(int).tolist()
         tree: list[Cut | Leaf] = []
         known: dict[bytes, int] = {}
-        for node in self._order:
-            cut = cuts.get(node)
-            if cut is None:
+        nodes = [0]
+        while nodes:  # each before its two parts, and all of the first of these before the second
+            node = nodes.pop()
+            if node in cuts:
+                tree.append(cuts[node])
+                nodes += [first[node] + 1, first[node]]
+            else:
                 given = self.multipliers[node].tobytes()
-                cut = Leaf(known.setdefault(given, len(known)), reach=closed[node])
-            tree.append(cut)
+                tree.append(Leaf(known.setdefault(given, len(known)), reach=closed[node]))
         proof = Proof(tuple(tree), self._given(np.frombuffer(b"".join(known)).reshape(len(known), -1)))
         return proof if self._surely_missed() or misses(self.dual, proof) else None
 
@@ -158,22 +179,20 @@ class Record(NamedTuple):
         The proof may show more: a little, and of a search that was stopped what nobody had the time to look at. But one that
         shows that the answer is exact is only kept if the answer says so.
         """
-        weighed = self.dual.goal.lam is not None
-        value = plan.objective if weighed else plan.cost
-        leaves = np.flatnonzero((self.log[:, 1] < 0) & ~self._closed)
+        _, value = _worth(plan, self.dual)
         slacks = self.allowance * self._rivals + FAR_MORE * slack
         bounds = self.log[:, 4] - slacks
-        least = int(leaves[bounds[leaves].argmin()]) if len(leaves) else -1
-        own, bound = (float(slacks[least]), float(bounds[least])) if len(leaves) else (0.0, value)
-        doubt = self._doubt(least)
-        bound = max(min(value, bound - doubt), 0.0)
-        size = self.dual.problem.relative_to(value, weighed=weighed)
-        exact, kept = value - REL_GAP * size, plan.proof
+        leaves, own, bound, doubt = self._leaves, 0.0, value, 0.0
+        if len(leaves):
+            least = int(leaves[bounds[leaves].argmin()])
+            own, doubt = float(slacks[least]), self._doubt(least)
+            bound = float(bounds[least]) - doubt
+        bound = max(min(value, bound), 0.0)
+        exact = value - REL_GAP * self.dual.problem.relative_to(value, weighed=self.dual.goal.lam is not None)
         if bound < exact:
             proved, known = self._proved(bounds - doubt, exact, budget, whole=done)
-            bound, kept = max(min(proved, value), bound), kept if known else None
-        gap, allowed = value - bound, tolerated(budget, ALLOWANCES * (own if slack == 0.0 else slack), size)
-        return replace(plan, bound=bound, gap=gap, status=Status.of_gap(gap, size, allowed), proof=kept)
+            bound, plan = max(min(proved, value), bound), plan if known else replace(plan, proof=None)
+        return measured(plan, self.dual, bound, budget, ALLOWANCES * (slack or own))
 
     def _proved(self, least: Floats, exact: float, budget: Budget, *, whole: bool) -> tuple[float, bool]:
         """The least bound of a leaf as others will find it, and whether it is known if that is less than ``exact``.
@@ -181,9 +200,8 @@ class Record(NamedTuple):
         ``least`` are bounds below those of nodes: so leaves are looked at from the lowest on, until none can be lower, or time
         is up; where the ``whole`` is not wanted, until one is less than that.
         """
-        cuts, parents = self._cuts(), self._parents
-        leaves = np.flatnonzero((self.log[:, 1] < 0) & ~self._closed)
-        bound = math.inf
+        cuts, leaves, bound = self._cuts(), self._leaves, math.inf
+        parents = {int(self.log[node, 5]) + part: node for node in cuts for part in (0, 1)}
         for leaf in leaves[np.argsort(least[leaves], kind="stable")].tolist():
             low = float(least[leaf])
             if low >= bound or budget.late or (bound < exact and not whole):
@@ -194,20 +212,11 @@ class Record(NamedTuple):
                 bound = min(bound, float(self.dual.bound(node, given).value))
         return bound, True
 
-    @property
-    def _parents(self) -> Indices:
-        """The node that each is a part of; of the first, none."""
-        parents = np.full(len(self.log), -1)
-        cut = np.flatnonzero(self.log[:, 1] >= 0)
-        for part in (0, 1):
-            parents[self.log[cut, 5].astype(int) + part] = cut
-        return parents
-
-    def _node(self, node: int, parents: Indices, cuts: dict[int, Cut]) -> Node:
+    def _node(self, node: int, parents: dict[int, int], cuts: dict[int, Cut]) -> Node:
         """What is left in a node, cut after cut."""
         way = [node]
-        while parents[way[-1]] >= 0:
-            way.append(int(parents[way[-1]]))
+        while way[-1] in parents:
+            way.append(parents[way[-1]])
         found = self.dual.choices.root
         for parent, part in pairwise(way[::-1]):
             found = self.dual.choices.cut(found, cuts[parent])[part - int(self.log[parent, 5])]
@@ -215,7 +224,7 @@ class Record(NamedTuple):
 
     def _doubt(self, least: int) -> float:
         """How much of a leaf's bound those who check it count as rounding, where a cost has a matrix: it is D² terms."""
-        if not len(self.ties) or least < 0:
+        if not len(self.ties):
             return 0.0
         (given,) = self._given(self.multipliers[[least]])
         return ROUNDED_TWICE * self.dual.bound(self.dual.choices.root, given).rounding

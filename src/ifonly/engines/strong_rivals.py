@@ -34,7 +34,6 @@ class Endpoint:
     change: Floats
     lam: float
     level: float
-    mass: float  # 1 − p_k
     objective: float
     grad_norm: float
     n_iter: int
@@ -76,7 +75,7 @@ class Work:
 
     def state(self, x: Floats, lam: float, bearable: float = 0.0, **how: Any) -> "Generator[Look, Seen, State]":
         """A point with E and ∇E."""
-        return State.of(self.model, self.task, x, (yield from self.look(x, bearable, **how)), lam)
+        return State(self.model, self.task, x, (yield from self.look(x, bearable, **how)), lam)
 
     def sure(self, state: "State", lam: float) -> "Generator[Look, Seen, State]":
         """The same point, seen in double precision if it was not."""
@@ -193,18 +192,16 @@ class Last:
             self.forget()
 
 
-@dataclass(slots=True)
 class State:
-    """A point with E and ∇E."""
+    """A point with E and ∇E, from what a pass says of it."""
 
-    x: Floats
-    change: Floats
-    seen: Seen
-    mass: float
-    objective: float
-    gradient: Floats
-    grad_norm: float
-    slope: float  # how far ‖∇E‖ is off where L is off by one
+    def __init__(self, model: Model, task: Task, x: Floats, seen: Seen, lam: float) -> None:
+        self.x, self.seen, self.change = x, seen, x - task.source
+        self.mass = logistic(seen.level)  # 1 − p_k
+        self.objective = 0.5 * lam * float(self.change @ self.change) + float(np.logaddexp(0.0, seen.level))
+        self.gradient = lam * self.change + self.mass * (seen.mean - task.row)
+        self.grad_norm = float(np.linalg.norm(self.gradient))
+        self.slope = 2 * self.mass * model.row_norm  # how far ‖∇E‖ is off where L is off by one
 
     def settled(self, bound: float) -> bool:
         """Whether ‖∇E‖ is so small for certain."""
@@ -217,15 +214,6 @@ class State:
     def bearable(self, tol: float = 0.0) -> float:
         """How far L can be off at the next point; not at all where ‖∇E‖ is as small as is wanted, so that this can be said."""
         return self.grad_norm / max(CLEAR * self.slope, 1e-300) if self.grad_norm > tol else 0.0
-
-    @classmethod
-    def of(cls, model: Model, task: Task, x: Floats, seen: Seen, lam: float) -> "State":
-        """That of a point, from what a pass says of it."""
-        change, mass = x - task.source, logistic(seen.level)
-        gradient = lam * change + mass * (seen.mean - task.row)
-        objective = 0.5 * lam * float(change @ change) + _softplus(seen.level)
-        slope = 2 * mass * model.row_norm
-        return cls(x, change, seen, mass, objective, gradient, float(np.linalg.norm(gradient)), slope)
 
 
 # ---- what an answer is worth ----
@@ -255,7 +243,7 @@ def finished(model: Model, task: Task, here: State, lam: float, n_iter: int, n_p
         status = Status.CONVERGED
     else:
         status = Status.EXACT if here.grad_norm <= rounding else Status.MAX_ITER
-    numbers = here.seen.level, here.mass, here.objective, grad_norm
+    numbers = here.seen.level, here.objective, grad_norm
     return Endpoint(here.change, lam, *numbers, n_iter, n_passes, status, here.seen.logits)
 
 
@@ -267,7 +255,3 @@ def more(found: Endpoint, status: Status, n_iter: int, n_passes: int) -> Endpoin
 def logistic(level: float) -> float:
     """1/(1 + e^{−L})."""
     return 1 / (1 + math.exp(-level)) if level > -700 else math.exp(level)
-
-
-def _softplus(level: float) -> float:
-    return level + math.log1p(math.exp(-level)) if level > 0 else math.log1p(math.exp(level))

@@ -2,7 +2,8 @@
 
 import heapq
 import math
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from itertools import count
 
 from ifonly.engines.budget import Budget
@@ -23,8 +24,7 @@ class Branch:
     given: Multipliers | None = None
     reach: bool = False
     start: Response | None = None  # where the relaxation of a part begins
-    cut: Cut | None = None
-    parts: "tuple[Branch, Branch] | None" = None
+    cut: "tuple[Cut, Branch, Branch] | None" = None  # how, and its two parts
 
     def bounded(self, bound: float, given: Multipliers, *, reach: bool) -> None:
         """A bound, kept if it is better than what is known."""
@@ -44,18 +44,14 @@ class Tree:
         self._heap: list[tuple[float, int, Branch]] = [(-math.inf, next(self._serial), self.root)]
         self._closed = math.inf
 
-    def __iter__(self) -> "Tree":
-        return self
-
-    def __next__(self) -> Branch:
-        """The most promising branch; stops where none can be better, or the time is up."""
-        late = self.budget.left < self.reserve * (self.n_nodes + 1) and (
-            self.n_nodes > 0 or self.least < math.inf
-        )  # one is looked at in any case, if need be
-        if self.done or self.n_nodes >= self.budget.nodes or late:
-            raise StopIteration
-        self.n_nodes += 1
-        return heapq.heappop(self._heap)[2]
+    def __iter__(self) -> Iterator[Branch]:
+        """One branch after the other, the most promising first, until none can be better, or the time is up."""
+        while not self.done and self.n_nodes < self.budget.nodes:
+            late = self.budget.left < self.reserve * (self.n_nodes + 1)
+            if late and (self.n_nodes > 0 or self.least < math.inf):  # one is looked at in any case, if need be
+                return
+            self.n_nodes += 1
+            yield heapq.heappop(self._heap)[2]
 
     @property
     def done(self) -> bool:
@@ -69,9 +65,9 @@ class Tree:
 
     def hopeless(self, bound: float) -> bool:
         """Whether nothing with this bound is better than what is known."""
-        return (
-            bound >= self.least - self.budget.gap * abs(self.least) - self.slack if self.least < math.inf else bound == math.inf
-        )
+        if math.isinf(self.least):
+            return bound == math.inf
+        return bound >= self.least - self.budget.gap * abs(self.least) - self.slack
 
     def close(self, branch: Branch) -> None:
         """Nothing more is to be had of a branch."""
@@ -79,9 +75,9 @@ class Tree:
 
     def split(self, branch: Branch, cut: Cut, parts: tuple[Node, Node]) -> None:
         """Two branches in place of one; each has its bound, until it is looked at."""
-        one, other = (Branch(part, branch.bound, branch.given, branch.reach, branch.start) for part in parts)
-        branch.cut, branch.parts = cut, (one, other)
-        for part in branch.parts:
+        one, other = (replace(branch, node=part) for part in parts)
+        branch.cut = cut, one, other
+        for part in (one, other):
             heapq.heappush(self._heap, (part.bound, next(self._serial), part))
 
     def proof(self) -> Proof:
@@ -92,15 +88,14 @@ class Tree:
         branches = [self.root]
         while branches:
             branch = branches.pop()
-            if branch.cut is not None and branch.parts is not None:
-                tree.append(branch.cut)
-                branches += branch.parts[::-1]
-                continue
-            if branch.given is None:
+            if branch.cut is not None:
+                cut, one, other = branch.cut
+                tree.append(cut)
+                branches += [other, one]
+            elif branch.given is None:
                 tree.append(Leaf(-1))
-                continue
-            if id(branch.given) not in known:
-                known[id(branch.given)] = len(multipliers)
-                multipliers.append(branch.given)
-            tree.append(Leaf(known[id(branch.given)], branch.reach))
+            else:
+                place = known.setdefault(id(branch.given), len(multipliers))
+                multipliers += [branch.given] if place == len(multipliers) else []
+                tree.append(Leaf(place, branch.reach))
         return Proof(tuple(tree), tuple(multipliers))

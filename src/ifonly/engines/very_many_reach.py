@@ -31,8 +31,8 @@ def reach(model: Model, task: Task, single: bool = False) -> Asking:
     top, _ = task.level(0.0)
     seen = yield from work.first(top)
     if seen.level <= top:
-        stay, n = State.of(model, task, x, seen, 0.0), work.n_passes
-        return Endpoint(stay.change, math.inf, seen.level, stay.mass, stay.objective, 0.0, 0, n, Status.EXACT, seen.logits)
+        stay, n = State(model, task, x, seen, 0.0), work.n_passes
+        return Endpoint(stay.change, math.inf, seen.level, stay.objective, 0.0, 0, n, Status.EXACT, seen.logits)
     last, lam, extra, n_iter = Last(), None, 0.0, 0
     near: list[tuple[State, float]] = []
     least, stalled = math.inf, 0
@@ -43,7 +43,7 @@ def reach(model: Model, task: Task, single: bool = False) -> Asking:
         top, width = task.level(float(np.linalg.norm(x - task.source)))
         margins = few.margins - few.rows @ (x - task.source)
         q, lam, inner = _reach_few(few, margins, top - 0.5 * width - extra, lam)
-        here = State.of(model, task, x, seen, lam)
+        here = State(model, task, x, seen, lam)
         step = -(here.gradient + (q - few.p) @ few.rows) / lam
         if not np.isfinite(step).all() or inner < 0:  # out of reach even with few rivals: they are a relaxation
             found = yield from minimise(model, replace(task, start=here.x), max(lam, 1e-12), single)
@@ -56,7 +56,7 @@ def reach(model: Model, task: Task, single: bool = False) -> Asking:
         # 2. All rivals there.
         x = last.next(x, step)
         seen = yield from work.look(x, here.bearable(), wide=stalled > 0)
-        there = State.of(model, task, x, seen, lam)
+        there = State(model, task, x, seen, lam)
         top, width = task.level(float(np.linalg.norm(there.change)))
         # 3. Done?
         floor = noise(model, task, there, lam)
