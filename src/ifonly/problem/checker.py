@@ -19,9 +19,9 @@ What is not proved is named in `Checked.unproved`: a proof that was left out, a 
 
 import math
 import sys
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -29,16 +29,17 @@ from ifonly.model import Model
 from ifonly.model.errors import CertificateError, InputError
 from ifonly.model.numerics import EPS, Floats, summation_error
 from ifonly.problem.conditions import Conditions
-from ifonly.problem.dual import Dual, Goal
-from ifonly.problem.exact import check_exactly, exact_value
+from ifonly.problem.dual import Dual, Goal, Multipliers, exp_within
 from ifonly.problem.free import LEAST_P, MOST_LOGIT, Certificate, Problem
 from ifonly.problem.goals import Weights, coarser, excess, in_logs, needed_logit, probabilities
 from ifonly.problem.limited import FAR, LimitedProblem
+from ifonly.problem.limits import EDGE
+from ifonly.problem.limits import SAME as SAME_SIDES
 from ifonly.problem.proof import Proved, continuous_proof, prove
 from ifonly.problem.results import Result
 from ifonly.problem.status import LEAST_VALUE, REL_GAP, Status
 
-__all__ = ["Checked", "check"]
+__all__ = ["Checked", "check", "check_exactly"]
 
 SAME = 1e-10  # relative: the same number, computed in another order
 SETTLED = 1e-6  # relative: probabilities that are the same to whoever asked, where a proof needs no more digits
@@ -183,7 +184,7 @@ def check(
         )
     case = _Case(model, conditions, source, x, prob, result)
     _check_status(case)
-    facts = _free_facts(case) if conditions is None else _limited_facts(case)
+    facts = _facts(case)
     _check_goal(case, facts)
     _check_numbers(case, facts)
     if exact and conditions is not None:
@@ -201,13 +202,13 @@ def _by_certificate(case: _Case, facts: _Facts, *, exact: bool) -> Checked:
     _check_bound(case, facts, bound)
     if case.conditions is None:
         _check_last_digit(case, facts, found)
-        return _checked(found, bound=bound, unproved=_worth_nothing(case, facts, bound))
+        return Checked(**vars(found), bound=bound, unproved=_worth_nothing(case, facts, bound))
     value = facts.cost if case.goal else max(abs(_objective(case, facts)[0]), LEAST_VALUE)
     if case.result.status is Status.STOPPED and case.result.gap <= REL_GAP * value:
         raise CertificateError(f"the gap is {case.result.gap!r}; that is not what STOPPED says")
     if exact:
         _check_leaf(case, facts)
-    return _checked(found, bound=bound)
+    return Checked(**vars(found), bound=bound)
 
 
 def _worth_nothing(case: _Case, facts: _Facts, bound: float) -> tuple[str, ...]:
@@ -219,47 +220,33 @@ def _worth_nothing(case: _Case, facts: _Facts, bound: float) -> tuple[str, ...]:
     return ("that nothing is nearer is not proved here: rounding leaves no bound on the distance",)
 
 
-def _checked(found: Certificate, **more: Any) -> Checked:
-    return Checked(**{field.name: getattr(found, field.name) for field in fields(Certificate)}, **more)
-
-
 # ---- the point ----
 
 
-def _free_facts(case: _Case) -> _Facts:
-    """Of a problem without limits: in the classifier's units."""
-    model, result = case.model, case.result
-    if math.isinf(result.lam) and (case.x != case.source).any():
-        raise CertificateError("the answer claims to be the source itself, but x differs from it")
-    source, x = model.to_classifier(case.source), model.to_classifier(case.x)
-    distance = float(np.linalg.norm(x - source))
-    norm = float(np.linalg.norm(x) + np.linalg.norm(source)) + model.offset_norm
-    return _facts(case, distance, 0.5 * distance**2, norm, 0.0)
-
-
-def _limited_facts(case: _Case) -> _Facts:
-    """Of a problem with a cost or limits, and whether x keeps them."""
-    assert case.conditions is not None
-    problem, c = case.problem, case.conditions.per_unit
-    broken = problem.broken(case.x)
-    if broken is not None:
-        raise CertificateError(broken)
-    distance, cost = problem.cost_of(case.x)
-    norm = float(c @ (np.abs(case.x) + np.abs(case.source)))
-    if distance > 0:  # a matrix can make a small square of large terms
-        norm += len(c) * problem.square_size(case.x - case.source) / distance
-    return _facts(case, distance, cost, norm, float(case.conditions.mu.max()))
-
-
-def _facts(case: _Case, distance: float, cost: float, norm: float, mu: float) -> _Facts:
-    """``norm`` bounds the length of what the change is a difference of, ``mu`` what a unit of it costs besides."""
-    model = case.model
+def _facts(case: _Case) -> _Facts:
+    """The point, and whether it keeps the limits; without any, in the classifier's units."""
+    model, conditions = case.model, case.conditions
     K, D = model.A.shape
+    source, x = model.to_classifier(case.source), model.to_classifier(case.x)
+    sizes = float(model.column_sizes @ (np.abs(x) + np.abs(source)))
+    # norm bounds the length of what the change is a difference of, mu what a unit of it costs besides
+    if conditions is None:
+        if math.isinf(case.result.lam) and (case.x != case.source).any():
+            raise CertificateError("the answer claims to be the source itself, but x differs from it")
+        distance = float(np.linalg.norm(x - source))
+        cost, mu = 0.5 * distance**2, 0.0
+        norm = float(np.linalg.norm(x) + np.linalg.norm(source)) + model.offset_norm
+        if model.mixes_units:  # answers are computed in a basis whose rounding meets all features alike
+            sizes = max(sizes, model.row_norm * norm)
+    else:
+        broken = case.problem.broken(case.x)
+        if broken is not None:
+            raise CertificateError(broken)
+        distance, cost = case.problem.cost_of(case.x)
+        mu, norm = float(conditions.mu.max()), float(conditions.per_unit @ (np.abs(case.x) + np.abs(case.source)))
+        if distance > 0:  # a matrix can make a small square of large terms
+            norm += D * case.problem.square_size(case.x - case.source) / distance
     proba, loss = probabilities(model.scores(case.x), case.k)
-    seen = np.abs(model.to_classifier(case.x)) + np.abs(model.to_classifier(case.source))
-    sizes = float(model.column_sizes @ seen)
-    if case.conditions is None and model.mixes_units:  # answers are computed in a basis whose rounding meets all features alike
-        sizes = max(sizes, model.row_norm * norm)
     terms = sizes + 2 * model.offset_size + float(np.abs(model.b).max())
     distance_error = SAME * distance + 4 * (K + 4) * EPS * norm
     cost_error = SAME * cost + (distance + distance_error + mu * math.sqrt(D)) * distance_error
@@ -348,6 +335,30 @@ def _check_numbers(case: _Case, facts: _Facts) -> None:
 def _same(name: str, claimed: float, found: float, allowed: float) -> None:
     if not abs(claimed - found) <= allowed + LEAST:
         raise CertificateError(f"{name} is {found!r}; the answer claims {claimed!r}")
+
+
+def check_exactly(problem: LimitedProblem, x: Floats, prob: float | None, *, reached: bool) -> None:
+    """Whether x keeps the linear rules and (if it is said to) meets the goal, in fractions.
+
+    Rules hold up to the rounding of their numbers: 0.1·3 ≤ 0.3 is true, and not of the floats that are nearest to these. Most
+    equations have no solution among floats at all. All other limits are comparisons of floats, which are exact.
+    """
+    limits, margin = problem.conditions.limits, problem.conditions.margin
+    dual = Dual(problem, Goal(lam=1.0), exact=True)
+    point = dual.number(x)
+    for i, (row, rest) in enumerate(zip(dual.C, dual.number(limits.rest), strict=True)):
+        over = row @ point - rest
+        size = np.abs(row) @ np.abs(point) + abs(rest)
+        allowed = Fraction(SAME_SIDES if limits.equal[i] else EDGE * EPS) * size + Fraction(LEAST)
+        if (abs(over) if limits.equal[i] else over) > allowed:
+            raise CertificateError(f"rule {i + 1} is broken by {float(over)!r}, in fractions")
+    if not reached:
+        return
+    s = dual.margins + dual.S @ (point - dual.source)
+    if margin is not None and max(s) > -Fraction(margin):
+        raise CertificateError(f"the target's score is ahead by {float(-max(s))!r}, in fractions")
+    if prob is not None and sum(exp_within(v)[1] for v in s) > (1 - Fraction(prob)) / Fraction(prob):
+        raise CertificateError(f"p(target) is below the {prob!r} that was asked for, in fractions")
 
 
 # ---- the optimum ----
@@ -447,7 +458,7 @@ def _check_leaf(case: _Case, facts: _Facts) -> None:
     """Whether the multipliers of a continuous answer prove its bound in fractions too: a proof of one leaf."""
     proof = continuous_proof(case.problem, case.x, case.prob, case.result.lam, case.result.multipliers)
     dual = Dual(case.problem, _goal(case), exact=True)
-    gap = float(exact_value(dual, case.x) - prove(dual, proof).bound)
+    gap = float(dual.worth(case.x) - prove(dual, proof).bound)
     value = facts.cost if case.goal else _objective(case, facts)[0]
     if gap > case.result.gap + SAME * (1 + abs(value)):
         raise CertificateError(f"the gap that is proved in fractions is {gap!r}; the answer claims {case.result.gap!r}")
@@ -463,7 +474,7 @@ def _by_proof(case: _Case, facts: _Facts, *, exact: bool) -> Checked:
         raise CertificateError(f"a proof has no gradient, that is 0; the answer claims at most {result.grad_norm!r}")
     if proof is None:
         what = "that the goal is out of reach" if out else "the bound of the search"
-        return _checked(found, unproved=(f"{what} is not proved here: the answer comes without its proof",))
+        return Checked(**vars(found), unproved=(f"{what} is not proved here: the answer comes without its proof",))
     if result.n_nodes != (len(proof) if case.discrete else 0):
         raise CertificateError(f"the proof has {len(proof)} nodes; the answer claims {result.n_nodes}")
     dual = Dual(case.problem, _goal(case), exact=exact)
@@ -473,14 +484,14 @@ def _by_proof(case: _Case, facts: _Facts, *, exact: bool) -> Checked:
     bound, value = float(proved.bound), facts.cost if case.goal else objective
     bound = max(bound, 0.0)  # nothing costs less, and −ln p is no less
     _check_bound(case, facts, bound)
-    if exact and float(exact_value(dual, case.x) - proved.bound) > result.gap + 4 * EPS * (1 + abs(value)):
+    if exact and float(dual.worth(case.x) - proved.bound) > result.gap + 4 * EPS * (1 + abs(value)):
         raise CertificateError(f"what is minimised is {value!r} and the bound {bound!r}; the gap is said to be {result.gap!r}")
     worth = (
         value if case.goal else max(value, Dual(case.problem, _goal(case)).worth(case.x))
     )  # scores may be coarser than a gap
     _check_said(case, value, worth - bound)
     more = (_MORE,) if result.status is not Status.EXACT and value - bound < result.gap * (1 - SETTLED) else ()
-    return _checked(found, bound=min(bound, value), notes=more)
+    return Checked(**vars(found), bound=min(bound, value), notes=more)
 
 
 def _eaten(case: _Case, facts: _Facts) -> float:
@@ -525,7 +536,7 @@ def _proved_out_of_reach(case: _Case, found: Certificate, dual: Dual, proved: Pr
     elif case.result.ceiling != 1.0:
         raise CertificateError("a ceiling belongs to a probability that is out of reach")
     far = (_FAR,) if np.not_equal(case.problem.ends(*case.problem.box), case.problem.box).any() else ()
-    return _checked(found, ceiling=ceiling, notes=far)
+    return Checked(**vars(found), ceiling=ceiling, notes=far)
 
 
 _FAR = f"that is proved for changes of each feature that move scores by no more than {FAR:g}"
@@ -539,9 +550,23 @@ def _out_of_reach(case: _Case, facts: _Facts, found: Certificate) -> Checked:
         raise CertificateError(f"p(target) is {p!r}; the answer claims that nothing is above {claimed!r}")
     ceiling, unproved = 1.0, []
     if case.model.encoding.identity and case.model.A.size <= MANY:
-        ceiling = min(case.problem.ceiling(facts.proba, None, still) for still in (None, np.ones(len(case.x), dtype=bool)))
+        ceiling = _ceiling(case.problem, _goal(case), facts.proba)
     if ceiling >= case.prob:
         unproved.append(f"that no input reaches {case.prob!r} is not proved here: p(target) is at most {ceiling!r}")
     elif claimed < ceiling * (1 - SETTLED):
         unproved.append(f"that p(target) is at most {claimed!r} is not proved here: it is at most {ceiling!r}")
-    return _checked(found, ceiling=ceiling, unproved=tuple(unproved), notes=(_FAR,) if ceiling < 1 else ())
+    return Checked(**vars(found), ceiling=ceiling, unproved=tuple(unproved), notes=(_FAR,) if ceiling < 1 else ())
+
+
+def _ceiling(problem: LimitedProblem, goal: Goal, proba: Floats) -> float:
+    """An upper bound on p_k without limits: of a leaf whose y are the probabilities of a best point.
+
+    At such a point no feature is pulled anywhere (Sᵀy = 0); y is changed a little, so that this is so up to rounding.
+    """
+    dual, rivals = Dual(problem, goal), proba[problem.rivals]
+    pulls, y = dual.S * problem.far, rivals / rivals.sum()
+    y = np.maximum(y * (1 + np.linalg.lstsq((y[:, None] * pulls).T, -(y @ pulls), rcond=None)[0]), 0.0)
+    if not y.any():
+        return 1.0
+    missed = dual.bound(dual.choices.root, Multipliers(y, np.zeros(0)), reach=True).value / y.sum()
+    return goal.ceiling(float(missed))

@@ -45,11 +45,12 @@ from ifonly.model.numerics import EPS, Flags, Floats, Indices, summation_error
 from ifonly.problem.choices import MOVES, STAYS, Choices, Node
 from ifonly.problem.limited import LimitedProblem
 
-__all__ = ["Bounded", "Dual", "Goal", "Multipliers", "log_within"]
+__all__ = ["Bounded", "Dual", "Goal", "Multipliers", "exp_within", "log_within"]
 
 SHARE = 0.9  # of the largest θ: R is then safely positive definite
 LARGEST = 700.0  # exponent of e: beyond, 1/(1 + e^v) is as good as 0
-DIGITS = 60  # of logarithms in fractions
+DIGITS = 60  # of logarithms and exponentials in fractions
+FAR = 3000  # an exponent: beyond, e^−v is as good as nothing, and e^v more than any answer has
 
 
 class Goal(NamedTuple):
@@ -105,6 +106,20 @@ def log_within(v: Fraction) -> tuple[Fraction, Fraction]:
     return found - slack, found + slack
 
 
+def exp_within(v: Fraction) -> tuple[Fraction, Fraction]:
+    """Two fractions with e^v between them."""
+    if v == 0:
+        return Fraction(1), Fraction(1)
+    if v < -FAR:
+        return Fraction(0), exp_within(Fraction(-FAR))[1]
+    v = min(v, Fraction(FAR))
+    with localcontext() as context:
+        context.prec = DIGITS
+        found = Fraction((Decimal(v.numerator) / Decimal(v.denominator)).exp())
+    slack = found * Fraction(1, 10 ** (DIGITS - 10))
+    return max(found - slack, Fraction(0)), found + slack
+
+
 def _exactly(values: Any) -> Any:
     """Floats as fractions, in an array of objects."""
     return np.frompyfunc(Fraction, 1, 1)(np.asarray(values))
@@ -129,16 +144,17 @@ class Dual:
         self.margins = away @ ((source - shift) / scale) + ahead
         self.C, rest = number(conditions.limits.C), number(conditions.limits.rest)
         self.over = self.C @ source - rest  # by how much the source breaks the rules
-        lam = self.scalar(1.0 if goal.lam is None else goal.lam)
-        self.bend = number(conditions.mu) * number(conditions.per_unit)
+        self.lam = self.scalar(1.0 if goal.lam is None else goal.lam)  # α
+        self.per_unit = number(conditions.per_unit)
+        self.bend = number(conditions.mu) * self.per_unit
         share = 1.0 if conditions.matrix is None else _share(conditions.matrix)  # θ
-        self.unit = share * (1.0 if goal.lam is None else goal.lam)  # κ over c²
+        self.unit = share * float(self.lam)  # κ over c²
         if conditions.matrix is None:
-            self.kappa, self.R = lam * number(conditions.per_unit) ** 2, None
+            self.kappa, self.Q, self.R = self.lam * self.per_unit**2, None, None
         else:
-            Q = number(conditions.matrix)
-            diagonal = np.diag(Q) * self.scalar(share)
-            self.kappa, self.R = lam * diagonal, lam * (Q - np.diag(diagonal))
+            self.Q = number(conditions.matrix)
+            diagonal = np.diag(self.Q) * self.scalar(share)
+            self.kappa, self.R = self.lam * diagonal, self.lam * (self.Q - np.diag(diagonal))
             if exact:
                 _check_definite(self.R)
 
@@ -154,14 +170,21 @@ class Dual:
         ahead = np.abs(model.b[self.problem.rivals] - model.b[self.problem.k])
         return own @ seen + ahead, np.abs(limits.C) @ x + np.abs(limits.rest)
 
-    def worth(self, x: Floats) -> float:
-        """What is minimised at x, from the margins that bounds are made of: what rows of A share cancels before it rounds."""
-        conditions, change, lam = self.problem.conditions, x - self.problem.source, self.goal.lam
-        quadratic = (
-            np.square(conditions.per_unit * change).sum() if conditions.matrix is None else change @ conditions.matrix @ change
-        )
-        cost = 0.5 * (1.0 if lam is None else lam) * float(quadratic) + float(self.bend @ np.abs(change))
-        return cost if lam is None else cost + float(np.logaddexp.reduce(np.append(self.margins + self.S @ change, 0.0)))
+    def worth(self, x: Floats) -> Any:
+        """What is minimised at x, from the margins that bounds are made of: what rows of A share cancels before it rounds.
+
+        In fractions it may be a little above that, where λ was given.
+        """
+        change = self.number(x) - self.source
+        quadratic = ((self.per_unit * change) ** 2).sum() if self.Q is None else change @ self.Q @ change
+        cost = self.scalar(self.lam * quadratic / 2 + self.bend @ np.abs(change))
+        if self.goal.lam is None:
+            return cost
+        s = np.append(self.margins + self.S @ change, self.scalar(0))
+        if not self.exact:
+            return cost + float(np.logaddexp.reduce(s))
+        top = max(s)
+        return cost + top + log_within(sum(exp_within(v - top)[1] for v in s))[1]
 
     # ---- the bound ----
 

@@ -21,7 +21,7 @@ L is convex. At any x in the box let g = λQΔ + Sᵀq + Rᵀν, and let ξ_d be
 Then L(y) ≥ L(x) + ξ·(y − x) + (λ/2)‖y − x‖²_Q for every y in the box, because η·(y − x) ≤ 0 for η in N. The right-hand side is
 least at y = x − Q⁻¹ξ/λ, and so
 
-    E* ≥ L(x) − ‖ξ‖²_{Q⁻¹}/(2λ)          for every x in the box, q and ν: the dual bound (`LimitedProblem.dual`).
+    E* ≥ L(x) − ‖ξ‖²_{Q⁻¹}/(2λ)          for every x in the box, q and ν: the dual bound.
 
 The best ξ is the shortest: without a matrix, the ξ_d nearest to 0. Bounds and ℓ1 terms need no multipliers of their own, not
 even with a matrix: the choice of ξ makes them.
@@ -32,9 +32,6 @@ even with a matrix: the choice of ξ makes them.
 
 the second because E grows at least as (λ/2)‖x − x*‖²_Q from its optimum. With a probability τ, every x' that reaches it has
 −ln p_k(x') ≤ −ln τ, and so λ·cost(x') ≥ E* + ln τ, which is cost(x') ≥ cost(x) − (gap + ln p_k(x) − ln τ)/λ.
-
-**The ceiling.** The same with λ = ω = 0: −ln p_k(x) ≥ q·s̄ + H(q) − ν·r + min over the box of u·Δ within the limits, with
-u = Sᵀq + Rᵀν, and the minimum is at a corner.
 
 **Rounding.** γ(n) is the relative error of a sum of n products (`numerics.summation_error`), ε the machine epsilon. The numbers
 computed here differ from those of exact arithmetic on the same floats by at most
@@ -59,7 +56,7 @@ from ifonly.model.errors import InputError
 from ifonly.model.numerics import EPS, Flags, Floats, Indices, summation_error
 from ifonly.problem.conditions import Conditions
 from ifonly.problem.free import Certificate
-from ifonly.problem.goals import Weights, entropy, lead, probabilities
+from ifonly.problem.goals import Weights, lead, probabilities
 from ifonly.problem.status import LEAST_VALUE, REL_GAP
 
 __all__ = ["FAR", "LimitedProblem"]
@@ -241,38 +238,6 @@ class LimitedProblem:
             gap=gap,
             error_bound=math.sqrt(2 * gap / weights.lam),
         )
-
-    def ceiling(self, q: Floats, nu: Floats | None = None, still: Flags | None = None) -> float:
-        """An upper bound on p_k within the limits, from any probabilities of the K classes and any multipliers.
-
-        Where a feature has no bound on the side to which u pulls it, q and ν are first changed a little, so that u is 0 there,
-        and at features that are said to be ``still`` too: the best point is between their bounds. What rounding leaves of u
-        counts for changes that move scores by up to `FAR`.
-        """
-        n, (R, R_size, equal), (S, S_size), (lo, hi) = len(self.rivals), self.rows, self.slopes, self.box
-        W, W_size, (low, high) = np.concatenate([S, R]), np.concatenate([S_size, R_size]), self.ends(lo, hi)
-        y = np.append(q[self.rivals] / q.sum(), self.multipliers(nu))
-        pinned, wanted = np.zeros(len(lo), dtype=bool), np.zeros(len(lo), dtype=bool) if still is None else still
-        for _ in range(len(lo)):
-            u = y @ W
-            more = (wanted | self.beyond(u, lo, hi)) & ~pinned
-            if not more.any():
-                break
-            pinned |= more
-            columns = W[:, pinned] * self.far[pinned]
-            y = y * (1 + np.linalg.lstsq((y[:, None] * columns).T, -(y @ columns), rcond=None)[0])
-            y[n:] = np.where(equal, y[n:], np.maximum(y[n:], 0.0))
-            y[:n] = np.maximum(y[:n], 0.0)
-            y /= max(float(y[:n].sum()), 1.0)
-        u = y @ W
-        corner = np.where(u > 0, low - self.source, np.where(u < 0, high - self.source, 0.0))
-        left, error = self.left(self.source)
-        full = np.append(y[:n], max(1.0 - float(y[:n].sum()), 0.0))
-        terms = [*(y[:n] * self.margins(self.source)), entropy(full), *(-y[n:] * left), *(u * corner)]
-        size = float(np.abs(terms).sum() + (np.abs(y) @ W_size) @ np.abs(corner))
-        doubt = 2 * summation_error(len(terms)) * size + float(np.abs(y[n:]) @ error) + self.logit_error(self.source)
-        loss = math.fsum(terms) - doubt - (len(full) + 64) * EPS
-        return min(1.0, math.exp(-max(loss, 0.0)))
 
     def _subgradient(self, x: Floats, q: Floats, nu: Floats, weights: Weights, of_q: float) -> tuple[float, float]:
         """‖ξ‖ in the norm of Q⁻¹ over the features that can move, and its rounding; ``of_q`` is the relative error of q."""
