@@ -48,6 +48,8 @@ CANCELLING = 32.0  # terms of a change against its length: solvers sum rows whos
 LAST_STEP = 1e-9  # relative: Newton's last step moves margins by 1e-5, and leaves some times the square of that at most
 LEAST = sys.float_info.min  # numbers below have lost their digits, and compiled code takes them for 0
 GUESS = 1.0  # rounding of logits from which on a probability is a guess, and nothing is excused by it
+_MORE = "the proof shows more than is claimed: the gap is smaller"
+_FAR = f"that is proved for changes of each feature that move scores by no more than {FAR:g}"
 REACHED = (Status.EXACT, Status.CONVERGED, Status.STOPPED)  # statuses that claim to have met the goal
 
 
@@ -141,9 +143,12 @@ class _Facts:
     cost: float
     proba: Floats
     loss: float
+    objective: float  # E(x) as answers report it
+    value: float  # what was minimised: the cost, or with λ the objective
     logit_error: float
     distance_error: float
     cost_error: float
+    objective_error: float
 
 
 def check(
@@ -203,7 +208,7 @@ def _by_certificate(case: _Case, facts: _Facts, *, exact: bool) -> Checked:
     if case.conditions is None:
         _check_last_digit(case, facts, found)
         return Checked(**vars(found), bound=bound, unproved=_worth_nothing(case, facts, bound))
-    value = facts.cost if case.goal else max(abs(_objective(case, facts)[0]), LEAST_VALUE)
+    value = facts.cost if case.goal else max(abs(facts.objective), LEAST_VALUE)
     if case.result.status is Status.STOPPED and case.result.gap <= REL_GAP * value:
         raise CertificateError(f"the gap is {case.result.gap!r}; that is not what STOPPED says")
     if exact:
@@ -250,21 +255,21 @@ def _facts(case: _Case) -> _Facts:
     terms = sizes + 2 * model.offset_size + float(np.abs(model.b).max())
     distance_error = SAME * distance + 4 * (K + 4) * EPS * norm
     cost_error = SAME * cost + (distance + distance_error + mu * math.sqrt(D)) * distance_error
-    return _Facts(distance, cost, proba, loss, 8 * summation_error(D + K) * terms, distance_error, cost_error)
-
-
-def _objective(case: _Case, facts: _Facts) -> tuple[float, float]:
-    """E(x) as answers report it, and how far another way to compute it may end up from it."""
-    lam, rivals = case.result.lam, float(np.delete(facts.proba, case.k).sum())
-    off = facts.logit_error  # −ln p_k moves by no more than the margins, and by no more than the rivals' mass can
-    of_loss = SAME * facts.loss + min(rivals * math.expm1(min(off, MOST_LOGIT)), off)
+    logit_error = 8 * summation_error(D + K) * terms
+    # −ln p_k moves by no more than the margins, and by no more than the rivals' mass can.
+    rivals = float(np.delete(proba, case.k).sum())
+    loss_error = SAME * loss + min(rivals * math.expm1(min(logit_error, MOST_LOGIT)), logit_error)
+    lam, l1 = case.result.lam, 1.0 if case.prob is None else case.result.lam
     if case.margin is not None:
-        return facts.cost, facts.cost_error
-    if math.isinf(lam):
-        return facts.loss, of_loss
-    l1 = 1.0 if case.prob is None else lam
-    sparse = 0.0 if case.conditions is None else case.problem.sparse(case.x - case.source)
-    return 0.5 * lam * facts.distance**2 + l1 * sparse + facts.loss, of_loss + max(lam, l1) * facts.cost_error
+        objective, objective_error = cost, cost_error
+    elif math.isinf(lam):
+        objective, objective_error = loss, loss_error
+    else:
+        sparse = 0.0 if conditions is None else case.problem.sparse(case.x - case.source)
+        objective, objective_error = 0.5 * lam * distance**2 + l1 * sparse + loss, loss_error + max(lam, l1) * cost_error
+    value = cost if case.goal else objective
+    errors = logit_error, distance_error, cost_error, objective_error
+    return _Facts(distance, cost, proba, loss, objective, value, *errors)
 
 
 # ---- claims ----
@@ -318,16 +323,15 @@ def _check_numbers(case: _Case, facts: _Facts) -> None:
     _same("distance", result.distance, facts.distance, facts.distance_error)
     if case.conditions is not None or not math.isnan(result.cost):
         _same("cost", result.cost, facts.cost, facts.cost_error)
-    objective, error = _objective(case, facts)
     if not case.unweighed:
-        _same("objective", result.objective, objective, error)
+        _same("objective", result.objective, facts.objective, facts.objective_error)
     if case.conditions is None or result.status is Status.UNREACHABLE:
         return
-    whole = facts.cost if case.goal else objective
     if not result.gap >= 0:
         raise CertificateError(f"the gap must be a number ≥ 0; the answer claims {result.gap!r}")
-    if not abs(whole - result.gap - result.bound) <= SAME * (1 + abs(whole)):
-        raise CertificateError(f"the bound is {result.bound!r}, but what was minimised less the gap {whole - result.gap!r}")
+    if not abs(facts.value - result.gap - result.bound) <= SAME * (1 + abs(facts.value)):
+        less = facts.value - result.gap
+        raise CertificateError(f"the bound is {result.bound!r}, but what was minimised less the gap {less!r}")
     if result.ceiling != 1.0:
         raise CertificateError("a ceiling belongs to a probability that is out of reach")
 
@@ -366,11 +370,10 @@ def check_exactly(problem: LimitedProblem, x: Floats, prob: float | None, *, rea
 
 def _certificate(case: _Case, facts: _Facts) -> Certificate:
     """What x is worth in the continuous problem."""
-    objective, _ = _objective(case, facts)
     if case.conditions is not None:
-        return replace(case.problem.certificate(case.x, case.weights, case.result.multipliers), objective=objective)
+        return replace(case.problem.certificate(case.x, case.weights, case.result.multipliers), objective=facts.objective)
     if math.isinf(case.result.lam):  # the source itself, which costs nothing
-        return Certificate(objective, facts.proba, 0.0, 0.0, facts.logit_error, 0.0, 0.0, 0.0)
+        return Certificate(facts.objective, facts.proba, 0.0, 0.0, facts.logit_error, 0.0, 0.0, 0.0)
     source, x = case.model.to_classifier(case.source), case.model.to_classifier(case.x)
     return Problem(case.model, source, case.model.label(case.k), case.result.lam).certificate(x)
 
@@ -403,10 +406,9 @@ def _proved_bound(case: _Case, facts: _Facts, found: Certificate) -> float:
 
 def _check_bound(case: _Case, facts: _Facts, bound: float) -> None:
     """Whether the claimed bound is proved."""
-    result = case.result
-    value = facts.cost if case.goal else abs(_objective(case, facts)[0])
-    if not math.isnan(result.bound) and not result.bound <= bound + SAME * (1 + value):
-        raise CertificateError(f"the lower bound that can be proved is {bound!r}; the answer claims {result.bound!r}")
+    claimed = case.result.bound
+    if not math.isnan(claimed) and not claimed <= bound + SAME * (1 + abs(facts.value)):
+        raise CertificateError(f"the lower bound that can be proved is {bound!r}; the answer claims {claimed!r}")
 
 
 def _check_last_digit(case: _Case, facts: _Facts, found: Certificate) -> None:
@@ -459,8 +461,7 @@ def _check_leaf(case: _Case, facts: _Facts) -> None:
     proof = continuous_proof(case.problem, case.x, case.prob, case.result.lam, case.result.multipliers)
     dual = Dual(case.problem, _goal(case), exact=True)
     gap = float(dual.worth(case.x) - prove(dual, proof).bound)
-    value = facts.cost if case.goal else _objective(case, facts)[0]
-    if gap > case.result.gap + SAME * (1 + abs(value)):
+    if gap > case.result.gap + SAME * (1 + abs(facts.value)):
         raise CertificateError(f"the gap that is proved in fractions is {gap!r}; the answer claims {case.result.gap!r}")
 
 
@@ -468,8 +469,8 @@ def _by_proof(case: _Case, facts: _Facts, *, exact: bool) -> Checked:
     """Of a search, or of a goal that nothing reaches within limits: what the proof that comes with the answer proves."""
     result, proof, nan = case.result, case.result.proof, math.nan
     out = result.status is Status.UNREACHABLE
-    objective, _ = _objective(case, facts)
-    found = Certificate(objective, facts.proba, facts.distance, nan, facts.logit_error, facts.logit_error, result.gap, nan)
+    error = facts.logit_error
+    found = Certificate(facts.objective, facts.proba, facts.distance, nan, error, error, result.gap, nan)
     if result.grad_norm != 0.0:
         raise CertificateError(f"a proof has no gradient, that is 0; the answer claims at most {result.grad_norm!r}")
     if proof is None:
@@ -481,14 +482,12 @@ def _by_proof(case: _Case, facts: _Facts, *, exact: bool) -> Checked:
     proved = prove(dual, proof, _eaten(case, facts) if out else 0.0)
     if out:
         return _proved_out_of_reach(case, found, dual, proved)
-    bound, value = float(proved.bound), facts.cost if case.goal else objective
-    bound = max(bound, 0.0)  # nothing costs less, and −ln p is no less
+    bound, value = max(float(proved.bound), 0.0), facts.value  # nothing costs less than 0, and −ln p is no less
     _check_bound(case, facts, bound)
     if exact and float(dual.worth(case.x) - proved.bound) > result.gap + 4 * EPS * (1 + abs(value)):
         raise CertificateError(f"what is minimised is {value!r} and the bound {bound!r}; the gap is said to be {result.gap!r}")
-    worth = (
-        value if case.goal else max(value, Dual(case.problem, _goal(case)).worth(case.x))
-    )  # scores may be coarser than a gap
+    # With λ scores may be coarser than a gap.
+    worth = value if case.goal else max(value, Dual(case.problem, _goal(case)).worth(case.x))
     _check_said(case, value, worth - bound)
     more = (_MORE,) if result.status is not Status.EXACT and value - bound < result.gap * (1 - SETTLED) else ()
     return Checked(**vars(found), bound=min(bound, value), notes=more)
@@ -499,9 +498,6 @@ def _eaten(case: _Case, facts: _Facts) -> float:
     lost = 0.0 if case.prob is None else math.log((1 - case.prob) / case.prob) - float(needed_logit(case.prob, case.model))
     times = coarser(case.prob, in_logs(case.model, summation_error(case.model.n_features + 4)))
     return lost + 16 * case.model.coarse * float(times) * facts.logit_error + 16 * EPS
-
-
-_MORE = "the proof shows more than is claimed: the gap is smaller"
 
 
 def _check_said(case: _Case, value: float, shown: float) -> None:
@@ -537,9 +533,6 @@ def _proved_out_of_reach(case: _Case, found: Certificate, dual: Dual, proved: Pr
         raise CertificateError("a ceiling belongs to a probability that is out of reach")
     far = (_FAR,) if np.not_equal(case.problem.ends(*case.problem.box), case.problem.box).any() else ()
     return Checked(**vars(found), ceiling=ceiling, notes=far)
-
-
-_FAR = f"that is proved for changes of each feature that move scores by no more than {FAR:g}"
 
 
 def _out_of_reach(case: _Case, facts: _Facts, found: Certificate) -> Checked:
