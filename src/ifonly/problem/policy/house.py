@@ -22,7 +22,7 @@ from ifonly.model import Model
 from ifonly.model.columns import Column
 from ifonly.model.errors import InputError
 from ifonly.model.words import Word, Words
-from ifonly.problem.actions import Actions
+from ifonly.problem.actions import Actions, each_bounds, listed
 from ifonly.problem.cost import Cost
 from ifonly.problem.policy.said import Feature, PolicyError, Said
 from ifonly.problem.policy.toml import written
@@ -312,7 +312,7 @@ def _meeting(policy: Policy, model: Model, asked: Actions | None) -> Actions | N
     if asked is None:
         return own if any(getattr(own, name) for name in (*_LISTS, "bounds", "step", "one_of", "linear")) else None
     asked.resolve(model)  # what is wrong with it by itself comes first
-    whole = {name: True if getattr(asked, name) is True else [*_some(getattr(own, name)), *_some(getattr(asked, name))]
+    whole = {name: True if getattr(asked, name) is True else [*getattr(own, name), *listed(getattr(asked, name))]
              for name in _LISTS}  # fmt: skip
     return Actions(
         **whole,
@@ -323,12 +323,6 @@ def _meeting(policy: Policy, model: Model, asked: Actions | None) -> Actions | N
     )
 
 
-def _some(features: Any) -> list[Any]:
-    if features is None or features is False:
-        return []
-    return [features] if isinstance(features, (str, int)) else list(features)
-
-
 def _place(model: Model, key: Any) -> int:
     """The first of a feature's coordinates: the same however it is called."""
     column = model.encoding.find(key)
@@ -337,12 +331,8 @@ def _place(model: Model, key: Any) -> int:
 
 def _narrowest(policy: Policy, model: Model, own: Any, asked: Any) -> dict[Any, Any] | None:
     """The bounds of both: for each feature the higher of the lows and the lower of the highs."""
-    if asked is not None and not isinstance(asked, Mapping):  # one pair for all
-        columns = model.encoding.columns
-        keys = [c.name for c in columns if c.kind == "number"] if columns else range(model.n_features)
-        asked = dict.fromkeys(keys, tuple(asked))
     found = {_place(model, key): (key, *pair) for key, pair in (own or {}).items()}
-    for key, (low, high) in (asked or {}).items():
+    for key, (low, high) in each_bounds(asked, model).items():
         d = _place(model, key)
         name, least, most = found.get(d, (key, None, None))
         column = model.encoding.find(key)
