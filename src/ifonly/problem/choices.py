@@ -117,10 +117,7 @@ class Choices:
 
     def rests(self, node: Node) -> Flags:
         """Which items may stay as they are."""
-        x = self.source
-        inside = (node.lo <= x) & (x <= node.hi)
-        inside[self.grid] &= self.limits.snapped(x, x)[self.grid] == x[self.grid]
-        inside &= self._are_allowed
+        inside = ~self.limits.must_move(self.source, node.lo, node.hi) & self._are_allowed
         return np.append(inside[self.singles], [inside[group].all() for group in self.groups]).astype(bool)
 
     def stay(self, node: Node) -> Flags:

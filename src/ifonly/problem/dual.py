@@ -225,16 +225,12 @@ class Dual:
         for item in np.flatnonzero(~moved).tolist():
             still = choices.singles[item] if item < len(choices.singles) else choices.groups[item - len(choices.singles)]
             chosen[still] = source[still]
-        total, rounding = sum(constant) + worth[moved].sum(), 0.0
-        if not self.exact:
-            if reach:  # a pull that is next to nothing may be one of rounding, over the whole of a range
-                size = np.abs(y) @ np.abs(self.S) + np.abs(nu) @ np.abs(self.C)
-                longest = self.longest(node)
-                change = np.where(np.abs(h) > 2 * summation_error(len(y) + len(nu) + 2) * size, change, longest)
-            rounding = self._rounding(y, nu, constant, change, given, reach)
-            finite = math.isfinite(rounding)  # multipliers too large for floats prove nothing
-            total = math.fsum([*constant, *worth[moved]]) - rounding if finite else -math.inf
-        return Bounded(total, chosen.astype(np.float64), moved, rounding)
+        x = chosen.astype(np.float64)
+        if self.exact:
+            return Bounded(sum(constant) + worth[moved].sum(), x, moved, 0.0)
+        rounding = self._rounding(y, nu, constant, np.abs(change), given, (h, self.longest(node)) if reach else None)
+        finite = math.isfinite(rounding)  # multipliers too large for floats prove nothing
+        return Bounded(math.fsum([*constant, *worth[moved]]) - rounding if finite else -math.inf, x, moved, rounding)
 
     def _checked(self, given: Multipliers, *, reach: bool) -> tuple[Any, Any]:
         """Y and ν, if they may be such."""
@@ -317,12 +313,14 @@ class Dual:
             open_[order[: max(room, 0)]] = True
         return must | open_
 
-    def _rounding(self, y: Any, nu: Any, constant: Any, change: Any, given: Multipliers, reach: bool) -> float:
-        """How far the computed bound can be from that of exact arithmetic."""
+    def _rounding(self, y: Any, nu: Any, constant: Any, moves: Any, given: Multipliers, reach: Any) -> float:
+        """How far the computed bound can be from that of exact arithmetic; ``reach`` has h, and how far features can move."""
         margins, over = self.sizes
-        size = np.abs(y) @ np.abs(self.S) + np.abs(nu) @ np.abs(self.C)
-        moves, more = np.abs(change), 0.0
-        if not reach:
+        size, more = np.abs(y) @ np.abs(self.S) + np.abs(nu) @ np.abs(self.C), 0.0
+        if reach:  # a pull that is next to nothing may be one of rounding, over the whole of a range
+            h, longest = reach
+            moves = np.where(np.abs(h) > 2 * summation_error(len(y) + len(nu) + 2) * size, moves, longest)
+        else:
             size = size + self.bend + self.kappa * moves
             slip = 2 * EPS * (np.abs(self.source) + moves)  # x is rounded, and then not quite where f is least
             more = 0.5 * float(self.kappa @ slip**2)
@@ -331,7 +329,7 @@ class Dual:
                 size = size + np.abs(self.R) @ at
                 more += summation_error(len(at) ** 2) * float(at @ np.abs(self.R) @ at)
         terms = float(np.abs(constant).sum() + y @ margins + np.abs(nu) @ over + size @ moves)
-        return 2 * summation_error(len(change) + len(constant) + 8) * terms + more
+        return 2 * summation_error(len(moves) + len(constant) + 8) * terms + more
 
 
 def _share(Q: Floats) -> float:
