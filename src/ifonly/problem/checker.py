@@ -82,50 +82,35 @@ class Checked(Certificate):
         return "not proved here" if self.unproved else "proved"
 
 
-@dataclass(frozen=True, eq=False)
 class _Case:
     """A question, and the answer to it."""
 
-    model: Model
-    conditions: Conditions | None
-    source: Floats
-    x: Floats
-    prob: float | None
-    result: Result
-
-    @property
-    def k(self) -> int:
-        return self.result.target
-
-    @property
-    def margin(self) -> float | None:
-        return None if self.conditions is None else self.conditions.margin
-
-    @property
-    def goal(self) -> bool:
-        return self.prob is not None or self.margin is not None
+    def __init__(
+        self, model: Model, conditions: Conditions | None, source: Floats, x: Floats, prob: float | None, result: Result
+    ) -> None:
+        self.model, self.conditions, self.source, self.x, self.prob, self.result = model, conditions, source, x, prob, result
+        self.k, self.out = result.target, result.status is Status.UNREACHABLE
+        self.margin = None if conditions is None else conditions.margin
+        self.goal = prob is not None or self.margin is not None
+        self.discrete = conditions is not None and conditions.discrete
+        # λ and the objective may be left out of a search for a goal.
+        self.unweighed = self.discrete and self.goal and math.isnan(result.lam) and math.isnan(result.objective)
 
     @property
     def by_proof(self) -> bool:
         """Whether it takes a proof by cases, or comes with one; an answer that is the source costs nothing, and needs none."""
-        out = self.result.status is Status.UNREACHABLE
-        if self.conditions is None or (self.goal and not out and bool((self.x == self.source).all())):
+        if self.conditions is None or (self.goal and not self.out and bool((self.x == self.source).all())):
             return False
-        return self.discrete or out or self.result.proof is not None
-
-    @property
-    def unweighed(self) -> bool:
-        """Whether λ and the objective are left out, as they may be of a search for a goal."""
-        return self.discrete and self.goal and math.isnan(self.result.lam) and math.isnan(self.result.objective)
-
-    @property
-    def discrete(self) -> bool:
-        return self.conditions is not None and self.conditions.discrete
+        return self.discrete or self.out or self.result.proof is not None
 
     @cached_property
     def problem(self) -> LimitedProblem:
         """The problem with its limits; a free one has none but its model's own."""
         return LimitedProblem(self.conditions or Conditions(self.model), self.source, self.k)
+
+    def dual(self, *, exact: bool = False) -> Dual:
+        """The bounds that a proof is made of."""
+        return Dual(self.problem, Goal.of(None if self.goal else self.result.lam, self.prob, self.margin), exact=exact)
 
     @property
     def weights(self) -> Weights:
@@ -200,7 +185,7 @@ def check(
 def _by_certificate(case: _Case, facts: _Facts, *, exact: bool) -> Checked:
     """Of an answer that took no search: what its multipliers say of the gradient, and with that of the optimum."""
     found = _certificate(case, facts)
-    if case.result.status is Status.UNREACHABLE:
+    if case.out:
         return _out_of_reach(case, facts, found)
     _check_gradient(case, found)
     bound = _proved_bound(case, facts, found)
@@ -286,7 +271,7 @@ def _check_status(case: _Case) -> None:
         raise CertificateError("a local optimum is no answer to a question about one class")
     if not np.isfinite(case.x).all():
         raise CertificateError("there is no answer to verify: the search was stopped before it found one")
-    if not case.goal and (status is Status.UNREACHABLE or math.isinf(case.result.lam)):
+    if not case.goal and (case.out or math.isinf(case.result.lam)):
         raise CertificateError("λ was given: with it nothing is out of reach, and it is a number")
     if status is Status.STOPPED and case.conditions is None:
         raise CertificateError("no search was made that could have been stopped")
@@ -296,7 +281,6 @@ def _check_status(case: _Case) -> None:
 
 def _check_goal(case: _Case, facts: _Facts) -> None:
     """Whether x reaches what was asked for if the answer says so, and does not if the answer says that nothing does."""
-    status = case.result.status
     if case.margin is not None:
         found, wanted = case.problem.lead(case.x), case.margin
         told, less = f"the target's score is ahead by {found!r}", "less than"
@@ -305,9 +289,9 @@ def _check_goal(case: _Case, facts: _Facts) -> None:
         told, less = f"p(target) is {found!r}", "below"
     else:
         return
-    if status in REACHED and found < wanted:
+    if case.result.status in REACHED and found < wanted:
         raise CertificateError(f"{told}, {less} the {wanted!r} that was asked for")
-    if status is Status.UNREACHABLE and found >= wanted:
+    if case.out and found >= wanted:
         raise CertificateError(f"{told}, and so the {wanted!r} that was asked for is within reach")
 
 
@@ -325,7 +309,7 @@ def _check_numbers(case: _Case, facts: _Facts) -> None:
         _same("cost", result.cost, facts.cost, facts.cost_error)
     if not case.unweighed:
         _same("objective", result.objective, facts.objective, facts.objective_error)
-    if case.conditions is None or result.status is Status.UNREACHABLE:
+    if case.conditions is None or case.out:
         return
     if not result.gap >= 0:
         raise CertificateError(f"the gap must be a number ≥ 0; the answer claims {result.gap!r}")
@@ -459,7 +443,7 @@ def _check_near(case: _Case, facts: _Facts, prob: float) -> None:
 def _check_leaf(case: _Case, facts: _Facts) -> None:
     """Whether the multipliers of a continuous answer prove its bound in fractions too: a proof of one leaf."""
     proof = continuous_proof(case.problem, case.x, case.prob, case.result.lam, case.result.multipliers)
-    dual = Dual(case.problem, _goal(case), exact=True)
+    dual = case.dual(exact=True)
     gap = float(dual.worth(case.x) - prove(dual, proof).bound)
     if gap > case.result.gap + SAME * (1 + abs(facts.value)):
         raise CertificateError(f"the gap that is proved in fractions is {gap!r}; the answer claims {case.result.gap!r}")
@@ -468,26 +452,25 @@ def _check_leaf(case: _Case, facts: _Facts) -> None:
 def _by_proof(case: _Case, facts: _Facts, *, exact: bool) -> Checked:
     """Of a search, or of a goal that nothing reaches within limits: what the proof that comes with the answer proves."""
     result, proof, nan = case.result, case.result.proof, math.nan
-    out = result.status is Status.UNREACHABLE
     error = facts.logit_error
     found = Certificate(facts.objective, facts.proba, facts.distance, nan, error, error, result.gap, nan)
     if result.grad_norm != 0.0:
         raise CertificateError(f"a proof has no gradient, that is 0; the answer claims at most {result.grad_norm!r}")
     if proof is None:
-        what = "that the goal is out of reach" if out else "the bound of the search"
+        what = "that the goal is out of reach" if case.out else "the bound of the search"
         return Checked(**vars(found), unproved=(f"{what} is not proved here: the answer comes without its proof",))
     if result.n_nodes != (len(proof) if case.discrete else 0):
         raise CertificateError(f"the proof has {len(proof)} nodes; the answer claims {result.n_nodes}")
-    dual = Dual(case.problem, _goal(case), exact=exact)
-    proved = prove(dual, proof, _eaten(case, facts) if out else 0.0)
-    if out:
+    dual = case.dual(exact=exact)
+    proved = prove(dual, proof, _eaten(case, facts) if case.out else 0.0)
+    if case.out:
         return _proved_out_of_reach(case, found, dual, proved)
     bound, value = max(float(proved.bound), 0.0), facts.value  # nothing costs less than 0, and −ln p is no less
     _check_bound(case, facts, bound)
     if exact and float(dual.worth(case.x) - proved.bound) > result.gap + 4 * EPS * (1 + abs(value)):
         raise CertificateError(f"what is minimised is {value!r} and the bound {bound!r}; the gap is said to be {result.gap!r}")
     # With λ scores may be coarser than a gap.
-    worth = value if case.goal else max(value, Dual(case.problem, _goal(case)).worth(case.x))
+    worth = value if case.goal else max(value, case.dual().worth(case.x))
     _check_said(case, value, worth - bound)
     more = (_MORE,) if result.status is not Status.EXACT and value - bound < result.gap * (1 - SETTLED) else ()
     return Checked(**vars(found), bound=min(bound, value), notes=more)
@@ -508,11 +491,6 @@ def _check_said(case: _Case, value: float, shown: float) -> None:
         raise CertificateError(f"the gap is said to be {result.gap!r}; that is not what {result.status.name} says")
     if not said and shown <= allowed * (1 - SETTLED):
         raise CertificateError(f"the gap that is proved is {shown!r}; that is not what {result.status.name} says")
-
-
-def _goal(case: _Case) -> Goal:
-    """What a proof is about."""
-    return Goal.of(None if case.goal else case.result.lam, case.prob, case.margin)
 
 
 def _proved_out_of_reach(case: _Case, found: Certificate, dual: Dual, proved: Proved) -> Checked:
@@ -543,7 +521,7 @@ def _out_of_reach(case: _Case, facts: _Facts, found: Certificate) -> Checked:
         raise CertificateError(f"p(target) is {p!r}; the answer claims that nothing is above {claimed!r}")
     ceiling, unproved = 1.0, []
     if case.model.encoding.identity and case.model.A.size <= MANY:
-        ceiling = _ceiling(case.problem, _goal(case), facts.proba)
+        ceiling = _ceiling(case.dual(), facts.proba)
     if ceiling >= case.prob:
         unproved.append(f"that no input reaches {case.prob!r} is not proved here: p(target) is at most {ceiling!r}")
     elif claimed < ceiling * (1 - SETTLED):
@@ -551,15 +529,15 @@ def _out_of_reach(case: _Case, facts: _Facts, found: Certificate) -> Checked:
     return Checked(**vars(found), ceiling=ceiling, unproved=tuple(unproved), notes=(_FAR,) if ceiling < 1 else ())
 
 
-def _ceiling(problem: LimitedProblem, goal: Goal, proba: Floats) -> float:
+def _ceiling(dual: Dual, proba: Floats) -> float:
     """An upper bound on p_k without limits: of a leaf whose y are the probabilities of a best point.
 
     At such a point no feature is pulled anywhere (Sᵀy = 0); y is changed a little, so that this is so up to rounding.
     """
-    dual, rivals = Dual(problem, goal), proba[problem.rivals]
-    pulls, y = dual.S * problem.far, rivals / rivals.sum()
+    rivals = proba[dual.problem.rivals]
+    pulls, y = dual.S * dual.problem.far, rivals / rivals.sum()
     y = np.maximum(y * (1 + np.linalg.lstsq((y[:, None] * pulls).T, -(y @ pulls), rcond=None)[0]), 0.0)
     if not y.any():
         return 1.0
     missed = dual.bound(dual.choices.root, Multipliers(y, np.zeros(0)), reach=True).value / y.sum()
-    return goal.ceiling(float(missed))
+    return dual.goal.ceiling(float(missed))
