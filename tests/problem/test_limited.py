@@ -42,7 +42,7 @@ def a_point(problem: LimitedProblem, rng) -> np.ndarray:
 
 
 def some_multipliers(problem: LimitedProblem, rng) -> tuple[np.ndarray, np.ndarray]:
-    K, m = problem.model.n_classes, len(problem.rows[2])
+    K, m = problem.model.n_classes, len(problem.rows[1])
     return rng.dirichlet(np.full(K, rng.choice([0.1, 1.0, 10.0]))), rng.normal(size=m) * rng.choice([0.0, 0.3, 1.0])
 
 
@@ -183,7 +183,7 @@ def test_groups_are_rows_whose_columns_add_up_to_one(seed):
         model, a_cost(rng, D, "scale"), Actions(one_of=[[0, 1]], linear=[({0: 1.0, D - 1: 1.0}, "<=", 3.0)])
     )
     problem, weights = LimitedProblem(conditions, source, 0), Weights.given(0.2)
-    R, _, equal = problem.rows
+    R, equal = problem.rows
     assert equal.tolist() == [False, True]
     assert R[1].tolist() == [1.0, 1.0] + [0.0] * (D - 2)
     least = Conic(problem).least(weights)

@@ -39,8 +39,9 @@ computed here differ from those of exact arithmetic on the same floats by at mos
     a difference of logits   4(γ(D + 2)·Σ_d max_j|a_jd||x'_d| + ε max|b|) =: δ        x' is x in the classifier's units
     a probability            p_j·(2δ + (K + 8)ε)
     what a row leaves        γ(D)·(|C||x| + |c|) for a rule, δ for a margin, γ(D)·(Σ|x| + 1) for a group
-    g_d                      λγ(D + 2)(|Q||Δ|)_d + Σ_j q_j(|S_jd|(2δ + (K + 8)ε) + γ(K + 3)(|a_jd| + |a_kd|)/scale_d)
-                             + γ(m + 3)Σ_i|ν_i|(|R_id|, or the same with |a_jd| + |a_kd|) + 2ε ωμ_d c_d
+    g_d                      λγ(D + 2)(|Q||Δ|)_d + (2δ + (K + 8)ε + γ(K + 3))(|S|ᵀq)_d + γ(m + 3)(|R|ᵀ|ν|)_d + 2ε ωμ_d c_d
+
+(a difference of two floats, as S and R have them, is rounded relative to itself, however much of the two cancels).
 """
 
 import math
@@ -96,17 +97,15 @@ class LimitedProblem:
         return np.delete(np.arange(self.model.n_classes), self.k)
 
     @cached_property
-    def slopes(self) -> tuple[Floats, Floats]:
-        """S, what a unit of the user's adds to the margins, and |a_j| + |a_k| in the same units: what it is subtracted from."""
+    def slopes(self) -> Floats:
+        """S, what a unit of the user's adds to the margins."""
         A = self.model.weights(slice(None))
-        scale = 1.0 if self.model.scaling is None else self.model.scaling.scale
-        rows, own = A[self.rivals], A[self.k]
-        return (rows - own) / scale, (np.abs(rows) + np.abs(own)) / np.abs(scale)
+        return (A[self.rivals] - A[self.k]) / (1.0 if self.model.scaling is None else self.model.scaling.scale)
 
     @cached_property
     def far(self) -> Floats:
         """How far a feature without bounds is thought to go: until scores have moved by `FAR`, or costs if they do not."""
-        steep = np.abs(self.slopes[0]).max(axis=0, initial=0.0)
+        steep = np.abs(self.slopes).max(axis=0, initial=0.0)
         return FAR / np.where(steep > 0, steep, self.conditions.per_unit)
 
     def beyond(self, u: Floats, lo: Floats, hi: Floats) -> Flags:
@@ -121,15 +120,15 @@ class LimitedProblem:
         return low, np.where(hi - nearest > endless, nearest + self.far, hi)
 
     @cached_property
-    def rows(self) -> tuple[Floats, Floats, Flags]:
-        """R, the size of what its entries were computed from, and which rows are equations."""
+    def rows(self) -> tuple[Floats, Flags]:
+        """R, and which rows are equations."""
         limits, D = self.conditions.limits, self.model.n_features
         groups = np.zeros((len(limits.groups), D))
         for row, group in zip(groups, limits.groups, strict=True):
             row[group] = 1.0
-        S, S_size = self.slopes if self.conditions.margin is not None else np.zeros((2, 0, D))
+        S = self.slopes[:0] if self.conditions.margin is None else self.slopes
         equal = np.concatenate([limits.equal, np.zeros(len(S), dtype=bool), np.ones(len(groups), dtype=bool)])
-        return np.concatenate([limits.C, S, groups]), np.concatenate([np.abs(limits.C), S_size, groups]), equal
+        return np.concatenate([limits.C, S, groups]), equal
 
     def left(self, x: Floats) -> tuple[Floats, Floats]:
         """What the rows leave at x, r − RΔ, and how much rounding there can be in it."""
@@ -147,7 +146,7 @@ class LimitedProblem:
 
         Where the cost has a matrix, answers may list multipliers of bounds and ℓ1 terms after these; they are not needed.
         """
-        _, _, equal = self.rows
+        _, equal = self.rows
         nu = np.zeros(len(equal))
         if given is not None:
             some = np.asarray(given, dtype=np.float64)[: len(nu)]
@@ -241,7 +240,7 @@ class LimitedProblem:
 
     def _subgradient(self, x: Floats, q: Floats, nu: Floats, weights: Weights, of_q: float) -> tuple[float, float]:
         """‖ξ‖ in the norm of Q⁻¹ over the features that can move, and its rounding; ``of_q`` is the relative error of q."""
-        (lo, hi), (S, S_size), (R, R_size, _) = self.box, self.slopes, self.rows
+        (lo, hi), S, (R, _) = self.box, self.slopes, self.rows
         change, Q, c = x - self.source, self.conditions.matrix, self.conditions.per_unit
         rivals = q[self.rivals] if weights.loss else np.zeros(len(S))
         pull = c**2 * change if Q is None else Q @ change
@@ -252,7 +251,7 @@ class LimitedProblem:
         D, K, m = len(x), len(q), len(nu)
         pull_size = np.abs(pull) if Q is None else np.abs(Q) @ np.abs(change)
         slip = weights.lam * summation_error(D + 2) * pull_size + 2 * EPS * bend
-        slip += rivals @ (np.abs(S) * of_q + summation_error(K + 3) * S_size) + summation_error(m + 3) * (np.abs(nu) @ R_size)
+        slip += (of_q + summation_error(K + 3)) * (rivals @ np.abs(S)) + summation_error(m + 3) * (np.abs(nu) @ np.abs(R))
         free = lo < hi
         if not free.any():
             return 0.0, 0.0
