@@ -125,6 +125,7 @@ class _Facts:
     """A point as it is: numbers, and how far (``*_error``) another way to compute them may end up from these."""
 
     distance: float
+    norm: float  # bounds the length of what the change is a difference of
     cost: float
     proba: Floats
     loss: float
@@ -219,7 +220,6 @@ def _facts(case: _Case) -> _Facts:
     K, D = model.A.shape
     source, x = model.to_classifier(case.source), model.to_classifier(case.x)
     sizes = float(model.column_sizes @ (np.abs(x) + np.abs(source)))
-    # norm bounds the length of what the change is a difference of, mu what a unit of it costs besides
     if conditions is None:
         if math.isinf(case.result.lam) and (case.x != case.source).any():
             raise CertificateError("the answer claims to be the source itself, but x differs from it")
@@ -254,7 +254,7 @@ def _facts(case: _Case) -> _Facts:
         objective, objective_error = 0.5 * lam * distance**2 + l1 * sparse + loss, loss_error + max(lam, l1) * cost_error
     value = cost if case.goal else objective
     errors = logit_error, distance_error, cost_error, objective_error
-    return _Facts(distance, cost, proba, loss, objective, value, *errors)
+    return _Facts(distance, norm, cost, proba, loss, objective, value, *errors)
 
 
 # ---- claims ----
@@ -429,8 +429,7 @@ def _check_near(case: _Case, facts: _Facts, prob: float) -> None:
     """
     model = case.model
     K, D = model.A.shape
-    norm = float(np.linalg.norm(model.to_classifier(case.x)) + np.linalg.norm(model.to_classifier(case.source)))
-    size = model.row_norm * (norm + model.offset_norm + CANCELLING * facts.distance)
+    size = model.row_norm * (facts.norm + CANCELLING * facts.distance)
     allowed = SETTLED + min(8 * model.coarse * summation_error(D + K) * size, GUESS)
     if excess(facts.proba, facts.loss, case.k, prob, 0.0) > allowed:
         p = float(facts.proba[case.k])

@@ -63,10 +63,7 @@ class Choices:
     @cached_property
     def root(self) -> Node:
         """Everything that the limits allow."""
-        lo, hi, wrong = self.limits.around(self.source[None])
-        if wrong:
-            raise InputError(wrong[0])
-        lo, hi = lo[0], hi[0]
+        lo, hi = self.limits.box(self.source)
         for part in self.limits.uneven:
             lo[part.feature], hi[part.feature] = self._ends(part, float(lo[part.feature]), float(hi[part.feature]))
         return Node(lo, hi, np.zeros(self.n_items, dtype=np.int8))
@@ -94,9 +91,8 @@ class Choices:
     @cached_property
     def _tables(self) -> dict[int, Floats | None]:
         """All values of numbers that a pipeline maps, where there are not too many."""
-        lo, hi, _ = self.limits.around(self.source[None])
-        ends = {part.feature: (float(lo[0, part.feature]), float(hi[0, part.feature])) for part in self.limits.uneven}
-        return {part.feature: part.column.between(ends[part.feature], part.step) for part in self.limits.uneven}
+        lo, hi = self.limits.box(self.source)
+        return {d: column.between((float(lo[d]), float(hi[d])), step) for d, column, step in self.limits.uneven}
 
     def _around(self, part: Uneven, v: float) -> Floats:
         """Allowed values beside v: two or more on each side, as far as there are any."""

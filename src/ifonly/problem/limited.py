@@ -53,7 +53,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ifonly.model import Model
-from ifonly.model.errors import InputError
 from ifonly.model.numerics import EPS, Flags, Floats, Indices, summation_error
 from ifonly.problem.conditions import Conditions
 from ifonly.problem.free import Certificate
@@ -86,10 +85,7 @@ class LimitedProblem:
     @cached_property
     def box(self) -> tuple[Floats, Floats]:
         """``lo`` and ``hi`` for this source: bounds, directions and what is frozen; grids rounded inwards."""
-        lo, hi, wrong = self.conditions.limits.around(self.source[None])
-        if wrong:
-            raise InputError(wrong[0])
-        return lo[0], hi[0]
+        return self.conditions.limits.box(self.source)
 
     @cached_property
     def rivals(self) -> Indices:
