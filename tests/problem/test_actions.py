@@ -241,3 +241,11 @@ def test_a_matrix_in_any_units():
         assert cf.status is Status.EXACT
         assert cf.verify().claim == "proved"
         np.testing.assert_allclose(cf.x / unit, plain.x, rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("one", [0, np.int64(0), [0], (0,), {0}, np.array([0]), np.array(["a"])])
+@pytest.mark.parametrize("field", ["frozen", "increase", "decrease", "integer"])
+def test_features_are_given_one_or_several(field, one):
+    """An array of the number 0 is a feature too, if NumPy takes it for nothing."""
+    limits = Actions(**{field: one}).resolve(Model.binary([1.0, 2.0], 0.0, feature_names=["a", "b"]))
+    assert (limits.step if field == "integer" else getattr(limits, field)).tolist() == [True, False]

@@ -17,6 +17,7 @@ from ifonly.problem.checker import check
 from ifonly.problem.conditions import Conditions
 from ifonly.problem.dual import Multipliers
 from ifonly.problem.free import Problem
+from ifonly.problem.goals import probabilities
 from ifonly.problem.proof import Leaf, Proof
 from ifonly.problem.results import Result
 
@@ -375,6 +376,21 @@ def test_out_of_reach_is_proved_by_a_ceiling(K, seed):
         check(**changed(case, ceiling=p * (1 - TOLERANCES["lie"])))
     with pytest.raises(CertificateError, match="below the"):
         check(**changed(case, status=Status.EXACT, ceiling=1.0))
+
+
+def test_a_ceiling_without_bounds_where_no_input_beats_all_rivals():
+    """The target's row is the mean of its rivals': one of them is ahead everywhere."""
+    model, source = Model([[0.0, 0.0], [1.0, 0.5], [-1.0, -0.5]], np.zeros(3)), np.array([0.3, 0.2])
+    case = answered(Asked(model, source, 0, prob=0.5))
+    found = check(**case)
+    assert (case["result"].status, found.unproved) == (Status.UNREACHABLE, ())
+    assert found.ceiling == pytest.approx(1 / 3, abs=TOLERANCES["ceiling"])
+    near = np.array([0.01, 0.02])  # not the best point: y is moved to where nothing pulls
+    proba = probabilities(model.scores(near), 0)[0]
+    problem = Problem(model, source, 0, case["result"].lam)
+    claims = {"proba": proba, "distance": np.linalg.norm(near - source), "objective": problem.objective(near)}
+    found = check(**changed({**case, "x": near}, **claims, cost=math.nan, ceiling=1.0))
+    assert found.ceiling == pytest.approx(1 / 3, abs=TOLERANCES["ceiling"])
 
 
 def test_a_false_out_of_reach_is_not_called_proved():

@@ -314,6 +314,30 @@ def test_for_a_probability_a_bound_is_tight_at_the_optimums_own_multipliers(kind
     assert least - TOLERANCES["tight"] * (1 + least) <= found.value <= least + TOLERANCES["conic goal"] * (1 + least)
 
 
+@pytest.mark.parametrize("seed", range(30))
+def test_no_probability_is_above_the_ceiling(seed):
+    rng, least = np.random.default_rng([seed, 6]), None
+    bounded = seed % 2 == 0
+    while least is None:  # until there is a finite best point
+        asked = replace(an_asked(rng), margin=None, cost=None)
+        if bounded:
+            bounds = {d: (float(v - 1), float(v + 0.5)) for d, v in enumerate(asked.source)}
+            asked = replace(asked, actions=replace(asked.actions, bounds=bounds))
+        problem = problem_of(asked)
+        conic = Conic(problem)
+        least = conic.least_loss()
+    dual = Dual(problem, Goal(top=0.0))
+
+    def ceiling(given: Multipliers) -> float:
+        return dual.goal.ceiling(dual.bound(dual.choices.root, given, reach=True).value / float(given.y.sum()))
+
+    for _ in range(5):
+        assert ceiling(some_multipliers(rng, dual, reach=True)) >= math.exp(-least) - TOLERANCES["conic"]
+    if bounded and not len(dual.over):
+        q, _ = problem.proba(np.clip(problem.source + conic.change.value, *problem.box))
+        assert ceiling(Multipliers(q[problem.rivals], np.zeros(0))) <= math.exp(-least) + TOLERANCES["tight"]
+
+
 # ---- what are no multipliers ----
 
 

@@ -13,9 +13,9 @@ from helpers.limited_problems import a_model
 
 from ifonly import Actions, CertificateError, Model
 from ifonly.model.numerics import EPS
+from ifonly.problem.checker import check_exactly
 from ifonly.problem.conditions import Conditions
-from ifonly.problem.dual import DIGITS, Dual, Goal, log_within
-from ifonly.problem.exact import FAR, check_exactly, exact_value, exp_within
+from ifonly.problem.dual import DIGITS, FAR, Dual, Goal, exp_within, log_within
 from ifonly.problem.limited import LimitedProblem
 from ifonly.problem.limits import EDGE
 
@@ -86,7 +86,7 @@ def test_what_is_minimised_at_a_point_is_never_said_to_be_less(make, seed):
     goal = a_goal(rng, listed)
     dual = Dual(listed.problem, goal, exact=True)
     for x in listed.points[rng.permutation(len(listed.points))[:3]]:
-        found = exact_value(dual, x)
+        found = dual.worth(x)
         with mp.workdps(2 * DIGITS):
             true = listed.in_digits(x, goal)
             assert true <= in_digits(found) + mp.mpf(10) ** (-DIGITS)
@@ -104,8 +104,8 @@ def test_the_loss_far_away_is_what_it_is(far):
     problem = LimitedProblem(Conditions(model), np.zeros(2), 0)
     dual = Dual(problem, Goal(lam=1.0), exact=True)
     cost = Fraction(far) ** 2 / 2
-    assert float(exact_value(dual, np.array([-far, 0.0])) - cost) == pytest.approx(far, rel=1e-15)
-    assert 0 <= float(exact_value(dual, np.array([far, 0.0])) - cost) <= 1e-45
+    assert float(dual.worth(np.array([-far, 0.0])) - cost) == pytest.approx(far, rel=1e-15)
+    assert 0 <= float(dual.worth(np.array([far, 0.0])) - cost) <= 1e-45
 
 
 def test_exponentials_far_away_take_no_longer_than_near():

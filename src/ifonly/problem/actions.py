@@ -13,7 +13,7 @@ from ifonly.model.errors import InputError
 from ifonly.model.numerics import Flags, Floats, Indices
 from ifonly.problem.limits import Limits, Uneven
 
-__all__ = ["Actions", "ResolvedActions"]
+__all__ = ["Actions", "ResolvedActions", "each_bounds", "listed"]
 
 # Of a bound on a number that the pipeline maps, each twice the last, until its inverse rounds to the right side: where a map is
 # as steep as a root at 0, or as flat as quantiles at their end, a rounding of the number is very many of its coordinate.
@@ -64,12 +64,9 @@ class Actions:
 
     def with_flags(self, model: Model, names: Sequence[str]) -> "Actions":
         """The same, and these columns are 0 or 1."""
-        own = [self.integer] if isinstance(self.integer, (str, int)) else list(self.integer or ())
-        bounds = self.bounds
-        if bounds is not None and not isinstance(bounds, Mapping):  # one pair for all numbers
-            bounds = {c.name: bounds for c in model.encoding.columns if c.kind == "number"}
         flags = dict.fromkeys(names, (0, 1))
-        return replace(self, integer=True if self.integer is True else own + list(names), bounds={**flags, **(bounds or {})})
+        integer = True if self.integer is True else [*listed(self.integer), *names]
+        return replace(self, integer=integer, bounds={**flags, **each_bounds(self.bounds, model)})
 
     def resolve(self, model: Model) -> Limits:
         """These limits by feature number, checked against the model."""
@@ -106,17 +103,30 @@ class Actions:
         return Limits(model, lo, hi, frozen, increase, decrease, step, groups, C, rest, equal, uneven)
 
 
+def listed(value: Any) -> list[Any]:
+    """One feature, several or none, as a list."""
+    if value is None or value is False:
+        return []
+    if isinstance(value, (str, int, np.integer)):
+        return [value]
+    if not isinstance(value, Iterable):
+        raise InputError(f"features are given as names or numbers; got {value!r}")
+    return list(value)
+
+
+def each_bounds(value: Any, model: Model) -> Mapping[Any, Any]:
+    """Bounds by feature, also where they are one pair for all numbers."""
+    if value is None or isinstance(value, Mapping):
+        return value or {}
+    columns = model.encoding.columns
+    return dict.fromkeys([c.name for c in columns if c.kind == "number"] if columns else range(model.n_features), value)
+
+
 def _features(value: Any, model: Model) -> list[int]:
     """Feature numbers of one feature, several, or True for all."""
     if value is True:
         return list(range(model.n_features))
-    if value is None or value is False:
-        return []
-    if isinstance(value, (str, int, np.integer)):
-        value = [value]
-    if not isinstance(value, Iterable):
-        raise InputError(f"features are given as names or numbers; got {value!r}")
-    return [d for v in value for d in _coordinates(v.item() if isinstance(v, np.generic) else v, model)]
+    return [d for v in listed(value) for d in _coordinates(v.item() if isinstance(v, np.generic) else v, model)]
 
 
 def _coordinates(name: Any, model: Model) -> list[int]:
@@ -159,18 +169,14 @@ def _whole(value: Any, model: Model) -> list[int]:
     columns = model.encoding.columns
     if value is True and columns:
         return [column.first for column in columns if column.kind == "number"]
-    names = range(model.n_features) if value is True else [value] if isinstance(value, (str, int, np.integer)) else value
-    return [_number_column(name, model, "integer", mapped=False)[0] for name in names or ()]
+    names = range(model.n_features) if value is True else listed(value)
+    return [_number_column(name, model, "integer", mapped=False)[0] for name in names]
 
 
 def _directed(value: Any, model: Model, what: str) -> Flags:
     """The features that may only rise, or only fall; True is for all that are no categories."""
-    columns = model.encoding.columns
-    if not columns:
-        return _flags(value, model)
-    categories = [column for column in columns if column.kind == "category"]
     out = _flags(value, model)
-    for column in categories:
+    for column in [column for column in model.encoding.columns if column.kind == "category"]:
         if value is True:
             out[column.coordinates] = False
         named = out[column.coordinates]

@@ -15,9 +15,8 @@ from ifonly.model import GRAM_CLASSES, Model, Scaling
 from ifonly.model.errors import InputError
 from ifonly.model.numerics import Floats, Indices
 from ifonly.problem.actions import Actions
-from ifonly.problem.conditions import Conditions
+from ifonly.problem.conditions import Conditions, Keeping
 from ifonly.problem.cost import Cost
-from ifonly.problem.keeping import Keeping
 from ifonly.problem.question import FLIP, Question
 
 __all__ = ["ALL", "NEAREST", "Aim", "Aims", "Asked", "in_units_of_cost"]

@@ -19,9 +19,9 @@ What is not proved is named in `Checked.unproved`: a proof that was left out, a 
 
 import math
 import sys
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -29,16 +29,17 @@ from ifonly.model import Model
 from ifonly.model.errors import CertificateError, InputError
 from ifonly.model.numerics import EPS, Floats, summation_error
 from ifonly.problem.conditions import Conditions
-from ifonly.problem.dual import Dual, Goal
-from ifonly.problem.exact import check_exactly, exact_value
+from ifonly.problem.dual import Dual, Goal, Multipliers, exp_within
 from ifonly.problem.free import LEAST_P, MOST_LOGIT, Certificate, Problem
 from ifonly.problem.goals import Weights, coarser, excess, in_logs, needed_logit, probabilities
 from ifonly.problem.limited import FAR, LimitedProblem
+from ifonly.problem.limits import EDGE
+from ifonly.problem.limits import SAME as SAME_SIDES
 from ifonly.problem.proof import Proved, continuous_proof, prove
 from ifonly.problem.results import Result
 from ifonly.problem.status import LEAST_VALUE, REL_GAP, Status
 
-__all__ = ["Checked", "check"]
+__all__ = ["Checked", "check", "check_exactly"]
 
 SAME = 1e-10  # relative: the same number, computed in another order
 SETTLED = 1e-6  # relative: probabilities that are the same to whoever asked, where a proof needs no more digits
@@ -47,6 +48,8 @@ CANCELLING = 32.0  # terms of a change against its length: solvers sum rows whos
 LAST_STEP = 1e-9  # relative: Newton's last step moves margins by 1e-5, and leaves some times the square of that at most
 LEAST = sys.float_info.min  # numbers below have lost their digits, and compiled code takes them for 0
 GUESS = 1.0  # rounding of logits from which on a probability is a guess, and nothing is excused by it
+_MORE = "the proof shows more than is claimed: the gap is smaller"
+_FAR = f"that is proved for changes of each feature that move scores by no more than {FAR:g}"
 REACHED = (Status.EXACT, Status.CONVERGED, Status.STOPPED)  # statuses that claim to have met the goal
 
 
@@ -79,50 +82,35 @@ class Checked(Certificate):
         return "not proved here" if self.unproved else "proved"
 
 
-@dataclass(frozen=True, eq=False)
 class _Case:
     """A question, and the answer to it."""
 
-    model: Model
-    conditions: Conditions | None
-    source: Floats
-    x: Floats
-    prob: float | None
-    result: Result
-
-    @property
-    def k(self) -> int:
-        return self.result.target
-
-    @property
-    def margin(self) -> float | None:
-        return None if self.conditions is None else self.conditions.margin
-
-    @property
-    def goal(self) -> bool:
-        return self.prob is not None or self.margin is not None
+    def __init__(
+        self, model: Model, conditions: Conditions | None, source: Floats, x: Floats, prob: float | None, result: Result
+    ) -> None:
+        self.model, self.conditions, self.source, self.x, self.prob, self.result = model, conditions, source, x, prob, result
+        self.k, self.out = result.target, result.status is Status.UNREACHABLE
+        self.margin = None if conditions is None else conditions.margin
+        self.goal = prob is not None or self.margin is not None
+        self.discrete = conditions is not None and conditions.discrete
+        # λ and the objective may be left out of a search for a goal.
+        self.unweighed = self.discrete and self.goal and math.isnan(result.lam) and math.isnan(result.objective)
 
     @property
     def by_proof(self) -> bool:
         """Whether it takes a proof by cases, or comes with one; an answer that is the source costs nothing, and needs none."""
-        out = self.result.status is Status.UNREACHABLE
-        if self.conditions is None or (self.goal and not out and bool((self.x == self.source).all())):
+        if self.conditions is None or (self.goal and not self.out and bool((self.x == self.source).all())):
             return False
-        return self.discrete or out or self.result.proof is not None
-
-    @property
-    def unweighed(self) -> bool:
-        """Whether λ and the objective are left out, as they may be of a search for a goal."""
-        return self.discrete and self.goal and math.isnan(self.result.lam) and math.isnan(self.result.objective)
-
-    @property
-    def discrete(self) -> bool:
-        return self.conditions is not None and self.conditions.discrete
+        return self.discrete or self.out or self.result.proof is not None
 
     @cached_property
     def problem(self) -> LimitedProblem:
         """The problem with its limits; a free one has none but its model's own."""
         return LimitedProblem(self.conditions or Conditions(self.model), self.source, self.k)
+
+    def dual(self, *, exact: bool = False) -> Dual:
+        """The bounds that a proof is made of."""
+        return Dual(self.problem, Goal.of(None if self.goal else self.result.lam, self.prob, self.margin), exact=exact)
 
     @property
     def weights(self) -> Weights:
@@ -137,12 +125,16 @@ class _Facts:
     """A point as it is: numbers, and how far (``*_error``) another way to compute them may end up from these."""
 
     distance: float
+    norm: float  # bounds the length of what the change is a difference of
     cost: float
     proba: Floats
     loss: float
+    objective: float  # E(x) as answers report it
+    value: float  # what was minimised: the cost, or with λ the objective
     logit_error: float
     distance_error: float
     cost_error: float
+    objective_error: float
 
 
 def check(
@@ -183,7 +175,7 @@ def check(
         )
     case = _Case(model, conditions, source, x, prob, result)
     _check_status(case)
-    facts = _free_facts(case) if conditions is None else _limited_facts(case)
+    facts = _facts(case)
     _check_goal(case, facts)
     _check_numbers(case, facts)
     if exact and conditions is not None:
@@ -194,20 +186,20 @@ def check(
 def _by_certificate(case: _Case, facts: _Facts, *, exact: bool) -> Checked:
     """Of an answer that took no search: what its multipliers say of the gradient, and with that of the optimum."""
     found = _certificate(case, facts)
-    if case.result.status is Status.UNREACHABLE:
+    if case.out:
         return _out_of_reach(case, facts, found)
     _check_gradient(case, found)
     bound = _proved_bound(case, facts, found)
     _check_bound(case, facts, bound)
     if case.conditions is None:
         _check_last_digit(case, facts, found)
-        return _checked(found, bound=bound, unproved=_worth_nothing(case, facts, bound))
-    value = facts.cost if case.goal else max(abs(_objective(case, facts)[0]), LEAST_VALUE)
+        return Checked(**vars(found), bound=bound, unproved=_worth_nothing(case, facts, bound))
+    value = facts.cost if case.goal else max(abs(facts.objective), LEAST_VALUE)
     if case.result.status is Status.STOPPED and case.result.gap <= REL_GAP * value:
         raise CertificateError(f"the gap is {case.result.gap!r}; that is not what STOPPED says")
     if exact:
         _check_leaf(case, facts)
-    return _checked(found, bound=bound)
+    return Checked(**vars(found), bound=bound)
 
 
 def _worth_nothing(case: _Case, facts: _Facts, bound: float) -> tuple[str, ...]:
@@ -219,65 +211,50 @@ def _worth_nothing(case: _Case, facts: _Facts, bound: float) -> tuple[str, ...]:
     return ("that nothing is nearer is not proved here: rounding leaves no bound on the distance",)
 
 
-def _checked(found: Certificate, **more: Any) -> Checked:
-    return Checked(**{field.name: getattr(found, field.name) for field in fields(Certificate)}, **more)
-
-
 # ---- the point ----
 
 
-def _free_facts(case: _Case) -> _Facts:
-    """Of a problem without limits: in the classifier's units."""
-    model, result = case.model, case.result
-    if math.isinf(result.lam) and (case.x != case.source).any():
-        raise CertificateError("the answer claims to be the source itself, but x differs from it")
-    source, x = model.to_classifier(case.source), model.to_classifier(case.x)
-    distance = float(np.linalg.norm(x - source))
-    norm = float(np.linalg.norm(x) + np.linalg.norm(source)) + model.offset_norm
-    return _facts(case, distance, 0.5 * distance**2, norm, 0.0)
-
-
-def _limited_facts(case: _Case) -> _Facts:
-    """Of a problem with a cost or limits, and whether x keeps them."""
-    assert case.conditions is not None
-    problem, c = case.problem, case.conditions.per_unit
-    broken = problem.broken(case.x)
-    if broken is not None:
-        raise CertificateError(broken)
-    distance, cost = problem.cost_of(case.x)
-    norm = float(c @ (np.abs(case.x) + np.abs(case.source)))
-    if distance > 0:  # a matrix can make a small square of large terms
-        norm += len(c) * problem.square_size(case.x - case.source) / distance
-    return _facts(case, distance, cost, norm, float(case.conditions.mu.max()))
-
-
-def _facts(case: _Case, distance: float, cost: float, norm: float, mu: float) -> _Facts:
-    """``norm`` bounds the length of what the change is a difference of, ``mu`` what a unit of it costs besides."""
-    model = case.model
+def _facts(case: _Case) -> _Facts:
+    """The point, and whether it keeps the limits; without any, in the classifier's units."""
+    model, conditions = case.model, case.conditions
     K, D = model.A.shape
+    source, x = model.to_classifier(case.source), model.to_classifier(case.x)
+    sizes = float(model.column_sizes @ (np.abs(x) + np.abs(source)))
+    if conditions is None:
+        if math.isinf(case.result.lam) and (case.x != case.source).any():
+            raise CertificateError("the answer claims to be the source itself, but x differs from it")
+        distance = float(np.linalg.norm(x - source))
+        cost, mu = 0.5 * distance**2, 0.0
+        norm = float(np.linalg.norm(x) + np.linalg.norm(source)) + model.offset_norm
+        if model.mixes_units:  # answers are computed in a basis whose rounding meets all features alike
+            sizes = max(sizes, model.row_norm * norm)
+    else:
+        broken = case.problem.broken(case.x)
+        if broken is not None:
+            raise CertificateError(broken)
+        distance, cost = case.problem.cost_of(case.x)
+        mu, norm = float(conditions.mu.max()), float(conditions.per_unit @ (np.abs(case.x) + np.abs(case.source)))
+        if distance > 0:  # a matrix can make a small square of large terms
+            norm += D * case.problem.square_size(case.x - case.source) / distance
     proba, loss = probabilities(model.scores(case.x), case.k)
-    seen = np.abs(model.to_classifier(case.x)) + np.abs(model.to_classifier(case.source))
-    sizes = float(model.column_sizes @ seen)
-    if case.conditions is None and model.mixes_units:  # answers are computed in a basis whose rounding meets all features alike
-        sizes = max(sizes, model.row_norm * norm)
     terms = sizes + 2 * model.offset_size + float(np.abs(model.b).max())
     distance_error = SAME * distance + 4 * (K + 4) * EPS * norm
     cost_error = SAME * cost + (distance + distance_error + mu * math.sqrt(D)) * distance_error
-    return _Facts(distance, cost, proba, loss, 8 * summation_error(D + K) * terms, distance_error, cost_error)
-
-
-def _objective(case: _Case, facts: _Facts) -> tuple[float, float]:
-    """E(x) as answers report it, and how far another way to compute it may end up from it."""
-    lam, rivals = case.result.lam, float(np.delete(facts.proba, case.k).sum())
-    off = facts.logit_error  # −ln p_k moves by no more than the margins, and by no more than the rivals' mass can
-    of_loss = SAME * facts.loss + min(rivals * math.expm1(min(off, MOST_LOGIT)), off)
+    logit_error = 8 * summation_error(D + K) * terms
+    # −ln p_k moves by no more than the margins, and by no more than the rivals' mass can.
+    rivals = float(np.delete(proba, case.k).sum())
+    loss_error = SAME * loss + min(rivals * math.expm1(min(logit_error, MOST_LOGIT)), logit_error)
+    lam, l1 = case.result.lam, 1.0 if case.prob is None else case.result.lam
     if case.margin is not None:
-        return facts.cost, facts.cost_error
-    if math.isinf(lam):
-        return facts.loss, of_loss
-    l1 = 1.0 if case.prob is None else lam
-    sparse = 0.0 if case.conditions is None else case.problem.sparse(case.x - case.source)
-    return 0.5 * lam * facts.distance**2 + l1 * sparse + facts.loss, of_loss + max(lam, l1) * facts.cost_error
+        objective, objective_error = cost, cost_error
+    elif math.isinf(lam):
+        objective, objective_error = loss, loss_error
+    else:
+        sparse = 0.0 if conditions is None else case.problem.sparse(case.x - case.source)
+        objective, objective_error = 0.5 * lam * distance**2 + l1 * sparse + loss, loss_error + max(lam, l1) * cost_error
+    value = cost if case.goal else objective
+    errors = logit_error, distance_error, cost_error, objective_error
+    return _Facts(distance, norm, cost, proba, loss, objective, value, *errors)
 
 
 # ---- claims ----
@@ -294,7 +271,7 @@ def _check_status(case: _Case) -> None:
         raise CertificateError("a local optimum is no answer to a question about one class")
     if not np.isfinite(case.x).all():
         raise CertificateError("there is no answer to verify: the search was stopped before it found one")
-    if not case.goal and (status is Status.UNREACHABLE or math.isinf(case.result.lam)):
+    if not case.goal and (case.out or math.isinf(case.result.lam)):
         raise CertificateError("λ was given: with it nothing is out of reach, and it is a number")
     if status is Status.STOPPED and case.conditions is None:
         raise CertificateError("no search was made that could have been stopped")
@@ -304,7 +281,6 @@ def _check_status(case: _Case) -> None:
 
 def _check_goal(case: _Case, facts: _Facts) -> None:
     """Whether x reaches what was asked for if the answer says so, and does not if the answer says that nothing does."""
-    status = case.result.status
     if case.margin is not None:
         found, wanted = case.problem.lead(case.x), case.margin
         told, less = f"the target's score is ahead by {found!r}", "less than"
@@ -313,9 +289,9 @@ def _check_goal(case: _Case, facts: _Facts) -> None:
         told, less = f"p(target) is {found!r}", "below"
     else:
         return
-    if status in REACHED and found < wanted:
+    if case.result.status in REACHED and found < wanted:
         raise CertificateError(f"{told}, {less} the {wanted!r} that was asked for")
-    if status is Status.UNREACHABLE and found >= wanted:
+    if case.out and found >= wanted:
         raise CertificateError(f"{told}, and so the {wanted!r} that was asked for is within reach")
 
 
@@ -331,16 +307,15 @@ def _check_numbers(case: _Case, facts: _Facts) -> None:
     _same("distance", result.distance, facts.distance, facts.distance_error)
     if case.conditions is not None or not math.isnan(result.cost):
         _same("cost", result.cost, facts.cost, facts.cost_error)
-    objective, error = _objective(case, facts)
     if not case.unweighed:
-        _same("objective", result.objective, objective, error)
-    if case.conditions is None or result.status is Status.UNREACHABLE:
+        _same("objective", result.objective, facts.objective, facts.objective_error)
+    if case.conditions is None or case.out:
         return
-    whole = facts.cost if case.goal else objective
     if not result.gap >= 0:
         raise CertificateError(f"the gap must be a number ≥ 0; the answer claims {result.gap!r}")
-    if not abs(whole - result.gap - result.bound) <= SAME * (1 + abs(whole)):
-        raise CertificateError(f"the bound is {result.bound!r}, but what was minimised less the gap {whole - result.gap!r}")
+    if not abs(facts.value - result.gap - result.bound) <= SAME * (1 + abs(facts.value)):
+        less = facts.value - result.gap
+        raise CertificateError(f"the bound is {result.bound!r}, but what was minimised less the gap {less!r}")
     if result.ceiling != 1.0:
         raise CertificateError("a ceiling belongs to a probability that is out of reach")
 
@@ -350,16 +325,39 @@ def _same(name: str, claimed: float, found: float, allowed: float) -> None:
         raise CertificateError(f"{name} is {found!r}; the answer claims {claimed!r}")
 
 
+def check_exactly(problem: LimitedProblem, x: Floats, prob: float | None, *, reached: bool) -> None:
+    """Whether x keeps the linear rules and (if it is said to) meets the goal, in fractions.
+
+    Rules hold up to the rounding of their numbers: 0.1·3 ≤ 0.3 is true, and not of the floats that are nearest to these. Most
+    equations have no solution among floats at all. All other limits are comparisons of floats, which are exact.
+    """
+    limits, margin = problem.conditions.limits, problem.conditions.margin
+    dual = Dual(problem, Goal(lam=1.0), exact=True)
+    point = dual.number(x)
+    for i, (row, rest) in enumerate(zip(dual.C, dual.number(limits.rest), strict=True)):
+        over = row @ point - rest
+        size = np.abs(row) @ np.abs(point) + abs(rest)
+        allowed = Fraction(SAME_SIDES if limits.equal[i] else EDGE * EPS) * size + Fraction(LEAST)
+        if (abs(over) if limits.equal[i] else over) > allowed:
+            raise CertificateError(f"rule {i + 1} is broken by {float(over)!r}, in fractions")
+    if not reached:
+        return
+    s = dual.margins + dual.S @ (point - dual.source)
+    if margin is not None and max(s) > -Fraction(margin):
+        raise CertificateError(f"the target's score is ahead by {float(-max(s))!r}, in fractions")
+    if prob is not None and sum(exp_within(v)[1] for v in s) > (1 - Fraction(prob)) / Fraction(prob):
+        raise CertificateError(f"p(target) is below the {prob!r} that was asked for, in fractions")
+
+
 # ---- the optimum ----
 
 
 def _certificate(case: _Case, facts: _Facts) -> Certificate:
     """What x is worth in the continuous problem."""
-    objective, _ = _objective(case, facts)
     if case.conditions is not None:
-        return replace(case.problem.certificate(case.x, case.weights, case.result.multipliers), objective=objective)
+        return replace(case.problem.certificate(case.x, case.weights, case.result.multipliers), objective=facts.objective)
     if math.isinf(case.result.lam):  # the source itself, which costs nothing
-        return Certificate(objective, facts.proba, 0.0, 0.0, facts.logit_error, 0.0, 0.0, 0.0)
+        return Certificate(facts.objective, facts.proba, 0.0, 0.0, facts.logit_error, 0.0, 0.0, 0.0)
     source, x = case.model.to_classifier(case.source), case.model.to_classifier(case.x)
     return Problem(case.model, source, case.model.label(case.k), case.result.lam).certificate(x)
 
@@ -392,10 +390,9 @@ def _proved_bound(case: _Case, facts: _Facts, found: Certificate) -> float:
 
 def _check_bound(case: _Case, facts: _Facts, bound: float) -> None:
     """Whether the claimed bound is proved."""
-    result = case.result
-    value = facts.cost if case.goal else abs(_objective(case, facts)[0])
-    if not math.isnan(result.bound) and not result.bound <= bound + SAME * (1 + value):
-        raise CertificateError(f"the lower bound that can be proved is {bound!r}; the answer claims {result.bound!r}")
+    claimed = case.result.bound
+    if not math.isnan(claimed) and not claimed <= bound + SAME * (1 + abs(facts.value)):
+        raise CertificateError(f"the lower bound that can be proved is {bound!r}; the answer claims {claimed!r}")
 
 
 def _check_last_digit(case: _Case, facts: _Facts, found: Certificate) -> None:
@@ -432,8 +429,7 @@ def _check_near(case: _Case, facts: _Facts, prob: float) -> None:
     """
     model = case.model
     K, D = model.A.shape
-    norm = float(np.linalg.norm(model.to_classifier(case.x)) + np.linalg.norm(model.to_classifier(case.source)))
-    size = model.row_norm * (norm + model.offset_norm + CANCELLING * facts.distance)
+    size = model.row_norm * (facts.norm + CANCELLING * facts.distance)
     allowed = SETTLED + min(8 * model.coarse * summation_error(D + K) * size, GUESS)
     if excess(facts.proba, facts.loss, case.k, prob, 0.0) > allowed:
         p = float(facts.proba[case.k])
@@ -446,41 +442,37 @@ def _check_near(case: _Case, facts: _Facts, prob: float) -> None:
 def _check_leaf(case: _Case, facts: _Facts) -> None:
     """Whether the multipliers of a continuous answer prove its bound in fractions too: a proof of one leaf."""
     proof = continuous_proof(case.problem, case.x, case.prob, case.result.lam, case.result.multipliers)
-    dual = Dual(case.problem, _goal(case), exact=True)
-    gap = float(exact_value(dual, case.x) - prove(dual, proof).bound)
-    value = facts.cost if case.goal else _objective(case, facts)[0]
-    if gap > case.result.gap + SAME * (1 + abs(value)):
+    dual = case.dual(exact=True)
+    gap = float(dual.worth(case.x) - prove(dual, proof).bound)
+    if gap > case.result.gap + SAME * (1 + abs(facts.value)):
         raise CertificateError(f"the gap that is proved in fractions is {gap!r}; the answer claims {case.result.gap!r}")
 
 
 def _by_proof(case: _Case, facts: _Facts, *, exact: bool) -> Checked:
     """Of a search, or of a goal that nothing reaches within limits: what the proof that comes with the answer proves."""
     result, proof, nan = case.result, case.result.proof, math.nan
-    out = result.status is Status.UNREACHABLE
-    objective, _ = _objective(case, facts)
-    found = Certificate(objective, facts.proba, facts.distance, nan, facts.logit_error, facts.logit_error, result.gap, nan)
+    error = facts.logit_error
+    found = Certificate(facts.objective, facts.proba, facts.distance, nan, error, error, result.gap, nan)
     if result.grad_norm != 0.0:
         raise CertificateError(f"a proof has no gradient, that is 0; the answer claims at most {result.grad_norm!r}")
     if proof is None:
-        what = "that the goal is out of reach" if out else "the bound of the search"
-        return _checked(found, unproved=(f"{what} is not proved here: the answer comes without its proof",))
+        what = "that the goal is out of reach" if case.out else "the bound of the search"
+        return Checked(**vars(found), unproved=(f"{what} is not proved here: the answer comes without its proof",))
     if result.n_nodes != (len(proof) if case.discrete else 0):
         raise CertificateError(f"the proof has {len(proof)} nodes; the answer claims {result.n_nodes}")
-    dual = Dual(case.problem, _goal(case), exact=exact)
-    proved = prove(dual, proof, _eaten(case, facts) if out else 0.0)
-    if out:
+    dual = case.dual(exact=exact)
+    proved = prove(dual, proof, _eaten(case, facts) if case.out else 0.0)
+    if case.out:
         return _proved_out_of_reach(case, found, dual, proved)
-    bound, value = float(proved.bound), facts.cost if case.goal else objective
-    bound = max(bound, 0.0)  # nothing costs less, and −ln p is no less
+    bound, value = max(float(proved.bound), 0.0), facts.value  # nothing costs less than 0, and −ln p is no less
     _check_bound(case, facts, bound)
-    if exact and float(exact_value(dual, case.x) - proved.bound) > result.gap + 4 * EPS * (1 + abs(value)):
+    if exact and float(dual.worth(case.x) - proved.bound) > result.gap + 4 * EPS * (1 + abs(value)):
         raise CertificateError(f"what is minimised is {value!r} and the bound {bound!r}; the gap is said to be {result.gap!r}")
-    worth = (
-        value if case.goal else max(value, Dual(case.problem, _goal(case)).worth(case.x))
-    )  # scores may be coarser than a gap
+    # With λ scores may be coarser than a gap.
+    worth = value if case.goal else max(value, case.dual().worth(case.x))
     _check_said(case, value, worth - bound)
     more = (_MORE,) if result.status is not Status.EXACT and value - bound < result.gap * (1 - SETTLED) else ()
-    return _checked(found, bound=min(bound, value), notes=more)
+    return Checked(**vars(found), bound=min(bound, value), notes=more)
 
 
 def _eaten(case: _Case, facts: _Facts) -> float:
@@ -488,9 +480,6 @@ def _eaten(case: _Case, facts: _Facts) -> float:
     lost = 0.0 if case.prob is None else math.log((1 - case.prob) / case.prob) - float(needed_logit(case.prob, case.model))
     times = coarser(case.prob, in_logs(case.model, summation_error(case.model.n_features + 4)))
     return lost + 16 * case.model.coarse * float(times) * facts.logit_error + 16 * EPS
-
-
-_MORE = "the proof shows more than is claimed: the gap is smaller"
 
 
 def _check_said(case: _Case, value: float, shown: float) -> None:
@@ -501,11 +490,6 @@ def _check_said(case: _Case, value: float, shown: float) -> None:
         raise CertificateError(f"the gap is said to be {result.gap!r}; that is not what {result.status.name} says")
     if not said and shown <= allowed * (1 - SETTLED):
         raise CertificateError(f"the gap that is proved is {shown!r}; that is not what {result.status.name} says")
-
-
-def _goal(case: _Case) -> Goal:
-    """What a proof is about."""
-    return Goal.of(None if case.goal else case.result.lam, case.prob, case.margin)
 
 
 def _proved_out_of_reach(case: _Case, found: Certificate, dual: Dual, proved: Proved) -> Checked:
@@ -525,10 +509,7 @@ def _proved_out_of_reach(case: _Case, found: Certificate, dual: Dual, proved: Pr
     elif case.result.ceiling != 1.0:
         raise CertificateError("a ceiling belongs to a probability that is out of reach")
     far = (_FAR,) if np.not_equal(case.problem.ends(*case.problem.box), case.problem.box).any() else ()
-    return _checked(found, ceiling=ceiling, notes=far)
-
-
-_FAR = f"that is proved for changes of each feature that move scores by no more than {FAR:g}"
+    return Checked(**vars(found), ceiling=ceiling, notes=far)
 
 
 def _out_of_reach(case: _Case, facts: _Facts, found: Certificate) -> Checked:
@@ -539,9 +520,23 @@ def _out_of_reach(case: _Case, facts: _Facts, found: Certificate) -> Checked:
         raise CertificateError(f"p(target) is {p!r}; the answer claims that nothing is above {claimed!r}")
     ceiling, unproved = 1.0, []
     if case.model.encoding.identity and case.model.A.size <= MANY:
-        ceiling = min(case.problem.ceiling(facts.proba, None, still) for still in (None, np.ones(len(case.x), dtype=bool)))
+        ceiling = _ceiling(case.dual(), facts.proba)
     if ceiling >= case.prob:
         unproved.append(f"that no input reaches {case.prob!r} is not proved here: p(target) is at most {ceiling!r}")
     elif claimed < ceiling * (1 - SETTLED):
         unproved.append(f"that p(target) is at most {claimed!r} is not proved here: it is at most {ceiling!r}")
-    return _checked(found, ceiling=ceiling, unproved=tuple(unproved), notes=(_FAR,) if ceiling < 1 else ())
+    return Checked(**vars(found), ceiling=ceiling, unproved=tuple(unproved), notes=(_FAR,) if ceiling < 1 else ())
+
+
+def _ceiling(dual: Dual, proba: Floats) -> float:
+    """An upper bound on p_k without limits: of a leaf whose y are the probabilities of a best point.
+
+    At such a point no feature is pulled anywhere (Sᵀy = 0); y is changed a little, so that this is so up to rounding.
+    """
+    rivals = proba[dual.problem.rivals]
+    pulls, y = dual.S * dual.problem.far, rivals / rivals.sum()
+    y = np.maximum(y * (1 + np.linalg.lstsq((y[:, None] * pulls).T, -(y @ pulls), rcond=None)[0]), 0.0)
+    if not y.any():
+        return 1.0
+    missed = dual.bound(dual.choices.root, Multipliers(y, np.zeros(0)), reach=True).value / y.sum()
+    return dual.goal.ceiling(float(missed))

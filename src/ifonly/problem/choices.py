@@ -63,10 +63,7 @@ class Choices:
     @cached_property
     def root(self) -> Node:
         """Everything that the limits allow."""
-        lo, hi, wrong = self.limits.around(self.source[None])
-        if wrong:
-            raise InputError(wrong[0])
-        lo, hi = lo[0], hi[0]
+        lo, hi = self.limits.box(self.source)
         for part in self.limits.uneven:
             lo[part.feature], hi[part.feature] = self._ends(part, float(lo[part.feature]), float(hi[part.feature]))
         return Node(lo, hi, np.zeros(self.n_items, dtype=np.int8))
@@ -94,9 +91,8 @@ class Choices:
     @cached_property
     def _tables(self) -> dict[int, Floats | None]:
         """All values of numbers that a pipeline maps, where there are not too many."""
-        lo, hi, _ = self.limits.around(self.source[None])
-        ends = {part.feature: (float(lo[0, part.feature]), float(hi[0, part.feature])) for part in self.limits.uneven}
-        return {part.feature: part.column.between(ends[part.feature], part.step) for part in self.limits.uneven}
+        lo, hi = self.limits.box(self.source)
+        return {d: column.between((float(lo[d]), float(hi[d])), step) for d, column, step in self.limits.uneven}
 
     def _around(self, part: Uneven, v: float) -> Floats:
         """Allowed values beside v: two or more on each side, as far as there are any."""
@@ -117,10 +113,7 @@ class Choices:
 
     def rests(self, node: Node) -> Flags:
         """Which items may stay as they are."""
-        x = self.source
-        inside = (node.lo <= x) & (x <= node.hi)
-        inside[self.grid] &= self.limits.snapped(x, x)[self.grid] == x[self.grid]
-        inside &= self._are_allowed
+        inside = ~self.limits.must_move(self.source, node.lo, node.hi) & self._are_allowed
         return np.append(inside[self.singles], [inside[group].all() for group in self.groups]).astype(bool)
 
     def stay(self, node: Node) -> Flags:

@@ -5,8 +5,10 @@ first term where a matrix Q ties features together (and c_d = √Q_dd).
 """
 
 import pickle
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -15,10 +17,26 @@ from ifonly.model.errors import InputError
 from ifonly.model.numerics import Flags, Floats
 from ifonly.problem.actions import Actions
 from ifonly.problem.cost import Cost
-from ifonly.problem.keeping import Keeping
 from ifonly.problem.limits import Limits
 
-__all__ = ["Conditions"]
+__all__ = ["Conditions", "Keeping"]
+
+
+class Keeping:
+    """A frozen dataclass that keeps what engines work out for it; what is kept is no part of the value."""
+
+    @cached_property
+    def _kept(self) -> dict[Any, Any]:
+        return {}
+
+    def keep(self, key: Any, make: Callable[[], Any]) -> Any:
+        """What was made under this key before, or is made now."""
+        if key not in self._kept:
+            self._kept[key] = make()
+        return self._kept[key]
+
+    def __getstate__(self: Any) -> dict[str, Any]:
+        return {field.name: getattr(self, field.name) for field in fields(self)}
 
 
 @dataclass(frozen=True, eq=False)

@@ -45,11 +45,12 @@ from ifonly.model.numerics import EPS, Flags, Floats, Indices, summation_error
 from ifonly.problem.choices import MOVES, STAYS, Choices, Node
 from ifonly.problem.limited import LimitedProblem
 
-__all__ = ["Bounded", "Dual", "Goal", "Multipliers", "log_within"]
+__all__ = ["Bounded", "Dual", "Goal", "Multipliers", "exp_within", "log_within"]
 
 SHARE = 0.9  # of the largest θ: R is then safely positive definite
 LARGEST = 700.0  # exponent of e: beyond, 1/(1 + e^v) is as good as 0
-DIGITS = 60  # of logarithms in fractions
+DIGITS = 60  # of logarithms and exponentials in fractions
+FAR = 3000  # an exponent: beyond, e^−v is as good as nothing, and e^v more than any answer has
 
 
 class Goal(NamedTuple):
@@ -105,6 +106,20 @@ def log_within(v: Fraction) -> tuple[Fraction, Fraction]:
     return found - slack, found + slack
 
 
+def exp_within(v: Fraction) -> tuple[Fraction, Fraction]:
+    """Two fractions with e^v between them."""
+    if v == 0:
+        return Fraction(1), Fraction(1)
+    if v < -FAR:
+        return Fraction(0), exp_within(Fraction(-FAR))[1]
+    v = min(v, Fraction(FAR))
+    with localcontext() as context:
+        context.prec = DIGITS
+        found = Fraction((Decimal(v.numerator) / Decimal(v.denominator)).exp())
+    slack = found * Fraction(1, 10 ** (DIGITS - 10))
+    return max(found - slack, Fraction(0)), found + slack
+
+
 def _exactly(values: Any) -> Any:
     """Floats as fractions, in an array of objects."""
     return np.frompyfunc(Fraction, 1, 1)(np.asarray(values))
@@ -129,16 +144,17 @@ class Dual:
         self.margins = away @ ((source - shift) / scale) + ahead
         self.C, rest = number(conditions.limits.C), number(conditions.limits.rest)
         self.over = self.C @ source - rest  # by how much the source breaks the rules
-        lam = self.scalar(1.0 if goal.lam is None else goal.lam)
-        self.bend = number(conditions.mu) * number(conditions.per_unit)
+        self.lam = self.scalar(1.0 if goal.lam is None else goal.lam)  # α
+        self.per_unit = number(conditions.per_unit)
+        self.bend = number(conditions.mu) * self.per_unit
         share = 1.0 if conditions.matrix is None else _share(conditions.matrix)  # θ
-        self.unit = share * (1.0 if goal.lam is None else goal.lam)  # κ over c²
+        self.unit = share * float(self.lam)  # κ over c²
         if conditions.matrix is None:
-            self.kappa, self.R = lam * number(conditions.per_unit) ** 2, None
+            self.kappa, self.Q, self.R = self.lam * self.per_unit**2, None, None
         else:
-            Q = number(conditions.matrix)
-            diagonal = np.diag(Q) * self.scalar(share)
-            self.kappa, self.R = lam * diagonal, lam * (Q - np.diag(diagonal))
+            self.Q = number(conditions.matrix)
+            diagonal = np.diag(self.Q) * self.scalar(share)
+            self.kappa, self.R = self.lam * diagonal, self.lam * (self.Q - np.diag(diagonal))
             if exact:
                 _check_definite(self.R)
 
@@ -154,14 +170,21 @@ class Dual:
         ahead = np.abs(model.b[self.problem.rivals] - model.b[self.problem.k])
         return own @ seen + ahead, np.abs(limits.C) @ x + np.abs(limits.rest)
 
-    def worth(self, x: Floats) -> float:
-        """What is minimised at x, from the margins that bounds are made of: what rows of A share cancels before it rounds."""
-        conditions, change, lam = self.problem.conditions, x - self.problem.source, self.goal.lam
-        quadratic = (
-            np.square(conditions.per_unit * change).sum() if conditions.matrix is None else change @ conditions.matrix @ change
-        )
-        cost = 0.5 * (1.0 if lam is None else lam) * float(quadratic) + float(self.bend @ np.abs(change))
-        return cost if lam is None else cost + float(np.logaddexp.reduce(np.append(self.margins + self.S @ change, 0.0)))
+    def worth(self, x: Floats) -> Any:
+        """What is minimised at x, from the margins that bounds are made of: what rows of A share cancels before it rounds.
+
+        In fractions it may be a little above that, where λ was given.
+        """
+        change = self.number(x) - self.source
+        quadratic = ((self.per_unit * change) ** 2).sum() if self.Q is None else change @ self.Q @ change
+        cost = self.scalar(self.lam * quadratic / 2 + self.bend @ np.abs(change))
+        if self.goal.lam is None:
+            return cost
+        s = np.append(self.margins + self.S @ change, self.scalar(0))
+        if not self.exact:
+            return cost + float(np.logaddexp.reduce(s))
+        top = max(s)
+        return cost + top + log_within(sum(exp_within(v - top)[1] for v in s))[1]
 
     # ---- the bound ----
 
@@ -202,16 +225,12 @@ class Dual:
         for item in np.flatnonzero(~moved).tolist():
             still = choices.singles[item] if item < len(choices.singles) else choices.groups[item - len(choices.singles)]
             chosen[still] = source[still]
-        total, rounding = sum(constant) + worth[moved].sum(), 0.0
-        if not self.exact:
-            if reach:  # a pull that is next to nothing may be one of rounding, over the whole of a range
-                size = np.abs(y) @ np.abs(self.S) + np.abs(nu) @ np.abs(self.C)
-                longest = self.longest(node)
-                change = np.where(np.abs(h) > 2 * summation_error(len(y) + len(nu) + 2) * size, change, longest)
-            rounding = self._rounding(y, nu, constant, change, given, reach)
-            finite = math.isfinite(rounding)  # multipliers too large for floats prove nothing
-            total = math.fsum([*constant, *worth[moved]]) - rounding if finite else -math.inf
-        return Bounded(total, chosen.astype(np.float64), moved, rounding)
+        x = chosen.astype(np.float64)
+        if self.exact:
+            return Bounded(sum(constant) + worth[moved].sum(), x, moved, 0.0)
+        rounding = self._rounding(y, nu, constant, np.abs(change), given, (h, self.longest(node)) if reach else None)
+        finite = math.isfinite(rounding)  # multipliers too large for floats prove nothing
+        return Bounded(math.fsum([*constant, *worth[moved]]) - rounding if finite else -math.inf, x, moved, rounding)
 
     def _checked(self, given: Multipliers, *, reach: bool) -> tuple[Any, Any]:
         """Y and ν, if they may be such."""
@@ -294,12 +313,14 @@ class Dual:
             open_[order[: max(room, 0)]] = True
         return must | open_
 
-    def _rounding(self, y: Any, nu: Any, constant: Any, change: Any, given: Multipliers, reach: bool) -> float:
-        """How far the computed bound can be from that of exact arithmetic."""
+    def _rounding(self, y: Any, nu: Any, constant: Any, moves: Any, given: Multipliers, reach: Any) -> float:
+        """How far the computed bound can be from that of exact arithmetic; ``reach`` has h, and how far features can move."""
         margins, over = self.sizes
-        size = np.abs(y) @ np.abs(self.S) + np.abs(nu) @ np.abs(self.C)
-        moves, more = np.abs(change), 0.0
-        if not reach:
+        size, more = np.abs(y) @ np.abs(self.S) + np.abs(nu) @ np.abs(self.C), 0.0
+        if reach:  # a pull that is next to nothing may be one of rounding, over the whole of a range
+            h, longest = reach
+            moves = np.where(np.abs(h) > 2 * summation_error(len(y) + len(nu) + 2) * size, moves, longest)
+        else:
             size = size + self.bend + self.kappa * moves
             slip = 2 * EPS * (np.abs(self.source) + moves)  # x is rounded, and then not quite where f is least
             more = 0.5 * float(self.kappa @ slip**2)
@@ -308,7 +329,7 @@ class Dual:
                 size = size + np.abs(self.R) @ at
                 more += summation_error(len(at) ** 2) * float(at @ np.abs(self.R) @ at)
         terms = float(np.abs(constant).sum() + y @ margins + np.abs(nu) @ over + size @ moves)
-        return 2 * summation_error(len(change) + len(constant) + 8) * terms + more
+        return 2 * summation_error(len(moves) + len(constant) + 8) * terms + more
 
 
 def _share(Q: Floats) -> float:

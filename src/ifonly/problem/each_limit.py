@@ -6,6 +6,7 @@ demands (a category has one of its values, a number stays where a logarithm is d
 always kept.
 """
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -176,36 +177,24 @@ class EachLimit:
 
     # ---- only some of them ----
 
-    def _where(self, kept: Sequence[int]) -> dict[str, list[int]]:
-        """Where the limits that are kept are, by kind."""
-        found: dict[str, list[int]] = {}
-        for i in sorted(kept):
-            found.setdefault(self.all[i].kind, []).extend(self.all[i].where)
-        return found
-
     def only(self, kept: Sequence[int]) -> Conditions:
         """The conditions with these limits, by their numbers in `all`, and no others but the pipeline's."""
         limits, own = self.limits, self.own
-        of = self._where(kept)
-        zero_one = of.get("flag", [])
-        lo, hi, step = (numbers.copy() for numbers in (own.lo, own.hi, own.step))
-        frozen, increase, decrease = (flags.copy() for flags in (own.frozen, own.increase, own.decrease))
-        ends = [*of.get("low", []), *zero_one], [*of.get("high", []), *zero_one]
-        lo[ends[0]], hi[ends[1]] = limits.lo[ends[0]], limits.hi[ends[1]]
-        frozen[of.get("frozen", [])], increase[of.get("rise", [])], decrease[of.get("fall", [])] = True, True, True
-        grids = [*of.get("grid", []), *zero_one]
-        one_of = of.get("group", [])
-        groups = tuple(g for g in limits.groups if int(g[0]) in one_of or any(np.array_equal(g, o) for o in own.groups))
+        of: defaultdict[str, list[int]] = defaultdict(list)  # where they are, by kind
+        for i in sorted(kept):
+            of[self.all[i].kind].extend(self.all[i].where)
+        names = ("lo", "hi", "step", "frozen", "increase", "decrease")
+        lo, hi, step, frozen, increase, decrease = (getattr(own, name).copy() for name in names)
+        low, high, grids = ([*of[kind], *of["flag"]] for kind in ("low", "high", "grid"))
+        lo[low], hi[high], step[grids] = limits.lo[low], limits.hi[high], limits.step[grids]
+        frozen[of["frozen"]], increase[of["rise"]], decrease[of["fall"]], step[of["group"]] = True, True, True, 1.0
         uneven = self._uneven(set(grids), frozen)
-        step[grids], step[one_of] = limits.step[grids], 1.0
         step[[part.feature for part in uneven]] = 0.0
-        rules = sorted(of.get("rule", []))
-        found = Limits(
-            self.model, lo, hi, frozen, increase, decrease, step, groups, limits.C[rules], limits.rest[rules],
-            limits.equal[rules], uneven,
-        )  # fmt: skip
+        groups = (*(group for group in self.groups if int(group[0]) in of["group"]), *own.groups)
+        C, rest, equal = (values[sorted(of["rule"])] for values in (limits.C, limits.rest, limits.equal))
+        found = Limits(self.model, lo, hi, frozen, increase, decrease, step, groups, C, rest, equal, uneven)
         most = self.conditions.max_changes if "changes" in of else None
-        return Conditions(self.model, self.cost, ResolvedActions(limits=found), most, self.conditions.margin)
+        return replace(self.conditions, cost=self.cost, actions=ResolvedActions(limits=found), max_changes=most)
 
     def _uneven(self, grids: set[int], frozen: Flags) -> tuple[Uneven, ...]:
         """Numbers at uneven distances: those of the pipeline, and mapped ones with a grid of the user's."""

@@ -21,7 +21,7 @@ L is convex. At any x in the box let g = λQΔ + Sᵀq + Rᵀν, and let ξ_d be
 Then L(y) ≥ L(x) + ξ·(y − x) + (λ/2)‖y − x‖²_Q for every y in the box, because η·(y − x) ≤ 0 for η in N. The right-hand side is
 least at y = x − Q⁻¹ξ/λ, and so
 
-    E* ≥ L(x) − ‖ξ‖²_{Q⁻¹}/(2λ)          for every x in the box, q and ν: the dual bound (`LimitedProblem.dual`).
+    E* ≥ L(x) − ‖ξ‖²_{Q⁻¹}/(2λ)          for every x in the box, q and ν: the dual bound.
 
 The best ξ is the shortest: without a matrix, the ξ_d nearest to 0. Bounds and ℓ1 terms need no multipliers of their own, not
 even with a matrix: the choice of ξ makes them.
@@ -33,17 +33,15 @@ even with a matrix: the choice of ξ makes them.
 the second because E grows at least as (λ/2)‖x − x*‖²_Q from its optimum. With a probability τ, every x' that reaches it has
 −ln p_k(x') ≤ −ln τ, and so λ·cost(x') ≥ E* + ln τ, which is cost(x') ≥ cost(x) − (gap + ln p_k(x) − ln τ)/λ.
 
-**The ceiling.** The same with λ = ω = 0: −ln p_k(x) ≥ q·s̄ + H(q) − ν·r + min over the box of u·Δ within the limits, with
-u = Sᵀq + Rᵀν, and the minimum is at a corner.
-
 **Rounding.** γ(n) is the relative error of a sum of n products (`numerics.summation_error`), ε the machine epsilon. The numbers
 computed here differ from those of exact arithmetic on the same floats by at most
 
     a difference of logits   4(γ(D + 2)·Σ_d max_j|a_jd||x'_d| + ε max|b|) =: δ        x' is x in the classifier's units
     a probability            p_j·(2δ + (K + 8)ε)
     what a row leaves        γ(D)·(|C||x| + |c|) for a rule, δ for a margin, γ(D)·(Σ|x| + 1) for a group
-    g_d                      λγ(D + 2)(|Q||Δ|)_d + Σ_j q_j(|S_jd|(2δ + (K + 8)ε) + γ(K + 3)(|a_jd| + |a_kd|)/scale_d)
-                             + γ(m + 3)Σ_i|ν_i|(|R_id|, or the same with |a_jd| + |a_kd|) + 2ε ωμ_d c_d
+    g_d                      λγ(D + 2)(|Q||Δ|)_d + (2δ + (K + 8)ε + γ(K + 3))(|S|ᵀq)_d + γ(m + 3)(|R|ᵀ|ν|)_d + 2ε ωμ_d c_d
+
+(a difference of two floats, as S and R have them, is rounded relative to itself, however much of the two cancels).
 """
 
 import math
@@ -55,11 +53,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ifonly.model import Model
-from ifonly.model.errors import InputError
 from ifonly.model.numerics import EPS, Flags, Floats, Indices, summation_error
 from ifonly.problem.conditions import Conditions
 from ifonly.problem.free import Certificate
-from ifonly.problem.goals import Weights, entropy, lead, probabilities
+from ifonly.problem.goals import Weights, lead, probabilities
 from ifonly.problem.status import LEAST_VALUE, REL_GAP
 
 __all__ = ["FAR", "LimitedProblem"]
@@ -88,10 +85,7 @@ class LimitedProblem:
     @cached_property
     def box(self) -> tuple[Floats, Floats]:
         """``lo`` and ``hi`` for this source: bounds, directions and what is frozen; grids rounded inwards."""
-        lo, hi, wrong = self.conditions.limits.around(self.source[None])
-        if wrong:
-            raise InputError(wrong[0])
-        return lo[0], hi[0]
+        return self.conditions.limits.box(self.source)
 
     @cached_property
     def rivals(self) -> Indices:
@@ -99,17 +93,15 @@ class LimitedProblem:
         return np.delete(np.arange(self.model.n_classes), self.k)
 
     @cached_property
-    def slopes(self) -> tuple[Floats, Floats]:
-        """S, what a unit of the user's adds to the margins, and |a_j| + |a_k| in the same units: what it is subtracted from."""
+    def slopes(self) -> Floats:
+        """S, what a unit of the user's adds to the margins."""
         A = self.model.weights(slice(None))
-        scale = 1.0 if self.model.scaling is None else self.model.scaling.scale
-        rows, own = A[self.rivals], A[self.k]
-        return (rows - own) / scale, (np.abs(rows) + np.abs(own)) / np.abs(scale)
+        return (A[self.rivals] - A[self.k]) / (1.0 if self.model.scaling is None else self.model.scaling.scale)
 
     @cached_property
     def far(self) -> Floats:
         """How far a feature without bounds is thought to go: until scores have moved by `FAR`, or costs if they do not."""
-        steep = np.abs(self.slopes[0]).max(axis=0, initial=0.0)
+        steep = np.abs(self.slopes).max(axis=0, initial=0.0)
         return FAR / np.where(steep > 0, steep, self.conditions.per_unit)
 
     def beyond(self, u: Floats, lo: Floats, hi: Floats) -> Flags:
@@ -124,15 +116,15 @@ class LimitedProblem:
         return low, np.where(hi - nearest > endless, nearest + self.far, hi)
 
     @cached_property
-    def rows(self) -> tuple[Floats, Floats, Flags]:
-        """R, the size of what its entries were computed from, and which rows are equations."""
+    def rows(self) -> tuple[Floats, Flags]:
+        """R, and which rows are equations."""
         limits, D = self.conditions.limits, self.model.n_features
         groups = np.zeros((len(limits.groups), D))
         for row, group in zip(groups, limits.groups, strict=True):
             row[group] = 1.0
-        S, S_size = self.slopes if self.conditions.margin is not None else np.zeros((2, 0, D))
+        S = self.slopes[:0] if self.conditions.margin is None else self.slopes
         equal = np.concatenate([limits.equal, np.zeros(len(S), dtype=bool), np.ones(len(groups), dtype=bool)])
-        return np.concatenate([limits.C, S, groups]), np.concatenate([np.abs(limits.C), S_size, groups]), equal
+        return np.concatenate([limits.C, S, groups]), equal
 
     def left(self, x: Floats) -> tuple[Floats, Floats]:
         """What the rows leave at x, r − RΔ, and how much rounding there can be in it."""
@@ -150,7 +142,7 @@ class LimitedProblem:
 
         Where the cost has a matrix, answers may list multipliers of bounds and ℓ1 terms after these; they are not needed.
         """
-        _, _, equal = self.rows
+        _, equal = self.rows
         nu = np.zeros(len(equal))
         if given is not None:
             some = np.asarray(given, dtype=np.float64)[: len(nu)]
@@ -242,41 +234,9 @@ class LimitedProblem:
             error_bound=math.sqrt(2 * gap / weights.lam),
         )
 
-    def ceiling(self, q: Floats, nu: Floats | None = None, still: Flags | None = None) -> float:
-        """An upper bound on p_k within the limits, from any probabilities of the K classes and any multipliers.
-
-        Where a feature has no bound on the side to which u pulls it, q and ν are first changed a little, so that u is 0 there,
-        and at features that are said to be ``still`` too: the best point is between their bounds. What rounding leaves of u
-        counts for changes that move scores by up to `FAR`.
-        """
-        n, (R, R_size, equal), (S, S_size), (lo, hi) = len(self.rivals), self.rows, self.slopes, self.box
-        W, W_size, (low, high) = np.concatenate([S, R]), np.concatenate([S_size, R_size]), self.ends(lo, hi)
-        y = np.append(q[self.rivals] / q.sum(), self.multipliers(nu))
-        pinned, wanted = np.zeros(len(lo), dtype=bool), np.zeros(len(lo), dtype=bool) if still is None else still
-        for _ in range(len(lo)):
-            u = y @ W
-            more = (wanted | self.beyond(u, lo, hi)) & ~pinned
-            if not more.any():
-                break
-            pinned |= more
-            columns = W[:, pinned] * self.far[pinned]
-            y = y * (1 + np.linalg.lstsq((y[:, None] * columns).T, -(y @ columns), rcond=None)[0])
-            y[n:] = np.where(equal, y[n:], np.maximum(y[n:], 0.0))
-            y[:n] = np.maximum(y[:n], 0.0)
-            y /= max(float(y[:n].sum()), 1.0)
-        u = y @ W
-        corner = np.where(u > 0, low - self.source, np.where(u < 0, high - self.source, 0.0))
-        left, error = self.left(self.source)
-        full = np.append(y[:n], max(1.0 - float(y[:n].sum()), 0.0))
-        terms = [*(y[:n] * self.margins(self.source)), entropy(full), *(-y[n:] * left), *(u * corner)]
-        size = float(np.abs(terms).sum() + (np.abs(y) @ W_size) @ np.abs(corner))
-        doubt = 2 * summation_error(len(terms)) * size + float(np.abs(y[n:]) @ error) + self.logit_error(self.source)
-        loss = math.fsum(terms) - doubt - (len(full) + 64) * EPS
-        return min(1.0, math.exp(-max(loss, 0.0)))
-
     def _subgradient(self, x: Floats, q: Floats, nu: Floats, weights: Weights, of_q: float) -> tuple[float, float]:
         """‖ξ‖ in the norm of Q⁻¹ over the features that can move, and its rounding; ``of_q`` is the relative error of q."""
-        (lo, hi), (S, S_size), (R, R_size, _) = self.box, self.slopes, self.rows
+        (lo, hi), S, (R, _) = self.box, self.slopes, self.rows
         change, Q, c = x - self.source, self.conditions.matrix, self.conditions.per_unit
         rivals = q[self.rivals] if weights.loss else np.zeros(len(S))
         pull = c**2 * change if Q is None else Q @ change
@@ -287,7 +247,7 @@ class LimitedProblem:
         D, K, m = len(x), len(q), len(nu)
         pull_size = np.abs(pull) if Q is None else np.abs(Q) @ np.abs(change)
         slip = weights.lam * summation_error(D + 2) * pull_size + 2 * EPS * bend
-        slip += rivals @ (np.abs(S) * of_q + summation_error(K + 3) * S_size) + summation_error(m + 3) * (np.abs(nu) @ R_size)
+        slip += (of_q + summation_error(K + 3)) * (rivals @ np.abs(S)) + summation_error(m + 3) * (np.abs(nu) @ np.abs(R))
         free = lo < hi
         if not free.any():
             return 0.0, 0.0

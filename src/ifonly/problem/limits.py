@@ -10,6 +10,7 @@ import numpy as np
 
 from ifonly.model import Model
 from ifonly.model.columns import Column
+from ifonly.model.errors import InputError
 from ifonly.model.numerics import EPS, Flags, Floats, Indices
 
 __all__ = ["EDGE", "ON_GRID", "SAME", "Limits", "Uneven"]
@@ -48,7 +49,7 @@ class Limits:
     @cached_property
     def discrete(self) -> bool:
         """Whether any feature is a whole number, on a grid or one of a group."""
-        return bool((self.step[~self.frozen] > 0).any())
+        return bool(self.on_grid.any())
 
     @cached_property
     def on_grid(self) -> Flags:
@@ -127,6 +128,13 @@ class Limits:
             bounds = f"[{self.lo[d]:g}, {self.hi[d]:g}]{grid}"
             wrong.setdefault(int(n), f"{label(d)} is {X[n, d]:g}{only}: there is no value for it in {bounds}")
         return lo, hi, wrong
+
+    def box(self, source: Floats) -> tuple[Floats, Floats]:
+        """`around` one source; what is contradictory about it is raised."""
+        lo, hi, wrong = self.around(source[None])
+        if wrong:
+            raise InputError(wrong[0])
+        return lo[0], hi[0]
 
     def _odd_groups(self, X: Floats, lo: Floats, hi: Floats) -> list[tuple[tuple[int, int], bool]]:
         """Rows and groups that are not one-hot (True), or can never be (False); lo and hi are cut to [0, 1] in place."""

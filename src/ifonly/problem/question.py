@@ -17,12 +17,13 @@ from ifonly.model.numerics import Floats
 from ifonly.problem.actions import Actions
 from ifonly.problem.cost import Cost
 
-__all__ = ["FLIP", "MAX_NODES", "Backend", "Question", "number"]
+__all__ = ["FLIP", "MAX_NODES", "Backend", "Question"]
 
 Backend = Literal["auto", "reference", "cpu", "cuda"]
 
 FLIP = 0.5  # the default probability: more than all other classes together
 EXTREME_LAM = 1e100  # beyond, squares overflow
+LIMITS = {"lam": np.inf, "prob": 1.0}  # what they are less than
 MAX_NODES = 100_000  # of a search
 
 
@@ -116,92 +117,72 @@ def _shown(value: Any) -> str:
 # ---- one check per field ----
 
 
-def number(value: Any, name: str, limit: float = np.inf) -> float:
-    """One number, checked to lie strictly between 0 and ``limit``."""
-    found = _float(value, name)
-    if not 0 < found < limit:
-        expected = "a number > 0" if limit == np.inf else "strictly between 0 and 1"
+def _number(value: Any, name: str) -> float:
+    try:
+        if isinstance(value, (str, bytes)):
+            raise TypeError
+        found = float(value)
+    except (TypeError, ValueError):
+        raise InputError(f"{name} must be one number; got {value!r}") from None
+    if not 0 < found < LIMITS[name]:
+        expected = "a number > 0" if name == "lam" else "strictly between 0 and 1"
         raise InputError(f"{name} must be {expected}; got {found}")
     if name == "lam" and not 1 / EXTREME_LAM <= found <= EXTREME_LAM:
         raise InputError(f"lam must be from {1 / EXTREME_LAM:g} to {EXTREME_LAM:g}: beyond, squares overflow; got {found}")
     return found
 
 
-def _float(value: Any, name: str) -> float:
+def _numbers(value: Any, name: str) -> float | Floats:
+    """One, or one per row."""
+    if np.ndim(value) == 0:
+        return _number(value, name)
+    if np.ndim(value) > 1:
+        raise InputError(f"{name} must be one number, or one per row; got an array of shape {np.shape(value)}")
     try:
-        if isinstance(value, (str, bytes)):
-            raise TypeError
-        return float(value)
+        values = np.array(value, dtype=np.float64)
     except (TypeError, ValueError):
-        raise InputError(f"{name} must be one number; got {value!r}") from None
+        raise InputError(f"{name} must be numbers; got {value!r}") from None
+    bad = ~((values > 0) & (values < LIMITS[name]))
+    if name == "lam":
+        bad |= ~((values >= 1 / EXTREME_LAM) & (values <= EXTREME_LAM))
+    if bad.any():
+        _number(values[bad][0], name)
+    values.flags.writeable = False
+    return values
 
 
-def _numbers(limit: float) -> Callable[[Any, str], float | Floats]:
-    def check(value: Any, name: str) -> float | Floats:
-        if np.ndim(value) == 0:
-            return number(value, name, limit)
-        if np.ndim(value) > 1:
-            raise InputError(f"{name} must be one number, or one per row; got an array of shape {np.shape(value)}")
-        try:
-            values = np.array(value, dtype=np.float64)
-        except (TypeError, ValueError):
-            raise InputError(f"{name} must be numbers; got {value!r}") from None
-        bad = ~((values > 0) & (values < limit))
-        if name == "lam":
-            bad |= ~((values >= 1 / EXTREME_LAM) & (values <= EXTREME_LAM))
-        if bad.any():
-            number(values[bad][0], name, limit)
-        values.flags.writeable = False
-        return values
+def _fits(
+    words: str, fits: Callable[[Any], bool], made: Callable[[Any], Any] | None = None, shown: Callable[[Any], str] = repr
+) -> Callable[[Any, str], Any]:
+    """What hands a value on that fits (``made`` into what it is to be), and refuses any other with what was expected."""
 
-    return check
-
-
-def _whole(least: int, what: str) -> Callable[[Any, str], int]:
-    def check(value: Any, name: str) -> int:
-        if not isinstance(value, (int, np.integer)) or isinstance(value, (bool, np.bool_)) or value < least:
-            raise InputError(f"{name} must be {what}; got {value!r}")
-        return int(value)
+    def check(value: Any, name: str) -> Any:
+        if not fits(value):
+            raise InputError(f"{name} must be {words}; got {shown(value)}")
+        return value if made is None else made(value)
 
     return check
 
 
-def _one_number(what: str, fits: Callable[[float], bool]) -> Callable[[Any, str], float]:
-    def check(value: Any, name: str) -> float:
-        if not isinstance(value, (int, float, np.number)) or isinstance(value, bool) or not fits(float(value)):
-            raise InputError(f"{name} must be a number {what}; got {value!r}")
-        return float(value)
-
-    return check
+def _whole(least: int, words: str) -> Callable[[Any, str], int]:
+    return _fits(words, lambda v: isinstance(v, (int, np.integer)) and not isinstance(v, bool) and v >= least, int)
 
 
-def _start(value: Any, name: str) -> Any:
-    if isinstance(value, str) and value != "source":
-        raise InputError(f'{name} must be a point, or "source"; got {value!r}')
-    return value
+def _one_number(words: str, fits: Callable[[float], bool]) -> Callable[[Any, str], float]:
+    kinds = (int, float, np.number)
+    return _fits(f"a number {words}", lambda v: isinstance(v, kinds) and not isinstance(v, bool) and fits(float(v)), float)
 
 
 def _of_kind(kind: type, words: str) -> Callable[[Any, str], Any]:
-    def check(value: Any, name: str) -> Any:
-        if not isinstance(value, kind):
-            raise InputError(f"{name} must be {words}; got {type(value).__name__}")
-        return value
-
-    return check
-
-
-def _backend(value: Any, name: str) -> str:
-    if value not in get_args(Backend):
-        raise InputError(f'{name} must be "auto", "reference", "cpu" or "cuda"; got {value!r}')
-    return value
+    return _fits(words, lambda v: isinstance(v, kind), shown=lambda v: type(v).__name__)
 
 
 _CHECKS: dict[str, Callable[[Any, str], Any]] = {
-    "lam": _numbers(np.inf),
-    "prob": _numbers(1.0),
+    "lam": _numbers,
+    "prob": _numbers,
     "margin": _one_number("≥ 0", lambda v: 0 <= v < np.inf),
     "tol": _one_number("> 0", lambda v: v > 0),
-    "start": _start,
+    "start": _fits('a point, or "source"', lambda v: not isinstance(v, str) or v == "source"),
     "max_iter": _whole(1, "1 or more"),
     "cost": _of_kind(Cost, "a Cost"),
     "actions": _of_kind(Actions, "Actions"),
@@ -210,7 +191,7 @@ _CHECKS: dict[str, Callable[[Any, str], Any]] = {
     "gap": _one_number("≥ 0", lambda v: 0 <= v < np.inf),
     "time_limit": _one_number("of seconds > 0", lambda v: v > 0),
     "node_limit": _whole(1, "1 or more"),
-    "backend": _backend,
+    "backend": _fits('"auto", "reference", "cpu" or "cuda"', lambda v: v in get_args(Backend)),
     "threads": _whole(1, "1 or more"),
 }
 

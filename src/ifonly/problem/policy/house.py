@@ -1,29 +1,37 @@
 """What a house decides once: a value, to and from a file, and put to questions.
 
 A policy limits what others may ask for. It is put to a question (`Policy.put`) before an engine sees it, and what comes of that
-is an ordinary `Question` with ordinary `Actions` and an ordinary `Cost`.
+is an ordinary `Question` with ordinary `Actions` and an ordinary `Cost`, no looser than either of the two: bounds are
+intersected, what is frozen, directed or whole is united, steps must fit into each other, rules are all kept, the smaller number
+of changes holds. What cannot be put together so (another target, a finer step, bounds that do not meet) is refused, with the
+policy's reason where it has one.
 """
 
 import json
 import os
 import tomllib
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ifonly.model import Model
+from ifonly.model.columns import Column
 from ifonly.model.errors import InputError
 from ifonly.model.words import Word, Words
-from ifonly.problem.actions import Actions
-from ifonly.problem.policy import putting
-from ifonly.problem.policy.said import Said
+from ifonly.problem.actions import Actions, each_bounds, listed
+from ifonly.problem.cost import Cost
+from ifonly.problem.policy.said import Feature, PolicyError, Said
 from ifonly.problem.policy.toml import written
 from ifonly.problem.question import Question
 
 __all__ = ["VERSION", "Policy"]
 
 VERSION = 1  # of the file
+MULTIPLE = 1e-9  # relative: a step this near to a multiple of another is one
 
 
 @dataclass(frozen=True)
@@ -131,7 +139,28 @@ class Policy(Said):
 
     def check(self, model: Model) -> None:
         """Whether everything in it is about this model; an InputError says what is not."""
-        putting.check(self, model)
+        _target(self, model)
+        names = {str(label) for label in model.classes.tolist()}
+        for label in self.classes:
+            if label not in names:
+                raise InputError(f"classes.{label}: the model has no such class; it has {', '.join(sorted(names)[:20])}")
+        if self.prob is not None and model.hard:
+            raise InputError("prob: this model has scores but no probabilities; leave it out")
+        for name, feature in self.features.items():
+            column = model.encoding.find(name)
+            with _at(f"features.{name}"):
+                if column is None and not model.encoding.unseen(name):
+                    model.feature_index(model.feature_key(name))
+            _check_values(name, feature, column)
+            with _at(f"features.{name}"):
+                _one(model, name, feature).resolve(model)
+        with _at("cost"):
+            (_cost(self, model) or Cost()).per_unit(model)
+        for i, rule in enumerate(self.linear):
+            with _at(f"linear.{i}"):
+                Actions(linear=[_rule(model, rule)]).resolve(model)
+        with _at("one_of"):
+            Actions(one_of=[_keys(model, group) for group in self.one_of]).resolve(model)
 
     def named(self, model: Model) -> Model:
         """The model, of whose answers people read in the policy's words."""
@@ -139,11 +168,218 @@ class Policy(Said):
 
     def actions(self, model: Model) -> Actions:
         """What may change, as the library takes it."""
-        return putting.actions_of(self, model)
+        parts = [_one(model, name, feature) for name, feature in self.features.items() if feature.limited]
+        bounds = {key: pair for part in parts for key, pair in (part.bounds or {}).items()}
+        step = {key: size for part in parts for key, size in (part.step or {}).items()}
+        lists = {name: [key for part in parts for key in getattr(part, name)] for name in _LISTS}
+        rules = {"one_of": [_keys(model, group) for group in self.one_of], "linear": [_rule(model, r) for r in self.linear]}
+        return Actions(bounds=bounds or None, step=step or None, **lists, **rules)
 
     def put(self, model: Model, question: Question, *, along: bool = False) -> Question:
         """The question within the policy; a PolicyError says what it forbids.
 
         With ``along`` (a path) the goal is left open: λ, or the probability, moves.
         """
-        return putting.put(self, model, question, along=along)
+        if model.memo.get("policy") is not self:
+            self.check(model)
+            model.memo["policy"] = self
+        goal = {} if along else _goal(self, question)
+        return replace(
+            question,
+            target=_wanted(self, model, question.target),
+            **goal,
+            cost=_priced(self, model, question.cost),
+            actions=_meeting(self, model, question.actions),
+            max_changes=min((n for n in (self.max_changes, question.max_changes) if n is not None), default=None),
+        )
+
+
+# ---- a policy and a model ----
+
+
+@contextmanager
+def _at(place: str) -> Iterator[None]:
+    """What is wrong begins with where it stands."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"{place}: {error}") from None
+
+
+def _check_values(name: str, feature: Feature, column: Column | None) -> None:
+    levels = [] if column is None or column.kind == "number" else [str(level) for level in column.levels]
+    for field, given in (("values", feature.values), ("never", map(str, feature.never))):
+        for value in given:
+            if value not in levels:
+                known = f"it has {', '.join(levels[:20])}" if levels else "it is a number, without values of its own"
+                raise InputError(f"features.{name}.{field}: {name} has no value {value!r}; {known}")
+
+
+def _keys(model: Model, names: Iterable[str]) -> list[Any]:
+    return [model.feature_key(name) for name in names]
+
+
+def _target(policy: Policy, model: Model) -> Any:
+    """The wanted class, by its label or by what that is written as; None where the policy names none."""
+    if policy.target is None:
+        return None
+    by_text = {str(label): label for label in model.classes.tolist()}
+    with _at("target"):
+        return model.label(model.class_index(by_text.get(str(policy.target), policy.target)))
+
+
+# ---- what may change ----
+
+
+_LISTS = ("frozen", "increase", "decrease", "integer")
+
+
+def _one(model: Model, name: str, feature: Feature) -> Actions:
+    """What is said about one feature."""
+    key, column = model.feature_key(name), model.encoding.find(name)
+    never = [str(value) for value in feature.never]
+    levels = [] if column is None else zip(column.levels, column.labels, strict=False)
+    closed = [label for level, label in levels if str(level) in never]
+    bounded = feature.low is not None or feature.high is not None
+    return Actions(
+        frozen=[key] if feature.frozen else [],
+        bounds={key: (feature.low, feature.high)} if bounded else None,
+        increase=[key] if feature.only == "increase" else [],
+        decrease=([key] if feature.only == "decrease" else []) + closed,
+        integer=[key] if feature.integer else [],
+        step=None if feature.step is None else {key: feature.step},
+    )
+
+
+def _rule(model: Model, rule: Any) -> tuple[dict[Any, float], str, float]:
+    return {model.feature_key(name): weight for name, weight in rule.terms.items()}, rule.sense, rule.value
+
+
+def _cost(policy: Policy, model: Model) -> Cost | None:
+    """What a policy says that a change costs; None where it says nothing."""
+    each = {model.feature_key(name): part.cost for name, part in policy.features.items() if part.cost is not None}
+    if not each and policy.scale == "model" and policy.l1 is None:
+        return None
+    l1 = 0.0 if policy.l1 is None else policy.l1
+    if not each:
+        return Cost(policy.scale, l1=l1)
+    if policy.scale == "model":
+        return Cost(each, l1=l1)
+    others = Cost(policy.scale).per_unit(model)
+    own = Cost(each).per_unit(model)
+    plain = Cost().per_unit(model)
+    return Cost(np.where(own == plain, others, own), l1=l1)
+
+
+# ---- a policy and a question ----
+
+
+def _wanted(policy: Policy, model: Model, asked: Any) -> Any:
+    wanted = _target(policy, model)
+    if wanted is None or asked is None:
+        return asked if wanted is None else wanted
+    if "target" in policy.may_choose:
+        return asked
+    every = asked if isinstance(asked, (list, set, frozenset)) or np.ndim(asked) else [asked]
+    if any(str(label) != str(wanted) for label in every):
+        raise PolicyError(f"target: the policy fixes the wanted decision: {wanted}; got {asked!r}", "target")
+    return wanted
+
+
+def _goal(policy: Policy, question: Question) -> dict[str, Any]:
+    """λ, a probability or a margin."""
+    given = {name: getattr(question, name) for name in ("lam", "prob", "margin") if getattr(question, name) is not None}
+    if policy.prob is None or (given and "prob" in policy.may_choose):
+        return {}
+    for name, value in given.items():
+        if name != "prob" or np.any(np.asarray(value) != policy.prob):
+            raise PolicyError(f"{name}: the policy fixes the probability to reach: prob = {policy.prob:g}; got {value}", name)
+    return {"prob": policy.prob}
+
+
+def _priced(policy: Policy, model: Model, asked: Cost | None) -> Cost | None:
+    own = _cost(policy, model)
+    if own is None or (asked is not None and "cost" in policy.may_choose):
+        return asked
+    if asked is not None:
+        raise PolicyError("cost: the policy says what a change costs; leave it out", "cost")
+    return own
+
+
+def _meeting(policy: Policy, model: Model, asked: Actions | None) -> Actions | None:
+    """The limits of both."""
+    own = policy.actions(model)
+    if asked is None:
+        return own if any(getattr(own, name) for name in (*_LISTS, "bounds", "step", "one_of", "linear")) else None
+    asked.resolve(model)  # what is wrong with it by itself comes first
+    whole = {name: True if getattr(asked, name) is True else [*getattr(own, name), *listed(getattr(asked, name))]
+             for name in _LISTS}  # fmt: skip
+    return Actions(
+        **whole,
+        bounds=_narrowest(policy, model, own.bounds, asked.bounds),
+        step=_coarsest(policy, model, own, asked),
+        one_of=_groups(own.one_of, asked.one_of),
+        linear=[*own.linear, *asked.linear],
+    )
+
+
+def _place(model: Model, key: Any) -> int:
+    """The first of a feature's coordinates: the same however it is called."""
+    column = model.encoding.find(key)
+    return model.feature_index(key) if column is None else column.first
+
+
+def _narrowest(policy: Policy, model: Model, own: Any, asked: Any) -> dict[Any, Any] | None:
+    """The bounds of both: for each feature the higher of the lows and the lower of the highs."""
+    found = {_place(model, key): (key, *pair) for key, pair in (own or {}).items()}
+    for key, (low, high) in each_bounds(asked, model).items():
+        d = _place(model, key)
+        name, least, most = found.get(d, (key, None, None))
+        column = model.encoding.find(key)
+        # Numbers are compared as they are, values of an ordinal by their place.
+        rank: Any = column.levels.index if column is not None and column.kind == "ordinal" else float
+        pair = _inner(least, low, rank, max), _inner(most, high, rank, min)
+        if None not in pair and rank(pair[0]) > rank(pair[1]):
+            why = _because(policy, str(name))
+            told = f"the policy allows {_range(least, most)}{why}; got {_range(low, high)}"
+            raise PolicyError(f"bounds of {name}: {told}", f"actions.bounds.{name}")
+        found[d] = name, *pair
+    return {key: (low, high) for key, low, high in found.values()} or None
+
+
+def _inner(own: Any, asked: Any, rank: Any, choose: Any) -> Any:
+    return choose((end for end in (own, asked) if end is not None), key=rank, default=None)
+
+
+def _range(low: Any, high: Any) -> str:
+    if low is None or high is None:
+        return f"at least {low}" if high is None else f"at most {high}"
+    return f"{low} to {high}"
+
+
+def _because(policy: Policy, name: str) -> str:
+    reason = policy.features[name].reason if name in policy.features else ""
+    return f" ({reason.rstrip('.')})" if reason else ""
+
+
+def _coarsest(policy: Policy, model: Model, own: Actions, asked: Actions) -> dict[Any, float] | None:
+    """The steps of both, where those of the question are multiples of the policy's."""
+    least = {_place(model, key): (key, 1.0) for key in own.integer}
+    least |= {_place(model, key): (key, float(size)) for key, size in (own.step or {}).items()}
+    found = dict(own.step or {})
+    for key, size in (asked.step or {}).items():
+        name, unit = least.get(_place(model, key), (key, None))
+        if unit is not None:
+            times = float(size) / unit
+            if times < 0.5 or abs(times - round(times)) > MULTIPLE * times:
+                why = _because(policy, str(name))
+                told = f"the policy wants multiples of {unit:g}{why}; {size:g} is none"
+                raise PolicyError(f"step of {name}: {told}", f"actions.step.{name}")
+            found.pop(name, None)
+        found[key] = size
+    return found or None
+
+
+def _groups(own: Any, asked: Any) -> list[Any]:
+    groups = [*own, *([asked] if asked and isinstance(asked[0], (str, int)) else asked or ())]
+    return list({tuple(sorted(map(str, group))): group for group in groups}.values())
