@@ -8,8 +8,8 @@ and, for a wanted class k, a source x̄ and λ > 0, the objective of the paper (
     ∇E(x)  = λ(x − x̄) + Āᵀp(x)                     Ā = A − 1 a_kᵀ
     ∇²E(x) = λI + Āᵀ(diag p − p pᵀ)Ā
 
-What the solvers need of ``A`` and ``b`` is in `products`, and how large things are that round in `sizes`: both are parts of the
-model. How the user's rows become numbers is in `columns`; each model has one of those.
+What the solvers need of ``A`` and ``b``, and how large things are that round, is in `products`, a part of the model. How the
+user's rows become numbers is in `columns`; each model has one of those.
 """
 
 import os

@@ -12,7 +12,7 @@ from ifonly.model import Model
 from ifonly.model.columns import Coordinates
 from ifonly.model.errors import InputError
 from ifonly.model.numerics import TINY_SQUARE, Floats, norms
-from ifonly.model.sizes import NOWHERE, Sizes
+from ifonly.model.products import NOWHERE, Sizes
 from ifonly.model.tables import Table, unmasked
 from ifonly.model.tensors import plain
 from ifonly.rows.tables import stacked, written
