@@ -15,13 +15,13 @@ from ifonly.engines import drive
 from ifonly.model import Model
 from ifonly.model.errors import InputError
 from ifonly.model.numerics import Floats, Indices, softmax
+from ifonly.model.tensors import plain
 from ifonly.problem.asked import Aim, Asked
 from ifonly.problem.checker import Checked
 from ifonly.problem.conditions import Conditions
 from ifonly.problem.results import Result, Results
 from ifonly.problem.status import Status
 from ifonly.rows.sources import Sources
-from ifonly.rows.tensors import host
 
 __all__ = ["Counterfactuals", "Path"]
 
@@ -74,7 +74,7 @@ class Answers:
             raise IndexError(f"there are {n} answers; got index {i}")
         result = self.results[i]
         if result.x is not None:
-            result = replace(result, x=host(result.x))
+            result = replace(result, x=plain(result.x))
         prob = None if self.prob is None else float(self.prob[i])
         told = {"row": int(self._of[i]), "alone": self._alone(i, result)}
         return Counterfactual(self.model, self.sources, result, prob, conditions=result.conditions or self.conditions, **told)

@@ -14,9 +14,8 @@ from ifonly.model.errors import InputError
 from ifonly.model.numerics import TINY_SQUARE, Floats, norms
 from ifonly.model.products import NOWHERE, Sizes
 from ifonly.model.tables import Table, unmasked
-from ifonly.model.tensors import plain
+from ifonly.model.tensors import Like, like, plain
 from ifonly.rows.tables import stacked, written
-from ifonly.rows.tensors import Like, like
 
 __all__ = ["LARGEST", "NOWHERE", "Sizes", "Sources", "check_out"]
 
