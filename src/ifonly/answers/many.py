@@ -97,7 +97,7 @@ class Answers:
 
     @property
     def _given_rows(self) -> Any:
-        return self._of if self.of is not None or self.sources.own is not None else None
+        return self.of
 
     @cached_property
     def _x(self) -> Any:

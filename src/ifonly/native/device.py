@@ -194,7 +194,7 @@ class DeviceSources(Sources):
             X = X.astype(np.float64)
         model.check_width(X)
         rows = X if X.strides[1] == X.itemsize else cp.ascontiguousarray(X)
-        return cls(model, rows, False, None, model.feature_names, kind)
+        return cls(model, rows, False, model.feature_names, kind)
 
     def repeated(self, times: int) -> "DeviceSources":
         """Every row so many times in a row."""
