@@ -17,8 +17,7 @@ from ifonly.model.errors import UnsupportedModelError
 from ifonly.model.numerics import Floats, Indices
 from ifonly.model.readers import text
 from ifonly.model.readers.features import Feature, Features, Folded, kind_of, rounding
-from ifonly.model.readers.fold import fold
-from ifonly.model.readers.steps import SCALERS, cut, shift_and_scale
+from ifonly.model.readers.steps import SCALERS, cut, fold, shift_and_scale
 from ifonly.model.readers.weights import Weights
 
 __all__ = ["fingerprint", "read"]
@@ -145,16 +144,16 @@ def _looked_up(last: Any, features: Features, weights: Weights) -> tuple[Feature
     where = "the classifier (CategoricalNB)"
     blocks, found = [np.asarray(block, dtype=np.float64) for block in last.feature_log_prob_], []
     for j, (part, block) in enumerate(zip(features.parts, blocks, strict=True)):
-        place, levels, fill, missing = part.place, tuple(range(block.shape[1])), part.fill, part.missing
-        if place < 0:
+        given, levels = part, tuple(range(block.shape[1]))
+        if part.place < 0:
             alone = features.alone(part)
             if alone is None or alone.kind != "ordinal" or part.row != {alone.first: 1.0} or part.offset != 0:
                 raise UnsupportedModelError(
                     f"{where} takes categories as whole numbers, and its column {j} is not one of them; "
                     "put an OrdinalEncoder before it, or nothing"
                 )
-            place, levels, fill, missing = alone.place, alone.levels[: block.shape[1]], alone.fill, alone.missing
-        column = features.columns.make(place, "category", where, levels=levels, fill=fill, missing=missing)
+            given, levels = alone, alone.levels[: block.shape[1]]
+        column = features.columns.make(given, "category", where, levels=levels)
         found += [Feature.affine({i: 1.0}) for i in column.coordinates.tolist()]
         blocks[j] = block[:, : len(levels)]
     return features.now(found), weights._replace(coef=np.concatenate(blocks, axis=1))

@@ -12,9 +12,8 @@ import numpy as np
 from ifonly.model import Model, Scaling
 from ifonly.model.columns import Documents
 from ifonly.model.errors import UnsupportedModelError
-from ifonly.model.readers.features import Features, Folded, kind_of, refuse, rounding
-from ifonly.model.readers.fold import fold
-from ifonly.model.readers.steps import cut
+from ifonly.model.readers.features import Features, Folded, kind_of, rounding
+from ifonly.model.readers.steps import cut, fold, refuse
 from ifonly.model.readers.weights import Weights
 
 __all__ = ["read"]
