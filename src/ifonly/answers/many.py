@@ -93,11 +93,7 @@ class Answers:
     @cached_property
     def x(self) -> Any:
         """The answers, (N, D)."""
-        return self.sources.given(self._x, self._given_rows, None if self.conditions is None else self.conditions.steps)
-
-    @property
-    def _given_rows(self) -> Any:
-        return self.of
+        return self.sources.given(self._x, self.of, None if self.conditions is None else self.conditions.steps)
 
     @cached_property
     def _x(self) -> Any:
@@ -114,7 +110,7 @@ class Answers:
     @property
     def source(self) -> Any:
         """The inputs, (N, D); of a path the one input, (D,)."""
-        return self.sources.given(self._source, None if self._source.ndim == 1 else self._given_rows)
+        return self.sources.given(self._source, None if self._source.ndim == 1 else self.of)
 
     @property
     def _source(self) -> Floats:
@@ -250,10 +246,6 @@ class Path(ShownPath, Answers):
     @property
     def _k(self) -> int:
         return int(self.results.target[0])
-
-    @property
-    def _given_rows(self) -> Any:
-        return self._of if self.sources.own is not None else None
 
     @property
     def _source(self) -> Floats:

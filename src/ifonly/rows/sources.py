@@ -119,12 +119,9 @@ class Sources:
         values = values if many else values[None]
         if table.row is not None:  # one row, and perhaps several answers for it
             table, rows = table.repeated(len(values)) if many else table, [0] * len(values)
-        else:
-            if not many:
-                rows = [rows or 0]
-            elif rows is None and len(values) != len(self):
-                rows = np.repeat(np.arange(len(self)), len(values) // len(self))
-            table = table if rows is None else table.take(rows)
+        elif rows is not None or not many:
+            rows = rows if many else [rows or 0]
+            table = table.take(rows)
         return written(self.model.encoding, table, values, self.rows if rows is None else self.rows[rows], steps or {})
 
     def _user_table(self) -> Table | None:

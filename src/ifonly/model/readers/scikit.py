@@ -34,11 +34,10 @@ def read(estimator: Any) -> Model:
         raise UnsupportedModelError(f"{kind} is not fitted; call fit first")
     weights = _CLASSIFIERS[kind](last)
     if steps and kind_of(steps[0][1]) in _VECTORIZERS:
-        return text.read(steps, weights, last)
+        return text.read(steps, weights, kind)
     named = next((step for _, step in [*steps, ("", last)] if hasattr(step, "feature_names_in_")), None)
     names = None if named is None else [str(name) for name in named.feature_names_in_]
-    looked_up = kind == "CategoricalNB" or (kind == "BernoulliNB" and last.binarize is not None)
-    if looked_up or not _only_scalers(steps):
+    if kind == "CategoricalNB" or weights.cut is not None or not _only_scalers(steps):
         return _folded(steps, last, weights, names)
     return weights.model(names, scaling=_scaling(steps))
 
@@ -104,8 +103,8 @@ def _folded(steps: list[tuple[str, Any]], last: Any, weights: Weights, names: li
         features = fold(step, features, f"step {name!r} of the pipeline")
     if kind_of(last) == "CategoricalNB":
         features, weights = _looked_up(last, features, weights)
-    elif kind_of(last) == "BernoulliNB" and last.binarize is not None:
-        features = cut(features, float(last.binarize), "the classifier (BernoulliNB)")
+    elif weights.cut is not None:
+        features = cut(features, weights.cut, "the classifier (BernoulliNB)")
     folded = Folded.of(weights, features.numbers("the classifier"))
     encoding, order = features.columns.encoding(np.asarray(abs(folded.W).sum(axis=0)).ravel() > 0)
     if not encoding.columns:
@@ -204,7 +203,8 @@ def _bernoulli(estimator: Any) -> Weights:
     """Σ x ln p + (1 − x) ln(1 − p), affine in x."""
     present = np.asarray(estimator.feature_log_prob_)
     absent = np.log(1 - np.exp(present))  # as scikit-learn has it: log1p would be more exact, and differ
-    return _bayes(estimator, present - absent, np.asarray(estimator.class_log_prior_) + absent.sum(axis=1))
+    weights = _bayes(estimator, present - absent, np.asarray(estimator.class_log_prior_) + absent.sum(axis=1))
+    return weights if estimator.binarize is None else weights._replace(cut=float(estimator.binarize))
 
 
 def _bayes(estimator: Any, coef: Any, intercept: Any) -> Weights:
