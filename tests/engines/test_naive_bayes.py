@@ -10,7 +10,7 @@ from sklearn.naive_bayes import BernoulliNB, ComplementNB, MultinomialNB
 
 from ifonly import Actions, Model, Status, as_model, invert
 from ifonly.engines.rounding import Rounding
-from ifonly.model.sizes import Sizes
+from ifonly.model.products import Sizes
 from ifonly.problem.goals import coarser, in_logs
 
 PROBS = [0.5, 0.9, 0.9999, 0.999999, 1 - 1e-9]

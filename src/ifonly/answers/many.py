@@ -15,13 +15,13 @@ from ifonly.engines import drive
 from ifonly.model import Model
 from ifonly.model.errors import InputError
 from ifonly.model.numerics import Floats, Indices, softmax
+from ifonly.model.tensors import plain
 from ifonly.problem.asked import Aim, Asked
 from ifonly.problem.checker import Checked
 from ifonly.problem.conditions import Conditions
 from ifonly.problem.results import Result, Results
 from ifonly.problem.status import Status
 from ifonly.rows.sources import Sources
-from ifonly.rows.tensors import host
 
 __all__ = ["Counterfactuals", "Path"]
 
@@ -74,7 +74,7 @@ class Answers:
             raise IndexError(f"there are {n} answers; got index {i}")
         result = self.results[i]
         if result.x is not None:
-            result = replace(result, x=host(result.x))
+            result = replace(result, x=plain(result.x))
         prob = None if self.prob is None else float(self.prob[i])
         told = {"row": int(self._of[i]), "alone": self._alone(i, result)}
         return Counterfactual(self.model, self.sources, result, prob, conditions=result.conditions or self.conditions, **told)
@@ -93,11 +93,7 @@ class Answers:
     @cached_property
     def x(self) -> Any:
         """The answers, (N, D)."""
-        return self.sources.given(self._x, self._given_rows, None if self.conditions is None else self.conditions.steps)
-
-    @property
-    def _given_rows(self) -> Any:
-        return self._of if self.of is not None or self.sources.own is not None else None
+        return self.sources.given(self._x, self.of, None if self.conditions is None else self.conditions.steps)
 
     @cached_property
     def _x(self) -> Any:
@@ -114,7 +110,7 @@ class Answers:
     @property
     def source(self) -> Any:
         """The inputs, (N, D); of a path the one input, (D,)."""
-        return self.sources.given(self._source, None if self._source.ndim == 1 else self._given_rows)
+        return self.sources.given(self._source, None if self._source.ndim == 1 else self.of)
 
     @property
     def _source(self) -> Floats:
@@ -250,10 +246,6 @@ class Path(ShownPath, Answers):
     @property
     def _k(self) -> int:
         return int(self.results.target[0])
-
-    @property
-    def _given_rows(self) -> Any:
-        return self._of if self.sources.own is not None else None
 
     @property
     def _source(self) -> Floats:

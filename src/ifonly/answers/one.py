@@ -362,7 +362,7 @@ class Counterfactual(ShownOne):
 
     def to_frame(self) -> Any:
         """A one-row frame of ``x`` with the features' names."""
-        if self.sources.frame is not None:
+        if self.sources.own is not None and self.model.encoding.identity:
             return self.x if hasattr(self.x, "columns") else self.x.to_frame().T
         if self.sources.own is None or not self.model.encoding.columns:
             return frame_of(self._x[None], self.sources.columns)

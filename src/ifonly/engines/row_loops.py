@@ -14,12 +14,12 @@ from ifonly.engines.compiled import takes_compiled
 from ifonly.engines.threads import available
 from ifonly.model.extras import missing
 from ifonly.model.numerics import Floats
+from ifonly.model.tensors import like
 from ifonly.native import compiled
 from ifonly.native.solved import Solved
 from ifonly.problem.asked import Asked
 from ifonly.problem.question import Backend
 from ifonly.rows.sources import Sources
-from ifonly.rows.tensors import like
 
 __all__ = ["RowLoop", "any_cut", "choose_loop", "device_loop", "read_rows", "softmax_rows"]
 

@@ -8,14 +8,15 @@ and, for a wanted class k, a source x̄ and λ > 0, the objective of the paper (
     ∇E(x)  = λ(x − x̄) + Āᵀp(x)                     Ā = A − 1 a_kᵀ
     ∇²E(x) = λI + Āᵀ(diag p − p pᵀ)Ā
 
-What the solvers need of ``A`` and ``b`` is in `products`, and how large things are that round in `sizes`: both are parts of the
-model. How the user's rows become numbers is in `columns`; each model has one of those.
+What the solvers need of ``A`` and ``b``, and how large things are that round, is in `products`, a part of the model. How the
+user's rows become numbers is in `columns`; each model has one of those.
 """
 
 import os
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -357,17 +358,8 @@ class Model(Products):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Model):
             return NotImplemented
-        return (
-            np.array_equal(self.A, other.A)
-            and np.array_equal(self.b, other.b)
-            and self._index == other._index
-            and self.feature_names == other.feature_names
-            and self.scaling == other.scaling
-            and self.encoding == other.encoding
-            and self.hard == other.hard
-            and self.precision == other.precision
-            and self.log_space == other.log_space
-        )
+        same = np.array_equal(self.A, other.A) and np.array_equal(self.b, other.b)
+        return same and _BESIDE_WEIGHTS(self) == _BESIDE_WEIGHTS(other)
 
     def __hash__(self) -> int:
         return hash((self.A.shape, (self.b + 0.0).tobytes()))  # 0.0 and −0.0 are equal
@@ -382,6 +374,10 @@ class Model(Products):
         labels = self.classes.tolist()
         shown = repr(labels) if len(labels) <= 10 else f"[{labels[0]!r}, {labels[1]!r}, …, {labels[-1]!r}]"
         return f"Model(K={self.n_classes}, D={self.n_features}, classes={shown})"
+
+
+# What a model's value is, beside A and b.
+_BESIDE_WEIGHTS = attrgetter("_index", "feature_names", "scaling", "encoding", "hard", "precision", "log_space")
 
 
 def _read_only(value: ArrayLike, name: str, ndim: int) -> Floats:

@@ -202,7 +202,7 @@ class Column:
         return v
 
     def write(self, coordinates: Floats, step: float = 0.0) -> list[Any]:
-        """Values from coordinates (N, size); multiples of a step where there is one."""
+        """Values from coordinates (N, size), missing where those are NaN; multiples of a step where there is one."""
         if self.kind == "number":
             v = backward(self.maps, coordinates[:, 0])
             if self.maps:  # a bound comes back as it was given, not as its inverse rounds it
@@ -210,9 +210,10 @@ class Column:
             if self.missing is not None:
                 v = np.where(v == self.missing, np.nextafter(v, np.inf), v)
             return v.tolist()
-        if self.kind == "ordinal":
-            return [self.levels[int(i)] for i in np.rint(coordinates[:, 0])]
-        return [self.levels[i] if i < len(self.levels) else None for i in coordinates.argmax(axis=1).tolist()]
+        at = np.rint(coordinates[:, 0]) if self.kind == "ordinal" else coordinates.argmax(axis=1)
+        none = np.isnan(coordinates).any(axis=1)
+        values = (*self.levels, None)  # the last for what is not in the list, and for a row without an answer
+        return [values[i] for i in np.where(none, -1, at).astype(np.intp).tolist()]
 
     def _inside(self, v: Floats) -> Floats:
         """Numbers that have a coordinate: those that rounding put where a map ends, moved by about as little as it takes."""
@@ -239,16 +240,6 @@ class Column:
             same[same] = self.forward(near[same]) == coordinates[same]
             found = np.where(same, near, found)
         return found
-
-    def cells(self, coordinates: Floats, step: float = 0.0) -> list[Any]:
-        """Values of answers (N, size); missing where a row has no answer."""
-        none = np.isnan(coordinates).any(axis=1)
-        if not none.any():
-            return self.write(coordinates, step)
-        cells: list[Any] = [np.nan if self.kind == "number" else None] * len(coordinates)
-        for i, value in zip(np.flatnonzero(~none), self.write(coordinates[~none], step), strict=True):
-            cells[i] = value
-        return cells
 
     def to_dict(self) -> dict[str, Any]:
         """As plain data, but for where its coordinates begin; monotone maps are called bends there."""

@@ -87,10 +87,7 @@ def load(path: str | os.PathLike[str], *, trust: bool = False) -> Model:
             "from: load(path, trust=True). Better: save models with Model.save, or estimators with skops"
         )
     data = path.read_bytes()
-    if suffix in CONTAINERS:
-        entries, header = unpack(path, data)
-    else:
-        entries, header = {}, None
+    entries, header = unpack(path, data) if suffix in CONTAINERS else ({}, None)
     try:
         if header is not None:
             return _own(entries, header)

@@ -19,13 +19,13 @@ from ifonly.engines.threads import on_threads
 from ifonly.model import Model
 from ifonly.model.errors import InputError
 from ifonly.model.numerics import norms
+from ifonly.model.tensors import Like, like
 from ifonly.native import cuda
 from ifonly.native.cuda_source import MOST_CLASSES, WARP, gram_pitch, rows_of, team_of
 from ifonly.problem.asked import Aims
 from ifonly.problem.goals import in_logs, needed_logit
 from ifonly.problem.results import Results
 from ifonly.rows.sources import NOWHERE, Sizes, Sources
-from ifonly.rows.tensors import Like, like
 
 cp = cuda.cp
 
@@ -194,7 +194,7 @@ class DeviceSources(Sources):
             X = X.astype(np.float64)
         model.check_width(X)
         rows = X if X.strides[1] == X.itemsize else cp.ascontiguousarray(X)
-        return cls(model, rows, False, None, model.feature_names, kind)
+        return cls(model, rows, False, model.feature_names, kind)
 
     def repeated(self, times: int) -> "DeviceSources":
         """Every row so many times in a row."""

@@ -12,11 +12,10 @@ from ifonly.model import Model
 from ifonly.model.columns import Coordinates
 from ifonly.model.errors import InputError
 from ifonly.model.numerics import TINY_SQUARE, Floats, norms
-from ifonly.model.sizes import NOWHERE, Sizes
+from ifonly.model.products import NOWHERE, Sizes
 from ifonly.model.tables import Table, unmasked
-from ifonly.model.tensors import plain
+from ifonly.model.tensors import Like, like, plain
 from ifonly.rows.tables import stacked, written
-from ifonly.rows.tensors import Like, like
 
 __all__ = ["LARGEST", "NOWHERE", "Sizes", "Sources", "check_out"]
 
@@ -30,11 +29,9 @@ class Sources:
     model: Model
     rows: Any  # (N, D), dense or CSR, as the user gave them; or their coordinates
     single: bool  # whether the user gave one row rather than a table of rows
-    index: Sequence[Any] | None = None  # a frame's row labels
     columns: Sequence[Any] | None = None  # the features' names: the model's, or else the frame's
     like: Like | None = None  # what kind of tensor the rows came as, and answers are given as
-    own: Any = None  # the user's own table, where the model has an encoding
-    frame: Any = None  # the user's own frame, or row of one, where it has none: answers are given as such
+    own: Any = None  # what the user gave, where it has columns (or is text): answers are given as such
     flags: Sequence[str] = ()  # the columns of an encoding that are yes or no by their type
 
     @classmethod
@@ -45,23 +42,20 @@ class Sources:
         if encoding.identity and type(X) is np.ndarray:  # most often: nothing to reorder, or to give back as something else
             rows, single = _table(_numbers(X))
             model.check_width(rows)
-            return cls(model, rows, single, None, model.feature_names)
+            return cls(model, rows, single, model.feature_names)
         if not encoding.identity:
             single = encoding.single(X)
             # In a table, a row that cannot be read is INVALID.
             table = X if encoding.text else Table.of(X, encoding.names)
             rows = _weights(encoding, X) if encoding.text else encoding.read(table, strict=single)
             model.check_width(rows)
-            index = X.index if hasattr(X, "columns") and hasattr(X, "index") else None
-            return cls(model, rows, single, index, model.feature_names, own=X, flags=encoding.flags(table))
-        frame = columns = index = None
-        if hasattr(X, "to_numpy"):
-            columns = getattr(X, "columns", getattr(X, "index", None))
-            frame, columns = (None, None) if columns is None else (X, list(columns))
-            index = getattr(X, "index", None) if hasattr(X, "columns") else None
+            return cls(model, rows, single, model.feature_names, own=X, flags=encoding.flags(table))
+        columns = getattr(X, "columns", getattr(X, "index", None)) if hasattr(X, "to_numpy") else None
         rows, single = _table(X.tocsr() if _is_sparse(X) else _numbers(plain(encoding.read(X))))
         model.check_width(rows)
-        return cls(model, rows, single, index, model.feature_names or columns, like(X), frame=frame)
+        if columns is None:
+            return cls(model, rows, single, model.feature_names, like(X))
+        return cls(model, rows, single, model.feature_names or list(columns), own=X)
 
     def __len__(self) -> int:
         return self.rows.shape[0]
@@ -76,12 +70,15 @@ class Sources:
         """Several tables as one."""
         if not tables:
             return cls(model, np.empty((0, model.n_features)), False)
-        kind = tables[0].like
-        own, frame = (stacked([getattr(table, name) for table in tables]) for name in ("own", "frame"))
         if any(_is_sparse(table.rows) for table in tables):
             return cls(model, sys.modules["scipy.sparse"].vstack([table.rows for table in tables]).tocsr(), False)
-        rows, index = np.concatenate([table.rows for table in tables]), getattr(own if frame is None else frame, "index", None)
-        return cls(model, rows, False, index, tables[0].columns, like=kind, own=own, frame=frame)
+        rows, own = np.concatenate([table.rows for table in tables]), stacked([table.own for table in tables])
+        return cls(model, rows, False, tables[0].columns, tables[0].like, own)
+
+    @property
+    def index(self) -> Any:
+        """A frame's row labels; None where there are none."""
+        return getattr(self.own, "index", None) if hasattr(self.own, "columns") else None
 
     def repeated(self, times: int) -> "Sources":
         """Every row so many times in a row."""
@@ -122,20 +119,16 @@ class Sources:
         values = values if many else values[None]
         if table.row is not None:  # one row, and perhaps several answers for it
             table, rows = table.repeated(len(values)) if many else table, [0] * len(values)
-        else:
-            if not many:
-                rows = [rows or 0]
-            elif rows is None and len(values) != len(self):
-                rows = np.repeat(np.arange(len(self)), len(values) // len(self))
-            table = table if rows is None else table.take(rows)
+        elif rows is not None or not many:
+            rows = rows if many else [rows or 0]
+            table = table.take(rows)
         return written(self.model.encoding, table, values, self.rows if rows is None else self.rows[rows], steps or {})
 
     def _user_table(self) -> Table | None:
         """What the user gave, where it has columns."""
-        if self.frame is not None:
-            return Table.of(self.frame, [str(name) for name in self.columns or ()])
-        encoding = self.model.encoding
-        return Table.of(self.own, encoding.names) if self.own is not None and encoding.columns else None
+        if self.own is None or self.model.encoding.text:
+            return None
+        return Table.of(self.own, self.model.encoding.names or [str(name) for name in self.columns or ()])
 
     def moved(self, n: int, coef: Floats) -> Floats:
         """Row ``n`` after the change ``basisᵀ coef``, in the user's units: the second and last pass over ``A``."""

@@ -34,7 +34,7 @@ def written(encoding: Coordinates, table: Table, V: Floats, before: Floats, step
         at = slice(column.first, column.first + column.size)
         changed = np.flatnonzero(differs[:, at].any(axis=1))
         if len(changed):
-            new[column.place] = (changed, column.cells(V[changed, at], steps.get(column.first, 0.0)))
+            new[column.place] = (changed, column.write(V[changed, at], steps.get(column.first, 0.0)))
     return _replaced(table, new, [column.place for column in encoding.columns if column.kind == "number"])
 
 

@@ -42,17 +42,13 @@ def as_model(estimator: Any) -> Model:
     mark = reader.fingerprint(estimator) if hasattr(reader, "fingerprint") else None
     try:
         known, seen = _KNOWN.get(estimator, (None, None))
-        if known is not None and mark is not None and mark == seen:
-            return known
-        model = reader.read(estimator)
-        if known is not None and known == model:
-            model = known
-        _KNOWN[estimator] = model, mark
-    except TypeError as error:  # an estimator that cannot be a key
-        if isinstance(error, UnsupportedModelError):
-            raise
+    except TypeError:  # an estimator that cannot be a key
         return reader.read(estimator)
-    return model
+    if known is None or mark is None or mark != seen:
+        found = reader.read(estimator)
+        known = known if known == found else found
+        _KNOWN[estimator] = known, mark
+    return known
 
 
 # What was read from an estimator before, so that a model's Gram matrix is computed once. An estimator may be fitted again or

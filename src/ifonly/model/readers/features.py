@@ -6,10 +6,9 @@ On the way a column may be read in several ways (as it is and through ``log1p``,
 end only one of them may be in use: no single number can be moved for two that depend on it in different ways.
 """
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,25 +20,13 @@ from ifonly.model.monotone import Affine
 from ifonly.model.numerics import Floats, Indices
 from ifonly.model.readers.weights import Weights
 
-__all__ = ["UNDERSTOOD", "Columns", "Feature", "Features", "Folded", "kind_of", "refuse", "rounding"]
-
-# The steps that are understood, for messages; what becomes of each is in `steps` and `fold`.
-UNDERSTOOD = (
-    "Binarizer, ColumnTransformer, FeatureUnion, FunctionTransformer, GaussianRandomProjection, IncrementalPCA, MaxAbsScaler, "
-    "MinMaxScaler, OneHotEncoder, OrdinalEncoder, PCA, Pipeline, PowerTransformer, QuantileTransformer, RobustScaler, "
-    "SimpleImputer, SparseRandomProjection, StandardScaler, TargetEncoder, TruncatedSVD"
-)
+__all__ = ["Columns", "Feature", "Features", "Folded", "kind_of", "rounding"]
 
 
 def kind_of(step: Any) -> str:
     """The name of the class, if it is scikit-learn's own: a subclass may do anything."""
     cls = type(step)
     return cls.__name__ if cls.__module__.split(".")[0] == "sklearn" else f"{cls.__module__}.{cls.__name__}"
-
-
-def refuse(where: str, why: str) -> NoReturn:
-    """Raise, saying where, why, and what would work."""
-    raise UnsupportedModelError(f"{where} {why}. Understood are {UNDERSTOOD}, and selectors of columns such as SelectKBest")
 
 
 class Columns:
@@ -51,13 +38,13 @@ class Columns:
         self.owner: list[Column] = []  # of each coordinate
         self.where: dict[Column, str] = {}  # which step read it so
 
-    def of(self, part: "Feature", kind: str, where: str, **more: Any) -> Column:
-        """`make` for an untouched column."""
-        return self.make(part.place, kind, where, fill=part.fill, missing=part.missing, **more)
+    def make(self, given: "Feature | Column", kind: str, where: str, **more: Any) -> Column:
+        """The coordinates of a column read in this way; the same ones if it was read so before.
 
-    def make(self, place: int, kind: str, where: str, **more: Any) -> Column:
-        """The coordinates of a column read in this way; the same ones if it was read so before."""
-        wanted = Column(place, self.names[place], kind, 0, **more)
+        It is untouched, or was read in another way: what a missing value counts as stays so, unless ``more`` has a ``fill``.
+        """
+        more = {"fill": given.fill, "missing": given.missing, **more}
+        wanted = Column(given.place, self.names[given.place], kind, 0, **more)
         found = self.read.get(wanted)
         if found is None:
             found = self.read[wanted] = replace(wanted, first=len(self.owner))
@@ -162,21 +149,9 @@ class Features:
         """The same with untouched columns taken as numbers."""
 
         def number(part: Feature) -> Feature:
-            return Feature.affine({self.columns.of(part, "number", where).first: 1.0})
+            return Feature.affine({self.columns.make(part, "number", where).first: 1.0})
 
         return self.now(part if part.place < 0 else number(part) for part in self.parts)
-
-    def scaled(self, scale: Floats, shift: Floats, where: str, how: Sequence[Affine] | None = None) -> "Features":
-        """(feature − shift) / scale, each; ``how`` it is computed, where that is something else."""
-        how = how or [Affine(1.0, 0.0, m, s) for m, s in zip(shift.tolist(), scale.tolist(), strict=True)]
-        out: list[Feature] = []
-        for j, (part, s, m) in enumerate(zip(self.numbers(where).parts, scale.tolist(), shift.tolist(), strict=True)):
-            if s == 0 or not (math.isfinite(s) and math.isfinite(m)):
-                refuse(where, f"scales its column {j} with {s} and shifts it by {m}, of which it has no numbers; leave it out")
-            column = self.alone(part)
-            alone = column is not None and column.kind == "number" and part.offset == 0 and not part.zero
-            out.append(part.scaled(s, m, {i: m / w for i, w in part.row.items()} if alone else None, how[j]))
-        return self.now(out)
 
     def mixed(self, matrix: Floats, where: str) -> "Features":
         """Matrix @ features."""

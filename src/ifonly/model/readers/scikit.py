@@ -17,8 +17,7 @@ from ifonly.model.errors import UnsupportedModelError
 from ifonly.model.numerics import Floats, Indices
 from ifonly.model.readers import text
 from ifonly.model.readers.features import Feature, Features, Folded, kind_of, rounding
-from ifonly.model.readers.fold import fold
-from ifonly.model.readers.steps import SCALERS, cut, shift_and_scale
+from ifonly.model.readers.steps import SCALERS, cut, fold, shift_and_scale
 from ifonly.model.readers.weights import Weights
 
 __all__ = ["fingerprint", "read"]
@@ -35,11 +34,10 @@ def read(estimator: Any) -> Model:
         raise UnsupportedModelError(f"{kind} is not fitted; call fit first")
     weights = _CLASSIFIERS[kind](last)
     if steps and kind_of(steps[0][1]) in _VECTORIZERS:
-        return text.read(steps, weights, last)
+        return text.read(steps, weights, kind)
     named = next((step for _, step in [*steps, ("", last)] if hasattr(step, "feature_names_in_")), None)
     names = None if named is None else [str(name) for name in named.feature_names_in_]
-    looked_up = kind == "CategoricalNB" or (kind == "BernoulliNB" and last.binarize is not None)
-    if looked_up or not _only_scalers(steps):
+    if kind == "CategoricalNB" or weights.cut is not None or not _only_scalers(steps):
         return _folded(steps, last, weights, names)
     return weights.model(names, scaling=_scaling(steps))
 
@@ -105,8 +103,8 @@ def _folded(steps: list[tuple[str, Any]], last: Any, weights: Weights, names: li
         features = fold(step, features, f"step {name!r} of the pipeline")
     if kind_of(last) == "CategoricalNB":
         features, weights = _looked_up(last, features, weights)
-    elif kind_of(last) == "BernoulliNB" and last.binarize is not None:
-        features = cut(features, float(last.binarize), "the classifier (BernoulliNB)")
+    elif weights.cut is not None:
+        features = cut(features, weights.cut, "the classifier (BernoulliNB)")
     folded = Folded.of(weights, features.numbers("the classifier"))
     encoding, order = features.columns.encoding(np.asarray(abs(folded.W).sum(axis=0)).ravel() > 0)
     if not encoding.columns:
@@ -145,16 +143,16 @@ def _looked_up(last: Any, features: Features, weights: Weights) -> tuple[Feature
     where = "the classifier (CategoricalNB)"
     blocks, found = [np.asarray(block, dtype=np.float64) for block in last.feature_log_prob_], []
     for j, (part, block) in enumerate(zip(features.parts, blocks, strict=True)):
-        place, levels, fill, missing = part.place, tuple(range(block.shape[1])), part.fill, part.missing
-        if place < 0:
+        given, levels = part, tuple(range(block.shape[1]))
+        if part.place < 0:
             alone = features.alone(part)
             if alone is None or alone.kind != "ordinal" or part.row != {alone.first: 1.0} or part.offset != 0:
                 raise UnsupportedModelError(
                     f"{where} takes categories as whole numbers, and its column {j} is not one of them; "
                     "put an OrdinalEncoder before it, or nothing"
                 )
-            place, levels, fill, missing = alone.place, alone.levels[: block.shape[1]], alone.fill, alone.missing
-        column = features.columns.make(place, "category", where, levels=levels, fill=fill, missing=missing)
+            given, levels = alone, alone.levels[: block.shape[1]]
+        column = features.columns.make(given, "category", where, levels=levels)
         found += [Feature.affine({i: 1.0}) for i in column.coordinates.tolist()]
         blocks[j] = block[:, : len(levels)]
     return features.now(found), weights._replace(coef=np.concatenate(blocks, axis=1))
@@ -205,7 +203,8 @@ def _bernoulli(estimator: Any) -> Weights:
     """Σ x ln p + (1 − x) ln(1 − p), affine in x."""
     present = np.asarray(estimator.feature_log_prob_)
     absent = np.log(1 - np.exp(present))  # as scikit-learn has it: log1p would be more exact, and differ
-    return _bayes(estimator, present - absent, np.asarray(estimator.class_log_prior_) + absent.sum(axis=1))
+    weights = _bayes(estimator, present - absent, np.asarray(estimator.class_log_prior_) + absent.sum(axis=1))
+    return weights if estimator.binarize is None else weights._replace(cut=float(estimator.binarize))
 
 
 def _bayes(estimator: Any, coef: Any, intercept: Any) -> Weights:

@@ -1,7 +1,7 @@
-"""What each step of scikit-learn's does to features.
+"""What each step of scikit-learn's does to features; what is not understood is refused, with the step's name.
 
 A step either keeps them affine (scalers, PCA), makes coordinates of columns that nothing has touched yet (encoders, imputers),
-or maps a single number (``log1p``, power and quantile transforms).
+maps a single number (``log1p``, power and quantile transforms), or contains other steps.
 """
 
 import math
@@ -9,18 +9,41 @@ import sys
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ifonly.model.column import NAN
+from ifonly.model.errors import UnsupportedModelError
 from ifonly.model.monotone import FUNCTIONS, Affine, BoxCox, Function, Monotone, Quantiles, YeoJohnson, backward
 from ifonly.model.numerics import Floats
-from ifonly.model.readers.features import Feature, Features, refuse
+from ifonly.model.readers.features import Feature, Features, kind_of
 from ifonly.model.tables import is_missing
 
-__all__ = ["SCALERS", "STEPS", "cut", "shift_and_scale"]
+__all__ = ["SCALERS", "STEPS", "cut", "fold", "refuse", "shift_and_scale"]
+
+
+def fold(step: Any, features: Features, where: str) -> Features:
+    """The features after a step."""
+    if step is None or isinstance(step, str):  # "passthrough" or "drop"
+        return features.take([]) if step == "drop" else features
+    kind = kind_of(step)
+    where = f"{where} ({type(step).__name__})"
+    selects = "." not in kind and hasattr(step, "get_support")
+    if kind not in STEPS and not selects:
+        own = "is not scikit-learn's own, so that nothing is known of what it does" if "." in kind else "is not understood"
+        refuse(where, _REASONS.get(kind, own))
+    if kind not in _MAY_LACK_WIDTH and not hasattr(step, "n_features_in_"):
+        refuse(where, "is not fitted; call fit first")
+    return STEPS.get(kind, _selector)(step, features, where)
+
+
+def refuse(where: str, why: str) -> NoReturn:
+    """Raise, saying where, why, and what would work."""
+    understood = f"{', '.join(sorted(STEPS))}, and selectors of columns such as SelectKBest"
+    raise UnsupportedModelError(f"{where} {why}. Understood are {understood}")
+
 
 # ---- affine steps ----
 
@@ -41,6 +64,19 @@ def shift_and_scale(step: Any, n: int) -> tuple[Floats, Floats]:
     return shift, np.ones(n) if scale is None else np.asarray(scale, dtype=np.float64)
 
 
+def _scaled(features: Features, scale: Floats, shift: Floats, where: str, how: Sequence[Affine] | None = None) -> Features:
+    """(feature − shift) / scale, each; ``how`` it is computed, where that is something else."""
+    how = how or [Affine(1.0, 0.0, m, s) for m, s in zip(shift.tolist(), scale.tolist(), strict=True)]
+    out: list[Feature] = []
+    for j, (part, s, m) in enumerate(zip(features.numbers(where).parts, scale.tolist(), shift.tolist(), strict=True)):
+        if s == 0 or not (math.isfinite(s) and math.isfinite(m)):
+            refuse(where, f"scales its column {j} with {s} and shifts it by {m}, of which it has no numbers; leave it out")
+        column = features.alone(part)
+        alone = column is not None and column.kind == "number" and part.offset == 0 and not part.zero
+        out.append(part.scaled(s, m, {i: m / w for i, w in part.row.items()} if alone else None, how[j]))
+    return features.now(out)
+
+
 def _scaler(step: Any, features: Features, where: str) -> Features:
     if getattr(step, "clip", False):
         refuse(where, "clips its output, which is not affine; use clip=False")
@@ -48,7 +84,7 @@ def _scaler(step: Any, features: Features, where: str) -> Features:
     how = None
     if type(step).__name__ == "MinMaxScaler":
         how = [Affine(*map(float, pair)) for pair in zip(step.scale_, step.min_, strict=True)]
-    return features.scaled(scale, shift, where, how)
+    return _scaled(features, scale, shift, where, how)
 
 
 def _pca(step: Any, features: Features, where: str) -> Features:
@@ -56,7 +92,7 @@ def _pca(step: Any, features: Features, where: str) -> Features:
     if step.whiten:
         spread = np.sqrt(np.asarray(step.explained_variance_, dtype=np.float64))
         matrix = matrix / np.maximum(spread, np.finfo(step.explained_variance_.dtype).eps)[:, None]
-    centred = features.scaled(np.ones(len(features)), np.asarray(step.mean_, dtype=np.float64), where)
+    centred = _scaled(features, np.ones(len(features)), np.asarray(step.mean_, dtype=np.float64), where)
     return centred.mixed(matrix, where)
 
 
@@ -107,7 +143,7 @@ def _filled_later(features: Features, part: Feature, value: float, where: str) -
         return part  # no number is missing here: an encoder gave it, another imputer filled it, or mixing had refused it
     ((i, weight),) = part.row.items()
     found = backward(column.maps, np.array([(value - part.offset) / weight + part.zero.get(i, 0.0)]))
-    first = features.columns.make(column.place, "number", where, fill=float(found[0]), maps=column.maps).first
+    first = features.columns.make(column, "number", where, fill=float(found[0]), maps=column.maps).first
     zero = {first: part.zero[i]} if i in part.zero else {}
     return replace(part, row={first: weight}, sizes={first: part.sizes[i]}, zero=zero)
 
@@ -133,7 +169,7 @@ def _coded(step: Any, features: Features, where: str, unknown: Callable[[int, in
     rows: list[dict[int, float]] = [{} for _ in range(J)]
     for j, values in enumerate(levels):
         more = {"levels": tuple(_plain(v) for v in values), "unknown": unknown is not None}
-        column = features.columns.of(features.parts[j], "category", where, **more)
+        column = features.columns.make(features.parts[j], "category", where, **more)
         changed = encoded([[*base[:j], value, *base[j + 1 :]] for value in values]) - start
         if unknown is not None:
             changed = np.vstack([changed, unknown(j, J, start)])
@@ -177,7 +213,7 @@ def _ordinal(step: Any, features: Features, where: str) -> Features:
         return _ordinal_codes(step, features, where)
     out = []
     for part, values in zip(features.parts, step.categories_, strict=True):
-        column = features.columns.of(part, "ordinal", where, levels=tuple(_plain(v) for v in values))
+        column = features.columns.make(part, "ordinal", where, levels=tuple(_plain(v) for v in values))
         out.append(Feature.affine({column.first: 1.0}))
     return features.now(out)
 
@@ -233,7 +269,7 @@ def cut(features: Features, threshold: float, where: str) -> Features:
     out = []
     for j, part in enumerate(features.parts):
         if part.place >= 0:
-            column = features.columns.of(part, "category", where, levels=levels, cut=threshold)
+            column = features.columns.make(part, "category", where, levels=levels, cut=threshold)
             out.append(Feature.affine({column.first + 1: 1.0}))
             continue
         alone = features.alone(part)
@@ -254,17 +290,16 @@ def _mapped(features: Features, maps: Sequence[Monotone], where: str) -> Feature
     """Each feature through a monotone map of its own."""
     out = []
     for j, (part, step) in enumerate(zip(features.parts, maps, strict=True)):
-        place, fill, missing, chain = part.place, part.fill, part.missing, ()
-        if place < 0:
+        given, chain = part, ()
+        if part.place < 0:
             column = features.alone(part)
             if column is None or column.kind != "number" or len(part.row) != 1:
                 what = "a mixture of columns" if column is None else f"made of the {column.kind} {column.name!r}"
                 refuse(where, f"bends its column {j}, which is {what}; only a single number of the user's can be bent")
             ((i, weight),) = part.row.items()
             way = (Affine(weight, part.offset, part.zero.get(i, 0.0)),) if part.way is None else part.way
-            place, fill, missing = column.place, column.fill, column.missing
-            chain = (*column.maps, *(between for between in way if between != Affine(1.0, 0.0)))
-        made = features.columns.make(place, "number", where, fill=fill, missing=missing, maps=(*chain, step))
+            given, chain = column, (*column.maps, *(between for between in way if between != Affine(1.0, 0.0)))
+        made = features.columns.make(given, "number", where, maps=(*chain, step))
         out.append(Feature.affine({made.first: 1.0}, rough=step.rough))
     return features.now(out)
 
@@ -298,11 +333,75 @@ def _function(step: Any, features: Features, where: str) -> Features:
     if step.kw_args:
         refuse(where, f"applies {name!r} with {step.kw_args}; leave kw_args out")
     if step.func is np.negative:
-        return features.scaled(np.full(len(features), -1.0), np.zeros(len(features)), where)
+        return _scaled(features, np.full(len(features), -1.0), np.zeros(len(features)), where)
     if step.func is not getattr(np, name, None) or name not in FUNCTIONS:
         known = ", ".join(f"np.{function}" for function in FUNCTIONS)
         refuse(where, f"applies {name!r}, of which nothing is known; use None, np.negative, {known}")
     return _mapped(features, [Function(name)] * len(features), where)
+
+
+def _selector(step: Any, features: Features, where: str) -> Features:
+    try:
+        chosen = np.flatnonzero(step.get_support()).tolist()
+    except (AttributeError, ValueError) as error:
+        refuse(where, f"is not fitted; call fit first ({error})")
+    return features.take(chosen)
+
+
+# ---- containers ----
+
+
+def _pipeline(step: Any, features: Features, where: str) -> Features:
+    for name, part in step.steps:
+        features = fold(part, features, f"{where}, step {name!r}")
+    return features
+
+
+def _union(step: Any, features: Features, where: str) -> Features:
+    parts = [(name, fold(part, features, f"{where}, part {name!r}")) for name, part in step.transformer_list]
+    return Features.joined(features.columns, [_weighted(part, step, name, where) for name, part in parts])
+
+
+def _column_transformer(step: Any, features: Features, where: str) -> Features:
+    if not hasattr(step, "transformers_"):
+        refuse(where, "is not fitted; call fit first")
+    names = getattr(step, "feature_names_in_", None)
+    own = (features.columns.names[part.place] if part.place >= 0 else None for part in features.parts)
+    labels = list(own if names is None else names)
+    if len(labels) != len(features):
+        refuse(where, f"was fitted on {len(labels)} columns, and gets {len(features)}")
+    parts = []
+    for name, part, selected in step.transformers_:
+        which = _selected(selected, labels)
+        if which:
+            parts.append(_weighted(fold(part, features.take(which), f"{where}, part {name!r}"), step, name, where))
+    return Features.joined(features.columns, parts)
+
+
+def _weighted(features: Features, step: Any, name: str, where: str) -> Features:
+    weight = (step.transformer_weights or {}).get(name)
+    if weight is None:
+        return features
+    if weight == 0:  # what it says is lost
+        return features.now(Feature() for _ in features.parts)
+    n = len(features)
+    return _scaled(features, np.full(n, 1 / weight), np.zeros(n), where, [Affine(float(weight), 0.0)] * n)
+
+
+def _selected(selected: Any, names: Sequence[Any]) -> list[int]:
+    """The places of a ColumnTransformer's columns: names, numbers, a slice of either, or a mask."""
+    if isinstance(selected, (str, int, np.integer)):
+        selected = [selected]
+    if isinstance(selected, slice):
+        if isinstance(selected.start, str) or isinstance(selected.stop, str):
+            a = 0 if selected.start is None else names.index(selected.start)
+            b = len(names) if selected.stop is None else names.index(selected.stop) + 1
+            return list(range(a, b))[:: selected.step]
+        return list(range(len(names)))[selected]
+    values = list(selected)
+    if values and all(isinstance(v, (bool, np.bool_)) for v in values):
+        return [i for i, v in enumerate(values) if v]
+    return [names.index(v) if isinstance(v, str) else range(len(names))[int(v)] for v in values]
 
 
 STEPS: dict[str, Callable[[Any, Features, str], Features]] = {
@@ -317,4 +416,24 @@ STEPS: dict[str, Callable[[Any, Features, str], Features]] = {
     "PowerTransformer": _power,
     "QuantileTransformer": _quantile,
     "FunctionTransformer": _function,
+    "Pipeline": _pipeline,
+    "FeatureUnion": _union,
+    "ColumnTransformer": _column_transformer,
+}
+
+# What may have no ``n_features_in_`` though it is fitted, or says itself that it is not.
+_MAY_LACK_WIDTH = ("FunctionTransformer", "SelectFromModel", "Pipeline", "FeatureUnion", "ColumnTransformer")
+
+_REASONS = {
+    "Normalizer": "divides every row by its own norm, which is not affine; leave it out, or normalise beforehand",
+    "PolynomialFeatures": "multiplies features with each other, which is not affine; leave it out",
+    "SplineTransformer": "is piecewise polynomial, which is not monotone; leave it out",
+    "KBinsDiscretizer": "cuts numbers into bins, which is not affine; bin the column beforehand and use OneHotEncoder",
+    "KNNImputer": "fills in what other columns say, which is not affine; use SimpleImputer",
+    "IterativeImputer": "fills in what other columns say, which is not affine; use SimpleImputer",
+    "MissingIndicator": "says what is missing, which no change of a value can follow; leave it out",
+    "KernelPCA": "is not affine; use PCA",
+    "Nystroem": "is not affine: it approximates a kernel; leave it out",
+    "RBFSampler": "is not affine: it approximates a kernel; leave it out",
+    "LinearDiscriminantAnalysis": "is affine as a transformer, but not read as one; use it as the classifier",
 }

@@ -12,9 +12,8 @@ import numpy as np
 from ifonly.model import Model, Scaling
 from ifonly.model.columns import Documents
 from ifonly.model.errors import UnsupportedModelError
-from ifonly.model.readers.features import Features, Folded, kind_of, refuse, rounding
-from ifonly.model.readers.fold import fold
-from ifonly.model.readers.steps import cut
+from ifonly.model.readers.features import Features, Folded, kind_of, rounding
+from ifonly.model.readers.steps import cut, fold, refuse
 from ifonly.model.readers.weights import Weights
 
 __all__ = ["read"]
@@ -22,7 +21,7 @@ __all__ = ["read"]
 REWEIGHTS = ("TfidfTransformer", "Normalizer", "Binarizer")  # not affine, but each word keeps its place
 
 
-def read(steps: list[tuple[str, Any]], weights: Weights, last: Any) -> Model:
+def read(steps: list[tuple[str, Any]], weights: Weights, kind: str) -> Model:
     """A pipeline that begins with a vectorizer."""
     (name, vectorizer), rest = steps[0], list(steps[1:])
     where = f"step {name!r} of the pipeline ({kind_of(vectorizer)})"
@@ -30,19 +29,18 @@ def read(steps: list[tuple[str, Any]], weights: Weights, last: Any) -> Model:
         refuse(where, "gives hashes, not words, and several words the same; use CountVectorizer or TfidfVectorizer")
     if not hasattr(vectorizer, "vocabulary_"):
         refuse(where, "is not fitted; call fit first")
-    if kind_of(last) == "CategoricalNB":
+    if kind == "CategoricalNB":
         raise UnsupportedModelError("CategoricalNB after a vectorizer is not understood: words have weights, not categories")
     words = [str(word) for word in vectorizer.get_feature_names_out()]
     transforms = [vectorizer.transform]
     while rest and kind_of(rest[0][1]) in REWEIGHTS:
         transforms.append(rest.pop(0)[1].transform)
-    threshold = float(last.binarize) if kind_of(last) == "BernoulliNB" and last.binarize is not None else None
-    features = _affine(words, rest, threshold)
+    features = _affine(words, rest, weights.cut)
     folded = Folded.of(weights, features)
     place = np.array([column.place for column in features.columns.owner], dtype=np.intp)  # of each coordinate, its word
     A, sizes, ones = np.zeros((len(weights.coef), len(words))), np.zeros(len(words)), np.ones(len(words))
     A[:, place], sizes[place] = folded.coef, folded.sizes
-    encoding = Documents(tuple(words), tuple(transforms), cut=threshold, sizes=tuple(sizes.tolist()))
+    encoding = Documents(tuple(words), tuple(transforms), cut=weights.cut, sizes=tuple(sizes.tolist()))
     scaling = Scaling(np.zeros(len(words)), ones, rounding(folded.extra, sizes, ones))
     read = weights._replace(coef=A, intercept=folded.intercept - folded.coef @ folded.zero)
     return read.model(words, scaling=scaling, encoding=encoding)

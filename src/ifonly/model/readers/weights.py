@@ -17,6 +17,7 @@ class Weights(NamedTuple):
     classes: Any  # labels; None for 0 … K−1
     hard: bool = False  # scores, no probabilities
     log_space: bool = False  # probabilities by way of their logarithms
+    cut: float | None = None  # where it sees only whether a feature is above this
 
     def model(self, names: Sequence[str] | None = None, **more: Any) -> Model:
         """The model of these weights over features of these names."""
