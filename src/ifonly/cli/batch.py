@@ -50,13 +50,10 @@ def batch(
 
     ifonly batch credit.npz people.csv answers.csv --key id --freeze age --integer loans
     """
-    from ifonly.frames.inverting import Layout
-    from ifonly.frames.parts import write_answers
-    from ifonly.frames.reading import count_rows
+    from ifonly.frames import count_rows, write_parts
 
-    classifier = open_model(model, trust=trust_pickle)
-    ask = ask_from(classifier, goal, limits, threads=threads)
-    layout = Layout(key, "all" if every else "changed")
+    ask = ask_from(open_model(model, trust=trust_pickle), goal, limits, threads=threads)
+    how: dict[str, Any] = {"keys": key, "columns": "all" if every else "changed", "chunk_rows": chunk_rows}
     began, done = perf_counter(), 0
     total = count_rows(source)
     with _bar() as bar:
@@ -68,7 +65,7 @@ def batch(
             bar.update(task, completed=rows)
 
         try:
-            written = write_answers(ask, source, out, layout, chunk_rows=chunk_rows, overwrite=overwrite, on_rows=advance)
+            written = write_parts(ask.model, source, out, **vars(ask.question), **how, overwrite=overwrite, on_rows=advance)
         except InputError as error:
             raise InputError(str(error).replace("overwrite=True", "--overwrite")) from None
         except KeyboardInterrupt:

@@ -125,7 +125,7 @@ def _actions(model: Model, limits: LimitOptions) -> Actions | None:
         "increase": features(limits.increase),
         "decrease": features(limits.decrease),
         "integer": features(limits.integer),
-        "step": dict(_sized(model, text, "--step", "amount:50") for text in limits.step or ()),
+        "step": dict(_sized(model, text, "--step", "NAME:SIZE, such as amount:50") for text in limits.step or ()),
         "one_of": [features(text.split(",")) for text in limits.one_of or ()],
         "linear": [_rule(model, text) for text in limits.linear or ()],
     }
@@ -173,30 +173,27 @@ def _end(text: str) -> Any:
         return text
 
 
-def _sized(model: Model, text: str, option: str, example: str) -> tuple[Any, float]:
+def _sized(model: Model, text: str, option: str, form: str) -> tuple[Any, float]:
     """A feature and a number."""
     name, _, size = text.rpartition(":")
     try:
         return model.feature_key(name), float(size)
     except ValueError:
-        what = "SIZE" if option == "--step" else "COST"
-        raise InputError(f"{option} must be NAME:{what}, such as {example}; got {text!r}") from None
+        raise InputError(f"{option} must be {form}; got {text!r}") from None
 
 
 def _cost(model: Model, limits: LimitOptions) -> Cost | None:
     """What a change costs; None for the library's own measure."""
     if limits.scale not in ("model", "raw"):
         raise InputError(f"--scale must be model or raw; got {limits.scale!r}")
-    each = dict(_sized(model, text, "--cost", "income:2") for text in limits.cost or ())
+    each = dict(_sized(model, text, "--cost", "NAME:COST, such as income:2") for text in limits.cost or ())
     if each and limits.scale != "model":
         raise InputError("--cost goes with --scale model; give one of the two")
-    if not each:
-        return None if limits.scale == "model" and not limits.l1 else Cost(limits.scale, l1=limits.l1)
     try:
         Cost(each).per_unit(model)
     except InputError as error:
         raise InputError(f"--cost: {error}") from None
-    return Cost(each, l1=limits.l1)
+    return Cost(each or limits.scale, l1=limits.l1) if each or limits.scale != "model" or limits.l1 else None
 
 
 # ---- files in, text out ----

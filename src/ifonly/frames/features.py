@@ -18,6 +18,8 @@ __all__ = ["Features", "needed"]
 
 MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None")  # what a CSV has where there is no number
 
+NUMBERS = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_decimal, pa.types.is_null)
+
 
 def _names_of(model: Model) -> tuple[str, ...] | None:
     """The columns that a model reads; None where its features have no names."""
@@ -101,12 +103,7 @@ class Features:
 def _check_type(name: str, column: Column, kind: Any, text: bool) -> None:
     """Whether a column of this type can be a feature; numbers are not read from text unless it comes from a CSV."""
     value = kind.value_type if pa.types.is_dictionary(kind) else kind
-    number = (
-        pa.types.is_integer(value) or pa.types.is_floating(value) or pa.types.is_boolean(value) or pa.types.is_decimal(value)
-    )
-    if number or (text and _is_text(value)) or pa.types.is_null(value):
-        return
-    if not column.numeric and _is_text(value):
+    if any(test(value) for test in NUMBERS) or (_is_text(value) and (text or not column.numeric)):
         return
     wanted = "numbers" if column.numeric else f"one of {list(column.levels)[:10]}"
     raise InputError(f"column {name!r} must be {wanted}; it is {kind}")
@@ -129,16 +126,11 @@ def _plain(cells: Any) -> Any:
 def _numbers(cells: Any, name: str, bad: dict[int, str], *, needed: bool) -> Floats:
     """A column of numbers, missing ones as NaN; rows where it is no number, or missing where it must not be, are bad."""
     missing = cells.is_null()
-    if pa.types.is_null(cells.type):
-        values = np.full(len(cells), np.nan)
-    elif _is_text(cells.type):
+    if _is_text(cells.type):
         values = _parsed(cells, name, bad)
         missing = pc.is_in(pc.utf8_trim_whitespace(cells), value_set=pa.array([None, *MISSING]))
     else:
-        values = cells.to_numpy(zero_copy_only=False)
-        if values.dtype == object:  # booleans with nulls among them
-            values = np.array([np.nan if value is None else value for value in values], dtype=np.float64)
-        values = values.astype(np.float64, copy=False)
+        values = cells.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
     if needed or np.isinf(values).any():
         odd = ~np.isfinite(values) if needed else np.isinf(values)
         for row in np.flatnonzero(odd).tolist():

@@ -30,7 +30,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ifonly.api import Ask, ask
+from ifonly.api import ask
 from ifonly.engines.threads import available
 from ifonly.frames.arrow import ipc, pa, parquet, pc
 from ifonly.frames.features import needed
@@ -40,7 +40,7 @@ from ifonly.frames.reading import files_of, open_batches
 from ifonly.model.errors import InputError
 from ifonly.model.store import fingerprint
 
-__all__ = ["BadRow", "Written", "write_answers", "write_parts"]
+__all__ = ["BadRow", "Written", "write_parts"]
 
 PART_CHUNKS = 4  # full chunks in a part at most; a part is a row group of the file
 PART_SECONDS = 2.0  # that the chunks of a part should take: what a run that is stopped may lose on each thread
@@ -136,22 +136,7 @@ def write_parts(
 
     """
     asking, layout = ask(model, target, **question), Layout(keys, columns, prefix)
-    sizes = {"chunk_rows": chunk_rows, "part_chunks": part_chunks}
-    return write_answers(asking, Path(source), Path(out), layout, **sizes, overwrite=overwrite, on_rows=on_rows)
-
-
-def write_answers(
-    asking: Ask,
-    source: Path,
-    out: Path,
-    layout: Layout,
-    *,
-    chunk_rows: int | None = None,
-    part_chunks: int | None = None,
-    overwrite: bool = False,
-    on_rows: Callable[[int], None] | None = None,
-) -> Written:
-    """`write_parts` for a question that is made already."""
+    source, out = Path(source), Path(out)
     suffix = out.suffix.lower()
     if suffix and suffix not in ASSEMBLE:
         raise InputError(f"out must end in {', '.join(ASSEMBLE)}, or have no suffix for a folder of parts; got {str(out)!r}")

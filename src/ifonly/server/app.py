@@ -17,13 +17,14 @@ from ifonly.server import schema, shapes
 from ifonly.server.desk import Visit
 from ifonly.server.guard import Guard, Lane, answer_to
 from ifonly.server.replies import FORMATS
-from ifonly.server.service import Service
+from ifonly.server.service import Service, follow_path, look_around
 from ifonly.server.wire import FAILURES, RefusedError, decode, encode, refusal_of, shown
 
 __all__ = ["create_app"]
 
 STATIC, WEB = files("ifonly.server") / "static", files("ifonly.show") / "web"
 MOST_ROWS = 500  # of a page
+Which = Annotated[str | None, Query(description="Which; by default the first.")]
 
 
 def _failures(*codes: int) -> dict[int | str, dict[str, Any]]:
@@ -91,12 +92,12 @@ def _add_questions(app: FastAPI, service: Service) -> None:
     @app.post("/v1/path", response_model=shapes.Curve, responses=POSTED)
     async def path(question: schema.PathQuestion, request: Request) -> Response:
         """How the answer moves as λ falls: further from the row, and surer."""
-        return _json(await service.path(question, _visit(request)))
+        return _json(await service.found(follow_path, question, _visit(request)))
 
     @app.post("/v1/around", response_model=shapes.Around, responses=POSTED)
     async def around(question: schema.AroundQuestion, request: Request) -> Response:
         """The nearest row of the data that is decided otherwise, and how the decision moves with one feature alone."""
-        return _json(await service.around(question, _visit(request)))
+        return _json(await service.found(look_around, question, _visit(request)))
 
     files_of_it = {200: {"description": "The file.", "content": {kind.partition(";")[0]: {} for kind in FORMATS.values()}}}
 
@@ -147,21 +148,19 @@ def _add_views(app: FastAPI, service: Service) -> None:
         return _json(encode({"models": service.shelf.listed()}))
 
     @app.get("/v1/model", response_model=shapes.ModelOut, responses=ASKED)
-    async def model(model: Annotated[str | None, Query(description="Which; by default the first.")] = None) -> Response:
+    async def model(model: Which = None) -> Response:
         """A model: classes, columns, what is usual in the data, and how much may be asked at once."""
         return _json(service.describe(model))
 
     @app.get("/v1/overview", response_model=shapes.OverviewOut, responses=ASKED)
-    async def overview(
-        request: Request, model: Annotated[str | None, Query(description="Which; by default the first.")] = None
-    ) -> Response:
+    async def overview(request: Request, model: Which = None) -> Response:
         """What is usual in the data: histograms of all columns, and some of the rows to draw."""
         return _json(await service.overview(model, _visit(request)))
 
     @app.get("/v1/rows", response_model=shapes.RowPage, responses=ASKED)
     async def rows(
         request: Request,
-        model: str | None = None,
+        model: Which = None,
         offset: Annotated[int, Query(ge=0, lt=2**63)] = 0,
         limit: Annotated[int, Query(ge=0, le=MOST_ROWS)] = 50,
         q: Annotated[str, Query(max_length=200, description="Text in any column, or a number.")] = "",

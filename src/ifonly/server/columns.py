@@ -5,7 +5,7 @@ import struct
 from base64 import b64decode
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
-from itertools import compress
+from itertools import chain, compress
 from typing import Any
 
 import numpy as np
@@ -111,13 +111,13 @@ class Columns:
         column = self.columns[name]
         if column.numeric:
             return self._number(column, v, field)
-        found = next((level for level in column.levels if type(level) is type(v) and level == v), v)
-        if found is v and not isinstance(v, (list, dict)):
-            found = next((level for level in column.levels if str(level) == str(v)), v)
-        cells = np.empty((1, len(self.encoding.names)), dtype=object)
-        cells.fill(found)
-        if isinstance(found, (list, dict)) or np.isnan(column.read(Table(cells, self.encoding.names))).any():
-            raise RefusedError(column.refusal(v) if not isinstance(v, (list, dict)) else f"{name} must be one value", field)
+        if isinstance(v, (list, dict)):
+            raise RefusedError(f"{name} must be one value", field)
+        same = (level for level in column.levels if type(level) is type(v) and level == v)
+        found = next(chain(same, (level for level in column.levels if str(level) == str(v))), v)
+        cells = np.full((1, len(self.encoding.names)), found, dtype=object)
+        if np.isnan(column.read(Table(cells, self.encoding.names))).any():
+            raise RefusedError(column.refusal(v), field)
         return found
 
     def _number(self, column: Column, v: Any, field: str) -> Any:

@@ -189,7 +189,8 @@ class RowSearch:
     def _matches(self, batch: Any) -> NDArray[np.bool_]:
         mask = np.ones(len(batch), dtype=bool)
         if self.text:
-            mask = np.logical_or.reduce([test(batch.column(name), self.text) for name, test in self.tests.items()])
+            found = [pc.fill_null(test(batch.column(name), self.text), False) for name, test in self.tests.items()]
+            mask = np.logical_or.reduce([cells.to_numpy(zero_copy_only=False) for cells in found])
         if self.label is not None and mask.any():
             X, bad = self.rows.features.read(pa.Table.from_batches([batch]))
             mask[list(bad)] = False
@@ -198,25 +199,21 @@ class RowSearch:
         return mask
 
 
-def _has(cells: Any, text: str) -> NDArray[np.bool_]:
+def _has(cells: Any, text: str) -> Any:
     """Which have the text in them, in small letters or large."""
     words = cells if pa.types.is_string(cells.type) else cells.cast(pa.string())
-    return _flags(pc.match_substring(pc.utf8_lower(words), text))  # a third of the time that ignore_case=True takes
+    return pc.match_substring(pc.utf8_lower(words), text)  # a third of the time that ignore_case=True takes
 
 
-def _equals(cells: Any, text: str) -> NDArray[np.bool_]:
+def _equals(cells: Any, text: str) -> Any:
     """Which are the number that the text is."""
     try:
         number = float(text)
     except ValueError:
-        return np.zeros(len(cells), dtype=bool)
+        return pa.nulls(len(cells), pa.bool_())
     if pa.types.is_dictionary(cells.type):
         cells = cells.dictionary_decode()
     if not pa.types.is_string(cells.type) and not pa.types.is_large_string(cells.type):
-        return _flags(pc.equal(cells.cast(pa.float64()), number))
+        return pc.equal(cells.cast(pa.float64()), number)
     written = {text, repr(number), *([str(int(number))] if number.is_integer() else [])}
-    return _flags(pc.is_in(pc.utf8_trim_whitespace(cells), value_set=pa.array(sorted(written), cells.type)))
-
-
-def _flags(found: Any) -> NDArray[np.bool_]:
-    return pc.fill_null(found, False).to_numpy(zero_copy_only=False)
+    return pc.is_in(pc.utf8_trim_whitespace(cells), value_set=pa.array(sorted(written), cells.type))

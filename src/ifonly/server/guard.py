@@ -44,7 +44,7 @@ HEADERS = [
 ]
 FRESH, SECRET = [*HEADERS, (b"cache-control", b"no-cache")], [*HEADERS, (b"cache-control", b"no-store")]
 GONE = 499  # as nginx has it in its logs: nobody waits for the answer
-REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
+REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")  # that a request may bring; else it gets a new one
 
 
 class Guard:
@@ -61,17 +61,15 @@ class Guard:
         self.reading = 0  # bytes of bodies that are being read
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Answer one request."""
-        if scope["type"] != "http":
-            await self.app(scope, receive, send)
-            return
+        """Answer one request: HTTP is all that uvicorn is told to speak (`run`)."""
         began = monotonic()
         path, method = scope["path"], scope["method"]
         known, ours = self._place(path)
         headers: dict[bytes, bytes] = dict(scope["headers"])
         until = began + self.settings.timeout
         scope["ifonly.visit"] = Visit(until, lambda: _disconnected(receive))
-        name = _request_id(headers)
+        given = headers.get(b"x-request-id", b"")
+        name = given if REQUEST_ID.fullmatch(given) else b"%016x" % getrandbits(64)
         said: dict[str, Any] = {}  # for the log, where that may have it
         status, unread = 0, b"content-length" in headers or b"transfer-encoding" in headers
 
@@ -163,12 +161,6 @@ class Guard:
         if max(size, told) > most:
             raise RefusedError(f"a body may have {most} bytes", None, 413)
         return b"".join(parts)  # of one part: itself, not a copy
-
-
-def _request_id(headers: dict[bytes, bytes]) -> bytes:
-    """The name that a request brings, where it is a plain one, or a new one."""
-    given = headers.get(b"x-request-id", b"")
-    return given if REQUEST_ID.fullmatch(given) else b"%016x" % getrandbits(64)
 
 
 async def _disconnected(receive: Any) -> None:

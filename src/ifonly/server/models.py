@@ -23,7 +23,7 @@ from ifonly.model import Model
 from ifonly.model.columns import Column
 from ifonly.model.errors import InputError
 from ifonly.model.store import fingerprint
-from ifonly.problem.policy import Policy
+from ifonly.problem.policy import Feature, Policy
 from ifonly.problem.question import Question
 from ifonly.server.columns import Columns
 from ifonly.server.data import Data, Rows
@@ -135,33 +135,15 @@ class Served:
 
     def _described(self) -> list[dict[str, Any]]:
         sample = None if self.rows is None else self.rows.sample()
+        limited = {} if self.policy is None else self.policy.features
         found = []
         for i, (name, column) in enumerate(self.columns.columns.items()):
-            usual = {"name": name, **self._kind(name, column), **_usual(column, None if sample is None else sample.column(i))}
-            found.append({**usual, **(self._limited(name, usual) if self.policy is not None else {})})
+            kind = "flag" if name in self.columns.flags else "number" if column.numeric else column.kind
+            levels = None if kind in ("flag", "number") else [v for v in map(plain_value, column.levels) if v is not None]
+            usual = _usual(column, None if sample is None else sample.column(i))
+            told = {"name": name, "kind": kind, "values": levels, **usual}
+            found.append(_limited(told, limited[name]) if name in limited else told)
         return found
-
-    def _limited(self, name: str, usual: dict[str, Any]) -> dict[str, Any]:
-        """What the policy says of a column: what people call it, and what may become of it; the range is no wider than its."""
-        assert self.policy is not None
-        part = self.policy.features.get(name)
-        if part is None:
-            return {}
-        if usual["kind"] == "number":
-            low = max((end for end in (usual["low"], part.low) if end is not None), default=None)
-            high = min((end for end in (usual["high"], part.high) if end is not None), default=None)
-            usual = {**usual, "low": low, "high": high, "whole": usual["whole"] or part.integer}
-        words = {"label": part.name or name, "unit": part.unit, "description": part.description, "reason": part.reason}
-        limits = {"frozen": part.frozen, "only": part.only or None, "least": part.low, "most": part.high, "step": part.step}
-        return {**usual, **words, **limits, "never": list(part.never), "value_labels": dict(part.values)}
-
-    def _kind(self, name: str, column: Column) -> dict[str, Any]:
-        if name in self.columns.flags:
-            return {"kind": "flag", "values": None}
-        if column.numeric:
-            return {"kind": "number", "values": None}
-        values = [level for level in (plain_value(level) for level in column.levels) if level is not None]
-        return {"kind": column.kind, "values": values}
 
     def warm(self) -> None:
         """Load, compile and compute all that the first request would have to wait for."""
@@ -173,6 +155,17 @@ class Served:
                 Ask(self.model, Question(lam=lam, backend=any_cut(), threads=1))(self.columns.table([x]), progress=False)
         except (InputError, RefusedError):  # of a model without data nothing is typical, and its columns need not take a 0
             return
+
+
+def _limited(told: dict[str, Any], part: Feature) -> dict[str, Any]:
+    """A column with what the policy says of it: its name for people, and what may become of it; its range is no wider."""
+    if told["kind"] == "number":
+        low = max((end for end in (told["low"], part.low) if end is not None), default=None)
+        high = min((end for end in (told["high"], part.high) if end is not None), default=None)
+        told = {**told, "low": low, "high": high, "whole": told["whole"] or part.integer}
+    words = {"label": part.name or told["name"], "unit": part.unit, "description": part.description, "reason": part.reason}
+    limits = {"frozen": part.frozen, "only": part.only or None, "least": part.low, "most": part.high, "step": part.step}
+    return {**told, **words, **limits, "never": list(part.never), "value_labels": dict(part.values)}
 
 
 def _usual(column: Column, seen: Any) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,7 @@ __all__ = ["Body", "Request", "path_points", "plain_row", "read_request"]
 LISTED = 20  # classes that an error lists
 PLAIN = frozenset({"model", "row", "target", "prob", "lam", "detail", "delta", "pack", "top"})  # see `plain_row`
 LAMS = np.geomspace(1e3, 1e-5, 60).tolist()  # of a path, where none are given: as many as a small chart shows
+NO_LIMITS, NO_COST = ActionsIn.model_validate({}), CostIn.model_validate({})
 
 Body = schema.Question | schema.DownloadQuestion | schema.PathQuestion
 
@@ -83,13 +84,11 @@ def read_request(served: Served, body: Body, max_rows: int = 1) -> Request:
     if body.edits and way != "index":
         raise RefusedError("edits go with index", "edits")
     values = _listed(served, ways[way] if many else [ways[way]], way, max_rows)
-    fields = [f"{way}.{i}" if many else way for i in range(len(values))]
     if way in ("row", "rows"):
-        rows = [served.columns.read(v, field) for v, field in zip(values, fields, strict=True)]
-        index, named = None, isinstance(values[0], Mapping)
+        read, index, named = served.columns.read, None, isinstance(values[0], Mapping)
     else:
-        rows = [_of_data(served, v, field, body.edits) for v, field in zip(values, fields, strict=True)]
-        index, named = list(values), served.named
+        read, index, named = partial(_of_data, served, body.edits), list(values), served.named
+    rows = [read(value, f"{way}.{i}" if many else way) for i, value in enumerate(values)]
     question = _question(served, body, None if many else rows[0])
     return _request(served, body, question, rows, index, single=not many, named=named)
 
@@ -114,15 +113,12 @@ def _listed(served: Served, values: Any, way: str, max_rows: int) -> list[Any]:
 
 def _question(served: Served, body: Body, row: Any) -> Question:
     """What is asked of every row; ``row`` is the one there is, None for many."""
-    _keep_to_policy(served, body)
-    limits, frozen = _actions(served, body.actions, row)
-    cost = None
-    if body.cost is not None:
-        cost, impossible = _cost(served, body.cost)
-        frozen += impossible
-    if frozen:
-        limits["frozen"] = [*limits.get("frozen", ()), *frozen]
-    actions = Actions(**limits) if limits else None
+    asked, price = body.actions or NO_LIMITS, body.cost or NO_COST
+    _keep_to_policy(served, asked, price)
+    limits, ruled_out = _limits(served, asked), _ruled_out(served, asked.allow, row)
+    cost, impossible = _cost(served, price)
+    frozen = [*limits.pop("frozen", ()), *ruled_out, *impossible]
+    actions = Actions(frozen, **limits) if limits or frozen else None
     if served.columns.flags:
         actions = (actions or Actions()).with_flags(served.model, sorted(served.columns.flags))
     more = {"cost": cost, "actions": actions, "max_changes": body.max_changes}
@@ -149,7 +145,7 @@ def path_points(body: schema.PathQuestion) -> list[dict[str, Any]]:
     return [{"lam": lam, "prob": None} for lam in body.lams or LAMS]
 
 
-def _of_data(served: Served, index: int, field: str, edits: Mapping[str, Any]) -> Any:
+def _of_data(served: Served, edits: Mapping[str, Any], index: int, field: str) -> Any:
     """A row of the data, with some values replaced."""
     if served.rows is None:
         raise RefusedError(f"model {served.name!r} is served without data; give row", field)
@@ -185,15 +181,13 @@ def read_target(served: Served, target: Any) -> Any:
 # ---- what may change ----
 
 
-def _keep_to_policy(served: Served, body: Body) -> None:
+def _keep_to_policy(served: Served, actions: ActionsIn, cost: CostIn) -> None:
     """Refuse what says that something may change which the policy forbids; limits besides are only added to its own."""
     features = {} if served.policy is None else served.policy.features
-    words = {} if body.cost is None else body.cost.difficulty
-    for name, word in words.items():
+    for name, word in cost.difficulty.items():
         if name in features and features[name].frozen and word != "impossible":
             raise RefusedError(_forbidden(features[name], f"{name} stays as it is"), f"cost.difficulty.{name}")
-    allowed = {} if body.actions is None else body.actions.allow
-    for name, values in allowed.items():
+    for name, values in actions.allow.items():
         never = set(map(str, features[name].never)) if name in features else set()
         for value in values if isinstance(values, list) else ():
             if str(value) in never:
@@ -204,17 +198,15 @@ def _forbidden(feature: Feature, what: str) -> str:
     return f"by the policy, {what}{f': {feature.reason}' if feature.reason else ''}"
 
 
-def _actions(served: Served, actions: ActionsIn | None, row: Any) -> tuple[dict[str, Any], list[str]]:
-    """Limits as the library takes them, and the values of categories that are ruled out."""
+def _limits(served: Served, actions: ActionsIn) -> dict[str, Any]:
+    """Limits as the library takes them, those that were given."""
     found: dict[str, Any] = {}
-    if actions is None:
-        return found, []
     for name, read in LIMITS.items():
         given, field = getattr(actions, name), f"actions.{name}"
         if given:
             found[name] = read(served, given, field)
             _try(lambda limit, name=name: Actions(**{name: limit}).resolve(served.model), found[name], field)
-    return found, _ruled_out(served, actions.allow, row) if actions.allow else []
+    return found
 
 
 def _try(attempt: Callable[[Any], Any], whole: Any, field: str) -> None:
@@ -304,7 +296,7 @@ LIMITS: dict[str, Callable[[Served, Any, str], Any]] = {  # how each is read
 
 def _ruled_out(served: Served, allow: Mapping[str, Any], row: Any) -> list[str]:
     """The values that categories may not change to, as features of the model's; a row may always keep its own."""
-    if row is None:
+    if allow and row is None:
         raise RefusedError("allow is for one row: each may keep its own values", "actions.allow")
     found = []
     for name, values in allow.items():

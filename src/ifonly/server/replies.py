@@ -17,13 +17,13 @@ from ifonly.server.questions import Request
 from ifonly.server.wire import RefusedError, listed, shown
 from ifonly.show import letter
 from ifonly.show.letter.catalogue import languages
-from ifonly.show.numbers import Marks, writing
+from ifonly.show.numbers import housed
 from ifonly.show.page import html
 from ifonly.show.page.scene import packed
 from ifonly.show.sentence import Worded, worded
 from ifonly.show.table import certificate_words, printed
 
-__all__ = ["FORMATS", "Answer", "as_file", "as_letter", "as_page", "curve_point", "of_answer", "of_batch"]
+__all__ = ["FORMATS", "Answer", "as_file", "as_letter", "as_page", "curve", "of_answer", "of_batch"]
 __all__ += ["rows_page", "rows_told"]
 
 AGAIN = "The receipt can be rechecked from the model alone."
@@ -84,13 +84,9 @@ def _delta(request: Request, delta: Any) -> Any:
 # ---- in words ----
 
 
-def as_page(request: Request, cf: Counterfactual, top: int | None) -> dict[str, Any]:
+@housed
+def as_page(cf: Counterfactual, request: Request, top: int | None) -> dict[str, Any]:
     """An answer in words, for people; numbers in texts are written as the policy has it."""
-    with writing(Marks.of(cf.model.words)):
-        return _as_page(request, cf, top)
-
-
-def _as_page(request: Request, cf: Counterfactual, top: int | None) -> dict[str, Any]:
     model = request.served.model
     valid = cf.status is not Status.INVALID
     changes, seen, every = (moves(cf, plain=True), Decision.of(cf), moves(cf)) if valid else ([], None, [])
@@ -130,16 +126,20 @@ def _change(change: Change, words: Worded) -> dict[str, Any]:
 # ---- a path ----
 
 
-def curve_point(request: Request, cf: Counterfactual, *, x: bool) -> dict[str, Any]:
-    """One λ of a path."""
+def curve(request: Request, answers: Sequence[Counterfactual], *, x: bool) -> dict[str, Any]:
+    """The answers of a path, side by side."""
+    model, target = request.served.model, answers[0].target
+    k = model.class_index(target)
     found = {
-        "lams": cf.lam,
-        "prob": float(cf.proba[cf.model.class_index(cf.target)]),
-        "distance": cf.distance,
-        "n_changed": int(cf.n_changes),
-        "status": NAMES[cf.status],
+        "target": target,
+        "p_now": float(softmax(model.scores(answers[0].coordinates[0]))[k]),
+        "lams": [cf.lam for cf in answers],
+        "prob": [float(cf.proba[k]) for cf in answers],
+        "distance": [cf.distance for cf in answers],
+        "n_changed": [int(cf.n_changes) for cf in answers],
+        "status": [NAMES[cf.status] for cf in answers],
     }
-    return {**found, "x": request.served.columns.plain(cf.x, named=request.named)} if x else found
+    return {**found, "x": [request.served.columns.plain(cf.x, named=request.named) for cf in answers]} if x else found
 
 
 # ---- rows to choose from ----

@@ -13,17 +13,16 @@ from ifonly.answers import Counterfactual
 from ifonly.engines.row_loops import any_cut
 from ifonly.engines.threads import available
 from ifonly.model.errors import InputError
-from ifonly.model.numerics import softmax
 from ifonly.problem.question import FLIP
-from ifonly.server import overview, replies, schema
+from ifonly.server import overview, replies
 from ifonly.server.desk import LEAST, SEATS, Desk, Gatherer, Visit
 from ifonly.server.journal import Journal, Metrics
 from ifonly.server.models import Served, Shelf
 from ifonly.server.questions import Body, Request, path_points, plain_row, read_request
-from ifonly.server.schema import MAX_PLANS, DownloadQuestion, PathQuestion, Question
+from ifonly.server.schema import MAX_PLANS, AroundQuestion, DownloadQuestion, PathQuestion, Question
 from ifonly.server.wire import RefusedError, encode
 
-__all__ = ["LOOPBACK", "Service", "Settings"]
+__all__ = ["LOOPBACK", "Service", "Settings", "follow_path", "look_around"]
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 CHUNK = 32  # rows between two looks at the clock
@@ -77,7 +76,7 @@ class Service:
     async def _answered(self, served: Served, began: float, found: Awaitable[list[replies.Answer]]) -> bytes:
         answers = await found
         self.metrics.rows(served.name).inc(len(answers))
-        return encode({"model": _name(served), "answers": answers, "took_ms": _since(began)})
+        return _reply(served, began, {"answers": answers})
 
     def _invert(self, served: Served, body: Question, visit: Visit) -> list[replies.Answer]:
         with _named_limits(body):
@@ -90,7 +89,7 @@ class Service:
         found = []
         for i, cf in enumerate(answers):
             visit.check(i)
-            words = replies.as_page(request, cf, body.top) if body.detail == "page" else {}
+            words = replies.as_page(cf, request, body.top) if body.detail == "page" else {}
             found.append({**replies.of_answer(request, cf, i), **words})
         return found
 
@@ -108,30 +107,19 @@ class Service:
             answers.extend(part(table[a : a + CHUNK], progress=False))
         return answers
 
-    # ---- a path ----
+    # ---- a path, and what the data say beside an answer ----
 
-    async def path(self, body: PathQuestion, visit: Visit) -> bytes:
-        """The answers along λ."""
-        return await self._timed(body.model, visit, lambda served: self._path(served, body, visit))
+    async def found(self, work: Callable[[Served, Any, Visit], dict[str, Any]], body: Any, visit: Visit) -> bytes:
+        """What `follow_path` or `look_around` finds, at the desk."""
+        began, served = perf_counter(), self.shelf.get(body.model)
+        return _reply(served, began, await self.desk.run(visit, lambda: work(served, body, visit)))
 
-    async def _timed(self, name: str | None, visit: Visit, work: Callable[[Served], dict[str, Any]]) -> bytes:
-        """What is found at the desk, with the model's name and how long it took."""
-        began, served = perf_counter(), self.shelf.get(name)
-        found = await self.desk.run(visit, lambda: work(served))
-        return encode({"model": _name(served), **found, "took_ms": _since(began)})
-
-    def _path(self, served: Served, body: PathQuestion, visit: Visit) -> dict[str, Any]:
-        with _named_limits(body):
-            request, points = read_request(served, body), path_points(body)
-            if request.ask.conditions is None and body.probs is None:
-                answers = list(request.ask.path(request.rows[0], lams=[point["lam"] for point in points]))
-            else:
-                answers = list(_followed(request, points, visit))
-        found = [replies.curve_point(request, cf, x=body.detail == "x") for cf in answers]
-        k = served.model.class_index(answers[0].target)
-        now = float(softmax(served.model.scores(answers[0].coordinates[0]))[k])
-        columns = {name: [point[name] for point in found] for name in found[0]}
-        return {"target": answers[0].target, "p_now": now, "complete": len(answers) == len(points), **columns}
+    async def overview(self, name: str | None, visit: Visit) -> bytes:
+        """What is usual in the data: computed once, as long as the model's file stays the same."""
+        served = self.shelf.get(name)
+        if served not in self.overviews:
+            self.overviews[served] = encode(await self.desk.run(visit, lambda: overview.overview(served)))
+        return self.overviews[served]
 
     # ---- files and rows ----
 
@@ -156,19 +144,6 @@ class Service:
         served = self.shelf.get(name)
         return encode(await self.desk.run(visit, lambda: replies.rows_page(served, *args, **options)))
 
-    # ---- what the data say beside an answer ----
-
-    async def overview(self, name: str | None, visit: Visit) -> bytes:
-        """What is usual in the data: computed once, as long as the model's file stays the same."""
-        served = self.shelf.get(name)
-        if served not in self.overviews:
-            self.overviews[served] = encode(await self.desk.run(visit, lambda: overview.overview(served)))
-        return self.overviews[served]
-
-    async def around(self, body: schema.AroundQuestion, visit: Visit) -> bytes:
-        """Who is near a row and decided otherwise, and what each feature does by itself."""
-        return await self._timed(body.model, visit, lambda served: _around(served, body))
-
     # ---- about itself ----
 
     def describe(self, name: str | None) -> bytes:
@@ -181,6 +156,17 @@ class Service:
         """Whether requests are taken."""
         status = "draining" if self.draining else "full" if self.desk.full else "ready"
         return status == "ready", {"status": status, "models": self.shelf.problems}
+
+
+def follow_path(served: Served, body: PathQuestion, visit: Visit) -> dict[str, Any]:
+    """The answers along λ."""
+    with _named_limits(body):
+        request, points = read_request(served, body), path_points(body)
+        if request.ask.conditions is None and body.probs is None:
+            answers = list(request.ask.path(request.rows[0], lams=[point["lam"] for point in points]))
+        else:
+            answers = list(_followed(request, points, visit))
+    return {**replies.curve(request, answers, x=body.detail == "x"), "complete": len(answers) == len(points)}
 
 
 def _followed(request: Request, points: list[dict[str, Any]], visit: Visit) -> Iterator[Counterfactual]:
@@ -197,7 +183,8 @@ def _followed(request: Request, points: list[dict[str, Any]], visit: Visit) -> I
         yield ask.at(**point).within(max(left, LEAST))(row, progress=False)
 
 
-def _around(served: Served, body: schema.AroundQuestion) -> dict[str, Any]:
+def look_around(served: Served, body: AroundQuestion, _: Visit) -> dict[str, Any]:
+    """Who is near a row and decided otherwise, and what each feature does by itself."""
     for name in body.features:
         if name not in served.columns.columns:
             raise RefusedError(served.columns.unknown(name), "features")
@@ -217,12 +204,10 @@ def _around(served: Served, body: schema.AroundQuestion) -> dict[str, Any]:
     return {"target": model.label(k), "now": float(overview.reached(served, z[None], k)[0]), "nearest": near, "curves": curves}
 
 
-def _name(served: Served) -> dict[str, str]:
-    return {"name": served.name, "fingerprint": served.fingerprint}
-
-
-def _since(began: float) -> float:
-    return round(1e3 * (perf_counter() - began), 3)
+def _reply(served: Served, began: float, found: dict[str, Any]) -> bytes:
+    """What was found, with the model's name and how long it took."""
+    model = {"name": served.name, "fingerprint": served.fingerprint}
+    return encode({"model": model, **found, "took_ms": round(1e3 * (perf_counter() - began), 3)})
 
 
 @contextmanager

@@ -1,10 +1,10 @@
 """What a reply holds, as types, for the OpenAPI description: nothing is checked against them but by the tests."""
 
-from typing import Annotated, Any, Literal
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ifonly.server.schema import LABEL, Cell, Delta, Label, Row, optional
+from ifonly.server.schema import Cell, Delta, Label, Row
 
 __all__ = ["Around", "Curve", "Failure", "Health", "ModelList", "ModelOut", "OverviewOut", "Ready", "Reply", "RowPage"]
 
@@ -60,8 +60,8 @@ class Answer(BaseModel):
     index: int | None
     status: Literal["exact", "converged", "max_iter", "unreachable", "invalid", "stopped"]
     target: Label
-    x: Row
-    delta: Delta
+    x: Row | None
+    delta: Delta | None
     proba: dict[str, float] | None
     prob: float | None
     lam: float | None
@@ -103,7 +103,7 @@ class Curve(BaseModel):
     distance: list[float | None]
     n_changed: list[int]
     status: list[str]
-    x: list[Row] | None = None
+    x: list[Row | None] | None = None
     took_ms: float
 
 
@@ -142,7 +142,7 @@ class PolicyOut(BaseModel):
 
     house: str
     language: str
-    target: Annotated[Any, optional(LABEL)]
+    target: Label | None
     prob: float | None
     max_changes: int | None
     may_choose: list[Literal["target", "prob", "cost"]] = Field(description="What a request may choose all the same.")
@@ -195,8 +195,8 @@ class RowOut(BaseModel):
 
     index: int
     keys: dict[str, Cell]
-    values: Row = None
-    predicted: Annotated[Any, optional(LABEL)]
+    values: Row | None = None
+    predicted: Label | None
     proba: dict[str, float] | None = Field(description="Of the most probable classes.")
     problem: str | None = Field(description="Why the model cannot read it.")
 
