@@ -135,13 +135,13 @@ def _reach(problem: LimitedProblem, prob: float, budget: Budget) -> Result | Non
 
     def attempt(part: LimitedProblem) -> tuple[Any, ...]:
         most = budget.max_iter or MAX_ITER
-        found = reach(part.terms(), part.goal_of(prob), max_iter=most, late=budget.is_late)
-        return part.placed(found.at.t, found.at.nu, found.at.weight), found
+        at, n_iter, met = reach(part.terms(), part.goal_of(prob), max_iter=most, late=budget.is_late)
+        return part.placed(at.t, at.nu, at.weight), at, n_iter, met
 
     kept = within_rules(problem, attempt)
     if kept is None:
         return None
-    problem, (x, (at, n_iter, met)) = kept
+    problem, (x, at, n_iter, met) = kept
     return problem.certified(x, Weights.found(at.lam), at.nu, prob, n_iter=n_iter) if met else None
 
 
