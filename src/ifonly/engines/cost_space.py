@@ -12,7 +12,7 @@ from ifonly.native import compiled
 from ifonly.native.one_multiplier import Items
 from ifonly.problem.asked import Asked
 from ifonly.problem.conditions import Conditions
-from ifonly.problem.goals import coarser, in_logs
+from ifonly.problem.goals import coarser, in_logs, needed_logit
 from ifonly.problem.limits import Limits
 
 __all__ = ["CostSpace"]
@@ -150,6 +150,14 @@ class CostSpace:
             np.array(first, dtype=np.int64),
         )
         return items, t_lo[:, single], t_hi[:, single]
+
+    def cap(self, items: Items) -> int:
+        """How many items may move."""
+        return len(items.g) + len(items.first) - 1 if self.max_changes is None else self.max_changes
+
+    def needed(self, prob: Any) -> Any:
+        """What logit(1 − p_k), or (without a probability) the largest margin of a rival, has to come down to; one or many."""
+        return -(self.margin or 0.0) if prob is None else needed_logit(prob, self.model)
 
     def settled(self, X: Floats, x: Floats) -> Floats:
         """Answers as the user's own pipeline will see them, where that maps numbers: written, and read again."""

@@ -23,7 +23,6 @@ from ifonly.engines.limited_problem import LimitedProblem
 from ifonly.engines.protocol import Engine, Rows, put_row
 from ifonly.model.numerics import Flags, Floats
 from ifonly.problem.asked import NEAREST, Aim, Asked
-from ifonly.problem.goals import needed_logit
 from ifonly.problem.results import Result, Results
 from ifonly.problem.status import Status
 from ifonly.rows.sources import Sources
@@ -124,7 +123,7 @@ def _least(space: CostSpace, source: Floats, k: int, aim: Aim) -> float:
     z = space.model.scores(source)
     rivals = space.model.rivals(k)
     lengths = np.sqrt(np.square(space.rows(k)).sum(axis=1))
-    found = float(nearest.pair_bounds(z[rivals] - z[k], lengths, aim.lam, _top(space, aim)).max())
+    found = float(nearest.pair_bounds(z[rivals] - z[k], lengths, aim.lam, space.needed(aim.prob)).max())
     return found if aim.lam is not None else 0.5 * found * found
 
 
@@ -134,7 +133,7 @@ def _least_within(space: CostSpace, source: Floats, k: int, aim: Aim) -> float:
     lo, hi, _ = space.limits.around(source[None])
     lo, hi = (lo[0] - source) * space.per_unit, (hi[0] - source) * space.per_unit
     margins = z[space.model.rivals(k)] - z[k]
-    return nearest.bound_of_all(space.rows(k), margins, _top(space, aim), space.mu, lo, hi, entropic=aim.prob is not None)
+    return nearest.bound_of_all(space.rows(k), margins, space.needed(aim.prob), space.mu, lo, hi, entropic=aim.prob is not None)
 
 
 def _of_all(found: Result, tried: list[Result], aim: Aim, budget: Budget) -> Result:
@@ -152,22 +151,12 @@ def _of_all(found: Result, tried: list[Result], aim: Aim, budget: Budget) -> Res
     return replace(found, bound=bound, gap=value - bound, status=status, proof=None)
 
 
-def _top(space: CostSpace, aim: Aim) -> float:
-    """What logit(1 − p_k), or the largest margin of a rival, has to come down to."""
-    return -(space.margin or 0.0) if aim.prob is None else float(needed_logit(aim.prob, space.model))
-
-
 def stays(problem: LimitedProblem, aim: Aim) -> Result | None:
     """The source as the answer, where it is within the limits and meets the goal; None otherwise."""
     x = problem.source
-    if aim.lam is None and meets(problem, aim, x) and problem.holds(x):
+    if aim.lam is None and problem.reached(x, aim.prob) and problem.holds(x):
         return problem.result(x, math.inf)
     return None
-
-
-def meets(problem: LimitedProblem, aim: Aim, x: Floats) -> bool:
-    """Whether x meets the goal, for whoever evaluates it."""
-    return problem.is_ahead(x) if aim.prob is None else problem.reached(x, aim.prob)
 
 
 def within_rules(

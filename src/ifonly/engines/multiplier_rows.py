@@ -16,7 +16,6 @@ from ifonly.engines.threads import available
 from ifonly.model.numerics import EPS, Flags, Floats, Indices
 from ifonly.native import intervals, one_multiplier
 from ifonly.problem.asked import NEAREST, Aim, Aims, Asked
-from ifonly.problem.goals import needed_logit
 from ifonly.problem.results import Result, Results
 from ifonly.problem.status import REL_GAP, Status
 
@@ -62,8 +61,8 @@ def solve_one(space: CostSpace, source: Floats, aim: Aim) -> Result | None:
     if box is None:
         return None
     k = aim.k if aim.among is None else aim.among[0]
-    logit = -(space.margin or 0.0) if aim.prob is None else float(needed_logit(aim.prob, space.model))
-    x, ended, numbers = intervals.reach(box, source[None], np.array([k]), np.array([logit]), np.array([aim.prob or 0.0]))
+    goal = np.array([space.needed(aim.prob)]), np.array([aim.prob or 0.0])
+    x, ended, numbers = intervals.reach(box, source[None], np.array([k]), *goal)
     found = dict(zip(intervals.COLUMNS, numbers[0].tolist(), strict=True))
     if ended[0] != intervals.REACHED or not found["gap"] <= REL_GAP * found["cost"]:
         return None
@@ -88,8 +87,8 @@ def _intervals(
     asked: Asked, space: CostSpace, box: intervals.Box, X: Floats, targets: Indices, aims: Aims, results: Results
 ) -> Flags:
     """All rows in the loop for intervals; which are left."""
-    margin = np.full(len(X), -(space.margin or 0.0))
-    logits, probs = (margin, margin) if aims.prob is None else (needed_logit(aims.prob, space.model), aims.prob)
+    logits = np.broadcast_to(space.needed(aims.prob), len(X))
+    probs = logits if aims.prob is None else aims.prob
     x, ended, numbers = intervals.reach(box, X, targets, logits, probs, available(asked.question.threads))
     done = np.flatnonzero((ended == intervals.REACHED) | (ended == intervals.UNREACHABLE))
     found = dict(zip(intervals.COLUMNS, numbers[done].T, strict=True))
@@ -150,7 +149,7 @@ class _Searched(NamedTuple):
         done[list(wrong)] = True  # INVALID
         z = space.model.scores(X)
         margins = z[:, 1 - self.k] - z[:, self.k]
-        logit = np.full(len(X), -(space.margin or 0.0)) if self.prob is None else needed_logit(self.prob, space.model)
+        logit = np.broadcast_to(space.needed(self.prob), len(X))
         more = 0.0 * logit if self.prob is None else np.log((1 - self.prob) / self.prob) - logit  # is needed than was asked for
         short = margins > logit - space.rounding(X, np.abs(margins), self.prob)
         stay = np.flatnonzero(~done & ~short & ~space.limits.must_move(X, lo, hi).any(axis=1))
@@ -158,7 +157,7 @@ class _Searched(NamedTuple):
         done[stay] = True
         todo = np.flatnonzero(~done & short)
         items, t_lo, t_hi = space.items(X, lo, hi, -space.rows(self.k)[0])
-        cap = len(items.g) + len(items.first) - 1 if space.max_changes is None else space.max_changes
+        cap = space.cap(items)
         timed = not math.isinf(self.budget.seconds)  # rows that take long are left to where the clock is looked at
         most = min(self.budget.nodes, FEW_NODES) if timed else self.budget.nodes
         x = X.copy()
@@ -167,10 +166,9 @@ class _Searched(NamedTuple):
                 break
             prob = None if self.prob is None else self.prob[todo]
             rounding = space.rounding(x[todo], np.abs(margins[todo]), prob)
-            part = items._replace(**{name: getattr(items, name)[todo] for name in items.per_row})
             harder = (2 + spare) * rounding + more[todo]  # than it is if the margins are off, too
             need, box = (margins[todo] - logit[todo] + (1 + spare) * rounding, harder), (t_lo[todo], t_hi[todo])
-            t, choice, numbers = one_multiplier.reach(need, part, box, cap, self.budget.gap, most, self.threads)
+            t, choice, numbers = one_multiplier.reach(need, items.of(todo), box, cap, self.budget.gap, most, self.threads)
             x[todo] = space.placed(X[todo], t, choice, items.first, lo[todo], hi[todo])
             z = space.model.scores(x[todo])
             allowed = logit[todo] - space.rounding(x[todo], np.abs(margins[todo]), prob)

@@ -14,7 +14,7 @@ from ifonly.engines import multiplier_rows
 from ifonly.engines.budget import Budget
 from ifonly.engines.cases import Cases
 from ifonly.engines.cost_space import CostSpace
-from ifonly.engines.limited import SPARES, LimitedEngine, meets, stays
+from ifonly.engines.limited import SPARES, LimitedEngine, stays
 from ifonly.engines.limited_problem import LimitedProblem
 from ifonly.engines.protocol import Rows
 from ifonly.engines.searched import Record, dual_of, run
@@ -78,12 +78,12 @@ def _solved(problem: LimitedProblem, aim: Aim, budget: Budget) -> Result:
     margin, top = float(problem.margins[0]), problem.asked(aim.prob)
     for spare in SPARES:  # the allowance for rounding grows with x, and may be too small for our own
         need = margin - top + (1 + spare) * problem.rounding(x)
-        search = Search(items, lo, hi, need, problem.cap(items), 2 * budget.nodes + 1)
+        search = Search(items, lo, hi, need, space.cap(items), 2 * budget.nodes + 1)
         ended = run(search, budget, len(items.g))
         if math.isinf(search.cost):
             break
         x = space.placed(source, search.t[None], search.choice[None], items.first, problem.lo[None], problem.hi[None])[0]
-        if meets(problem, aim, x):
+        if problem.reached(x, aim.prob):
             if not space.branched:
                 return sure(problem, aim, _certified(problem, x, search.w, aim.prob), budget)
             dual, log = dual_of(problem, aim), search.log
@@ -103,13 +103,13 @@ def _certified(problem: LimitedProblem, x: Floats, w: float, prob: float | None)
         return replace(problem.certified(x, Weights.of_cost(), np.zeros(0)), lam=math.inf)
     if prob is None:  # a margin is a rule like any other, and w its multiplier
         return problem.certified(x, Weights.of_cost(), np.array([w]))
-    lam = float(problem.proba(x)[0][problem.rivals].sum()) / w  # λ∇cost = (1 − p_k)·g at the answer
+    lam = float(problem.textbook.proba(x)[0][problem.rivals].sum()) / w  # λ∇cost = (1 − p_k)·g at the answer
     return problem.certified(x, Weights.found(lam), np.zeros(0), prob)
 
 
 def _searched(problem: LimitedProblem, aim: Aim, x: Floats, w: float, proof: Proof) -> Result:
     """The answer x of a search."""
-    lam = 1.0 if aim.prob is None else float(problem.proba(x)[0][problem.rivals].sum()) / w if w > 0 else math.inf
+    lam = 1.0 if aim.prob is None else float(problem.textbook.proba(x)[0][problem.rivals].sum()) / w if w > 0 else math.inf
     return problem.result(x, lam, weight=lam if w > 0 else 1.0, n_nodes=len(proof), proof=proof)
 
 

@@ -153,7 +153,7 @@ def _ahead(problem: LimitedProblem, budget: Budget) -> Result | None:
         if kept is None:
             return None
         problem, (x, at, n_iter, _) = kept
-        if problem.is_ahead(x):
+        if problem.reached(x, None):
             return problem.certified(x, Weights.of_cost(), at.nu, n_iter=n_iter)
     return None
 

@@ -55,10 +55,9 @@ class Items(NamedTuple):
     moves: Any  # (m,) bool: whether choosing the option is a change
     first: Any  # (groups + 1,) where each group's options begin
 
-    @property
-    def per_row(self) -> tuple[str, ...]:
-        """The fields that depend on the source: for many sources they have a leading axis."""
-        return ("anchor", "at_rest", "og", "oc", "moves")
+    def of(self, rows: Any) -> "Items":
+        """Those of some of many sources, or of one: what depends on the source has a leading axis."""
+        return self._replace(**{name: getattr(self, name)[rows] for name in ("anchor", "at_rest", "og", "oc", "moves")})
 
 
 class Constraints(NamedTuple):
@@ -178,8 +177,7 @@ def reach(
     items, needed, harder, lo, hi = _plain(items), *(_floats(a) for a in (*need, *box))
 
     def part(s: slice) -> None:
-        own = items._replace(**{name: getattr(items, name)[s] for name in items.per_row})
-        compiled().search_rows(needed[s], harder[s], *own, lo[s], hi[s], cap, gap, nodes, *(out[s] for out in found))
+        compiled().search_rows(needed[s], harder[s], *items.of(s), lo[s], hi[s], cap, gap, nodes, *(out[s] for out in found))
 
     share_out(N, threads, ROWS_PER_THREAD, part)
     return found
