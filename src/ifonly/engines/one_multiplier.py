@@ -57,7 +57,7 @@ class OneMultiplier(LimitedEngine):
 
     def chunk_rows(self, asked: Asked, n_rows: int | None) -> int | None:
         """More rows at once where each takes a microsecond or so."""
-        return QUICK_ROWS if multiplier_rows.only_intervals(asked) else super().chunk_rows(asked, n_rows)
+        return QUICK_ROWS if CostSpace.of(asked).only_intervals else super().chunk_rows(asked, n_rows)
 
     def answer(self, problem: LimitedProblem, aim: Aim, budget: Budget, tol: float | None) -> Result:
         """See `LimitedEngine`."""
@@ -84,7 +84,7 @@ def _solved(problem: LimitedProblem, aim: Aim, budget: Budget) -> Result:
             break
         x = space.placed(source, search.t[None], search.choice[None], items.first, problem.lo[None], problem.hi[None])[0]
         if problem.reached(x, aim.prob):
-            if not space.branched:
+            if not space.conditions.branched:
                 return sure(problem, aim, _certified(problem, x, search.w, aim.prob), budget)
             dual, log = dual_of(problem, aim), search.log
             multipliers = np.where(np.isinf(log[:, :1]), 1.0, log[:, :1])
@@ -124,6 +124,6 @@ def _out_of_reach(problem: LimitedProblem, aim: Aim) -> Result | None:
         return None
     ceiling = dual.goal.ceiling(float(found.value))
     proof = Proof((Leaf(0, reach=True),), (given,))
-    n_nodes = len(proof) if problem.space.branched else 0
+    n_nodes = len(proof) if problem.space.conditions.branched else 0
     result = problem.result(x, math.inf, status=Status.UNREACHABLE, ceiling=ceiling, proof=proof, n_nodes=n_nodes)
     return replace(result, bound=result.cost)

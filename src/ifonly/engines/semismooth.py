@@ -34,7 +34,7 @@ import numpy as np
 
 from ifonly.engines.lapack import dposv
 from ifonly.engines.responses import Terms, free_features, never, respond
-from ifonly.model.numerics import EPS, Flags, Floats, Indices, log_sum_exp
+from ifonly.model.numerics import EPS, Flags, Floats, Indices, softmax
 
 __all__ = ["MAX_ITER", "MAX_TRIALS", "Response", "evaluate", "logit_slope", "noise", "solve"]
 
@@ -82,11 +82,6 @@ class Response:
     def loss(self) -> float:
         """−ln p_k."""
         return -float(self.lp[-1])
-
-    @property
-    def logit(self) -> float:
-        """The logit of 1 − p_k, ln Σ e^{s_j}."""
-        return float(log_sum_exp(self.s))
 
 
 def evaluate(terms: Terms, lam: float, weight: float, lq: Floats | None, nu: Floats) -> Response:
@@ -276,7 +271,7 @@ def logit_slope(terms: Terms, at: Response) -> float:
         CF = terms.C[active] * at.free
         g -= (terms.B @ CF.T) @ _solved(CF @ CF.T, CF @ fall)
     ds = g - G @ _damped(G, at, g)
-    return float(np.exp(at.s - at.logit) @ ds)
+    return float(softmax(at.s) @ ds)
 
 
 class Gram:
@@ -357,8 +352,7 @@ def _pair_start(terms: Terms, lam: float, weight: float) -> Floats:
 def noise(terms: Terms, at: Response) -> float:
     """How much rounding there is in a point's logit: features answer to sums of terms that may cancel, divided by λ."""
     size = at.q[:-1] @ np.abs(terms.B) + np.abs(at.nu) @ np.abs(terms.C) + at.weight * terms.mu
-    shares = np.exp(at.s - at.logit)
-    return EPS / at.lam * float(shares @ np.abs(terms.B) @ np.where(at.free, size, 0.0))
+    return EPS / at.lam * float(softmax(at.s) @ np.abs(terms.B) @ np.where(at.free, size, 0.0))
 
 
 def _norm(x: Floats) -> float:
