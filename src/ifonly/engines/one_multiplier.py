@@ -16,12 +16,11 @@ from ifonly.engines.cases import Cases
 from ifonly.engines.cost_space import CostSpace
 from ifonly.engines.limited import SPARES, LimitedEngine, stays
 from ifonly.engines.limited_problem import LimitedProblem
-from ifonly.engines.protocol import Rows
 from ifonly.engines.searched import Record, dual_of, run
 from ifonly.engines.semismooth_newton import sure
-from ifonly.model.numerics import Floats
+from ifonly.model.numerics import Flags, Floats
 from ifonly.native.one_multiplier import Search
-from ifonly.problem.asked import Aim, Asked
+from ifonly.problem.asked import Aim, Aims, Asked
 from ifonly.problem.dual import Multipliers
 from ifonly.problem.goals import Weights
 from ifonly.problem.proof import Leaf, Proof
@@ -63,11 +62,9 @@ class OneMultiplier(LimitedEngine):
         """See `LimitedEngine`."""
         return stays(problem, aim) or _solved(problem, aim, budget)
 
-    def solve(self, asked: Asked, rows: Rows) -> Results:
-        """The answers for a piece of a table, in compiled loops as far as those go."""
-        X, results = self.begin(asked, rows)
-        self.fill(asked, X, rows, results, multiplier_rows.solve(asked, X, rows.aims, results))
-        return results
+    def loop(self, asked: Asked, X: Floats, aims: Aims, results: Results) -> Flags:
+        """See `LimitedEngine`."""
+        return multiplier_rows.solve(asked, X, aims, results)
 
 
 def _solved(problem: LimitedProblem, aim: Aim, budget: Budget) -> Result:

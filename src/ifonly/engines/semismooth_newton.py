@@ -20,7 +20,7 @@ from ifonly.engines.row_loops import read_rows
 from ifonly.engines.semismooth import MAX_ITER, Response
 from ifonly.engines.semismooth_reach import reach
 from ifonly.model.errors import InputError
-from ifonly.model.numerics import Floats
+from ifonly.model.numerics import Flags, Floats
 from ifonly.problem.asked import Aim, Aims, Asked
 from ifonly.problem.goals import Weights
 from ifonly.problem.results import Result, Results
@@ -72,12 +72,12 @@ class SemismoothNewton(LimitedEngine):
         return semismooth_rows.one(space, source, aim, budget, tol) or super().towards(space, source, aim, budget, tol)
 
     def solve(self, asked: Asked, rows: Rows) -> Results:
-        """The answers for a piece of a table, in compiled loops or on a GPU as far as those go."""
-        if asked.question.backend == "cuda":
-            return on_device.solve(asked, rows, self)
-        X, results = self.begin(asked, rows)
-        self.fill(asked, X, rows, results, semismooth_rows.solve(asked, X, rows.aims, results))
-        return results
+        """The answers for a piece of a table, on a GPU or in a compiled loop as far as those go."""
+        return on_device.solve(asked, rows, self) if asked.question.backend == "cuda" else super().solve(asked, rows)
+
+    def loop(self, asked: Asked, X: Floats, aims: Aims, results: Results) -> Flags:
+        """See `LimitedEngine`."""
+        return semismooth_rows.solve(asked, X, aims, results)
 
     def unfit(self, space: CostSpace, weighed: bool) -> str | None:
         """What takes a search."""
@@ -88,12 +88,12 @@ class SemismoothNewton(LimitedEngine):
         here = stays(problem, aim)
         if here is not None:
             return here
-        found = None
-        if not impossible(problem, aim, budget):
-            if aim.lam is not None:
-                found = _minimise(problem, aim.lam, tol, budget)
-            else:
-                found = _ahead(problem, budget) if aim.prob is None else _reach(problem, aim.prob, budget)
+        if impossible(problem, aim, budget):
+            found = None
+        elif aim.lam is not None:
+            found = _minimise(problem, aim.lam, tol, budget)
+        else:
+            found = _ahead(problem, budget) if aim.prob is None else _reach(problem, aim.prob, budget)
         return sure(problem, aim, found, budget)
 
 
