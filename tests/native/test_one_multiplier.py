@@ -241,8 +241,7 @@ def test_rows_are_what_each_is_alone(instructions):
         np.testing.assert_array_equal(mine, theirs)
     t, choice, numbers = one
     for i in range(0, N, 17):
-        own = many._replace(**{name: getattr(many, name)[i] for name in many.per_row})
-        search, done = run(own, lo[i], hi[i], need[i], cap)
+        search, done = run(many.of(i), lo[i], hi[i], need[i], cap)
         np.testing.assert_array_equal(t[i], search.t)
         np.testing.assert_array_equal(choice[i], search.choice)
         assert numbers[i, [0, 1, 2, 4]].tolist() == [search.cost, search.w, len(search.log), float(done)]
@@ -252,7 +251,7 @@ def test_rows_are_what_each_is_alone(instructions):
 @pytest.mark.parametrize("N", [0, 1])
 def test_few_rows(N, instructions):
     items, lo, hi = make(np.random.default_rng(0), 6)
-    many = items._replace(**{name: np.tile(getattr(items, name), (N, 1)) for name in items.per_row})
+    many = items.of(None).of(np.zeros(N, dtype=int))
     t, choice, numbers = one_multiplier.reach(
         (np.ones(N), np.zeros(N)), many, (np.tile(lo, (N, 1)), np.tile(hi, (N, 1))), 6, GAP, NODES, 2
     )

@@ -183,7 +183,7 @@ class _Beginning(NamedTuple):
         nothing = np.zeros(more)
         wider = {name: np.append(getattr(items, name), nothing) for name in ("g", "mu", "step", "anchor")}
         wider["at_rest"] = np.append(items.at_rest, nothing > 0)  # they have to move, and may
-        lo, hi, cap = np.append(self.lo, nothing - np.inf), np.append(self.hi, nothing + np.inf), self.problem.cap(items)
+        lo, hi, cap = np.append(self.lo, nothing - np.inf), np.append(self.hi, nothing + np.inf), self.problem.space.cap(items)
         search = Search(items._replace(**wider), lo, hi, constraints, cap + more, 2 * budget.nodes + 1)
         search.give_values([*self.values, *[np.zeros(0)] * more])
         return search, run(search, budget, constraints.work)

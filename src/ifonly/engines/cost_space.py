@@ -7,12 +7,12 @@ import numpy as np
 
 from ifonly.engines.compiled import takes_compiled
 from ifonly.model import Model
-from ifonly.model.numerics import EPS, Floats, summation_error
+from ifonly.model.numerics import EPS, Flags, Floats, summation_error
 from ifonly.native import compiled
 from ifonly.native.one_multiplier import Items
 from ifonly.problem.asked import Asked
 from ifonly.problem.conditions import Conditions
-from ifonly.problem.goals import coarser, in_logs
+from ifonly.problem.goals import coarser, in_logs, needed_logit
 from ifonly.problem.limits import Limits
 
 __all__ = ["CostSpace"]
@@ -32,6 +32,8 @@ class CostSpace:
         The classes' rows per unit of cost.
     root : ndarray of shape (D, D) or None
         Where a matrix Q ties features together: ``Q = rootᵀ root``, ``t = root (x − x̄)``.
+    shift, scale : ndarray of shape (D,)
+        The scaler's; 0 and 1 where there is none.
     loops : module or None
         The compiled row loops; None for NumPy.
 
@@ -44,9 +46,9 @@ class CostSpace:
         self.limits: Limits = conditions.limits
         self.mu, self.per_unit, self.grouped = conditions.mu, conditions.per_unit, conditions.grouped
         self.margin, self.max_changes = conditions.margin, conditions.max_changes
-        slope = (
-            self.model.A if self.model.scaling is None else self.model.A / self.model.scaling.scale
-        )  # per unit of the user's
+        D, scaling = self.model.n_features, self.model.scaling
+        self.shift, self.scale = (np.zeros(D), np.ones(D)) if scaling is None else (scaling.shift, scaling.scale)
+        slope = self.model.A / self.scale  # per unit of the user's
         if conditions.matrix is None:
             self.root, self.B = None, slope / self.per_unit
         else:
@@ -73,6 +75,13 @@ class CostSpace:
         """What intercepts and a scaler's shifts add to the terms."""
         return 2 * self.model.offset_size + float(np.abs(self.model.b).max())
 
+    @cached_property
+    def errors(self) -> Floats:
+        """What loops allow for rounding: these four, and between them γ of sums over features and classes, max|b|, ‖μ‖."""
+        (K, D), b = self.model.A.shape, float(np.abs(self.model.b).max())
+        more = summation_error(D + 2), summation_error(K + 6), b, float(np.linalg.norm(self.mu))
+        return np.array([self.per_term, self.per_size, self.offset, *more, self.logs])
+
     @classmethod
     def of(cls, asked: Asked) -> "CostSpace":
         """That of a question, worked out once; with compiled loops where there are any, and they are not refused."""
@@ -83,13 +92,18 @@ class CostSpace:
     @cached_property
     def _steepest(self) -> Floats:
         """By how much a unit of each feature, of the user's, moves one score from another at most."""
-        scale = 1.0 if self.model.scaling is None else np.abs(self.model.scaling.scale)
-        return np.ptp(self.model.A, axis=0) / scale
+        return np.ptp(self.model.A, axis=0) / np.abs(self.scale)
 
-    @property
-    def branched(self) -> bool:
-        """Whether whole numbers, categories or few changes take a search."""
-        return self.conditions.branched
+    @cached_property
+    def moving(self) -> Flags:
+        """The features that may move, from some source."""
+        return ~self.limits.frozen & (self.limits.lo < self.limits.hi)
+
+    @cached_property
+    def only_intervals(self) -> bool:
+        """Whether nothing but intervals limits features: no grids, categories, mapped numbers, rules, or few that may move."""
+        mapped = any(column.maps or column.missing is not None for column in self.model.encoding.columns)
+        return self.conditions.separable and not (mapped or self.conditions.discrete or self.limits.groups)
 
     def around(self, X: Floats) -> tuple[Floats, Floats, dict[int, str]]:
         """`Limits.around`, and the rows in which more features must move than may, or farther than can be measured."""
@@ -115,7 +129,7 @@ class CostSpace:
         return self.B[self.model.rivals(k)] - self.B[k]
 
     def items(self, X: Floats, lo: Floats, hi: Floats, g: Floats, scale: float = 1.0) -> tuple[Any, Floats, Floats]:
-        """What may move, for `scalar`, and the ranges of t, for N sources (N, D): what depends on the source has an axis of N.
+        """What may move, for a `Search`, and the ranges of t, for sources (N, D): what depends on these has an axis of N.
 
         ``g`` are the gains per unit of cost; μ is divided by ``scale``.
         """
@@ -138,36 +152,33 @@ class CostSpace:
             moves.append(~stay)
             first.append(first[-1] + len(group))
         flat = [np.concatenate(a, axis=1) if a else np.zeros((N, 0)) for a in (gains, costs, moves)]
-        items = Items(
-            g[single],
-            mu[single],
-            (step * c)[single],
-            anchor[:, single],
-            rest[:, single],
-            flat[0],
-            flat[1],
-            flat[2].astype(bool),
-            np.array(first, dtype=np.int64),
-        )
+        own = g[single], mu[single], (step * c)[single], anchor[:, single], rest[:, single]
+        items = Items(*own, *flat, np.array(first, dtype=np.int64))
         return items, t_lo[:, single], t_hi[:, single]
+
+    def cap(self, items: Items) -> int:
+        """How many items may move."""
+        return len(items.g) + len(items.first) - 1 if self.max_changes is None else self.max_changes
+
+    def needed(self, prob: Any) -> Any:
+        """What logit(1 − p_k), or (without a probability) the largest margin of a rival, has to come down to; one or many."""
+        return -(self.margin or 0.0) if prob is None else needed_logit(prob, self.model)
 
     def settled(self, X: Floats, x: Floats) -> Floats:
         """Answers as the user's own pipeline will see them, where that maps numbers: written, and read again."""
         return self.model.encoding.settled(X, x, [part.feature for part in self.limits.uneven])
 
-    def spread(self, X: Floats, t: Floats, choice: Any, first: Any) -> Floats:
-        """The changes (N, D) in the user's units from what `scalar` found: t of single features and the options of groups."""
-        change = np.zeros(X.shape)
-        change[:, ~self.grouped] = t / self.per_unit[~self.grouped]
+    def placed(self, X: Floats, t: Floats, choice: Any, first: Any, lo: Floats, hi: Floats) -> Floats:
+        """Answers (N, D) from what a `Search` found, t of single features and the options of groups, within limits exactly.
+
+        What stays is the source's, what is at a bound is the bound.
+        """
+        single, change = ~self.grouped, np.zeros(X.shape)
+        change[:, single] = t / self.per_unit[single]
         for j, group in enumerate(self.limits.groups):
             change[:, group] = -X[:, group]
             change[np.arange(len(X)), group[choice[:, j] - first[j]]] += 1.0
-        return change
-
-    def placed(self, X: Floats, t: Floats, choice: Any, first: Any, lo: Floats, hi: Floats) -> Floats:
-        """Answers (N, D) within their limits exactly: what stays is the source's, what is at a bound is the bound."""
-        single = ~self.grouped
-        x = self.limits.placed(X + self.spread(X, t, choice, first), X, lo, hi)
+        x = self.limits.placed(X + change, X, lo, hi)
         own, low, high, c = X[:, single], lo[:, single], hi[:, single], self.per_unit[single]
         with np.errstate(invalid="ignore"):
             at_low, at_high = t == (low - own) * c, t == (high - own) * c

@@ -22,8 +22,7 @@ from ifonly.engines.cost_space import CostSpace
 from ifonly.engines.limited_problem import LimitedProblem
 from ifonly.engines.protocol import Engine, Rows, put_row
 from ifonly.model.numerics import Flags, Floats
-from ifonly.problem.asked import NEAREST, Aim, Asked
-from ifonly.problem.goals import needed_logit
+from ifonly.problem.asked import NEAREST, Aim, Aims, Asked
 from ifonly.problem.results import Result, Results
 from ifonly.problem.status import Status
 from ifonly.rows.sources import Sources
@@ -93,30 +92,29 @@ class LimitedEngine(Engine):
         """A table of answers is kept anyway; this many are handed to a row loop at once."""
         return CHUNK_ROWS
 
-    def solve(self, asked: Asked, rows: Rows) -> Results:
-        """The answers for a piece of a table, one after the other."""
-        X, results = self.begin(asked, rows)
-        self.fill(asked, X, rows, results, np.ones(len(X), dtype=bool))
-        return results
+    def loop(self, asked: Asked, X: Floats, aims: Aims, results: Results) -> Flags:
+        """Fill in the rows that a compiled loop settles; which are left: all, where there is no loop."""
+        return np.ones(len(X), dtype=bool)
 
-    def begin(self, asked: Asked, rows: Rows) -> tuple[Floats, Results]:
-        """The sources, one for each aim, and room for the answers."""
+    def solve(self, asked: Asked, rows: Rows) -> Results:
+        """The answers for a piece of a table, in a loop as far as that goes, the others one by one.
+
+        A row that cannot be solved stays INVALID and NaN.
+        """
         X = rows.sources.table()
         X = X if asked.per_source == 1 else X[rows.each]
         rows.out[...] = np.nan
-        return X, Results.empty(rows.aims.targets, classes=asked.model.n_classes, x=rows.out, limited=True)
-
-    def fill(self, asked: Asked, X: Floats, rows: Rows, results: Results, left: Flags) -> None:
-        """Solve the rows that are left, one by one; a row that cannot be solved stays INVALID and NaN."""
-        space, budget, tol = CostSpace.of(asked), Budget.of(asked.question), asked.question.tol
-        places = np.flatnonzero(left)
-        if not len(places):
-            return
-        some = X if len(places) == len(X) else X[places]
+        results = Results.empty(rows.aims.targets, classes=asked.model.n_classes, x=rows.out, limited=True)
+        left = np.flatnonzero(self.loop(asked, X, rows.aims, results))
+        if not len(left):
+            return results
+        some = X if len(left) == len(X) else X[left]
         with np.errstate(invalid="ignore", over="ignore"):
-            places = places[np.isfinite(asked.model.scores(some)).all(axis=1) & np.isfinite(some).all(axis=1)]
-        for i in places.tolist():
+            left = left[np.isfinite(asked.model.scores(some)).all(axis=1) & np.isfinite(some).all(axis=1)]
+        space, budget, tol = CostSpace.of(asked), Budget.of(asked.question), asked.question.tol
+        for i in left.tolist():
             put_row(results, i, lambda i=i: self.row(space, X[i], rows.aims.one(i), budget.anew(), tol))
+        return results
 
 
 def _least(space: CostSpace, source: Floats, k: int, aim: Aim) -> float:
@@ -124,7 +122,7 @@ def _least(space: CostSpace, source: Floats, k: int, aim: Aim) -> float:
     z = space.model.scores(source)
     rivals = space.model.rivals(k)
     lengths = np.sqrt(np.square(space.rows(k)).sum(axis=1))
-    found = float(nearest.pair_bounds(z[rivals] - z[k], lengths, aim.lam, _top(space, aim)).max())
+    found = float(nearest.pair_bounds(z[rivals] - z[k], lengths, aim.lam, space.needed(aim.prob)).max())
     return found if aim.lam is not None else 0.5 * found * found
 
 
@@ -134,7 +132,7 @@ def _least_within(space: CostSpace, source: Floats, k: int, aim: Aim) -> float:
     lo, hi, _ = space.limits.around(source[None])
     lo, hi = (lo[0] - source) * space.per_unit, (hi[0] - source) * space.per_unit
     margins = z[space.model.rivals(k)] - z[k]
-    return nearest.bound_of_all(space.rows(k), margins, _top(space, aim), space.mu, lo, hi, entropic=aim.prob is not None)
+    return nearest.bound_of_all(space.rows(k), margins, space.needed(aim.prob), space.mu, lo, hi, entropic=aim.prob is not None)
 
 
 def _of_all(found: Result, tried: list[Result], aim: Aim, budget: Budget) -> Result:
@@ -152,22 +150,12 @@ def _of_all(found: Result, tried: list[Result], aim: Aim, budget: Budget) -> Res
     return replace(found, bound=bound, gap=value - bound, status=status, proof=None)
 
 
-def _top(space: CostSpace, aim: Aim) -> float:
-    """What logit(1 − p_k), or the largest margin of a rival, has to come down to."""
-    return -(space.margin or 0.0) if aim.prob is None else float(needed_logit(aim.prob, space.model))
-
-
 def stays(problem: LimitedProblem, aim: Aim) -> Result | None:
     """The source as the answer, where it is within the limits and meets the goal; None otherwise."""
     x = problem.source
-    if aim.lam is None and meets(problem, aim, x) and problem.holds(x):
+    if aim.lam is None and problem.reached(x, aim.prob) and problem.holds(x):
         return problem.result(x, math.inf)
     return None
-
-
-def meets(problem: LimitedProblem, aim: Aim, x: Floats) -> bool:
-    """Whether x meets the goal, for whoever evaluates it."""
-    return problem.is_ahead(x) if aim.prob is None else problem.reached(x, aim.prob)
 
 
 def within_rules(

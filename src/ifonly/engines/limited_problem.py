@@ -13,8 +13,8 @@ from ifonly.engines.responses import Terms
 from ifonly.engines.semismooth import Response
 from ifonly.engines.semismooth_reach import Target
 from ifonly.model.errors import InputError
-from ifonly.model.numerics import EPS, Flags, Floats, summation_error
-from ifonly.problem.goals import Weights, excess, needed_logit, probabilities
+from ifonly.model.numerics import EPS, Flags, Floats, log_sum_exp
+from ifonly.problem.goals import Weights, excess
 from ifonly.problem.limited import LimitedProblem as Textbook
 from ifonly.problem.limits import EDGE
 from ifonly.problem.proof import Proof
@@ -22,8 +22,6 @@ from ifonly.problem.results import Result
 from ifonly.problem.status import Status
 
 __all__ = ["LimitedProblem"]
-
-Box = tuple[Floats, Floats]  # the least and largest values of the features, in the user's units
 
 IDLE = 1e30  # the right-hand side of a row that is to have no effect
 BLUR = 1e-3  # of a logit: where rounding is more, what is computed says nothing
@@ -47,15 +45,14 @@ class LimitedProblem:
         if not np.isfinite(z).all():
             raise InputError("x must be finite, and its logits too")
         self.margins = z[self.rivals] - z[k]
-        self._logits: dict[float, float] = {}
         self.tight = 8.0  # roundings by which linear limits are tightened, so that they hold in floating point
         self.careful = True  # whether goals are to be met for whoever evaluates them, or only as we do
         self.ahead = 0.0  # by how much more than it is asked for the target's score is to be ahead
 
     def but(self, **changed: Any) -> Self:
-        """The same problem with other bounds (``lo``, ``hi``), or tighter (``tight``, ``ahead``)."""
+        """The same problem with other bounds (``lo``, ``hi``) or in another ``space``, or tighter (``tight``, ``ahead``)."""
         other = copy(self)
-        for name in ("moving", "still", "_root"):  # what was worked out from the bounds
+        for name in ("moving", "still", "_root", *(["textbook"] if "space" in changed else [])):  # worked out from these
             other.__dict__.pop(name, None)
         other.__dict__.update(changed)
         return other
@@ -75,12 +72,6 @@ class LimitedProblem:
         change[moving] = 0.0
         if Q is not None and change.any():
             change[moving] = -np.linalg.solve(Q[moving][:, moving], Q[moving] @ change)
-        return change
-
-    def change(self, t: Floats) -> Floats:
-        """The change x − x̄ in the user's units."""
-        change, c = self.still.copy(), self.space.per_unit
-        change[self.moving] += t / c[self.moving] if self.space.root is None else np.linalg.solve(self._root, t)
         return change
 
     @cached_property
@@ -126,22 +117,14 @@ class LimitedProblem:
 
     def rules(self, tight: float) -> tuple[Floats, Floats, Floats]:
         """The linear limits on changes in the user's units, C·change ≤ rest with multipliers ≥ low, so much tighter."""
-        space, source = self.space, self.source
-        limits, D = space.limits, self.model.n_features
-        rows, rest, low = [limits.C], [limits.rest - limits.C @ source], [np.where(limits.equal, -np.inf, 0.0)]
+        space, limits, source = self.space, self.space.limits, self.source
+        R, _, equal = self.textbook.rows
         size = np.abs(limits.C) @ np.abs(source) + np.abs(limits.rest)
-        rest[0] = rest[0] - np.where(limits.equal, 0.0, np.where(self._cornered, -EDGE, tight) * EPS * size)
-        if space.margin is not None:  # rules like any other: no rival's score within the margin
-            rows.append(space.rows(self.k) * space.per_unit if space.root is None else self.slopes)
-            rest.append(-self.margins - (space.margin + self.ahead))
-            low.append(np.zeros(len(self.margins)))
-        for group in limits.groups:
-            row = np.zeros(D)
-            row[group] = 1.0
-            rows.append(row[None])
-            rest.append(np.array([1.0 - source[group].sum()]))
-            low.append(np.array([-np.inf]))
-        return np.concatenate(rows), np.concatenate(rest), np.concatenate(low)
+        rules = limits.rest - limits.C @ source
+        rules -= np.where(limits.equal, 0.0, np.where(self._cornered, -EDGE, tight) * EPS * size)
+        margins = [] if space.margin is None else -self.margins - (space.margin + self.ahead)  # no rival within the margin
+        groups = [1.0 - source[group].sum() for group in limits.groups]
+        return R, np.concatenate([rules, margins, groups]), np.where(equal, -np.inf, 0.0)
 
     @property
     def _cornered(self) -> Flags:
@@ -160,12 +143,13 @@ class LimitedProblem:
     @property
     def slopes(self) -> Floats:
         """The rivals' scores less the target's, per unit of the user's."""
-        slope = self.model.A if self.model.scaling is None else self.model.A / self.model.scaling.scale
-        return slope[self.rivals] - slope[self.k]
+        return self.textbook.slopes[0]
 
     def x(self, t: Floats) -> Floats:
         """The point of t, up to rounding."""
-        return self.source + self.change(t)
+        change, c = self.still.copy(), self.space.per_unit
+        change[self.moving] += t / c[self.moving] if self.space.root is None else np.linalg.solve(self._root, t)
+        return self.source + change
 
     def placed(self, t: Floats, nu: Floats, weight: float) -> Floats:
         """The x of t and multipliers, within its limits exactly: what stays is the source's, a bound is the bound."""
@@ -231,19 +215,6 @@ class LimitedProblem:
 
     # ---- what a point is worth ----
 
-    def cost_of(self, x: Floats) -> tuple[float, float, float]:
-        """The distance and the cost of a point in the user's units, and what of it is not that of the distance."""
-        change = x - self.source
-        with np.errstate(over="ignore"):
-            t = change * self.space.per_unit if self.space.root is None else self.space.root @ change
-            square = float(t @ t)
-            sparse = float(self.space.mu @ np.abs(change * self.space.per_unit))
-        return math.sqrt(square), 0.5 * square + sparse, sparse
-
-    def proba(self, x: Floats) -> tuple[Floats, float]:
-        """All probabilities at a point, and −ln p_k to full precision."""
-        return probabilities(self.model.scores(x), self.k)
-
     @cached_property
     def textbook(self) -> Textbook:
         """The same problem as `problem.limited` has it, for what answers are worth."""
@@ -257,7 +228,7 @@ class LimitedProblem:
         result = self.result(x, lam, weight=weights.l1, **claims)
         gap, value = found.gap, result.cost
         if weights.loss and prob is not None:
-            p, loss = self.proba(x)
+            p, loss = self.textbook.proba(x)
             gap = (gap + excess(p, loss, self.k, prob, found.logit_error)) / lam
         elif weights.loss:
             value = result.objective
@@ -266,9 +237,8 @@ class LimitedProblem:
 
     def allowance(self, prob: float | None, x: Floats) -> float:
         """How much more than was asked for an answer has to reach, so that rounding does not matter."""
-        if prob is None:
-            return self.rounding(x)
-        return math.log((1 - prob) / prob) - self.goal(prob, x)[0]
+        more = 0.0 if prob is None else math.log((1 - prob) / prob) - self.asked(prob)
+        return more + self.rounding(x)
 
     def rounding(self, x: Floats) -> float:
         """How far a margin at x can be from ours when the user's own estimator evaluates it, and the p that is wanted."""
@@ -281,11 +251,15 @@ class LimitedProblem:
         """Whether x keeps all limits, those of a part of the problem too."""
         return bool(((x >= self.lo) & (x <= self.hi)).all()) and self.space.limits.broken(self.source, x) is None
 
-    def reached(self, x: Floats, prob: float) -> bool:
-        """Whether p_k ≥ prob at x for whoever evaluates it."""
-        if not self.careful:
+    def reached(self, x: Floats, prob: float | None) -> bool:
+        """Whether p_k ≥ prob at x, or the target's score is ahead by the margin, for whoever evaluates it."""
+        if prob is not None and not self.careful:
             return self.seems_reached(x, prob)
-        return self.logit(x) <= self.goal(prob, x)[0] or (prob == 0.5 and self._wins_ties and self._just_ahead(x, 0.0))
+        if self.level(prob, x) <= self.asked(prob) - self.rounding(x):
+            return True
+        wins_ties = len(self.rivals) == 1 and self.k == 0  # the first of two classes is predicted where both are as probable
+        just = prob is None or (prob == 0.5 and wins_ties)  # to the last bit, where that is the same for everybody
+        return just and self.textbook.lead(x) >= (self.space.margin or 0.0) and self.space.adds_exactly(x)
 
     def is_clear(self, x: Floats) -> bool:
         """Whether the logits at x are more than rounding."""
@@ -295,42 +269,25 @@ class LimitedProblem:
         """Whether x meets the goal as we compute it, if not for everybody."""
         if not self.is_clear(x):
             return False
-        return self.textbook.lead(x) >= (self.space.margin or 0.0) if prob is None else self.proba(x)[0][self.k] >= prob
-
-    def is_ahead(self, x: Floats) -> bool:
-        """Whether the target's score is ahead by the margin at x, for whoever evaluates it."""
-        assert self.space.margin is not None
-        z = self.model.scores(x)
-        ahead = float((z[self.rivals] - z[self.k]).max()) <= -self.space.margin - self.rounding(x)
-        return ahead or self._just_ahead(x, self.space.margin)
-
-    @property
-    def _wins_ties(self) -> bool:
-        """Whether the target is predicted where it is as probable as its one rival: the first of two classes."""
-        return len(self.rivals) == 1 and self.k == 0
-
-    def _just_ahead(self, x: Floats, margin: float) -> bool:
-        """Whether the target is ahead by a margin to the last bit, where that is the same for whoever evaluates it."""
-        return self.textbook.lead(x) >= margin and self.space.adds_exactly(x)
-
-    def logit(self, x: Floats) -> float:
-        """The logit of 1 − p_k at x."""
-        z = self.model.scores(x)
-        s = z[self.rivals] - z[self.k]
-        top = float(s.max())
-        return top + math.log(float(np.exp(s - top).sum()))
+        return (
+            self.textbook.lead(x) >= (self.space.margin or 0.0) if prob is None else self.textbook.proba(x)[0][self.k] >= prob
+        )
 
     def level(self, prob: float | None, x: Floats) -> float:
         """What the goal asks to be small: the logit of 1 − p_k, or (without a probability) the largest margin of a rival."""
-        return -self.textbook.lead(x) if prob is None else self.logit(x)
+        return -self.textbook.lead(x) if prob is None else float(log_sum_exp(self.textbook.margins(x)))
 
     def result(self, x: Floats, lam: float, **more: Any) -> Result:
         """A point as a result; ``more`` overrides what is not known from the point alone."""
-        distance, cost, sparse = self.cost_of(x)
-        p, loss = self.proba(x)
+        space, change = self.space, x - self.source
+        with np.errstate(over="ignore"):
+            t = change * space.per_unit if space.root is None else space.root @ change
+            square, sparse = float(t @ t), float(space.mu @ np.abs(change * space.per_unit))
+        distance, cost = math.sqrt(square), 0.5 * square + sparse
+        p, loss = self.textbook.proba(x)
         weight, lam = more.pop("weight", 1.0), max(lam, LEAST_LAM)
         objective = loss if math.isinf(lam) else 0.5 * lam * distance**2 + weight * sparse + loss
-        if self.space.margin is not None:
+        if space.margin is not None:
             objective = cost
         values: dict[str, Any] = {"grad_norm": 0.0, "status": Status.EXACT, "bound": 0.0, "gap": 0.0, **more}
         return Result(target=self.k, x=x, proba=p, lam=lam, distance=distance, objective=objective, cost=cost, **values)
@@ -342,84 +299,30 @@ class LimitedProblem:
 
         def miss(at: Response) -> tuple[float, float]:
             x = self.placed(at.t, at.nu, at.weight)
-            top, width = self.goal(prob, x)
-            return self.logit(x) - top, width
+            rounding = self.rounding(x)
+            return self.level(prob, x) - (logit - rounding), rounding + 8 * EPS * (abs(logit) + 1)
 
-        return Target(prob, self._needed(prob), miss, self.ceiling)
+        logit = self.asked(prob)
+        return Target(prob, logit, miss, self.ceiling)
 
     def ceiling(self, at: Response) -> float:
-        """An upper bound on p_k within the limits, from the multipliers of a point.
-
-        For all q and ν: −ln p_k(x) ≥ q·s(x) + H(q) + ν·(C x − c) = q·s̄ − ν·c + H(q) + u·(x − x̄), u = slopesᵀq + Cᵀν, and the
-        last term is least at a corner of the box. Where the box has no such corner, q and ν are changed a little so that u
-        is 0 there.
-        """
-        lo, hi = self.lo, self.hi
-        least, most, c = (lo - self.source), (hi - self.source), self.space.per_unit
-        C, rest, low = self.rules(self.tight)
-        W, n = np.concatenate([self.slopes, C]), len(self.rivals)
-        y = np.append(at.q[:-1], at.nu[: len(C)])
-        pinned = np.zeros(len(lo), dtype=bool)
-        for _ in range(len(lo)):
-            u = np.where(pinned, 0.0, y @ W)
-            beyond = self.textbook.beyond(u, lo, hi)
-            if not beyond.any():
-                break
-            pinned |= beyond
-            columns = W[:, pinned] / c[pinned]
-            z = np.linalg.lstsq((y[:, None] * columns).T, -(y @ columns), rcond=None)[0]
-            y = y * (1 + z)
-            signed = np.append(np.ones(n, dtype=bool), low == 0)
-            if (y[signed] < 0).any() or (np.abs(y @ columns) > 64 * EPS * (np.abs(y) @ np.abs(columns))).any():
-                return 1.0
-        else:
-            return 1.0
-        q = np.append(y[:n], 1.0 - y[:n].sum())
-        if q[-1] < 0:
-            return 1.0
-        corner = np.where(u > 0, least, np.where(u < 0, most, 0.0))
-        constants = np.append(self.margins, -rest)
-        entropy = -float(q[q > 0] @ np.log(q[q > 0]))
-        size = float(np.abs(y) @ np.abs(constants) + (np.abs(y) @ np.abs(W)) @ np.abs(corner)) + entropy
-        loss = float(y @ constants + u @ corner) + entropy - 2 * summation_error(len(y) + len(u)) * size
-        rounding = self._rounding(self.source) if self.careful else 0.0
-        return min(1.0, math.exp(-max(loss - rounding, 0.0)))
+        """An upper bound on p_k within the limits, from the multipliers of a point."""
+        q = np.insert(at.q[:-1], self.k, at.q[-1])
+        return self.textbook.ceiling(q, at.nu, box=(self.lo, self.hi))
 
     def asked(self, prob: float | None) -> float:
         """What the logit of 1 − p_k may be at most, or (without a probability) a rival's margin."""
-        return -(self.space.margin or 0.0) if prob is None else self._needed(prob)
+        if prob is None or self.careful:
+            return float(self.space.needed(prob))
+        return math.log((1 - prob) / prob)
 
-    def _needed(self, prob: float) -> float:
-        """`needed_logit`, which is asked for again and again."""
-        if not self.careful:
-            return math.log((1 - prob) / prob)
-        if prob not in self._logits:
-            self._logits[prob] = float(needed_logit(prob, self.model))
-        return self._logits[prob]
-
-    def goal(self, prob: float, x: Floats) -> tuple[float, float]:
-        """What logit(1 − p_k) has to be: at most the first, and no more than the second below it."""
-        logit, rounding = self._needed(prob), self.rounding(x)
-        return logit - rounding, rounding + 8 * EPS * (abs(logit) + 1)
-
-    def items(self, g: Floats, box: Box | None = None, scale: float = 1.0) -> tuple[Any, Floats, Floats]:
+    def items(self, g: Floats, scale: float = 1.0) -> tuple[Any, Floats, Floats]:
         """`CostSpace.items` for this source."""
-        lo, hi = box or (self.lo, self.hi)
-        many, t_lo, t_hi = self.space.items(self.source[None], lo[None], hi[None], g, scale)
-        return _one_of(many), t_lo[0], t_hi[0]
-
-    def cap(self, items: Any) -> int:
-        """How many items may move."""
-        n_items = len(items.g) + len(items.first) - 1
-        return n_items if self.space.max_changes is None else self.space.max_changes
+        items, t_lo, t_hi = self.space.items(self.source[None], self.lo[None], self.hi[None], g, scale)
+        return items.of(0), t_lo[0], t_hi[0]
 
     def nothing_found(self, n_nodes: int, bound: float = 0.0, proof: Proof | None = None) -> Result:
         """The search was stopped before it found anything."""
         plan = self.result(self.source, math.inf, status=Status.STOPPED, n_nodes=n_nodes, bound=bound, proof=proof)
         arrays = {name: np.full_like(getattr(plan, name), np.nan) for name in ("x", "proba")}
         return replace(plan, **arrays, lam=math.nan, distance=math.nan, objective=math.nan, cost=math.inf, gap=math.inf)
-
-
-def _one_of(many: Any) -> Any:
-    """The items of the first source."""
-    return many._replace(**{name: getattr(many, name)[0] for name in many.per_row})

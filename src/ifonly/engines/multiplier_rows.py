@@ -5,7 +5,7 @@ all rows are worked out here, searched by a loop, and certified here. Rows that 
 """
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,11 +16,11 @@ from ifonly.engines.threads import available
 from ifonly.model.numerics import EPS, Flags, Floats, Indices
 from ifonly.native import intervals, one_multiplier
 from ifonly.problem.asked import NEAREST, Aim, Aims, Asked
-from ifonly.problem.goals import needed_logit
+from ifonly.problem.question import Question
 from ifonly.problem.results import Result, Results
 from ifonly.problem.status import REL_GAP, Status
 
-__all__ = ["only_intervals", "solve", "solve_one"]
+__all__ = ["solve", "solve_one"]
 
 
 FEW_NODES = 1024  # a few milliseconds
@@ -28,16 +28,12 @@ FEW_NODES = 1024  # a few milliseconds
 
 def solve(asked: Asked, X: Floats, aims: Aims, results: Results) -> Flags:
     """Fill in the rows that compiled loops settle; which are left."""
-    left = np.ones(len(X), dtype=bool)
-    space = CostSpace.of(asked)
-    if space.loops is None:
-        return left
+    left, space = np.ones(len(X), dtype=bool), CostSpace.of(asked)
     targets = aims.targets.copy()
     if aims.among is not None:  # a set of one
         targets[:] = aims.among[0]
-    box = _box(space)
-    if box is not None:
-        return _intervals(asked, space, box, X, targets, aims, results)
+    if space.only_intervals:
+        return _intervals(asked, X, targets, aims.prob, results)
     with np.errstate(invalid="ignore", over="ignore"):
         z = space.model.scores(X)
         good = np.isfinite(z).all(axis=1) & np.isfinite(X).all(axis=1)
@@ -46,24 +42,18 @@ def solve(asked: Asked, X: Floats, aims: Aims, results: Results) -> Flags:
     for k in (0, 1):
         here = np.flatnonzero(good & (targets == k))
         if len(here):
-            left[here] = ~_Searched.of(asked, space, X, k, here, aims, results).solve()
+            prob = None if aims.prob is None else aims.prob[here]
+            left[here] = ~_Searched(space, X[here], k, here, prob, asked.question, results).solve()
     return left
-
-
-def only_intervals(asked: Asked) -> bool:
-    """Whether rows go through the loop for intervals."""
-    space = CostSpace.of(asked)
-    return space.loops is not None and _box(space) is not None
 
 
 def solve_one(space: CostSpace, source: Floats, aim: Aim) -> Result | None:
     """The exact answer for one source, where there is nothing but intervals; None where the loop does not settle it."""
-    box = None if space.loops is None else _box(space)
-    if box is None:
+    if not space.only_intervals:
         return None
     k = aim.k if aim.among is None else aim.among[0]
-    logit = -(space.margin or 0.0) if aim.prob is None else float(needed_logit(aim.prob, space.model))
-    x, ended, numbers = intervals.reach(box, source[None], np.array([k]), np.array([logit]), np.array([aim.prob or 0.0]))
+    goal = np.array([space.needed(aim.prob)]), np.array([aim.prob or 0.0])
+    x, ended, numbers = intervals.reach(_box(space), source[None], np.array([k]), *goal)
     found = dict(zip(intervals.COLUMNS, numbers[0].tolist(), strict=True))
     if ended[0] != intervals.REACHED or not found["gap"] <= REL_GAP * found["cost"]:
         return None
@@ -73,48 +63,34 @@ def solve_one(space: CostSpace, source: Floats, aim: Aim) -> Result | None:
     return Result(k, Status.EXACT, proba=np.array([rival, p] if k else [p, rival]), x=x[0], multipliers=multipliers, **found)
 
 
-def _box(space: CostSpace) -> intervals.Box | None:
-    """What the loop for intervals takes; None where there is more: grids, categories, mapped numbers, or few that may move."""
-
-    def make() -> intervals.Box | None:
-        mapped = any(column.maps or column.missing is not None for column in space.model.encoding.columns)
-        more = mapped or space.conditions.discrete or space.limits.groups
-        return None if more else intervals.Box.of(space)
-
-    return space.conditions.keep("box", make)
+def _box(space: CostSpace) -> intervals.Box:
+    """What the loop for intervals takes."""
+    return space.conditions.keep("box", lambda: intervals.Box.of(space))
 
 
-def _intervals(
-    asked: Asked, space: CostSpace, box: intervals.Box, X: Floats, targets: Indices, aims: Aims, results: Results
-) -> Flags:
+def _intervals(asked: Asked, X: Floats, targets: Indices, prob: Floats | None, results: Results) -> Flags:
     """All rows in the loop for intervals; which are left."""
-    margin = np.full(len(X), -(space.margin or 0.0))
-    logits, probs = (margin, margin) if aims.prob is None else (needed_logit(aims.prob, space.model), aims.prob)
-    x, ended, numbers = intervals.reach(box, X, targets, logits, probs, available(asked.question.threads))
+    space = CostSpace.of(asked)
+    logits = np.broadcast_to(space.needed(prob), len(X))
+    probs, threads = logits if prob is None else prob, available(asked.question.threads)
+    x, ended, numbers = intervals.reach(_box(space), X, targets, logits, probs, threads)
     done = np.flatnonzero((ended == intervals.REACHED) | (ended == intervals.UNREACHABLE))
-    found = dict(zip(intervals.COLUMNS, numbers[done].T, strict=True))
-    results.x[done] = x[done]
+    found, out = dict(zip(intervals.COLUMNS, numbers[done].T, strict=True)), ended[done] == intervals.UNREACHABLE
     k = found["target"].astype(np.intp)
-    results.target[done], results.proba[done, k], results.proba[done, 1 - k] = k, found["p_target"], found["p_rival"]
+    results.x[done], results.target[done] = x[done], k
+    results.proba[done, k], results.proba[done, 1 - k] = found["p_target"], found["p_rival"]
+    found["lam"][out] = np.inf  # rows that nothing brings to the goal claim nothing but that
+    if space.margin is None:
+        found["objective"][out] = -np.log(found["p_target"][out])
+        results.ceiling[done] = np.where(out, found["best"], 1.0)
+    else:
+        _put_multipliers(results, done[~out], found["w"][~out])
     for name in ("lam", "distance", "objective", "grad_norm", "cost", "bound", "gap"):
         getattr(results, name)[done] = found[name]
-    results.status[done] = np.where(ended[done] == intervals.REACHED, Status.EXACT, Status.UNREACHABLE)
-    out = ended[done] == intervals.UNREACHABLE
-    results.ceiling[done] = np.where(out & (space.margin is None), found["best"], 1.0)
-    _out_of_reach(results, done[out], space.margin is None)
-    if space.margin is not None:
-        _put_multipliers(results, done[~out], found["w"][~out])
-    wide = np.zeros(len(X), dtype=bool)
-    wide[done] = (results.status[done] == Status.EXACT) & ~(results.gap[done] <= REL_GAP * results.cost[done])
-    return (ended == intervals.LEFT) | wide
-
-
-def _out_of_reach(results: Results, index: Indices, weighed: bool) -> None:
-    """Rows that nothing brings to the goal claim nothing but that: no λ, no gradient, no gap."""
-    results.lam[index], results.grad_norm[index], results.gap[index] = np.inf, 0.0, 0.0
-    results.bound[index] = results.cost[index]
-    p = results.proba[index, results.target[index]]
-    results.objective[index] = -np.log(p) if weighed else results.cost[index]
+    results.status[done] = np.where(out, Status.UNREACHABLE, Status.EXACT)
+    left = ended == intervals.LEFT
+    left[done] = ~out & ~(found["gap"] <= REL_GAP * found["cost"])
+    return left
 
 
 def _put_multipliers(results: Results, index: Indices, w: Floats) -> None:
@@ -132,111 +108,102 @@ class _Searched(NamedTuple):
     k: int
     place: Indices  # of these rows in the results
     prob: Floats | None
-    budget: Budget
-    threads: int
+    question: Question
     results: Results
-
-    @classmethod
-    def of(cls, asked: Asked, space: CostSpace, X: Floats, k: int, here: Indices, aims: Aims, results: Results) -> "_Searched":
-        prob = None if aims.prob is None else aims.prob[here]
-        budget, threads = Budget.of(asked.question), available(asked.question.threads)
-        return cls(space, X[here], k, here, prob, budget, threads, results)
 
     def solve(self) -> Flags:
         """Which rows are done. Left are those that only have to be moved into their limits, or cannot reach the goal."""
-        space, X = self.space, self.X
+        space, X, budget, threads = self.space, self.X, Budget.of(self.question), available(self.question.threads)
         lo, hi, wrong = space.around(X)
         done = np.zeros(len(X), dtype=bool)
         done[list(wrong)] = True  # INVALID
-        z = space.model.scores(X)
-        margins = z[:, 1 - self.k] - z[:, self.k]
-        logit = np.full(len(X), -(space.margin or 0.0)) if self.prob is None else needed_logit(self.prob, space.model)
+        margins, logit = self._margins(X), np.broadcast_to(space.needed(self.prob), len(X))
         more = 0.0 * logit if self.prob is None else np.log((1 - self.prob) / self.prob) - logit  # is needed than was asked for
         short = margins > logit - space.rounding(X, np.abs(margins), self.prob)
         stay = np.flatnonzero(~done & ~short & ~space.limits.must_move(X, lo, hi).any(axis=1))
-        self._stay(stay, margins[stay])
+        self._put(stay, X[stay], margins[stay])
+        self._claim(stay, Status.EXACT, 0.0, 0.0, 0.0)
         done[stay] = True
         todo = np.flatnonzero(~done & short)
         items, t_lo, t_hi = space.items(X, lo, hi, -space.rows(self.k)[0])
-        cap = len(items.g) + len(items.first) - 1 if space.max_changes is None else space.max_changes
-        timed = not math.isinf(self.budget.seconds)  # rows that take long are left to where the clock is looked at
-        most = min(self.budget.nodes, FEW_NODES) if timed else self.budget.nodes
+        cap, timed = space.cap(items), not math.isinf(budget.seconds)
+        most = (
+            min(budget.nodes, FEW_NODES) if timed else budget.nodes
+        )  # what takes long is left to where one looks at the clock
         x = X.copy()
         for spare in SPARES:
             if not len(todo):
                 break
             prob = None if self.prob is None else self.prob[todo]
             rounding = space.rounding(x[todo], np.abs(margins[todo]), prob)
-            part = items._replace(**{name: getattr(items, name)[todo] for name in items.per_row})
             harder = (2 + spare) * rounding + more[todo]  # than it is if the margins are off, too
             need, box = (margins[todo] - logit[todo] + (1 + spare) * rounding, harder), (t_lo[todo], t_hi[todo])
-            t, choice, numbers = one_multiplier.reach(need, part, box, cap, self.budget.gap, most, self.threads)
+            t, choice, numbers = one_multiplier.reach(need, items.of(todo), box, cap, budget.gap, most, threads)
             x[todo] = space.placed(X[todo], t, choice, items.first, lo[todo], hi[todo])
-            z = space.model.scores(x[todo])
-            allowed = logit[todo] - space.rounding(x[todo], np.abs(margins[todo]), prob)
-            there = z[:, 1 - self.k] - z[:, self.k] <= allowed
+            there = self._margins(x[todo]) <= logit[todo] - space.rounding(x[todo], np.abs(margins[todo]), prob)
             cost, w, _, _, ended = numbers.T
-            sure = np.isfinite(cost) & (w > 0) & np.isfinite(w) & ((ended > 0) | (most == self.budget.nodes))
+            sure = np.isfinite(cost) & (w > 0) & np.isfinite(w) & ((ended > 0) | (most == budget.nodes))
             filled = todo[there & sure]
-            done[filled] = self._fill(filled, x[filled], numbers[there & sure])
+            done[filled] = self._fill(filled, x[filled], numbers[there & sure], (lo[filled], hi[filled]), budget.gap)
             todo = todo[~there & sure]
         return done
 
-    def _stay(self, rows: Indices, margins: Floats) -> None:
-        """Rows that are there already and within their limits: they are their own answers."""
-        results, place, k = self.results, self.place[rows], self.k
-        loss = np.logaddexp(0.0, margins)
-        results.x[place], results.target[place] = self.X[rows], k
-        results.proba[place, k], results.proba[place, 1 - k] = np.exp(-loss), np.exp(-np.logaddexp(0.0, -margins))
-        results.objective[place] = loss if self.space.margin is None else 0.0
-        results.lam[place], results.distance[place], results.grad_norm[place] = np.inf, 0.0, 0.0
-        results.status[place] = Status.EXACT
-        results.cost[place], results.bound[place], results.gap[place] = 0.0, 0.0, 0.0
+    def _margins(self, x: Floats) -> Floats:
+        """Those of the rival."""
+        z = self.space.model.scores(x)
+        return z[:, 1 - self.k] - z[:, self.k]
 
-    def _fill(self, rows: Indices, x: Floats, numbers: Floats) -> Flags:
-        """What the loop found, with its certificate (`one_multiplier` for many); which rows are as exact as they should be."""
+    def _put(self, rows: Indices, x: Floats, s: Floats, lam: Floats | None = None) -> Floats:
+        """Answers, and what they are worth (without λ: sources that stay); their cost."""
         space, results, place, k = self.space, self.results, self.place[rows], self.k
-        _, w, nodes, bound, _ = numbers.T
-        z = space.model.scores(x)
-        s = z[:, 1 - k] - z[:, k]
-        others, loss = np.exp(-np.logaddexp(0.0, -s)), np.logaddexp(0.0, s)
-        t = (x - self.X[rows]) * space.per_unit
+        t, loss = (x - self.X[rows]) * space.per_unit, np.logaddexp(0.0, s)
         square = np.vecdot(t, t)
         cost = 0.5 * square + np.abs(t) @ space.mu
-        # λ∇cost = (1 − p_k)·g at the answer; with a margin it is a rule like any other, with w for its multiplier
-        lam = others / w if space.margin is None else np.ones(len(x))
         results.x[place], results.target[place] = x, k
-        results.proba[place, k], results.proba[place, 1 - k] = np.exp(-loss), others
-        results.objective[place] = lam * cost + loss if space.margin is None else cost
-        results.lam[place], results.distance[place] = lam, np.sqrt(square)
+        results.proba[place, k], results.proba[place, 1 - k] = np.exp(-loss), np.exp(-np.logaddexp(0.0, -s))
+        results.objective[place] = cost if space.margin is not None else loss if lam is None else lam * cost + loss
+        results.lam[place] = np.inf if lam is None else lam
+        results.distance[place], results.cost[place] = np.sqrt(square), cost
+        return cost
+
+    def _claim(self, rows: Indices, status: Any, norm: Any, bound: Any, gap: Any) -> None:
+        """What is proved of answers."""
+        results, place = self.results, self.place[rows]
+        results.status[place], results.grad_norm[place], results.bound[place], results.gap[place] = status, norm, bound, gap
+
+    def _fill(self, rows: Indices, x: Floats, numbers: Floats, limits: tuple[Floats, Floats], allowed: float) -> Flags:
+        """What the loop found, with its certificate (`one_multiplier` for many); which rows are as exact as they should be."""
+        space = self.space
+        _, w, nodes, bound, _ = numbers.T
+        s = self._margins(x)
+        # λ∇cost = (1 − p_k)·g at the answer; with a margin it is a rule like any other, with w for its multiplier
+        lam = np.exp(-np.logaddexp(0.0, -s)) / w if space.margin is None else np.ones(len(x))
+        cost = self._put(rows, x, s, lam)
         if space.conditions.discrete:
             bound = np.minimum(bound, cost)
-            gap, norm = cost - bound, np.zeros(len(x))
-            met = np.where(gap <= self.budget.gap * cost, Status.CONVERGED, Status.STOPPED)
-            results.status[place] = np.where(gap <= REL_GAP * cost, Status.EXACT, met)
-            results.n_nodes[place] = nodes
+            gap = cost - bound
+            met = np.where(gap <= allowed * cost, Status.CONVERGED, Status.STOPPED)
+            norm, status = 0.0, np.where(gap <= REL_GAP * cost, Status.EXACT, met)
+            self.results.n_nodes[self.place[rows]] = nodes
         else:
-            norm, gap = self._certificate(rows, x, w, lam)
-            gap = np.minimum(gap, cost)
+            norm, gap = self._certificate(rows, x, s, w, lam, limits)
+            gap, status = np.minimum(gap, cost), Status.EXACT
             bound = cost - gap
-            results.status[place] = Status.EXACT
             if space.margin is not None:
-                _put_multipliers(results, place, w)
-        results.grad_norm[place] = norm
-        results.cost[place], results.bound[place], results.gap[place] = cost, bound, gap
-        return gap <= max(self.budget.gap, REL_GAP) * cost
+                _put_multipliers(self.results, self.place[rows], w)
+        self._claim(rows, status, norm, bound, gap)
+        return gap <= max(allowed, REL_GAP) * cost
 
-    def _certificate(self, rows: Indices, x: Floats, w: Floats, lam: Floats) -> tuple[Floats, Floats]:
+    def _certificate(
+        self, rows: Indices, x: Floats, s: Floats, w: Floats, lam: Floats, limits: tuple[Floats, Floats]
+    ) -> tuple[Floats, Floats]:
         """Bounds on the least subgradient of E, and on the cost above the least (`LimitedProblem.certificate` for many)."""
-        space, X = self.space, self.X[rows]
-        c, mu, row = space.per_unit, space.mu, space.rows(self.k)[0]
-        z = space.model.scores(x)
-        s = z[:, 1 - self.k] - z[:, self.k]
+        space, X, (lo, hi) = self.space, self.X[rows], limits
+        c, row = space.per_unit, space.rows(self.k)[0]
         others, loss = np.exp(-np.logaddexp(0.0, -s)), np.logaddexp(0.0, s)
         t = (x - X) * c
-        lo, hi, _ = space.limits.around(X)
         base = lam[:, None] * t + (others if space.margin is None else w)[:, None] * row
-        soft = lam[:, None] * mu
+        soft = lam[:, None] * space.mu
         a = np.where(x <= lo, -np.inf, np.where(t == 0.0, base - soft, base + soft * np.sign(t)))
         b = np.where(x >= hi, np.inf, np.where(t == 0.0, base + soft, base + soft * np.sign(t)))
         xi = np.where(a > 0, a, np.where(b < 0, b, 0.0))

@@ -14,14 +14,13 @@ from ifonly.engines import multiplier_rows
 from ifonly.engines.budget import Budget
 from ifonly.engines.cases import Cases
 from ifonly.engines.cost_space import CostSpace
-from ifonly.engines.limited import SPARES, LimitedEngine, meets, stays
+from ifonly.engines.limited import SPARES, LimitedEngine, stays
 from ifonly.engines.limited_problem import LimitedProblem
-from ifonly.engines.protocol import Rows
 from ifonly.engines.searched import Record, dual_of, run
 from ifonly.engines.semismooth_newton import sure
-from ifonly.model.numerics import Floats
+from ifonly.model.numerics import Flags, Floats
 from ifonly.native.one_multiplier import Search
-from ifonly.problem.asked import Aim, Asked
+from ifonly.problem.asked import Aim, Aims, Asked
 from ifonly.problem.dual import Multipliers
 from ifonly.problem.goals import Weights
 from ifonly.problem.proof import Leaf, Proof
@@ -57,17 +56,15 @@ class OneMultiplier(LimitedEngine):
 
     def chunk_rows(self, asked: Asked, n_rows: int | None) -> int | None:
         """More rows at once where each takes a microsecond or so."""
-        return QUICK_ROWS if multiplier_rows.only_intervals(asked) else super().chunk_rows(asked, n_rows)
+        return QUICK_ROWS if CostSpace.of(asked).only_intervals else super().chunk_rows(asked, n_rows)
 
     def answer(self, problem: LimitedProblem, aim: Aim, budget: Budget, tol: float | None) -> Result:
         """See `LimitedEngine`."""
         return stays(problem, aim) or _solved(problem, aim, budget)
 
-    def solve(self, asked: Asked, rows: Rows) -> Results:
-        """The answers for a piece of a table, in compiled loops as far as those go."""
-        X, results = self.begin(asked, rows)
-        self.fill(asked, X, rows, results, multiplier_rows.solve(asked, X, rows.aims, results))
-        return results
+    def loop(self, asked: Asked, X: Floats, aims: Aims, results: Results) -> Flags:
+        """See `LimitedEngine`."""
+        return multiplier_rows.solve(asked, X, aims, results)
 
 
 def _solved(problem: LimitedProblem, aim: Aim, budget: Budget) -> Result:
@@ -78,13 +75,13 @@ def _solved(problem: LimitedProblem, aim: Aim, budget: Budget) -> Result:
     margin, top = float(problem.margins[0]), problem.asked(aim.prob)
     for spare in SPARES:  # the allowance for rounding grows with x, and may be too small for our own
         need = margin - top + (1 + spare) * problem.rounding(x)
-        search = Search(items, lo, hi, need, problem.cap(items), 2 * budget.nodes + 1)
+        search = Search(items, lo, hi, need, space.cap(items), 2 * budget.nodes + 1)
         ended = run(search, budget, len(items.g))
         if math.isinf(search.cost):
             break
         x = space.placed(source, search.t[None], search.choice[None], items.first, problem.lo[None], problem.hi[None])[0]
-        if meets(problem, aim, x):
-            if not space.branched:
+        if problem.reached(x, aim.prob):
+            if not space.conditions.branched:
                 return sure(problem, aim, _certified(problem, x, search.w, aim.prob), budget)
             dual, log = dual_of(problem, aim), search.log
             multipliers = np.where(np.isinf(log[:, :1]), 1.0, log[:, :1])
@@ -103,13 +100,13 @@ def _certified(problem: LimitedProblem, x: Floats, w: float, prob: float | None)
         return replace(problem.certified(x, Weights.of_cost(), np.zeros(0)), lam=math.inf)
     if prob is None:  # a margin is a rule like any other, and w its multiplier
         return problem.certified(x, Weights.of_cost(), np.array([w]))
-    lam = float(problem.proba(x)[0][problem.rivals].sum()) / w  # λ∇cost = (1 − p_k)·g at the answer
+    lam = float(problem.textbook.proba(x)[0][problem.rivals].sum()) / w  # λ∇cost = (1 − p_k)·g at the answer
     return problem.certified(x, Weights.found(lam), np.zeros(0), prob)
 
 
 def _searched(problem: LimitedProblem, aim: Aim, x: Floats, w: float, proof: Proof) -> Result:
     """The answer x of a search."""
-    lam = 1.0 if aim.prob is None else float(problem.proba(x)[0][problem.rivals].sum()) / w if w > 0 else math.inf
+    lam = 1.0 if aim.prob is None else float(problem.textbook.proba(x)[0][problem.rivals].sum()) / w if w > 0 else math.inf
     return problem.result(x, lam, weight=lam if w > 0 else 1.0, n_nodes=len(proof), proof=proof)
 
 
@@ -124,6 +121,6 @@ def _out_of_reach(problem: LimitedProblem, aim: Aim) -> Result | None:
         return None
     ceiling = dual.goal.ceiling(float(found.value))
     proof = Proof((Leaf(0, reach=True),), (given,))
-    n_nodes = len(proof) if problem.space.branched else 0
+    n_nodes = len(proof) if problem.space.conditions.branched else 0
     result = problem.result(x, math.inf, status=Status.UNREACHABLE, ceiling=ceiling, proof=proof, n_nodes=n_nodes)
     return replace(result, bound=result.cost)

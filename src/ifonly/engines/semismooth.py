@@ -29,13 +29,12 @@ Small λ with μ > 0 makes t(q) a staircase, and 1/λ its steepness; there λ is
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
 from ifonly.engines.lapack import dposv
 from ifonly.engines.responses import Terms, free_features, never, respond
-from ifonly.model.numerics import EPS, Flags, Floats, Indices
+from ifonly.model.numerics import EPS, Flags, Floats, Indices, softmax
 
 __all__ = ["MAX_ITER", "MAX_TRIALS", "Response", "evaluate", "logit_slope", "noise", "solve"]
 
@@ -46,6 +45,7 @@ SMALL = 1e-6  # relative: a larger gap is more than rounding
 TOO_LONG = 0.5  # a step is too long if D's slope at its end is below minus this share of that at its start
 SHRINK = 0.1  # a probability falls at most to this share of itself along a straight line, then follows its logarithm
 EASY_EVALUATIONS = 80  # more than these: lower λ towards its value by steps
+LONG_EVALUATIONS = 10 * EASY_EVALUATIONS  # of one step, or where an answer for this λ is known
 LAM_STEP = 10.0
 EASY_LAM = 0.1  # relative to max ‖b_j‖²: there is no staircase here
 PAIRS = 4  # rivals that the start looks at one by one
@@ -83,22 +83,15 @@ class Response:
         """−ln p_k."""
         return -float(self.lp[-1])
 
-    @property
-    def logit(self) -> float:
-        """The logit of 1 − p_k, ln Σ e^{s_j}."""
-        top = float(self.s.max(initial=-math.inf))
-        return top + math.log(float(np.exp(self.s - top).sum()))
 
-
-def evaluate(terms: Terms, lam: float, weight: float, lq: Floats, nu: Floats) -> Response:
-    """Every feature's answer to q, and what the classifier makes of it."""
+def evaluate(terms: Terms, lam: float, weight: float, lq: Floats | None, nu: Floats) -> Response:
+    """Every feature's answer to q (None: to one near the best), and what the classifier makes of it."""
+    lq = _pair_start(terms, lam, weight) if lq is None else lq
     q = np.exp(lq)
     u = q[:-1] @ terms.B
     nu, pull, t = respond(terms, lam, weight, u, nu)
     s = terms.margins + terms.B @ t
-    top = max(0.0, float(s.max(initial=0.0)))
-    total = float(np.exp(s - top).sum()) + math.exp(-top)
-    lp = np.append(s, 0.0) - (top + math.log(total))
+    lp = _log_softmax(np.append(s, 0.0))
     return Response(lq, q, nu, pull, t, free_features(terms, t), s, lp, np.exp(lp), lam, weight)
 
 
@@ -116,22 +109,21 @@ def solve(
 
     ``start`` is an answer for another λ or other limits. With ``tol = 0`` the residual is brought down to what rounding leaves.
     """
-    budget, terms = EASY_EVALUATIONS if start is None or start.lam != lam else 10 * EASY_EVALUATIONS, terms._replace(late=late)
+    budget, terms = EASY_EVALUATIONS if start is None or start.lam != lam else LONG_EVALUATIONS, terms._replace(late=late)
     lq, nu = (None, np.zeros(len(terms.C))) if start is None else (start.lq, start.nu)
     if len(nu) != len(terms.C):  # other limits have other rows
         nu = np.zeros(len(terms.C))
     nu = np.where(terms.C.any(axis=1), nu, 0.0)  # of rows between features that cannot change
     plain = terms.loops is not None and 0 < len(terms.B) <= MOST_RIVALS and not len(terms.C)
-    go = _compiled_newton if plain else _begun_newton
-    at, n_iter, found = go(terms, lam, weight, lq, nu, _Effort(tol, max_iter, budget, late))
+    newton = _compiled_newton if plain else _newton
+    at, n_iter, found = newton(terms, lam, weight, lq, nu, tol, max_iter, budget)
     easy = EASY_LAM * float(np.square(terms.B).sum(axis=1).max(initial=0.0))
     if not found and lam < easy:
         steps = max(1, math.ceil(math.log(easy / lam) / math.log(LAM_STEP)))
         lq = None
-        for value in np.geomspace(easy, lam, steps + 1):
-            last = value == lam or math.isclose(value, lam, rel_tol=1e-12)
-            effort = _Effort(tol if last else 1e-3 * math.sqrt(easy), max_iter, 10 * EASY_EVALUATIONS, late)
-            at, more, found = go(terms, lam if last else float(value), weight, lq, nu, effort)
+        for value in [*np.geomspace(easy, lam, steps + 1)[:-1].tolist(), lam]:
+            near = tol if value == lam else 1e-3 * math.sqrt(easy)
+            at, more, found = newton(terms, value, weight, lq, nu, near, max_iter, LONG_EVALUATIONS)
             n_iter += more
             lq, nu = at.lq, at.nu
             if late():
@@ -139,67 +131,34 @@ def solve(
     return at, n_iter, found
 
 
-class _Effort(NamedTuple):
-    """How far Newton is to go: to a residual of ``tol``, for so many iterations and evaluations, until it is ``late``."""
-
-    tol: float
-    max_iter: int
-    budget: int
-    late: Callable[[], bool]
-
-
-def _begun_newton(
-    terms: Terms, lam: float, weight: float, lq: Floats | None, nu: Floats, effort: _Effort
-) -> tuple[Response, int, bool]:
-    """`_newton` from ln q and ν, or (None) from a start of its own."""
-    lq = _pair_start(terms, lam, weight, effort.late) if lq is None else lq
-    return _newton(terms, evaluate(terms, lam, weight, lq, nu), *effort)
-
-
 def _compiled_newton(
-    terms: Terms, lam: float, weight: float, lq: Floats | None, nu: Floats, effort: _Effort
+    terms: Terms, lam: float, weight: float, lq: Floats | None, nu: Floats, tol: float, max_iter: int, budget: int
 ) -> tuple[Response, int, bool]:
-    """The same in the compiled loops; the clock is looked at between pieces of the way."""
-    (n, D), (tol, max_iter, budget, late) = terms.B.shape, effort
-    B, margins, mu, lo, hi = (np.ascontiguousarray(a) for a in terms[:5])
+    """`_newton` in the compiled loops; the clock is looked at between pieces of the way."""
+    n, D = terms.B.shape
+    problem = *(np.ascontiguousarray(a) for a in terms[:5]), lam, weight, tol
     course = np.array([math.inf, 0.0, float(budget), 0.0, 0.0])
     begin, here = lq is None, np.zeros(n + 1) if lq is None else lq.copy()
     t, free, s, classes, slope = np.empty(D), np.empty(D, dtype=bool), np.empty(n), np.empty((3, n + 1)), np.empty(1)
-    most_now, n_iter = max(4, PIECE // max(n * D, 1)), 0
+    most_now, n_iter, answer = max(4, PIECE // max(n * D, 1)), 0, (t, free, s, classes, slope)
     while True:
-        terms.loops.solve_limited_one(
-            B,
-            margins,
-            mu,
-            lo,
-            hi,
-            lam,
-            weight,
-            tol,
-            max_iter - n_iter,
-            most_now,
-            begin,
-            here,
-            course,
-            t,
-            free,
-            s,
-            classes,
-            slope,
-        )
+        terms.loops.solve_limited_one(*problem, max_iter - n_iter, most_now, begin, here, course, *answer)
         begin, n_iter = False, n_iter + int(course[3])
-        if course[4] != CUT or late():
+        if course[4] != CUT or terms.late():
             break
     q, lp, p = classes
-    at = Response(here, q, nu, -(q[:-1] @ B), t, free, s, lp, p, lam, weight, float(slope[0]))
+    at = Response(here, q, nu, -(q[:-1] @ problem[0]), t, free, s, lp, p, lam, weight, float(slope[0]))
     return at, n_iter, bool(course[4] == FOUND)
 
 
 def _newton(
-    terms: Terms, at: Response, tol: float, max_iter: int, budget: int, late: Callable[[], bool]
+    terms: Terms, lam: float, weight: float, lq: Floats | None, nu: Floats, tol: float, max_iter: int, budget: int
 ) -> tuple[Response, int, bool]:
-    """Semismooth Newton from a point; stops at ``tol``, where rounding stops it, or after ``budget`` evaluations."""
-    gram = Gram(terms)
+    """Semismooth Newton from ln q and ν, or (None) from a start of its own.
+
+    It stops at a residual of ``tol``, where rounding stops it, or after ``budget`` evaluations.
+    """
+    at, gram = evaluate(terms, lam, weight, lq, nu), Gram(terms)
     least = math.inf
     lengths = np.sqrt(np.square(terms.B).sum(axis=1))
     size = float(lengths.max(initial=0.0))
@@ -213,24 +172,22 @@ def _newton(
         rounding = 8 * EPS * float(lengths @ (p * (far + (1.0 + float(p @ far)))))  # p is as good as the margins of who has any
         if residual <= max(tol, rounding) or stalled >= 2:
             return at, n_iter, True
-        if budget <= 0 or n_iter == max_iter or late():
+        if budget <= 0 or n_iter == max_iter or terms.late():
             return at, n_iter, False
         least = min(least, gap)
         # 2. The step.
         dq, ds = _step(gram.over(at), at, r)
-        full = at.s + ds
-        top = max(0.0, float(full.max()))
-        ahead = np.append(full, 0.0) - (top + math.log(float(np.exp(full - top).sum()) + math.exp(-top)))
+        ahead = _log_softmax(np.append(at.s + ds, 0.0))
         slope = float((at.lp - at.lq) @ dq)
         if not slope > 0:  # q is p to the last digit, or there is no step
             return at, n_iter, gap <= SMALL * (1.0 + at.loss)
         # 3. How far along it: until D's slope is not far below zero.
         alpha, new = 1.0, at
         for _ in range(MAX_TRIALS):
-            new = evaluate(terms, at.lam, at.weight, _along(at, alpha, dq, ahead), at.nu)
+            new = evaluate(terms, lam, weight, _along(at, alpha, dq, ahead), at.nu)
             budget -= 1
             end = float((new.lp - new.lq) @ dq)
-            if end >= -TOO_LONG * slope or new.gap < 0.5 * least or late():
+            if end >= -TOO_LONG * slope or new.gap < 0.5 * least or terms.late():
                 break
             alpha *= min(max(slope / (slope - end), 0.1), 0.8)
         # 4. Rounding: the residual no longer falls, though the step was a full one and small.
@@ -252,12 +209,17 @@ def _along(at: Response, alpha: float, dq: Floats, ahead: Floats) -> Floats:
         lq[low] = np.minimum(at.lq + alpha * (ahead - at.lq), at.lq + math.log(SHRINK))[low]
     else:
         lq = np.log(q)
-    top = float(lq.max())
-    return np.maximum(lq - (top + math.log(float(np.exp(lq - top).sum()))), LOW)
+    return np.maximum(_log_softmax(lq), LOW)
 
 
-def _factor(G: Floats, at: Response) -> tuple[Floats, float, Floats]:
-    """v, c and M = λI + RᵀGR, with S = RRᵀ and R = diag(v)(I − c v vᵀ)."""
+def _log_softmax(z: Floats) -> Floats:
+    """The logarithms of the probabilities that z are, up to a constant."""
+    top = float(z.max())
+    return z - (top + math.log(float(np.exp(z - top).sum())))
+
+
+def _damped(G: Floats, at: Response, g: Floats) -> Floats:
+    """R M⁻¹Rᵀg, with S = RRᵀ, R = diag(v)(I − c v vᵀ) and M = λI + RᵀGR."""
     x = at.lp - at.lq
     near = np.abs(x) < 1e-5
     x = np.where(near, 1.0, x)
@@ -267,21 +229,20 @@ def _factor(G: Floats, at: Response) -> tuple[Floats, float, Floats]:
     v = np.sqrt(mean[:-1])
     c = (1.0 / total) / (1.0 + math.sqrt(float(mean[-1]) / total))
     M = v[:, None] * G * v
-    g = M @ v
-    h = float(v @ g)
-    M -= c * (np.multiply.outer(v, g) + np.multiply.outer(g, v)) - (c * c * h) * np.multiply.outer(v, v)
+    u = M @ v
+    h = float(v @ u)
+    M -= c * (np.multiply.outer(v, u) + np.multiply.outer(u, v)) - (c * c * h) * np.multiply.outer(v, v)
     M.ravel()[:: len(v) + 1] += at.lam
-    return v, c, M
+    rhs = v * g
+    rhs -= (c * float(v @ rhs)) * v
+    y = _definite(M, rhs)
+    y -= (c * float(v @ y)) * v
+    return v * y
 
 
 def _step(G: Floats, at: Response, r: Floats) -> tuple[Floats, Floats]:
     """Δq = r − R M⁻¹RᵀG r over all K classes, and the margins' change −GΔq/λ."""
-    v, c, M = _factor(G, at)
-    rhs = v * (G @ r)
-    rhs -= (c * float(v @ rhs)) * v
-    y = _definite(M, rhs)
-    y -= (c * float(v @ y)) * v
-    dq = r - v * y
+    dq = r - _damped(G, at, G @ r)
     return np.append(dq, -dq.sum()), (G @ dq) / -at.lam
 
 
@@ -303,20 +264,14 @@ def logit_slope(terms: Terms, at: Response) -> float:
     if at.slope is not None:
         return at.slope
     G = Gram(terms).over(at)
-    v, c, M = _factor(G, at)
     fall = np.where(at.free, (at.q[:-1] @ terms.B) / at.lam, 0.0)  # dt/d ln λ for fixed q
     g = terms.B @ fall
     active = _active(terms, at)
     if active.size:  # along the rows that hold, ν moves so that C t stays
         CF = terms.C[active] * at.free
         g -= (terms.B @ CF.T) @ _solved(CF @ CF.T, CF @ fall)
-    rhs = v * g
-    rhs -= (c * float(v @ rhs)) * v
-    y = _definite(M, rhs)
-    y -= (c * float(v @ y)) * v
-    ds = g - G @ (v * y)
-    shares = np.exp(at.s - at.logit)
-    return float(shares @ ds)
+    ds = g - G @ _damped(G, at, g)
+    return float(softmax(at.s) @ ds)
 
 
 class Gram:
@@ -357,7 +312,7 @@ def _solved(H: Floats, rhs: Floats) -> Floats:
     return np.asarray(np.linalg.lstsq(H, rhs, rcond=1e-12)[0], dtype=np.float64)
 
 
-def _pair_start(terms: Terms, lam: float, weight: float, late: Callable[[], bool]) -> Floats:
+def _pair_start(terms: Terms, lam: float, weight: float) -> Floats:
     """A ln q near the answer: the rival furthest from balance is balanced alone, a few times; each time O(D) a step."""
     B, n = terms.B, len(terms.margins)
     if n == 0:  # no classifier, only rules
@@ -368,17 +323,16 @@ def _pair_start(terms: Terms, lam: float, weight: float, late: Callable[[], bool
     s = terms.margins + B @ t
     lp = np.zeros(n + 1)
     for _ in range(min(PAIRS, n) if n > 1 else 1):
-        top = max(0.0, float(s.max()))
-        lp = np.append(s, 0.0) - (top + math.log(float(np.exp(s - top).sum()) + math.exp(-top)))
+        lp = _log_softmax(np.append(s, 0.0))
         miss = np.abs(np.exp(lp[:-1]) - q)
         j = int(miss.argmax())
-        if miss[j] < 0.05 or late():
+        if miss[j] < 0.05 or terms.late():
             break
         others = u - q[j] * B[j]
         room = max(1.0 - (float(q.sum()) - q[j]), 1e-12)
         low, high = -36.0, 36.0  # bisection on the logit of q_j's share: a start needs two digits
         share = 0.5
-        for _ in range(0 if late() else PAIR_STEPS):
+        for _ in range(0 if terms.late() else PAIR_STEPS):
             middle = 0.5 * (low + high)
             share = room / (1.0 + math.exp(-middle))
             nu, _, t = respond(terms, lam, weight, others + share * B[j], nu)
@@ -392,15 +346,13 @@ def _pair_start(terms: Terms, lam: float, weight: float, late: Callable[[], bool
         s = terms.margins + B @ t
     lq = np.append(np.where(q > 0, np.log(np.maximum(q, 1e-300)), np.minimum(lp[:-1], -3.0)), 0.0)
     lq[-1] = math.log(max(1.0 - float(q.sum()), 1e-15))
-    top = float(lq.max())
-    return np.maximum(lq - (top + math.log(float(np.exp(lq - top).sum()))), LOW)
+    return np.maximum(_log_softmax(lq), LOW)
 
 
 def noise(terms: Terms, at: Response) -> float:
     """How much rounding there is in a point's logit: features answer to sums of terms that may cancel, divided by λ."""
     size = at.q[:-1] @ np.abs(terms.B) + np.abs(at.nu) @ np.abs(terms.C) + at.weight * terms.mu
-    shares = np.exp(at.s - at.logit)
-    return EPS / at.lam * float(shares @ np.abs(terms.B) @ np.where(at.free, size, 0.0))
+    return EPS / at.lam * float(softmax(at.s) @ np.abs(terms.B) @ np.where(at.free, size, 0.0))
 
 
 def _norm(x: Floats) -> float:

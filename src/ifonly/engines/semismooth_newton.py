@@ -20,7 +20,7 @@ from ifonly.engines.row_loops import read_rows
 from ifonly.engines.semismooth import MAX_ITER, Response
 from ifonly.engines.semismooth_reach import reach
 from ifonly.model.errors import InputError
-from ifonly.model.numerics import Floats
+from ifonly.model.numerics import Flags, Floats
 from ifonly.problem.asked import Aim, Aims, Asked
 from ifonly.problem.goals import Weights
 from ifonly.problem.results import Result, Results
@@ -72,12 +72,12 @@ class SemismoothNewton(LimitedEngine):
         return semismooth_rows.one(space, source, aim, budget, tol) or super().towards(space, source, aim, budget, tol)
 
     def solve(self, asked: Asked, rows: Rows) -> Results:
-        """The answers for a piece of a table, in compiled loops or on a GPU as far as those go."""
-        if asked.question.backend == "cuda":
-            return on_device.solve(asked, rows, self)
-        X, results = self.begin(asked, rows)
-        self.fill(asked, X, rows, results, semismooth_rows.solve(asked, X, rows.aims, results))
-        return results
+        """The answers for a piece of a table, on a GPU or in a compiled loop as far as those go."""
+        return on_device.solve(asked, rows, self) if asked.question.backend == "cuda" else super().solve(asked, rows)
+
+    def loop(self, asked: Asked, X: Floats, aims: Aims, results: Results) -> Flags:
+        """See `LimitedEngine`."""
+        return semismooth_rows.solve(asked, X, aims, results)
 
     def unfit(self, space: CostSpace, weighed: bool) -> str | None:
         """What takes a search."""
@@ -88,12 +88,12 @@ class SemismoothNewton(LimitedEngine):
         here = stays(problem, aim)
         if here is not None:
             return here
-        found = None
-        if not impossible(problem, aim, budget):
-            if aim.lam is not None:
-                found = _minimise(problem, aim.lam, tol, budget)
-            else:
-                found = _ahead(problem, budget) if aim.prob is None else _reach(problem, aim.prob, budget)
+        if impossible(problem, aim, budget):
+            found = None
+        elif aim.lam is not None:
+            found = _minimise(problem, aim.lam, tol, budget)
+        else:
+            found = _ahead(problem, budget) if aim.prob is None else _reach(problem, aim.prob, budget)
         return sure(problem, aim, found, budget)
 
 
@@ -135,13 +135,13 @@ def _reach(problem: LimitedProblem, prob: float, budget: Budget) -> Result | Non
 
     def attempt(part: LimitedProblem) -> tuple[Any, ...]:
         most = budget.max_iter or MAX_ITER
-        found = reach(part.terms(), part.goal_of(prob), max_iter=most, late=budget.is_late)
-        return part.placed(found.at.t, found.at.nu, found.at.weight), found
+        at, n_iter, met = reach(part.terms(), part.goal_of(prob), max_iter=most, late=budget.is_late)
+        return part.placed(at.t, at.nu, at.weight), at, n_iter, met
 
     kept = within_rules(problem, attempt)
     if kept is None:
         return None
-    problem, (x, (at, n_iter, met)) = kept
+    problem, (x, at, n_iter, met) = kept
     return problem.certified(x, Weights.found(at.lam), at.nu, prob, n_iter=n_iter) if met else None
 
 
@@ -153,7 +153,7 @@ def _ahead(problem: LimitedProblem, budget: Budget) -> Result | None:
         if kept is None:
             return None
         problem, (x, at, n_iter, _) = kept
-        if problem.is_ahead(x):
+        if problem.reached(x, None):
             return problem.certified(x, Weights.of_cost(), at.nu, n_iter=n_iter)
     return None
 

@@ -37,26 +37,21 @@ class Target(NamedTuple):
     ceiling: Callable[[Response], float]  # an upper bound on p_k within the limits, from a point's multipliers
 
 
-class Sought(NamedTuple):
-    """What `reach` found: the answer, or (not ``met``) the largest p_k it came to."""
-
-    at: Response
-    n_iter: int
-    met: bool
-
-
 def reach(
     terms: Terms,
     target: Target,
     start: Response | None = None,
     max_iter: int = MAX_ITER,
     late: Callable[[], bool] = never,
-) -> Sought:
-    """The answer for the largest λ at which the target is met."""
-    first = lam = _first_lam(terms, target) if start is None else min(start.lam, IDLE * _first_lam(terms, target))
-    bracket, farthest = Bracket(LONGEST_STEP), _Farthest(target, first)
-    met: Response | None = None
-    at, n_iter = start, 0
+) -> tuple[Response, int, bool]:
+    """The answer for the largest λ at which the target is met, the iterations, and whether it is met.
+
+    Where it is not, the largest p_k that was found.
+    """
+    first = lam = _first_lam(terms, target, start)
+    bracket, at, n_iter = Bracket(LONGEST_STEP), start, 0
+    met: Response | None = None  # the last point that meets the target
+    short: Response | None = None  # of those that miss it, that with the largest p_k
     for _ in range(MAX_STEPS):
         # 1. Solve for this λ, and see whether the target is met.
         at, more, found = solve(terms, lam, lam, start=at, max_iter=max_iter, late=late)
@@ -65,65 +60,49 @@ def reach(
         bracket.saw(lam, miss)
         if miss <= 0:
             met = at  # as much as wanted, or between this and one that misses; or more because the limits ask for it
-            if miss >= -width or (miss >= -blur and farthest.best is not None) or lam >= MOST_LAM * first:
+            if miss >= -width or (miss >= -blur and short is not None) or lam >= MOST_LAM * first:
                 break
-        elif farthest.saw(at, found, met is None):  # 2. Out of reach.
-            break
-        if late() or (bracket.low > 0 and bracket.shut(NARROW)):
+        else:  # 2. Out of reach.
+            short = min(at, short or at, key=lambda point: point.loss)
+            if met is None and _no_more(target, at, found, first):
+                break
+        if late() or bracket.shut(NARROW):
             break
         # 3. The next λ: a Newton step, aimed at the middle of what is allowed.
         slope = logit_slope(terms, at)
         lam = bracket.next(lam, miss + 0.5 * (width if miss > 0 else blur), slope if slope > FLAT_LOGIT else 0.0)
         if lam is None:
             break
-    return farthest.sought(met, n_iter)
+    if met is None:
+        assert short is not None
+        return short, n_iter, False
+    return _between(met, short, target), n_iter, True
 
 
-def _first_lam(terms: Terms, target: Target) -> float:
-    """λ of the problem with the rival alone that is hardest to beat; where each alone is beaten, that which is least so."""
+def _no_more(target: Target, at: Response, found: bool, first: float) -> bool:
+    """Whether a point that misses the target shows that all do, or λ is so small that no more of p_k is to be had."""
+    return at.lam <= (LEAST_LAM if found else ROUGH_LAM) * first or target.ceiling(at) < target.prob
+
+
+def _first_lam(terms: Terms, target: Target, start: Response | None) -> float:
+    """That of a start; or of the problem with the rival alone that is hardest to beat, or (all are beaten) is least so."""
     square = np.square(terms.B[:, terms.lo < terms.hi]).sum(axis=1)
     ahead = terms.margins - target.logit
     gaps, far = np.maximum(ahead, 1e-3), np.where(square > 0, ahead / np.sqrt(np.where(square > 0, square, 1.0)), -math.inf)
     j = int((far if far.max() > 0 else np.where(square > 0, ahead, -math.inf)).argmax())
     mass = 1 / (1 + math.exp(min(-target.logit, 700.0)))
-    return float(square[j]) * mass / float(gaps[j]) or 1.0
+    alone = float(square[j]) * mass / float(gaps[j]) or 1.0
+    return alone if start is None else min(start.lam, IDLE * alone)
 
 
-class _Farthest:
-    """The largest p_k of points that miss the target, and an upper bound on what there is."""
-
-    def __init__(self, target: Target, first: float) -> None:
-        self.target, self.first = target, first
-        self.best: Response | None = None
-        self.ceiling = 1.0
-
-    @property
-    def proved(self) -> bool:
-        """Whether the target is known to be out of reach."""
-        return self.ceiling < self.target.prob
-
-    def saw(self, at: Response, found: bool, open_: bool) -> bool:
-        """Look at a point that misses; if that is ``open_`` at all, whether no more of p_k is to be had, or asked for."""
-        self.best = at if self.best is None or at.loss <= self.best.loss else self.best
-        if not open_:
-            return False
-        self.ceiling = min(self.ceiling, self.target.ceiling(at))
-        return self.proved or at.lam <= LEAST_LAM * self.first or not (found or at.lam > ROUGH_LAM * self.first)
-
-    def sought(self, met: Response | None, n_iter: int) -> Sought:
-        """What was found, given the last point that meets the target."""
-        if met is None:
-            assert self.best is not None
-            return Sought(self.best, n_iter, False)
-        return Sought(met if self.best is None else _between(met, self.best, self.target), n_iter, True)
-
-
-def _between(met: Response, short: Response, target: Target) -> Response:
+def _between(met: Response, short: Response | None, target: Target) -> Response:
     """The point between two on both sides of the target that meets it with nothing to spare, by regula falsi.
 
     Where λ is small, λ·t is a difference of larger numbers, and no λ may hit the target to the last digit. What is at a bound
     or stays in the first point does so in the answer.
     """
+    if short is None:
+        return met
     step = np.where(met.free, short.t - met.t, 0.0)
     miss, width = target.miss(met)
     a, b, at = (0.0, miss), (1.0, target.miss(replace(met, t=met.t + step))[0]), met

@@ -89,48 +89,6 @@ class LimitedResults(DeviceResults):
 set_columns(LimitedResults, "cost", "gap", "bound", "n_nodes", "ceiling", "multipliers", "proof")
 
 
-class Job(NamedTuple):
-    """What is wanted of the rows of a table."""
-
-    space: CostSpace
-    aims: Aims
-    tol: float | None
-    max_iter: int
-    alone: Alone
-
-    def run(self, X: Any, s: slice, out: Any) -> LimitedResults:
-        """Rows ``s`` of the aims, for sources on the device; answers into ``out``, which is there too."""
-        model, aims = self.space.model, self.aims.take(s)
-        N, K = len(X), model.n_classes
-        weighed = aims.lam is not None
-        wanted = aims.lam if weighed else _logits(aims.prob, model)
-        target, wanted = upload_targets(aims.targets), upload(wanted, np.float64)
-        prob = wanted if weighed else upload(aims.prob, np.float64)
-        found = OnDevice(
-            cp.empty((N, K)), target, cp.zeros((N, 6)), cp.empty(N, dtype=np.int32), cp.empty(N, dtype=np.int8), weighed
-        )
-        there = out.dtype == np.float64 and out.strides[1] == 8 and not cp.may_share_memory(X, out)
-        made = out if there else cp.empty(X.shape)
-        board = _board(self.space, cp.cuda.Device().id)
-        parts = -(-N * 8 * cuda_source.kept_numbers(K) // KEPT_BYTES)
-        for part in (slice(N * i // parts, N * (i + 1) // parts) for i in range(parts)):
-            question = Question(target[part], wanted[part], prob[part], self.tol or 0.0, self.max_iter)
-            _solve(board, X[part], question, made[part], found.part(part))
-        found = self._settled(X, aims, made, found)
-        if made is not out:
-            out[...] = made
-        return LimitedResults(found)
-
-    def _settled(self, X: Any, aims: Aims, made: Any, found: OnDevice) -> OnDevice:
-        """With the rows that the kernel left, from the host."""
-        left = cp.asnumpy(cp.flatnonzero(found.status == LEFT))
-        if not len(left):
-            return found
-        rest = self.alone(cp.asnumpy(X[left]).astype(np.float64, copy=False), aims.take(left))
-        made[cp.asarray(left)] = cp.asarray(rest.x)
-        return found._replace(left=left, rest=rest)
-
-
 def _logits(prob: Any, model: Model) -> Any:
     """`needed_logit`, once where it is the same for all."""
     if len(prob) and prob.strides == (0,):
@@ -138,55 +96,36 @@ def _logits(prob: Any, model: Model) -> Any:
     return needed_logit(prob, model)
 
 
-class Question(NamedTuple):
-    """What is wanted of rows, on the device."""
+def _tables(space: CostSpace) -> tuple[Tables, cuda_source.Blocks]:
+    """Those of a space, on the device, and how the kernel is cut for them."""
 
-    target: Any
-    wanted: Any  # λ, or logits
-    prob: Any
-    tol: float
-    max_iter: int
-
-
-class Board(NamedTuple):
-    """`Tables` on the device, and how the kernel is cut for them."""
-
-    arguments: tuple[Any, ...]
-    grams: Any
-    kind: dict[str, int]
-    D: int
-    K: int
-    blocks: cuda_source.Blocks
-
-
-def _board(space: CostSpace, device: int) -> Board:
-    def made() -> Board:
+    def made() -> tuple[Tables, cuda_source.Blocks]:
         tables = Tables.of(space)
         blocks = cuda_source.limited_blocks(tables.D, len(tables.b))
         assert blocks is not None  # else the engine refuses
-        arguments = tuple(map(cp.asarray, tables.arguments()))
-        return Board(arguments, cp.asarray(tables.grams), tables.kind, tables.D, len(tables.b), blocks)
+        return Tables(tables.D, *map(cp.asarray, tables.arguments()), kind=tables.kind), blocks
 
-    return space.conditions.keep(("cuda", device), made)
+    return space.conditions.keep(("cuda", cp.cuda.Device().id), made)
 
 
-def _solve(board: Board, X: Any, question: Question, out: Any, found: OnDevice) -> None:
-    """Rounds of the rows that are open: their problems over classes, then over their features."""
-    B, K, goal = len(X), board.K, not found.weighed
-    kept, bits = cp.empty((B, cuda_source.kept_numbers(K))), cp.empty((B, cuda_source.tiled(board.D) // 32), dtype=np.uint32)
-    source, blocks = cuda.TYPES[X.dtype.str[1:]], board.blocks
-    options = cuda_source.limited_options(board.D, K, source, board.kind, goal=goal, warps=blocks.warps, staged=blocks.staged)
+def _solve(space: CostSpace, X: Any, wanted: Any, prob: Any, tol: float, max_iter: int, out: Any, found: OnDevice) -> None:
+    """Rounds of the rows that are open: their problems over classes, then over their features; ``wanted``: λ, or logits."""
+    tables, blocks = _tables(space)
+    B, K, goal = len(X), len(tables.b), not found.weighed
+    kept, bits = cp.empty((B, cuda_source.kept_numbers(K))), cp.empty((B, cuda_source.tiled(tables.D) // 32), dtype=np.uint32)
+    cut = {"goal": goal, "warps": blocks.warps, "staged": blocks.staged}
+    options = cuda_source.limited_options(tables.D, K, cuda.TYPES[X.dtype.str[1:]], tables.kind, **cut)
     kernel = cuda.kernel("limited", "limited", options, cp.cuda.Device().id)
     kernel.max_dynamic_shared_size_bytes = blocks.shared
-    rounds = min(question.max_iter, MOST_ROUNDS)
-    asked = question.target, question.wanted, question.prob, np.float64(question.tol), np.int32(rounds)
+    rounds = min(max_iter, MOST_ROUNDS)
+    asked = found.target, wanted, prob, np.float64(tol), np.int32(rounds)
     least = np.float64(LEAST_VALUE), np.float64(REL_GAP)
     answers = out, np.int64(out.strides[0] // 8), found.proba, found.numbers, found.n_iter, found.status
     sources = kept, bits, X, np.int64(X.strides[0] // X.itemsize)
 
     def sweep(count: int, rows: Any) -> None:
         number = min(_processors(cp.cuda.Device().id), -(-count // blocks.warps))
-        arguments = np.int64(count), rows, *sources, *board.arguments, *asked, *least, *answers
+        arguments = np.int64(count), rows, *sources, *tables.arguments(), *asked, *least, *answers
         kernel((number,), (32 * blocks.warps,), arguments, shared_mem=blocks.shared)
 
     sweep(B, np.intp(0))
@@ -195,7 +134,7 @@ def _solve(board: Board, X: Any, question: Question, out: Any, found: OnDevice) 
         rows = cp.flatnonzero(found.status >= FRESH)
         if not len(rows):
             break
-        step(len(rows), rows, board.grams, question.target, question.wanted, np.int32(newton.MAX_ITER), kept, found.status)
+        step(len(rows), rows, tables.grams, found.target, wanted, np.int32(newton.MAX_ITER), kept, found.status)
         sweep(len(rows), rows)
 
 
@@ -204,27 +143,44 @@ def _processors(device: int) -> int:
     return cp.cuda.Device(device).attributes["MultiProcessorCount"]
 
 
+def _invert(space: CostSpace, X: Any, aims: Aims, out: Any, tol: float, max_iter: int, alone: Alone) -> LimitedResults:
+    """Answers for sources on the device into ``out``, which is there too; of rows that the kernel leaves, those of the host."""
+    N, K, weighed = len(X), space.model.n_classes, aims.lam is not None
+    wanted = upload(aims.lam if weighed else _logits(aims.prob, space.model), np.float64)
+    prob = wanted if weighed else upload(aims.prob, np.float64)
+    numbers, n_iter, status = cp.zeros((N, 6)), cp.empty(N, dtype=np.int32), cp.empty(N, dtype=np.int8)
+    found = OnDevice(cp.empty((N, K)), upload_targets(aims.targets), numbers, n_iter, status, weighed)
+    there = out.dtype == np.float64 and out.strides[1] == 8 and not cp.may_share_memory(X, out)
+    made = out if there else cp.empty(X.shape)
+    parts = -(-N * 8 * cuda_source.kept_numbers(K) // KEPT_BYTES)
+    for s in (slice(N * i // parts, N * (i + 1) // parts) for i in range(parts)):
+        _solve(space, X[s], wanted[s], prob[s], tol, max_iter, made[s], found.part(s))
+    left = cp.asnumpy(cp.flatnonzero(status == LEFT))
+    if len(left):
+        rest = alone(cp.asnumpy(X[left]).astype(np.float64, copy=False), aims.take(left))
+        made[cp.asarray(left)] = cp.asarray(rest.x)
+        found = found._replace(left=left, rest=rest)
+    if made is not out:
+        out[...] = made
+    return LimitedResults(found)
+
+
 def invert_table(
     space: CostSpace, sources: Sources, aims: Aims, out: Any, *, tol: float | None, max_iter: int | None, alone: Alone
 ) -> Results:
     """Answers for a table of sources, on the host or the device, into ``out``."""
-    job = Job(space, aims, tol, max_iter or MAX_ITER, alone)
-    if isinstance(sources, DeviceSources):
-        X = sources.rows
-        with X.device:
-            there = isinstance(out, cp.ndarray)
-            made = out if there else cp.empty(X.shape)
-            found = job.run(X, slice(None), made)
-            if not there:
-                out[...] = cp.asnumpy(made)
+
+    def run(X: Any, s: slice) -> LimitedResults:
+        made = out[s] if isinstance(out, cp.ndarray) else cp.empty(X.shape)
+        found = _invert(space, X, aims.take(s), made, tol or 0.0, max_iter or MAX_ITER, alone)
+        if not isinstance(out, cp.ndarray):
+            out[s] = cp.asnumpy(made)
         return found
+
+    if isinstance(sources, DeviceSources):
+        with sources.rows.device:
+            return run(sources.rows, slice(None))
     X = sources.table()
     step = max(CHUNK_BYTES // (8 * X.shape[1]), 1)
-    parts = []
-    for a in range(0, len(X), step):
-        s = slice(a, a + step)
-        there = cp.asarray(X[s])
-        made = cp.empty(there.shape)
-        parts.append(job.run(there, s, made))
-        out[s] = cp.asnumpy(made)
+    parts = [run(cp.asarray(X[s]), s) for s in (slice(a, a + step) for a in range(0, len(X), step))]
     return Results.join(parts) if parts else Results.empty(aims.targets, classes=space.model.n_classes, x=out, limited=True)

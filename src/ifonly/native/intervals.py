@@ -54,11 +54,19 @@ class Box(NamedTuple):
     def of(cls, space: CostSpace) -> "Box":
         """That of a space without grids, groups or rules."""
         model, limits = space.model, space.limits
-        D, scaling = model.n_features, model.scaling
-        scaler = (np.zeros(D), np.ones(D)) if scaling is None else (scaling.shift, scaling.scale)
         g = space.B - space.B[::-1]
         rises, falls = limits.increase | limits.frozen, limits.decrease | limits.frozen
-        per_feature = (*scaler, model.column_sizes, space.per_unit, space.mu, limits.lo, limits.hi, rises, falls)
+        per_feature = (
+            space.shift,
+            space.scale,
+            model.column_sizes,
+            space.per_unit,
+            space.mu,
+            limits.lo,
+            limits.hi,
+            rises,
+            falls,
+        )
         features = np.stack([np.asarray(row, dtype=np.float64) for row in (*model.A, *g, *per_feature)])
         shared = np.array([*model.b, norms(g[:1])[0], space.offset, space.per_term, space.per_size, space.logs])
         return cls(features, shared, space.margin is not None)

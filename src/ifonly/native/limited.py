@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ifonly.engines.cost_space import CostSpace
-from ifonly.model.numerics import Floats, norms, summation_error
+from ifonly.model.numerics import Floats, norms
 from ifonly.native import cuda_source
 
 __all__ = ["Tables"]
@@ -30,31 +30,28 @@ class Tables(NamedTuple):
     grams: Floats  # (K, K − 1, K − 1) of the rivals of each target, over those: newton.cu's too
     gram: Floats  # (K, K | 1) of the rows
     pairs: Floats  # (2, K, K): ‖a_j − a_k‖; ‖(|a_j| + |a_k|)/c‖
-    errors: Floats  # (7,)
+    errors: Floats  # (8,)
     kind: dict[str, int]  # SOFT, COSTED, DIRECTED, SCALED, PLAIN
 
     @classmethod
     def of(cls, space: CostSpace) -> "Tables":
-        """Those of a space; see `semismooth_rows._Loop.of_space`."""
+        """Those of a space; see `semismooth_rows._shared`."""
         model, limits, c = space.model, space.limits, space.per_unit
         K, D = model.A.shape
         features = cuda_source.tiled(D)
         rows: Floats = np.asarray(space.B, dtype=np.float64)
-        scaling = model.scaling
         lengths = np.array([norms(rows - row) for row in rows])
         middle = rows.mean(axis=0) if norms(rows).max() > FAR_OFF * lengths.max() else np.zeros(D)
         rows = rows - middle
-        moving = ~limits.frozen & (limits.lo < limits.hi)
-        rivals = [np.delete(rows - rows[k], k, axis=0)[:, moving] for k in range(K)]
-        sizes = np.abs(model.A) / (1.0 if scaling is None else np.abs(scaling.scale)) / c + np.abs(middle)
+        rivals = [np.delete(rows - rows[k], k, axis=0)[:, space.moving] for k in range(K)]
+        sizes = np.abs(model.A) / np.abs(space.scale) / c + np.abs(middle)
         terms = np.array([norms(sizes + size) for size in sizes])
-        shift, scale = (np.zeros(D), np.ones(D)) if scaling is None else (scaling.shift, scaling.scale)
-        errors = summation_error(D + 2), summation_error(K + 6), float(np.abs(model.b).max()), float(np.linalg.norm(space.mu))
+        each = np.array([space.shift, space.scale, model.column_sizes, c, space.mu, limits.lo, limits.hi])
         kind = {
             "SOFT": bool(space.mu.any()),
             "COSTED": bool((c != 1.0).any()),
             "DIRECTED": bool(limits.ways.any()),
-            "SCALED": scaling is not None,
+            "SCALED": model.scaling is not None,
             "PLAIN": np.array_equal(rows, model.A),
         }
         gram = np.zeros((K, K | 1))
@@ -64,13 +61,13 @@ class Tables(NamedTuple):
             _filled(rows, features + BESIDE),
             _filled(model.A, features + BESIDE),
             np.array(model.b),
-            _filled(np.array([shift, scale, model.column_sizes, c, space.mu, limits.lo, limits.hi]), features, EACH_BEYOND),
+            _filled(each, features, EACH_BEYOND),
             _filled(limits.ways.astype(np.int8), features),
-            np.packbits(_filled(moving, features), bitorder="little").view(np.uint32),
+            np.packbits(_filled(space.moving, features), bitorder="little").view(np.uint32),
             np.array([B @ B.T for B in rivals]),
             gram,
             np.array([lengths, terms]),
-            np.array([space.per_term, space.per_size, space.offset, *errors, space.logs]),
+            space.errors,
             {name: int(value) for name, value in kind.items()},
         )
 

@@ -55,10 +55,9 @@ class Items(NamedTuple):
     moves: Any  # (m,) bool: whether choosing the option is a change
     first: Any  # (groups + 1,) where each group's options begin
 
-    @property
-    def per_row(self) -> tuple[str, ...]:
-        """The fields that depend on the source: for many sources they have a leading axis."""
-        return ("anchor", "at_rest", "og", "oc", "moves")
+    def of(self, rows: Any) -> "Items":
+        """Those of some of many sources, or of one: what depends on the source has a leading axis."""
+        return self._replace(**{name: getattr(self, name)[rows] for name in ("anchor", "at_rest", "og", "oc", "moves")})
 
 
 class Constraints(NamedTuple):
@@ -89,7 +88,11 @@ class Constraints(NamedTuple):
 
 
 class Search:
-    """Branch and bound for one source."""
+    """Branch and bound for one source.
+
+    As the compiled one says: ``cost`` is that of the best solution that is known, infinite where none is, and ``w`` its
+    multiplier; ``solved`` nodes were, and no solution costs less than ``bound``.
+    """
 
     def __init__(self, items: Items, lo: Any, hi: Any, need: "float | Constraints", cap: int, room: int) -> None:
         """Begin with everything allowed; no more than ``room`` nodes are kept."""
@@ -107,25 +110,8 @@ class Search:
         starts = np.cumsum([0, *map(len, values)], dtype=np.int64)
         self._search.give_values(np.concatenate([*values, np.zeros(0)]), starts)
 
-    @property
-    def cost(self) -> float:
-        """Of the best solution that is known; infinite where none is."""
-        return self._search.cost
-
-    @property
-    def w(self) -> float:
-        """The multiplier of that solution."""
-        return self._search.w
-
-    @property
-    def solved(self) -> int:
-        """Nodes that were solved."""
-        return self._search.solved
-
-    @property
-    def bound(self) -> float:
-        """No solution costs less."""
-        return self._search.bound
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._search, name)
 
     @property
     def t(self) -> Floats:
@@ -178,8 +164,7 @@ def reach(
     items, needed, harder, lo, hi = _plain(items), *(_floats(a) for a in (*need, *box))
 
     def part(s: slice) -> None:
-        own = items._replace(**{name: getattr(items, name)[s] for name in items.per_row})
-        compiled().search_rows(needed[s], harder[s], *own, lo[s], hi[s], cap, gap, nodes, *(out[s] for out in found))
+        compiled().search_rows(needed[s], harder[s], *items.of(s), lo[s], hi[s], cap, gap, nodes, *(out[s] for out in found))
 
     share_out(N, threads, ROWS_PER_THREAD, part)
     return found
