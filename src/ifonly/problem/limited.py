@@ -234,43 +234,6 @@ class LimitedProblem:
             error_bound=math.sqrt(2 * gap / weights.lam),
         )
 
-<<<<<<< HEAD
-=======
-    def ceiling(
-        self, q: Floats, nu: Floats | None = None, still: Flags | None = None, box: tuple[Floats, Floats] | None = None
-    ) -> float:
-        """An upper bound on p_k within the limits, from any probabilities of the K classes and any multipliers.
-
-        Where a feature has no bound on the side to which u pulls it, q and ν are first changed a little, so that u is 0 there,
-        and at features that are said to be ``still`` too: the best point is between their bounds. What rounding leaves of u
-        counts for changes that move scores by up to `FAR`. ``box`` is a part of that of the limits.
-        """
-        n, (R, R_size, equal), (S, S_size), (lo, hi) = len(self.rivals), self.rows, self.slopes, box or self.box
-        W, W_size, (low, high) = np.concatenate([S, R]), np.concatenate([S_size, R_size]), self.ends(lo, hi)
-        y = np.append(q[self.rivals] / q.sum(), self.multipliers(nu))
-        pinned, wanted = np.zeros(len(lo), dtype=bool), np.zeros(len(lo), dtype=bool) if still is None else still
-        for _ in range(len(lo)):
-            u = y @ W
-            more = (wanted | self.beyond(u, lo, hi)) & ~pinned
-            if not more.any():
-                break
-            pinned |= more
-            columns = W[:, pinned] * self.far[pinned]
-            y = y * (1 + np.linalg.lstsq((y[:, None] * columns).T, -(y @ columns), rcond=None)[0])
-            y[n:] = np.where(equal, y[n:], np.maximum(y[n:], 0.0))
-            y[:n] = np.maximum(y[:n], 0.0)
-            y /= max(float(y[:n].sum()), 1.0)
-        u = y @ W
-        corner = np.where(u > 0, low - self.source, np.where(u < 0, high - self.source, 0.0))
-        left, error = self.left(self.source)
-        full = np.append(y[:n], max(1.0 - float(y[:n].sum()), 0.0))
-        terms = [*(y[:n] * self.margins(self.source)), entropy(full), *(-y[n:] * left), *(u * corner)]
-        size = float(np.abs(terms).sum() + (np.abs(y) @ W_size) @ np.abs(corner))
-        doubt = 2 * summation_error(len(terms)) * size + float(np.abs(y[n:]) @ error) + self.logit_error(self.source)
-        loss = math.fsum(terms) - doubt - (len(full) + 64) * EPS
-        return min(1.0, math.exp(-max(loss, 0.0)))
-
->>>>>>> wt-limited
     def _subgradient(self, x: Floats, q: Floats, nu: Floats, weights: Weights, of_q: float) -> tuple[float, float]:
         """‖ξ‖ in the norm of Q⁻¹ over the features that can move, and its rounding; ``of_q`` is the relative error of q."""
         (lo, hi), S, (R, _) = self.box, self.slopes, self.rows
