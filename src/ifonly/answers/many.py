@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ifonly.answers.one import Counterfactual
 from ifonly.answers.shown import ShownMany, ShownPath
-from ifonly.answers.views import Told, frame_of
+from ifonly.answers.views import Told, View, frame_of
 from ifonly.engines import drive
 from ifonly.model import Model
 from ifonly.model.errors import InputError
@@ -27,7 +27,7 @@ __all__ = ["Counterfactuals", "Path"]
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class Answers:
+class Answers(View):
     """What a batch and a path have in common: columns with a leading axis of N rows or of N values of λ."""
 
     model: Model
@@ -37,13 +37,15 @@ class Answers:
     conditions: Conditions | None = field(default=None, kw_only=True)
     of: Indices | None = field(default=None, kw_only=True)  # which source each answer is for; None: each for its own
 
-    lam = Told[Floats]("λ, (N,).", of="results")
-    distance = Told[Floats]("``‖x − source‖`` in the space the classifier sees, (N,).", of="results")
-    objective = Told[Floats]("E, (N,).", of="results")
-    grad_norm = Told[Floats]("Upper bounds on ‖∇E‖, (N,).", of="results")
-    n_iter = Told[Indices]("Newton iterations, (N,).", of="results")
-    n_passes = Told[Indices]("Passes over ``A``, (N,); each is shared by the rows that are solved together.", of="results")
-    status = Told[NDArray[np.int8]]("How each solve ended, (N,); compare with members of :class:`Status`.", of="results")
+    lam = Told[Floats]("results.lam", "λ, (N,).")
+    distance = Told[Floats]("results.distance", "``‖x − source‖`` in the space the classifier sees, (N,).")
+    objective = Told[Floats]("results.objective", "E, (N,).")
+    grad_norm = Told[Floats]("results.grad_norm", "Upper bounds on ‖∇E‖, (N,).")
+    n_iter = Told[Indices]("results.n_iter", "Newton iterations, (N,).")
+    n_passes = Told[Indices](
+        "results.n_passes", "Passes over ``A``, (N,); each is shared by the rows that are solved together."
+    )
+    status = Told[NDArray[np.int8]]("results.status", "How each solve ended, (N,); compare with members of :class:`Status`.")
 
     def __len__(self) -> int:
         return len(self.results)
@@ -90,37 +92,20 @@ class Answers:
     def _of(self) -> Indices:
         return np.arange(len(self)) if self.of is None else self.of
 
-    @cached_property
-    def x(self) -> Any:
-        """The answers, (N, D)."""
-        return self.sources.given(self._x, self.of, None if self.conditions is None else self.conditions.steps)
+    @property
+    def _places(self) -> Any:
+        return self.of
 
     @cached_property
     def _x(self) -> Any:
-        """``x`` as an array, whatever the sources were."""
         if self.results.x is not None:
             return self.results.x[: len(self)]
         return self._source + self.model.to_user(self.coef @ self.model.basis)
-
-    @cached_property
-    def delta(self) -> Any:
-        """What changed, (N, D)."""
-        return self._x - self._source if self.sources.like is None else self.x - self.source
-
-    @property
-    def source(self) -> Any:
-        """The inputs, (N, D); of a path the one input, (D,)."""
-        return self.sources.given(self._source, None if self._source.ndim == 1 else self.of)
 
     @property
     def _source(self) -> Floats:
         table = self.sources.table()
         return table if self.of is None else table[self.of]
-
-    @property
-    def coordinates(self) -> tuple[Floats, Floats]:
-        """The sources (of a path: the source) and the answers in float64, one number per column of the model's ``A``."""
-        return self._source, self._x
 
     @property
     def coef(self) -> Floats:
@@ -233,10 +218,6 @@ class Path(ShownPath, Answers):
     """
 
     asked: Asked = field(kw_only=True)
-
-    @property
-    def _of(self) -> Indices:
-        return np.zeros(len(self), dtype=np.intp)
 
     @property
     def target(self) -> Hashable:

@@ -1,7 +1,9 @@
-"""Answers are views of the table of results: what they show of it as it is, and their rows as frames."""
+"""Answers are views of the table of results: what they show of it as it is, their rows, and those rows as frames."""
 
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from functools import cached_property
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 
@@ -10,23 +12,49 @@ from ifonly.model.numerics import Floats
 from ifonly.problem.conditions import Conditions
 from ifonly.problem.results import Result
 
-__all__ = ["Told", "Within", "frame_of"]
+__all__ = ["Told", "View", "Within", "frame_of"]
 
 Kind = TypeVar("Kind")
 
 
-class Told(Generic[Kind]):
-    """An attribute that is a field of the answer's ``result`` (of many answers, a column of their ``results``)."""
+class Told(property, Generic[Kind]):
+    """A property that is a field of another: ``result.lam`` of an answer, ``results.lam`` of many."""
 
-    def __init__(self, text: str, of: str = "result", name: str = "") -> None:
-        self.__doc__, self.of, self.name = text, of, name
+    def __init__(self, field: str, text: str) -> None:
+        super().__init__(attrgetter(field), doc=text)
 
-    def __set_name__(self, owner: type, name: str) -> None:
-        self.name = self.name or name
+    if TYPE_CHECKING:
 
-    def __get__(self, answer: Any, owner: type | None = None) -> Kind:
-        found: Any = self if answer is None else getattr(getattr(answer, self.of), self.name)
-        return found
+        def __get__(self, answer: Any, owner: type | None = None) -> Kind: ...  # pyright: ignore[reportIncompatibleMethodOverride]
+
+
+class View:
+    """One answer, or many: rows before and after in float64 (``_source``, ``_x``), of these sources (``_places``), as given."""
+
+    @property
+    def source(self: Any) -> Any:
+        """The input that it is the answer for, (D,); the inputs of many answers, (N, D), of a path the one input."""
+        return self.sources.given(self._source, self._places)
+
+    @cached_property
+    def x(self: Any) -> Any:
+        """The answer, (D,), or the answers, (N, D), in the units the user's model takes.
+
+        Where the source was a row of a frame, ``x`` and ``source`` are such rows, with columns of all kinds for a pipeline that
+        takes them; ``delta`` is an array all the same, one number per feature of the model. Where the source was a tensor of
+        PyTorch or JAX, ``x``, ``delta`` and ``source`` are tensors of its kind, on its device, rounded to its precision.
+        """
+        return self.sources.given(self._x, self._places, None if self.conditions is None else self.conditions.steps)
+
+    @cached_property
+    def delta(self: Any) -> Any:
+        """What changed: ``x − source``, in the same units."""
+        return self._x - self._source if self.sources.like is None else self.x - self.source
+
+    @property
+    def coordinates(self: Any) -> tuple[Floats, Floats]:
+        """Source and answer (or those of many) in float64, one number per column of the model's ``A``."""
+        return self._source, self._x
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,11 +64,11 @@ class Within:
     conditions: Conditions
     result: Result
 
-    cost = Told[float]("What the change costs.")
-    bound = Told[float]("A lower bound on what was minimised: the objective with ``lam``, the cost otherwise.")
-    gap = Told[float]("How far the answer is above that bound, at most.")
-    n_nodes = Told[int]("Nodes of the search; 0 where none was needed.")
-    best_bound = Told[float]("Where the probability is out of reach, an upper bound on any.", name="ceiling")
+    cost = Told[float]("result.cost", "What the change costs.")
+    bound = Told[float]("result.bound", "A lower bound on what was minimised: the objective with ``lam``, the cost otherwise.")
+    gap = Told[float]("result.gap", "How far the answer is above that bound, at most.")
+    n_nodes = Told[int]("result.n_nodes", "Nodes of the search; 0 where none was needed.")
+    best_bound = Told[float]("result.ceiling", "Where the probability is out of reach, an upper bound on any.")
 
     @property
     def nu(self) -> Floats:

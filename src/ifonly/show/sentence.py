@@ -32,6 +32,7 @@ NAMED = 6  # changes that are all named; of more …
 FIRST = 4  # … so many are, and the table has the others
 LIMITS = 4  # that are named, where they are in the way
 CLOSE = 0.005  # how far the probability of the printed numbers may be below that of the answer: half of the last digit printed
+OFTEN = ("more often", "less often", "not at all")
 LEAST_LESS = 0.1  # per cent: what may be saved is not said more finely
 
 # What means something within a line of Markdown. A backslash before these works in every dialect; before the others, HTML among
@@ -151,8 +152,7 @@ def _changes(cf: Counterfactual, found: list[Change]) -> list[str]:
     rest = len(found) - len(named)
     if cf.model.encoding.text:
         return _words(named, rest)
-    digits = _digits(cf, named)
-    clauses = [_clause(cf, change, digits, first=i == 0) for i, change in enumerate(named)]
+    clauses = [_clause(words, first=i == 0) for i, words in enumerate(worded(cf, named))]
     if rest:
         clauses.append([f"{count(rest, 'other feature')} {'was' if rest == 1 else 'were'} as the table lists"])
     return _listed(clauses)
@@ -160,16 +160,12 @@ def _changes(cf: Counterfactual, found: list[Change]) -> list[str]:
 
 def _words(named: list[Change], rest: int) -> list[str]:
     """``the words “great” and “love” appeared more often and “bad” less often``: weights mean nothing to a reader."""
-    groups = {"more often": [], "less often": [], "not at all": []}
-    for change in named:
-        groups[_how_often(change)].append(["“", Strong(change.feature), "”"])
-    clauses = [[*_listed(words), f" {how}"] for how, words in groups.items() if words]
-    if rest:
-        clauses.append([f"{count(rest, 'other word')} as the table lists"])
-    (how, first), *_ = [(how, words) for how, words in groups.items() if words]
+    every = [(how, [["“", Strong(c.feature), "”"] for c in named if _how_often(c) == how]) for how in OFTEN]
+    (how, first), *others = [(how, words) for how, words in every if words]
     the = "the word " if len(first) == 1 else "the words "
     verb = " did not appear" if how == "not at all" else f" appeared {how}"
-    return _listed([[the, *_listed(first), verb], *clauses[1:]])
+    clauses = [[the, *_listed(first), verb], *([*_listed(words), f" {how}"] for how, words in others)]
+    return _listed(clauses + ([[f"{count(rest, 'other word')} as the table lists"]] if rest else []))
 
 
 def _how_often(change: Change) -> str:
@@ -199,9 +195,9 @@ class Worded(NamedTuple):
 
 
 @housed
-def worded(cf: Counterfactual, which: int | list[Change] | None = None) -> list[Worded]:
-    """Changes of an answer as its sentence would name them: these, the first so many by their share of the cost, or all."""
-    found = which if isinstance(which, list) else moves(cf)[:which]
+def worded(cf: Counterfactual, found: list[Change] | None = None) -> list[Worded]:
+    """Changes of an answer as its sentence would name them: these, or all."""
+    found = moves(cf) if found is None else found
     if cf.model.encoding.text:
         return [Worded(change, change.feature, "", "", _how_often(change)) for change in found]
     digits = _digits(cf, found) if found else DIGITS
@@ -231,10 +227,9 @@ def _apart(cf: Counterfactual, change: Change, digits: int) -> tuple[str, str]:
     return found
 
 
-def _clause(cf: Counterfactual, change: Change, digits: int, *, first: bool) -> list[str]:
-    words = _worded(cf, change, digits)
+def _clause(words: Worded, *, first: bool) -> list[str]:
     unit = f" {words.unit}" if words.unit else ""
-    after = Strong(words.after) if change.part.kind == "category" else Theirs(words.after + unit)
+    after = Strong(words.after) if words.change.part.kind == "category" else Theirs(words.after + unit)
     verb, bound = " were " if first else " ", f"{words.bound} " if words.bound else ""
     return [Strong(words.name), f"{verb}{bound}", after, " instead of ", Theirs(words.before)]
 

@@ -14,33 +14,27 @@ from ifonly.show.page.document import breaking, document, json_of, saved
 from ifonly.show.page.live import live_data
 from ifonly.show.page.scene import scene_of
 from ifonly.show.page.steps import step_data
-from ifonly.show.plans import Plan, headline, others, plans_of
-from ifonly.show.sentence import Worded
+from ifonly.show.plans import figures, headline, others
+from ifonly.show.sentence import Worded, worded
 
-__all__ = ["html", "write", "write_plans"]
+__all__ = ["html", "write"]
 
 TITLE = "What would have changed the decision"
 
 
 @housed
-def html(
-    answer: Counterfactual | Path, *, shape: Sequence[int] | None = None, title: str | None = None, ink: bool | None = None
-) -> str:
+def html(answer: Counterfactual | Counterfactuals | Path, **options: Any) -> str:
     """A page about an answer, as text; the arguments are those of :func:`write`."""
-    scene = scene_of(answer, shape, ink)
-    data = live_data(scene) if scene.live else step_data(scene)
-    cost = None if scene.cf.conditions is None else scene.cf.conditions.cost
-    plain = cost is None or (isinstance(cost.scale, str) and cost.scale == "model" and cost.matrix is None)
-    measure = "the classifier" if plain else "the cost"  # where the user said what changes cost
-    return document("page", title=escape(TITLE if title is None else title), data=json_of(data), measure=measure)
+    return _cards(answer, **options) if isinstance(answer, Counterfactuals) else _slider(answer, **options)
 
 
-def write(answer: Counterfactual | Path, path: str | os.PathLike[str], **options: Any) -> FilePath:
+def write(answer: Counterfactual | Counterfactuals | Path, path: str | os.PathLike[str], **options: Any) -> FilePath:
     """Write a page about an answer; returns where it is.
 
     Parameters
     ----------
-    answer : Counterfactual or Path
+    answer : Counterfactual, Path or Counterfactuals
+        The last are several plans for one source; they get a card each, and no options but ``title``.
     path : path
         Where to; a file that is there is replaced.
     shape : (H, W) or (H, W, 3), optional
@@ -54,26 +48,33 @@ def write(answer: Counterfactual | Path, path: str | os.PathLike[str], **options
     return saved(html(answer, **options), path)
 
 
-@housed
-def write_plans(cfs: Counterfactuals, path: str | os.PathLike[str], title: str | None = None) -> FilePath:
-    """Write a page about several plans for one source, a card for each; returns where it is."""
+def _slider(
+    answer: Counterfactual | Path, *, shape: Sequence[int] | None = None, title: str | None = None, ink: bool | None = None
+) -> str:
+    scene = scene_of(answer, shape, ink)
+    data = live_data(scene) if scene.live else step_data(scene)
+    cost = None if scene.cf.conditions is None else scene.cf.conditions.cost
+    plain = cost is None or (isinstance(cost.scale, str) and cost.scale == "model" and cost.matrix is None)
+    measure = "the classifier" if plain else "the cost"  # where the user said what changes cost
+    return document("page", title=escape(TITLE if title is None else title), data=json_of(data), measure=measure)
+
+
+def _cards(cfs: Counterfactuals, *, title: str | None = None) -> str:
     now, called = Decision.of(cfs[0]), cfs[0].model.words.label
     chance = "" if now.p_before is None else f"{percent(now.p_before, 'tenths')} for {called(now.target)}"
     told = {"title": TITLE if title is None else title, "headline": headline(cfs), "decided": called(now.before)}
     told |= {"chance": chance, "others": " ".join(others(cfs))}
-    cards = [_card(i, plan) for i, plan in enumerate(plans_of(cfs), 1) if plan.changes]
-    page = document("plans", cards="\n".join(cards), **{name: escape(text) for name, text in told.items()})
-    return saved(page, path)
+    cards = [_card(i, cf, changes) for i, cf in enumerate(cfs, 1) if (changes := worded(cf))]
+    return document("plans", cards="\n".join(cards), **{name: escape(text) for name, text in told.items()})
 
 
-def _card(i: int, plan: Plan) -> str:
-    moved = "".join(f"<li>{_moved(words)}</li>" for words in plan.changes)
-    name = "The best there is" if plan.cf.status is Status.UNREACHABLE else f"Plan {i}"
-    if i == 1 and plan.cf.status is not Status.UNREACHABLE:
-        name += ' <span class="note">the smallest</span>'
+def _card(i: int, cf: Counterfactual, changes: list[Worded]) -> str:
+    moved = "".join(f"<li>{_moved(words)}</li>" for words in changes)
+    name = f"Plan {i}" + (' <span class="note">the smallest</span>' if i == 1 else "")
+    name = "The best there is" if cf.status is Status.UNREACHABLE else name
     return (
         f'<section class="plan" aria-labelledby="plan-{i}"><h2 id="plan-{i}">{name}</h2>'
-        f'<p class="figures">{escape(plan.figures)}</p><ul>{moved}</ul></section>'
+        f'<p class="figures">{escape(figures(cf, changes))}</p><ul>{moved}</ul></section>'
     )
 
 
