@@ -11,14 +11,15 @@ from typing import Any
 import numpy as np
 
 from ifonly.engines import nearest
-from ifonly.engines.compiled import takes_compiled
 from ifonly.engines.passes import Look, Seen, SumUp, Task, sum_up, take_a_pass
 from ifonly.engines.protocol import Engine, Rows
+from ifonly.engines.row_loops import read_starts
 from ifonly.engines.strong_rivals import FIRST_SHARE
 from ifonly.engines.threads import available
 from ifonly.engines.very_many import WHOLE, VastProblem, solve_many
 from ifonly.model.errors import InputError
 from ifonly.model.numerics import Floats, norms
+from ifonly.native import takes_compiled
 from ifonly.problem.asked import NEAREST, Aim, Aims, Asked
 from ifonly.problem.results import Result, Results
 from ifonly.rows.sources import LARGEST, Sources
@@ -153,9 +154,7 @@ def _starts(asked: Asked, n_rows: int | None) -> Floats | None:
     start = asked.question.start
     if start is None or isinstance(start, str):
         return None
-    points = Sources.read(asked.model, start).table()
-    if len(points) not in (1, n_rows):
-        raise InputError(f"start must be one point or {n_rows}, one per row; got {len(points)}")
+    points = read_starts(asked, n_rows).table()
     if not np.isfinite(points).all():
         raise InputError("start must be finite")
     return asked.model.to_classifier(points)

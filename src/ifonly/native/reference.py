@@ -25,13 +25,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ifonly.engines.coordinates import PAIRS
+from ifonly.engines.coordinates import PAIRS, softmax_rows
 from ifonly.engines.lam_search import LONGEST_STEP
-from ifonly.engines.newton import ARMIJO, BACKTRACK, CLOSE, MAX_ITER, ROUNDINGS
+from ifonly.engines.newton import ARMIJO, BACKTRACK, CLOSE, MAX_ITER, ROUNDINGS, Solved
 from ifonly.engines.windows import GUESS, Window
 from ifonly.model.extras import missing
 from ifonly.model.numerics import EPS
-from ifonly.native.solved import Solved
 
 __all__ = ["array_namespace", "solve_lam", "solve_prob"]
 
@@ -104,7 +103,7 @@ class Lanes:
         """E and its derivative at q."""
         xp = self.xp
         moved = self.times(q)
-        p, p_target, loss = _softmax(xp, self.margins - moved)
+        p, p_target, loss = softmax_rows(self.margins - moved, xp)
         slope = self.times(p - q)
         square = _dot(xp, p - q, slope)
         grad_norm = xp.sqrt(self.lam * xp.where(square > 0, square, 0.0))
@@ -117,7 +116,7 @@ class Lanes:
         own = _diagonal(xp, self.gram)
         q, s = xp.zeros_like(self.margins), self.margins
         for _ in range(PAIRS):
-            p, _, _ = _softmax(xp, s)
+            p, _, _ = softmax_rows(s, xp)
             j = xp.argmax(xp.abs(p - q), axis=1)
             hit = rival[None, :] == j[:, None]
             h = xp.take(own, j, axis=0) / self.lam
@@ -348,17 +347,6 @@ def _better(xp: Any, one: Iterate, other: Iterate) -> Iterate:
 
 
 # ---- the functions of the problem ----
-
-
-def _softmax(xp: Any, s: Any) -> tuple[Any, Any, Any]:
-    """``p``, ``p_k`` and ``−ln p_k`` from the rivals' margins, each to full relative precision."""
-    top = xp.max(s, axis=1)
-    top = xp.where(top > 0, top, 0.0)
-    e, e_target = xp.exp(s - top[:, None]), xp.exp(-top)
-    mass = xp.sum(e, axis=1)
-    total = mass + e_target
-    loss = xp.where(top > 0, top + xp.log(total), xp.log1p(mass))  # where top = 0, e_target = 1 and mass may be tiny
-    return e / total[:, None], e_target / total, loss
 
 
 def _logit(xp: Any, s: Any) -> tuple[Any, Any]:
