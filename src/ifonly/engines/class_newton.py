@@ -25,6 +25,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ifonly.engines.class_space import ClassProblem, cancels
+from ifonly.engines.coordinates import logistic
 from ifonly.engines.follow import Followed, follow
 from ifonly.engines.free import FreeEngine, Stop
 from ifonly.engines.lam_search import LONGEST_STEP, Bracket
@@ -38,7 +39,7 @@ from ifonly.problem.results import Result, Results
 from ifonly.problem.status import Status
 from ifonly.rows.sources import Sizes, Sources
 
-__all__ = ["LEAST_LAM", "NEAR", "ROUGH", "ClassNewton"]
+__all__ = ["LEAST_LAM", "NEAR", "ROUGH", "ClassNewton", "first_lam"]
 
 MAX_STEPS = 100  # of the search for λ; four to six are usual
 ROUGH = 1e-3  # inner solves are this good (δ of their last step, so 1e-9 in the margins) …
@@ -71,7 +72,7 @@ class ClassNewton(FreeEngine):
 
     def leave(self, problem: ClassProblem, prob: float, window: Window, stop: Stop) -> Result:
         """The search for λ, unless there is a shorter way."""
-        first = _first_lam(problem, window)
+        first = first_lam(problem.margins, problem.lengths, float(window.logit - window.slack))
         if not sys.float_info.min < first < math.inf:  # x̄ is so large that its rounding is more than any probability allows
             return problem.stay(Status.UNREACHABLE)
         return self.attempt(problem, window, first, stop) or _search_lam(problem, prob, window, first, stop)
@@ -179,14 +180,12 @@ def _given_up(
     return problem.finish(exactly(almost or below or last), stop.tol, n_iter, status)
 
 
-def _first_lam(problem: ClassProblem, window: Window) -> float:
+def first_lam(margins: Floats, lengths: Floats, top: float) -> float:
     """λ of the two-class problem with the rival that is hardest to beat: x moves by Q·‖ā_j‖/λ to make up its margin."""
-    top = float(window.logit - window.slack)
-    distances = pair_bounds(problem.margins, problem.lengths, None, top)
+    distances = pair_bounds(margins, lengths, None, top)
     j = int(np.where(np.isfinite(distances), distances, -1.0).argmax())
-    length = float(problem.lengths[j]) or float(problem.lengths.max())
-    mass = 1 / (1 + math.exp(-top)) if top > -700 else math.exp(top)
-    return mass * length**2 / max(float(problem.margins[j]) - top, 0.1)
+    length = float(lengths[j]) or float(lengths.max())
+    return logistic(top) * length**2 / max(float(margins[j]) - top, 0.1)
 
 
 def _out_of_reach(problem: ClassProblem, found: Outcome, prob: float) -> bool:

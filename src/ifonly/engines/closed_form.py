@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ifonly.engines.class_space import ClassProblem
-from ifonly.engines.coordinates import logit, softmax_rows
+from ifonly.engines.coordinates import logistic, logit, softmax_rows
 from ifonly.engines.free import FreeEngine, Stop
 from ifonly.engines.newton import Solved
 from ifonly.engines.phi import logistic_root, phi
@@ -69,7 +69,7 @@ class ClosedForm(FreeEngine):
     def _moved_by(self, problem: ClassProblem, step: float, stop: Stop) -> Result | None:
         """The answer whose margin is lower than the source's by this much; None where it is too far for a λ."""
         margin, length = float(problem.margins[0]), float(problem.lengths[0])
-        lam = _mass(margin - step) * length * length / step
+        lam = logistic(margin - step) * length * length / step
         return self.minimise(problem, lam, stop) if sys.float_info.min < lam < math.inf else None
 
     # ---- many rows ----
@@ -110,7 +110,3 @@ def _reached(result: Result, window: Window) -> bool:
     allowance = window.allowance(abs(float(result.coef[0])))
     there = logit(float(result.proba[1 - result.target]), float(result.proba[result.target]))
     return allowance < GUESS and there <= window.edges(allowance)[0]
-
-
-def _mass(logit: float) -> float:
-    return 1 / (1 + math.exp(-logit)) if logit > -700 else math.exp(logit)

@@ -68,6 +68,11 @@ def logit(mass: float, rest: float) -> float:
     return math.log(mass) - math.log(rest) if rest > 0.0 else math.inf
 
 
+def logistic(logit: float) -> float:
+    """1/(1 + e^{−L}), the inverse of it."""
+    return 1 / (1 + math.exp(-logit)) if logit > -700 else math.exp(logit)
+
+
 class Rivals:
     """Coordinates q: one number per rival."""
 

@@ -16,7 +16,7 @@ from ifonly.engines.protocol import Engine, Rows
 from ifonly.engines.row_loops import read_starts
 from ifonly.engines.strong_rivals import FIRST_SHARE
 from ifonly.engines.threads import available
-from ifonly.engines.very_many import WHOLE, VastProblem, solve_many
+from ifonly.engines.very_many import WHOLE, solve_many, task_of
 from ifonly.model.errors import InputError
 from ifonly.model.numerics import Floats, norms
 from ifonly.native import takes_compiled
@@ -115,7 +115,7 @@ class _Passes:
         return [answers[i] for i in range(len(each))]
 
     def _task(self, x: Floats, aim: Aim, start: Floats | None = None) -> Task:
-        return VastProblem(self.model, x, aim.k, tol=self.tol).task(aim.lam, aim.prob, start)
+        return task_of(self.model, x, aim.k, aim.lam, aim.prob, self.tol, start)
 
     def _first(self, x: Floats) -> Seen:
         """What a pass says of a source, whatever the target."""
