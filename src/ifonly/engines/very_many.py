@@ -37,7 +37,7 @@ from ifonly.engines.coordinates import Rivals
 from ifonly.engines.lam_search import LONGEST_STEP, Bracket
 from ifonly.engines.newton import minimise as newton
 from ifonly.engines.passes import MOST, Look, Seen, SumUp, Task, sum_up, take_a_pass
-from ifonly.engines.rounding import Rounding
+from ifonly.engines.rounding import Lengths, Rounding
 from ifonly.engines.strong_rivals import FIRST_SHARE, Asking, Endpoint, Few, Last, State, Work, finished, more, noise
 from ifonly.model import Model
 from ifonly.model.numerics import EPS, Floats, summation_error
@@ -80,7 +80,8 @@ def _level(model: Model, source: Floats, prob: float) -> Callable[[float], tuple
     sizes = Sizes(norm + 2 * model.offset_norm, terms + 2 * model.offset_size)
     size, gamma = sizes.terms + float(np.abs(model.b).max()), summation_error(model.n_features + MOST)
     coarse = float(model.coarse * coarser(prob, in_logs(model, gamma)))
-    theirs = Rounding(gamma, model.row_norm, MOST, sizes, coarse)  # x is no sum over the classes: their number does not matter
+    # x is no sum over the classes here, so that their number does not matter to how it rounds.
+    theirs = Rounding(gamma, model.row_norm, MOST, sizes, coarse, Lengths.any(model.row_norm))
     logit = float(needed_logit(prob, model))
 
     def level(distance: float) -> tuple[float, float]:

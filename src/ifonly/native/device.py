@@ -65,7 +65,6 @@ class Board(NamedTuple):
             for k in range(K):
                 grams[k, : (K - 1) ** 2], lengths[k] = model.rival_gram(k).ravel(), model.rival_lengths(k)
                 of_target = Rounding.of(model, NOWHERE, k).lengths
-                assert of_target is not None
                 reach[k] = of_target.span, *of_target.unit
             middle = model.A - model.A.mean(axis=0)
             pulls = np.pad(middle @ middle.T, ((0, 0), (0, -K % 4))).astype(np.float32)

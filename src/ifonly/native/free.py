@@ -38,7 +38,6 @@ def target_of(model: Model, k: int) -> Any:
 def _target(model: Model, k: int) -> Any:
     rounding = Rounding.of(model, NOWHERE, k)
     lengths, scaling = rounding.lengths, model.scaling
-    assert lengths is not None
     arrays = {"basis": model.basis, "b": model.b, "gram": model.rival_gram(k), "lengths": model.rival_lengths(k)}
     arrays["columns"] = model.column_sizes
     arrays |= {"shift": None, "scale": None} if scaling is None else {"shift": scaling.shift, "scale": scaling.scale}
