@@ -55,9 +55,7 @@ class ClassNewton(FreeEngine):
     knots = 3  # answers that a path's next start goes through: 2 leave 1.5 iterations per λ (MNIST, default λ), 3 1.3, 4 1.4
 
     def refuses(self, asked: Asked) -> str | None:
-        """Limits, and so many classes that a K×K system is too large."""
-        if asked.conditions is not None:
-            return "there are limits"
+        """So many classes that a K×K system is too large."""
         if asked.model.only_passes or (asked.model.shares_gram and asked.question.start is None):
             return "there are very many classes"
         return None

@@ -33,9 +33,7 @@ class ClosedForm(FreeEngine):
     """Free problems with two classes."""
 
     def refuses(self, asked: Asked) -> str | None:
-        """Limits, more classes, or a start: then the iterates are the paper's Newton method's."""
-        if asked.conditions is not None:
-            return "there are limits"
+        """More classes, or a start: then the iterates are the paper's Newton method's."""
         if asked.model.n_classes != 2:
             return "there are more than two classes"
         return None if asked.question.start is None else "a start is for Newton's method"

@@ -9,6 +9,7 @@ import numpy as np
 from ifonly.engines import choose
 from ifonly.engines.progress import Progress
 from ifonly.engines.protocol import Engine, Rows
+from ifonly.engines.row_loops import read_rows
 from ifonly.model.errors import InputError
 from ifonly.model.numerics import Floats, Indices
 from ifonly.problem.asked import ALL, NEAREST, Aim, Asked
@@ -105,7 +106,7 @@ def _read(asked: Asked, x: Any) -> tuple[Asked, Any]:
 
 def _sources(engine: Engine, asked: Asked, x: Any) -> Sources:
     """One source or a table of them, as the engine takes it; what is for several is refused for one."""
-    sources = x if isinstance(x, Sources) else engine.read(asked, x)
+    sources = x if isinstance(x, Sources) else read_rows(asked, x)
     if sources.single and asked.per_source == 1 and (asked.question.threads or 1) > 1 and not engine.shares_one:
         raise InputError("threads share the rows of a table, and this is one source; leave threads out")
     return sources
@@ -174,7 +175,7 @@ def _streamed(engine: Engine, asked: Asked, x: Iterator[Any], out: Any, progress
     done = 0
     with Progress(None, progress) as bar:
         for table in x:
-            sources = engine.read(asked, table)
+            sources = read_rows(asked, table)
             if out is None:
                 kept.append(sources)
             for found in _chunks(engine, asked, sources, out, done):

@@ -23,8 +23,6 @@ class FewAndRest(ClassNewton):
 
     def refuses(self, asked: Asked) -> str | None:
         """Few classes, or too many for their Gram matrix."""
-        if asked.conditions is not None:
-            return "there are limits"
         if asked.question.start is not None:
             return "a start is for Newton's method"
         return None if asked.model.shares_gram else "there are few classes, or too many for their Gram matrix"

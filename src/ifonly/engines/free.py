@@ -17,7 +17,7 @@ from ifonly.engines.coordinates import logit, rivals_softmax, softmax_rows
 from ifonly.engines.newton import MAX_ITER, Solved
 from ifonly.engines.protocol import Engine, Rows
 from ifonly.engines.rounding import Rounding
-from ifonly.engines.row_loops import RowLoop, choose_loop, read_rows, read_starts
+from ifonly.engines.row_loops import RowLoop, choose_loop, read_starts
 from ifonly.engines.threads import on_threads
 from ifonly.engines.windows import Window
 from ifonly.model import Model
@@ -172,10 +172,6 @@ class FreeEngine(Engine):
             return None
         least, most = CHUNK_ROWS
         return min(max(CHUNK_BYTES // (8 * asked.model.n_features), least), most)
-
-    def read(self, asked: Asked, x: Any) -> Sources:
-        """The rows that a user brings; with the "cuda" backend a table that is on the GPU stays there."""
-        return read_rows(asked, x)
 
     def solve(self, asked: Asked, rows: Rows) -> Results:
         """The answers for a piece of a table: the first pass, the loops between, and the second pass where x is wanted."""

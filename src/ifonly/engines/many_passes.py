@@ -40,9 +40,7 @@ class ManyPasses(Engine):
     shares_one = True
 
     def refuses(self, asked: Asked) -> str | None:
-        """Limits, fewer classes, and a GPU."""
-        if asked.conditions is not None:
-            return "there are limits"
+        """Fewer classes, and a GPU."""
         if not asked.model.only_passes:
             return "there are few enough classes for their Gram matrix"
         if asked.question.backend == "cuda":

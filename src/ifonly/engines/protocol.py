@@ -65,10 +65,6 @@ class Engine(ABC):
         """Into how many rows a table is cut; None for no cut."""
         return None
 
-    def read(self, asked: Asked, x: Any) -> Sources:
-        """The rows that a user brings."""
-        return Sources.read(asked.model, x)
-
     def follow(self, asked: Asked, sources: Sources, k: int, lams: list[float]) -> Results:
         """One answer per λ; by default each on its own."""
         return Results.of([self.one(asked, sources, Aim(k, lam, None)) for lam in lams])

@@ -104,12 +104,15 @@ class Crowd(Rivals):
         """E and its derivative at q; ``known``, if given, is H q."""
         return self.moved_by(q, self.times(q) if known is None else known)
 
-    def end(self, state: Floats, p_target: float, loss: float, done: bool, **more: Any) -> Outcome:
-        """Where the rounds ended, from d, u = Ḡd and p of all classes; for ``more`` see `Outcome`.
+    def end(self, state: Floats, p_target: float, loss: float, done: bool, window: Window | None, **more: Any) -> Outcome:
+        """Where the rounds ended, from d, u = Ḡd and p of all classes: done if logit Q is in its window, where it has one.
 
         Slope and ‖∇E‖ are left out: they take a product, a tenth of the whole time, and p − q is but rounding there, so that
         the certificate's other bound, Σ|p_j − q_j|‖ā_j‖, does as well.
         """
+        if window is not None:
+            change, mass = float(np.add.reduce(state[0])), float(np.add.reduce(state[2]))
+            done = done and window.holds(logit(mass, p_target), change)
         q, moved, p = np.delete(state, self.k, axis=1)
         q *= self.lam
         point = Point(q, p, p_target, 0.5 * float(q @ moved) + loss, math.inf, p - q, np.empty(0), moved)
@@ -156,10 +159,6 @@ class Few:
         total = float(np.add.reduce(w))
         w /= total
         return Rest(top + math.log(total), w, space.product(w))
-
-    def alone(self, sbar: Floats, lam: float) -> Rivals:
-        """The inverse problem with the few, as if there were no others."""
-        return Rivals(self.gram[:-1, :-1], sbar[self.index], lam)
 
     def problem(self, rest: Rest, sbar: Floats, u: Floats, lam: float) -> Rivals:
         """The inverse problem with the few and the rest."""
@@ -258,8 +257,7 @@ def solve_crowd(
         if length == 1.0 and delta <= max(noise, CLOSE[2]):
             done = delta * max(rate, before) <= least or (delta <= noise and rate > SLOW)
         last = delta
-    done = done and _inside(window, here)
-    return space.at(lam).end(np.array(here[:3]), here.p_target, here.loss, done, history=tuple(history))
+    return space.at(lam).end(np.array(here[:3]), here.p_target, here.loss, done, window, history=tuple(history))
 
 
 def _fallen(here: Place, t: Floats, tu: Floats, sbar: Floats, lam: float, most: float) -> tuple["Place | None", int]:
@@ -279,17 +277,10 @@ def _started(space: Crowd, start: Floats | None, sbar: Floats, window: Window | 
         return space.lam, Few(space, sbar - here.u, here.p), here
     here = Place.of(np.zeros_like(sbar), np.zeros_like(sbar), sbar)
     few = Few(space, sbar, here.p)
-    small = few.alone(sbar, space.lam)
+    small = Rivals(few.gram[:-1, :-1], sbar[few.index], space.lam)  # as if there were no others
     lam, at = _solved(small, small.start(), window, FIRST_STEPS, math.inf)
     there = Place.of(*few.scatter(at / lam), sbar)
     return lam, few, there if there.objective(lam) <= here.objective(lam) else here
-
-
-def _inside(window: Window | None, here: Place) -> bool:
-    """Whether logit Q ends in its window, where it has one."""
-    if window is None:
-        return True
-    return window.holds(logit(float(np.add.reduce(here.p)), here.p_target), float(np.add.reduce(here.d)))
 
 
 def _solved(small: Space, at: Floats, window: Window | None, steps: int, E: float) -> tuple[float, Floats]:

@@ -153,16 +153,12 @@ class DeviceResults(Results):
         return type(self)(self.answers, x)
 
 
-def _column(kind: type[DeviceResults], name: str) -> cached_property[Any]:
-    column = cached_property(lambda self: self.answers.field(name))
-    column.__set_name__(kind, name)
-    return column
-
-
 def set_columns(kind: type[DeviceResults], *names: str) -> None:
     """Columns that are fetched when they are first read."""
     for name in names:
-        setattr(kind, name, _column(kind, name))
+        column = cached_property(lambda self, name=name: self.answers.field(name))
+        column.__set_name__(kind, name)
+        setattr(kind, name, column)
 
 
 set_columns(
