@@ -19,7 +19,7 @@ import numpy as np
 from ifonly.answers.one import Counterfactual
 from ifonly.api import Ask
 from ifonly.engines.strong_rivals import Endpoint
-from ifonly.engines.very_many import VastProblem, solve_many
+from ifonly.engines.very_many import solve_many, task_of
 from ifonly.model import Model
 from ifonly.model.errors import CertificateError, InputError
 from ifonly.model.numerics import EPS, Floats, Indices, log_sum_exp, softmax
@@ -209,12 +209,12 @@ def _follow(
 ) -> tuple[Endpoint, int]:
     """Tangent after tangent from a point, and how many; passes are those of all."""
     rows, bias = model.weights(together), model.b[together]
-    problem, n_passes, n_tangents, found = VastProblem(model, source, int(together[0])), 0, 0, None
+    n_passes, n_tangents, found = 0, 0, None
     for _ in range(MAX_TANGENTS):
         z = rows @ x + bias
         w = softmax(z)
         row = w @ rows
-        task = problem.task(lam, prob, None if prob is not None else x)
+        task = task_of(model, source, int(together[0]), lam, prob, start=None if prob is not None else x)
         task = replace(task, row=row, bias=float(log_sum_exp(z)) - float(row @ x), outside=together)
         found = solve_many(model, [task])[0]
         n_passes, n_tangents = n_passes + found.n_passes, n_tangents + 1

@@ -3,7 +3,6 @@
 import math
 from functools import partial
 from itertools import pairwise
-from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -15,7 +14,7 @@ from scipy.special import logsumexp
 import ifonly
 from ifonly.engines import rounds as crowd
 from ifonly.engines.coordinates import Rivals
-from ifonly.engines.newton import Outcome, minimise
+from ifonly.engines.newton import minimise
 from ifonly.engines.rounds import Crowd, Few, Place
 from ifonly.engines.windows import Window
 from ifonly.model import products
@@ -24,27 +23,12 @@ from ifonly.native import few_and_rest
 SAME = 1e-12  # of x, relative to its largest entry (or 1): what two methods may differ by
 
 
-class Ended(NamedTuple):
-    """Where the rounds ended."""
-
-    space: Crowd
-    outcome: Outcome
-
-    @property
-    def rounds(self):
-        return self.outcome.n_iter
-
-
-def by_numpy(*space, **options):
-    return Ended(*crowd.solve_crowd(*space, **options))
-
-
 def by_cpp(instructions, *space, **options):
     with running(instructions):
-        return Ended(*few_and_rest.solve_crowd(*space, **options))
+        return few_and_rest.solve_crowd(*space, **options)
 
 
-SOLVERS = {"numpy": by_numpy} | {name: partial(by_cpp, name) for name in SETS}
+SOLVERS = {"numpy": crowd.solve_crowd} | {name: partial(by_cpp, name) for name in SETS}
 BACKENDS = ["reference", pytest.param("cpu", marks=needs_compiled)]
 
 
@@ -86,7 +70,7 @@ def dense(A, k, margins, lam):
 
 def change(A, k, ended):
     """``x − x̄`` where the rounds ended."""
-    return -(np.delete(A, k, axis=0) - A[k]).T @ ended.outcome.point.at / ended.space.lam
+    return -(np.delete(A, k, axis=0) - A[k]).T @ ended.point.at / ended.space.lam
 
 
 def assert_same(x, y):
@@ -181,11 +165,11 @@ def test_all_solvers_agree_on_any_shape(seed, monkeypatch):
     window = Window(math.log((1 - tau) / tau), 1e-9, 0.0, 1e-15)
     asked = {"window": window} if seed % 4 == 0 else {}  # within reach, and not yet there
     ends = [solve(Crowd(G, k, margins, lam), **asked) for solve in SOLVERS.values()]
-    settled = [ended for ended in ends if ended.outcome.converged]
+    settled = [ended for ended in ends if ended.converged]
     for ended in settled[1:]:
         assert ended.space.lam == pytest.approx(settled[0].space.lam, rel=1e-6)
-        p = settled[0].outcome.point.p
-        np.testing.assert_allclose(ended.outcome.point.p, p, rtol=0, atol=1e-9 * max(p.max(), 1e-9))
+        p = settled[0].point.p
+        np.testing.assert_allclose(ended.point.p, p, rtol=0, atol=1e-9 * max(p.max(), 1e-9))
         if not asked:
             assert_same(change(A, k, ended), change(A, k, settled[0]))
     # Whether equal rows settle hangs on rounding, and so on BLAS's threads; those that do not take the whole matrix.
@@ -256,12 +240,12 @@ def test_answers_on_an_imagenet_head_are_those_of_the_whole_matrix(head, chosen)
         python = ends[0]
         truth = dense(model.A, k, margins, python.space.lam)
         for ended in ends:
-            assert ended.outcome.converged
-            assert ended.rounds <= 12
+            assert ended.converged
+            assert ended.n_iter <= 12
             assert ended.space.lam == pytest.approx(python.space.lam, rel=1e-12)
             assert_same(change(model.A, k, ended), truth)
             if window is not None:
-                assert ended.outcome.point.p_target == pytest.approx(0.9, abs=1e-11)
+                assert ended.point.p_target == pytest.approx(0.9, abs=1e-11)
 
 
 def test_an_imagenet_head_through_the_front_door(head, backend):
@@ -300,13 +284,13 @@ def shapes(rng, K):
 def test_trouble_makes_no_difference(rng, solve, shape, lam):
     A, margins = shapes(rng, 260)[shape]
     ended = solve(Crowd(A @ A.T, 0, margins, lam))
-    assert ended.outcome.converged
+    assert ended.converged
     assert_same(change(A, 0, ended), dense(A, 0, margins, lam))
     tau = 0.8
     ended = solve(Crowd(A @ A.T, 0, margins, lam), window=Window(math.log((1 - tau) / tau), 1e-9, 0.0, 1e-15))
     if shape != "a target with all of it":  # which has it at the source: nobody asks
-        assert ended.outcome.converged
-        assert ended.outcome.point.p_target == pytest.approx(tau, abs=1e-9)
+        assert ended.converged
+        assert ended.point.p_target == pytest.approx(tau, abs=1e-9)
         assert_same(change(A, 0, ended), dense(A, 0, margins, ended.space.lam))
 
 
@@ -386,7 +370,7 @@ def test_many_rows_are_their_answers_one_by_one(model, rng, backend):
 def test_the_history_is_that_of_a_descent(model, rng):
     z = model.logits(rng.normal(size=500))
     ended = SOLVERS["numpy"](Crowd(model.gram, 5, np.delete(z - z[5], 5), 0.01))
-    E = [step.objective for step in ended.outcome.history] + [ended.outcome.point.objective]
-    assert len(E) == ended.rounds + 1
+    E = [step.objective for step in ended.history] + [ended.point.objective]
+    assert len(E) == ended.n_iter + 1
     assert all(b <= a + 1e-12 for a, b in pairwise(E))
-    assert ended.outcome.history[0].grad_norm > 1e6 * ended.outcome.history[-1].grad_norm > 0
+    assert ended.history[0].grad_norm > 1e6 * ended.history[-1].grad_norm > 0

@@ -14,8 +14,6 @@ import ifonly
 from ifonly import InputError, Model, Status
 from ifonly.engines import many_passes, passes
 from ifonly.engines import very_many as many
-from ifonly.engines import very_many_reach as reaching
-from ifonly.engines import very_many_rounds as rounds
 from ifonly.model import products
 from ifonly.model.numerics import EPS, softmax
 
@@ -26,7 +24,7 @@ def forced(monkeypatch):
     monkeypatch.setattr(products, "SHARED_GRAM", 3)
     monkeypatch.setattr(products, "GRAM_CLASSES", 2)
     monkeypatch.setattr(passes, "MOST", 2)
-    monkeypatch.setattr(rounds, "SMALL_D", 0)  # and never in D dimensions, unless it is slow
+    monkeypatch.setattr(many, "SMALL_D", 0)  # and never in D dimensions, unless it is slow
 
 
 @pytest.fixture(scope="module")
@@ -319,8 +317,8 @@ def test_one_feature():
 def test_slow_rounds_go_on_in_all_dimensions(monkeypatch):
     """With no rival one by one and the others' covariance anything but small, rounds alone crawl."""
     monkeypatch.setattr(passes, "SHARE", 2.0)
-    monkeypatch.setattr(rounds, "FIRST_SHARE", 2.0)
-    monkeypatch.setattr(rounds, "SLOW_ROUNDS", 2)
+    monkeypatch.setattr(many, "FIRST_SHARE", 2.0)
+    monkeypatch.setattr(many, "SLOW_ROUNDS", 2)
     rng = np.random.default_rng(6)
     A, x = rng.standard_normal((5000, 70)), rng.standard_normal(70)
     cf = check(A, np.zeros(5000), x, 7, lam=1e-2)
@@ -329,11 +327,11 @@ def test_slow_rounds_go_on_in_all_dimensions(monkeypatch):
 
 def test_search_where_the_rounds_do_not_settle(synthetic, monkeypatch):
     true = ifonly.invert(synthetic.model, synthetic.X[0], 77, prob=0.8)
-    monkeypatch.setattr(rounds, "MAX_ROUNDS", 1)
-    aim = many.VastProblem(synthetic.model, synthetic.X[0], 77).task(None, 0.8)
-    search = reaching._search(synthetic.model, aim, synthetic.X[0], 1.0)
+    monkeypatch.setattr(many, "MAX_ROUNDS", 1)
+    aim = many.task_of(synthetic.model, synthetic.X[0], 77, None, 0.8)
+    search = many._search(synthetic.model, aim, synthetic.X[0], 1.0)
     ask = next(search)
-    monkeypatch.setattr(rounds, "MAX_ROUNDS", 60)
+    monkeypatch.setattr(many, "MAX_ROUNDS", 60)
     try:
         while True:
             ask = search.send(passes.take_a_pass(synthetic.model, [ask])[0])

@@ -10,10 +10,10 @@ from ifonly.engines.class_newton import ClassNewton
 from ifonly.engines.class_space import ClassProblem
 from ifonly.engines.closed_form import ClosedForm
 from ifonly.engines.free import Stop
+from ifonly.engines.newton import Solved
 from ifonly.engines.windows import Window
 from ifonly.model.numerics import EPS
 from ifonly.native.reference import array_namespace, solve_lam, solve_prob
-from ifonly.native.solved import Solved
 from ifonly.problem.status import Status
 from ifonly.rows.sources import Sources
 

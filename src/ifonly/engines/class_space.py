@@ -52,25 +52,21 @@ class ClassProblem:
 
     # ---- answers ----
 
-    def settle(self, space: Space, outcome: Outcome, tol: float | None, n_iter: int | None = None) -> Result:
-        """The outcome for a given λ: on to the last digit where ‖∇E‖ met the tolerance, but not for certain."""
-        n_iter = outcome.n_iter if n_iter is None else n_iter
-        result = self.finish(space, outcome, tol, None, n_iter)
+    def settle(self, outcome: Outcome, tol: float | None, before: int = 0) -> Result:
+        """The outcome for a given λ: on to the last digit where ‖∇E‖ met the tolerance, but not for certain.
+
+        ``before`` are iterations that led to where it began.
+        """
+        n_iter = before + outcome.n_iter
+        result = self.finish(outcome, tol, n_iter)
         if tol is not None and outcome.converged and not outcome.precise and result.grad_norm > tol:
-            further = newton(space, outcome.point.at)
-            result = self.finish(space, further, tol, None, n_iter + further.n_iter)
+            further = newton(outcome.space, outcome.point.at)
+            result = self.finish(further, tol, n_iter + further.n_iter)
         return result
 
-    def finish(
-        self,
-        space: Space,
-        outcome: Outcome,
-        tol: float | None = None,
-        status: Status | None = None,
-        n_iter: int | None = None,
-    ) -> Result:
+    def finish(self, outcome: Outcome, tol: float | None, n_iter: int, status: Status | None = None) -> Result:
         """The outcome of a method with its certificate, over all K classes."""
-        point, lam = outcome.point, space.lam
+        space, point = outcome.space, outcome.point
         grad_norm = self.rounding.grad_norm(space, point, self.lengths)
         if status is None:
             if tol is not None and grad_norm <= tol:
@@ -80,13 +76,13 @@ class ClassProblem:
         return Result(
             self.k,
             status,
-            float(lam),
+            float(space.lam),
             space.distance(point),
             point.objective,
             grad_norm,
             self.proba(point.p, point.p_target),
-            point.at if isinstance(space, Basis) else self.model.coefficients(point.at, self.k) / lam,
-            n_iter=outcome.n_iter if n_iter is None else n_iter,
+            point.at if isinstance(space, Basis) else self.model.coefficients(point.at, self.k) / space.lam,
+            n_iter=n_iter,
             history=outcome.history,
         )
 

@@ -13,11 +13,13 @@ from typing import Any
 import numpy as np
 
 from ifonly.engines.class_space import ClassProblem
-from ifonly.engines.free import FreeEngine, Stop, unchangeable
+from ifonly.engines.coordinates import logistic, logit, softmax_rows
+from ifonly.engines.free import FreeEngine, Stop
+from ifonly.engines.newton import Solved
 from ifonly.engines.phi import logistic_root, phi
-from ifonly.engines.row_loops import RowLoop, softmax_rows
-from ifonly.engines.windows import GUESS, Window, logit
-from ifonly.native.solved import Solved
+from ifonly.engines.row_loops import RowLoop
+from ifonly.engines.windows import GUESS, Window
+from ifonly.model.numerics import Floats
 from ifonly.problem.asked import Asked
 from ifonly.problem.results import Result
 from ifonly.problem.status import Status
@@ -31,14 +33,12 @@ class ClosedForm(FreeEngine):
     """Free problems with two classes."""
 
     def refuses(self, asked: Asked) -> str | None:
-        """Limits, more classes, or a start: then the iterates are the paper's Newton method's."""
-        if asked.conditions is not None:
-            return "there are limits"
+        """More classes, or a start: then the iterates are the paper's Newton method's."""
         if asked.model.n_classes != 2:
             return "there are more than two classes"
         return None if asked.question.start is None else "a start is for Newton's method"
 
-    def minimise(self, problem: ClassProblem, lam: float, stop: Stop) -> Result:
+    def minimise(self, problem: ClassProblem, lam: float, stop: Stop, start: Floats | None = None) -> Result:
         """Theorem 4.2. What `Rivals` and `finish` do with arrays, here with numbers: a tenth of the time."""
         length, margin, rounding = float(problem.lengths[0]), float(problem.margins[0]), problem.rounding
         h = length * length / lam
@@ -54,16 +54,9 @@ class ClosedForm(FreeEngine):
         objective = 0.5 * h * q * q + max(s, 0.0) + math.log1p(e)
         return Result(problem.k, status, lam, length * q / lam, objective, grad_norm, proba, coef)
 
-    def reach(self, problem: ClassProblem, prob: float, stop: Stop) -> Result:
-        """The nearest x with ``p_k(x) ≥ prob``, or the best there is, with status UNREACHABLE."""
-        window = problem.window(prob)
-        here = problem.stay(Status.EXACT)
-        if logit(float(here.proba[1 - problem.k]), float(here.proba[problem.k])) <= window.edges(window.slack)[0]:
-            return here
-        margin, length = float(problem.margins[0]), float(problem.lengths[0])
-        if length == 0.0:
-            return unchangeable(problem, prob)
-        missing = margin - window.middle(0.0)
+    def leave(self, problem: ClassProblem, prob: float, window: Window, stop: Stop) -> Result:
+        """The margin to end at is known, and so is λ."""
+        missing, length = float(problem.margins[0]) - window.middle(0.0), float(problem.lengths[0])
         result = self._moved_by(problem, missing / float(_share(window, length * length)), stop)
         if result is not None and _reached(result, window):
             return result
@@ -74,12 +67,12 @@ class ClosedForm(FreeEngine):
     def _moved_by(self, problem: ClassProblem, step: float, stop: Stop) -> Result | None:
         """The answer whose margin is lower than the source's by this much; None where it is too far for a λ."""
         margin, length = float(problem.margins[0]), float(problem.lengths[0])
-        lam = _mass(margin - step) * length * length / step
+        lam = logistic(margin - step) * length * length / step
         return self.minimise(problem, lam, stop) if sys.float_info.min < lam < math.inf else None
 
     # ---- many rows ----
 
-    def minimise_rows(self, loop: RowLoop, gram: np.ndarray, margins: np.ndarray, lam: np.ndarray, stop: Stop) -> Solved:
+    def minimise_rows(self, loop: RowLoop, gram: Floats, margins: Floats, lam: Floats, stop: Stop) -> Solved:
         """Theorem 4.2 for many rows."""
         square = float(gram[0, 0])
         h = square / lam
@@ -91,8 +84,8 @@ class ClosedForm(FreeEngine):
         zeros, done = np.zeros(len(lam), dtype=np.intp), np.ones(len(lam), dtype=bool)
         return Solved(q, p, p_target, lam, 0.5 * quad + loss, grad_norm, quad * lam, zeros, done)
 
-    def reach_rows(self, loop: RowLoop, gram: np.ndarray, margins: np.ndarray, window: Window, stop: Stop) -> Solved:
-        """`reach` for many rows; one whose allowance turns out too small is left."""
+    def leave_rows(self, loop: RowLoop, gram: Floats, margins: Floats, window: Window, stop: Stop) -> Solved:
+        """`leave` for many rows; one whose allowance turns out too small is left."""
         square = float(gram[0, 0])
         end = np.maximum(margins[:, 0] - (margins[:, 0] - window.middle(0.0)) / _share(window, square), -700.0)
         lam = square / (1 + np.exp(-end)) / (margins[:, 0] - end)
@@ -115,7 +108,3 @@ def _reached(result: Result, window: Window) -> bool:
     allowance = window.allowance(abs(float(result.coef[0])))
     there = logit(float(result.proba[1 - result.target]), float(result.proba[result.target]))
     return allowance < GUESS and there <= window.edges(allowance)[0]
-
-
-def _mass(logit: float) -> float:
-    return 1 / (1 + math.exp(-logit)) if logit > -700 else math.exp(logit)

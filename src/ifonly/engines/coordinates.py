@@ -24,6 +24,7 @@ docs/math.md derives all of it.
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -53,6 +54,23 @@ class Point:
     residual: Floats  # p − q, or −(λξ + Lᵀp)
     slope: Floats  # minus the derivative of E in these coordinates: H r, or the residual itself
     moved: Floats  # s̄ − s
+
+    @property
+    def logit(self) -> float:
+        """That of 1 − p_k."""
+        return logit(float(np.add.reduce(self.p)), self.p_target)
+
+
+def logit(mass: float, rest: float) -> float:
+    """``ln(mass/rest)``, infinite at the ends."""
+    if mass == 0.0:
+        return -math.inf
+    return math.log(mass) - math.log(rest) if rest > 0.0 else math.inf
+
+
+def logistic(logit: float) -> float:
+    """1/(1 + e^{−L}), the inverse of it."""
+    return 1 / (1 + math.exp(-logit)) if logit > -700 else math.exp(logit)
 
 
 class Rivals:
@@ -97,12 +115,19 @@ class Rivals:
         return min(terms, point.grad_norm + 1e-7 * terms)
 
     def evaluate(self, q: Floats, known: Floats | None = None) -> Point:
-        """E and its derivative at q; ``known``, if given, is what ``moved`` comes to, for `crowd.Crowd`."""
+        """E and its derivative at q; ``known``, if given, is what ``moved`` comes to, for `rounds.Crowd`."""
         del known
-        moved = self.H.dot(q)  # dot: less overhead than @, which shows where K is small
+        return self.moved_by(q, self.times(q))
+
+    def times(self, q: Floats) -> Floats:
+        """H q."""
+        return self.H.dot(q)  # dot: less overhead than @, which shows where K is small
+
+    def moved_by(self, q: Floats, moved: Floats) -> Point:
+        """`evaluate`, given H q."""
         p, p_target, loss = rivals_softmax(self.margins - moved)
         r = p - q
-        slope = self.H.dot(r)
+        slope = self.times(r)
         grad_norm = math.sqrt(self.lam * max(float(r.dot(slope)), 0.0))
         return Point(q, p, p_target, 0.5 * float(q.dot(moved)) + loss, grad_norm, r, slope, moved)
 
@@ -311,6 +336,17 @@ def rivals_softmax(s: Floats) -> tuple[Floats, float, float]:
     total = float(np.add.reduce(e)) + e_target
     e /= total
     return e, e_target / total, top + math.log(total)
+
+
+def softmax_rows(s: Any, xp: Any = np) -> tuple[Any, Any, Any]:
+    """`rivals_softmax` for many rows, in the array library ``xp``."""
+    top = xp.max(s, axis=1)
+    top = xp.where(top > 0, top, 0.0)
+    e, e_target = xp.exp(s - top[:, None]), xp.exp(-top)
+    mass = xp.sum(e, axis=1)
+    total = mass + e_target
+    loss = xp.where(top > 0, top + xp.log(total), xp.log1p(mass))  # where top = 0, e_target = 1 and mass may be tiny
+    return e / total[:, None], e_target / total, loss
 
 
 def second_derivative(point: Point, ds: Floats) -> Floats:

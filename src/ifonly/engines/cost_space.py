@@ -5,10 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from ifonly.engines.compiled import takes_compiled
 from ifonly.model import Model
 from ifonly.model.numerics import EPS, Flags, Floats, summation_error
-from ifonly.native import compiled
+from ifonly.native import compiled, takes_compiled
 from ifonly.native.one_multiplier import Items
 from ifonly.problem.asked import Asked
 from ifonly.problem.conditions import Conditions

@@ -1,6 +1,6 @@
 """From a question and the rows that a user brings to one table of results: chunks, streams, ``out=``, progress, paths."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -9,6 +9,7 @@ import numpy as np
 from ifonly.engines import choose
 from ifonly.engines.progress import Progress
 from ifonly.engines.protocol import Engine, Rows
+from ifonly.engines.row_loops import read_rows
 from ifonly.model.errors import InputError
 from ifonly.model.numerics import Floats, Indices
 from ifonly.problem.asked import ALL, NEAREST, Aim, Asked
@@ -51,11 +52,11 @@ def run(asked: Asked, x: Any, *, out: Any = None, progress: bool | None = None) 
     sources = _sources(engine, asked, x)
     if asked.question.n is not None:
         return _plans(asked, sources)
-    if sources.single and asked.per_source == 1 and out is None:
+    one = sources.single and asked.per_source == 1
+    if one and out is None:
         aim = asked.aim()
         return Answered(asked, sources, engine.for_rows(asked, 1).one(asked, sources, aim), aim.prob)
     results = _table(engine, asked, sources, out, progress)
-    one = sources.single and asked.per_source == 1
     if sources.single and results.status[0] == Status.INVALID and (one or asked.conditions is None):
         raise sources.reject(0)
     prob = asked.aims(0, len(sources), single=sources.single).prob
@@ -105,7 +106,7 @@ def _read(asked: Asked, x: Any) -> tuple[Asked, Any]:
 
 def _sources(engine: Engine, asked: Asked, x: Any) -> Sources:
     """One source or a table of them, as the engine takes it; what is for several is refused for one."""
-    sources = x if isinstance(x, Sources) else engine.read(asked, x)
+    sources = x if isinstance(x, Sources) else read_rows(asked, x)
     if sources.single and asked.per_source == 1 and (asked.question.threads or 1) > 1 and not engine.shares_one:
         raise InputError("threads share the rows of a table, and this is one source; leave threads out")
     return sources
@@ -130,28 +131,35 @@ def _table(engine: Engine, asked: Asked, sources: Sources, out: Any, progress: b
     check_out(out, N * K, D)
     if engine.makes_x and out is None:
         out = np.empty((N * K, D))
-    engine = engine.for_rows(asked, N * K)
     whole: Results | None = None
+    done = 0
     with Progress(N, progress) as bar:
-        for a, b in _chunks(N, engine.chunk_rows(asked, N)):
-            piece = sources if (a, b) == (0, N) else sources.part(a, b)
-            aims = asked.aims(a, b, single=sources.single)
-            into = None if out is None else out[a * K : b * K]
-            found = engine.solve(asked, Rows(piece, aims, a, N * K, into))
-            if b - a == N:
+        for found in _chunks(engine.for_rows(asked, N * K), asked, sources, out, total=N):
+            if len(found) == N * K:
                 whole = found
             else:
                 whole = _room(found, N * K) if whole is None else whole
-                whole.copy(slice(a * K, b * K), found)
-            bar.advance(b - a)
+                whole.copy(slice(done, done + len(found)), found)
+            done += len(found)
+            bar.advance(len(found) // K)
     assert whole is not None
     return whole if out is None else whole.with_x(out)
 
 
-def _chunks(N: int, size: int | None) -> Iterable[tuple[int, int]]:
-    if size is None or size >= N:
-        return [(0, N)]
-    return ((a, min(a + size, N)) for a in range(0, N, size))
+def _chunks(
+    engine: Engine, asked: Asked, sources: Sources, out: Any, done: int = 0, total: int | None = None
+) -> Iterator[Results]:
+    """The answers for a table, chunk by chunk; in a stream (of no known ``total``) so many rows were ``done`` before it."""
+    N, K, size = len(sources), asked.per_source, engine.chunk_rows(asked, total)
+    for a in range(0, max(N, 1), size or max(N, 1)):
+        b = N if size is None else min(a + size, N)
+        piece = sources if b - a == N else sources.part(a, b)
+        first, last = done + a, done + b
+        aims = asked.aims(first, last, single=total is not None and sources.single)
+        if total is None:
+            check_out(out, last * K, asked.model.n_features, least=True)
+        into = None if out is None else out[first * K : last * K]
+        yield engine.solve(asked, Rows(piece, aims, first, None if total is None else total * K, into))
 
 
 def _room(like: Results, N: int) -> Results:
@@ -162,22 +170,18 @@ def _room(like: Results, N: int) -> Results:
 
 def _streamed(engine: Engine, asked: Asked, x: Iterator[Any], out: Any, progress: bool | None) -> Answered:
     """The answers for tables as they come; these are kept, unless the answers go into ``out``."""
-    K, D = asked.per_source, asked.model.n_features
     parts: list[Results] = []
     kept: list[Sources] = []
     done = 0
     with Progress(None, progress) as bar:
         for table in x:
-            sources = engine.read(asked, table)
+            sources = read_rows(asked, table)
             if out is None:
                 kept.append(sources)
-            for a, b in _chunks(len(sources), engine.chunk_rows(asked, None)):
-                piece = sources if b - a == len(sources) else sources.part(a, b)
-                check_out(out, (done + b - a) * K, D, least=True)
-                into = None if out is None else out[done * K : (done + b - a) * K]
-                parts.append(engine.solve(asked, Rows(piece, asked.aims(done, done + b - a), done, None, into)))
-                done += b - a
-                bar.advance(b - a)
+            for found in _chunks(engine, asked, sources, out, done):
+                parts.append(found)
+                bar.advance(len(found) // asked.per_source)
+            done += len(sources)
     asked.check(done)
     kept_sources = Sources.joined(asked.model, kept) if out is None else Sources.forgotten(asked.model)
     nothing = Results.empty(np.zeros(0, dtype=np.intp), classes=asked.model.n_classes, coef=asked.model.basis.shape[0])

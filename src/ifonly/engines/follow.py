@@ -6,37 +6,33 @@ of some 1e-5, which one Newton step mends.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 import numpy as np
 
-from ifonly.engines.class_space import ClassProblem
-from ifonly.engines.newton import MAX_ITER, newton
 from ifonly.model.numerics import Floats
-from ifonly.problem.results import Result
+from ifonly.problem.results import Result, Results
 
-__all__ = ["Knot", "carry_on", "follow"]
+__all__ = ["Followed", "carry_on", "follow"]
 
 Knot = tuple[float, *tuple[Floats, ...]]  # ln λ, the change (q/λ or ξ), its derivative along ln λ if that is known
+Followed = tuple[Result, tuple[Floats, ...]]  # an answer, and what its knot has besides ln λ
 
-KNOTS = 3  # answers that the polynomial goes through: 2 leave 1.5 iterations per λ (MNIST, default λ), 3 1.3, 4 1.4
 REACH = 0.5  # steps in ln λ longer than this are beyond a polynomial; up to twice that the tangent serves
 
 
-def follow(problem: ClassProblem, lams: Sequence[float], *, tol: float | None = None, max_iter: int = MAX_ITER) -> list[Result]:
-    """The answers for all ``lams``, solved from the largest to the smallest and returned in the order given."""
+def follow(lams: Sequence[float], most: int, solve: Callable[[float, Floats | None], Followed]) -> Results:
+    """The answers for all ``lams``, solved from the largest to the smallest and returned in the order given.
+
+    ``solve`` is given a λ and the change that the polynomial through so many knots at ``most`` leads to.
+    """
     found: dict[int, Result] = {}
     knots: list[Knot] = []
     for i in sorted(range(len(lams)), key=lambda i: -lams[i]):
-        space = problem.space(lams[i])
-        guess = carry_on(knots, math.log(lams[i]))
-        at = space.start() if guess is None else space.from_knot(guess)
-        outcome = newton(space, at, tol=tol, max_iter=max_iter)
-        factor = outcome.factor or space.factor(outcome.point)
-        knots = [*knots[1 - KNOTS :], (math.log(lams[i]), *space.knot(outcome.point, factor.tangent()[0]))]
-        found[i] = problem.settle(space, outcome, tol)
-    return [found[i] for i in range(len(lams))]
+        found[i], knot = solve(lams[i], carry_on(knots, math.log(lams[i])))
+        knots = [*knots[1 - most :], (math.log(lams[i]), *knot)]
+    return Results.of([found[i] for i in range(len(lams))])
 
 
 def carry_on(knots: list[Knot], t: float) -> Floats | None:

@@ -1,12 +1,11 @@
 """What the engines for free problems share: the first pass over A, the nearest class, rows side by side, starts.
 
-An engine has ``minimise(problem, λ)`` and ``reach(problem, τ)`` for one `ClassProblem`, and, where its rows can go side by
-side, the same for many: ``minimise_rows`` and ``reach_rows``. Rows are grouped by target (a group shares one Ḡ), given to a row
+An engine has ``minimise(problem, λ)`` and ``leave(problem, τ)`` for one `ClassProblem`, and, where its rows can go side by
+side, the same for many: ``minimise_rows`` and ``leave_rows``. Rows are grouped by target (a group shares one Ḡ), given to a row
 loop, and come back with their certificate; rows that a loop gives up go through the method for one.
 """
 
 from abc import abstractmethod
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -14,24 +13,24 @@ import numpy as np
 
 from ifonly.engines import nearest
 from ifonly.engines.class_space import ClassProblem
-from ifonly.engines.newton import MAX_ITER
+from ifonly.engines.coordinates import logit, rivals_softmax, softmax_rows
+from ifonly.engines.newton import MAX_ITER, Solved
 from ifonly.engines.protocol import Engine, Rows
 from ifonly.engines.rounding import Rounding
-from ifonly.engines.row_loops import RowLoop, choose_loop, read_rows, softmax_rows
+from ifonly.engines.row_loops import RowLoop, choose_loop, read_starts
 from ifonly.engines.threads import on_threads
-from ifonly.engines.windows import Window, logit
+from ifonly.engines.windows import Window
 from ifonly.model import Model
 from ifonly.model.errors import InputError
 from ifonly.model.numerics import Flags, Floats, Indices, softmax
-from ifonly.native.free import Task
-from ifonly.native.solved import LEFT, Solved
+from ifonly.native.free import LEFT, Task
 from ifonly.problem.asked import NEAREST, Aim, Aims, Asked
 from ifonly.problem.question import Question
 from ifonly.problem.results import Result, Results
 from ifonly.problem.status import Status
 from ifonly.rows.sources import Sizes, Sources
 
-__all__ = ["FreeEngine", "Starts", "Stop", "unchangeable"]
+__all__ = ["FreeEngine", "Stop"]
 
 
 # Rows of x per chunk: few enough to bound the memory, many enough that the loop's lanes are full (a chunk is split by target)
@@ -82,70 +81,76 @@ def _in_truth(b: list[float], k: int, prob: float) -> bool:
     return Fraction(prob) * sum(exp_within(Fraction(bias) - Fraction(b[k]))[1] for bias in b) <= 1
 
 
+def staying(problem: ClassProblem, prob: float, window: Window) -> Result | None:
+    """The source as the answer, where it is there already or nothing can be done about it; None otherwise."""
+    p, p_target, _ = rivals_softmax(problem.margins)
+    if logit(float(np.add.reduce(p)), p_target) <= window.logit - window.slack:
+        return problem.stay(Status.EXACT)
+    return None if problem.lengths.any() else unchangeable(problem, prob)
+
+
 class FreeEngine(Engine):
     """See the module."""
 
     lanes = True  # whether rows can go side by side
 
     @abstractmethod
-    def minimise(self, problem: ClassProblem, lam: float, stop: Stop) -> Result:
-        """The least E for one λ."""
+    def minimise(self, problem: ClassProblem, lam: float, stop: Stop, start: Floats | None = None) -> Result:
+        """The least E for one λ; ``start`` are margins to start from, which most engines refuse."""
 
-    @abstractmethod
     def reach(self, problem: ClassProblem, prob: float, stop: Stop) -> Result:
         """The nearest x with ``p_k(x) ≥ prob``, or the best there is, with status UNREACHABLE."""
+        window = problem.window(prob)
+        return staying(problem, prob, window) or self.leave(problem, prob, window, stop)
+
+    @abstractmethod
+    def leave(self, problem: ClassProblem, prob: float, window: Window, stop: Stop) -> Result:
+        """`reach` where the source is not the answer."""
 
     def minimise_rows(self, loop: RowLoop, gram: Floats, margins: Floats, lam: Floats, stop: Stop) -> Solved:
         """`minimise` for many rows with the same target."""
-        return loop.solve_lam(gram, margins, lam, tol=stop.tol, max_iter=stop.max_iter)
+        return loop.arrays.solve_lam(gram, margins, lam, tol=stop.tol, max_iter=stop.max_iter)
 
-    def reach_rows(self, loop: RowLoop, gram: Floats, margins: Floats, window: Window, stop: Stop) -> Solved:
-        """`reach` for many rows with the same target, none of which is there yet."""
-        return loop.solve_prob(gram, margins, window, max_iter=stop.max_iter)
-
-    def begin(self, problem: ClassProblem, lam: float, start: Floats, stop: Stop) -> Result:
-        """`minimise` from margins to start from; an engine that takes no start refuses the question."""
-        del start
-        return self.minimise(problem, lam, stop)
+    def leave_rows(self, loop: RowLoop, gram: Floats, margins: Floats, window: Window, stop: Stop) -> Solved:
+        """`leave` for many rows with the same target."""
+        return loop.arrays.solve_prob(gram, margins, window, max_iter=stop.max_iter)
 
     # ---- one source ----
 
     def one(self, asked: Asked, sources: Sources, aim: Aim) -> Result:
         """The answer for one source."""
-        if asked.question.backend == "cuda":  # a table of one row
+        model, question = asked.model, asked.question
+        if question.backend == "cuda":  # a table of one row
             found = self.solve(asked, Rows(sources, Aims.of(aim)))[0]
             if found.status is Status.INVALID:
                 raise sources.reject(0)
             return found
         loop = choose_loop(asked, 1)
-        if loop is not None and loop.compiled and asked.question.start is None and self._takes(asked.model, sources.rows):
-            found = self._compiled_one(asked, loop.compiled, sources, aim)
-            if found is not None:
-                return found
+        if loop is not None and loop.compiled and question.start is None and self._takes(model, sources.rows):
+            x = _in_pieces(sources.rows)
+            if aim.k != NEAREST:
+                found = loop.compiled.one(model, aim, *Stop.of(question), x)
+                if found is not None:
+                    return found
+            else:
+                z, sizes = loop.compiled.project(model, x)
+                if np.isfinite(z).all() and sizes.norm < np.inf:
+                    return self.row(asked, z, sizes, aim, compiled=loop.compiled)
         z, sizes = sources.project_one()
-        start = Starts.of(asked, 1).rows(z[None], 0, 1)
+        start = _starts(asked, z[None], 0, 1)
         return self.row(asked, z, sizes, aim, None if start is None else start[0])
 
-    def _compiled_one(self, asked: Asked, compiled: Any, sources: Sources, aim: Aim) -> Result | None:
-        """One source through the compiled loop; None where it gives that up, or the source is not finite."""
-        model, stop, x = asked.model, Stop.of(asked.question), _in_pieces(sources.rows)
-        if aim.k != NEAREST:
-            return compiled.one(model, aim, *stop, x)
-        z, sizes = known = compiled.project(model, x)
-        if not (np.isfinite(z).all() and sizes.norm < np.inf):
-            return None
+    def row(self, asked: Asked, z: Floats, sizes: Sizes, aim: Aim, start: Floats | None = None, compiled: Any = None) -> Result:
+        """The answer for ``z = rows @ x̄``, for a class or the nearest; ``start``, if given, is ``rows @ x₀``.
 
-        def solve(k: int) -> Result:
-            toward = aim._replace(k=k)
-            return compiled.one(model, toward, *stop, known=known) or self.row(asked, z, sizes, toward)
-
-        return nearest.search(*nearest.of_one(model, z, aim), solve, aim)
-
-    def row(self, asked: Asked, z: Floats, sizes: Sizes, aim: Aim, start: Floats | None = None) -> Result:
-        """The answer for ``z = rows @ x̄``, for a class or the nearest; ``start``, if given, is ``rows @ x₀``."""
+        A ``compiled`` loop, if given, is asked first.
+        """
         model, stop = asked.model, Stop.of(asked.question)
 
         def solve(k: int) -> Result:
+            found = compiled and compiled.one(model, aim._replace(k=k), *stop, known=(z, sizes))
+            if found:
+                return found
             problem = ClassProblem(model, z, sizes, k, aim.prob)
             if aim.prob is not None:
                 return self.reach(problem, aim.prob, stop)
@@ -153,17 +158,13 @@ class FreeEngine(Engine):
             if start is None:
                 return self.minimise(problem, aim.lam, stop)
             at = problem.margins if np.array_equal(start, z) else model.margins(start, k)
-            return self.begin(problem, aim.lam, at, stop)
+            return self.minimise(problem, aim.lam, stop, at)
 
         if aim.k != NEAREST:
             return solve(aim.k)
         return nearest.search(*nearest.of_one(model, z, aim), solve, aim)
 
     # ---- many ----
-
-    def for_rows(self, asked: Asked, n_rows: int | None) -> "FreeEngine":
-        """The same for any number of rows, unless an engine has another form."""
-        return self
 
     def chunk_rows(self, asked: Asked, n_rows: int | None) -> int | None:
         """As many as fit into the memory for a chunk; a GPU cuts tables itself."""
@@ -172,38 +173,30 @@ class FreeEngine(Engine):
         least, most = CHUNK_ROWS
         return min(max(CHUNK_BYTES // (8 * asked.model.n_features), least), most)
 
-    def read(self, asked: Asked, x: Any) -> Sources:
-        """The rows that a user brings; with the "cuda" backend a table that is on the GPU stays there."""
-        return read_rows(asked, x)
-
     def solve(self, asked: Asked, rows: Rows) -> Results:
         """The answers for a piece of a table: the first pass, the loops between, and the second pass where x is wanted."""
-        sources, aims = rows.sources, rows.aims
-        loop = choose_loop(asked, rows.total)
-        per = asked.per_source
-        if loop is not None and loop.table is not None and per == 1 and asked.question.start is None:
-            stop = Stop.of(asked.question)
-            options = {"tol": stop.tol, "max_iter": stop.max_iter}
+        sources, aims, per = rows.sources, rows.aims, asked.per_source
+        loop, plain = choose_loop(asked, rows.total), per == 1 and asked.question.start is None
+        if loop is not None and loop.table is not None and plain:
+            options = Stop.of(asked.question)._asdict()
             found = loop.table(sources, aims, rows.out, **options, alone=lambda *row: self.row(asked, *row))
             if found is not None:
                 return found
-        if loop is not None and loop.compiled is not None and self._goes_through(asked, rows):
+        if loop is not None and loop.compiled is not None and plain and self._goes_through(asked.model, rows):
             return self._straight(asked, rows, loop)
         Z, sizes = sources.project()
-        starts = asked.keep(("starts", rows.total), lambda: Starts.of(asked, None if rows.total is None else rows.total // per))
-        at = starts.rows(Z, rows.first, rows.first + len(sources))
+        starts = _starts(asked, Z, rows.first, None if rows.total is None else rows.total // per)
         if per > 1:
-            Z, sizes, at = Z[rows.each], sizes.take(rows.each), None if at is None else at[rows.each]
-        found = self._solve(asked, Z, sizes, aims, at, loop)
+            Z, sizes, starts = Z[rows.each], sizes.take(rows.each), None if starts is None else starts[rows.each]
+        found = self._solve(asked, Z, sizes, aims, starts, loop)
         if rows.out is not None:
             sources.repeated(per).move(found.coef, rows.out)
         return found
 
-    def _goes_through(self, asked: Asked, rows: Rows) -> bool:
+    def _goes_through(self, model: Model, rows: Rows) -> bool:
         """Whether the compiled loop takes these rows from their sources to x: each has its class, and x its place."""
-        named = asked.per_source == 1 and asked.question.start is None and bool((rows.aims.targets >= 0).all())
         placed = rows.out is None or _in_pieces(rows.out) is rows.out
-        return named and placed and self._takes(asked.model, rows.sources.rows)
+        return placed and bool((rows.aims.targets >= 0).all()) and self._takes(model, rows.sources.rows)
 
     def _takes(self, model: Model, table: Any) -> bool:
         """Whether the compiled loop takes such sources."""
@@ -211,17 +204,15 @@ class FreeEngine(Engine):
 
     def _straight(self, asked: Asked, rows: Rows, loop: RowLoop) -> Results:
         """A piece of a table through the compiled loop."""
-        model, sources, aims, stop = asked.model, rows.sources, rows.aims, Stop.of(asked.question)
+        model, sources, aims = asked.model, rows.sources, rows.aims
         results = Results.empty(aims.targets, classes=model.n_classes, coef=model.basis.shape[0])
         how = {"alone": rows.total == 1, "X": _in_pieces(sources.rows), "out": rows.out}
-        task = Task.of(model, aims, *stop, loop.threads, **how)
+        task = Task.of(model, aims, *Stop.of(asked.question), loop.threads, **how)
         loop.compiled.answer(model, aims.targets, np.arange(len(aims.targets)), results, task)
         left = np.flatnonzero(results.status == LEFT)
         if len(left):
             some = Sources(model, sources.rows[left], False)
-            Z, sizes = some.project()
-            for i, n in enumerate(left.tolist()):
-                results.put(n, self.row(asked, Z[i], sizes.take(i), aims.one(n)))
+            results.copy(left, self._solve(asked, *some.project(), aims.take(left), None, None))
             if rows.out is not None:
                 made = np.empty((len(left), model.n_features))
                 some.move(results.coef[left], made)
@@ -319,7 +310,7 @@ class Batch(NamedTuple):
         away = np.flatnonzero(~done)
         if len(away) and model.rival_lengths(k).any():
             rounding = Rounding.of(model, self.sizes.take(index[away]), k, aims.take(away).prob)
-            solved = self.engine.reach_rows(self.loop, gram, margins[away], window.take(away), self.stop)
+            solved = self.engine.leave_rows(self.loop, gram, margins[away], window.take(away), self.stop)
             self._fill(index[away], k, size[away], solved, rounding)
             change = np.abs(solved.q).sum(axis=1) / solved.lam
             needed = rounding.of_estimator(size[away], rounding.reach_of(change, self.results.distance[index[away]]))
@@ -339,34 +330,36 @@ class Batch(NamedTuple):
 
     def _fill(self, index: Indices, k: int, size: Floats, solved: Solved, rounding: Rounding) -> None:
         """Rows from what the loop found, with their certificate (`ClassProblem.finish` for many)."""
-        model, results = self.model, self.results
-        lengths = model.rival_lengths(k)
+        lengths = self.model.rival_lengths(k)
         q, p, lam = solved.q, solved.p, solved.lam
         reach = rounding.reach_of(np.abs(q).sum(axis=1) / lam)
         terms = np.abs(p - q) @ lengths
         computed = np.minimum(terms, solved.grad_norm + 1e-7 * terms)
         grad_norm = computed + rounding.of_gradient(p @ lengths, size, reach, lam)
-        results.coef[index] = model.coefficients(q, k) / lam[:, None]
-        self._put_proba(index, k, p, solved.p_target)
-        results.target[index], results.lam[index], results.objective[index] = k, lam, solved.objective
-        results.distance[index], results.grad_norm[index] = np.sqrt(solved.square) / lam, grad_norm
-        results.n_iter[index] = solved.n_iter
         met = np.zeros(len(index), dtype=bool) if self.stop.tol is None else grad_norm <= self.stop.tol
-        results.status[index] = np.where(met, Status.CONVERGED, Status.EXACT)
+        self._put(
+            *(index, k, p, solved.p_target),
+            coef=self.model.coefficients(q, k) / lam[:, None],
+            lam=lam,
+            distance=np.sqrt(solved.square) / lam,
+            objective=solved.objective,
+            grad_norm=grad_norm,
+            n_iter=solved.n_iter,
+            status=np.where(met, Status.CONVERGED, Status.EXACT),
+        )
 
     def _stay(self, index: Indices, k: int, p: Floats, p_target: Floats, loss: Floats) -> None:
         """Rows that are there already (`ClassProblem.stay` for many)."""
-        results = self.results
-        results.coef[index], results.target[index], results.lam[index] = 0.0, k, np.inf
-        self._put_proba(index, k, p, p_target)
-        results.distance[index], results.objective[index], results.grad_norm[index] = 0.0, loss, 0.0
-        results.n_iter[index], results.status[index] = 0, Status.EXACT
+        numbers = {"lam": np.inf, "distance": 0.0, "objective": loss, "grad_norm": 0.0}
+        self._put(index, k, p, p_target, coef=0.0, n_iter=0, status=Status.EXACT, **numbers)
 
-    def _put_proba(self, index: Indices, k: int, p: Floats, p_target: Floats) -> None:
+    def _put(self, index: Indices, k: int, p: Floats, p_target: Floats, **columns: Any) -> None:
+        """Set columns of rows with one target."""
         proba = np.empty((len(index), self.model.n_classes))
         proba[:, self.model.rivals(k)] = p
         proba[:, k] = p_target
-        self.results.proba[index] = proba
+        for name, values in {**columns, "target": k, "proba": proba}.items():
+            getattr(self.results, name)[index] = values
 
 
 def _in_pieces(table: np.ndarray) -> np.ndarray:
@@ -376,32 +369,18 @@ def _in_pieces(table: np.ndarray) -> np.ndarray:
     return table if table.shape[1] <= 1 or table.strides[1] == table.itemsize else np.ascontiguousarray(table)
 
 
-@dataclass(frozen=True)
-class Starts:
-    """Where to start, for all rows or for each: ``x₀ rowsᵀ``, or the sources themselves, or (None, False) nowhere in
+def _starts(asked: Asked, Z: Floats, first: int, n_rows: int | None) -> Floats | None:
+    """``x₀ rowsᵀ`` for the rows from ``first`` on of so many, whose own is ``Z``; None to start nowhere in particular."""
+    start = asked.question.start
+    if start is None or isinstance(start, str):
+        return None if start is None else Z
 
-    particular.
-    """
-
-    points: Floats | None
-    at_source: bool
-
-    @classmethod
-    def of(cls, asked: Asked, n_rows: int | None) -> "Starts":
-        """As the user said; one point, or one for each of so many rows."""
-        start = asked.question.start
-        if start is None or isinstance(start, str):
-            return cls(None, start is not None)
-        given = Sources.read(asked.model, start)
-        if len(given) not in (1, n_rows):
-            raise InputError(f"start must be one point or {n_rows}, one per row; got {len(given)}")
+    def project() -> Floats:
+        given = read_starts(asked, n_rows)
         points, _ = given.project()
         for n in np.flatnonzero(~np.isfinite(points).all(axis=1)):
             raise InputError(f"start: {given.reject(int(n))}")
-        return cls(points, False)
+        return points
 
-    def rows(self, Z: Floats, a: int, b: int) -> Floats | None:
-        """``x₀ rowsᵀ`` for rows ``a`` to ``b``, whose own is ``Z``."""
-        if self.points is None:
-            return Z if self.at_source else None
-        return np.broadcast_to(self.points, Z.shape) if len(self.points) == 1 else self.points[a:b]
+    points = asked.keep(("starts", n_rows), project)
+    return np.broadcast_to(points, Z.shape) if len(points) == 1 else points[first : first + len(Z)]

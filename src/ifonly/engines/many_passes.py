@@ -6,19 +6,21 @@ are not kept.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ifonly.engines import nearest
-from ifonly.engines.compiled import takes_compiled
 from ifonly.engines.passes import Look, Seen, SumUp, Task, sum_up, take_a_pass
 from ifonly.engines.protocol import Engine, Rows
+from ifonly.engines.row_loops import read_starts
 from ifonly.engines.strong_rivals import FIRST_SHARE
 from ifonly.engines.threads import available
-from ifonly.engines.very_many import WHOLE, VastProblem, solve_many
+from ifonly.engines.very_many import WHOLE, solve_many, task_of
 from ifonly.model.errors import InputError
 from ifonly.model.numerics import Floats, norms
+from ifonly.native import takes_compiled
 from ifonly.problem.asked import NEAREST, Aim, Aims, Asked
 from ifonly.problem.results import Result, Results
 from ifonly.rows.sources import LARGEST, Sources
@@ -38,9 +40,7 @@ class ManyPasses(Engine):
     shares_one = True
 
     def refuses(self, asked: Asked) -> str | None:
-        """Limits, fewer classes, and a GPU."""
-        if asked.conditions is not None:
-            return "there are limits"
+        """Fewer classes, and a GPU."""
         if not asked.model.only_passes:
             return "there are few enough classes for their Gram matrix"
         if asked.question.backend == "cuda":
@@ -49,10 +49,7 @@ class ManyPasses(Engine):
 
     def one(self, asked: Asked, sources: Sources, aim: Aim) -> Result:
         """The answer for one source."""
-        X = sources.table()
-        if not norms(X)[0] <= LARGEST:
-            raise sources.reject(0)
-        return _Passes(asked, 1).solve(X, Aims.of(aim), [0], proba=True)[0]
+        return _alone(asked, sources, Aims.of(aim), proba=True)[0]
 
     def chunk_rows(self, asked: Asked, n_rows: int | None) -> int | None:
         """Enough that one that is solved makes room for the next."""
@@ -66,70 +63,77 @@ class ManyPasses(Engine):
         rows.out[...] = np.nan
         good = np.flatnonzero((norms(X) <= LARGEST)[each])
         total = None if rows.total is None else rows.total // asked.per_source
-        found = _Passes(asked, total).solve(X, aims.take(good), each[good].tolist(), rows.first + each[good])
+        found = _Passes(asked, X, aims.take(good), each[good].tolist(), total, rows.first + each[good]).solve()
         for n, result in zip(good.tolist(), found, strict=True):
             results.put(n, result)
         return results
 
     def follow(self, asked: Asked, sources: Sources, k: int, lams: list[float]) -> Results:
         """One answer per λ, side by side, so that they share the passes."""
-        X = sources.table()
-        if not norms(X)[0] <= LARGEST:
-            raise sources.reject(0)
-        aims = Aims(np.full(len(lams), k), np.array(lams), None)
-        return Results.of(_Passes(asked, 1).solve(X, aims, [0] * len(lams)))
+        return Results.of(_alone(asked, sources, Aims(np.full(len(lams), k), np.array(lams), None)))
 
 
+def _alone(asked: Asked, sources: Sources, aims: Aims, *, proba: bool = False) -> list[Result]:
+    """The answers for aims at the one source there is."""
+    X = sources.table()
+    if not norms(X)[0] <= LARGEST:
+        raise sources.reject(0)
+    return _Passes(asked, X, aims, [0] * len(aims.targets), proba=proba).solve()
+
+
+@dataclass
 class _Passes:
-    """One call: rows that are solved in step."""
+    """One call: aims, each for one of the sources ``X`` (``of``: their places among all ``n_rows``), solved in step."""
 
-    def __init__(self, asked: Asked, n_rows: int | None) -> None:
-        self.asked, self.model, self.tol = asked, asked.model, asked.question.tol
-        self.threads, self.sum_up = available(asked.question.threads), _summing(asked)
-        self.starts = _starts(asked, n_rows)
+    asked: Asked
+    X: Floats
+    aims: Aims
+    each: Sequence[int]
+    n_rows: int | None = 1
+    of: Any = None
+    proba: bool = False
 
-    def solve(self, X: Floats, aims: Aims, each: Sequence[int], of: Any = None, *, proba: bool = False) -> list[Result]:
-        """The answers for aims, each for one of the sources ``X`` (``of``: their places among all), in the user's units."""
-        V = self.model.to_classifier(X)
-        shared = len(set(each)) < len(each) or bool((aims.targets == NEAREST).any())
-        first = {n: self._first(V[n]) for n in set(each)} if shared else {}
-        answers: dict[int, Result] = {}
-        for i in np.flatnonzero(aims.targets == NEAREST).tolist():
-            answers[i] = self._nearest(X[each[i]], V[each[i]], aims.one(i), first[each[i]], proba)
-        named = np.flatnonzero(aims.targets != NEAREST).tolist()
+    def __post_init__(self) -> None:
+        self.model, self.V = self.asked.model, self.asked.model.to_classifier(self.X)
+        self.threads, self.sum_up = available(self.asked.question.threads), _summing(self.asked)
+        self.starts = _starts(self.asked, self.n_rows)
+        shared = len(set(self.each)) < len(self.each) or bool((self.aims.targets == NEAREST).any())
+        self.first = {n: self._first(self.V[n]) for n in set(self.each)} if shared else {}
+
+    def solve(self) -> list[Result]:
+        """The answers, in the user's units."""
+        named = np.flatnonzero(self.aims.targets != NEAREST).tolist()
+        answers = dict(zip(named, self._towards([(i, self.aims.one(i)) for i in named]), strict=True))
+        return [answers[i] if i in answers else self._nearest(i) for i in range(len(self.each))]
+
+    def _towards(self, which: Sequence[tuple[int, Aim]]) -> list[Result]:
+        """The answers for some of the aims, each for a class."""
         tasks, known = [], {}
-        for place, i in enumerate(named):
-            x, aim = V[each[i]], aims.one(i)
-            at = None if self.starts is None else self.starts[0 if len(self.starts) == 1 or of is None else of[i]]
-            task = self._task(x, aim, at)
+        for place, (i, aim) in enumerate(which):
+            n, start = self.each[i], self._start(i)
+            task = task_of(self.model, self.V[n], aim.k, aim.lam, aim.prob, self.asked.question.tol, start)
             tasks.append(task)
-            if each[i] in first and at is None:
-                seen = first[each[i]].without(aim.k, task.row, task.bias, x)
-                if seen is not None:
-                    known[place] = seen
+            if n in self.first and start is None:
+                seen = self.first[n].without(aim.k, task.row, task.bias, self.V[n])
+                known |= {} if seen is None else {place: seen}
         ends = solve_many(self.model, tasks, known, self.threads, self.sum_up, _at_once(self.asked))
-        for i, end in zip(named, ends, strict=True):
-            made = X[each[i]] + self.model.to_user(end.change)
-            answers[i] = end.result(int(aims.targets[i]), made, proba=proba)
-        return [answers[i] for i in range(len(each))]
+        made = [self.X[self.each[i]] + self.model.to_user(end.change) for (i, _), end in zip(which, ends, strict=True)]
+        return [end.result(aim.k, x, proba=self.proba) for (_, aim), end, x in zip(which, ends, made, strict=True)]
 
-    def _task(self, x: Floats, aim: Aim, start: Floats | None = None) -> Task:
-        return VastProblem(self.model, x, aim.k, tol=self.tol).task(aim.lam, aim.prob, start)
+    def _start(self, i: int) -> Floats | None:
+        """Where to start, for an aim at a class that was named."""
+        if self.starts is None or self.aims.targets[i] == NEAREST:
+            return None
+        return self.starts[0 if len(self.starts) == 1 or self.of is None else self.of[i]]
 
     def _first(self, x: Floats) -> Seen:
         """What a pass says of a source, whatever the target."""
         every = Task(x, np.zeros_like(x), 0.0, np.zeros(0, dtype=np.intp), None, None)
         return take_a_pass(self.model, [Look(x, every, FIRST_SHARE)], self.threads, self.sum_up)[0]
 
-    def _nearest(self, source: Floats, x: Floats, aim: Aim, first: Seen, proba: bool) -> Result:
+    def _nearest(self, i: int) -> Result:
         """The nearest class."""
-
-        def solve(k: int) -> Result:
-            task = self._task(x, aim._replace(k=k))
-            seen = first.without(k, task.row, task.bias, x)
-            end = solve_many(self.model, [task], {} if seen is None else {0: seen}, self.threads, self.sum_up)[0]
-            return end.result(k, source + self.model.to_user(end.change), proba=proba)
-
+        aim, first = self.aims.one(i), self.first[self.each[i]]
         z = first.logits
         assert z is not None
         now = int(z.argmax())
@@ -139,7 +143,7 @@ class _Passes:
         squares = np.concatenate(own) + np.sum(rows**2, axis=1)
         classes = nearest.candidates(self.model, aim, now)
         bounds = nearest.bounds_by_few(self.model, z, strong, squares, aim)[classes]
-        return nearest.search(classes, bounds, solve, aim)
+        return nearest.search(classes, bounds, lambda k: self._towards([(i, aim._replace(k=k))])[0], aim)
 
 
 def _at_once(asked: Asked) -> int:
@@ -153,9 +157,7 @@ def _starts(asked: Asked, n_rows: int | None) -> Floats | None:
     start = asked.question.start
     if start is None or isinstance(start, str):
         return None
-    points = Sources.read(asked.model, start).table()
-    if len(points) not in (1, n_rows):
-        raise InputError(f"start must be one point or {n_rows}, one per row; got {len(points)}")
+    points = read_starts(asked, n_rows).table()
     if not np.isfinite(points).all():
         raise InputError("start must be finite")
     return asked.model.to_classifier(points)

@@ -65,16 +65,13 @@ def search(
             continue
         result = solve(int(classes[i]))
         value = aim.value(result)
-        missed = not (result.status.ok or _stopped_with_an_answer(result)) or not np.isfinite(value)
+        stopped = result.status in (Status.STOPPED, Status.MAX_ITER) and not math.isnan(result.cost)  # with an answer
+        missed = not (result.status.ok or stopped) or not np.isfinite(value)
         rank = (missed, -float(result.proba[result.target]) if missed and result.proba.size else value)
         if best is None or rank < best:
             best, found = rank, result
     assert found is not None
     return found
-
-
-def _stopped_with_an_answer(result: Result) -> bool:
-    return result.status in (Status.STOPPED, Status.MAX_ITER) and not math.isnan(result.cost)
 
 
 def candidates(model: Model, aim: Aim, now: int) -> Indices:

@@ -11,7 +11,8 @@ length and a third-order one δ², whatever λ, D or the scale of A.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from ifonly.engines.coordinates import Factor, Floats, Point, Space
 from ifonly.model.numerics import EPS
 from ifonly.problem.results import Iteration
 
-__all__ = ["MAX_ITER", "Outcome", "minimise", "newton"]
+__all__ = ["MAX_ITER", "Outcome", "Solved", "minimise", "newton"]
 
 MAX_ITER = 100  # five or so are usual; starts chosen by the user may need more
 USUAL = 8  # iterations after which rounding may be what keeps it from ending
@@ -39,6 +40,7 @@ HOT, COOLING, ROUGH = 10.0, 10.0, 1e-2  # margins at the first temperature; how 
 class Outcome:
     """Where the method ended."""
 
+    space: Space
     point: Point
     converged: bool  # to what was asked for
     precise: bool  # … and no further digit can be had
@@ -49,6 +51,33 @@ class Outcome:
     def __post_init__(self) -> None:
         if self.n_iter < 0:
             self.n_iter = len(self.history)
+
+    def tangent(self) -> tuple[Floats, float]:
+        """The derivatives along ln λ of an answer's coordinates and of its logit(1 − p_k)."""
+        p = self.point.p
+        tangent, ds = (self.factor or self.space.factor(self.point)).tangent()
+        mass = float(np.add.reduce(p))
+        return tangent, float(p @ ds) / mass if mass > 0.0 else 0.0
+
+    def carried(self, tangent: Floats, lam: float) -> tuple[Space, Floats]:
+        """The same problem with another λ, and the coordinates that the tangent leads to."""
+        change, slope = self.space.knot(self.point, tangent)
+        there = self.space.at(lam)
+        return there, there.from_knot(change + math.log(lam / self.space.lam) * slope)
+
+
+class Solved(NamedTuple):
+    """What a row loop found for B sources with the same target, in the coordinates q of `coordinates.Rivals`."""
+
+    q: Any  # (B, n), n = K − 1 rivals
+    p: Any  # (B, n) the rivals' probabilities
+    p_target: Any  # (B,)
+    lam: Any  # (B,)
+    objective: Any  # (B,) E
+    grad_norm: Any  # (B,) ‖∇E‖ as computed, without an allowance for rounding
+    square: Any  # (B,) qᵀḠq: the distance is its root over λ
+    n_iter: Any  # (B,) int
+    done: Any  # (B,) bool: False for a row that is left to the single-source method
 
 
 def minimise(
@@ -69,7 +98,7 @@ def minimise(
         at, history = cooled.point.at, history + cooled.history
         temperature /= COOLING
     last = newton(space, at, tol=tol, max_iter=max_iter, close=close)
-    return Outcome(last.point, last.converged, last.precise, history + last.history, last.factor)
+    return replace(last, history=history + last.history, n_iter=-1)
 
 
 def newton(
@@ -95,9 +124,9 @@ def newton(
     while True:
         # 1. Small enough?
         if tol is not None and point.grad_norm <= tol:
-            return Outcome(point, True, False, tuple(history), factor)
+            return Outcome(space, point, True, False, tuple(history), factor)
         if len(history) >= max_iter:
-            return Outcome(point, False, False, tuple(history), factor)
+            return Outcome(space, point, False, False, tuple(history), factor)
 
         # 2. Newton's direction.
         factor = space.factor(point)
@@ -119,7 +148,7 @@ def newton(
         if not new.objective <= point.objective - decrease + slack:
             new, step, trials = _backtrack(space, point, direction, ds, decrease, slack, bent, order)
             if new is None:
-                return Outcome(point, False, False, tuple(history))
+                return Outcome(space, point, False, False, tuple(history))
         history.append(Iteration(point.objective, point.grad_norm, step, trials))
         old, point = point, new
 
@@ -127,7 +156,7 @@ def newton(
         least = ROUNDINGS * EPS * (size + 1)
         delta = min(delta, _shown(space, ds, old, point, len(history)))
         if step == 1.0 and delta <= max(least, close):
-            return Outcome(point, True, delta <= max(least, CLOSE[order]), tuple(history), factor)
+            return Outcome(space, point, True, delta <= max(least, CLOSE[order]), tuple(history), factor)
 
 
 def _slack(point: Point, size: float) -> float:

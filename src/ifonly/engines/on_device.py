@@ -4,7 +4,7 @@ import numpy as np
 
 from ifonly.engines.cost_space import CostSpace
 from ifonly.engines.protocol import Engine, Rows
-from ifonly.engines.row_loops import device_loop
+from ifonly.engines.row_loops import device_module
 from ifonly.engines.semismooth_rows import one_by_one
 from ifonly.model.numerics import Floats
 from ifonly.native.cuda_source import MOST_FEATURES, MOST_LIMITED_CLASSES, limited_blocks
@@ -32,8 +32,8 @@ def unfit(space: CostSpace) -> str | None:
 
 def solve(asked: Asked, rows: Rows, engine: Engine) -> Results:
     """The answers for a piece of a table; where a class is still to be chosen, the processor's."""
-    device_loop()  # says what is missing
-    from ifonly.native import device, device_limited
+    device = device_module()  # or what is missing
+    from ifonly.native import device_limited
 
     here = asked.at(backend="auto")
 

@@ -151,57 +151,43 @@ SumUp = Callable[[Model, Sequence[Look], NDArray[Any]], Callable[[int, int], Sum
 
 
 def sum_up(model: Model, looks: Sequence[Look], logits: NDArray[Any]) -> Callable[[int, int], Sums]:
-    """The sums over classes ``first`` to ``last``, whose logits are written into their places, for looks of one precision."""
-    return partial(_sum_up_single if looks[0].single else _sum_up, model, looks, logits)
+    """The sums over classes ``first`` to ``last``, whose logits are written into their places, for looks of one precision.
+
+    They are changes for the looks that know a point, which come first.
+    """
+    return partial(_sum_up, model, looks, logits)
 
 
-def _sum_up(model: Model, looks: Sequence[Look], logits: Floats, first: int, last: int) -> Sums:
-    X = np.stack([look.x for look in looks])
-    outside = sorted((int(k), n) for n, look in enumerate(looks) for k in look.outside if first <= k < last)
-    found: Sums | None = None
-    for rows, block in model.blocks(first, last):
-        z = X @ block.T
-        z += model.b[rows]
-        logits[:, rows] = z
-        while outside and outside[0][0] < rows.stop:
-            k, n = outside.pop(0)
-            z[n, k - rows.start] = -np.inf
-        top = z.max(axis=1) if found is None else np.maximum(found.top, z.max(axis=1))
-        z -= np.maximum(top, LEAST)[:, None]
-        e = np.exp(z, out=z)
-        second = {n: (block.T * e[n]) @ block for n, look in enumerate(looks) if look.covariance}
-        here = Sums(top, e.sum(axis=1), e @ block, second)
-        found = here if found is None else found + here
-    assert found is not None
-    return found
-
-
-def _sum_up_single(model: Model, looks: Sequence[Look], logits: NDArray[np.float32], first: int, last: int) -> Sums:
-    """The same in single precision, and as changes for the looks that know a point, which come first."""
-    X, outside, known = points(looks).astype(np.float32), [look.outside for look in looks], known_points(looks)
-    n = len(known)
-    top = np.array([point.top for point in known] + [LEAST_SINGLE] * (len(looks) - n))
-    sums = Sums(top, np.zeros(len(looks)), np.zeros(X.shape), {})
-    for rows, block in blocks(model.A, first, last, dtype=np.float32):
-        z = reduce(add, (X[:, a : a + LONG] @ block[:, a : a + LONG].T for a in range(0, X.shape[1], LONG)))
+def _sum_up(model: Model, looks: Sequence[Look], logits: NDArray[Any], first: int, last: int) -> Sums:
+    single, known, outside = looks[0].single, known_points(looks), [look.outside for look in looks]
+    n, X = len(known), points(looks).astype(logits.dtype, copy=False)
+    N, D = X.shape
+    long, tall, least = (LONG, TALL, LEAST_SINGLE) if single else (D, last - first, -np.inf)
+    top = np.array([point.top for point in known] + [least] * (N - n))
+    second = {i: np.zeros((D, D)) for i, look in enumerate(looks) if look.covariance}
+    sums = Sums(top, np.zeros(N), np.zeros((N, D)), second)
+    for rows, block in blocks(model.A, first, last, dtype=X.dtype):
+        z = reduce(add, (X[:, a : a + long] @ block[:, a : a + long].T for a in range(0, D, long)))
         e = np.expm1(z[:n], out=z[:n])
         for i, point in enumerate(known):
             e[i] *= point.weights[rows]
-        if n < len(looks):
+        if n < N:
             rough = z[n:]
-            rough += model.b[rows].astype(np.float32)
+            rough += model.b[rows].astype(X.dtype, copy=False)
             logits[:, rows] = rough
             for i, classes in enumerate(outside[n:]):
                 here = classes[(classes >= rows.start) & (classes < rows.stop)]
                 rough[i, here - rows.start] = -np.inf
             top = sums.top.copy()
             top[n:] = np.maximum(top[n:], rough.max(axis=1))
-            rough -= top[n:, None].astype(np.float32)
-            np.exp(np.maximum(rough, NO_WEIGHT, out=rough), out=rough)
+            rough -= np.maximum(top[n:, None], LEAST).astype(X.dtype, copy=False)
+            np.exp(np.maximum(rough, NO_WEIGHT, out=rough) if single else rough, out=rough)
         sums = sums.relative_to(top)
         sums.mass += z.sum(axis=1, dtype=np.float64)
-        for a in range(0, len(block), TALL):
-            sums.mean += z[:, a : a + TALL] @ block[a : a + TALL]
+        for a in range(0, len(block), tall):
+            sums.mean += z[:, a : a + tall] @ block[a : a + tall]
+        for i in second:
+            sums.second[i] += (block.T * z[i]) @ block
     return sums
 
 

@@ -2,7 +2,6 @@
 
 import sys
 import time
-from types import TracebackType
 from typing import Any
 
 from ifonly.model.extras import missing
@@ -19,10 +18,10 @@ class Progress:
     """
 
     def __init__(self, total: int | None, show: bool | None) -> None:
-        self.total, self.done, self.bar = total, 0, None
+        self.bar: Any = None
+        self.total, self.done = total, 0
         self.began = time.monotonic()
-        self.patience = 0.0 if show else PATIENCE
-        self.wanted = _watched() if show is None else show
+        self.wanted = sys.stderr.isatty() or "ipykernel" in sys.modules if show is None else show
         if show:
             self._bar()
 
@@ -31,7 +30,7 @@ class Progress:
         self.done += rows
         if self.bar is not None:
             self.bar.update(rows)
-        elif self.wanted and time.monotonic() - self.began > self.patience:
+        elif self.wanted and time.monotonic() - self.began > PATIENCE:
             try:
                 self._bar()
             except ImportError:
@@ -42,16 +41,11 @@ class Progress:
             from tqdm.auto import tqdm
         except ImportError as error:
             raise missing("progress=True needs tqdm", "frames") from error
-        bar: Any = tqdm(total=self.total, initial=self.done, unit=" rows", unit_scale=True)
-        self.bar = bar
+        self.bar = tqdm(total=self.total, initial=self.done, unit=" rows", unit_scale=True)
 
     def __enter__(self) -> "Progress":
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(self, *error: object) -> None:
         if self.bar is not None:
             self.bar.close()
-
-
-def _watched() -> bool:
-    return sys.stderr.isatty() or "ipykernel" in sys.modules

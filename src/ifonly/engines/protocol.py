@@ -24,26 +24,13 @@ __all__ = ["Engine", "Rows"]
 
 @dataclass(frozen=True)
 class Rows:
-    """A piece of a table: sources, and what is wanted of them (of each, K times where every class is asked for).
-
-    Attributes
-    ----------
-    sources : Sources
-    aims : Aims
-    first : int
-        Which row of the whole table the first is.
-    total : int or None
-        How many aims the whole table has; None for a stream.
-    out : array or None
-        Where answers go, where they are to be made; rows as in ``aims``.
-
-    """
+    """A piece of a table: sources, and what is wanted of them (of each, K times where every class is asked for)."""
 
     sources: Sources
     aims: Aims
-    first: int = 0
-    total: int | None = 1
-    out: Any = None
+    first: int = 0  # which row of the whole table the first is
+    total: int | None = 1  # how many aims the whole table has; None for a stream
+    out: Any = None  # where answers go, where they are to be made; rows as in ``aims``
 
     @property
     def each(self) -> NDArray[np.intp]:
@@ -77,10 +64,6 @@ class Engine(ABC):
     def chunk_rows(self, asked: Asked, n_rows: int | None) -> int | None:
         """Into how many rows a table is cut; None for no cut."""
         return None
-
-    def read(self, asked: Asked, x: Any) -> Sources:
-        """The rows that a user brings."""
-        return Sources.read(asked.model, x)
 
     def follow(self, asked: Asked, sources: Sources, k: int, lams: list[float]) -> Results:
         """One answer per λ; by default each on its own."""

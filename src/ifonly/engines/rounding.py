@@ -31,7 +31,7 @@ from ifonly.model.numerics import EPS, blocks, norms, summation_error
 from ifonly.problem.goals import coarser, in_logs
 from ifonly.rows.sources import Sizes
 
-__all__ = ["Reach", "Rounding"]
+__all__ = ["Lengths", "Reach", "Rounding"]
 
 UNIT = 0.5 * EPS
 MOST_ERROR = 300.0  # of a margin: a p_j that is e³⁰⁰ times as large is larger than any
@@ -55,6 +55,12 @@ class Lengths(NamedTuple):
     bias: float  # max|b_j|
 
     @classmethod
+    def any(cls, row_norm: float) -> "Lengths":
+        """For no class in particular: rows of A are taken to be as different as they can be."""
+        span = 2 * row_norm
+        return cls(span, Reach(span, row_norm * span, span * span), np.zeros(0), 0.0)
+
+    @classmethod
     def of(cls, model: Model, k: int) -> "Lengths":
         """For class index ``k``; what does not depend on it is worked out once for a model."""
         span, key = float(model.rival_lengths(k).max()), "basis lengths"
@@ -72,37 +78,20 @@ def _basis_lengths(model: Model) -> tuple[float, Floats]:
 
 @dataclass(frozen=True, slots=True)
 class Rounding:
-    """How much rounding there is in the answers for one source, or for many (``sizes`` then holds arrays).
+    """How much rounding there is in the answers for one source, or for many (``sizes`` then holds arrays)."""
 
-    Attributes
-    ----------
-    gamma : float
-        γ, the relative error of a logit's sum.
-    row_norm : float
-        R, the longest row of A.
-    n_classes : int
-        K.
-    sizes : Sizes
-        Of the sources, with b among the terms.
-    coarse : float
-        How many times more coarsely the user's estimator rounds (of one that works with logarithms, for each row).
-    lengths : Lengths or None
-        Those of a target; without, rows of A are taken to be as different as they can be.
-
-    """
-
-    gamma: float
-    row_norm: float
-    n_classes: int
-    sizes: Sizes
-    coarse: Any = 1.0
-    lengths: Lengths | None = None
+    gamma: float  # γ, the relative error of a logit's sum
+    row_norm: float  # R, the longest row of A
+    n_classes: int  # K
+    sizes: Sizes  # of the sources, with b among the terms
+    coarse: Any  # how many times more coarsely the user's estimator rounds (of one that works with logarithms, for each row)
+    lengths: Lengths
 
     @classmethod
     def of(cls, model: Model, sizes: Sizes, k: int | None = None, prob: Any = None) -> "Rounding":
         """For sources of these sizes, a class index, and a probability that is wanted (or one for each)."""
         K, D = model.A.shape
-        gamma, lengths = summation_error(D + K), None
+        gamma, lengths = summation_error(D + K), Lengths.any(model.row_norm)
         if k is not None:
             key = f"lengths {k}"
             lengths = model.memo.get(key) or model.memo.setdefault(key, Lengths.of(model, k))
@@ -115,16 +104,14 @@ class Rounding:
         """Of the change that a point makes."""
         size = np.abs(point.at)
         amount = float(np.add.reduce(size))
-        if self.lengths is not None and isinstance(space, Basis):
+        if isinstance(space, Basis):
             terms = float(size.dot(self.lengths.columns))
             return Reach(amount, terms, min(2 * terms, self.lengths.span * amount))
         return self.reach_of(amount / space.lam, space.distance(point))
 
     def reach_of(self, change: Any, distance: Any = None) -> Reach:
         """Of a change ``−Āᵀq/λ`` with this Σ|q|/λ and, where it is known, of this length; or of many."""
-        double = 2 * self.row_norm
-        unit = Reach(double, double * self.row_norm, double**2) if self.lengths is None else self.lengths.unit
-        made = Reach(unit.norm * change, unit.terms * change, unit.swing * change)
+        made = Reach(*(size * change for size in self.lengths.unit))
         # Where rivals pull against each other the change is far shorter than its terms; of its own digits half are certain.
         return made if distance is None else made._replace(terms=self.row_norm * (distance + HALF * made.norm))
 
@@ -144,8 +131,7 @@ class Rounding:
     @property
     def _swing(self) -> Any:
         """How far the terms of the source move a margin."""
-        span = 2 * self.row_norm if self.lengths is None else self.lengths.span
-        return _least(2 * self.sizes.terms, span * self.sizes.norm)
+        return _least(2 * self.sizes.terms, self.lengths.span * self.sizes.norm)
 
     def of_logits(self, size: Any, reach: Reach) -> Any:
         """``δz``: how far a margin is from the exact one for whoever evaluates the logits at x."""

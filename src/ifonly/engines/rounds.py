@@ -24,16 +24,16 @@ Margins are linear in d, so nothing else costs more than O(K) times the number o
 import math
 from collections.abc import Callable
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ifonly.engines.coordinates import Point, Rivals, rivals_softmax
-from ifonly.engines.lam_search import Bracket
+from ifonly.engines.coordinates import Point, Rivals, Space, logit, rivals_softmax
+from ifonly.engines.lam_search import LONGEST_STEP, Bracket
 from ifonly.engines.lapack import dsymv
 from ifonly.engines.newton import CLOSE, ROUNDINGS, Outcome, minimise, newton
-from ifonly.engines.windows import Window, logit
+from ifonly.engines.windows import Window
 from ifonly.model.numerics import EPS, Floats
 from ifonly.problem.results import Iteration
 
@@ -53,7 +53,6 @@ SLOW = 0.5  # … and one that leaves more is of no use
 MAX_HALVINGS = 40
 MAX_MOVES, SURE = 30, 0.3  # of ln λ on a small problem, until one is shorter than this: from there on Newton is sure
 ROUGH = 0.1  # how well a small problem is solved before λ moves
-LONGEST_MOVE = math.log(1e4)  # where logit Q is flat in ln λ, Newton's step is no guide
 
 
 class Crowd(Rivals):
@@ -103,28 +102,28 @@ class Crowd(Rivals):
 
     def evaluate(self, q: Floats, known: Floats | None = None) -> Point:
         """E and its derivative at q; ``known``, if given, is H q."""
-        moved = self._times(q) if known is None else known
-        p, p_target, loss = rivals_softmax(self.margins - moved)
-        r = p - q
-        slope = self._times(r)
-        grad_norm = math.sqrt(self.lam * max(float(r.dot(slope)), 0.0))
-        return Point(q, p, p_target, 0.5 * float(q.dot(moved)) + loss, grad_norm, r, slope, moved)
+        return self.moved_by(q, self.times(q) if known is None else known)
 
-    def end(self, state: Floats, p_target: float, loss: float) -> Point:
-        """The point where the rounds ended, from d, u = Ḡd and p of all classes.
+    def end(self, state: Floats, p_target: float, loss: float, done: bool, window: Window | None, **more: Any) -> Outcome:
+        """Where the rounds ended, from d, u = Ḡd and p of all classes: done if logit Q is in its window, where it has one.
 
         Slope and ‖∇E‖ are left out: they take a product, a tenth of the whole time, and p − q is but rounding there, so that
         the certificate's other bound, Σ|p_j − q_j|‖ā_j‖, does as well.
         """
+        if window is not None:
+            change, mass = float(np.add.reduce(state[0])), float(np.add.reduce(state[2]))
+            done = done and window.holds(logit(mass, p_target), change)
         q, moved, p = np.delete(state, self.k, axis=1)
         q *= self.lam
-        return Point(q, p, p_target, 0.5 * float(q @ moved) + loss, math.inf, p - q, np.empty(0), moved)
+        point = Point(q, p, p_target, 0.5 * float(q @ moved) + loss, math.inf, p - q, np.empty(0), moved)
+        return Outcome(self, point, done, done, **more)
 
-    def _times(self, q: Floats) -> Floats:
+    def times(self, q: Floats) -> Floats:
+        """H q."""
         return np.delete(self.product(np.insert(q, self.k, 0.0)), self.k) / self.lam
 
 
-Rounds = Callable[..., tuple[Crowd, Outcome]]  # `solve_crowd`, or its compiled twin in `native.few_and_rest`
+Rounds = Callable[..., Outcome]  # `solve_crowd`, or its compiled twin in `native.few_and_rest`
 
 
 class Rest(NamedTuple):
@@ -160,10 +159,6 @@ class Few:
         total = float(np.add.reduce(w))
         w /= total
         return Rest(top + math.log(total), w, space.product(w))
-
-    def alone(self, sbar: Floats, lam: float) -> Rivals:
-        """The inverse problem with the few, as if there were no others."""
-        return Rivals(self.gram[:-1, :-1], sbar[self.index], lam)
 
     def problem(self, rest: Rest, sbar: Floats, u: Floats, lam: float) -> Rivals:
         """The inverse problem with the few and the rest."""
@@ -210,10 +205,10 @@ class Place(NamedTuple):
 
 def solve_crowd(
     space: Crowd, start: Floats | None = None, *, window: Window | None = None, max_iter: int = MAX_ROUNDS
-) -> tuple[Crowd, Outcome]:
+) -> Outcome:
     """Minimise E; with a ``window``, find also the λ at which logit Q ends in it, starting from the space's own.
 
-    ``start``, if given, is a change q/λ to start from. What comes back is the space with its λ, and where the rounds ended.
+    ``start``, if given, is a change q/λ to start from.
     """
     sbar = np.insert(space.margins, space.k, -math.inf)
     lam, few, here = _started(space, start, sbar, window)
@@ -262,10 +257,7 @@ def solve_crowd(
         if length == 1.0 and delta <= max(noise, CLOSE[2]):
             done = delta * max(rate, before) <= least or (delta <= noise and rate > SLOW)
         last = delta
-    done = done and _inside(window, here)
-    space = space.at(lam)
-    point = space.end(np.array(here[:3]), here.p_target, here.loss)
-    return space, Outcome(point, done, done, tuple(history))
+    return space.at(lam).end(np.array(here[:3]), here.p_target, here.loss, done, window, history=tuple(history))
 
 
 def _fallen(here: Place, t: Floats, tu: Floats, sbar: Floats, lam: float, most: float) -> tuple["Place | None", int]:
@@ -285,20 +277,13 @@ def _started(space: Crowd, start: Floats | None, sbar: Floats, window: Window | 
         return space.lam, Few(space, sbar - here.u, here.p), here
     here = Place.of(np.zeros_like(sbar), np.zeros_like(sbar), sbar)
     few = Few(space, sbar, here.p)
-    small = few.alone(sbar, space.lam)
+    small = Rivals(few.gram[:-1, :-1], sbar[few.index], space.lam)  # as if there were no others
     lam, at = _solved(small, small.start(), window, FIRST_STEPS, math.inf)
     there = Place.of(*few.scatter(at / lam), sbar)
     return lam, few, there if there.objective(lam) <= here.objective(lam) else here
 
 
-def _inside(window: Window | None, here: Place) -> bool:
-    """Whether logit Q ends in its window, where it has one."""
-    if window is None:
-        return True
-    return window.holds(logit(float(np.add.reduce(here.p)), here.p_target), float(np.add.reduce(here.d)))
-
-
-def _solved(small: Rivals, at: Floats, window: Window | None, steps: int, E: float) -> tuple[float, Floats]:
+def _solved(small: Space, at: Floats, window: Window | None, steps: int, E: float) -> tuple[float, Floats]:
     """λ and the solution of a small problem: lower than E, and near enough, as the rest moves yet."""
     if window is not None:
         return _aimed(small, at, window)
@@ -308,22 +293,18 @@ def _solved(small: Rivals, at: Floats, window: Window | None, steps: int, E: flo
     return small.lam, outcome.point.at
 
 
-def _aimed(small: Rivals, at: Floats, window: Window) -> tuple[float, Floats]:
+def _aimed(small: Space, at: Floats, window: Window) -> tuple[float, Floats]:
     """λ at which the solution of the small problem lies in the window, and that solution; the last step is only predicted."""
-    bracket = Bracket(LONGEST_MOVE)
+    bracket = Bracket(LONGEST_STEP)
     for _ in range(MAX_MOVES):
         outcome = minimise(small, at, close=ROUGH)
         point, lam = outcome.point, small.lam
-        tangent, ds = (outcome.factor or small.factor(point)).tangent()
-        mass = float(np.add.reduce(point.p))
-        miss = logit(float(np.add.reduce(point.p)), point.p_target) - window.middle(float(np.add.reduce(point.at)) / lam)
+        tangent, rate = outcome.tangent()
+        miss = point.logit - window.middle(float(np.add.reduce(point.at)) / lam)
         bracket.saw(lam, miss)
-        rate = float(point.p @ ds) / mass if mass > 0.0 else 0.0
         near = abs(miss) < SURE * rate
         new = lam * math.exp(-miss / rate) if near else bracket.next(lam, miss, rate) or lam
-        change, slope = small.knot(point, tangent)
-        small = small.at(new)
-        at = small.from_knot(change + math.log(new / lam) * slope)
+        small, at = outcome.carried(tangent, new)
         if near:
             break
     return small.lam, at

@@ -8,36 +8,32 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from ifonly.engines.compiled import takes_compiled
 from ifonly.engines.threads import available
+from ifonly.model.errors import InputError
 from ifonly.model.extras import missing
-from ifonly.model.numerics import Floats
 from ifonly.model.tensors import like
-from ifonly.native import compiled
-from ifonly.native.solved import Solved
+from ifonly.native import compiled, takes_compiled
 from ifonly.problem.asked import Asked
 from ifonly.problem.question import Backend
 from ifonly.rows.sources import Sources
 
-__all__ = ["RowLoop", "any_cut", "choose_loop", "device_loop", "read_rows", "softmax_rows"]
+__all__ = ["RowLoop", "any_cut", "choose_loop", "device_module", "read_rows", "read_starts"]
 
 
 FEW = 16  # rows up to which one after the other is as quick as any loop
 
 
 class RowLoop(NamedTuple):
-    """Functions for B sources with the same target.
+    """Where rows go side by side.
 
-    ``table``, where there is one, goes from sources to answers by itself (`native.device.invert_table`), or says that it does
-    not. ``compiled`` is `native.free`, which does so for rows with one target, on so many threads.
+    ``arrays`` has ``solve_lam`` and ``solve_prob`` for B sources with the same target (`native.reference`, `native.cuda`).
+    ``compiled`` is `native.free`, which goes from sources to answers, on so many threads; and so does ``table``
+    (`native.device.invert_table`), or it says that it does not.
     """
 
-    solve_lam: Callable[..., Solved]
-    solve_prob: Callable[..., Solved]
-    table: Callable[..., Any] | None = None
+    arrays: Any = None
     compiled: Any = None
+    table: Callable[..., Any] | None = None
     threads: int = 1
 
 
@@ -52,35 +48,32 @@ def choose_loop(asked: Asked, n_rows: int | None) -> RowLoop | None:
     """How to run so many rows (None: a stream of them); None for one row after the other."""
     backend = asked.question.backend
     if backend == "cuda":
-        return device_loop()
+        device = device_module()
+        return RowLoop(device.cuda, table=device.invert_table)
     if takes_compiled(backend):
-        return compiled_loop(asked.question.threads)
-    return None if backend == "auto" and n_rows is not None and n_rows <= FEW else reference_loop()
-
-
-def reference_loop() -> RowLoop:
-    """The array program."""
+        return _compiled_loop(asked.question.threads)
+    if backend == "auto" and n_rows is not None and n_rows <= FEW:
+        return None
     from ifonly.native import reference
 
-    return RowLoop(reference.solve_lam, reference.solve_prob)
+    return RowLoop(reference)
 
 
 @cache
-def compiled_loop(threads: int | None) -> RowLoop:
-    """The compiled one."""
-    from ifonly.native import free, reference
+def _compiled_loop(threads: int | None) -> RowLoop:
+    from ifonly.native import free
 
-    return RowLoop(reference.solve_lam, reference.solve_prob, compiled=free, threads=available(threads))
+    return RowLoop(compiled=free, threads=available(threads))
 
 
-def device_loop() -> RowLoop:
-    """The GPU's."""
+def device_module() -> Any:
+    """`native.device`, or what is missing for it."""
     try:
-        from ifonly.native import cuda, device
+        from ifonly.native import device
     except ImportError as error:
         raise missing('backend="cuda" needs CuPy', "gpu") from error
-    cuda.check_device()
-    return RowLoop(cuda.solve_lam, cuda.solve_prob, table=device.invert_table)
+    device.cuda.check_device()
+    return device
 
 
 def read_rows(asked: Asked, x: Any) -> Sources:
@@ -89,17 +82,12 @@ def read_rows(asked: Asked, x: Any) -> Sources:
     kind = like(x) if asked.question.backend == "cuda" and model.encoding.identity else None
     if kind is None or not kind.device.startswith("cuda") or x.ndim != 2:
         return Sources.read(model, x)
-    device_loop()  # says what is missing
-    from ifonly.native.device import DeviceSources
-
-    return DeviceSources.read(model, x)
+    return device_module().DeviceSources.read(model, x)
 
 
-def softmax_rows(margins: Floats) -> tuple[Floats, Floats, Floats]:
-    """`coordinates.rivals_softmax` for many rows."""
-    top = np.maximum(margins.max(axis=1), 0.0)
-    e, e_target = np.exp(margins - top[:, None]), np.exp(-top)
-    mass = e.sum(axis=1)
-    total = mass + e_target
-    loss = np.where(top > 0, top + np.log(total), np.log1p(mass))
-    return e / total[:, None], e_target / total, loss
+def read_starts(asked: Asked, n_rows: int | None) -> Sources:
+    """The points to start from: one, or one for each of so many rows."""
+    given = Sources.read(asked.model, asked.question.start)
+    if len(given) not in (1, n_rows):
+        raise InputError(f"start must be one point or {n_rows}, one per row; got {len(given)}")
+    return given

@@ -16,7 +16,6 @@ from ifonly.engines.cost_space import CostSpace
 from ifonly.engines.limited import SPARES, LimitedEngine, stays, within_rules
 from ifonly.engines.limited_problem import LimitedProblem
 from ifonly.engines.protocol import Rows
-from ifonly.engines.row_loops import read_rows
 from ifonly.engines.semismooth import MAX_ITER, Response
 from ifonly.engines.semismooth_reach import reach
 from ifonly.model.errors import InputError
@@ -48,10 +47,6 @@ class SemismoothNewton(LimitedEngine):
             if reason is not None:
                 raise InputError(f'backend="cuda" with limits is for {reason}; leave it out')
         return super().refuses(asked)
-
-    def read(self, asked: Asked, x: Any) -> Sources:
-        """The rows that a user brings; a table on the GPU stays there if the GPU is to work on it."""
-        return read_rows(asked, x)
 
     def one(self, asked: Asked, sources: Sources, aim: Aim) -> Result:
         """The answer for one source; on a GPU it is a table of one row."""

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ifonly.engines.coordinates import logistic
 from ifonly.engines.newton import ROUNDINGS
 from ifonly.engines.passes import LONG, MOST, SHARE, TALL, Known, Look, Seen, Task
 from ifonly.model import Model
@@ -14,7 +15,7 @@ from ifonly.model.numerics import EPS, Floats, Indices, softmax, summation_error
 from ifonly.problem.results import Result
 from ifonly.problem.status import Status
 
-__all__ = ["FIRST_SHARE", "Asking", "Endpoint", "Few", "Last", "State", "Work", "finished", "logistic", "more", "noise"]
+__all__ = ["FIRST_SHARE", "Asking", "Endpoint", "Few", "Last", "State", "Work", "finished", "more", "noise"]
 
 
 SINGLE = float(np.finfo(np.float32).eps)
@@ -250,8 +251,3 @@ def finished(model: Model, task: Task, here: State, lam: float, n_iter: int, n_p
 def more(found: Endpoint, status: Status, n_iter: int, n_passes: int) -> Endpoint:
     """An answer with the iterations and passes that went before it."""
     return replace(found, status=status, n_iter=found.n_iter + n_iter, n_passes=found.n_passes + n_passes)
-
-
-def logistic(level: float) -> float:
-    """1/(1 + e^{−L})."""
-    return 1 / (1 + math.exp(-level)) if level > -700 else math.exp(level)

@@ -20,55 +20,75 @@ The rivals in W are at hand in double precision, row by row, so a pass sums up o
 what single precision does to them: where many sources share the passes, which then take the time of multiplying and not of
 reading A, one or two of a source's passes are in double precision (`passes`), and the bound counts what the others neglect.
 
-The algorithm is written for one source, as a generator: it yields points and is sent what a pass says of them. `solve_many`
-runs any number of these in step, so that all share the passes, as matrix products.
+The algorithm is written for one source, as a generator: it yields points and is sent what a pass says of them. There is one
+for λ, `minimise`, rounds of a step and a pass, and one for a probability, `reach`, rounds in which the problem with few rivals
+finds λ. `solve_many` runs any number of these in step, so that all share the passes, as matrix products.
 """
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
 
+from ifonly.engines.class_newton import LEAST_LAM, NEAR, ROUGH, first_lam
+from ifonly.engines.class_space import cancels
+from ifonly.engines.coordinates import Rivals
+from ifonly.engines.lam_search import LONGEST_STEP, Bracket
+from ifonly.engines.newton import minimise as newton
 from ifonly.engines.passes import MOST, Look, Seen, SumUp, Task, sum_up, take_a_pass
-from ifonly.engines.rounding import Rounding
-from ifonly.engines.strong_rivals import Asking, Endpoint
-from ifonly.engines.very_many_reach import reach
-from ifonly.engines.very_many_rounds import minimise
+from ifonly.engines.rounding import Lengths, Rounding
+from ifonly.engines.strong_rivals import FIRST_SHARE, Asking, Endpoint, Few, Last, State, Work, finished, more, noise
 from ifonly.model import Model
 from ifonly.model.numerics import EPS, Floats, summation_error
 from ifonly.problem.goals import coarser, in_logs, needed_logit
+from ifonly.problem.status import Status
 from ifonly.rows.sources import Sizes
 
-__all__ = ["WHOLE", "VastProblem", "solve_many"]
+__all__ = ["WHOLE", "solve_many", "task_of"]
 
 # Points that passes are made for in one go: a pass for 17 takes as long as one for 32. From so many on in single precision.
 WHOLE = 16
+SMALL_D = 64  # up to here the Hessian in D dimensions costs less than a round
+# A round that leaves more than this share of ‖∇E‖ is slow: the next takes more rivals one by one. After so many slow ones in a
+# row on to D dimensions, unless the Hessian takes more multiplications than this (some ten seconds).
+SLOW, SLOW_ROUNDS, HESSIAN_WORK = 0.3, 8, 4e11
+SHORTER = 0.3 ** np.arange(25)  # steps tried in D dimensions
+MAX_ROUNDS = 60  # eight or nine are usual
+MAX_SEARCH = 100  # steps of the search for λ in the problem with few rivals; five are usual
+MAX_LAMS, STRIDE = 100, 30.0  # … in the full one, where its rounds do not settle, and how far apart until one is on either side
 
 
-class VastProblem:
-    """One source, in the classifier's space, and one class of a model with very many: the tasks that engines are given."""
+def task_of(
+    model: Model,
+    source: Floats,
+    k: int,
+    lam: float | None,
+    prob: float | None,
+    tol: float | None = None,
+    start: Floats | None = None,
+) -> Task:
+    """What is wanted of a source, in the classifier's space, and a class: the least E for λ, or the nearest x with this p_k."""
+    row, bias, outside = model.weights(k), float(model.b[k]), np.array([k])
+    return Task(source, row, bias, outside, lam, None if prob is None else _level(model, source, prob), tol, start)
 
-    def __init__(self, model: Model, source: Floats, k: int, *, tol: float | None = None) -> None:
-        self.model, self.source, self.k, self.tol = model, source, k, tol
-        norm = float(np.linalg.norm(source))
-        terms = min(model.row_norm * norm, float(np.abs(source) @ model.column_sizes))
-        sizes = Sizes(norm + 2 * model.offset_norm, terms + 2 * model.offset_size)
-        # x is no sum over the classes here, so that their number does not matter to how it rounds.
-        self.rounding = Rounding(summation_error(model.n_features + MOST), model.row_norm, MOST, sizes, model.coarse)
-        self.size = sizes.terms + float(np.abs(model.b).max())
 
-    def task(self, lam: float | None, prob: float | None, start: Floats | None = None) -> Task:
-        """What is wanted: the least E for λ, or the nearest x with this probability."""
+def _level(model: Model, source: Floats, prob: float) -> Callable[[float], tuple[float, float]]:
+    """`Task.level` for a probability: room for all rounding, which grows with the distance."""
+    norm = float(np.linalg.norm(source))
+    terms = min(model.row_norm * norm, float(np.abs(source) @ model.column_sizes))
+    sizes = Sizes(norm + 2 * model.offset_norm, terms + 2 * model.offset_size)
+    size, gamma = sizes.terms + float(np.abs(model.b).max()), summation_error(model.n_features + MOST)
+    coarse = float(model.coarse * coarser(prob, in_logs(model, gamma)))
+    # x is no sum over the classes here, so that their number does not matter to how it rounds.
+    theirs = Rounding(gamma, model.row_norm, MOST, sizes, coarse, Lengths.any(model.row_norm))
+    logit = float(needed_logit(prob, model))
 
-        def level(distance: float) -> tuple[float, float]:
-            rounding = theirs.of_estimator(self.size, theirs.at(distance))
-            return logit - rounding, rounding + 8 * EPS * (abs(logit) + 1)
+    def level(distance: float) -> tuple[float, float]:
+        rounding = theirs.of_estimator(size, theirs.at(distance))
+        return logit - rounding, rounding + 8 * EPS * (abs(logit) + 1)
 
-        times = coarser(prob, in_logs(self.model, self.rounding.gamma))
-        theirs = replace(self.rounding, coarse=float(self.model.coarse * times))
-        logit = 0.0 if prob is None else float(needed_logit(prob, self.model))
-        row, bias, outside = self.model.weights(self.k), float(self.model.b[self.k]), np.array([self.k])
-        return Task(self.source, row, bias, outside, lam, None if prob is None else level, self.tol, start)
+    return level
 
 
 def solve_many(
@@ -113,3 +133,201 @@ def _together(asked: dict[int, Look]) -> list[int]:
         alike = [i for i, look in asked.items() if look.single is single]
         some += alike[: len(alike) // WHOLE * WHOLE]
     return some or list(asked)
+
+
+# ---- for one λ ----
+
+
+def minimise(model: Model, task: Task, lam: float, single: bool = False) -> Asking:
+    """The least E for one λ."""
+    work, last, sigma = Work(model, task, single=single), Last(), 0.0
+    tol, n_iter, slow, in_full = 0.5 * (task.tol or 0.0), 0, 0, False
+    here = best = yield from work.state(task.first, lam, math.inf, share=FIRST_SHARE)
+    for n_round in range(MAX_ROUNDS):
+        floor = noise(model, task, here, lam)
+        if here.settled(max(floor, tol)):
+            break
+        # 1. The step, from the problem with few rivals or in D dimensions, and the points to try: E must fall.
+        if in_full and here.seen.covariance is None:
+            here = yield from work.state(here.x, lam, covariance=True)
+        step, trials, inner = _trials(work, last, here, lam, sigma, in_full=in_full, first=n_round == 0)
+        n_iter += inner
+        # 2. All rivals there.
+        slack = 64 * EPS * (abs(here.objective) + here.mass * (1 + abs(here.seen.level)))
+        there, fell = here, False
+        while trials and not fell:
+            there = yield from work.state(trials.pop(0), lam, here.bearable(tol), wide=slow > 0, covariance=in_full)
+            unsure = 2 * (here.mass * here.seen.error + there.mass * there.seen.error)
+            fell = there.objective <= here.objective + slack + unsure
+            last.keep_if(fell)
+        # 3. Go there, or hold back by as much curvature as was met and neglected.
+        if fell:
+            slow = slow + 1 if there.grad_norm > SLOW * here.grad_norm else 0
+            falling = there.grad_norm < 0.5 * best.grad_norm
+            here, best, sigma = there, there.or_better(best), 0.25 * sigma
+            if not falling and best.settled(8 * floor):
+                break
+        elif in_full:
+            break
+        else:
+            last.forget()
+            rise = there.objective - here.objective - float(here.gradient @ (there.x - here.x))
+            sigma, slow = max(4 * sigma, 2 * rise / max(float(step @ step), 1e-300)), slow + 1
+        if not in_full and _in_full(model, slow):
+            in_full, slow = True, 0
+    best = yield from work.sure(best, lam)
+    return finished(model, task, best, lam, n_iter, work.n_passes)
+
+
+def _trials(
+    work: "Work", last: "Last", here: "State", lam: float, sigma: float, *, in_full: bool, first: bool
+) -> tuple[Floats, list[Floats], int]:
+    """A step, the points to try along it, and Newton's iterations that it took."""
+    if in_full:
+        step = _newton_step(here, work.task, lam)
+        return step, [here.x + scale * step for scale in SHORTER], 0
+    work.add(here.seen)
+    step, inner = _few_step(work.at(here.x, here.seen), here, lam, sigma, first=first)
+    plain, accelerated = here.x + step, last.next(here.x, step)
+    return step, [plain] if np.array_equal(accelerated, plain) else [accelerated, plain], inner
+
+
+def _in_full(model: Model, slow: int) -> bool:
+    """Whether to go on in D dimensions."""
+    K, D = model.A.shape
+    return D <= SMALL_D or (slow >= SLOW_ROUNDS and K * D**2 <= HESSIAN_WORK)
+
+
+def _few_step(few: Few, here: State, lam: float, sigma: float, *, first: bool) -> tuple[Floats, int]:
+    """The step to the optimum of the problem with few rivals (plus σ/2 times its square), and Newton's iterations."""
+    lam = lam + sigma
+    space = Rivals(few.gram, few.margins + (few.gram @ few.p - few.rows @ here.gradient) / lam, lam)
+    outcome = newton(space, space.start() if first else few.p, close=ROUGH)
+    # In terms of the difference from the point, so that rounding does not add up: at the end both terms vanish.
+    return -(here.gradient + (outcome.point.at - few.p) @ few.rows) / lam, len(outcome.history)
+
+
+def _newton_step(here: State, task: Task, lam: float) -> Floats:
+    """Newton's step in D dimensions: ∇²E = λI + Q(C + (1 − Q)ddᵀ), C the rivals' covariance and d = ā − a_k."""
+    assert here.seen.covariance is not None
+    d = here.seen.mean - task.row
+    H = here.mass * (here.seen.covariance + (1 - here.mass) * np.outer(d, d))
+    H.ravel()[:: len(d) + 1] += lam
+    try:
+        return -np.asarray(np.linalg.solve(H, here.gradient), dtype=np.float64)
+    except np.linalg.LinAlgError:  # λ is lost beside the rest: no step along what no rival sees
+        return -np.asarray(np.linalg.lstsq(H, here.gradient)[0], dtype=np.float64)
+
+
+# ---- for a probability ----
+
+
+def reach(model: Model, task: Task, single: bool = False) -> Asking:
+    """The nearest x at which L is as low as is wanted."""
+    assert task.level is not None
+    work, x = Work(model, task, single=single), task.source
+    top, _ = task.level(0.0)
+    seen = yield from work.first(top)
+    if seen.level <= top:
+        stay, n = State(model, task, x, seen, 0.0), work.n_passes
+        return Endpoint(stay.change, math.inf, seen.level, stay.objective, 0.0, 0, n, Status.EXACT, seen.logits)
+    last, lam, extra, n_iter = Last(), None, 0.0, 0
+    near: list[tuple[State, float]] = []
+    least, stalled = math.inf, 0
+    for _ in range(MAX_ROUNDS):
+        # 1. The problem with few rivals: its λ, and its answer.
+        work.add(seen)
+        few = work.at(x, seen)
+        top, width = task.level(float(np.linalg.norm(x - task.source)))
+        margins = few.margins - few.rows @ (x - task.source)
+        q, lam, inner = _reach_few(few, margins, top - 0.5 * width - extra, lam)
+        here = State(model, task, x, seen, lam)
+        step = -(here.gradient + (q - few.p) @ few.rows) / lam
+        if not np.isfinite(step).all() or inner < 0:  # out of reach even with few rivals: they are a relaxation
+            found = yield from minimise(model, replace(task, start=here.x), max(lam, 1e-12), single)
+            if found.level > top:
+                out = cancels(few.rows, margins, np.maximum(q, 0.0), top)
+                return more(found, Status.UNREACHABLE if out else Status.MAX_ITER, n_iter, work.n_passes)
+            x, work.n_passes = task.source + found.change, work.n_passes + found.n_passes
+            break
+        n_iter += inner
+        # 2. All rivals there.
+        x = last.next(x, step)
+        seen = yield from work.look(x, here.bearable(), wide=stalled > 0)
+        there = State(model, task, x, seen, lam)
+        top, width = task.level(float(np.linalg.norm(there.change)))
+        # 3. Done?
+        floor = noise(model, task, there, lam)
+        falling = there.grad_norm < 0.5 * least
+        least, stalled = min(least, there.grad_norm), 0 if falling else stalled + 1
+        if seen.within(top - 2 * width, top):
+            near.append((there, lam))
+        if there.settled(floor if falling else 100 * floor):
+            if near:
+                return finished(model, task, *min(near, key=lambda one: one[0].grad_norm), n_iter, work.n_passes)
+            extra = max(2 * extra, seen.level - top + width)  # there, but for a hair
+            last.forget()
+        elif stalled >= SLOW_ROUNDS:
+            break
+    found = yield from _search(model, task, x, lam or 1.0, single)
+    return more(found, found.status, n_iter, work.n_passes)
+
+
+def _reach_few(few: Few, margins: Floats, level: float, lam: float | None) -> tuple[Floats, float, int]:
+    """The problem with few rivals where its L is ``level``: q, λ, and Newton's iterations (−1: there is no such λ).
+
+    ``margins`` are those at the source.
+    """
+    if lam is None:
+        lam = first_lam(margins, np.sqrt(np.maximum(np.diagonal(few.gram), 0.0)), level)
+        if not 0.0 < lam < math.inf:
+            return few.p, 1.0, -1
+    first, bracket = lam, Bracket(LONGEST_STEP)
+    space = Rivals(few.gram, margins, lam)
+    at, n_iter = space.start(), 0
+    for _ in range(MAX_SEARCH):
+        outcome = newton(space, at, close=ROUGH)
+        n_iter += outcome.n_iter
+        if abs(outcome.point.logit - level) < NEAR and not outcome.precise:
+            outcome = newton(space, outcome.point.at)
+            n_iter += outcome.n_iter
+        point, lam = outcome.point, space.lam
+        miss = point.logit - level
+        if abs(miss) <= 1e-13 * (1 + abs(level)) or bracket.shut(4 * EPS):
+            return point.at, lam, n_iter
+        bracket.saw(lam, miss)
+        if lam < LEAST_LAM * first:
+            return point.at, lam, -1
+        tangent, rate = outcome.tangent()
+        new = bracket.next(lam, miss, rate)
+        if new is None:
+            return point.at, lam, n_iter
+        space, at = outcome.carried(tangent, new)
+    return at, space.lam, n_iter
+
+
+def _search(model: Model, task: Task, x: Floats, lam: float, single: bool = False) -> Asking:
+    """Where the rounds do not settle: λ by bisection and the secant, each solved in full. L rises with λ."""
+    assert task.level is not None
+    bracket, met, found = Bracket(math.log(STRIDE)), None, None
+    first, n_iter, n_passes = lam, 0, 0
+    for _ in range(MAX_LAMS):
+        found = yield from minimise(model, replace(task, start=x), lam, single)
+        n_iter, n_passes = n_iter + found.n_iter, n_passes + found.n_passes
+        x = task.source + found.change
+        top, width = task.level(float(np.linalg.norm(found.change)))
+        bracket.saw(lam, found.level - top)
+        if found.level <= top:
+            met = found
+            if found.level >= top - 2 * width or bracket.shut(4 * EPS):
+                break
+        elif lam < LEAST_LAM * first:
+            break
+        new = bracket.next(lam, found.level - top, 0.0)  # of no slope: by long steps, then halves
+        if new is None:
+            break
+        lam = new
+    last = found if met is None else met
+    assert last is not None
+    status = Status.UNREACHABLE if met is None else last.status
+    return more(last, status, n_iter - last.n_iter, n_passes - last.n_passes)

@@ -6,7 +6,6 @@ logit(1 − τ) by as much as all that rounding can come to, which grows with th
     top = logit − a,    width = a + least,    a = slack + slope·Σq/λ.
 """
 
-import math
 from typing import Any, NamedTuple
 
 from ifonly.engines.rounding import Rounding
@@ -14,7 +13,7 @@ from ifonly.model import Model
 from ifonly.model.numerics import EPS
 from ifonly.problem.goals import needed_logit
 
-__all__ = ["GUESS", "Window", "logit"]
+__all__ = ["GUESS", "Window"]
 
 GUESS = 0.5  # rounding of margins from which on a probability is a guess, and no answer is called one
 
@@ -55,10 +54,3 @@ class Window(NamedTuple):
         """Whether logit(1 − p_k) is where it has to be."""
         top, width = self.edges(self.allowance(change))
         return top - width <= logit <= top
-
-
-def logit(mass: float, rest: float) -> float:
-    """``ln(mass/rest)``, infinite at the ends."""
-    if mass == 0.0:
-        return -math.inf
-    return math.log(mass) - math.log(rest) if rest > 0.0 else math.inf

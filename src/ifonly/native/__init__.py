@@ -1,16 +1,18 @@
 """Row loops: B sources with the same target in, class-space answers out; D is on neither side.
 
 A loop is a pair of functions, ``solve_lam(gram, margins, lam, …)`` and ``solve_prob(gram, margins, window, …)``; each returns
-`native.solved.Solved`. `reference` states the algorithm as an array program; the C++ of this folder, which is compiled when the
-package is installed, is the same for one row, a vector of rows and a GPU. `cuda` compiles it for that, and `device` takes whole
-tables there. `few_and_rest`, `sums`, `intervals` and `one_multiplier` are the compiled twins of other engines.
+`engines.newton.Solved`. `reference` states the algorithm as an array program; the C++ of this folder, which is compiled when
+the package is installed, is the same for one row, a vector of rows and a GPU. `cuda` compiles it for that, and `device` takes
+whole tables there. `few_and_rest`, `sums`, `intervals` and `one_multiplier` are the compiled twins of other engines.
 """
 
 import os
 from functools import cache
 from typing import Any
 
-__all__ = ["compiled"]
+from ifonly.problem.question import Backend
+
+__all__ = ["compiled", "takes_compiled"]
 
 
 @cache
@@ -30,3 +32,11 @@ def compiled() -> Any:
     if wanted:
         rows.use(wanted)
     return rows
+
+
+def takes_compiled(backend: Backend) -> bool:
+    """Whether to solve compiled: where that was asked for, or nothing was and the package was installed with a compiler."""
+    installed = compiled() is not None
+    if backend == "cpu" and not installed:
+        raise ImportError('backend="cpu" needs the compiled row loops: install ifonly where there is a C++20 compiler')
+    return installed and backend in ("auto", "cpu")

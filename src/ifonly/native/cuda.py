@@ -15,11 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from ifonly.engines.newton import MAX_ITER
+from ifonly.engines.newton import MAX_ITER, Solved
 from ifonly.engines.windows import Window
 from ifonly.model.errors import InputError
 from ifonly.native import cuda_source, reference
-from ifonly.native.solved import Solved
 
 cp: Any = import_module("cupy")  # so that types are checked where it is not installed
 

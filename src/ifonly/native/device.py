@@ -65,7 +65,6 @@ class Board(NamedTuple):
             for k in range(K):
                 grams[k, : (K - 1) ** 2], lengths[k] = model.rival_gram(k).ravel(), model.rival_lengths(k)
                 of_target = Rounding.of(model, NOWHERE, k).lengths
-                assert of_target is not None
                 reach[k] = of_target.span, *of_target.unit
             middle = model.A - model.A.mean(axis=0)
             pulls = np.pad(middle @ middle.T, ((0, 0), (0, -K % 4))).astype(np.float32)
@@ -154,16 +153,12 @@ class DeviceResults(Results):
         return type(self)(self.answers, x)
 
 
-def _column(kind: type[DeviceResults], name: str) -> cached_property[Any]:
-    column = cached_property(lambda self: self.answers.field(name))
-    column.__set_name__(kind, name)
-    return column
-
-
 def set_columns(kind: type[DeviceResults], *names: str) -> None:
     """Columns that are fetched when they are first read."""
     for name in names:
-        setattr(kind, name, _column(kind, name))
+        column = cached_property(lambda self, name=name: self.answers.field(name))
+        column.__set_name__(kind, name)
+        setattr(kind, name, column)
 
 
 set_columns(

@@ -7,7 +7,7 @@ import numpy as np
 from ifonly.engines import rounds as crowd
 from ifonly.engines.newton import Outcome
 from ifonly.engines.rounds import MAX_ROUNDS, Crowd, Floats
-from ifonly.engines.windows import Window, logit
+from ifonly.engines.windows import Window
 from ifonly.native import compiled
 
 __all__ = ["solve_crowd"]
@@ -15,7 +15,7 @@ __all__ = ["solve_crowd"]
 
 def solve_crowd(
     space: Crowd, start: Floats | None = None, *, window: Window | None = None, max_iter: int = MAX_ROUNDS
-) -> tuple[Crowd, Outcome]:
+) -> Outcome:
     """`engines.rounds.solve_crowd`, compiled."""
     k, K = space.k, len(space.G)
     margins, state, numbers = np.empty(K), np.zeros((3, K)), np.empty(5)
@@ -27,10 +27,7 @@ def solve_crowd(
     G = np.ascontiguousarray(space.G)
     compiled().solve_crowd(G, k, margins, space.size, space.lam, goal, *limits, start is not None, state, numbers)
     lam, p_target, loss, rounds, settled = numbers.tolist()
-    done = bool(settled)
-    if window is not None:
-        done = done and window.holds(logit(float(np.add.reduce(state[2])), p_target), float(np.add.reduce(state[0])))
-    if not done and max_iter >= MAX_ROUNDS:
+    outcome = space.at(lam).end(state, p_target, loss, bool(settled), window, history=(), n_iter=int(rounds))
+    if not outcome.converged and max_iter >= MAX_ROUNDS:
         return crowd.solve_crowd(space, start, window=window, max_iter=max_iter)
-    space = space.at(lam)
-    return space, Outcome(space.end(state, p_target, loss), done, done, (), n_iter=int(rounds))
+    return outcome

@@ -19,12 +19,13 @@ from ifonly.problem.results import Result, Results
 from ifonly.problem.status import Status
 from ifonly.rows.sources import NOWHERE, Sizes
 
-__all__ = ["Task", "answer", "one", "project"]
+__all__ = ["LEFT", "Task", "answer", "one", "project"]
 
 # Coordinate steps of the start, in single precision: one costs a tenth of a Newton step or less. Mean iterations to the last
 # digit after 12, n, 2n, 4n of them: MNIST (n = 9) 3.6, 3.6, 3.1, 2.5; RCV1 (n = 50) 9.5, 5.7, 3.0, 2.0. The time is least at
 # 12 and near 2n.
 PAIRS = 12  # and 2n − 8 for more than ten rivals
+LEFT = -1  # the status of a row that goes to the method for one
 ROWS_PER_THREAD = 64  # fewer than these are solved sooner than they are handed over
 
 
@@ -37,7 +38,6 @@ def target_of(model: Model, k: int) -> Any:
 def _target(model: Model, k: int) -> Any:
     rounding = Rounding.of(model, NOWHERE, k)
     lengths, scaling = rounding.lengths, model.scaling
-    assert lengths is not None
     arrays = {"basis": model.basis, "b": model.b, "gram": model.rival_gram(k), "lengths": model.rival_lengths(k)}
     arrays["columns"] = model.column_sizes
     arrays |= {"shift": None, "scale": None} if scaling is None else {"shift": scaling.shift, "scale": scaling.scale}

@@ -25,13 +25,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ifonly.engines.coordinates import PAIRS
+from ifonly.engines.coordinates import PAIRS, softmax_rows
 from ifonly.engines.lam_search import LONGEST_STEP
-from ifonly.engines.newton import ARMIJO, BACKTRACK, CLOSE, MAX_ITER, ROUNDINGS
+from ifonly.engines.newton import ARMIJO, BACKTRACK, CLOSE, MAX_ITER, ROUNDINGS, Solved
 from ifonly.engines.windows import GUESS, Window
 from ifonly.model.extras import missing
 from ifonly.model.numerics import EPS
-from ifonly.native.solved import Solved
 
 __all__ = ["array_namespace", "solve_lam", "solve_prob"]
 
@@ -104,7 +103,7 @@ class Lanes:
         """E and its derivative at q."""
         xp = self.xp
         moved = self.times(q)
-        p, p_target, loss = _softmax(xp, self.margins - moved)
+        p, p_target, loss = softmax_rows(self.margins - moved, xp)
         slope = self.times(p - q)
         square = _dot(xp, p - q, slope)
         grad_norm = xp.sqrt(self.lam * xp.where(square > 0, square, 0.0))
@@ -117,7 +116,7 @@ class Lanes:
         own = _diagonal(xp, self.gram)
         q, s = xp.zeros_like(self.margins), self.margins
         for _ in range(PAIRS):
-            p, _, _ = _softmax(xp, s)
+            p, _, _ = softmax_rows(s, xp)
             j = xp.argmax(xp.abs(p - q), axis=1)
             hit = rival[None, :] == j[:, None]
             h = xp.take(own, j, axis=0) / self.lam
@@ -194,23 +193,24 @@ class Lanes:
 def solve_lam(gram: Any, margins: Any, lam: Any, *, tol: float | None = None, max_iter: int = MAX_ITER) -> Solved:
     """Minimise E for every row, to ``‖∇E‖ ≤ tol`` or, with ``tol=None``, until no further digit can be had.
 
-    Parameters
-    ----------
-    gram : array of shape (n, n)
-        Ḡ, float64 like all others, of any library that follows the standard.
-    margins : array of shape (B, n)
-        s̄.
-    lam : array of shape (B,)
-    tol : float, optional
-    max_iter : int
-
+    ``gram`` (n, n) is Ḡ, float64 like all others, of any library that follows the standard; ``margins`` (B, n) are s̄.
     """
-    xp = array_namespace(margins)
-    lanes = Lanes(xp, gram, margins, lam)
+    lanes = Lanes(array_namespace(margins), gram, margins, lam)
     close, small = (CLOSE[3], -1.0) if tol is None else (0.0, tol)
-    row = _arange(lam)
+
+    def advance(lanes: Lanes, point: Iterate, search: tuple[()]) -> tuple[Any, ...]:
+        step, _ = lanes.step(point)
+        done = (step.point.grad_norm <= small) | _shorter(lanes, step, close)
+        return lanes, step.point, search, done, ~step.fell
+
     point = lanes.evaluate(lanes.start())
-    done, failed = point.grad_norm <= small, lam < 0
+    return _run(advance, (lanes, point, (), point.grad_norm <= small, lam < 0), max_iter)
+
+
+def _run(advance: Callable[..., tuple[Any, ...]], state: tuple[Any, ...], max_iter: int) -> Solved:
+    """Steps until every row is done or has failed: lanes, points, what else is known of rows, and which are done and failed."""
+    lanes, point, search, done, failed = state
+    xp, row = lanes.xp, _arange(lanes.lam)
     finished: list[tuple[Any, Solved]] = []
     for n_iter in range(max_iter + 1):
         # 1. Rows that are done leave.
@@ -219,15 +219,10 @@ def solve_lam(gram: Any, margins: Any, lam: Any, *, tol: float | None = None, ma
         finished.append((_take(xp, row, out), _solved(lanes.take(out), n_iter, *_take(xp, (point, done), out))))
         if stay.shape[0] == 0:
             break
-        lanes, (row, point) = lanes.take(stay), _take(xp, (row, point), stay)
+        lanes, (row, point, search) = lanes.take(stay), _take(xp, (row, point, search), stay)
 
-        # 2., 3. One step.
-        step, _ = lanes.step(point)
-        point = step.point
-
-        # 4. Done?
-        done = (point.grad_norm <= small) | _shorter(lanes, step, close)
-        failed = ~step.fell
+        # 2. to 4. One step.
+        lanes, point, search, done, failed = advance(lanes, point, search)
     rows, blocks = zip(*finished, strict=True)
     return _in_order(xp, rows, blocks)
 
@@ -245,16 +240,8 @@ def solve_prob(gram: Any, margins: Any, window: Window, *, max_iter: int = MAX_I
     """For every row the λ at which logit(1 − p_k) of the answer lies in the row's window, and that answer.
 
     Newton on ``L(ln λ) = logit(1 − p_k)``, aimed at the middle of the window, inside a bracket (`class_newton`): as soon as
-    the inner solve for one λ is good enough, its matrix gives the derivative and a start for the next.
-
-    Parameters
-    ----------
-    gram, margins : as for `solve_lam`
-        Every source must be outside its window, above it.
-    window : Window
-    max_iter : int
-        Of the steps in q, for all λ together.
-
+    the inner solve for one λ is good enough, its matrix gives the derivative and a start for the next. Every source must be
+    outside its window, above it. ``max_iter`` is of the steps in q, for all λ together.
     """
     xp = array_namespace(margins)
     first = first_lam(xp, gram, margins, window)
@@ -262,46 +249,36 @@ def solve_prob(gram: Any, margins: Any, window: Window, *, max_iter: int = MAX_I
     first = xp.where(failed, 1.0, first)
     lanes = Lanes(xp, gram, margins, first)
     search = Bracket(window, first, xp.zeros_like(first), xp.full_like(first, math.inf))
-    row = _arange(first)
-    point = lanes.evaluate(lanes.start())
-    done = first < 0
-    finished: list[tuple[Any, Solved]] = []
-    for n_iter in range(max_iter + 1):
-        # 1. Rows that are done leave.
-        leave = done | failed | (n_iter == max_iter)
-        out, stay = xp.nonzero(leave)[0], xp.nonzero(~leave)[0]
-        finished.append((_take(xp, row, out), _solved(lanes.take(out), n_iter, *_take(xp, (point, done), out))))
-        if stay.shape[0] == 0:
-            break
-        lanes, (row, point, search) = lanes.take(stay), _take(xp, (row, point, search), stay)
+    return _run(_seek, (lanes, lanes.evaluate(lanes.start()), search, first < 0, failed), max_iter)
 
-        # 2., 3. One step in q.
-        step, tangent = lanes.step(point)
-        ds = point.moved - lanes.times(tangent)
-        point = step.point
 
-        # 4. There? Or is the answer for this λ known well enough to move on?
-        logit, share = _logit(xp, lanes.margins - point.moved)
-        allowance = search.window.slack + search.window.slope * (xp.sum(point.q, axis=1) / lanes.lam)
-        miss, width = logit - (search.window.logit - allowance), allowance + search.window.least
-        precise = _shorter(lanes, step, CLOSE[3])
-        right = precise & (miss <= 0) & (miss >= -width)
-        done = right & (width < GUESS)
-        due = (precise | (_shorter(lanes, step, TRUST) & (step.delta**3 <= SURE * xp.abs(miss)))) & ~right
+def _seek(lanes: Lanes, point: Iterate, search: Bracket) -> tuple[Any, ...]:
+    """One step in q and, where it is due, in λ."""
+    xp = lanes.xp
+    step, tangent = lanes.step(point)
+    ds = point.moved - lanes.times(tangent)
+    point = step.point
 
-        # 5. The next λ where it is due, and a start for it along the tangent: of q or, smoother where q falls like λ, of q/λ.
-        low, high = (xp.where(due & met, lanes.lam, bound) for met, bound in ((miss <= 0, search.low), (miss > 0, search.high)))
-        search = search._replace(low=low, high=high)
-        lam, inside = _next_lam(lanes, search, miss + 0.5 * width, _dot(xp, share, ds))
-        failed = ~step.fell | (due & ~inside) | (right & ~done)
-        due = due & inside
-        along = xp.where(due, xp.log(lam / lanes.lam), 0.0)
-        lanes = replace(lanes, lam=xp.where(due, lam, lanes.lam))
-        q, along = point.q, along[:, None]
-        plain, scaled = q + along * tangent, xp.exp(along) * (q + along * (tangent - q))
-        point = _better(xp, lanes.evaluate(plain), lanes.evaluate(scaled))
-    rows, blocks = zip(*finished, strict=True)
-    return _in_order(xp, rows, blocks)
+    # 4. There? Or is the answer for this λ known well enough to move on?
+    logit, share = _logit(xp, lanes.margins - point.moved)
+    top, width = search.window.edges(search.window.allowance(xp.sum(point.q, axis=1) / lanes.lam))
+    miss = logit - top
+    precise = _shorter(lanes, step, CLOSE[3])
+    right = precise & (miss <= 0) & (miss >= -width)
+    done = right & (width < GUESS)
+    due = (precise | (_shorter(lanes, step, TRUST) & (step.delta**3 <= SURE * xp.abs(miss)))) & ~right
+
+    # 5. The next λ where it is due, and a start for it along the tangent: of q or, smoother where q falls like λ, of q/λ.
+    low, high = (xp.where(due & met, lanes.lam, bound) for met, bound in ((miss <= 0, search.low), (miss > 0, search.high)))
+    search = search._replace(low=low, high=high)
+    lam, inside = _next_lam(lanes, search, miss + 0.5 * width, _dot(xp, share, ds))
+    failed = ~step.fell | (due & ~inside) | (right & ~done)
+    due = due & inside
+    along = xp.where(due, xp.log(lam / lanes.lam), 0.0)
+    lanes = replace(lanes, lam=xp.where(due, lam, lanes.lam))
+    q, along = point.q, along[:, None]
+    plain, scaled = q + along * tangent, xp.exp(along) * (q + along * (tangent - q))
+    return lanes, _better(xp, lanes.evaluate(plain), lanes.evaluate(scaled)), search, done, failed
 
 
 def _shorter(lanes: Lanes, step: Step, close: float) -> Any:
@@ -348,17 +325,6 @@ def _better(xp: Any, one: Iterate, other: Iterate) -> Iterate:
 
 
 # ---- the functions of the problem ----
-
-
-def _softmax(xp: Any, s: Any) -> tuple[Any, Any, Any]:
-    """``p``, ``p_k`` and ``−ln p_k`` from the rivals' margins, each to full relative precision."""
-    top = xp.max(s, axis=1)
-    top = xp.where(top > 0, top, 0.0)
-    e, e_target = xp.exp(s - top[:, None]), xp.exp(-top)
-    mass = xp.sum(e, axis=1)
-    total = mass + e_target
-    loss = xp.where(top > 0, top + xp.log(total), xp.log1p(mass))  # where top = 0, e_target = 1 and mass may be tiny
-    return e / total[:, None], e_target / total, loss
 
 
 def _logit(xp: Any, s: Any) -> tuple[Any, Any]:
