@@ -92,7 +92,7 @@ def _pulls(limits: EachLimit, source: Floats, result: Result) -> list[float]:
     """How much each limit pulls."""
     conditions, arrays = limits.conditions, limits.limits
     problem = LimitedProblem(conditions, source, result.target)
-    pull = -problem.slopes[0].T @ result.proba[problem.rivals] / conditions.per_unit
+    pull = -problem.slopes.T @ result.proba[problem.rivals] / conditions.per_unit
     given, C = result.multipliers, arrays.C / conditions.per_unit
     rules = np.zeros(len(C)) if given is None or len(given) < len(C) else given[: len(C)]
     pull = pull - rules @ C
