@@ -202,9 +202,8 @@ class LimitedProblem:
                 still, count = pinned.copy(), 0 * count
             size = np.abs(C) @ np.abs(x) + np.abs(rest)
             over = C @ x - rest + np.where(equal, 0.0, count * EPS * size)
-            apart = (
-                (attempt == 0) & at & (over < -2 * count * EPS * size) & (over >= -NEAR * size)
-            )  # where λ is tiny, t is off by more than roundings
+            far = over < -2 * count * EPS * size  # where λ is tiny, t is off by more than roundings
+            apart = (attempt == 0) & at & far & (over >= -NEAR * size)
             if not (np.where(equal, np.abs(over) > 2 * EPS * size, over > 0) | apart).any():
                 break
             near = equal | (over >= -count * EPS * size) | apart
