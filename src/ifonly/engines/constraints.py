@@ -169,7 +169,7 @@ class _Beginning(NamedTuple):
             lo[i], hi[i], step[i] = values[i][0], values[i][-1], np.diff(values[i]).min(initial=1.0)
             at_rest[i] = rests[i]
         items = items._replace(step=step, at_rest=at_rest)
-        return cls(items, lo, hi, values, problem.space.cap(items), _ties(dual)[: None if tied else 0])
+        return cls(items, lo, hi, values, problem.cap(items), _ties(dual)[: None if tied else 0])
 
     def start(self, dual: Dual, relaxing: Relaxing) -> Floats:
         """Multipliers to begin with: where features are tied those of the relaxation, which are far from 0; else 0."""

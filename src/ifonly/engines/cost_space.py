@@ -53,12 +53,12 @@ class CostSpace:
         self.offset = 2 * self.model.offset_size + float(np.abs(self.model.b).max())  # of intercepts and shifts, to the terms
         self.logs = in_logs(self.model, gamma)  # relative to `per_term`
         self.shift, self.scale = (np.zeros(D), np.ones(D)) if scaling is None else (scaling.shift, scaling.scale)
-        slope = self.model.A / self.scale  # per unit of the user's
+        self.slope = self.model.A if scaling is None else self.model.A / scaling.scale  # per unit of the user's
         if conditions.matrix is None:
-            self.root, self.B = None, slope / self.per_unit
+            self.root, self.B = None, self.slope / self.per_unit
         else:
             self.root = np.linalg.cholesky(conditions.matrix).T
-            self.B = np.linalg.solve(self.root.T, slope.T).T
+            self.B = np.linalg.solve(self.root.T, self.slope.T).T
 
     @cached_property
     def errors(self) -> Floats:

@@ -13,8 +13,8 @@ from ifonly.engines.responses import Terms
 from ifonly.engines.semismooth import Response
 from ifonly.engines.semismooth_reach import Target
 from ifonly.model.errors import InputError
-from ifonly.model.numerics import EPS, Flags, Floats, log_sum_exp
-from ifonly.problem.goals import Weights, excess
+from ifonly.model.numerics import EPS, Flags, Floats, log_sum_exp, summation_error
+from ifonly.problem.goals import Weights, entropy, excess
 from ifonly.problem.limited import LimitedProblem as Textbook
 from ifonly.problem.limits import EDGE
 from ifonly.problem.proof import Proof
@@ -118,7 +118,7 @@ class LimitedProblem:
     def rules(self, tight: float) -> tuple[Floats, Floats, Floats]:
         """The linear limits on changes in the user's units, C·change ≤ rest with multipliers ≥ low, so much tighter."""
         space, limits, source = self.space, self.space.limits, self.source
-        R, _, equal = self.textbook.rows
+        R, *_, equal = self.textbook.rows
         size = np.abs(limits.C) @ np.abs(source) + np.abs(limits.rest)
         rules = limits.rest - limits.C @ source
         rules -= np.where(limits.equal, 0.0, np.where(self._cornered, -EDGE, tight) * EPS * size)
@@ -143,7 +143,7 @@ class LimitedProblem:
     @property
     def slopes(self) -> Floats:
         """The rivals' scores less the target's, per unit of the user's."""
-        return self.textbook.slopes[0]
+        return self.space.slope[self.rivals] - self.space.slope[self.k]
 
     def x(self, t: Floats) -> Floats:
         """The point of t, up to rounding."""
@@ -305,9 +305,41 @@ class LimitedProblem:
         return Target(prob, logit, miss, self.ceiling)
 
     def ceiling(self, at: Response) -> float:
-        """An upper bound on p_k within the limits, from the multipliers of a point."""
-        q = np.insert(at.q[:-1], self.k, at.q[-1])
-        return self.textbook.ceiling(q, at.nu, box=(self.lo, self.hi))
+        """An upper bound on p_k within the limits, from the multipliers of a point.
+
+        For all q and ν: −ln p_k(x) ≥ q·s(x) + H(q) + ν·(C x − c) = q·s̄ − ν·c + H(q) + u·(x − x̄), u = slopesᵀq + Cᵀν, and the
+        last term is least at a corner of the box. Where the box has no such corner, q and ν are changed a little so that u
+        is 0 there.
+        """
+        lo, hi = self.lo, self.hi
+        least, most, c = (lo - self.source), (hi - self.source), self.space.per_unit
+        C, rest, low = self.rules(self.tight)
+        W, n = np.concatenate([self.slopes, C]), len(self.rivals)
+        y = np.append(at.q[:-1], at.nu[: len(C)])
+        pinned = np.zeros(len(lo), dtype=bool)
+        for _ in range(len(lo)):
+            u = np.where(pinned, 0.0, y @ W)
+            beyond = self.textbook.beyond(u, lo, hi)
+            if not beyond.any():
+                break
+            pinned |= beyond
+            columns = W[:, pinned] / c[pinned]
+            z = np.linalg.lstsq((y[:, None] * columns).T, -(y @ columns), rcond=None)[0]
+            y = y * (1 + z)
+            signed = np.append(np.ones(n, dtype=bool), low == 0)
+            if (y[signed] < 0).any() or (np.abs(y @ columns) > 64 * EPS * (np.abs(y) @ np.abs(columns))).any():
+                return 1.0
+        else:
+            return 1.0
+        q = np.append(y[:n], 1.0 - y[:n].sum())
+        if q[-1] < 0:
+            return 1.0
+        corner = np.where(u > 0, least, np.where(u < 0, most, 0.0))
+        constants = np.append(self.margins, -rest)
+        size = float(np.abs(y) @ np.abs(constants) + (np.abs(y) @ np.abs(W)) @ np.abs(corner)) + entropy(q)
+        loss = float(y @ constants + u @ corner) + entropy(q) - 2 * summation_error(len(y) + len(u)) * size
+        rounding = self._rounding(self.source) if self.careful else 0.0
+        return min(1.0, math.exp(-max(loss - rounding, 0.0)))
 
     def asked(self, prob: float | None) -> float:
         """What the logit of 1 − p_k may be at most, or (without a probability) a rival's margin."""
@@ -319,6 +351,10 @@ class LimitedProblem:
         """`CostSpace.items` for this source."""
         items, t_lo, t_hi = self.space.items(self.source[None], self.lo[None], self.hi[None], g, scale)
         return items.of(0), t_lo[0], t_hi[0]
+
+    def cap(self, items: Any) -> int:
+        """How many items may move."""
+        return self.space.cap(items)
 
     def nothing_found(self, n_nodes: int, bound: float = 0.0, proof: Proof | None = None) -> Result:
         """The search was stopped before it found anything."""

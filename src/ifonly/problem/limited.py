@@ -242,16 +242,14 @@ class LimitedProblem:
             error_bound=math.sqrt(2 * gap / weights.lam),
         )
 
-    def ceiling(
-        self, q: Floats, nu: Floats | None = None, still: Flags | None = None, box: tuple[Floats, Floats] | None = None
-    ) -> float:
+    def ceiling(self, q: Floats, nu: Floats | None = None, still: Flags | None = None) -> float:
         """An upper bound on p_k within the limits, from any probabilities of the K classes and any multipliers.
 
         Where a feature has no bound on the side to which u pulls it, q and ν are first changed a little, so that u is 0 there,
         and at features that are said to be ``still`` too: the best point is between their bounds. What rounding leaves of u
-        counts for changes that move scores by up to `FAR`. ``box`` is a part of that of the limits.
+        counts for changes that move scores by up to `FAR`.
         """
-        n, (R, R_size, equal), (S, S_size), (lo, hi) = len(self.rivals), self.rows, self.slopes, box or self.box
+        n, (R, R_size, equal), (S, S_size), (lo, hi) = len(self.rivals), self.rows, self.slopes, self.box
         W, W_size, (low, high) = np.concatenate([S, R]), np.concatenate([S_size, R_size]), self.ends(lo, hi)
         y = np.append(q[self.rivals] / q.sum(), self.multipliers(nu))
         pinned, wanted = np.zeros(len(lo), dtype=bool), np.zeros(len(lo), dtype=bool) if still is None else still
