@@ -45,34 +45,19 @@ class CostSpace:
         self.limits: Limits = conditions.limits
         self.mu, self.per_unit, self.grouped = conditions.mu, conditions.per_unit, conditions.grouped
         self.margin, self.max_changes = conditions.margin, conditions.max_changes
-        D, scaling = self.model.n_features, self.model.scaling
+        D, scaling, gamma = self.model.n_features, self.model.scaling, summation_error(self.model.n_features + 4)
+        # The rounding of a margin, which is two sums, in ours and the estimator's, relative to their terms; and relative to the
+        # margin: where it is subtracted, and in the exponential.
+        self.per_term, self.per_size = 4 * self.model.coarse * gamma, 4 * self.model.coarse * EPS
+        self.offset = 2 * self.model.offset_size + float(np.abs(self.model.b).max())  # of intercepts and shifts, to the terms
+        self.logs = in_logs(self.model, gamma)  # relative to `per_term`
         self.shift, self.scale = (np.zeros(D), np.ones(D)) if scaling is None else (scaling.shift, scaling.scale)
-        slope = self.model.A / self.scale  # per unit of the user's
+        self.slope = self.model.A if scaling is None else self.model.A / scaling.scale  # per unit of the user's
         if conditions.matrix is None:
-            self.root, self.B = None, slope / self.per_unit
+            self.root, self.B = None, self.slope / self.per_unit
         else:
             self.root = np.linalg.cholesky(conditions.matrix).T
-            self.B = np.linalg.solve(self.root.T, slope.T).T
-
-    @cached_property
-    def per_term(self) -> float:
-        """The rounding of a margin, which is two sums, in ours and the estimator's, relative to their terms."""
-        return 4 * self.model.coarse * summation_error(self.model.n_features + 4)
-
-    @cached_property
-    def per_size(self) -> float:
-        """… and relative to the margin: where it is subtracted, and in the exponential."""
-        return 4 * self.model.coarse * EPS
-
-    @cached_property
-    def logs(self) -> float:
-        """`goals.in_logs`, relative to `per_term`."""
-        return in_logs(self.model, summation_error(self.model.n_features + 4))
-
-    @cached_property
-    def offset(self) -> float:
-        """What intercepts and a scaler's shifts add to the terms."""
-        return 2 * self.model.offset_size + float(np.abs(self.model.b).max())
+            self.B = np.linalg.solve(self.root.T, self.slope.T).T
 
     @cached_property
     def errors(self) -> Floats:

@@ -51,7 +51,7 @@ class Gains:
         lo, hi, wrong = limits.around(source[None])
         self.wrong = bool(wrong)
         self.lo, self.hi = lo[0] - source, hi[0] - source  # of changes
-        self.S, self.margins = problem.slopes[0], problem.margins(source)
+        self.S, self.margins = problem.slopes, problem.margins(source)
         self.entropic = aim.prob is not None
         self.top = -(conditions.margin or 0.0) if aim.prob is None else math.log1p(-aim.prob) - math.log(aim.prob)
         terms = np.abs(source if model.scaling is None else model.scaling(source)) @ model.column_sizes + model.offset_size

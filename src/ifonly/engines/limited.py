@@ -79,9 +79,9 @@ class LimitedEngine(Engine):
             return self.towards(space, source, aim, budget, tol)
         now = int(space.model.scores(source).argmax())
         classes = nearest.candidates(space.model, aim, now)
-        bounds = np.array([_least(space, source, k, aim) for k in classes.tolist()])
+        bounds = np.array([_least(space, source, k, aim, within=False) for k in classes.tolist()])
         sharper = aim.lam is None and space.root is None and space.model.n_classes > 2
-        sharpen = (lambda k: _least_within(space, source, k, aim)) if sharper else None
+        sharpen = (lambda k: _least(space, source, k, aim, within=True)) if sharper else None
         return _of_all(nearest.search(classes, bounds, solve, aim, sharpen), tried, aim, budget)
 
     def towards(self, space: CostSpace, source: Floats, aim: Aim, budget: Budget, tol: float | None) -> Result:
@@ -117,22 +117,16 @@ class LimitedEngine(Engine):
         return results
 
 
-def _least(space: CostSpace, source: Floats, k: int, aim: Aim) -> float:
-    """A lower bound on what is minimised for class ``k``: limits left out, each rival alone."""
-    z = space.model.scores(source)
-    rivals = space.model.rivals(k)
-    lengths = np.sqrt(np.square(space.rows(k)).sum(axis=1))
-    found = float(nearest.pair_bounds(z[rivals] - z[k], lengths, aim.lam, space.needed(aim.prob)).max())
-    return found if aim.lam is not None else 0.5 * found * found
-
-
-def _least_within(space: CostSpace, source: Floats, k: int, aim: Aim) -> float:
-    """A better one, with the limits of the features one by one."""
-    z = space.model.scores(source)
-    lo, hi, _ = space.limits.around(source[None])
-    lo, hi = (lo[0] - source) * space.per_unit, (hi[0] - source) * space.per_unit
+def _least(space: CostSpace, source: Floats, k: int, aim: Aim, *, within: bool) -> float:
+    """A lower bound on what is minimised for class ``k``: each rival alone, or all ``within`` the limits on features."""
+    z, rows, top = space.model.scores(source), space.rows(k), space.needed(aim.prob)
     margins = z[space.model.rivals(k)] - z[k]
-    return nearest.bound_of_all(space.rows(k), margins, space.needed(aim.prob), space.mu, lo, hi, entropic=aim.prob is not None)
+    if within:
+        lo, hi, _ = space.limits.around(source[None])
+        lo, hi = (lo[0] - source) * space.per_unit, (hi[0] - source) * space.per_unit
+        return nearest.bound_of_all(rows, margins, top, space.mu, lo, hi, entropic=aim.prob is not None)
+    found = float(nearest.pair_bounds(margins, np.sqrt(np.square(rows).sum(axis=1)), aim.lam, top).max())
+    return found if aim.lam is not None else 0.5 * found * found
 
 
 def _of_all(found: Result, tried: list[Result], aim: Aim, budget: Budget) -> Result:
@@ -153,9 +147,14 @@ def _of_all(found: Result, tried: list[Result], aim: Aim, budget: Budget) -> Res
 def stays(problem: LimitedProblem, aim: Aim) -> Result | None:
     """The source as the answer, where it is within the limits and meets the goal; None otherwise."""
     x = problem.source
-    if aim.lam is None and problem.reached(x, aim.prob) and problem.holds(x):
+    if aim.lam is None and meets(problem, aim, x) and problem.holds(x):
         return problem.result(x, math.inf)
     return None
+
+
+def meets(problem: LimitedProblem, aim: Aim, x: Floats) -> bool:
+    """Whether x meets the goal, for whoever evaluates it."""
+    return problem.reached(x, aim.prob)
 
 
 def within_rules(

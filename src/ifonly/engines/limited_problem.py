@@ -14,7 +14,7 @@ from ifonly.engines.semismooth import Response
 from ifonly.engines.semismooth_reach import Target
 from ifonly.model.errors import InputError
 from ifonly.model.numerics import EPS, Flags, Floats, log_sum_exp, summation_error
-from ifonly.problem.goals import Weights, excess
+from ifonly.problem.goals import Weights, entropy, excess
 from ifonly.problem.limited import LimitedProblem as Textbook
 from ifonly.problem.limits import EDGE
 from ifonly.problem.proof import Proof
@@ -118,7 +118,7 @@ class LimitedProblem:
     def rules(self, tight: float) -> tuple[Floats, Floats, Floats]:
         """The linear limits on changes in the user's units, C·change ≤ rest with multipliers ≥ low, so much tighter."""
         space, limits, source = self.space, self.space.limits, self.source
-        R, equal = self.textbook.rows
+        R, *_, equal = self.textbook.rows
         size = np.abs(limits.C) @ np.abs(source) + np.abs(limits.rest)
         rules = limits.rest - limits.C @ source
         rules -= np.where(limits.equal, 0.0, np.where(self._cornered, -EDGE, tight) * EPS * size)
@@ -143,7 +143,7 @@ class LimitedProblem:
     @property
     def slopes(self) -> Floats:
         """The rivals' scores less the target's, per unit of the user's."""
-        return self.textbook.slopes
+        return self.space.slope[self.rivals] - self.space.slope[self.k]
 
     def x(self, t: Floats) -> Floats:
         """The point of t, up to rounding."""
@@ -202,9 +202,8 @@ class LimitedProblem:
                 still, count = pinned.copy(), 0 * count
             size = np.abs(C) @ np.abs(x) + np.abs(rest)
             over = C @ x - rest + np.where(equal, 0.0, count * EPS * size)
-            apart = (
-                (attempt == 0) & at & (over < -2 * count * EPS * size) & (over >= -NEAR * size)
-            )  # where λ is tiny, t is off by more than roundings
+            far = over < -2 * count * EPS * size  # where λ is tiny, t is off by more than roundings
+            apart = (attempt == 0) & at & far & (over >= -NEAR * size)
             if not (np.where(equal, np.abs(over) > 2 * EPS * size, over > 0) | apart).any():
                 break
             near = equal | (over >= -count * EPS * size) | apart
@@ -337,9 +336,8 @@ class LimitedProblem:
             return 1.0
         corner = np.where(u > 0, least, np.where(u < 0, most, 0.0))
         constants = np.append(self.margins, -rest)
-        entropy = -float(q[q > 0] @ np.log(q[q > 0]))
-        size = float(np.abs(y) @ np.abs(constants) + (np.abs(y) @ np.abs(W)) @ np.abs(corner)) + entropy
-        loss = float(y @ constants + u @ corner) + entropy - 2 * summation_error(len(y) + len(u)) * size
+        size = float(np.abs(y) @ np.abs(constants) + (np.abs(y) @ np.abs(W)) @ np.abs(corner)) + entropy(q)
+        loss = float(y @ constants + u @ corner) + entropy(q) - 2 * summation_error(len(y) + len(u)) * size
         rounding = self._rounding(self.source) if self.careful else 0.0
         return min(1.0, math.exp(-max(loss - rounding, 0.0)))
 

@@ -56,18 +56,9 @@ class Box(NamedTuple):
         model, limits = space.model, space.limits
         g = space.B - space.B[::-1]
         rises, falls = limits.increase | limits.frozen, limits.decrease | limits.frozen
-        per_feature = (
-            space.shift,
-            space.scale,
-            model.column_sizes,
-            space.per_unit,
-            space.mu,
-            limits.lo,
-            limits.hi,
-            rises,
-            falls,
-        )
-        features = np.stack([np.asarray(row, dtype=np.float64) for row in (*model.A, *g, *per_feature)])
+        scaler, ends = (space.shift, space.scale), (limits.lo, limits.hi, rises, falls)
+        each = *model.A, *g, *scaler, model.column_sizes, space.per_unit, space.mu, *ends
+        features = np.stack([np.asarray(row, dtype=np.float64) for row in each])
         shared = np.array([*model.b, norms(g[:1])[0], space.offset, space.per_term, space.per_size, space.logs])
         return cls(features, shared, space.margin is not None)
 
