@@ -68,14 +68,19 @@ class Gains:
         choices = Choices(self.conditions, self.source)
         self.singles = np.flatnonzero(~self.conditions.grouped & ((self.lo < self.hi) | must))
         self.options: list[tuple[int, Indices]] = []  # of each group: the value it has, those it could have
-        self.items, forced = list(self.singles[:, None]), []  # the features of each
+        self.groups, forced = [], []
         for group in choices.groups:
             options, now = group[choices.options(root, group)], int(group[self.source[group].argmax()])
             if (options != now).any():
-                self.items.append(group)
+                self.groups.append(group)
                 forced.append(now not in options)
                 self.options.append((now, options))
         self.must = np.append(must[self.singles], forced).astype(bool)
+
+    @cached_property
+    def items(self) -> list[Indices]:
+        """The features of each item."""
+        return [*self.singles[:, None], *self.groups]
 
     @property
     def exact(self) -> bool:
@@ -188,7 +193,7 @@ class Gains:
     def _one_way(self, sign: float) -> tuple[Flags, Floats]:
         """For single features that rise (or fall): which reach the goal by that, and at which cost."""
         d, limits, c = self.singles, self.conditions.limits, self.conditions.per_unit
-        slope, most = sign * self.S[:, d].T, (self.hi if sign > 0 else -self.lo)[d]
+        slope, most = sign * self.S[:, d], (self.hi if sign > 0 else -self.lo)[d]
         u, state = np.zeros(len(d)), np.zeros(len(d), dtype=np.int8)  # 0: on the way, 1: there, 2: never
         for _ in range(STEPS):
             f, df = self._along(slope, u)
@@ -213,8 +218,13 @@ class Gains:
 
     def _along(self, slope: Floats, u: Floats) -> tuple[Floats, Floats]:
         """F and its derivative for features that each change by u."""
-        s = self.margins + slope * u[:, None]
-        return self.loss(s), (self._shares(s) * slope).sum(axis=1)
+        s = self.margins[:, None] + slope * u
+        top = s.max(axis=0)
+        if not self.entropic:
+            return top - self.top, np.take_along_axis(slope, s.argmax(axis=0)[None], axis=0)[0]
+        e = np.exp(s - top)
+        total = e.sum(axis=0)
+        return top + np.log(total) - self.top, (e * slope).sum(axis=0) / total
 
     def _switch(self, now: int, options: Indices) -> tuple[bool, float]:
         """For a group: whether one of its values reaches the goal for certain, and a lower bound on what that costs."""
