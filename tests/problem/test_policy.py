@@ -236,6 +236,14 @@ def test_the_cost_of_single_features_goes_with_any_scale(bank):
         assert found[others].tolist() == other.per_unit(bank)[others].tolist()
 
 
+def test_a_feature_may_cost_what_its_scaler_says_where_others_are_raw(bank):
+    amount = bank.feature_index("amount")
+    cost = float(Cost().per_unit(bank)[amount])
+    policy = Policy.from_dict({"scale": "raw", "features": {"amount": {"cost": cost}}})
+    assert cost != 1.0
+    assert ifonly.ask(bank, "approved", policy=policy).conditions.per_unit[amount] == cost
+
+
 def test_a_value_that_no_answer_chooses_may_be_kept_or_left(bank):
     frame = credit.applicants()[800:].drop(columns="decision")
     policy = Policy(features={"account": {"never": ["no account"]}}, target="approved")

@@ -380,8 +380,8 @@ def _check_gradient(case: _Case, found: Certificate) -> None:
 
 def _proved_bound(case: _Case, facts: _Facts, found: Certificate) -> float:
     """The lower bound on what was minimised that a fresh certificate supports."""
-    if case.margin is not None or (case.prob is not None and math.isinf(case.result.lam)):
-        return facts.cost if case.conditions is None else max(facts.cost - found.gap, 0.0)
+    if case.margin is not None or math.isinf(case.result.lam):
+        return max(facts.cost - found.gap, 0.0)
     if case.prob is None:
         return found.objective - found.gap
     above = excess(facts.proba, facts.loss, case.k, case.prob, found.logit_error)

@@ -184,7 +184,7 @@ class Dual:
         if not self.exact:
             return cost + float(np.logaddexp.reduce(s))
         top = max(s)
-        return cost + top + log_within(sum(exp_within(v - top)[1] for v in s))[1]
+        return cost + top + log_within(sum((exp_within(v - top)[1] for v in s), Fraction(0)))[1]
 
     # ---- the bound ----
 

@@ -191,7 +191,8 @@ class EachLimit:
         uneven = self._uneven(set(grids), frozen)
         step[[part.feature for part in uneven]] = 0.0
         groups = (*(group for group in self.groups if int(group[0]) in of["group"]), *own.groups)
-        C, rest, equal = (values[sorted(of["rule"])] for values in (limits.C, limits.rest, limits.equal))
+        rules = sorted(of["rule"])
+        C, rest, equal = limits.C[rules], limits.rest[rules], limits.equal[rules]
         found = Limits(self.model, lo, hi, frozen, increase, decrease, step, groups, C, rest, equal, uneven)
         most = self.conditions.max_changes if "changes" in of else None
         return replace(self.conditions, cost=self.cost, actions=ResolvedActions(limits=found), max_changes=most)

@@ -152,7 +152,7 @@ def _numbers(value: Any, name: str) -> float | Floats:
 
 
 def _fits(
-    words: str, fits: Callable[[Any], bool], made: Callable[[Any], Any] | None = None, shown: Callable[[Any], str] = repr
+    words: str, fits: Callable[[Any], Any], made: Callable[[Any], Any] | None = None, shown: Callable[[Any], str] = repr
 ) -> Callable[[Any, str], Any]:
     """What hands a value on that fits (``made`` into what it is to be), and refuses any other with what was expected."""
 

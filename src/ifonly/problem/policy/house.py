@@ -265,10 +265,8 @@ def _cost(policy: Policy, model: Model) -> Cost | None:
         return Cost(policy.scale, l1=l1)
     if policy.scale == "model":
         return Cost(each, l1=l1)
-    others = Cost(policy.scale).per_unit(model)
-    own = Cost(each).per_unit(model)
-    plain = Cost().per_unit(model)
-    return Cost(np.where(own == plain, others, own), l1=l1)
+    named = Actions(frozen=list(each)).resolve(model).frozen
+    return Cost(np.where(named, Cost(each).per_unit(model), Cost(policy.scale).per_unit(model)), l1=l1)
 
 
 # ---- a policy and a question ----
