@@ -12,7 +12,6 @@ from dataclasses import replace
 from typing import Any, NoReturn
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ifonly.model.column import NAN
 from ifonly.model.errors import UnsupportedModelError
@@ -104,6 +103,9 @@ def _projection(step: Any, features: Features, where: str) -> Features:
 # ---- steps that look at untouched columns ----
 
 
+UNKNOWN = "\0unknown"  # a value that no encoder knows
+
+
 def _untouched(features: Features, where: str) -> None:
     if any(part.place < 0 for part in features.parts):
         refuse(where, "takes the output of another step as categories; put it first, on the columns themselves")
@@ -148,31 +150,22 @@ def _filled_later(features: Features, part: Feature, value: float, where: str) -
     return replace(part, row={first: weight}, sizes={first: part.sizes[i]}, zero=zero)
 
 
-def _coded(step: Any, features: Features, where: str, unknown: Callable[[int, int, Floats], Floats] | None) -> Features:
-    """One coordinate per category; what becomes of each is asked of the encoder itself.
+def _coded(step: Any, features: Features, where: str, *, unknown: bool) -> Features:
+    """One coordinate per category, and where there may be ``unknown`` values one for those.
 
-    ``unknown`` says what an unknown value of a column adds to the features (given the column, their number, and the features
-    of the first category of each column); None if there must be none.
+    What becomes of each is asked of the encoder itself.
     """
     _untouched(features, where)
     levels = [list(categories) for categories in step.categories_]
     base = [column[0] for column in levels]
-
-    def encoded(values: list[list[Any]]) -> Floats:
-        table = np.empty((len(values), len(levels)), dtype=object)
-        for i, row in enumerate(values):
-            table[i] = row
-        return _ask(step, table)
-
-    start = encoded([base])[0]
-    J = len(start)
-    rows: list[dict[int, float]] = [{} for _ in range(J)]
+    start = _ask(step, [base])[0]
+    odd = [[*base[:j], UNKNOWN, *base[j + 1 :]] for j in range(len(levels))]
+    strange = _ask(step, odd, typed=False) - start if unknown else np.zeros((0, len(start)))
+    rows: list[dict[int, float]] = [{} for _ in start]
     for j, values in enumerate(levels):
-        more = {"levels": tuple(_plain(v) for v in values), "unknown": unknown is not None}
+        more = {"levels": tuple(_plain(v) for v in values), "unknown": unknown}
         column = features.columns.make(features.parts[j], "category", where, **more)
-        changed = encoded([[*base[:j], value, *base[j + 1 :]] for value in values]) - start
-        if unknown is not None:
-            changed = np.vstack([changed, unknown(j, J, start)])
+        changed = np.vstack([_ask(step, [[*base[:j], value, *base[j + 1 :]] for value in values]) - start, strange[j : j + 1]])
         # The features that belong to this column are 0 but for it: all of their value, not only what changes, is its own.
         own = np.flatnonzero((changed != 0).any(axis=0))
         for i, change in enumerate(changed):
@@ -185,24 +178,7 @@ def _coded(step: Any, features: Features, where: str, unknown: Callable[[int, in
 def _one_hot(step: Any, features: Features, where: str) -> Features:
     if step.handle_unknown == "warn":
         refuse(where, 'warns about unknown categories; use handle_unknown="ignore" or "error"')
-    return _coded(step, features, where, None if step.handle_unknown == "error" else lambda *a: _unknown_one_hot(step, *a))
-
-
-def _unknown_one_hot(step: Any, j: int, J: int, start: Floats) -> Floats:
-    """Nothing is 1, or what stands for infrequent categories."""
-    sizes = [len(c) for c in step.categories_]
-    infrequent = getattr(step, "infrequent_categories_", None) or [None] * len(sizes)
-    dropped = step.drop_idx_ if step.drop_idx_ is not None else [None] * len(sizes)
-    rare = [0 if found is None else len(found) - 1 for found in infrequent]  # share one feature
-    widths = [n - r - (d is not None) for n, r, d in zip(sizes, rare, dropped, strict=True)]
-    a, b = int(sum(widths[:j])), int(sum(widths[: j + 1]))
-    change = np.zeros(J)
-    change[a:b] = -start[a:b]
-    found, d = infrequent[j], dropped[j]
-    gone = found is not None and d is not None and any(_same(step.categories_[j][d], v) for v in found)
-    if step.handle_unknown == "infrequent_if_exist" and found is not None and not gone:
-        change[b - 1] += 1.0
-    return change
+    return _coded(step, features, where, unknown=step.handle_unknown != "error")
 
 
 def _ordinal(step: Any, features: Features, where: str) -> Features:
@@ -222,32 +198,17 @@ def _ordinal_codes(step: Any, features: Features, where: str) -> Features:
     codes = [step.unknown_value, *(step.encoded_missing_value for c in step.categories_ for v in c if is_missing(v))]
     if any(isinstance(code, float) and math.isnan(code) for code in codes):
         refuse(where, "encodes unknown or missing categories as NaN; use numbers, such as −1, or OneHotEncoder")
-
-    def unknown(j: int, J: int, start: Floats) -> Floats:
-        return np.where(np.arange(J) == j, step.unknown_value - start, 0.0)
-
-    return _coded(step, features, where, unknown if step.handle_unknown != "error" else None)
+    return _coded(step, features, where, unknown=step.handle_unknown != "error")
 
 
-def _target(step: Any, features: Features, where: str) -> Features:
-    """A number per category (and class, where there are more than two), and the target's mean for unknown ones."""
-    means = np.ravel(np.asarray(step.target_mean_, dtype=np.float64))
-    n = len(step.categories_)
-
-    def unknown(j: int, J: int, start: Floats) -> Floats:
-        change = np.zeros(J)
-        own = np.arange(J) // (J // n) == j
-        change[own] = means - start[own]
-        return change
-
-    return _coded(step, features, where, unknown)
-
-
-def _ask(step: Any, table: NDArray[np.object_]) -> Floats:
-    """What an encoder makes of a table of values that it knows."""
+def _ask(step: Any, rows: list[list[Any]], *, typed: bool = True) -> Floats:
+    """What an encoder makes of rows of values that it knows; with ``typed`` False, also of those that it does not."""
+    table = np.empty((len(rows), len(rows[0])), dtype=object)
+    for i, row in enumerate(rows):
+        table[i] = row
     names, pandas = getattr(step, "feature_names_in_", None), sys.modules.get("pandas")
     data: Any = table
-    if names is not None and pandas is not None:  # columns of their own types, as they were when it was fitted
+    if typed and names is not None and pandas is not None:  # columns of their own types, as they were when it was fitted
         types = [np.asarray(categories).dtype for categories in step.categories_]
         data = pandas.DataFrame({i: pandas.Series(table[:, i], dtype=kind) for i, kind in enumerate(types)})
         data.columns = list(names)
@@ -411,7 +372,8 @@ STEPS: dict[str, Callable[[Any, Features, str], Features]] = {
     "SimpleImputer": _imputer,
     "OneHotEncoder": _one_hot,
     "OrdinalEncoder": _ordinal,
-    "TargetEncoder": _target,
+    # A number per category (and class, where there are more than two), and the target's mean for unknown ones.
+    "TargetEncoder": lambda step, features, where: _coded(step, features, where, unknown=True),
     "Binarizer": lambda step, features, where: cut(features, float(step.threshold), where),
     "PowerTransformer": _power,
     "QuantileTransformer": _quantile,
