@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ifonly.answers.one import Counterfactual
 from ifonly.answers.shown import ShownMany, ShownPath
-from ifonly.answers.views import Told, frame_of
+from ifonly.answers.views import Told, View, frame_of
 from ifonly.engines import drive
 from ifonly.model import Model
 from ifonly.model.errors import InputError
@@ -27,7 +27,7 @@ __all__ = ["Counterfactuals", "Path"]
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class Answers:
+class Answers(View):
     """What a batch and a path have in common: columns with a leading axis of N rows or of N values of λ."""
 
     model: Model
@@ -90,41 +90,20 @@ class Answers:
     def _of(self) -> Indices:
         return np.arange(len(self)) if self.of is None else self.of
 
-    @cached_property
-    def x(self) -> Any:
-        """The answers, (N, D)."""
-        return self.sources.given(self._x, self._given_rows, None if self.conditions is None else self.conditions.steps)
-
     @property
-    def _given_rows(self) -> Any:
+    def _places(self) -> Any:
         return self._of if self.of is not None or self.sources.own is not None else None
 
     @cached_property
     def _x(self) -> Any:
-        """``x`` as an array, whatever the sources were."""
         if self.results.x is not None:
             return self.results.x[: len(self)]
         return self._source + self.model.to_user(self.coef @ self.model.basis)
-
-    @cached_property
-    def delta(self) -> Any:
-        """What changed, (N, D)."""
-        return self._x - self._source if self.sources.like is None else self.x - self.source
-
-    @property
-    def source(self) -> Any:
-        """The inputs, (N, D); of a path the one input, (D,)."""
-        return self.sources.given(self._source, None if self._source.ndim == 1 else self._given_rows)
 
     @property
     def _source(self) -> Floats:
         table = self.sources.table()
         return table if self.of is None else table[self.of]
-
-    @property
-    def coordinates(self) -> tuple[Floats, Floats]:
-        """The sources (of a path: the source) and the answers in float64, one number per column of the model's ``A``."""
-        return self._source, self._x
 
     @property
     def coef(self) -> Floats:
@@ -250,10 +229,6 @@ class Path(ShownPath, Answers):
     @property
     def _k(self) -> int:
         return int(self.results.target[0])
-
-    @property
-    def _given_rows(self) -> Any:
-        return self._of if self.sources.own is not None else None
 
     @property
     def _source(self) -> Floats:

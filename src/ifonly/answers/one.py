@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ifonly.answers.shown import ShownOne
-from ifonly.answers.views import Told, Within, frame_of
+from ifonly.answers.views import Told, View, Within, frame_of
 from ifonly.model import Model
 from ifonly.model.numerics import Floats, softmax
 from ifonly.problem.asked import Aim, Asked
@@ -51,49 +51,12 @@ NAMED = 4  # limits in one message, the rest of them counted as one
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class Counterfactual(ShownOne):
+class Counterfactual(ShownOne, View):
     """The nearest input with the wanted decision.
 
-    Attributes
-    ----------
-    x : ndarray of shape (D,)
-        The answer, in the units the user's model takes. Where the source was a row of a frame, ``x`` and ``source`` are such
-        rows, with columns of all kinds for a pipeline that takes them; ``delta`` is an array all the same, one number per
-        feature of the model. Where the source was a tensor of PyTorch or JAX, ``x``, ``delta`` and
-        ``source`` are tensors of its kind, on its device, rounded to its precision.
-    delta : ndarray of shape (D,)
-        What changed: ``x − source``, in the same units.
-    source : ndarray of shape (D,)
-        The input it is the answer for.
-    proba : ndarray of shape (K,)
-        Probabilities of all classes at ``x``.
-    target : label
-        The wanted class.
-    prob : float or None
-        The probability that was asked for, if one was.
-    lam : float
-        λ, what the distance is multiplied with. Where the source itself is the answer, infinity.
-    distance : float
-        ``‖x − source‖`` in the space the classifier sees.
-    objective : float
-        ``E(x) = (λ/2)·distance² − ln p_target``.
-    grad_norm, gap, error_bound : float
-        The certificate: upper bounds on ‖∇E(x)‖, on E(x) − E*, and on the distance from x to the true optimum. All allow
-        for rounding, that of ``x`` itself included; :meth:`verify` recomputes them from the model and the source.
-    n_iter : int
-        Newton iterations (0 for K = 2, which has a closed form).
-    n_passes : int
-        Passes over ``A``: two, except for very many classes.
-    status : Status
-    history : tuple of Iteration
-        E, ‖∇E‖, step and trials of each iteration, with ``start=`` or ``backend="reference"``; compiled loops keep none.
-    cost : float
-        What the change costs, ``½·distance² + Σμ|t|``: the least there is, with ``prob``.
-    within : Within or None
-        Where a cost or limits were given: those, and what is known of this answer besides.
-    result : Result
-        All numbers, as the engine gave them.
-
+    ``x`` is the answer, ``delta`` what changed of ``source``, ``proba`` what the model makes of it; ``distance`` and ``cost``
+    say how far that is, ``status`` and ``message`` how it was found, ``gap`` and ``error_bound`` how exactly. ``prob`` is the
+    probability that was asked for, if one was, and ``result`` has all numbers, as the engine gave them.
     """
 
     model: Model
@@ -110,8 +73,10 @@ class Counterfactual(ShownOne):
     lam = Told[float]("λ, what the distance is multiplied with; infinite where the source itself is the answer.")
     distance = Told[float]("``‖x − source‖`` in the space the classifier sees.")
     objective = Told[float]("``E(x) = (λ/2)·distance² − ln p_target``.")
-    grad_norm = Told[float]("Upper bound on ‖∇E(x)‖.")
-    n_iter = Told[int]("Newton iterations.")
+    grad_norm = Told[float](
+        "Upper bound on ‖∇E(x)‖, which like ``gap`` and ``error_bound`` allows for rounding, that of ``x`` itself included."
+    )
+    n_iter = Told[int]("Newton iterations (0 for K = 2, which has a closed form).")
     n_passes = Told[int]("Passes over ``A``: two, except for very many classes.")
     n_nodes = Told[int]("Nodes of the search; 0 where none was needed.")
     history = Told[tuple[Iteration, ...]](
@@ -143,35 +108,17 @@ class Counterfactual(ShownOne):
 
     # ---- what follows from it ----
 
-    @property
-    def source(self) -> Any:
-        """The input it is the answer for, (D,)."""
-        return self.sources.given(self._source, self.row)
-
-    @cached_property
-    def delta(self) -> Any:
-        """What changed, (D,)."""
-        return self._x - self._source if self.sources.like is None else self.x - self.source
-
-    @cached_property
-    def x(self) -> Any:
-        """The answer, (D,)."""
-        return self.sources.given(self._x, self.row, None if self.conditions is None else self.conditions.steps)
-
     @cached_property
     def _x(self) -> Floats:
-        """``x`` in float64, whatever the source was."""
-        result = self.result
-        return self.sources.moved(self.row, self.coef) if result.x is None else result.x
+        return self.sources.moved(self.row, self.coef) if self.result.x is None else self.result.x
 
     @property
     def _source(self) -> Floats:
         return self.sources.dense(self.row)
 
     @property
-    def coordinates(self) -> tuple[Floats, Floats]:
-        """The source and the answer in float64, one number per column of the model's ``A``."""
-        return self._source, self._x
+    def _places(self) -> int:
+        return self.row
 
     @property
     def gap(self) -> float:
@@ -199,7 +146,7 @@ class Counterfactual(ShownOne):
 
     @property
     def cost(self) -> float:
-        """What the change costs, ``½·distance² + Σμ|t|``."""
+        """What the change costs, ``½·distance² + Σμ|t|``: the least there is, with ``prob``."""
         return 0.5 * self.distance**2 if self.within is None else self.result.cost
 
     @property

@@ -1,6 +1,5 @@
 """How answers show themselves: the methods that hand them to `ifonly.show`, which imports answers, and is imported late."""
 
-from collections.abc import Callable
 from typing import Any
 
 from ifonly.answers.change import moves
@@ -27,18 +26,26 @@ class _Drawn:
         return self.picture(kind, **options).plot(ax)
 
 
-class _Written:
-    """What letters are written about: one answer, or several plans for one source, which it has as ``_for_letter()``."""
+class _Written(_Drawn):
+    """What pages and letters are about: one answer, or several plans for one source (``n=``)."""
 
-    def _write(self: Any, path: Any, template: str, options: dict[str, Any], page: Callable[..., Any]) -> Any:
-        """A page, or a letter."""
-        if template == "page":
-            return page(self, path, **options)
-        if template != "letter":
+    def _about(self, wanted: str) -> Any:
+        """What is shown by the method of this name."""
+        return self
+
+    def to_html(self: Any, path: Any, *, template: str = "page", **options: Any) -> Any:
+        """Write a page, or, with ``template="letter"``, one to print and send; returns where it is.
+
+        Of one answer the page has a slider for the wanted probability (``shape``, ``title``: see
+        :func:`ifonly.show.page.write`), of several plans a card for each (``title``). A letter is about the first three; its
+        options are those of :meth:`letter`.
+        """
+        from ifonly.show import letter, page
+
+        shown, writers = self._about("to_html()"), {"page": page.write, "letter": letter.write}
+        if template not in writers:
             raise InputError(f'template must be "page" or "letter"; got {template!r}')
-        from ifonly.show import letter
-
-        return letter.write(self._for_letter(), path, **options)
+        return writers[template](shown, path, **options)
 
     def letter(self: Any, **options: Any) -> str:
         """A letter to the person concerned, as plain text: what was decided, what would have changed it, what that is not.
@@ -57,23 +64,11 @@ class _Written:
         """
         from ifonly.show import letter
 
-        return letter.text(self._for_letter(), **options)
+        return letter.text(self._about("letter()"), **options)
 
 
-class ShownOne(_Drawn, _Written):
+class ShownOne(_Written):
     """One answer."""
-
-    def to_html(self: Any, path: Any, *, template: str = "page", **options: Any) -> Any:
-        """Write a page with a slider for the wanted probability, or, with ``template="letter"``, one to print and send.
-
-        ``shape``, ``title``: see :func:`ifonly.show.page.write`; the options of a letter are those of :meth:`letter`.
-        """
-        from ifonly.show import page
-
-        return self._write(path, template, options, page.write)
-
-    def _for_letter(self) -> list[Any]:
-        return [self]
 
     def changes(self) -> list[tuple[str, Any, Any]]:
         """What changed, as (feature, from, to) in the user's own columns, the largest share of the cost first."""
@@ -106,8 +101,13 @@ class ShownOne(_Drawn, _Written):
         return table.html_of(self)
 
 
-class ShownMany(_Drawn, _Written):
+class ShownMany(_Written):
     """Many answers; of one source, several plans."""
+
+    def _about(self: Any, wanted: str) -> Any:
+        from ifonly.show import plans
+
+        return plans.checked(self, wanted)
 
     def summary(self: Any) -> Any:
         """Which features move how often and how much, as a :class:`ifonly.show.summary.Summary`."""
@@ -119,22 +119,7 @@ class ShownMany(_Drawn, _Written):
         """Of several plans for one source (``n=``): what each changes, side by side, as a :class:`ifonly.show.table.Table`."""
         from ifonly.show import plans
 
-        return plans.table_of(plans.checked(self, "table()"), rows)
-
-    def to_html(self: Any, path: Any, *, template: str = "page", **options: Any) -> Any:
-        """Of several plans for one source (``n=``): write a page with a card for each; returns where it is.
-
-        With ``template="letter"`` it is a letter, about the first three; its options are those of :meth:`letter`.
-        """
-        from ifonly.show import page, plans
-
-        plans.checked(self, "to_html()")
-        return self._write(path, template, options, page.write_plans)
-
-    def _for_letter(self: Any) -> list[Any]:
-        from ifonly.show import plans
-
-        return list(plans.checked(self, "letter()"))
+        return plans.table_of(self._about("table()"), rows)
 
     def _repr_html_(self: Any) -> str:
         from ifonly.show import plans, summary

@@ -1,6 +1,7 @@
-"""Answers are views of the table of results: what they show of it as it is, and their rows as frames."""
+"""Answers are views of the table of results: what they show of it as it is, their rows, and those rows as frames."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -10,23 +11,53 @@ from ifonly.model.numerics import Floats
 from ifonly.problem.conditions import Conditions
 from ifonly.problem.results import Result
 
-__all__ = ["Told", "Within", "frame_of"]
+__all__ = ["Told", "View", "Within", "frame_of"]
 
 Kind = TypeVar("Kind")
 
 
-class Told(Generic[Kind]):
-    """An attribute that is a field of the answer's ``result`` (of many answers, a column of their ``results``)."""
+class Told(property, Generic[Kind]):
+    """A property that is a field of the answer's ``result`` (of many answers, a column of their ``results``)."""
 
     def __init__(self, text: str, of: str = "result", name: str = "") -> None:
-        self.__doc__, self.of, self.name = text, of, name
+        super().__init__(doc=text)
+        self.of, self.name = of, name
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = self.name or name
 
-    def __get__(self, answer: Any, owner: type | None = None) -> Kind:
+    def __get__(self, answer: Any, owner: type | None = None) -> Kind:  # pyright: ignore[reportIncompatibleMethodOverride]
         found: Any = self if answer is None else getattr(getattr(answer, self.of), self.name)
         return found
+
+
+class View:
+    """One answer, or many: rows before and after in float64 (``_source``, ``_x``), of these sources (``_places``), as given."""
+
+    @property
+    def source(self: Any) -> Any:
+        """The input that it is the answer for, (D,); the inputs of many answers, (N, D), of a path the one input."""
+        return self.sources.given(self._source, self._places)
+
+    @cached_property
+    def x(self: Any) -> Any:
+        """The answer, (D,), or the answers, (N, D), in the units the user's model takes.
+
+        Where the source was a row of a frame, ``x`` and ``source`` are such rows, with columns of all kinds for a pipeline that
+        takes them; ``delta`` is an array all the same, one number per feature of the model. Where the source was a tensor of
+        PyTorch or JAX, ``x``, ``delta`` and ``source`` are tensors of its kind, on its device, rounded to its precision.
+        """
+        return self.sources.given(self._x, self._places, None if self.conditions is None else self.conditions.steps)
+
+    @cached_property
+    def delta(self: Any) -> Any:
+        """What changed: ``x − source``, in the same units."""
+        return self._x - self._source if self.sources.like is None else self.x - self.source
+
+    @property
+    def coordinates(self: Any) -> tuple[Floats, Floats]:
+        """Source and answer (or those of many) in float64, one number per column of the model's ``A``."""
+        return self._source, self._x
 
 
 @dataclass(frozen=True, eq=False)

@@ -151,8 +151,7 @@ def _changes(cf: Counterfactual, found: list[Change]) -> list[str]:
     rest = len(found) - len(named)
     if cf.model.encoding.text:
         return _words(named, rest)
-    digits = _digits(cf, named)
-    clauses = [_clause(cf, change, digits, first=i == 0) for i, change in enumerate(named)]
+    clauses = [_clause(words, first=i == 0) for i, words in enumerate(worded(cf, named))]
     if rest:
         clauses.append([f"{count(rest, 'other feature')} {'was' if rest == 1 else 'were'} as the table lists"])
     return _listed(clauses)
@@ -231,10 +230,9 @@ def _apart(cf: Counterfactual, change: Change, digits: int) -> tuple[str, str]:
     return found
 
 
-def _clause(cf: Counterfactual, change: Change, digits: int, *, first: bool) -> list[str]:
-    words = _worded(cf, change, digits)
+def _clause(words: Worded, *, first: bool) -> list[str]:
     unit = f" {words.unit}" if words.unit else ""
-    after = Strong(words.after) if change.part.kind == "category" else Theirs(words.after + unit)
+    after = Strong(words.after) if words.change.part.kind == "category" else Theirs(words.after + unit)
     verb, bound = " were " if first else " ", f"{words.bound} " if words.bound else ""
     return [Strong(words.name), f"{verb}{bound}", after, " instead of ", Theirs(words.before)]
 

@@ -1,7 +1,6 @@
 """A letter to the person concerned: what was decided, what would have changed it, and what that is not; as text or a page."""
 
-import datetime
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from html import escape
 from importlib.resources import files
 from pathlib import Path
@@ -9,19 +8,19 @@ from textwrap import fill
 from typing import Any
 
 from ifonly.answers import Counterfactual
-from ifonly.model.errors import InputError
-from ifonly.show.letter.composing import Block, Plan, Sender, compose
+from ifonly.show.letter.composing import Block, Plan, compose
 from ifonly.show.page.document import breaking, filled, saved
 
 __all__ = ["html", "text", "write"]
 
 WIDTH = 72  # columns of a letter in plain text
+Answers = Counterfactual | Iterable[Counterfactual]  # one, or several plans for one source
 SHORT = 3  # changes of plans that stand side by side; longer ones stand below each other
 
 
-def text(answers: Sequence[Counterfactual], **options: Any) -> str:
+def text(answers: Answers, **options: Any) -> str:
     """The letter as plain text; the options are those of :meth:`ifonly.Counterfactual.letter`."""
-    letter = compose(answers, _sender(**options))
+    letter = compose(answers, **options)
     head, end = (letter.house, letter.date, letter.reference), (letter.closing, letter.house)
     parts = [_lines(head), letter.title, letter.greeting, *map(_block, letter.before), *map(_plan, letter.plans)]
     parts += [*map(_block, letter.after), letter.contact, _lines(end)]
@@ -41,9 +40,9 @@ def _plan(plan: Plan) -> str:
     return _lines([plan.heading, *lines, fill(plan.outcome, WIDTH)])
 
 
-def html(answers: Sequence[Counterfactual], **options: Any) -> str:
+def html(answers: Answers, **options: Any) -> str:
     """The letter as one page that needs nothing else, and prints on one sheet of A4."""
-    letter = compose(answers, _sender(**options))
+    letter = compose(answers, **options)
     plain = {name: escape(getattr(letter, name)) for name in ("language", "house", "date", "title", "greeting", "closing")}
     long = len(letter.plans) == 1 or max((len(plan.changes) for plan in letter.plans), default=0) > SHORT
     cards = "".join(_card(plan) for plan in letter.plans)
@@ -71,17 +70,6 @@ def _card(plan: Plan) -> str:
     return f"<section>{_element('h3', plan.heading)}<dl>{rows}</dl>{outcome}</section>"
 
 
-def write(answers: Sequence[Counterfactual], path: Any, **options: Any) -> Path:
+def write(answers: Answers, path: Any, **options: Any) -> Path:
     """Write the letter as a page; returns where it is."""
     return saved(html(answers, **options), path)
-
-
-def _sender(**options: Any) -> Sender:
-    known = Sender.__dataclass_fields__
-    for name, value in options.items():
-        if name not in known:
-            raise InputError(f"a letter has no {name!r}; it has {', '.join(known)}")
-        kind = datetime.date if name == "date" else str
-        if value is not None and not isinstance(value, kind):
-            raise InputError(f"{name} must be {'a datetime.date' if kind is datetime.date else 'text'}; got {value!r}")
-    return Sender(**options)

@@ -1,9 +1,8 @@
 """From answers to what a letter says: paragraphs in a language, before they are text or a page."""
 
 import datetime
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,22 +15,12 @@ from ifonly.show.numbers import THIN, WIDE, writing
 from ifonly.show.sentence import Worded, worded
 from ifonly.show.text import visible
 
-__all__ = ["Block", "Letter", "Plan", "Sender", "compose"]
+__all__ = ["Block", "Letter", "Plan", "compose"]
 
 MOST_PLANS = 3  # more than anyone weighs, and than fit on a page
 MOST_KEPT = 8  # names of what may not change
-
-
-@dataclass(frozen=True)
-class Sender:
-    """What a letter has besides its answer; what is None or empty is left out, or taken from the policy."""
-
-    language: str | None = None
-    house: str | None = None
-    reference: str | None = None
-    date: datetime.date | None = None  # None for today
-    recipient: str | None = None
-    contact: str | None = None
+# What a letter has besides its answer; what is None or empty is left out, or taken from the policy, and the date is today's.
+OPTIONS = {"language": str, "house": str, "reference": str, "date": datetime.date, "recipient": str, "contact": str}
 
 
 class Plan(NamedTuple):
@@ -66,50 +55,55 @@ class Letter(NamedTuple):
     closing: str
 
 
-def compose(answers: Sequence[Counterfactual], sender: Sender) -> Letter:
+def compose(answers: Counterfactual | Iterable[Counterfactual], **options: Any) -> Letter:
     """A letter about an answer, or about several plans for one source, of which the first three are told."""
+    sent = _checked(options)
+    answers = [answers] if isinstance(answers, Counterfactual) else list(answers)
     first, words = answers[0], answers[0].model.words
     if first.status is Status.INVALID or not np.isfinite(first.coordinates[1]).all():
         raise InputError(f"there is no answer to write a letter about: {first.message}")
-    said = Catalogue(sender.language or words.language or "en", words)
+    said = Catalogue(sent["language"] or words.language or "en", words)
+    reference, recipient, contact = (visible(sent[name] or "") for name in ("reference", "recipient", "contact"))
     with writing(said.marks):
-        return _composed(answers, sender, said)
+        found = Decision.of(first)
+        wanted = said.quote(visible(words.label(found.target)))
+        decided = said.say("decided", decision=said.quote(visible(words.label(found.before))))
+        if found.p_before is not None:
+            decided += " " + said.say("reached", percent=said.percent(found.p_before), wanted=wanted)
+        plans, text = _plans(answers, found, said, wanted)
+        questions = said.say("questions", reference=reference) if reference else said.say("questions_unknown")
+        stopped = [Block("", [said.say("stopped")])] if plans and first.status is Status.STOPPED else []
+        promise, questions = Block(said.say("promise_heading"), [said.say("promise")]), Block("", [questions])
+        return Letter(
+            language=said.language,
+            house=visible(words.house if sent["house"] is None else sent["house"]),
+            date=said.date(sent["date"] or datetime.date.today()),
+            reference=said.say("reference", reference=reference) if reference else "",
+            title=said.say("title"),
+            greeting=said.say("greeting", name=recipient) if recipient else said.say("greeting_unknown"),
+            before=[Block(said.say("decided_heading"), [decided]), Block(said.say("changed_heading"), [text])],
+            plans=plans,
+            after=[*stopped, *_kept(first, said), promise, questions],
+            contact=contact,
+            closing=said.say("closing"),
+        )
 
 
-def _composed(answers: Sequence[Counterfactual], sender: Sender, said: Catalogue) -> Letter:
-    first, words = answers[0], answers[0].model.words
-    found = Decision.of(first)
-    wanted = said.quote(visible(words.label(found.target)))
-    decided = said.say("decided", decision=said.quote(visible(words.label(found.before))))
-    if found.p_before is not None:
-        decided += " " + said.say("reached", percent=said.percent(found.p_before), wanted=wanted)
-    plans, text = _plans(answers, said, wanted)
-    reference, recipient = visible(sender.reference or ""), visible(sender.recipient or "")
-    questions = said.say("questions", reference=reference) if reference else said.say("questions_unknown")
-    stopped = [Block("", [said.say("stopped")])] if plans and first.status is Status.STOPPED else []
-    promise, questions = Block(said.say("promise_heading"), [said.say("promise")]), Block("", [questions])
-    return Letter(
-        language=said.language,
-        house=visible(sender.house if sender.house is not None else words.house),
-        date=said.date(sender.date or datetime.date.today()),
-        reference=said.say("reference", reference=reference) if reference else "",
-        title=said.say("title"),
-        greeting=said.say("greeting", name=recipient) if recipient else said.say("greeting_unknown"),
-        before=[Block(said.say("decided_heading"), [decided]), Block(said.say("changed_heading"), [text])],
-        plans=plans,
-        after=[*stopped, *_kept(first, said), promise, questions],
-        contact=visible(sender.contact or ""),
-        closing=said.say("closing"),
-    )
+def _checked(options: dict[str, Any]) -> dict[str, Any]:
+    for name, value in options.items():
+        if name not in OPTIONS:
+            raise InputError(f"a letter has no {name!r}; it has {', '.join(OPTIONS)}")
+        if value is not None and not isinstance(value, OPTIONS[name]):
+            raise InputError(f"{name} must be {'text' if OPTIONS[name] is str else 'a datetime.date'}; got {value!r}")
+    return dict.fromkeys(OPTIONS) | options
 
 
 # ---- what would have changed it ----
 
 
-def _plans(answers: Sequence[Counterfactual], said: Catalogue, wanted: str) -> tuple[list[Plan], str]:
+def _plans(answers: list[Counterfactual], found: Decision, said: Catalogue, wanted: str) -> tuple[list[Plan], str]:
     """The plans, and what is said before them."""
-    first, found = answers[0], Decision.of(answers[0])
-    if first.status is Status.UNREACHABLE:
+    if answers[0].status is Status.UNREACHABLE:
         return [], said.say("unreachable", wanted=wanted)
     if found.before == found.target:
         return [], said.say("nothing", wanted=wanted)

@@ -17,30 +17,24 @@ from ifonly.show.page.steps import step_data
 from ifonly.show.plans import Plan, headline, others, plans_of
 from ifonly.show.sentence import Worded
 
-__all__ = ["html", "write", "write_plans"]
+__all__ = ["html", "write"]
 
 TITLE = "What would have changed the decision"
 
 
 @housed
-def html(
-    answer: Counterfactual | Path, *, shape: Sequence[int] | None = None, title: str | None = None, ink: bool | None = None
-) -> str:
+def html(answer: Counterfactual | Counterfactuals | Path, **options: Any) -> str:
     """A page about an answer, as text; the arguments are those of :func:`write`."""
-    scene = scene_of(answer, shape, ink)
-    data = live_data(scene) if scene.live else step_data(scene)
-    cost = None if scene.cf.conditions is None else scene.cf.conditions.cost
-    plain = cost is None or (isinstance(cost.scale, str) and cost.scale == "model" and cost.matrix is None)
-    measure = "the classifier" if plain else "the cost"  # where the user said what changes cost
-    return document("page", title=escape(TITLE if title is None else title), data=json_of(data), measure=measure)
+    return _cards(answer, **options) if isinstance(answer, Counterfactuals) else _slider(answer, **options)
 
 
-def write(answer: Counterfactual | Path, path: str | os.PathLike[str], **options: Any) -> FilePath:
+def write(answer: Counterfactual | Counterfactuals | Path, path: str | os.PathLike[str], **options: Any) -> FilePath:
     """Write a page about an answer; returns where it is.
 
     Parameters
     ----------
-    answer : Counterfactual or Path
+    answer : Counterfactual, Path or Counterfactuals
+        The last are several plans for one source; they get a card each, and no options but ``title``.
     path : path
         Where to; a file that is there is replaced.
     shape : (H, W) or (H, W, 3), optional
@@ -54,16 +48,24 @@ def write(answer: Counterfactual | Path, path: str | os.PathLike[str], **options
     return saved(html(answer, **options), path)
 
 
-@housed
-def write_plans(cfs: Counterfactuals, path: str | os.PathLike[str], title: str | None = None) -> FilePath:
-    """Write a page about several plans for one source, a card for each; returns where it is."""
+def _slider(
+    answer: Counterfactual | Path, *, shape: Sequence[int] | None = None, title: str | None = None, ink: bool | None = None
+) -> str:
+    scene = scene_of(answer, shape, ink)
+    data = live_data(scene) if scene.live else step_data(scene)
+    cost = None if scene.cf.conditions is None else scene.cf.conditions.cost
+    plain = cost is None or (isinstance(cost.scale, str) and cost.scale == "model" and cost.matrix is None)
+    measure = "the classifier" if plain else "the cost"  # where the user said what changes cost
+    return document("page", title=escape(TITLE if title is None else title), data=json_of(data), measure=measure)
+
+
+def _cards(cfs: Counterfactuals, *, title: str | None = None) -> str:
     now, called = Decision.of(cfs[0]), cfs[0].model.words.label
     chance = "" if now.p_before is None else f"{percent(now.p_before, 'tenths')} for {called(now.target)}"
     told = {"title": TITLE if title is None else title, "headline": headline(cfs), "decided": called(now.before)}
     told |= {"chance": chance, "others": " ".join(others(cfs))}
     cards = [_card(i, plan) for i, plan in enumerate(plans_of(cfs), 1) if plan.changes]
-    page = document("plans", cards="\n".join(cards), **{name: escape(text) for name, text in told.items()})
-    return saved(page, path)
+    return document("plans", cards="\n".join(cards), **{name: escape(text) for name, text in told.items()})
 
 
 def _card(i: int, plan: Plan) -> str:
