@@ -146,7 +146,7 @@ class Ask:
         if self.model.hard:
             raise InputError("path needs probabilities, and this model has only scores; see invert(..., margin=)")
         asked, sources, found, *_ = drive.follow(self.asked, x, _lams(lams))
-        return Path(asked.model, sources, found, conditions=asked.conditions, asked=asked)
+        return Path(asked.model, sources, found, conditions=asked.conditions, of=np.zeros(len(found), np.intp), asked=asked)
 
     def __repr__(self) -> str:
         return f"Ask({self.model!r}, {self.question!r})"

@@ -50,6 +50,11 @@ class Part:
         """The name with its unit: ``term (months)``."""
         return f"{self.name} ({self.unit})" if self.unit else self.name
 
+    def length(self, t: Floats) -> Floats:
+        """Of changes t (…, D) in units of cost, this one's with its sign; of a category, the length of the switch."""
+        moved = t[..., self.features]
+        return np.linalg.norm(moved, axis=-1) if self.kind == "category" else moved[..., 0] * (1.0 if self.rising else -1.0)
+
     @property
     def rising(self) -> bool:
         """Whether the feature rises with the user's number."""
@@ -133,12 +138,9 @@ def moves(answer: Any, *, models_names: bool = False, plain: bool = False) -> li
     for part in parts:
         before, after = _values(part, source, x, own, words)
         price = float(costs[part.features].sum())
-        t = units[part.features]
-        size = float(np.linalg.norm(t)) if part.kind == "category" else float(t[0]) * (1.0 if part.rising else -1.0)
         difference = after - part.seen(before) if part.kind == "number" else float("nan")
-        found.append(
-            Change(part.name, before, after, float(difference), size, price, price / total if total > 0 else 0.0, part)
-        )
+        size, share = float(part.length(units)), price / total if total > 0 else 0.0
+        found.append(Change(part.name, before, after, float(difference), size, price, share, part))
     return sorted(found, key=lambda change: (not told[change.part.features].any(), -abs(change.cost)))
 
 

@@ -218,10 +218,6 @@ class Path(ShownPath, Answers):
     asked: Asked = field(kw_only=True)
 
     @property
-    def _of(self) -> Indices:
-        return np.zeros(len(self), dtype=np.intp)
-
-    @property
     def target(self) -> Hashable:
         """The wanted class's label."""
         return self.model.label(self._k)

@@ -32,6 +32,7 @@ NAMED = 6  # changes that are all named; of more …
 FIRST = 4  # … so many are, and the table has the others
 LIMITS = 4  # that are named, where they are in the way
 CLOSE = 0.005  # how far the probability of the printed numbers may be below that of the answer: half of the last digit printed
+OFTEN = ("more often", "less often", "not at all")
 LEAST_LESS = 0.1  # per cent: what may be saved is not said more finely
 
 # What means something within a line of Markdown. A backslash before these works in every dialect; before the others, HTML among
@@ -159,16 +160,12 @@ def _changes(cf: Counterfactual, found: list[Change]) -> list[str]:
 
 def _words(named: list[Change], rest: int) -> list[str]:
     """``the words “great” and “love” appeared more often and “bad” less often``: weights mean nothing to a reader."""
-    groups = {"more often": [], "less often": [], "not at all": []}
-    for change in named:
-        groups[_how_often(change)].append(["“", Strong(change.feature), "”"])
-    clauses = [[*_listed(words), f" {how}"] for how, words in groups.items() if words]
-    if rest:
-        clauses.append([f"{count(rest, 'other word')} as the table lists"])
-    (how, first), *_ = [(how, words) for how, words in groups.items() if words]
+    every = [(how, [["“", Strong(c.feature), "”"] for c in named if _how_often(c) == how]) for how in OFTEN]
+    (how, first), *others = [(how, words) for how, words in every if words]
     the = "the word " if len(first) == 1 else "the words "
     verb = " did not appear" if how == "not at all" else f" appeared {how}"
-    return _listed([[the, *_listed(first), verb], *clauses[1:]])
+    clauses = [[the, *_listed(first), verb], *([*_listed(words), f" {how}"] for how, words in others)]
+    return _listed(clauses + ([[f"{count(rest, 'other word')} as the table lists"]] if rest else []))
 
 
 def _how_often(change: Change) -> str:

@@ -77,8 +77,7 @@ class Waterfall(Picture):
             sizes.append(sum(step for _, step in found[len(few) :]))
         return cls(model.words.named(cf.target), start, end, tuple(names), tuple(sizes))
 
-    def drawn(self, ax: Any) -> Any:
-        """Draw it; returns the axes."""
+    def _draw(self, ax: Any) -> Any:
         labels = self.names
         if max(map(len, labels), default=0) > WIDE_LABEL:
             labels = [name.replace("  ", "\n") for name in labels]
@@ -155,8 +154,7 @@ class HeatMap(Picture):
         labels = tuple(cfs.model.words.label(cfs.model.label(int(k))) for k in kinds)
         return cls(tuple(names[j] for j in chosen), table[:, chosen].T, labels, tuple(counts.tolist()), by)
 
-    def drawn(self, ax: Any) -> Any:
-        """Draw it; returns the axes."""
+    def _draw(self, ax: Any) -> Any:
         labels = shortened(self.labels, LONGEST)
         upright = sum(map(len, labels)) > ACROSS or len(labels) > FLAT
         ax = axes(ax, 6.4, (2.3 if upright else 1.1) + 0.24 * len(self.names))

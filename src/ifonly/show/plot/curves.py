@@ -55,8 +55,7 @@ class Curve(Picture):
         p = path.proba[:, path.model.class_index(path.target)]
         return cls(path.lam[order], p[order], path.distance[order], path.model.words.named(path.target))
 
-    def drawn(self, ax: Any) -> Any:
-        """Draw it; returns the axes of the probability."""
+    def _draw(self, ax: Any) -> Any:
         ax = axes(ax, 6.0, 3.2)
         ax.plot(self.lam, self.proba, color=BLUE, linewidth=2.2)
         _outwards(ax, self.lam)
@@ -99,8 +98,7 @@ class Trajectories(Picture):
         shown = tuple(names[j] for j in chosen)
         return cls(path.lam[order], p, shown, units[:, chosen], len(moved) - len(chosen), path.model.words.named(path.target))
 
-    def drawn(self, ax: Any) -> Any:
-        """Draw them; returns the axes."""
+    def _draw(self, ax: Any) -> Any:
         ax = axes(ax, 6.4, 3.6)
         for j, name in enumerate(self.names):
             ax.plot(self.lam, self.units[:, j], color=LINES[j % len(LINES)], linewidth=1.8, label=name)
@@ -157,8 +155,7 @@ class Convergence(Picture):
         values = np.array([step.objective for step in cf.history])
         return cls(np.array(gradients), (values - cf.objective).clip(0.0), cf.grad_norm)
 
-    def drawn(self, ax: Any) -> Any:
-        """Draw it; returns the axes."""
+    def _draw(self, ax: Any) -> Any:
         ax = axes(ax, 6.0, 3.2)
         n = np.arange(len(self.grad_norm))
         ax.plot(n, self.grad_norm, color=BLUE, marker="o", markersize=5, linewidth=1.8)

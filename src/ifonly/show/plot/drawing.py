@@ -34,13 +34,12 @@ class Picture(ABC):
     marks: Marks = field(default_factory=marks, kw_only=True, repr=False)
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw it; returns the axes, or those that hold several images."""
+        """Draw it; returns the axes, of two of them those on the left, or those that hold several images."""
         with writing(self.marks):
-            return self.drawn(ax)
+            return self._draw(ax)
 
     @abstractmethod
-    def drawn(self, ax: Any) -> Any:
-        """The axes, drawn on."""
+    def _draw(self, ax: Any) -> Any: ...
 
 
 def ticked(axis: Any) -> None:
@@ -100,7 +99,4 @@ def by_part(answers: Any, delta: Floats) -> tuple[list[str], Floats]:
     """Changes (n, D) in units of cost, by what the user sees as one feature."""
     t = delta * measured(answers.model, answers.conditions).per_unit
     parts = parts_of(answers.model, answers.conditions, answers.sources.columns)
-    moves = [t[:, part.features] for part in parts]
-    columns = [np.linalg.norm(m, axis=1) if part.kind == "category" else m[:, 0] for part, m in zip(parts, moves, strict=True)]
-    signs = [1.0 if part.rising else -1.0 for part in parts]
-    return [part.name for part in parts], np.stack(columns, axis=1) * signs
+    return [part.name for part in parts], np.stack([part.length(t) for part in parts], axis=1)

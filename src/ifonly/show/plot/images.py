@@ -46,8 +46,7 @@ class Images(Picture):
         towards = f"towards {names[2]}" if labels[1] != cf.model.label(k) else "difference"
         return cls(source, x - source, x, (before, towards, after))
 
-    def drawn(self, ax: Any) -> Any:
-        """Draw them side by side; returns the axes that hold the three."""
+    def _draw(self, ax: Any) -> Any:
         ax = axes(ax, 6.0, 6.0 / 3 * self.source.shape[0] / self.source.shape[1] + 0.3)
         images = (self.source, self.difference, self.answer)
         panels = side_by_side(ax, 3)
@@ -82,8 +81,7 @@ class Strip(Picture):
             images, np.array([start, *p[chosen]]), np.array([np.inf, *path.lam[chosen]]), path.model.words.named(path.target)
         )
 
-    def drawn(self, ax: Any) -> Any:
-        """Draw them in a row; returns the axes that hold them."""
+    def _draw(self, ax: Any) -> Any:
         n = len(self.images)
         ax = axes(ax, 6.4, 6.4 / n * self.images.shape[1] / self.images.shape[2] + 0.42)
         for panel, image, p in zip(side_by_side(ax, n), self.images, self.proba, strict=True):
@@ -112,8 +110,7 @@ class Grid(Picture):
         labels = tuple(cfs.model.words.label(cfs.model.label(int(k))) for k in cfs.results.target[chosen])
         return cls(np.stack([_image(v, shape) for v in x[chosen]]), labels, cfs.distance[chosen])
 
-    def drawn(self, ax: Any) -> Any:
-        """Draw them, five in a row; returns the axes that hold them."""
+    def _draw(self, ax: Any) -> Any:
         n, (height, width) = len(self.images), self.images.shape[1:3]
         across, rows = min(n, ACROSS), -(-n // ACROSS)
         each = 6.4 / ACROSS
