@@ -10,8 +10,7 @@ import numpy as np
 
 from ifonly.answers import Counterfactual, Path
 from ifonly.answers.change import Part, parts_of
-from ifonly.api import invert, path
-from ifonly.model import Model
+from ifonly.api import invert
 from ifonly.model.errors import InputError
 from ifonly.model.numerics import Floats, softmax
 from ifonly.problem.status import Status
@@ -144,35 +143,22 @@ def scene_of(answer: Counterfactual | Path, shape: Sequence[int] | None, ink: bo
         raise InputError("shape is for models whose features are pixels; this one reads columns of other kinds")
     if isinstance(answer, Counterfactual) and not np.isfinite(answer.proba).all():
         raise InputError(f"there is no answer to show: {answer.message}")
-    at = _asking(answer)
     if isinstance(answer, Path):
-        answer = at(FIRST)
-    return Scene(answer, at, size, (size is not None and len(size) == 2) if ink is None else bool(ink))
+        answer = answer.at_prob(FIRST) if answer.conditions is None else _asking(answer[0])(FIRST)
+    return Scene(answer, _asking(answer), size, (size is not None and len(size) == 2) if ink is None else bool(ink))
 
 
-def _asking(answer: Counterfactual | Path) -> Callable[..., Counterfactual]:
+def _asking(cf: Counterfactual) -> Callable[..., Counterfactual]:
     """The same question with another probability: a function of that, and of the nodes that a search may take."""
-    if isinstance(answer, Path) and answer.conditions is None:
-        return _free(answer)
-    cf = answer[0] if isinstance(answer, Path) else answer
-    model, row = cf.model, cf.sources.dense(cf.row)
-    if cf.within is None:
-        if not model.encoding.identity:  # of columns that are plain numbers: their coordinates will do
-            model = Model(model.A, model.b, model.classes, model.feature_names, scaling=model.scaling)
-        return _free(path(model, row, cf.target, lams=[1.0]))
-    ground, source = cf.within.conditions, row if model.encoding.identity else cf.source
-    limits = {"cost": ground.cost, "actions": ground.actions, "max_changes": ground.max_changes}
+    ground, source = cf.conditions, cf.coordinates[0] if cf.model.encoding.identity else cf.source
+    limits = {} if ground is None else {"cost": ground.cost, "actions": ground.actions, "max_changes": ground.max_changes}
 
     def ask(prob: float, nodes: int = NODES) -> Counterfactual:
-        stop = {"node_limit": nodes} if ground.discrete else {}
+        stop = {"node_limit": nodes} if ground is not None and ground.discrete else {}
         found = invert(cf.model, source, cf.target, prob=prob, **stop, **limits)
         return found if isinstance(found, Counterfactual) else found[0]
 
     return ask
-
-
-def _free(found: Path) -> Callable[..., Counterfactual]:
-    return lambda prob, *_: found.at_prob(prob)
 
 
 def packed(values: Any, kind: str = "<f8") -> str:
