@@ -85,10 +85,17 @@ class Ask:
 
     """
 
-    def __init__(self, model: Any, question: Question, policy: "Policy | str | PathLike[str] | None" = None) -> None:
+    def __init__(
+        self, model: Any, question: Question, policy: "Policy | str | PathLike[str] | None" = None, *, along: bool = False
+    ) -> None:
         self.model: Model = as_model(model)
-        if policy is not None:
-            self.model, question = _within(policy, self.model, question)
+        if (
+            policy is not None
+        ):  # the model in its words, and the question within its limits; those of a path leave its goal open
+            from ifonly.problem.policy import Policy
+
+            house = Policy.of(policy)
+            self.model, question = house.named(self.model), house.put(self.model, question, along=along)
         self.asked = Asked.of(self.model, question)
 
     @property
@@ -150,14 +157,6 @@ class Ask:
 
     def __repr__(self) -> str:
         return f"Ask({self.model!r}, {self.question!r})"
-
-
-def _within(policy: "Policy | str | PathLike[str]", model: Model, question: Question, **how: Any) -> tuple[Model, Question]:
-    """The model in a policy's words, and the question within its limits."""
-    from ifonly.problem.policy import Policy
-
-    house = Policy.of(policy)
-    return house.named(model), house.put(model, question, **how)
 
 
 def ask(model: Any, target: Any = None, *, policy: "Policy | str | PathLike[str] | None" = None, **question: Any) -> Ask:
@@ -374,9 +373,7 @@ def path(
         raise InputError("path needs probabilities, and this model has only scores; see invert(..., margin=)")
     limits = {"cost": cost, "actions": actions, "max_changes": max_changes}
     question = Question(target, float(values[0]), tol=tol, max_iter=max_iter, backend=backend, **limits)
-    if policy is not None:
-        model, question = _within(policy, model, question, along=True)
-    return Ask(model, question).path(x, lams=values)
+    return Ask(model, question, policy, along=True).path(x, lams=values)
 
 
 def _lams(lams: ArrayLike | None) -> np.ndarray:

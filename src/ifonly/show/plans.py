@@ -1,7 +1,6 @@
 """Several plans for one source, side by side: what each changes, what it costs, and whether there are others."""
 
 from html import escape
-from typing import NamedTuple
 
 from ifonly.answers import Counterfactual, Counterfactuals
 from ifonly.answers.change import Decision, moves
@@ -12,24 +11,17 @@ from ifonly.show.sentence import Worded, sentence, worded
 from ifonly.show.table import Table
 from ifonly.show.text import visible
 
-__all__ = ["Plan", "checked", "headline", "html_of", "others", "plans_of", "repr_of", "table_of"]
+__all__ = ["checked", "figures", "headline", "html_of", "others", "repr_of", "table_of"]
 
 SAME = "·"  # of a feature that a plan leaves alone
 SIGNS = {"at least": "≥ ", "at most": "≤ ", "": ""}
 
 
-class Plan(NamedTuple):
-    """One of the plans: the answer, and its changes as they are printed."""
-
-    cf: Counterfactual
-    changes: list[Worded]
-
-    @property
-    def figures(self) -> str:
-        """``60 %, cost 2.117, 4 changes``."""
-        p = Decision.of(self.cf).p_after
-        reached = [] if p is None else [percent(p)]
-        return ", ".join([*reached, f"cost {number(self.cf.cost)}", count(len(self.changes), "change")])
+def figures(cf: Counterfactual, changes: list[Worded]) -> str:
+    """``60 %, cost 2.117, 4 changes``."""
+    p = Decision.of(cf).p_after
+    reached = [] if p is None else [percent(p)]
+    return ", ".join([*reached, f"cost {number(cf.cost)}", count(len(changes), "change")])
 
 
 def checked(cfs: Counterfactuals, wanted: str) -> Counterfactuals:
@@ -43,16 +35,10 @@ def checked(cfs: Counterfactuals, wanted: str) -> Counterfactuals:
 
 
 @housed
-def plans_of(cfs: Counterfactuals) -> list[Plan]:
-    """The plans, the cheapest first."""
-    return [Plan(cf, worded(cf)) for cf in cfs]
-
-
-@housed
 def table_of(cfs: Counterfactuals, rows: int | None = None) -> Table:
     """A row for each feature that a plan changes, a column for each plan; below it what each reaches and costs."""
-    plans = plans_of(cfs)
-    told = [{int(words.change.part.features[0]): words for words in plan.changes} for plan in plans]
+    plans = [(cf, worded(cf)) for cf in cfs]
+    told = [{int(words.change.part.features[0]): words for words in changes} for _, changes in plans]
     features: dict[int, Worded] = {}
     for plan in told:
         features = features | plan | features  # each feature as the first plan that changes it has it
@@ -63,8 +49,10 @@ def table_of(cfs: Counterfactuals, rows: int | None = None) -> Table:
         data.append((first.feature, first.before, *(first.before if found is None else found.change.after for found in here)))
         texts.append((words.label, now, *(SAME if found is None else SIGNS[found.bound] + found.after for found in here)))
     heads = ["at best"] if cfs[0].status is Status.UNREACHABLE else [f"plan {i}" for i in range(1, len(plans) + 1)]
-    notes = (*(f"{head}: {plan.figures}" for head, plan in zip(heads, plans, strict=True) if plan.changes), *others(cfs))
-    return Table(("feature", "now", *heads), tuple(data), tuple(texts), *([] if rows is None else [rows]), notes=notes)
+    notes = [f"{head}: {figures(*plan)}" for head, plan in zip(heads, plans, strict=True) if plan[1]]
+    return Table(
+        ("feature", "now", *heads), tuple(data), tuple(texts), *([] if rows is None else [rows]), notes=(*notes, *others(cfs))
+    )
 
 
 @housed

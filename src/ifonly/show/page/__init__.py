@@ -14,8 +14,8 @@ from ifonly.show.page.document import breaking, document, json_of, saved
 from ifonly.show.page.live import live_data
 from ifonly.show.page.scene import scene_of
 from ifonly.show.page.steps import step_data
-from ifonly.show.plans import Plan, headline, others, plans_of
-from ifonly.show.sentence import Worded
+from ifonly.show.plans import figures, headline, others
+from ifonly.show.sentence import Worded, worded
 
 __all__ = ["html", "write"]
 
@@ -64,18 +64,17 @@ def _cards(cfs: Counterfactuals, *, title: str | None = None) -> str:
     chance = "" if now.p_before is None else f"{percent(now.p_before, 'tenths')} for {called(now.target)}"
     told = {"title": TITLE if title is None else title, "headline": headline(cfs), "decided": called(now.before)}
     told |= {"chance": chance, "others": " ".join(others(cfs))}
-    cards = [_card(i, plan) for i, plan in enumerate(plans_of(cfs), 1) if plan.changes]
+    cards = [_card(i, cf, changes) for i, cf in enumerate(cfs, 1) if (changes := worded(cf))]
     return document("plans", cards="\n".join(cards), **{name: escape(text) for name, text in told.items()})
 
 
-def _card(i: int, plan: Plan) -> str:
-    moved = "".join(f"<li>{_moved(words)}</li>" for words in plan.changes)
-    name = "The best there is" if plan.cf.status is Status.UNREACHABLE else f"Plan {i}"
-    if i == 1 and plan.cf.status is not Status.UNREACHABLE:
-        name += ' <span class="note">the smallest</span>'
+def _card(i: int, cf: Counterfactual, changes: list[Worded]) -> str:
+    moved = "".join(f"<li>{_moved(words)}</li>" for words in changes)
+    name = f"Plan {i}" + (' <span class="note">the smallest</span>' if i == 1 else "")
+    name = "The best there is" if cf.status is Status.UNREACHABLE else name
     return (
         f'<section class="plan" aria-labelledby="plan-{i}"><h2 id="plan-{i}">{name}</h2>'
-        f'<p class="figures">{escape(plan.figures)}</p><ul>{moved}</ul></section>'
+        f'<p class="figures">{escape(figures(cf, changes))}</p><ul>{moved}</ul></section>'
     )
 
 

@@ -40,7 +40,7 @@ class Scene:
     @property
     def k(self) -> int:
         """The wanted class's index."""
-        return self.cf.model.class_index(self.cf.target)
+        return self.cf.result.target
 
     @property
     def source(self) -> Floats:
@@ -102,23 +102,17 @@ class Scene:
         """An answer in words, in pieces; those that are emphasised stand in lists of one."""
         return [[str(piece)] if isinstance(piece, Strong) else str(piece) for piece in told(answer, self.shape)]
 
-    def kept(self) -> list[str]:
-        """What may not change, by name."""
-        if self.cf.within is None:
-            return []
-        frozen = self.cf.within.conditions.limits.frozen
-        return [self.name(part) for part in self.parts if frozen[part.features].all()]
-
     def common(self) -> dict[str, Any]:
         """What all pages have."""
         now, own = self.now(), marks()
+        frozen = np.zeros(len(self.source)) if self.cf.within is None else self.cf.within.conditions.limits.frozen
         return {
             "marks": None if own == ENGLISH else own._asdict(),
             "target": self.called(self.k),
             "decided": self.called(int(now.argmax())),
             "already": int(now.argmax()) == self.k,
             "wanted": self.wanted,
-            "kept": self.kept(),
+            "kept": [self.name(part) for part in self.parts if frozen[part.features].all()],  # what may not change
             "total": len(self.parts),
         }
 
