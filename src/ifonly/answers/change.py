@@ -19,6 +19,7 @@ from ifonly.problem.conditions import Conditions
 from ifonly.problem.each_limit import group_name
 
 __all__ = ["Change", "Decision", "Part", "measured", "moves", "own_rows", "parts_of", "plain_value", "prices", "told_of"]
+__all__ += ["values_of"]
 
 
 class Change(NamedTuple):
@@ -133,10 +134,12 @@ def moves(answer: Any, *, models_names: bool = False, plain: bool = False) -> li
     moved = delta != 0 if plain else told
     parts = [part for part in every if moved[part.features].any()]
     words = PLAIN if plain else answer.model.words
-    own = own_rows(answer) if parts else None
+    sides = list(zip((source[None], x[None]), own_rows(answer) if parts else (None, None), strict=True))
     found = []
     for part in parts:
-        before, after = _values(part, source, x, own, words)
+        before, after = (values_of(part, v, own, words)[0] for v, own in sides)
+        if isinstance(before, int) and isinstance(after, float) and after.is_integer():
+            after = int(after)
         price = float(costs[part.features].sum())
         difference = after - part.seen(before) if part.kind == "number" else float("nan")
         size, share = float(part.length(units)), price / total if total > 0 else 0.0
@@ -144,26 +147,23 @@ def moves(answer: Any, *, models_names: bool = False, plain: bool = False) -> li
     return sorted(found, key=lambda change: (not told[change.part.features].any(), -abs(change.cost)))
 
 
-def own_rows(answers: Any) -> tuple[Table, Table] | None:
+def own_rows(answers: Any) -> tuple[Table, Table] | tuple[None, None]:
     """The user's own rows before and after, of one answer or of many, where the model has columns of its own."""
     encoding = answers.model.encoding
     if not encoding.columns:
-        return None
+        return None, None
     return Table.of(answers.source, encoding.names), Table.of(answers.x, encoding.names)
 
 
-def _values(part: Part, source: Floats, x: Floats, own: tuple[Table, Table] | None, words: Words) -> tuple[Any, Any]:
+def values_of(part: Part, v: Floats, own: Table | None, words: Words, rows: Any = slice(None)) -> list[Any]:
+    """What some of the rows v (N, D), which the user has as ``own``, are in a part, as people call it."""
     if part.column is not None:
         assert own is not None
-        before, after = (plain_value(table.column(part.column.place)[0]) for table in own)
-        if not part.column.numeric:
-            return words.value(part.column.name, before), words.value(part.column.name, after)
-        whole = isinstance(before, int) and isinstance(after, float) and after.is_integer()
-        return before, int(after) if whole else after
+        found = [plain_value(value) for value in np.asarray(own.column(part.column.place), dtype=object)[rows]]
+        return found if part.column.numeric else [words.value(part.column.name, value) for value in found]
     if part.kind == "category":
-        return part.values[int(source[part.features].argmax())], part.values[int(x[part.features].argmax())]
-    d = part.features[0]
-    return float(source[d]), float(x[d])
+        return [part.values[i] for i in v[rows][:, part.features].argmax(axis=1).tolist()]
+    return v[rows, part.features[0]].tolist()
 
 
 class Decision(NamedTuple):

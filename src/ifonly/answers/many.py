@@ -37,13 +37,15 @@ class Answers(View):
     conditions: Conditions | None = field(default=None, kw_only=True)
     of: Indices | None = field(default=None, kw_only=True)  # which source each answer is for; None: each for its own
 
-    lam = Told[Floats]("λ, (N,).", of="results")
-    distance = Told[Floats]("``‖x − source‖`` in the space the classifier sees, (N,).", of="results")
-    objective = Told[Floats]("E, (N,).", of="results")
-    grad_norm = Told[Floats]("Upper bounds on ‖∇E‖, (N,).", of="results")
-    n_iter = Told[Indices]("Newton iterations, (N,).", of="results")
-    n_passes = Told[Indices]("Passes over ``A``, (N,); each is shared by the rows that are solved together.", of="results")
-    status = Told[NDArray[np.int8]]("How each solve ended, (N,); compare with members of :class:`Status`.", of="results")
+    lam = Told[Floats]("results.lam", "λ, (N,).")
+    distance = Told[Floats]("results.distance", "``‖x − source‖`` in the space the classifier sees, (N,).")
+    objective = Told[Floats]("results.objective", "E, (N,).")
+    grad_norm = Told[Floats]("results.grad_norm", "Upper bounds on ‖∇E‖, (N,).")
+    n_iter = Told[Indices]("results.n_iter", "Newton iterations, (N,).")
+    n_passes = Told[Indices](
+        "results.n_passes", "Passes over ``A``, (N,); each is shared by the rows that are solved together."
+    )
+    status = Told[NDArray[np.int8]]("results.status", "How each solve ended, (N,); compare with members of :class:`Status`.")
 
     def __len__(self) -> int:
         return len(self.results)

@@ -69,18 +69,20 @@ class Counterfactual(ShownOne, View):
 
     # ---- the row of results ----
 
-    status = Told[Status]("How the solve ended.")
-    lam = Told[float]("λ, what the distance is multiplied with; infinite where the source itself is the answer.")
-    distance = Told[float]("``‖x − source‖`` in the space the classifier sees.")
-    objective = Told[float]("``E(x) = (λ/2)·distance² − ln p_target``.")
+    status = Told[Status]("result.status", "How the solve ended.")
+    lam = Told[float]("result.lam", "λ, what the distance is multiplied with; infinite where the source itself is the answer.")
+    distance = Told[float]("result.distance", "``‖x − source‖`` in the space the classifier sees.")
+    objective = Told[float]("result.objective", "``E(x) = (λ/2)·distance² − ln p_target``.")
     grad_norm = Told[float](
-        "Upper bound on ‖∇E(x)‖, which like ``gap`` and ``error_bound`` allows for rounding, that of ``x`` itself included."
+        "result.grad_norm",
+        "Upper bound on ‖∇E(x)‖, which like ``gap`` and ``error_bound`` allows for rounding, that of ``x`` itself included.",
     )
-    n_iter = Told[int]("Newton iterations (0 for K = 2, which has a closed form).")
-    n_passes = Told[int]("Passes over ``A``: two, except for very many classes.")
-    n_nodes = Told[int]("Nodes of the search; 0 where none was needed.")
+    n_iter = Told[int]("result.n_iter", "Newton iterations (0 for K = 2, which has a closed form).")
+    n_passes = Told[int]("result.n_passes", "Passes over ``A``: two, except for very many classes.")
+    n_nodes = Told[int]("result.n_nodes", "Nodes of the search; 0 where none was needed.")
     history = Told[tuple[Iteration, ...]](
-        'E, ‖∇E‖, step and trials of each iteration, with ``start=`` or ``backend="reference"``; compiled loops keep none.'
+        "result.history",
+        'E, ‖∇E‖, step and trials of each iteration, with ``start=`` or ``backend="reference"``; compiled loops keep none.',
     )
 
     @property

@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Generic, TypeVar
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 
@@ -17,18 +18,14 @@ Kind = TypeVar("Kind")
 
 
 class Told(property, Generic[Kind]):
-    """A property that is a field of the answer's ``result`` (of many answers, a column of their ``results``)."""
+    """A property that is a field of another: ``result.lam`` of an answer, ``results.lam`` of many."""
 
-    def __init__(self, text: str, of: str = "result", name: str = "") -> None:
-        super().__init__(doc=text)
-        self.of, self.name = of, name
+    def __init__(self, field: str, text: str) -> None:
+        super().__init__(attrgetter(field), doc=text)
 
-    def __set_name__(self, owner: type, name: str) -> None:
-        self.name = self.name or name
+    if TYPE_CHECKING:
 
-    def __get__(self, answer: Any, owner: type | None = None) -> Kind:  # pyright: ignore[reportIncompatibleMethodOverride]
-        found: Any = self if answer is None else getattr(getattr(answer, self.of), self.name)
-        return found
+        def __get__(self, answer: Any, owner: type | None = None) -> Kind: ...  # pyright: ignore[reportIncompatibleMethodOverride]
 
 
 class View:
@@ -67,11 +64,11 @@ class Within:
     conditions: Conditions
     result: Result
 
-    cost = Told[float]("What the change costs.")
-    bound = Told[float]("A lower bound on what was minimised: the objective with ``lam``, the cost otherwise.")
-    gap = Told[float]("How far the answer is above that bound, at most.")
-    n_nodes = Told[int]("Nodes of the search; 0 where none was needed.")
-    best_bound = Told[float]("Where the probability is out of reach, an upper bound on any.", name="ceiling")
+    cost = Told[float]("result.cost", "What the change costs.")
+    bound = Told[float]("result.bound", "A lower bound on what was minimised: the objective with ``lam``, the cost otherwise.")
+    gap = Told[float]("result.gap", "How far the answer is above that bound, at most.")
+    n_nodes = Told[int]("result.n_nodes", "Nodes of the search; 0 where none was needed.")
+    best_bound = Told[float]("result.ceiling", "Where the probability is out of reach, an upper bound on any.")
 
     @property
     def nu(self) -> Floats:

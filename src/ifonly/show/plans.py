@@ -37,8 +37,8 @@ def checked(cfs: Counterfactuals, wanted: str) -> Counterfactuals:
 @housed
 def table_of(cfs: Counterfactuals, rows: int | None = None) -> Table:
     """A row for each feature that a plan changes, a column for each plan; below it what each reaches and costs."""
-    plans = [(cf, worded(cf)) for cf in cfs]
-    told = [{int(words.change.part.features[0]): words for words in changes} for _, changes in plans]
+    plans = list(map(worded, cfs))
+    told = [{int(words.change.part.features[0]): words for words in changes} for changes in plans]
     features: dict[int, Worded] = {}
     for plan in told:
         features = features | plan | features  # each feature as the first plan that changes it has it
@@ -49,7 +49,7 @@ def table_of(cfs: Counterfactuals, rows: int | None = None) -> Table:
         data.append((first.feature, first.before, *(first.before if found is None else found.change.after for found in here)))
         texts.append((words.label, now, *(SAME if found is None else SIGNS[found.bound] + found.after for found in here)))
     heads = ["at best"] if cfs[0].status is Status.UNREACHABLE else [f"plan {i}" for i in range(1, len(plans) + 1)]
-    notes = [f"{head}: {figures(*plan)}" for head, plan in zip(heads, plans, strict=True) if plan[1]]
+    notes = [f"{head}: {figures(cf, changes)}" for head, cf, changes in zip(heads, cfs, plans, strict=True) if changes]
     return Table(
         ("feature", "now", *heads), tuple(data), tuple(texts), *([] if rows is None else [rows]), notes=(*notes, *others(cfs))
     )

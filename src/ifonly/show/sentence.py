@@ -195,9 +195,9 @@ class Worded(NamedTuple):
 
 
 @housed
-def worded(cf: Counterfactual, which: int | list[Change] | None = None) -> list[Worded]:
-    """Changes of an answer as its sentence would name them: these, the first so many by their share of the cost, or all."""
-    found = which if isinstance(which, list) else moves(cf)[:which]
+def worded(cf: Counterfactual, found: list[Change] | None = None) -> list[Worded]:
+    """Changes of an answer as its sentence would name them: these, or all."""
+    found = moves(cf) if found is None else found
     if cf.model.encoding.text:
         return [Worded(change, change.feature, "", "", _how_often(change)) for change in found]
     digits = _digits(cf, found) if found else DIGITS

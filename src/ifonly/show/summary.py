@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from ifonly.answers import Counterfactuals
-from ifonly.answers.change import Part, measured, own_rows, parts_of, plain_value, prices, told_of
-from ifonly.model.columns import Table as Own
+from ifonly.answers.change import Part, measured, own_rows, parts_of, prices, told_of, values_of
 from ifonly.model.numerics import Floats, Indices
 from ifonly.problem.status import Status
 from ifonly.show.numbers import count, housed, number, share, signed
@@ -56,9 +55,8 @@ def of_answers(cfs: Counterfactuals) -> Summary:
         if part.kind == "number":
             quartiles = np.percentile(_differences(part, delta, moved, own), [25, 50, 75]).tolist()
         else:
-            words, name = cfs.model.words, "" if part.column is None else part.column.name
-            counts = Counter(tuple(words.value(name, v) for v in pair) for pair in _switches(part, source, x, moved, own))
-            switches[part.name] = dict(counts.most_common())
+            sides = (values_of(part, v, table, cfs.model.words, moved) for v, table in zip((source, x), own, strict=True))
+            switches[part.name] = dict(Counter(zip(*sides, strict=True)).most_common())
         of_cost = float(costs[part.features].sum()) / total if total > 0 else 0.0
         labels[part.name] = part.label
         rows.append((part.name, len(moved) / max(int(solved.sum()), 1), *quartiles, of_cost))
@@ -79,21 +77,12 @@ def html_of(cfs: Counterfactuals) -> str:
     return of_answers(cfs).to_html()
 
 
-def _differences(part: Part, delta: Floats, moved: Indices, own: tuple[Own, Own] | None) -> Floats:
+def _differences(part: Part, delta: Floats, moved: Indices, own: tuple[Any, Any]) -> Floats:
     column = part.column
-    if own is None or column is None:
+    if column is None:
         return delta[moved, part.features[0]]
     before, after = (table.numbers(column.place, column.name)[moved] for table in own)
     return after - column.filled(before)
-
-
-def _switches(part: Part, source: Floats, x: Floats, moved: Indices, own: tuple[Own, Own] | None) -> list[Any]:
-    """(from, to) of each row that moved."""
-    if own is None or part.column is None:
-        places = [v[np.ix_(moved, part.features)].argmax(axis=1).tolist() for v in (source, x)]
-        return [(part.values[a], part.values[b]) for a, b in zip(*places, strict=True)]
-    before, after = (np.asarray(table.column(part.column.place), dtype=object)[moved] for table in own)
-    return [(plain_value(a), plain_value(b)) for a, b in zip(before, after, strict=True)]
 
 
 def _switched(name: str, found: Mapping[tuple[Any, Any], int]) -> str:

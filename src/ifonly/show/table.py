@@ -125,7 +125,7 @@ def of_changes(cf: Counterfactual, rows: int | None = None) -> Table:
     """What changed in one answer: from, to, difference in the user's units and in units of cost, share of the cost."""
     found, shown = moves(cf), ROWS if rows is None else rows
     data = tuple((c.feature, c.before, c.after, c.difference, c.units, c.share) for c in found)
-    texts = tuple(_changed(words) for words in worded(cf, shown))
+    texts = tuple(_changed(words) for words in worded(cf, found[:shown]))
     notes = () if found else ("nothing has to change" if cf.status.ok else quoted(cf.message),)
     return Table(("feature", "from", "to", "change", "cost units", "share"), data, texts, shown, notes)
 
