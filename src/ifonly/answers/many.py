@@ -36,6 +36,8 @@ class Answers(View):
     prob: Floats | None = None
     conditions: Conditions | None = field(default=None, kw_only=True)
     of: Indices | None = field(default=None, kw_only=True)  # which source each answer is for; None: each for its own
+    complete: bool | None = field(default=None, kw_only=True)  # of several plans, see `Counterfactuals`
+    cheapest: bool | None = field(default=None, kw_only=True)
 
     lam = Told[Floats]("results.lam", "λ, (N,).")
     distance = Told[Floats]("results.distance", "``‖x − source‖`` in the space the classifier sees, (N,).")
@@ -62,13 +64,12 @@ class Answers(View):
         if not isinstance(index, slice) and (index.ndim != 1 or (index.dtype.kind not in "bi" and index.size)):
             raise TypeError(f"answers are indexed by a number, a slice, a mask or numbers; got {i!r}")
         index = index if isinstance(index, slice) or index.size else np.zeros(0, dtype=np.intp)
-        prob = None if self.prob is None else self.prob[index]
-        results = self.results.take(index)
-        return replace(self, results=results, prob=prob, of=self._of[index], **self._taken(len(results)))
-
-    def _taken(self, n: int) -> dict[str, Any]:
-        """What else changes where only n of the answers are taken."""
-        return {}
+        prob, results = None if self.prob is None else self.prob[index], self.results.take(index)
+        whole = len(results) == len(
+            self
+        )  # some of several plans are not all of them, and those that are left out may cost less
+        known = {"complete": self.complete and whole, "cheapest": self.cheapest and whole}
+        return replace(self, results=results, prob=prob, of=self._of[index], **known)
 
     def _one(self, i: int) -> Counterfactual:
         n = len(self)
@@ -82,8 +83,14 @@ class Answers(View):
         return Counterfactual(self.model, self.sources, result, prob, conditions=result.conditions or self.conditions, **told)
 
     def _alone(self, i: int, result: Result) -> bool:
-        """Whether an answer is only known to be the best of those that change what it changes."""
-        return False
+        """Whether an answer is only known to be the best of those that change what it changes.
+
+        Of several plans for one source: those for which other features were held still, but for the cheapest of all.
+        """
+        if result.conditions is None or (self.cheapest and self.cost[i] <= self.cost.min()):
+            return False
+        held = result.conditions.limits.frozen
+        return bool(held.any() if self.conditions is None else (held & ~self.conditions.limits.frozen).any())
 
     def __iter__(self) -> Iterator[Counterfactual]:
         return (self._one(i) for i in range(len(self)))
@@ -161,21 +168,6 @@ class Counterfactuals(ShownMany, Answers):
         minimal, and the cheapest that changes what it changes.
 
     """
-
-    complete: bool | None = field(default=None, kw_only=True)
-    cheapest: bool | None = field(default=None, kw_only=True)
-
-    def _taken(self, n: int) -> dict[str, Any]:
-        """Some of several plans are not all of them, and those that are left out may cost less."""
-        whole = n == len(self)
-        return {"complete": self.complete and whole, "cheapest": self.cheapest and whole} if self.complete is not None else {}
-
-    def _alone(self, i: int, result: Result) -> bool:
-        """Of several plans for one source: those for which other features were held still, but for the cheapest of all."""
-        if result.conditions is None or (self.cheapest and self.cost[i] <= self.cost.min()):
-            return False
-        held = result.conditions.limits.frozen
-        return bool(held.any() if self.conditions is None else (held & ~self.conditions.limits.frozen).any())
 
     @property
     def are_plans(self) -> bool:

@@ -6,7 +6,7 @@ in a notebook that is not trusted, the text within it is left, and says what the
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from html import escape
 from pathlib import Path as FilePath
 from typing import Any
@@ -34,7 +34,7 @@ class Explorer:
     """An answer and its page, which a notebook shows in the cell."""
 
     answer: Counterfactual  # the one that the page opens with
-    options: Mapping[str, Any] = field(default_factory=dict)  # those of `ifonly.show.page.html`
+    options: Mapping[str, Any]  # those of `ifonly.show.page.html`
 
     def to_html(self, path: Any) -> FilePath:
         """Write the page to a file; returns where it is."""

@@ -92,10 +92,7 @@ def writing(own: Marks) -> Generator[None, None, None]:
     ('12.500,5', '99,8 %', '0,0')
 
     """
-    if _MARKS.get() is not None:
-        yield
-        return
-    token = _MARKS.set(own)
+    token = _MARKS.set(_MARKS.get() or own)
     try:
         yield
     finally:

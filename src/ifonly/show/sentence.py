@@ -45,13 +45,9 @@ OUTER_SPACE = re.compile(r"^\s|\s$")  # beside a space, a mark emphasises nothin
 class Theirs(str):
     """A piece of a sentence that is the user's: a name, a value or a label, as it is."""
 
-    __slots__ = ()
-
 
 class Strong(Theirs):
     """One that is emphasised."""
-
-    __slots__ = ()
 
 
 @housed
