@@ -2,7 +2,6 @@
 
 import inspect
 import json
-import math
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -241,15 +240,7 @@ def console() -> Console:
 
 def emit(value: Any) -> None:
     """Print as JSON; what is no finite number is null, and what a terminal would act on is escaped."""
-    lines = json.dumps(_clean(value), ensure_ascii=False, indent=2, default=str).split("\n")
+    text = json.dumps(value, default=lambda v: v.item() if hasattr(v, "item") else str(v))
+    plain = json.loads(text, parse_constant=lambda _: None)
+    lines = json.dumps(plain, ensure_ascii=False, indent=2).split("\n")
     typer.echo("\n".join(UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", line) for line in lines))
-
-
-def _clean(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {str(key): _clean(v) for key, v in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_clean(v) for v in value]
-    if hasattr(value, "item"):
-        value = value.item()
-    return None if isinstance(value, float) and not math.isfinite(value) else value

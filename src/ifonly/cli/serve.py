@@ -13,6 +13,7 @@ import typer
 from typer import Argument, Option
 
 from ifonly.cli.options import Keys
+from ifonly.engines.threads import available
 from ifonly.model.errors import InputError
 from ifonly.model.extras import missing
 
@@ -73,7 +74,6 @@ def serve(
     if host not in LOOPBACK and token is None and not no_token:
         raise InputError(f"--host {host} lets other machines ask: give --token-file, or --no-token if a gateway keeps watch")
     sources = _sources(files, key, image, policy)
-    more = {} if threads is None else {"threads": threads}
     settings = Settings(
         max_rows=max_rows,
         max_body=int(max_body * 2**20),
@@ -82,7 +82,7 @@ def serve(
         token=token,
         hosts=LOOPBACK | {host.lower()} | {name.lower() for name in allow_host or ()},
         log_data=log_data,
-        **more,
+        threads=available(threads),
     )
     sock = listen(host, port)
     url = f"http://{'localhost' if host in LOOPBACK else f'[{host}]' if ':' in host else host}:{sock.getsockname()[1]}/"

@@ -163,6 +163,4 @@ def _levels(cells: Any, column: Column, text: bool) -> NDArray[np.object_]:
         known = {str(level): level for level in column.levels}
         known |= {str(float(level)): level for level in column.levels if isinstance(level, (int, float, np.number))}
         values = [known.get(v, None if v in MISSING else v) if v is not None else None for v in values]
-    out = np.empty(len(values), dtype=object)
-    out[:] = values
-    return out
+    return np.array(values, dtype=object)

@@ -169,9 +169,7 @@ def write_parts(
             manifest.finish()
     if suffix:
         _assemble(manifest, inverter.schema, out, threads)
-    statuses: Counter[str] = Counter()
-    for part in manifest.parts:
-        statuses.update(part["statuses"])
+    statuses = sum((Counter(part["statuses"]) for part in manifest.parts), Counter[str]())
     bad = tuple(BadRow(row, reason) for part in manifest.parts for row, reason in part["bad"])[:SHOWN]
     return Written(out, manifest.rows, resumed, dict(sorted(statuses.items())), bad)
 

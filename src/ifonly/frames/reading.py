@@ -253,16 +253,17 @@ def _folder(path: Path, wanted: Sequence[str] | None, batch_rows: int) -> tuple[
     is_text = kinds == {"csv"}
     values = {file: _partition(file.relative_to(path)) for file in files}
     keys = values[files[0]]
-    own = [name for name in _schema(files[0], None, batch_rows).names if name != BAD_LINE and name not in keys]
+    with open_batches(files[0], batch_rows=batch_rows) as reader:
+        first = reader.schema
+    own = [name for name in first.names if name != BAD_LINE and name not in keys]
     names = _check(path, wanted, [*own, *keys])
     inside = [name for name in names if name in own]
-    inner = _schema(files[0], inside, batch_rows)
-    fields = [inner.field(name) if name in own else pa.field(name, pa.string()) for name in names]
-    schema = pa.schema([*fields, inner.field(BAD_LINE)], metadata=TEXT) if is_text else pa.schema(fields)
+    fields = [first.field(name) if name in own else pa.field(name, pa.string()) for name in names]
+    schema = pa.schema([*fields, first.field(BAD_LINE)], metadata=TEXT) if is_text else pa.schema(fields)
 
     def batches() -> Iterator[Any]:
         for file in files:
-            for batch in _of_file(file, inside, batch_rows, inner):
+            for batch in _of_file(file, inside, batch_rows, first):
                 constant = {key: pa.repeat(pa.scalar(value, pa.string()), len(batch)) for key, value in values[file].items()}
                 yield pa.record_batch(
                     [constant[f.name] if f.name in constant else batch.column(f.name) for f in schema], schema=schema
@@ -271,18 +272,13 @@ def _folder(path: Path, wanted: Sequence[str] | None, batch_rows: int) -> tuple[
     return schema, batches()
 
 
-def _schema(file: Path, columns: Sequence[str] | None, batch_rows: int) -> Any:
-    with open_batches(file, columns, batch_rows=batch_rows) as reader:
-        return reader.schema
-
-
-def _of_file(file: Path, columns: Sequence[str], batch_rows: int, schema: Any) -> Iterable[Any]:
+def _of_file(file: Path, columns: Sequence[str], batch_rows: int, first: Any) -> Iterable[Any]:
     """The batches of one file of a data set; its columns have the types of the first file's."""
     with open_batches(file, columns, batch_rows=batch_rows) as reader:
-        for field in schema:
-            found = reader.schema.field(field.name).type
-            if found != field.type:
-                raise InputError(f"{file}: column {field.name!r} is {found}, but {field.type} in the data set's first file")
+        for name in columns:
+            found, wanted = reader.schema.field(name).type, first.field(name).type
+            if found != wanted:
+                raise InputError(f"{file}: column {name!r} is {found}, but {wanted} in the data set's first file")
         yield from reader
 
 

@@ -30,7 +30,7 @@ FEW = 3  # rows that are solved sooner one by one than by a call for many
 QUICK = 2**19  # numbers that a row goes through in less than a millisecond, so that nobody waits for it to be solved
 
 Result = TypeVar("Result")
-Key = tuple[Served, bool, Any]
+Key = tuple[Served, str, Any]
 
 
 class GoneError(Exception):
@@ -120,7 +120,8 @@ class _One(NamedTuple):
     @property
     def key(self) -> Key:
         """What has to be the same for those that are solved together; the target may be one of a few."""
-        return self.request.served, self.request.question.lam is None, self.request.question.target
+        question = self.request.question
+        return self.request.served, "prob" if question.lam is None else "lam", question.target
 
 
 class Gatherer:
@@ -219,13 +220,12 @@ def _solved(ones: list[_One]) -> list[Answer | Exception]:
     """One call for all of them; where there are few or that fails, one for each: nobody pays for a neighbour's numbers."""
     if len(ones) <= FEW:
         return [_alone(one.request) for one in ones]
-    served, by_prob, _ = ones[0].key
+    served, goal, _ = ones[0].key
     requests = [one.request for one in ones]
     questions = [request.question for request in requests]
-    values: Any = [question.prob if by_prob else question.lam for question in questions]
-    lam, prob = (None, values) if by_prob else (values, None)
+    values: dict[str, Any] = {goal: [getattr(question, goal) for question in questions]}
     try:
-        question = Question([question.target for question in questions], lam, prob, backend=any_cut(), threads=1)
+        question = Question([question.target for question in questions], **values, backend=any_cut(), threads=1)
         rows = served.columns.table([request.rows[0] for request in requests])
         answers: Counterfactuals = Ask(served.model, question)(rows, progress=False)
         invalid = answers.status == Status.INVALID

@@ -186,13 +186,11 @@ def _hostname(host: str) -> str:
 
 def answer_to(error: Exception) -> Response:
     """What an error says to whoever asked: never more than it should."""
-    headers: dict[str, str] = {}
-    if isinstance(error, RefusedError):
-        status, body, headers = error.status, failure(error.status, error.message, error.field), error.headers
-    elif isinstance(error, IfonlyError):
-        status, body = 422, failure(422, str(error))
+    if isinstance(error, IfonlyError):
+        error = RefusedError(str(error))
     elif isinstance(error, ArithmeticError):
-        status, body = 422, failure(422, "the numbers are too large or too small to compute with")
-    else:
-        status, body = 500, failure(500, "something went wrong here; the log says what")
-    return Response(encode(body), status, headers, "application/json")
+        error = RefusedError("the numbers are too large or too small to compute with")
+    elif not isinstance(error, RefusedError):
+        error = RefusedError("something went wrong here; the log says what", None, 500)
+    body = failure(error.status, error.message, error.field)
+    return Response(encode(body), error.status, error.headers, "application/json")

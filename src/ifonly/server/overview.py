@@ -15,7 +15,7 @@ from ifonly.server.models import Served
 from ifonly.server.questions import Request
 from ifonly.server.wire import RefusedError
 
-__all__ = ["curves", "histograms", "nearest", "overview", "points"]
+__all__ = ["curves", "nearest", "overview", "reached"]
 
 BINS = 20  # of a histogram
 COLUMNS = 1000  # up to so many have one
@@ -34,20 +34,12 @@ def overview(served: Served) -> dict[str, Any]:
     rows = served.rows
     if rows is None:
         raise RefusedError(f"model {served.name!r} is served without data", "model", 404)
-    sample = rows.sampled
-    found = {"total": rows.data.total, "sampled": len(sample.index)}
-    return {**found, "features": histograms(served, sample), "points": points(served, sample)}
-
-
-# ---- how common values are ----
-
-
-def histograms(served: Served, sample: Sample) -> list[dict[str, Any]]:
-    """How often values come, column by column; none for the pixels of a picture, nor for more columns than anybody looks at."""
-    described = served.description["features"]
-    if served.image is not None or len(described) > COLUMNS:
-        return []
-    return [{"name": told["name"], **_histogram(told, sample.column(i))} for i, told in enumerate(described)]
+    sample, columns = rows.sampled, served.description["features"]
+    if served.image is not None or len(columns) > COLUMNS:  # pixels of a picture, or more than anybody looks at
+        columns = []
+    features = [{"name": told["name"], **_histogram(told, sample.column(i))} for i, told in enumerate(columns)]
+    found = {"total": rows.data.total, "sampled": len(sample.index), "features": features}
+    return {**found, "points": _points(served, sample)}
 
 
 def _histogram(told: dict[str, Any], seen: Any) -> dict[str, Any]:
@@ -74,7 +66,7 @@ def _histogram(told: dict[str, Any], seen: Any) -> dict[str, Any]:
 # ---- who else is there ----
 
 
-def points(served: Served, sample: Sample) -> dict[str, Any]:
+def _points(served: Served, sample: Sample) -> dict[str, Any]:
     """Some of the rows: what is decided, and the features that decide most."""
     some = np.linspace(0, len(sample.index) - 1, min(len(sample.index), POINTS)).astype(np.int64)
     names, z = served.columns.names, sample.scores[some]

@@ -6,7 +6,7 @@ here: a body that is all wrong then costs one error, not a million of them.
 
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, SkipValidation, WithJsonSchema
+from pydantic import BaseModel, Field, NonNegativeInt, SkipValidation, WithJsonSchema
 
 __all__ = ["DIFFICULTY", "MAX_PLANS", "ActionsIn", "AroundQuestion", "Cell", "CostIn", "Delta", "DownloadQuestion"]
 __all__ += ["Label", "PathQuestion", "Question", "Row"]
@@ -45,8 +45,8 @@ Prob = Annotated[float, Field(gt=0, lt=1)]
 Lam = Annotated[float, Field(ge=1e-30, le=1e30, allow_inf_nan=False)]  # beyond, an objective has no digits to compare by
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True)
+class _Strict(BaseModel, extra="forbid", strict=True):
+    pass
 
 
 # ---- requests ----
@@ -105,18 +105,13 @@ class _Wanted(_Asked):
     )
 
 
-def _example(*examples: dict[str, Any]) -> ConfigDict:
-    return ConfigDict(json_schema_extra={"examples": list(examples)})
-
-
 EXAMPLE = {"row": {"income": 1.2, "loans": 3, "age": 31}, "target": "approved", "prob": 0.8}
 LIMITED = {**EXAMPLE, "actions": {"frozen": ["age"], "integer": ["loans"], "bounds": {"loans": [0, None]}}, "detail": "page"}
+ALONG = {"row": EXAMPLE["row"], "target": "approved"}
 
 
-class Question(_Wanted):
+class Question(_Wanted, json_schema_extra={"examples": [EXAMPLE, LIMITED]}):
     """What would have to change?"""
-
-    model_config = _example(EXAMPLE, LIMITED)
 
     rows: Rows | None = Field(
         None, description="Instead of row: many; all in one base64, one after the other, where columns are numbers."
@@ -130,18 +125,14 @@ class Question(_Wanted):
     top: int | None = Field(None, ge=0, le=MAX_CHANGES, description="page: at most so many changes in words.")
 
 
-class DownloadQuestion(_Wanted):
+class DownloadQuestion(_Wanted, json_schema_extra={"examples": [EXAMPLE]}):
     """What would have to change, as a file?"""
-
-    model_config = _example(EXAMPLE)
 
     plan: int = Field(0, ge=0, lt=MAX_PLANS, description="Which of n answers.")
 
 
-class PathQuestion(_Asked):
+class PathQuestion(_Asked, json_schema_extra={"examples": [ALONG]}):
     """How does the answer move as λ falls?"""
-
-    model_config = _example({"row": EXAMPLE["row"], "target": "approved"})
 
     lams: Several[Lam] | None = Field(
         None, min_length=1, max_length=MAX_LAMS, description="The values of λ; by default from 1e3 down to 1e-5."
@@ -155,10 +146,8 @@ class PathQuestion(_Asked):
     detail: Literal["curve", "x"] = Field("curve", description="x: with the answers themselves.")
 
 
-class AroundQuestion(_OfRow):
+class AroundQuestion(_OfRow, json_schema_extra={"examples": [{**ALONG, "features": ["age"]}]}):
     """Who is near, and what does each feature do by itself?"""
-
-    model_config = _example({"row": EXAMPLE["row"], "target": "approved", "features": ["age"]})
 
     target: Label | None = Field(
         None, description='The class to look at; null or "other": the most probable one that is not predicted.'

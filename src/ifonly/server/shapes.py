@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from ifonly.server.schema import Cell, Delta, Label, Row
 
@@ -28,10 +28,8 @@ class ModelName(BaseModel):
     fingerprint: str
 
 
-class Decision(BaseModel):
+class Decision(BaseModel, serialize_by_alias=True):
     """What is predicted before and after, and how probable the target is."""
-
-    model_config = ConfigDict(serialize_by_alias=True)
 
     before: Label = Field(alias="from")
     to: Label
