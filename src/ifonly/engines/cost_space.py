@@ -135,9 +135,9 @@ class CostSpace:
             costs.append(np.where(open_, np.where(stay, 0.0, price + price[now][:, None]), np.inf))
             moves.append(~stay)
             first.append(first[-1] + len(group))
-        flat = [np.concatenate(a, axis=1) if a else np.zeros((N, 0)) for a in (gains, costs, moves)]
+        og, oc, changes = (np.concatenate(a, axis=1) if a else np.zeros((N, 0)) for a in (gains, costs, moves))
         own = g[single], mu[single], (step * c)[single], anchor[:, single], rest[:, single]
-        items = Items(*own, *flat, np.array(first, dtype=np.int64))
+        items = Items(*own, og, oc, changes, np.array(first, dtype=np.int64))
         return items, t_lo[:, single], t_hi[:, single]
 
     def cap(self, items: Items) -> int:

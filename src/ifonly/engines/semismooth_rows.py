@@ -135,5 +135,6 @@ def _run(asked: Asked, X: Floats, rows: Indices, k: int, aims: Aims, out: Floats
 def _loop(space: CostSpace, X: Floats, index: Any, k: int, wanted: Any, effort: Any, out: Floats, found: Any) -> None:
     """The loop itself: these rows of X; ``effort`` is a tolerance, and how many iterations, where those are given."""
     shared = space.conditions.keep(("rows", k), lambda: _shared(space, k))
+    loops: Any = space.loops
     tol, max_iter = effort
-    space.loops.solve_limited(X, index, k, *shared, *wanted, tol or 0.0, max_iter or MAX_ITER, out, *found)
+    loops.solve_limited(X, index, k, *shared, *wanted, tol or 0.0, max_iter or MAX_ITER, out, *found)
