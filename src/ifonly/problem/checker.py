@@ -234,8 +234,11 @@ def _facts(case: _Case) -> _Facts:
             raise CertificateError(broken)
         distance, cost = case.problem.cost_of(case.x)
         mu, norm = float(conditions.mu.max()), float(conditions.per_unit @ (np.abs(case.x) + np.abs(case.source)))
-        if distance > 0:  # a matrix can make a small square of large terms
-            norm += D * case.problem.square_size(case.x - case.source) / distance
+        if conditions.matrix is None:
+            norm += D * distance
+        elif distance > 0:  # a matrix can make a small square of large terms
+            change = np.abs(case.x - case.source)
+            norm += D * float(change @ np.abs(conditions.matrix) @ change) / distance
     proba, loss = probabilities(model.scores(case.x), case.k)
     terms = sizes + 2 * model.offset_size + float(np.abs(model.b).max())
     distance_error = SAME * distance + 4 * (K + 4) * EPS * norm

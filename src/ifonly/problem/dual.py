@@ -222,9 +222,8 @@ class Dual:
             worth[len(choices.singles) + j], chosen[group] = self._option(node, group, h, bend, kappa)
         chosen[choices.singles] = x[choices.singles]
         moved = self._moved(node, worth)
-        for item in np.flatnonzero(~moved).tolist():
-            still = choices.singles[item] if item < len(choices.singles) else choices.groups[item - len(choices.singles)]
-            chosen[still] = source[still]
+        still = choices.features(~moved)
+        chosen[still] = source[still]
         x = chosen.astype(np.float64)
         if self.exact:
             return Bounded(sum(constant) + worth[moved].sum(), x, moved, 0.0)

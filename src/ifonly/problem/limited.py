@@ -183,11 +183,6 @@ class LimitedProblem:
         """Σμc|Δ|."""
         return float(self.conditions.mu @ np.abs(self.conditions.per_unit * change))
 
-    def square_size(self, change: Floats) -> float:
-        """|Δ|ᵀ|Q||Δ|: the size of what ‖Δ‖²_Q is summed from."""
-        Q, size = self.conditions.matrix, np.abs(change)
-        return float(np.square(self.conditions.per_unit * size).sum()) if Q is None else float(size @ np.abs(Q) @ size)
-
     def objective(self, x: Floats, weights: Weights) -> float:
         """E(x)."""
         distance, _ = self.cost_of(x)
