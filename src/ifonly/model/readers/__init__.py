@@ -44,11 +44,12 @@ def as_model(estimator: Any) -> Model:
         known, seen = _KNOWN.get(estimator, (None, None))
     except TypeError:  # an estimator that cannot be a key
         return reader.read(estimator)
-    if known is None or mark is None or mark != seen:
-        found = reader.read(estimator)
-        known = known if known == found else found
-        _KNOWN[estimator] = known, mark
-    return known
+    if known is not None and mark is not None and mark == seen:
+        return known
+    found = reader.read(estimator)
+    model = known if known is not None and known == found else found
+    _KNOWN[estimator] = model, mark
+    return model
 
 
 # What was read from an estimator before, so that a model's Gram matrix is computed once. An estimator may be fitted again or

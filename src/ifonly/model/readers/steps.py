@@ -126,16 +126,12 @@ def _imputer(step: Any, features: Features, where: str) -> Features:
             out.append(_filled_later(features, part, float(value), where))
         elif part.fill is None:
             out.append(replace(part, fill=value, missing=missing))
-        elif _same(part.missing, missing):
+        elif part.missing == missing:  # None for all kinds of NaN
             out.append(part)
         else:
             gap = part.missing
             refuse(where, f"fills in column {j} for {missing!r}, another step for {gap!r}: only one value can be missing")
     return features.now(out)
-
-
-def _same(a: Any, b: Any) -> bool:
-    return (is_missing(a) and is_missing(b)) or a == b
 
 
 def _filled_later(features: Features, part: Feature, value: float, where: str) -> Feature:
