@@ -126,7 +126,7 @@ def _outcome(cf: Counterfactual, *, changed: bool) -> list[str]:
 def _unreachable(cf: Counterfactual) -> list[str]:
     wanted = "" if cf.prob is None else f" with {asked(cf.prob)}"
     allowed = "allowed " if cf.within is not None else ""
-    best = "" if cf.model.hard else f": the best is {percent(float(cf.proba[cf.model.class_index(cf.target)]))}"
+    best = "" if cf.model.hard else f": the best is {percent(float(cf.proba[cf.result.target]))}"
     held: list[list[str]] = [[Theirs(quoted(limit))] for limit in cf.blocking]
     if len(held) > LIMITS:
         held = [*held[: LIMITS - 1], [f"{len(held) - LIMITS + 1} more limits hold"]]
@@ -237,7 +237,7 @@ def bound_word(cf: Counterfactual, change: Change) -> str:
     d = int(change.part.features[0])
     source, x = cf.coordinates
     sign = math.copysign(1.0, float(x[d] - source[d]))
-    if not promised(cf.model, cf.model.class_index(cf.target), d, sign):
+    if not promised(cf.model, cf.result.target, d, sign):
         return ""
     if cf.within is not None:
         limits = cf.within.conditions.limits
@@ -261,7 +261,7 @@ def promised(model: Model, k: int, d: int, sign: float) -> bool:
 def _digits(cf: Counterfactual, named: list[Change]) -> int:
     """How many digits it takes for the printed numbers to keep what the sentence says (others as they are in the answer)."""
     model, x = cf.model, cf.coordinates[1]
-    k = model.class_index(cf.target)
+    k = cf.result.target
     decided, p = int(model.scores(x).argmax()), float(softmax(model.scores(x))[k])
     for digits in range(DIGITS, EXACT_DIGITS):
         printed = x.copy()

@@ -101,6 +101,6 @@ def _level(cf: Counterfactual) -> float:
     """ln((1 − p)/p) of what was asked for, or else of what came of it, without cancellation."""
     if cf.prob is not None:
         return -_logit(cf.prob)
-    k = cf.model.class_index(cf.target)
+    k = cf.result.target
     rest, p = float(np.delete(cf.proba, k).sum()), float(cf.proba[k])
     return HIGHEST if p == 0.0 else -HIGHEST if rest == 0.0 else math.log(rest) - math.log(p)

@@ -2,7 +2,7 @@
 
 import base64
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,9 +33,16 @@ class Scene:
     """What is asked, and the answer that the page opens with."""
 
     cf: Counterfactual  # that answer
-    at: Callable[..., Counterfactual]  # the answer for another probability; see `_asking`
     shape: tuple[int, ...] | None  # of an image
     ink: bool  # whether high values of its pixels are dark
+
+    def at(self, prob: float, nodes: int = NODES) -> Counterfactual:
+        """The answer to the same question with another probability; a search may take so many nodes."""
+        cf, ground, source = self.cf, self.cf.conditions, self.source if self.cf.model.encoding.identity else self.cf.source
+        limits = {} if ground is None else {"cost": ground.cost, "actions": ground.actions, "max_changes": ground.max_changes}
+        stop = {"node_limit": nodes} if ground is not None and ground.discrete else {}
+        found = invert(cf.model, source, cf.target, prob=prob, **stop, **limits)
+        return found if isinstance(found, Counterfactual) else found[0]
 
     @property
     def k(self) -> int:
@@ -137,22 +144,10 @@ def scene_of(answer: Counterfactual | Path, shape: Sequence[int] | None, ink: bo
         raise InputError("shape is for models whose features are pixels; this one reads columns of other kinds")
     if isinstance(answer, Counterfactual) and not np.isfinite(answer.proba).all():
         raise InputError(f"there is no answer to show: {answer.message}")
+    dark = (size is not None and len(size) == 2) if ink is None else bool(ink)
     if isinstance(answer, Path):
-        answer = answer.at_prob(FIRST) if answer.conditions is None else _asking(answer[0])(FIRST)
-    return Scene(answer, _asking(answer), size, (size is not None and len(size) == 2) if ink is None else bool(ink))
-
-
-def _asking(cf: Counterfactual) -> Callable[..., Counterfactual]:
-    """The same question with another probability: a function of that, and of the nodes that a search may take."""
-    ground, source = cf.conditions, cf.coordinates[0] if cf.model.encoding.identity else cf.source
-    limits = {} if ground is None else {"cost": ground.cost, "actions": ground.actions, "max_changes": ground.max_changes}
-
-    def ask(prob: float, nodes: int = NODES) -> Counterfactual:
-        stop = {"node_limit": nodes} if ground is not None and ground.discrete else {}
-        found = invert(cf.model, source, cf.target, prob=prob, **stop, **limits)
-        return found if isinstance(found, Counterfactual) else found[0]
-
-    return ask
+        answer = answer.at_prob(FIRST) if answer.conditions is None else Scene(answer[0], size, dark).at(FIRST)
+    return Scene(answer, size, dark)
 
 
 def packed(values: Any, kind: str = "<f8") -> str:

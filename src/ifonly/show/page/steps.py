@@ -143,7 +143,7 @@ def _chances(p: Floats, bars: list[int]) -> list[float]:
 def _proof(cf: Counterfactual, *, hard: bool) -> str:
     """What is known for certain of an answer, in plain words."""
     if cf.status is Status.UNREACHABLE and cf.prob is not None and cf.within is not None and not hard:
-        p = float(cf.proba[cf.model.class_index(cf.target)])
+        p = float(cf.proba[cf.result.target])
         if cf.within.best_bound <= p * (1 + AS_GOOD):  # the sentence says the rest
             return f"{asked(cf.prob)} is out of reach: what is shown is the best there is."
     found = certificate_words(cf, "")

@@ -62,7 +62,7 @@ class Waterfall(Picture):
         if not np.isfinite(x).all():
             raise InputError(f"there is no answer to draw: {cf.message}")
         model = cf.model
-        k = model.class_index(cf.target)
+        k = cf.result.target
         z = model.scores(np.stack([source, x]))
         start, end = (float(row[k] - log_sum_exp(np.delete(row, k))) for row in z)
         slope = model.A if model.scaling is None else model.A / model.scaling.scale

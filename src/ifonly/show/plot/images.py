@@ -37,13 +37,12 @@ class Images(Picture):
         source, x = (_image(v, shape) for v in cf.coordinates)
         if not np.isfinite(x).all():
             raise InputError(f"there is no answer to draw: {cf.message}")
-        k = cf.model.class_index(cf.target)
         z = cf.model.scores(np.stack(cf.coordinates))
         labels = [cf.model.label(int(row.argmax())) for row in z]
         p = [float(softmax(row)[row.argmax()]) for row in z]
-        names = [cut(str(label), TITLE) for label in (*labels, cf.model.label(k))]
+        names = [cut(str(label), TITLE) for label in (*labels, cf.target)]
         before, after = (name if cf.model.hard else f"{name} ({percent(v)})" for name, v in zip(names[:2], p, strict=True))
-        towards = f"towards {names[2]}" if labels[1] != cf.model.label(k) else "difference"
+        towards = f"towards {names[2]}" if labels[1] != cf.target else "difference"
         return cls(source, x - source, x, (before, towards, after))
 
     def _draw(self, ax: Any) -> Any:
