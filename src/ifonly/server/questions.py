@@ -167,13 +167,9 @@ def read_target(served: Served, target: Any) -> Any:
     """The class that is meant: by its label, or by what that is written as."""
     if target is None:
         return None
-    if isinstance(target, (str, int, float)):
-        labels = served.labels
-        found = labels.get((type(target), target), labels.get((str, str(target)), labels))
-        if found is not labels:
-            return found
-        if target == "other":
-            return "other"
+    for key in ((type(target), target), (str, str(target))) if isinstance(target, (str, int, float)) else ():
+        if key in served.labels:
+            return served.labels[key]
     known = listed(served.class_names, LISTED)
     raise RefusedError(f"target must be one of the model's classes, {known}; got {shown(target)}", "target")
 
