@@ -104,10 +104,9 @@ def ask_from(model: Model, goal: GoalOptions, limits: LimitOptions, **more: Any)
 def target_of(model: Model, text: str | None) -> Any:
     """The class that is called so."""
     labels = {str(label): label for label in model.classes.tolist()}
-    if text is None or text in labels:
-        return None if text is None else labels[text]
-    if text in ("other", "opposite"):
-        return text
+    known = {None: None, "other": "other", "opposite": "opposite", **labels}
+    if text in known:
+        return known[text]
     shown = ", ".join(list(labels)[:20])
     raise InputError(f"--target: unknown class {text!r}; the model's classes are {shown}{', …' if len(labels) > 20 else ''}")
 

@@ -97,8 +97,8 @@ class Served:
 
     @cached_property
     def labels(self) -> dict[tuple[type, Any], Any]:
-        """The classes by type and label; and by what they are written as, where no label is written so itself."""
-        found = {(str, str(label)): label for label in reversed(self.classes)}
+        """The classes by type and label; by what they are written as, where no label is written so itself; and "other"."""
+        found = {(str, "other"): "other"} | {(str, str(label)): label for label in reversed(self.classes)}
         return found | {(type(label), label): label for label in self.classes}
 
     # ---- what the page has to know ----

@@ -116,7 +116,7 @@ def _question(served: Served, body: Body, row: Any) -> Question:
     asked, price = body.actions or NO_LIMITS, body.cost or NO_COST
     _keep_to_policy(served, asked, price)
     limits, ruled_out = _limits(served, asked), _ruled_out(served, asked.allow, row)
-    cost, impossible = _cost(served, price)
+    cost, impossible = (None, []) if price is NO_COST else _cost(served, price)
     frozen = [*limits.pop("frozen", ()), *ruled_out, *impossible]
     actions = Actions(frozen, **limits) if limits or frozen else None
     if served.columns.flags:
@@ -167,13 +167,9 @@ def read_target(served: Served, target: Any) -> Any:
     """The class that is meant: by its label, or by what that is written as."""
     if target is None:
         return None
-    if isinstance(target, (str, int, float)):
-        labels = served.labels
-        found = labels.get((type(target), target), labels.get((str, str(target)), labels))
-        if found is not labels:
-            return found
-        if target == "other":
-            return "other"
+    for key in ((type(target), target), (str, str(target))) if isinstance(target, (str, int, float)) else ():
+        if key in served.labels:
+            return served.labels[key]
     known = listed(served.class_names, LISTED)
     raise RefusedError(f"target must be one of the model's classes, {known}; got {shown(target)}", "target")
 
@@ -339,7 +335,7 @@ def _cost(served: Served, cost: CostIn) -> tuple[Cost | None, list[Any]]:
             column = model.encoding.find(feature)
             per_unit[model.feature_index(feature) if column is None else column.coordinates] *= factor
         scale = per_unit
-    plain = isinstance(scale, str) and scale == "model" and not np.any([*l1.values()] if isinstance(l1, Mapping) else l1)
+    plain = isinstance(scale, str) and scale == "model" and not (any(l1.values()) if isinstance(l1, Mapping) else l1)
     return None if plain else Cost(scale, l1=l1), impossible
 
 

@@ -123,9 +123,6 @@ def _change(change: Change, words: Worded) -> dict[str, Any]:
     }
 
 
-# ---- a path ----
-
-
 def curve(request: Request, answers: Sequence[Counterfactual], *, x: bool) -> dict[str, Any]:
     """The answers of a path, side by side."""
     model, target = request.served.model, answers[0].target

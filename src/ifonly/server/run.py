@@ -86,7 +86,6 @@ class _Server(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, service: Service, started: Callable[[], Any]) -> None:
         super().__init__(config)
         self.service, self.on_start = service, started
-        self.watcher: asyncio.Task[None] | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
@@ -104,8 +103,7 @@ class _Server(uvicorn.Server):
         """
         self.service.draining = True
         self.service.journal.write("draining", connections=len(self.server_state.connections))
-        if self.watcher is not None:
-            self.watcher.cancel()
+        self.watcher.cancel()
         for server in self.servers:
             server.close()
         quiet, end = monotonic() + QUIET, monotonic() + self.service.settings.drain

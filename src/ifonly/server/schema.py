@@ -61,25 +61,31 @@ class CostIn(_Strict):
     l1: SkipValidation[float | dict[str, float]] = Field(
         0.0, description="What each unit of change costs besides: more of it, fewer changes."
     )
-    difficulty: dict[str, Word] = Field({}, description="How hard features are to change, in words; impossible is frozen.")
+    difficulty: dict[str, Word] = Field(
+        default_factory=dict, description="How hard features are to change, in words; impossible is frozen."
+    )
 
 
 class ActionsIn(_Strict):
     """What may change."""
 
-    frozen: Features = Field([], description="Stay as they are.")
+    frozen: Features = Field(default_factory=list, description="Stay as they are.")
     bounds: SkipValidation[dict[str, Pair] | Pair] = Field(
-        {}, description="Low and high by feature, or one pair for all; null for no limit."
+        default_factory=dict, description="Low and high by feature, or one pair for all; null for no limit."
     )
-    increase: Features = Field([], description="May only rise.")
-    decrease: Features = Field([], description="May only fall.")
-    integer: Features = Field([], description="Whole numbers in the answer.")
-    step: Numbers = Field({}, description="Multiples of this in the answer.")
+    increase: Features = Field(default_factory=list, description="May only rise.")
+    decrease: Features = Field(default_factory=list, description="May only fall.")
+    integer: Features = Field(default_factory=list, description="Whole numbers in the answer.")
+    step: Numbers = Field(default_factory=dict, description="Multiples of this in the answer.")
     allow: dict[str, SkipValidation[list[Cell]]] = Field(
-        {}, description="The values that a category may change to, for one row; by default all it knows."
+        default_factory=dict, description="The values that a category may change to, for one row; by default all it knows."
     )
-    one_of: Several[Features] = Field([], max_length=MAX_RULES, description="Groups of one-hot columns: one 1 in each.")
-    linear: Rules = Field([], max_length=MAX_RULES, description='Rules such as [{"debt": 1, "income": -0.4}, "<=", 0].')
+    one_of: Several[Features] = Field(
+        default_factory=list, max_length=MAX_RULES, description="Groups of one-hot columns: one 1 in each."
+    )
+    linear: Rules = Field(
+        default_factory=list, max_length=MAX_RULES, description='Rules such as [{"debt": 1, "income": -0.4}, "<=", 0].'
+    )
 
 
 class _OfRow(_Strict):
@@ -152,4 +158,6 @@ class AroundQuestion(_OfRow, json_schema_extra={"examples": [{**ALONG, "features
     target: Label | None = Field(
         None, description='The class to look at; null or "other": the most probable one that is not predicted.'
     )
-    features: Several[str] = Field([], max_length=MAX_CURVES, description="The columns to vary, one at a time.")
+    features: Several[str] = Field(
+        default_factory=list, max_length=MAX_CURVES, description="The columns to vary, one at a time."
+    )
