@@ -73,18 +73,10 @@ class ClassProblem:
                 status = Status.CONVERGED
             else:
                 status = Status.EXACT if outcome.precise else Status.MAX_ITER
-        return Result(
-            self.k,
-            status,
-            float(space.lam),
-            space.distance(point),
-            point.objective,
-            grad_norm,
-            self.proba(point.p, point.p_target),
-            point.at if isinstance(space, Basis) else self.model.coefficients(point.at, self.k) / space.lam,
-            n_iter=n_iter,
-            history=outcome.history,
-        )
+        coef = point.at if isinstance(space, Basis) else self.model.coefficients(point.at, self.k) / space.lam
+        numbers = float(space.lam), space.distance(point), point.objective, grad_norm
+        proba = self.proba(point.p, point.p_target)
+        return Result(self.k, status, *numbers, proba, coef, n_iter=n_iter, history=outcome.history)
 
     def stay(self, status: Status) -> Result:
         """The source itself as the answer: it is nearest to itself, the limit of λ → ∞."""
