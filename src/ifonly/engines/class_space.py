@@ -1,7 +1,6 @@
 """One source and one target in class space: what the engines for free problems solve, and what they say of the answer."""
 
 import math
-from functools import cached_property
 
 import numpy as np
 
@@ -33,12 +32,8 @@ class ClassProblem:
         self.model, self.k = model, k
         self.margins: Floats = model.margins(z, k)
         self.size = float(np.abs(self.margins).max())
+        self.lengths = model.rival_lengths(k)
         self.rounding = Rounding.of(model, sizes, k, prob)
-
-    @cached_property
-    def lengths(self) -> Floats:
-        """``‖ā_j‖`` of the rivals."""
-        return self.model.rival_lengths(self.k)
 
     def space(self, lam: float) -> Space:
         """The coordinates to solve in."""

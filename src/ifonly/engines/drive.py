@@ -44,7 +44,7 @@ def run(asked: Asked, x: Any, *, out: Any = None, progress: bool | None = None) 
     if out is not None and asked.question.n is not None:
         raise InputError("out is for one answer per row; with n leave it out")
     if hasattr(x, "__next__"):
-        asked, x = _gathered(asked, x)
+        x = _gathered(asked, x)
     asked, x = _read(asked, x)
     engine = choose(asked)
     if hasattr(x, "__next__"):
@@ -111,15 +111,13 @@ def _sources(engine: Engine, asked: Asked, x: Any) -> Sources:
     return sources
 
 
-def _gathered(asked: Asked, x: Iterator[Any]) -> tuple[Asked, Any]:
+def _gathered(asked: Asked, x: Iterator[Any]) -> Any:
     """A stream as a table, where its answers are kept anyway; else as it is."""
     if asked.conditions is None and not asked.model.only_passes:
-        return asked, x
+        return x
     tables = list(x)
     joined = None if asked.model.encoding.identity else stacked(tables)
-    if joined is not None:
-        return asked, joined
-    return asked, Sources.joined(asked.model, [Sources.read(asked.model, table) for table in tables])
+    return Sources.joined(asked.model, [Sources.read(asked.model, table) for table in tables]) if joined is None else joined
 
 
 def _table(engine: Engine, asked: Asked, sources: Sources, out: Any, progress: bool | None) -> Results:
