@@ -23,6 +23,7 @@ from ifonly.engines.very_many import solve_many, task_of
 from ifonly.model import Model
 from ifonly.model.errors import CertificateError, InputError
 from ifonly.model.numerics import EPS, Floats, Indices, log_sum_exp, softmax
+from ifonly.problem.asked import Aim
 from ifonly.problem.cost import Cost
 from ifonly.problem.question import Question
 from ifonly.problem.results import Result
@@ -214,7 +215,7 @@ def _follow(
         z = rows @ x + bias
         w = softmax(z)
         row = w @ rows
-        task = task_of(model, source, int(together[0]), lam, prob, start=None if prob is not None else x)
+        task = task_of(model, source, Aim(int(together[0]), lam, prob), start=None if prob is not None else x)
         task = replace(task, row=row, bias=float(log_sum_exp(z)) - float(row @ x), outside=together)
         found = solve_many(model, [task])[0]
         n_passes, n_tangents = n_passes + found.n_passes, n_tangents + 1

@@ -6,8 +6,8 @@ import pytest
 
 import ifonly
 from experiments.baselines import feature_newton
+from ifonly.engines.class_newton import carry_on
 from ifonly.engines.coordinates import Basis, Rivals
-from ifonly.engines.follow import carry_on
 from ifonly.engines.newton import newton
 
 pytestmark = pytest.mark.usefixtures("loops")

@@ -16,6 +16,7 @@ from ifonly.engines import many_passes, passes
 from ifonly.engines import very_many as many
 from ifonly.model import products
 from ifonly.model.numerics import EPS, softmax
+from ifonly.problem.asked import Aim
 
 
 @pytest.fixture
@@ -328,7 +329,7 @@ def test_slow_rounds_go_on_in_all_dimensions(monkeypatch):
 def test_search_where_the_rounds_do_not_settle(synthetic, monkeypatch):
     true = ifonly.invert(synthetic.model, synthetic.X[0], 77, prob=0.8)
     monkeypatch.setattr(many, "MAX_ROUNDS", 1)
-    aim = many.task_of(synthetic.model, synthetic.X[0], 77, None, 0.8)
+    aim = many.task_of(synthetic.model, synthetic.X[0], Aim(77, None, 0.8))
     search = many._search(synthetic.model, aim, synthetic.X[0], 1.0)
     ask = next(search)
     monkeypatch.setattr(many, "MAX_ROUNDS", 60)

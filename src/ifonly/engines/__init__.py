@@ -35,6 +35,6 @@ def _first(asked: Asked) -> Engine:
     for engine in engines(asked.conditions is not None):
         reason = engine.refuses(asked)
         if reason is None:
-            return engine
+            return engine.form(asked)
         reasons[type(engine).__name__] = reason
     raise InputError(f"no method solves this: {reasons}")

@@ -1,7 +1,6 @@
 """One source and one target in class space: what the engines for free problems solve, and what they say of the answer."""
 
 import math
-from functools import cached_property
 
 import numpy as np
 
@@ -33,12 +32,8 @@ class ClassProblem:
         self.model, self.k = model, k
         self.margins: Floats = model.margins(z, k)
         self.size = float(np.abs(self.margins).max())
+        self.lengths = model.rival_lengths(k)
         self.rounding = Rounding.of(model, sizes, k, prob)
-
-    @cached_property
-    def lengths(self) -> Floats:
-        """``‖ā_j‖`` of the rivals."""
-        return self.model.rival_lengths(self.k)
 
     def space(self, lam: float) -> Space:
         """The coordinates to solve in."""
@@ -73,18 +68,10 @@ class ClassProblem:
                 status = Status.CONVERGED
             else:
                 status = Status.EXACT if outcome.precise else Status.MAX_ITER
-        return Result(
-            self.k,
-            status,
-            float(space.lam),
-            space.distance(point),
-            point.objective,
-            grad_norm,
-            self.proba(point.p, point.p_target),
-            point.at if isinstance(space, Basis) else self.model.coefficients(point.at, self.k) / space.lam,
-            n_iter=n_iter,
-            history=outcome.history,
-        )
+        coef = point.at if isinstance(space, Basis) else self.model.coefficients(point.at, self.k) / space.lam
+        numbers = float(space.lam), space.distance(point), point.objective, grad_norm
+        proba = self.proba(point.p, point.p_target)
+        return Result(self.k, status, *numbers, proba, coef, n_iter=n_iter, history=outcome.history)
 
     def stay(self, status: Status) -> Result:
         """The source itself as the answer: it is nearest to itself, the limit of λ → ∞."""

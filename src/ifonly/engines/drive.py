@@ -44,7 +44,7 @@ def run(asked: Asked, x: Any, *, out: Any = None, progress: bool | None = None) 
     if out is not None and asked.question.n is not None:
         raise InputError("out is for one answer per row; with n leave it out")
     if hasattr(x, "__next__"):
-        asked, x = _gathered(asked, x)
+        x = _gathered(asked, x)
     asked, x = _read(asked, x)
     engine = choose(asked)
     if hasattr(x, "__next__"):
@@ -55,7 +55,7 @@ def run(asked: Asked, x: Any, *, out: Any = None, progress: bool | None = None) 
     one = sources.single and asked.per_source == 1
     if one and out is None:
         aim = asked.aim()
-        return Answered(asked, sources, engine.for_rows(asked, 1).one(asked, sources, aim), aim.prob)
+        return Answered(asked, sources, engine.one(asked, sources, aim), aim.prob)
     results = _table(engine, asked, sources, out, progress)
     if sources.single and results.status[0] == Status.INVALID and (one or asked.conditions is None):
         raise sources.reject(0)
@@ -91,8 +91,7 @@ def follow(asked: Asked, x: Any, lams: Floats) -> Answered:
         raise InputError('path is towards one class; got target "all"')
     k = one(asked, sources, aim._replace(lam=None, prob=FLIP)).target if aim.k == NEAREST else aim.k
     weighed = asked.at(lam=float(lams[0]), prob=None)
-    engine = choose(weighed).for_rows(weighed, 1)
-    return Answered(weighed, sources, engine.follow(weighed, sources, k, lams.tolist()))
+    return Answered(weighed, sources, choose(weighed).follow(weighed, sources, k, lams.tolist()))
 
 
 def _read(asked: Asked, x: Any) -> tuple[Asked, Any]:
@@ -112,15 +111,13 @@ def _sources(engine: Engine, asked: Asked, x: Any) -> Sources:
     return sources
 
 
-def _gathered(asked: Asked, x: Iterator[Any]) -> tuple[Asked, Any]:
+def _gathered(asked: Asked, x: Iterator[Any]) -> Any:
     """A stream as a table, where its answers are kept anyway; else as it is."""
     if asked.conditions is None and not asked.model.only_passes:
-        return asked, x
+        return x
     tables = list(x)
     joined = None if asked.model.encoding.identity else stacked(tables)
-    if joined is not None:
-        return asked, joined
-    return asked, Sources.joined(asked.model, [Sources.read(asked.model, table) for table in tables])
+    return Sources.joined(asked.model, [Sources.read(asked.model, table) for table in tables]) if joined is None else joined
 
 
 def _table(engine: Engine, asked: Asked, sources: Sources, out: Any, progress: bool | None) -> Results:
@@ -134,7 +131,7 @@ def _table(engine: Engine, asked: Asked, sources: Sources, out: Any, progress: b
     whole: Results | None = None
     done = 0
     with Progress(N, progress) as bar:
-        for found in _chunks(engine.for_rows(asked, N * K), asked, sources, out, total=N):
+        for found in _chunks(engine, asked, sources, out, total=N):
             if len(found) == N * K:
                 whole = found
             else:

@@ -1,8 +1,7 @@
 """Very many classes, up to some thousands: few rivals one by one and the rest as one (`rounds`), one row after the other."""
 
-from ifonly.engines.class_newton import ClassNewton
+from ifonly.engines.class_newton import ClassNewton, Followed
 from ifonly.engines.class_space import ClassProblem
-from ifonly.engines.follow import Followed
 from ifonly.engines.free import Stop
 from ifonly.engines.newton import Outcome, minimise
 from ifonly.engines.rounds import Crowd, Rounds, solve_crowd
@@ -30,7 +29,7 @@ class FewAndRest(ClassNewton):
     def __init__(self, rounds: Rounds | None = None) -> None:
         self.rounds = rounds or solve_crowd
 
-    def for_rows(self, asked: Asked, n_rows: int | None) -> "FewAndRest":
+    def form(self, asked: Asked) -> "FewAndRest":
         """Compiled, but for the reference."""
         if not takes_compiled(asked.question.backend):
             return self

@@ -111,7 +111,7 @@ class _Passes:
         tasks, known = [], {}
         for place, (i, aim) in enumerate(which):
             n, start = self.each[i], self._start(i)
-            task = task_of(self.model, self.V[n], aim.k, aim.lam, aim.prob, self.asked.question.tol, start)
+            task = task_of(self.model, self.V[n], aim, self.asked.question.tol, start)
             tasks.append(task)
             if n in self.first and start is None:
                 seen = self.first[n].without(aim.k, task.row, task.bias, self.V[n])

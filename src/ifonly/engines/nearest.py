@@ -21,18 +21,8 @@ from ifonly.problem.goals import needed_logit
 from ifonly.problem.results import Result
 from ifonly.problem.status import Status
 
-__all__ = [
-    "BOUNDING",
-    "bound_of_all",
-    "bound_within",
-    "bounds_by_few",
-    "candidates",
-    "of_many",
-    "of_one",
-    "pair_bounds",
-    "search",
-]
-
+__all__ = ["BOUNDING", "bound_of_all", "bound_within", "bounds_by_few", "candidates"]
+__all__ += ["of_many", "of_one", "pair_bounds", "search"]
 
 BOUNDING = 8  # strong rivals that bound how far every other class is, where there are very many
 BOUND_STEPS, SHARP = 30, 1e-3  # of the search for a bound within limits, until one changes it by less than this share

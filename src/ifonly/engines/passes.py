@@ -11,7 +11,7 @@ double precision is summed, Σ e^{z⁰}(e^{aᵀ(x − x⁰)} − 1)·(1, a), who
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import partial, reduce
+from functools import reduce
 from itertools import pairwise
 from operator import add
 from typing import Any
@@ -155,40 +155,41 @@ def sum_up(model: Model, looks: Sequence[Look], logits: NDArray[Any]) -> Callabl
 
     They are changes for the looks that know a point, which come first.
     """
-    return partial(_sum_up, model, looks, logits)
-
-
-def _sum_up(model: Model, looks: Sequence[Look], logits: NDArray[Any], first: int, last: int) -> Sums:
     single, known, outside = looks[0].single, known_points(looks), [look.outside for look in looks]
     n, X = len(known), points(looks).astype(logits.dtype, copy=False)
     N, D = X.shape
-    long, tall, least = (LONG, TALL, LEAST_SINGLE) if single else (D, last - first, -np.inf)
-    top = np.array([point.top for point in known] + [least] * (N - n))
-    second = {i: np.zeros((D, D)) for i, look in enumerate(looks) if look.covariance}
-    sums = Sums(top, np.zeros(N), np.zeros((N, D)), second)
-    for rows, block in blocks(model.A, first, last, dtype=X.dtype):
-        z = reduce(add, (X[:, a : a + long] @ block[:, a : a + long].T for a in range(0, D, long)))
-        e = np.expm1(z[:n], out=z[:n])
-        for i, point in enumerate(known):
-            e[i] *= point.weights[rows]
-        if n < N:
-            rough = z[n:]
-            rough += model.b[rows].astype(X.dtype, copy=False)
-            logits[:, rows] = rough
-            for i, classes in enumerate(outside[n:]):
-                here = classes[(classes >= rows.start) & (classes < rows.stop)]
-                rough[i, here - rows.start] = -np.inf
-            top = sums.top.copy()
-            top[n:] = np.maximum(top[n:], rough.max(axis=1))
-            rough -= np.maximum(top[n:, None], LEAST).astype(X.dtype, copy=False)
-            np.exp(np.maximum(rough, NO_WEIGHT, out=rough) if single else rough, out=rough)
-        sums = sums.relative_to(top)
-        sums.mass += z.sum(axis=1, dtype=np.float64)
-        for a in range(0, len(block), tall):
-            sums.mean += z[:, a : a + tall] @ block[a : a + tall]
-        for i in second:
-            sums.second[i] += (block.T * z[i]) @ block
-    return sums
+    long, tall, least = (LONG, TALL, LEAST_SINGLE) if single else (D, model.n_classes, -np.inf)
+    tops = [point.top for point in known] + [least] * (N - n)
+    wide = [i for i, look in enumerate(looks) if look.covariance]
+
+    def piece(first: int, last: int) -> Sums:
+        top = np.array(tops)
+        sums = Sums(top, np.zeros(N), np.zeros((N, D)), {i: np.zeros((D, D)) for i in wide})
+        for rows, block in blocks(model.A, first, last, dtype=X.dtype):
+            z = reduce(add, (X[:, a : a + long] @ block[:, a : a + long].T for a in range(0, D, long)))
+            e = np.expm1(z[:n], out=z[:n])
+            for i, point in enumerate(known):
+                e[i] *= point.weights[rows]
+            if n < N:
+                rough = z[n:]
+                rough += model.b[rows].astype(X.dtype, copy=False)
+                logits[:, rows] = rough
+                for i, classes in enumerate(outside[n:]):
+                    here = classes[(classes >= rows.start) & (classes < rows.stop)]
+                    rough[i, here - rows.start] = -np.inf
+                top = sums.top.copy()
+                top[n:] = np.maximum(top[n:], rough.max(axis=1))
+                rough -= np.maximum(top[n:, None], LEAST).astype(X.dtype, copy=False)
+                np.exp(np.maximum(rough, NO_WEIGHT, out=rough) if single else rough, out=rough)
+            sums = sums.relative_to(top)
+            sums.mass += z.sum(axis=1, dtype=np.float64)
+            for a in range(0, len(block), tall):
+                sums.mean += z[:, a : a + tall] @ block[a : a + tall]
+            for i in wide:
+                sums.second[i] += (block.T * z[i]) @ block
+        return sums
+
+    return piece
 
 
 def known_points(looks: Sequence[Look]) -> list[Known]:

@@ -57,8 +57,8 @@ class Engine(ABC):
     def solve(self, asked: Asked, rows: Rows) -> Results:
         """The answers for a piece of a table; a row that is wrong is INVALID."""
 
-    def for_rows(self, asked: Asked, n_rows: int | None) -> "Engine":
-        """The same method in the form that suits so many rows (None: a stream of them)."""
+    def form(self, asked: Asked) -> "Engine":
+        """The same method in the form that suits the question."""
         return self
 
     def chunk_rows(self, asked: Asked, n_rows: int | None) -> int | None:

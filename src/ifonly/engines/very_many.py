@@ -41,6 +41,7 @@ from ifonly.engines.rounding import Lengths, Rounding
 from ifonly.engines.strong_rivals import FIRST_SHARE, Asking, Endpoint, Few, Last, State, Work, finished, more, noise
 from ifonly.model import Model
 from ifonly.model.numerics import EPS, Floats, summation_error
+from ifonly.problem.asked import Aim
 from ifonly.problem.goals import coarser, in_logs, needed_logit
 from ifonly.problem.status import Status
 from ifonly.rows.sources import Sizes
@@ -59,18 +60,11 @@ MAX_SEARCH = 100  # steps of the search for λ in the problem with few rivals; f
 MAX_LAMS, STRIDE = 100, 30.0  # … in the full one, where its rounds do not settle, and how far apart until one is on either side
 
 
-def task_of(
-    model: Model,
-    source: Floats,
-    k: int,
-    lam: float | None,
-    prob: float | None,
-    tol: float | None = None,
-    start: Floats | None = None,
-) -> Task:
+def task_of(model: Model, source: Floats, aim: Aim, tol: float | None = None, start: Floats | None = None) -> Task:
     """What is wanted of a source, in the classifier's space, and a class: the least E for λ, or the nearest x with this p_k."""
-    row, bias, outside = model.weights(k), float(model.b[k]), np.array([k])
-    return Task(source, row, bias, outside, lam, None if prob is None else _level(model, source, prob), tol, start)
+    row, bias, outside = model.weights(aim.k), float(model.b[aim.k]), np.array([aim.k])
+    level = None if aim.prob is None else _level(model, source, aim.prob)
+    return Task(source, row, bias, outside, aim.lam, level, tol, start)
 
 
 def _level(model: Model, source: Floats, prob: float) -> Callable[[float], tuple[float, float]]:
@@ -180,7 +174,7 @@ def minimise(model: Model, task: Task, lam: float, single: bool = False) -> Aski
 
 
 def _trials(
-    work: "Work", last: "Last", here: "State", lam: float, sigma: float, *, in_full: bool, first: bool
+    work: Work, last: Last, here: State, lam: float, sigma: float, *, in_full: bool, first: bool
 ) -> tuple[Floats, list[Floats], int]:
     """A step, the points to try along it, and Newton's iterations that it took."""
     if in_full:
