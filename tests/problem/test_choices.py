@@ -192,12 +192,12 @@ def test_what_may_rest_is_what_some_point_leaves_alone(seed):
 def test_options_are_those_that_no_bound_rules_out():
     choices = plain((1.0, 0.0, 0.0), one_of=[[0, 1, 2]], bounds={1: (0, 0)})
     group, root = choices.groups[0], choices.root
-    assert choices.options(root, group).tolist() == [True, False, True]
+    assert choices.options(root)[group].tolist() == [True, False, True]
     first, second = choices.cut(root, Cut("option", 0, options=(2,)))
-    assert choices.options(first, group).tolist() == [False, False, True]
-    assert choices.options(second, group).tolist() == [True, False, False]
+    assert choices.options(first)[group].tolist() == [False, False, True]
+    assert choices.options(second)[group].tolist() == [True, False, False]
     must = Node(np.array([0.0, 0.0, 1.0]), root.hi, root.state)
-    assert choices.options(must, group).tolist() == [False, False, True]
+    assert choices.options(must)[group].tolist() == [False, False, True]
 
 
 def test_how_many_may_move():

@@ -109,7 +109,7 @@ class Candidates:
         uneven = [part.feature for part in limits.uneven]
         x[uneven], fixed[uneven] = choices.nearest(choices.root, x)[uneven], True
         for group in limits.groups:
-            allowed = choices.options(choices.root, group)
+            allowed = choices.options(choices.root)[group]
             best = int(group[np.where(allowed, x[group], -1.0).argmax()])
             x[group] = 0.0
             x[best] = 1.0
@@ -235,6 +235,6 @@ class Candidates:
             yield float(short[v, i]), d, values[v, d]
         for group in choices.groups:
             if x[group].argmax() == problem.source[group].argmax():
-                for option in np.flatnonzero(choices.options(node, group)).tolist():
+                for option in np.flatnonzero(choices.options(node)[group]).tolist():
                     new = np.eye(len(group))[option]
                     yield max(float(self._short(s + dual.S[:, group] @ (new - x[group]))), enough), group, new

@@ -266,7 +266,7 @@ class Search:
         d = int(far.argmax())
         worst, cut = float(far[d]), Cut("value", d, float(below[d]), float(above[d])) if far[d] > 0 else None
         for j, group in enumerate(choices.groups):
-            open_ = choices.options(node, group)
+            open_ = choices.options(node)[group]
             shares = np.where(open_, x[group], -1.0)
             off = 1.0 - float(shares.max())
             if open_.sum() > 1 and off > OFF and off * float(c[group].max()) > worst:
@@ -289,7 +289,7 @@ class Search:
         """Any cut at all: about a group, the widest of the features with values of their own, an item that may move."""
         choices = self.choices
         for j, group in enumerate(choices.groups):
-            open_ = choices.options(node, group)
+            open_ = choices.options(node)[group]
             if open_.sum() > 1:
                 return Cut("option", j, options=(int(np.where(open_, x[group], -1.0).argmax()),))
         points = np.append(choices.grid, [part.feature for part in choices.limits.uneven]).astype(int)

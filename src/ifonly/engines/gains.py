@@ -70,7 +70,7 @@ class Gains:
         self.options: list[tuple[int, Indices]] = []  # of each group: the value it has, those it could have
         self.groups, forced = [], []
         for group in choices.groups:
-            options, now = group[choices.options(root, group)], int(group[self.source[group].argmax()])
+            options, now = group[choices.options(root)[group]], int(group[self.source[group].argmax()])
             if (options != now).any():
                 self.groups.append(group)
                 forced.append(now not in options)

@@ -53,7 +53,7 @@ class Relaxing:
         still = choices.features(choices.stay(node))
         lo[still] = hi[still] = self.problem.source[still]
         for group in choices.groups:
-            open_ = choices.options(node, group)
+            open_ = choices.options(node)[group]
             hi[group[~open_]] = 0.0
             if open_.sum() == 1:
                 lo[group[open_]] = 1.0

@@ -22,6 +22,7 @@ from ifonly.problem.limits import ON_GRID, Uneven
 __all__ = ["MOVES", "OPEN", "STAYS", "Choices", "Cut", "Node"]
 
 OPEN, STAYS, MOVES = 0, 1, 2  # of an item, where only some may move: undecided, stays, counts among those that move
+NO_INDICES = np.zeros(0, dtype=np.intp)
 AROUND = np.arange(-1.0, 3.0)  # grid points beside a value: one more on each side than exact arithmetic needs
 
 
@@ -50,6 +51,12 @@ class Choices:
         self.conditions, self.source, self.limits = conditions, source, conditions.limits
         self.singles = np.flatnonzero(~conditions.grouped)
         self.groups = self.limits.groups
+        # The columns of all groups, where those of each begin and which each is of, and which column is 1 now.
+        sizes = [len(group) for group in self.groups]
+        self.columns, self.edges = np.concatenate([NO_INDICES, *self.groups]), np.cumsum([0, *sizes]).tolist()
+        self.of_group = np.repeat(np.arange(len(sizes)), sizes)
+        own = np.array([group[source[group].argmax()] for group in self.groups], dtype=np.intp)
+        self.now = own[self.of_group]
         self.n_items = len(self.singles) + len(self.groups)
         # how many may move
         self.most = self.n_items if conditions.max_changes is None else min(conditions.max_changes, self.n_items)
@@ -81,8 +88,8 @@ class Choices:
 
     @cached_property
     def _are_allowed(self) -> Flags:
-        """Whether a source's value is one of those of a number that a pipeline maps; of other features nothing is said."""
-        found = np.ones(len(self.source), dtype=bool)
+        """Whether a source's value is one that its feature may have: on its grid, or one of those that a pipeline maps."""
+        found = self.limits.snapped(self.source, self.source) == self.source
         for part in self.limits.uneven:
             own = float(self.source[part.feature])
             found[part.feature] = not part.step or self._beside(part, own) == (own, own)
@@ -113,8 +120,8 @@ class Choices:
 
     def rests(self, node: Node) -> Flags:
         """Which items may stay as they are."""
-        inside = ~self.limits.must_move(self.source, node.lo, node.hi) & self._are_allowed
-        return np.append(inside[self.singles], [inside[group].all() for group in self.groups]).astype(bool)
+        inside = (node.lo <= self.source) & (self.source <= node.hi) & self._are_allowed
+        return np.append(inside[self.singles], self.in_groups(~inside) == 0)
 
     def stay(self, node: Node) -> Flags:
         """Which items stay as they are: those that are to, and where as many move as may, all that can."""
@@ -126,14 +133,19 @@ class Choices:
         """The features of some items."""
         found = np.zeros(len(self.source), dtype=bool)
         found[self.singles] = items[: len(self.singles)]
-        for group, one in zip(self.groups, items[len(self.singles) :], strict=True):
-            found[group] = one
+        found[self.columns] = items[len(self.singles) :][self.of_group]
         return found
 
-    def options(self, node: Node, group: Indices) -> Flags:
-        """Which of a group's columns may be the one that is 1."""
-        zero, one = node.lo[group] <= 0, node.hi[group] >= 1
-        return one & (zero.sum() - zero == len(group) - 1)
+    def options(self, node: Node) -> Flags:
+        """Which features are columns of groups that may be the one that is 1: the others of the group may be 0."""
+        must = node.lo > 0
+        found = (node.hi >= 1) & self.conditions.grouped
+        found[self.columns] &= self.in_groups(must)[self.of_group] == must[self.columns]
+        return found
+
+    def in_groups(self, features: Flags) -> Floats:
+        """How many columns of each group are among these features."""
+        return np.bincount(self.of_group, features[self.columns], len(self.groups))
 
     def beside(self, node: Node, x: Floats) -> Floats:
         """Allowed values (J, D) among which, for a convex function of each feature with its least value at x, the best is.

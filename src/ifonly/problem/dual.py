@@ -36,6 +36,7 @@ import math
 from decimal import Decimal, localcontext
 from fractions import Fraction
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -193,9 +194,7 @@ class Dual:
         rests, counted = self.choices.rests(node), node.state == MOVES
         stuck = ((node.state == STAYS) & ~rests).any()
         full = int((counted | ~rests).sum()) > self.choices.most
-        return bool((node.lo > node.hi).any() or stuck or full) or any(
-            not self.choices.options(node, group).any() for group in self.choices.groups
-        )
+        return bool((node.lo > node.hi).any() or stuck or full or not self.choices.in_groups(self.choices.options(node)).all())
 
     @np.errstate(over="ignore", invalid="ignore")
     def bound(self, node: Node, given: Multipliers, *, reach: bool = False) -> Bounded:
@@ -216,15 +215,14 @@ class Dual:
         change = x - source
         value = (kappa * change / 2 + h) * change + bend * np.abs(change)
         # 2. Every item's, and whether it moves.
-        worth = np.append(value[choices.singles], [0 * value[0]] * len(choices.groups))
-        chosen = source.copy()
-        for j, group in enumerate(choices.groups):
-            worth[len(choices.singles) + j], chosen[group] = self._option(node, group, h, bend, kappa)
-        chosen[choices.singles] = x[choices.singles]
+        prices, best = self._options(node, h, bend, kappa)
+        worth = np.append(value[choices.singles], prices)
+        x[choices.columns] = self.number(np.zeros(len(choices.columns)))
+        x[best] = self.number(np.ones(len(best)))
         moved = self._moved(node, worth)
         still = choices.features(~moved)
-        chosen[still] = source[still]
-        x = chosen.astype(np.float64)
+        x[still] = source[still]
+        x = x.astype(np.float64)
         if self.exact:
             return Bounded(sum(constant) + worth[moved].sum(), x, moved, 0.0)
         rounding = self._rounding(y, nu, constant, np.abs(change), given, (h, self.longest(node)) if reach else None)
@@ -289,16 +287,15 @@ class Dual:
         """How far features can be from the source in a node."""
         return np.asarray(np.max(np.abs(np.stack(self.problem.ends(node.lo, node.hi)) - self.problem.source), axis=0))
 
-    def _option(self, node: Node, group: Indices, h: Any, bend: Any, kappa: Any) -> tuple[Any, Any]:
-        """The best option of a group: what it costs, and the columns."""
-        now = int(self.problem.source[group].argmax())
-        own = group[now]
-        up, down = kappa[group] / 2 + bend[group] + h[group], kappa[own] / 2 + bend[own] - h[own]
-        prices = up + down
-        prices[now] = 0 * prices[now]
-        prices = np.where(self.choices.options(node, group), prices, math.inf)
-        best = int(prices.argmin())
-        return prices[best], self.number((np.arange(len(group)) == best).astype(np.float64))
+    def _options(self, node: Node, h: Any, bend: Any, kappa: Any) -> tuple[Any, Indices]:
+        """What the best option of each group costs, and its column."""
+        columns, now = self.choices.columns, self.choices.now
+        up, down = kappa / 2 + bend + h, kappa / 2 + bend - h
+        prices = up[columns] + down[now]
+        prices[columns == now] = 0 * prices[columns == now]
+        prices = np.where(self.choices.options(node)[columns], prices, math.inf)
+        best = np.array([a + int(prices[a:b].argmin()) for a, b in pairwise(self.choices.edges)], dtype=np.intp)
+        return prices[best], columns[best]
 
     def _moved(self, node: Node, worth: Any) -> Flags:
         """Which items move where each is worth that much: all that gain by it, or of those that may stay the best ones."""
