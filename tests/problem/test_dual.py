@@ -329,7 +329,8 @@ def test_no_probability_is_above_the_ceiling(seed):
     dual = Dual(problem, Goal(top=0.0))
 
     def ceiling(given: Multipliers) -> float:
-        return dual.goal.ceiling(dual.bound(dual.choices.root, given, reach=True).value / float(given.y.sum()))
+        total = float(given.y.sum())  # without multipliers of rivals nothing is said of p
+        return dual.goal.ceiling(dual.bound(dual.choices.root, given, reach=True).value / total) if total else 1.0
 
     for _ in range(5):
         assert ceiling(some_multipliers(rng, dual, reach=True)) >= math.exp(-least) - TOLERANCES["conic"]
