@@ -75,7 +75,7 @@ struct Own : Vectors<double, N> {
 
 // ---- one row ----
 
-/** Margins of one target in, `native.solved.Solved` out. `numbers` is (B, 5). */
+/** Margins of one target in, `engines.newton.Solved` out. `numbers` is (B, 5). */
 __device__ __forceinline__ void solve_row(Own &x, long long b, const double *G, const double *margins, const double *lam,
                                           const double *goals, double tol, int max_iter, double *q, double *p, double *numbers,
                                           int *n_iter, bool *done) {
