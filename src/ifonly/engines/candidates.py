@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ifonly.engines import semismooth
-from ifonly.engines.limited import SPARES, meets, within_rules
+from ifonly.engines.limited import SPARES, within_rules
 from ifonly.engines.limited_problem import LimitedProblem
 from ifonly.engines.relaxing import Relaxing
 from ifonly.engines.responses import nearest
@@ -95,7 +95,7 @@ class Candidates:
             return True
         if self.relaxing.farthest:
             return self.problem.is_clear(x)
-        return meets(self.problem, self.aim, x)
+        return self.problem.reached(x, self.aim.prob)
 
     def _keeps(self, x: Floats) -> bool:
         """Whether x is within all limits but that on the number of changes."""

@@ -147,14 +147,9 @@ def _of_all(found: Result, tried: list[Result], aim: Aim, budget: Budget) -> Res
 def stays(problem: LimitedProblem, aim: Aim) -> Result | None:
     """The source as the answer, where it is within the limits and meets the goal; None otherwise."""
     x = problem.source
-    if aim.lam is None and meets(problem, aim, x) and problem.holds(x):
+    if aim.lam is None and problem.reached(x, aim.prob) and problem.holds(x):
         return problem.result(x, math.inf)
     return None
-
-
-def meets(problem: LimitedProblem, aim: Aim, x: Floats) -> bool:
-    """Whether x meets the goal, for whoever evaluates it."""
-    return problem.reached(x, aim.prob)
 
 
 def within_rules(

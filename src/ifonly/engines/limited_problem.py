@@ -118,7 +118,7 @@ class LimitedProblem:
     def rules(self, tight: float) -> tuple[Floats, Floats, Floats]:
         """The linear limits on changes in the user's units, C·change ≤ rest with multipliers ≥ low, so much tighter."""
         space, limits, source = self.space, self.space.limits, self.source
-        R, *_, equal = self.textbook.rows
+        R, equal = self.textbook.rows
         size = np.abs(limits.C) @ np.abs(source) + np.abs(limits.rest)
         rules = limits.rest - limits.C @ source
         rules -= np.where(limits.equal, 0.0, np.where(self._cornered, -EDGE, tight) * EPS * size)
@@ -143,7 +143,7 @@ class LimitedProblem:
     @property
     def slopes(self) -> Floats:
         """The rivals' scores less the target's, per unit of the user's."""
-        return self.space.slope[self.rivals] - self.space.slope[self.k]
+        return self.textbook.slopes
 
     def x(self, t: Floats) -> Floats:
         """The point of t, up to rounding."""

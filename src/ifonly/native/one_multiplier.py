@@ -88,11 +88,7 @@ class Constraints(NamedTuple):
 
 
 class Search:
-    """Branch and bound for one source.
-
-    As the compiled one says: ``cost`` is that of the best solution that is known, infinite where none is, and ``w`` its
-    multiplier; ``solved`` nodes were, and no solution costs less than ``bound``.
-    """
+    """Branch and bound for one source."""
 
     def __init__(self, items: Items, lo: Any, hi: Any, need: "float | Constraints", cap: int, room: int) -> None:
         """Begin with everything allowed; no more than ``room`` nodes are kept."""
@@ -110,8 +106,25 @@ class Search:
         starts = np.cumsum([0, *map(len, values)], dtype=np.int64)
         self._search.give_values(np.concatenate([*values, np.zeros(0)]), starts)
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._search, name)
+    @property
+    def cost(self) -> float:
+        """Of the best solution that is known; infinite where none is."""
+        return self._search.cost
+
+    @property
+    def w(self) -> float:
+        """The multiplier of that solution."""
+        return self._search.w
+
+    @property
+    def solved(self) -> int:
+        """Nodes that were solved."""
+        return self._search.solved
+
+    @property
+    def bound(self) -> float:
+        """No solution costs less."""
+        return self._search.bound
 
     @property
     def t(self) -> Floats:

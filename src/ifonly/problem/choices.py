@@ -143,9 +143,9 @@ class Choices:
         found[self.columns] &= self.in_groups(must)[self.of_group] == must[self.columns]
         return found
 
-    def in_groups(self, features: Flags) -> Floats:
+    def in_groups(self, features: Flags) -> Indices:
         """How many columns of each group are among these features."""
-        return np.bincount(self.of_group, features[self.columns], len(self.groups))
+        return np.bincount(self.of_group[features[self.columns]], minlength=len(self.groups))
 
     def beside(self, node: Node, x: Floats) -> Floats:
         """Allowed values (J, D) among which, for a convex function of each feature with its least value at x, the best is.
