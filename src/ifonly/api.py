@@ -89,9 +89,8 @@ class Ask:
         self, model: Any, question: Question, policy: "Policy | str | PathLike[str] | None" = None, *, along: bool = False
     ) -> None:
         self.model: Model = as_model(model)
-        if (
-            policy is not None
-        ):  # the model in its words, and the question within its limits; those of a path leave its goal open
+        if policy is not None:
+            # The model in its words, and the question within its limits; those of a path leave its goal open.
             from ifonly.problem.policy import Policy
 
             house = Policy.of(policy)

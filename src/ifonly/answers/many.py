@@ -65,9 +65,8 @@ class Answers(View):
             raise TypeError(f"answers are indexed by a number, a slice, a mask or numbers; got {i!r}")
         index = index if isinstance(index, slice) or index.size else np.zeros(0, dtype=np.intp)
         prob, results = None if self.prob is None else self.prob[index], self.results.take(index)
-        whole = len(results) == len(
-            self
-        )  # some of several plans are not all of them, and those that are left out may cost less
+        # Some of several plans are not all of them, and those that are left out may cost less.
+        whole = len(results) == len(self)
         known = {"complete": self.complete and whole, "cheapest": self.cheapest and whole}
         return replace(self, results=results, prob=prob, of=self._of[index], **known)
 

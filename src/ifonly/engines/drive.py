@@ -147,7 +147,7 @@ def _chunks(
     engine: Engine, asked: Asked, sources: Sources, out: Any, done: int = 0, total: int | None = None
 ) -> Iterator[Results]:
     """The answers for a table, chunk by chunk; in a stream (of no known ``total``) so many rows were ``done`` before it."""
-    N, K, size = len(sources), asked.per_source, engine.chunk_rows(asked, total)
+    N, K, size = len(sources), asked.per_source, engine.chunk_rows(asked)
     for a in range(0, max(N, 1), size or max(N, 1)):
         b = N if size is None else min(a + size, N)
         piece = sources if b - a == N else sources.part(a, b)

@@ -166,7 +166,7 @@ class FreeEngine(Engine):
 
     # ---- many ----
 
-    def chunk_rows(self, asked: Asked, n_rows: int | None) -> int | None:
+    def chunk_rows(self, asked: Asked) -> int | None:
         """As many as fit into the memory for a chunk; a GPU cuts tables itself."""
         if asked.question.backend == "cuda":
             return None

@@ -88,7 +88,7 @@ class LimitedEngine(Engine):
         """The answer for one source and the class ``aim.k``."""
         return self.answer(LimitedProblem(space, source, aim.k, aim.prob), aim, budget, tol)
 
-    def chunk_rows(self, asked: Asked, n_rows: int | None) -> int | None:
+    def chunk_rows(self, asked: Asked) -> int | None:
         """A table of answers is kept anyway; this many are handed to a row loop at once."""
         return CHUNK_ROWS
 

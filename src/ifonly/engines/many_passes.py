@@ -51,7 +51,7 @@ class ManyPasses(Engine):
         """The answer for one source."""
         return _alone(asked, sources, Aims.of(aim), proba=True)[0]
 
-    def chunk_rows(self, asked: Asked, n_rows: int | None) -> int | None:
+    def chunk_rows(self, asked: Asked) -> int | None:
         """Enough that one that is solved makes room for the next."""
         return max(1, CHUNKS * _at_once(asked) // asked.per_source)
 

@@ -127,9 +127,8 @@ class _Searched(NamedTuple):
         todo = np.flatnonzero(~done & short)
         items, t_lo, t_hi = space.items(X, lo, hi, -space.rows(self.k)[0])
         cap, timed = space.cap(items), not math.isinf(budget.seconds)
-        most = (
-            min(budget.nodes, FEW_NODES) if timed else budget.nodes
-        )  # what takes long is left to where one looks at the clock
+        # What takes long is left to where one looks at the clock.
+        most = min(budget.nodes, FEW_NODES) if timed else budget.nodes
         x = X.copy()
         for spare in SPARES:
             if not len(todo):

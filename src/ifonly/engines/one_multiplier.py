@@ -54,9 +54,9 @@ class OneMultiplier(LimitedEngine):
         """The answer for one source, from a compiled loop if that settles it."""
         return multiplier_rows.solve_one(space, source, aim) or super().row(space, source, aim, budget, tol)
 
-    def chunk_rows(self, asked: Asked, n_rows: int | None) -> int | None:
+    def chunk_rows(self, asked: Asked) -> int | None:
         """More rows at once where each takes a microsecond or so."""
-        return QUICK_ROWS if CostSpace.of(asked).only_intervals else super().chunk_rows(asked, n_rows)
+        return QUICK_ROWS if CostSpace.of(asked).only_intervals else super().chunk_rows(asked)
 
     def answer(self, problem: LimitedProblem, aim: Aim, budget: Budget, tol: float | None) -> Result:
         """See `LimitedEngine`."""

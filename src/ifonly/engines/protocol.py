@@ -61,7 +61,7 @@ class Engine(ABC):
         """The same method in the form that suits the question."""
         return self
 
-    def chunk_rows(self, asked: Asked, n_rows: int | None) -> int | None:
+    def chunk_rows(self, asked: Asked) -> int | None:
         """Into how many rows a table is cut; None for no cut."""
         return None
 

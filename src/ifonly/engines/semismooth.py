@@ -34,7 +34,7 @@ import numpy as np
 
 from ifonly.engines.lapack import dposv
 from ifonly.engines.responses import Terms, free_features, never, respond
-from ifonly.model.numerics import EPS, Flags, Floats, Indices, softmax
+from ifonly.model.numerics import EPS, Flags, Floats, Indices, length, softmax
 
 __all__ = ["MAX_ITER", "MAX_TRIALS", "Response", "evaluate", "logit_slope", "noise", "solve"]
 
@@ -166,7 +166,7 @@ def _newton(
     for n_iter in range(max_iter + 1):
         # 1. How far off: ‖∂E‖ ≤ ‖Bᵀr‖.
         r = (at.p - at.q)[:-1]
-        residual = _norm(r @ terms.B)
+        residual = length(r @ terms.B)
         gap = at.gap
         p, far = at.p[:-1], np.abs(at.s)
         rounding = 8 * EPS * float(lengths @ (p * (far + (1.0 + float(p @ far)))))  # p is as good as the margins of who has any
@@ -191,7 +191,7 @@ def _newton(
                 break
             alpha *= min(max(slope / (slope - end), 0.1), 0.8)
         # 4. Rounding: the residual no longer falls, though the step was a full one and small.
-        still = _norm((new.p - new.q)[:-1] @ terms.B)
+        still = length((new.p - new.q)[:-1] @ terms.B)
         noisy = gap <= 1e-13 * (1.0 + at.loss)
         noisy |= new.gap >= 0.5 * gap and residual <= 8 * size * float(1.0 - at.p[-1]) * noise(terms, at)
         stalled = stalled + 1 if still >= 0.5 * residual and noisy else 0
@@ -353,7 +353,3 @@ def noise(terms: Terms, at: Response) -> float:
     """How much rounding there is in a point's logit: features answer to sums of terms that may cancel, divided by λ."""
     size = at.q[:-1] @ np.abs(terms.B) + np.abs(at.nu) @ np.abs(terms.C) + at.weight * terms.mu
     return EPS / at.lam * float(softmax(at.s) @ np.abs(terms.B) @ np.where(at.free, size, 0.0))
-
-
-def _norm(x: Floats) -> float:
-    return math.sqrt(float(x @ x))

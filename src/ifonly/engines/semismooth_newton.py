@@ -58,9 +58,9 @@ class SemismoothNewton(LimitedEngine):
             return self.one(asked.at(backend="auto"), sources, aim)  # says what is wrong
         return found
 
-    def chunk_rows(self, asked: Asked, n_rows: int | None) -> int | None:
+    def chunk_rows(self, asked: Asked) -> int | None:
         """A GPU cuts tables itself."""
-        return None if asked.question.backend == "cuda" else super().chunk_rows(asked, n_rows)
+        return None if asked.question.backend == "cuda" else super().chunk_rows(asked)
 
     def towards(self, space: CostSpace, source: Floats, aim: Aim, budget: Budget, tol: float | None) -> Result:
         """The answer for one source and class."""
@@ -102,11 +102,12 @@ def sure(problem: LimitedProblem, aim: Aim, found: Result | None, budget: Budget
         if found.status is not Status.STOPPED or budget.late:
             return found
     other = Cases().answer(problem, aim, budget, None)
-    if found is None or (np.isfinite(other.x).all() and aim.value(other) < aim.value(found)):
+    if found is None:
         return other
-    size = problem.textbook.relative_to(aim.value(found), weighed=aim.lam is not None)
-    settled = found.gap <= SETTLED * size and not budget.late
-    return replace(found, status=Status.CONVERGED) if settled else found
+    best = other if np.isfinite(other.x).all() and aim.value(other) < aim.value(found) else found
+    size = problem.textbook.relative_to(aim.value(best), weighed=aim.lam is not None)
+    settled = best.status is Status.STOPPED and best.gap <= SETTLED * size and not budget.late
+    return replace(best, status=Status.CONVERGED) if settled else best
 
 
 def _minimise(problem: LimitedProblem, lam: float, tol: float | None, budget: Budget) -> Result | None:

@@ -11,7 +11,7 @@ from ifonly.engines.coordinates import logistic
 from ifonly.engines.newton import ROUNDINGS
 from ifonly.engines.passes import LONG, MOST, SHARE, TALL, Known, Look, Seen, Task
 from ifonly.model import Model
-from ifonly.model.numerics import EPS, Floats, Indices, softmax, summation_error
+from ifonly.model.numerics import EPS, Floats, Indices, length, softmax, summation_error
 from ifonly.problem.results import Result
 from ifonly.problem.status import Status
 
@@ -44,7 +44,7 @@ class Endpoint:
 
     def result(self, k: int, x: Floats, *, proba: bool = True) -> Result:
         """As a row of results, with x in the user's units; if need be without the K probabilities."""
-        numbers = self.lam, float(np.linalg.norm(self.change)), self.objective, self.grad_norm
+        numbers = self.lam, length(self.change), self.objective, self.grad_norm
         p = softmax(self.logits) if proba and self.logits is not None else np.zeros(0)
         return Result(k, self.status, *numbers, p, x=x, n_iter=self.n_iter, n_passes=self.n_passes)
 
@@ -95,18 +95,18 @@ class Work:
         self.n_passes += 1
         if covariance:
             return (yield Look(x, self.task, share, wide, covariance))
-        model, n, norm = self.model, self.model.n_features, float(np.linalg.norm(x))
-        length = model.row_norm * norm
+        model, n, norm = self.model, self.model.n_features, length(x)
+        size = model.row_norm * norm
         ask = Look(x, self.task, share, wide, apart=self.which)
-        if not self.single or max(norm, length) > LARGE:
+        if not self.single or max(norm, size) > LARGE:
             return self._whole(x, ask, (yield ask), 0.0, final=True)
-        rough = ROUNDINGS * SINGLE * (1 + length / math.sqrt(n))
+        rough = ROUNDINGS * SINGLE * (1 + size / math.sqrt(n))
         if self.rest * rough <= bearable:
             return self._whole(x, ask, (yield replace(ask, single=True)), rough)
         if self.known is not None:
-            moved = model.row_norm * float(np.linalg.norm(x - self.known.x))
+            moved = model.row_norm * length(x - self.known.x)
             most = 4 * (SINGLE / EPS) * summation_error(min(n, LONG) + n // LONG + TALL) * moved
-            final = self.rest * most <= summation_error(n) * length
+            final = self.rest * most <= summation_error(n) * size
             if moved <= SMALL_CHANGE and (final or self.rest * ROUNDINGS * SINGLE * moved <= bearable):
                 ask = replace(ask, apart=self.known.apart, single=True, since=self.known)
                 return self._whole(x, ask, (yield ask), most if final else ROUNDINGS * SINGLE * moved, final=final)
@@ -175,8 +175,9 @@ class Last:
         self.points, self.steps = [*self.points[-DEPTH:], x], [*self.steps[-DEPTH:], step]
         if len(self.points) < 3:  # the first step is none of the tail
             return x + step
-        moved, changed = np.diff(self.points, axis=0), np.diff(self.steps, axis=0)
-        lengths = np.linalg.norm(changed, axis=1)
+        points, steps = np.array(self.points), np.array(self.steps)
+        moved, changed = points[1:] - points[:-1], steps[1:] - steps[:-1]
+        lengths = np.sqrt(np.vecdot(changed, changed))
         if not lengths.all():
             return x + step
         unit = changed / lengths[:, None]
@@ -201,7 +202,7 @@ class State:
         self.mass = logistic(seen.level)  # 1 − p_k
         self.objective = 0.5 * lam * float(self.change @ self.change) + float(np.logaddexp(0.0, seen.level))
         self.gradient = lam * self.change + self.mass * (seen.mean - task.row)
-        self.grad_norm = float(np.linalg.norm(self.gradient))
+        self.grad_norm = length(self.gradient)
         self.slope = 2 * self.mass * model.row_norm  # how far ‖∇E‖ is off where L is off by one
 
     def settled(self, bound: float) -> bool:
@@ -222,8 +223,8 @@ class State:
 
 def noise(model: Model, task: Task, here: State, lam: float) -> float:
     """About how small ‖∇E‖ can be made: what rounding x and the logits leaves of it, less than what `finished` allows for."""
-    norm = float(np.linalg.norm(here.x))
-    terms = model.row_norm * (norm + float(np.linalg.norm(task.source))) / math.sqrt(model.n_features)
+    norm = length(here.x)
+    terms = model.row_norm * (norm + length(task.source)) / math.sqrt(model.n_features)
     neglected = 0.0 if here.seen.rough else here.slope * here.seen.error
     return max(ROUNDINGS * EPS * here.mass * model.row_norm * (1 + terms) + 2 * EPS * lam * norm, neglected)
 
@@ -231,7 +232,7 @@ def noise(model: Model, task: Task, here: State, lam: float) -> float:
 def finished(model: Model, task: Task, here: State, lam: float, n_iter: int, n_passes: int) -> Endpoint:
     """The answer with its certificate: ‖∇E‖ at the rounded x, with all that rounding can have added or taken away."""
     K, D = model.A.shape
-    norm = float(np.linalg.norm(here.x)) + float(np.linalg.norm(here.change)) + 2 * model.offset_norm
+    norm = length(here.x) + length(here.change) + 2 * model.offset_norm
     terms = model.row_norm * norm + 2 * model.offset_size
     margins = 4 * summation_error(D + 64) * terms + 8 * EPS * (abs(here.seen.level) + 1)
     rounding = (

@@ -40,7 +40,7 @@ from ifonly.engines.passes import MOST, Look, Seen, SumUp, Task, sum_up, take_a_
 from ifonly.engines.rounding import Lengths, Rounding
 from ifonly.engines.strong_rivals import FIRST_SHARE, Asking, Endpoint, Few, Last, State, Work, finished, more, noise
 from ifonly.model import Model
-from ifonly.model.numerics import EPS, Floats, summation_error
+from ifonly.model.numerics import EPS, Floats, length, summation_error
 from ifonly.problem.asked import Aim
 from ifonly.problem.goals import coarser, in_logs, needed_logit
 from ifonly.problem.status import Status
@@ -69,7 +69,7 @@ def task_of(model: Model, source: Floats, aim: Aim, tol: float | None = None, st
 
 def _level(model: Model, source: Floats, prob: float) -> Callable[[float], tuple[float, float]]:
     """`Task.level` for a probability: room for all rounding, which grows with the distance."""
-    norm = float(np.linalg.norm(source))
+    norm = length(source)
     terms = min(model.row_norm * norm, float(np.abs(source) @ model.column_sizes))
     sizes = Sizes(norm + 2 * model.offset_norm, terms + 2 * model.offset_size)
     size, gamma = sizes.terms + float(np.abs(model.b).max()), summation_error(model.n_features + MOST)
@@ -232,7 +232,7 @@ def reach(model: Model, task: Task, single: bool = False) -> Asking:
         # 1. The problem with few rivals: its λ, and its answer.
         work.add(seen)
         few = work.at(x, seen)
-        top, width = task.level(float(np.linalg.norm(x - task.source)))
+        top, width = task.level(length(x - task.source))
         margins = few.margins - few.rows @ (x - task.source)
         q, lam, inner = _reach_few(few, margins, top - 0.5 * width - extra, lam)
         here = State(model, task, x, seen, lam)
@@ -249,7 +249,7 @@ def reach(model: Model, task: Task, single: bool = False) -> Asking:
         x = last.next(x, step)
         seen = yield from work.look(x, here.bearable(), wide=stalled > 0)
         there = State(model, task, x, seen, lam)
-        top, width = task.level(float(np.linalg.norm(there.change)))
+        top, width = task.level(length(there.change))
         # 3. Done?
         floor = noise(model, task, there, lam)
         falling = there.grad_norm < 0.5 * least
@@ -309,7 +309,7 @@ def _search(model: Model, task: Task, x: Floats, lam: float, single: bool = Fals
         found = yield from minimise(model, replace(task, start=x), lam, single)
         n_iter, n_passes = n_iter + found.n_iter, n_passes + found.n_passes
         x = task.source + found.change
-        top, width = task.level(float(np.linalg.norm(found.change)))
+        top, width = task.level(length(found.change))
         bracket.saw(lam, found.level - top)
         if found.level <= top:
             met = found
