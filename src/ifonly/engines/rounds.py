@@ -34,7 +34,7 @@ from ifonly.engines.lam_search import LONGEST_STEP, Bracket
 from ifonly.engines.lapack import dsymv
 from ifonly.engines.newton import CLOSE, ROUNDINGS, Outcome, minimise, newton
 from ifonly.engines.windows import Window
-from ifonly.model.numerics import EPS, Floats
+from ifonly.model.numerics import EPS, Floats, without
 from ifonly.problem.results import Iteration
 
 __all__ = ["Crowd", "Rounds", "solve_crowd"]
@@ -113,7 +113,7 @@ class Crowd(Rivals):
         if window is not None:
             change, mass = float(np.add.reduce(state[0])), float(np.add.reduce(state[2]))
             done = done and window.holds(logit(mass, p_target), change)
-        q, moved, p = np.delete(state, self.k, axis=1)
+        q, moved, p = without(state, self.k)
         q *= self.lam
         point = Point(q, p, p_target, 0.5 * float(q @ moved) + loss, math.inf, p - q, np.empty(0), moved)
         return Outcome(self, point, done, done, **more)

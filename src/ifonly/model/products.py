@@ -21,7 +21,7 @@ import numpy as np
 
 from ifonly.model.columns import Coordinates
 from ifonly.model.errors import InputError
-from ifonly.model.numerics import EPS, Floats, Indices, blocks, frozen, norms, summation_error
+from ifonly.model.numerics import EPS, Floats, Indices, blocks, frozen, norms, summation_error, without
 
 __all__ = ["GRAM_CLASSES", "NOWHERE", "SHARED_GRAM", "Products", "Sizes", "borrowed"]
 
@@ -222,6 +222,11 @@ class Products:
         return frozen(self.A @ self.A.T)
 
     @cached_property
+    def _squares(self) -> Floats:
+        """``‖a_j‖²``, beside each other: on the diagonal each is in a page of its own."""
+        return frozen(np.diagonal(self.gram).copy())
+
+    @cached_property
     def basis_gram(self) -> Floats:
         """Inner products of the basis: `gram` where that is ``A`` itself."""
         return self.gram if self.basis is self.A else frozen(self.basis @ self.basis.T)
@@ -297,9 +302,9 @@ class Products:
         """``‖ā_j‖`` of the rivals of class index ``k``."""
         if len(self.A) < SHARED_GRAM:
             return self._few_lengths(k)
-        size, products = np.diagonal(self.gram), self.gram[k]  # many: an upper bound on what they round to
+        size, products = self._squares, self.gram[k]  # many: an upper bound on what they round to
         squares = size - 2 * products + products[k]
-        return np.delete(np.sqrt(np.maximum(squares, 0.0) + 8 * EPS * (size + products[k])), k)
+        return without(np.sqrt(np.maximum(squares, 0.0) + 8 * EPS * (size + products[k])), k)
 
     @_kept
     def _few_lengths(self, k: int) -> Floats:
