@@ -69,13 +69,13 @@ def execute(source: str, space: dict) -> list[tuple[str, str | bytes]]:
 
     *body, last = ast.parse(source).body
     shown, value = isinstance(last, ast.Expr) and not source.rstrip().endswith(";"), None
-    printed = io.StringIO()
+    printed, before = io.StringIO(), plt.get_fignums()
     with contextlib.redirect_stdout(printed):
         exec(compile(ast.Module(body if shown else [*body, last], []), "<cell>", "exec"), space)
         if shown:
             value = eval(compile(ast.Expression(last.value), "<cell>", "eval"), space)
     outputs: list[tuple[str, str | bytes]] = [("text", printed.getvalue())] if printed.getvalue().strip() else []
-    figures = [plt.figure(number) for number in plt.get_fignums()]
+    figures = [plt.figure(number) for number in plt.get_fignums() if number not in before]
     if value is not None and not figures:
         html = getattr(value, "_repr_html_", None)
         outputs.append(("text", repr(value)) if html is None else ("html", html()))
@@ -83,7 +83,7 @@ def execute(source: str, space: dict) -> list[tuple[str, str | bytes]]:
         file = io.BytesIO()
         figure.savefig(file, format="png", dpi=DOTS, facecolor="white", metadata={"Software": None})
         outputs.append(("picture", file.getvalue()))
-    plt.close("all")
+        plt.close(figure)
     return outputs
 
 

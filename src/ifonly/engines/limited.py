@@ -44,9 +44,7 @@ class LimitedEngine(Engine):
     on_device: ClassVar[bool] = False  # whether there is a form of the method for a GPU
 
     def refuses(self, asked: Asked) -> str | None:
-        """Free problems, those for a GPU where there is no form for it, and what `unfit` says."""
-        if asked.conditions is None:
-            return "there are no limits"
+        """Those for a GPU where there is no form for it, and what `unfit` says."""
         if asked.question.backend == "cuda" and not self.on_device:
             return "it does not run on a GPU"
         return self.unfit(CostSpace.of(asked), asked.question.lam is not None)
