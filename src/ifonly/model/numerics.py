@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 __all__ = ["EPS", "FLOAT32", "TINY_SQUARE", "Flags", "Floats", "Indices"]
-__all__ += ["blocks", "frozen", "length", "log_sum_exp", "norms", "softmax", "summation_error", "without"]
+__all__ += ["blocks", "frozen", "gram_of", "length", "log_sum_exp", "norms", "softmax", "summation_error", "without"]
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -22,6 +22,8 @@ EPS, FLOAT32 = (float(np.finfo(kind).eps) for kind in (np.float64, np.float32))
 # that walk are certainty. Up to n = 1024 the two agree and ours is the worst case; beyond, it is the 32σ bound, which at
 # n = 131 072 is eleven times smaller than the worst case.
 SIGMAS = 32.0
+
+CACHE_LINE = 64  # bytes
 
 # Large weights are read in blocks that stay in the cache: with 50 000 × 576 in float32 a pass takes 19 ms in blocks of 0.3 MB,
 # 12 from 1 MB on.
@@ -55,6 +57,15 @@ def norms(X: Floats) -> Floats:
         if 0.0 < top < np.inf:
             out[n] = top * np.linalg.norm(X[n] / top)
     return out
+
+
+def gram_of(rows: Floats) -> Floats:
+    """``A Aᵀ``, from the beginning of a line of the cache on: where each vector is in two, reading it takes a fifth longer."""
+    n, dtype = len(rows), np.result_type(rows)
+    memory = np.empty(n * n * dtype.itemsize + CACHE_LINE, dtype=np.uint8)
+    begin = -memory.ctypes.data % CACHE_LINE
+    room = memory[begin : begin + n * n * dtype.itemsize].view(dtype).reshape(n, n)
+    return np.matmul(rows, rows.T, out=room)
 
 
 def length(x: Floats) -> float:

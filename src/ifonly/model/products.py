@@ -21,7 +21,7 @@ import numpy as np
 
 from ifonly.model.columns import Coordinates
 from ifonly.model.errors import InputError
-from ifonly.model.numerics import EPS, Floats, Indices, blocks, frozen, norms, summation_error, without
+from ifonly.model.numerics import EPS, Floats, Indices, blocks, frozen, gram_of, norms, summation_error, without
 
 __all__ = ["GRAM_CLASSES", "NOWHERE", "SHARED_GRAM", "Products", "Sizes", "borrowed"]
 
@@ -219,7 +219,7 @@ class Products:
     @cached_property
     def gram(self) -> Floats:
         """``G = A Aᵀ``, K×K."""
-        return frozen(self.A @ self.A.T)
+        return frozen(gram_of(self.A))
 
     @cached_property
     def _squares(self) -> Floats:
@@ -229,7 +229,7 @@ class Products:
     @cached_property
     def basis_gram(self) -> Floats:
         """Inner products of the basis: `gram` where that is ``A`` itself."""
-        return self.gram if self.basis is self.A else frozen(self.basis @ self.basis.T)
+        return self.gram if self.basis is self.A else frozen(gram_of(self.basis))
 
     def margins(self, z: Floats, k: int) -> Floats:
         """The rivals' margins ``s̄_j`` over class index ``k``, from ``z = basis @ x̄`` (one source or many)."""
