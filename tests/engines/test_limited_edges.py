@@ -1,9 +1,13 @@
 """Costs and limits where numbers are extreme: an answer or a clear error, never NaN in silence, never a warning."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
-from ifonly import Actions, Cost, Model, Status, invert
+from ifonly import Actions, Cost, Model, Scaling, Status, invert
+from ifonly.engines.cost_space import CostSpace
+from ifonly.problem.conditions import Conditions
 
 pytestmark = pytest.mark.usefixtures("loops")
 
@@ -237,3 +241,19 @@ def test_a_rule_that_leaves_a_feature_no_room(rng):
     cf.verify()
     assert cf.status == Status.EXACT
     assert cf.objective == pytest.approx(same.objective, rel=1e-9)
+
+
+@pytest.mark.parametrize("scaled", [False, True])
+def test_rows_that_are_close_are_subtracted_before_they_are_divided(rng, scaled):
+    """Each of them divided and rounded, their difference would be off by 1e-10 of itself, and no proof as good as its answer."""
+    row, off, unit = rng.normal(size=6), 1e-6 * rng.normal(size=6), rng.uniform(0.3, 4.0, size=6)
+    scaling = Scaling(rng.normal(size=6), rng.uniform(0.3, 4.0, size=6)) if scaled else None
+    model = Model(np.array([row + off, row]), [0.1, -0.2], scaling=scaling)
+    scale = np.ones(6) if scaling is None else scaling.scale
+    conditions = Conditions(model, Cost(unit), Actions(integer=[0]), margin=2.0)
+    found = CostSpace(conditions).rows(1)[0]
+    exact = [Fraction(a) - Fraction(b) for a, b in zip(*model.A.tolist(), strict=True)]
+    per_unit = conditions.per_unit.tolist()
+    wanted = [d / Fraction(s) / Fraction(c) for d, s, c in zip(exact, scale.tolist(), per_unit, strict=True)]
+    np.testing.assert_allclose(found, np.array(wanted, dtype=float), rtol=8 * np.finfo(float).eps)
+    invert(model, rng.normal(size=6), 1, margin=2.0, cost=Cost(unit), actions=Actions(integer=[0])).verify()

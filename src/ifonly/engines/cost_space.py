@@ -27,8 +27,6 @@ class CostSpace:
     Attributes
     ----------
     conditions : Conditions
-    B : ndarray of shape (K, D)
-        The classes' rows per unit of cost.
     root : ndarray of shape (D, D) or None
         Where a matrix Q ties features together: ``Q = rootᵀ root``, ``t = root (x − x̄)``.
     shift, scale : ndarray of shape (D,)
@@ -52,12 +50,7 @@ class CostSpace:
         self.offset = 2 * self.model.offset_size + float(np.abs(self.model.b).max())  # of intercepts and shifts, to the terms
         self.logs = in_logs(self.model, gamma)  # relative to `per_term`
         self.shift, self.scale = (np.zeros(D), np.ones(D)) if scaling is None else (scaling.shift, scaling.scale)
-        self.slope = self.model.A if scaling is None else self.model.A / scaling.scale  # per unit of the user's
-        if conditions.matrix is None:
-            self.root, self.B = None, self.slope / self.per_unit
-        else:
-            self.root = np.linalg.cholesky(conditions.matrix).T
-            self.B = np.linalg.solve(self.root.T, self.slope.T).T
+        self.root = None if conditions.matrix is None else np.linalg.cholesky(conditions.matrix).T
 
     @cached_property
     def errors(self) -> Floats:
@@ -109,8 +102,9 @@ class CostSpace:
         return lo, hi, wrong
 
     def rows(self, k: int) -> Floats:
-        """The rivals' rows less the target's, in units of cost."""
-        return self.B[self.model.rivals(k)] - self.B[k]
+        """The rivals' rows less the target's, in units of cost; subtracted first, as rows may be close."""
+        slopes = (self.model.A[self.model.rivals(k)] - self.model.A[k]) / self.scale
+        return slopes / self.per_unit if self.root is None else np.linalg.solve(self.root.T, slopes.T).T
 
     def items(self, X: Floats, lo: Floats, hi: Floats, g: Floats, scale: float = 1.0) -> tuple[Any, Floats, Floats]:
         """What may move, for a `Search`, and the ranges of t, for sources (N, D): what depends on these has an axis of N.

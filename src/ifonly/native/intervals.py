@@ -54,7 +54,7 @@ class Box(NamedTuple):
     def of(cls, space: CostSpace) -> "Box":
         """That of a space without grids, groups or rules."""
         model, limits = space.model, space.limits
-        g = space.B - space.B[::-1]
+        g = np.concatenate([space.rows(1), space.rows(0)])
         rises, falls = limits.increase | limits.frozen, limits.decrease | limits.frozen
         scaler, ends = (space.shift, space.scale), (limits.lo, limits.hi, rises, falls)
         each = *model.A, *g, *scaler, model.column_sizes, space.per_unit, space.mu, *ends

@@ -39,7 +39,7 @@ class Tables(NamedTuple):
         model, limits, c = space.model, space.limits, space.per_unit
         K, D = model.A.shape
         features = cuda_source.tiled(D)
-        rows: Floats = np.asarray(space.B, dtype=np.float64)
+        rows: Floats = np.asarray(model.A / space.scale / c, dtype=np.float64)
         lengths = np.array([norms(rows - row) for row in rows])
         middle = rows.mean(axis=0) if norms(rows).max() > FAR_OFF * lengths.max() else np.zeros(D)
         rows = rows - middle

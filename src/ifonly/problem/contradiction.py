@@ -23,6 +23,7 @@ from ifonly.problem.irreducible import Needed, irreducible
 __all__ = ["contradicting", "contradiction", "possible"]
 
 LEAST, SHARE = 0.01, 0.5  # seconds of a program, if it is begun; of those that are left: it may take more than it is given
+PRESOLVE = 1.0  # seconds that have to be left for it: over whole numbers without bounds it takes 0.8, whatever it is given
 NAMING, SECONDS = 0.03, 2.0  # what the names of limits may take where no time is left, and at most: something is wrong already
 MOST_BRANCHES = 2000  # of the search for few changes
 CHANGED = 1e-6  # relative: what HiGHS moves by less stays, up to its tolerance
@@ -143,7 +144,7 @@ class _Rules:
         sums = np.array([np.isin(used, group).astype(float) * step for group in self.groups]).reshape(-1, n)
         # Variables: n features, and how far each is from the source, of which the sum is least: few changes.
         near = np.hstack([np.vstack([np.eye(n), -np.eye(n)]), -np.vstack([np.eye(n), np.eye(n)])])
-        own = self.source[used] / step
+        own, left = self.source[used] / step, self.until - perf_counter()
         A = np.vstack([np.hstack([rows, np.zeros_like(rows)]), np.hstack([sums, np.zeros_like(sums)]), near])
         ones, low = np.ones(len(sums)), np.full(2 * n, -np.inf)
         bounds = optimize.LinearConstraint(A, np.concatenate([least, ones, low]), np.concatenate([most, ones, own, -own]))
@@ -152,7 +153,7 @@ class _Rules:
             constraints=bounds,
             bounds=optimize.Bounds(np.append(lo, np.zeros(n)), np.append(hi, np.full(n, np.inf))),
             integrality=np.append(limits.on_grid[used], np.zeros(n, dtype=bool)).astype(int),
-            options={"time_limit": max(SHARE * (self.until - perf_counter()), LEAST)},
+            options={"time_limit": max(SHARE * left, LEAST), "presolve": left > PRESOLVE},
         )
         if found.x is None:
             return False if found.status == 2 else None
