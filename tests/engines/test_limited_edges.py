@@ -245,7 +245,7 @@ def test_a_rule_that_leaves_a_feature_no_room(rng):
 
 @pytest.mark.parametrize("scaled", [False, True])
 def test_rows_that_are_close_are_subtracted_before_they_are_divided(rng, scaled):
-    """Each of them divided and rounded, their difference would be off by 1e-10 of itself, and no proof as good as its answer."""
+    """Each divided and rounded by itself, their difference would be off by 1e-10, and no proof as good as its answer."""
     row, off, unit = rng.normal(size=6), 1e-6 * rng.normal(size=6), rng.uniform(0.3, 4.0, size=6)
     scaling = Scaling(rng.normal(size=6), rng.uniform(0.3, 4.0, size=6)) if scaled else None
     model = Model(np.array([row + off, row]), [0.1, -0.2], scaling=scaling)
