@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Sequence
-from os.path import commonprefix
 from string import ascii_letters, digits
 
 __all__ = ["UNSEEN", "cut", "shortened", "visible"]
@@ -48,7 +47,7 @@ def shortened(names: Sequence[str], most: int) -> list[str]:
     """
     found = {name: cut(name, most) for name in names}
     for same in _alike(found):
-        shared = len(commonprefix(same))  # noqa: RUF071  letters are meant, not folders
+        shared = _shared(same)
         at = _word(same[0][:shared])
         family = [name for name in found if len(name) > most and name.startswith(same[0][:at])]  # to be shortened alike
         tried = ({name: _window(name, place, most) for name in family} for place in (at, *range(shared, max(map(len, same)))))
@@ -66,6 +65,12 @@ def _alike(found: dict[str, str]) -> list[list[str]]:
     for name, text in found.items():
         groups.setdefault(text, []).append(name)
     return [group for group in groups.values() if len(group) > 1]
+
+
+def _shared(names: list[str]) -> int:
+    """How many characters all names begin with."""
+    first, last = min(names), max(names)
+    return next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), len(first))
 
 
 def _word(beginning: str) -> int:
