@@ -22,6 +22,7 @@ from ifonly.model.numerics import norms
 from ifonly.model.tensors import Like, like
 from ifonly.native import cuda
 from ifonly.native.cuda_source import MOST_CLASSES, WARP, gram_pitch, rows_of, team_of
+from ifonly.native.free import LEFT
 from ifonly.problem.asked import Aims
 from ifonly.problem.goals import in_logs, needed_logit
 from ifonly.problem.results import Results
@@ -29,14 +30,14 @@ from ifonly.rows.sources import NOWHERE, Sizes, Sources
 
 cp = cuda.cp
 
-__all__ = ["LEFT", "DeviceResults", "DeviceSources", "invert_table", "set_columns", "upload", "upload_targets"]
+__all__ = ["DeviceResults", "DeviceSources", "invert_table", "set_columns", "upload", "upload_targets"]
 
-# Pieces in which a table is worked on. On an H200 a million rows of 784 features take 5.96, 5.92, 5.89 and 5.89 ms in two to
-# five of them; 200 000 of 8192 features 12.61, 12.63, 12.91 and 13.61.
-CHUNKS, LEAST_CHUNK = 3, 16384
+# Pieces in which a table is worked on. On an H200 a million rows of MNIST take 5.75, 5.63 and 5.65 ms in three to five of them;
+# 200 000 rows of 8192 features 12.8, 13.0 and 13.0. (With each second pass as soon as its Newton problems are solved, and not
+# after all first passes, MNIST took 6.25: the copy engine waited for them.)
+CHUNKS, LEAST_CHUNK = 4, 16384
 COPIERS = 4  # threads that copy to and from the pinned buffers
 BUFFER_BYTES = 64 * 2**20  # of a pinned buffer: long enough to copy at full speed, short enough that the first wait is short
-LEFT = -1  # newton.cu's status of a row that goes to the single-source solver
 
 
 class Board(NamedTuple):
@@ -116,6 +117,10 @@ class OnDevice(NamedTuple):
     def part(self, s: slice) -> "OnDevice":
         """Some of them."""
         return OnDevice(*(a[s] for a in self))
+
+    def left(self) -> Any:
+        """The rows that the kernel left, on the device; it is waited for."""
+        return cp.flatnonzero(self.status == LEFT)
 
     def field(self, name: str) -> np.ndarray:
         """One field of `Results`, on the host."""
@@ -301,11 +306,8 @@ class Job(NamedTuple):
             cuda.newton("begin", K, goal)(N, board.biases, board.pulls, answers.target, wanted, *known, start)
         cuda.newton("answer", K, goal)(N, *model, *question, *known, start, *found)
 
-    def settle(self, board: Board, X: Any, answers: OnDevice, out: Any, first: int = 0) -> None:
+    def settle(self, board: Board, left: Any, X: Any, answers: OnDevice, out: Any, first: int = 0) -> None:
         """Results that the kernel left, one by one on the host; the first of the rows is the table's ``first``."""
-        left = cp.flatnonzero(answers.status == LEFT)
-        if not len(left):
-            return
         Z, sizes = _on_host(self.model, X[left], board.project(self.model, X[left]))
         aims = self.aims.take(first + cp.asnumpy(left))
         rows = _room(self.model, aims)
@@ -349,28 +351,26 @@ def _invert_there(job: Job, X: Any, out: Any) -> Results:
     here, passes, newton = cp.cuda.get_current_stream(), *_lanes(cp.cuda.Device().id)
     made = out if out is None or isinstance(out, cp.ndarray) else cp.empty(X.shape)
     chunks = list(_cut(len(X), min(CHUNKS, max(len(X) // LEAST_CHUNK, 1))))
-    known: list[Any] = [None] * len(chunks)
-    solved: list[Any] = [None] * len(chunks)
+    known, solved = [], []
     passes.wait_event(here.record())
     newton.wait_event(passes.record())
-    for i in range(len(chunks) + 1):
-        if i < len(chunks):
-            s = chunks[i]
+    for s in chunks:
+        with passes:
+            known.append(board.project(job.model, X[s]))
+        newton.wait_event(passes.record())
+        with newton:
+            job.solve(board, known[-1], wanted[s], answers.part(s))
+        solved.append(newton.record())
+    for s, done in zip(chunks, solved, strict=True):
+        passes.wait_event(done)
+        if made is not None:
             with passes:
-                known[i] = board.project(job.model, X[s])
-            newton.wait_event(passes.record())
-            with newton:
-                job.solve(board, known[i], wanted[s], answers.part(s))
-            solved[i] = newton.record()
-        if i > 0:
-            s = chunks[i - 1]
-            passes.wait_event(solved[i - 1])
-            if made is not None:
-                with passes:
-                    board.move(X[s], answers.coef[s], made[s])
-            known[i - 1] = None  # only now: what it held may be taken for the next chunk on that stream
+                board.move(X[s], answers.coef[s], made[s])
+    with newton:  # beside the last pass
+        left = answers.left()
     here.wait_event(passes.record())
-    job.settle(board, X, answers, made)
+    if len(left):
+        job.settle(board, left, X, answers, made)
     if out is not None and made is not out:
         out[...] = cp.asnumpy(made)
     return DeviceResults(answers)
@@ -438,8 +438,9 @@ class Buffer:
         a, b = self.first, self.first + self.rows
         made = None if self.made is None else self.out
         with self.stream:
-            if (self.answers.status == LEFT).any():
-                self.job.settle(self.board, self.X, self.answers, made, a)
+            left = self.answers.left()
+            if len(left):
+                self.job.settle(self.board, left, self.X, self.answers, made, a)
                 if self.made is not None:
                     self.out.get(out=self.made[: b - a])
             found = DeviceResults(self.answers)

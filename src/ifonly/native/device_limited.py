@@ -15,7 +15,8 @@ from ifonly.engines.cost_space import CostSpace
 from ifonly.engines.semismooth import MAX_ITER
 from ifonly.model import Model
 from ifonly.native import cuda, cuda_source
-from ifonly.native.device import LEFT, DeviceResults, DeviceSources, set_columns, upload, upload_targets
+from ifonly.native.device import DeviceResults, DeviceSources, set_columns, upload, upload_targets
+from ifonly.native.free import LEFT
 from ifonly.native.limited import Tables
 from ifonly.problem.asked import Aims
 from ifonly.problem.goals import needed_logit
