@@ -18,6 +18,7 @@ from ifonly.engines.newton import minimise
 from ifonly.engines.rounds import Crowd, Few, Place
 from ifonly.engines.windows import Window
 from ifonly.model import products
+from ifonly.model.numerics import EPS
 from ifonly.native import few_and_rest
 
 SAME = 1e-12  # of x, relative to its largest entry (or 1): what two methods may differ by
@@ -259,6 +260,32 @@ def test_an_imagenet_head_through_the_front_door(head, backend):
             assert cf.distance == pytest.approx(np.linalg.norm(cf.x - x), rel=1e-12)
             np.testing.assert_allclose(cf.proba, model.predict_proba(cf.x), rtol=1e-9)
         assert model.predict_proba(ifonly.invert(model, x, k, prob=0.9, backend=backend).x)[k] >= 0.9
+
+
+@needs_compiled
+@pytest.mark.parametrize("shape", [(1, 1), (2, 3), (3, 8), (7, 17), (8, 64), (13, 100), (100, 33)])
+def test_passes_over_rows_in_single_precision_lose_nothing(instructions, rng, shape):
+    rows = rng.normal(size=shape).astype(np.float32)
+    lean, exact = few_and_rest.Lean(rows), rows.astype(np.float64)
+    for size in (1e-30, 1.0, 1e30):
+        x, y = size * rng.normal(size=shape[1]), size * rng.normal(size=shape[0])
+        for found, true, terms in (
+            (lean.times(x), exact @ x, np.abs(exact) @ np.abs(x)),
+            (lean.combination(y), y @ exact, np.abs(y) @ np.abs(exact)),
+        ):
+            assert (np.abs(found - true) <= sum(shape) * EPS * terms).all()
+
+
+@needs_compiled
+@pytest.mark.parametrize(("times", "more", "lean"), [(1.0, 0.0, True), (1.0, 1e-12, False), (1e40, 0.0, False)])
+def test_weights_are_taken_in_single_precision_only_where_they_have_no_more_digits(tiny, rng, times, more, lean):
+    A = times * rng.normal(size=(6, 9)).astype(np.float32).astype(np.float64)
+    A[2, 3] += more
+    model, x = ifonly.Model(A, rng.normal(size=6)), rng.normal(size=9) / times
+    assert (few_and_rest.Lean.of(model) is not None) is lean
+    found, true = (ifonly.invert(model, x, 1, prob=0.9, backend=backend) for backend in ("cpu", "reference"))
+    found.verify()
+    assert_same(times * found.x, times * true.x)
 
 
 def shapes(rng, K):

@@ -342,6 +342,22 @@ def test_search_where_the_rounds_do_not_settle(synthetic, monkeypatch):
     assert np.linalg.norm(found.change) == pytest.approx(true.distance, rel=1e-9)
 
 
+@needs_compiled
+@pytest.mark.parametrize("n", [1, 2, 7, 8, 9, 40, 130])
+@pytest.mark.parametrize("lam", [1e-4, 1e-2, 1.0, 1e3])
+def test_compiled_problems_with_few_rivals(instructions, rng, n, lam):
+    """From a start of their own, or from the answer for another λ; rows of the matrix with gaps between them."""
+    from ifonly.native.sums import solve_few_compiled
+
+    rows = rng.normal(size=(n, n + 3))
+    gram, margins = np.pad(rows @ rows.T, (0, 5))[:n, :n], 3 * rng.normal(size=n)
+    for start in (None, many.solve_few(gram, margins, 1.2 * lam, None)[0]):
+        (q, _), (true, _) = (solve(gram, margins, lam, start) for solve in (solve_few_compiled, many.solve_few))
+        s = margins - gram @ q / lam
+        np.testing.assert_allclose(np.exp(s - np.logaddexp(0.0, np.logaddexp.reduce(s))), q, rtol=0, atol=1e-7)  # q = p there
+        np.testing.assert_allclose(q, true, rtol=0, atol=1e-7)
+
+
 def assert_same_sums(model, looks, threads=1):
     """What the compiled pass says is what NumPy's says, and it says the same on any number of threads."""
     from ifonly.native.sums import sum_up_compiled

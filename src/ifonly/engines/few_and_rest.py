@@ -1,5 +1,8 @@
 """Very many classes, up to some thousands: few rivals one by one and the rest as one (`rounds`), one row after the other."""
 
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
 from ifonly.engines.class_newton import ClassNewton, Followed
 from ifonly.engines.class_space import ClassProblem
 from ifonly.engines.free import Stop
@@ -8,8 +11,12 @@ from ifonly.engines.rounds import Crowd, Rounds, solve_crowd
 from ifonly.engines.windows import Window
 from ifonly.model.numerics import Floats
 from ifonly.native import takes_compiled
-from ifonly.problem.asked import Asked
+from ifonly.problem.asked import Aim, Asked
 from ifonly.problem.results import Result
+from ifonly.rows.sources import Sources
+
+if TYPE_CHECKING:
+    from ifonly.native.few_and_rest import Lean
 
 __all__ = ["FewAndRest"]
 
@@ -26,16 +33,23 @@ class FewAndRest(ClassNewton):
             return "a start is for Newton's method"
         return None if asked.model.shares_gram else "there are few classes, or too many for their Gram matrix"
 
-    def __init__(self, rounds: Rounds | None = None) -> None:
-        self.rounds = rounds or solve_crowd
+    def __init__(self, rounds: Rounds = solve_crowd, lean: "Lean | None" = None) -> None:
+        self.rounds, self.lean = rounds, lean
 
     def form(self, asked: Asked) -> "FewAndRest":
         """Compiled, but for the reference."""
         if not takes_compiled(asked.question.backend):
             return self
-        from ifonly.native.few_and_rest import solve_crowd as compiled
+        from ifonly.native import few_and_rest as compiled
 
-        return FewAndRest(compiled)
+        return FewAndRest(compiled.solve_crowd, compiled.Lean.of(asked.model))
+
+    def one(self, asked: Asked, sources: Sources, aim: Aim) -> Result:
+        """The answer for one source, and at once where passes over the rows are cheap."""
+        if self.lean is None:
+            return super().one(asked, sources, aim)
+        found = self.row(asked, *sources.project_one(self.lean.times), aim)
+        return replace(found, x=sources.moved(0, found.coef, self.lean.combination))
 
     def minimise(self, problem: ClassProblem, lam: float, stop: Stop, start: Floats | None = None) -> Result:
         """The least E for one λ."""

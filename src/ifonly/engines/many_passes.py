@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 
 from ifonly.engines import nearest
-from ifonly.engines.passes import Look, Seen, SumUp, Task, sum_up, take_a_pass
+from ifonly.engines.passes import Look, Seen, Task, take_a_pass
 from ifonly.engines.protocol import Engine, Rows
 from ifonly.engines.row_loops import read_starts
 from ifonly.engines.strong_rivals import FIRST_SHARE
 from ifonly.engines.threads import available
-from ifonly.engines.very_many import WHOLE, solve_many, task_of
+from ifonly.engines.very_many import NUMPY, WHOLE, Loops, solve_many, task_of
 from ifonly.model.errors import InputError
 from ifonly.model.numerics import Floats, norms
 from ifonly.native import takes_compiled
@@ -95,7 +95,7 @@ class _Passes:
 
     def __post_init__(self) -> None:
         self.model, self.V = self.asked.model, self.asked.model.to_classifier(self.X)
-        self.threads, self.sum_up = available(self.asked.question.threads), _summing(self.asked)
+        self.threads, self.loops = available(self.asked.question.threads), _loops(self.asked)
         self.starts = _starts(self.asked, self.n_rows)
         shared = len(set(self.each)) < len(self.each) or bool((self.aims.targets == NEAREST).any())
         self.first = {n: self._first(self.V[n]) for n in set(self.each)} if shared else {}
@@ -116,7 +116,7 @@ class _Passes:
             if n in self.first and start is None:
                 seen = self.first[n].without(aim.k, task.row, task.bias, self.V[n])
                 known |= {} if seen is None else {place: seen}
-        ends = solve_many(self.model, tasks, known, self.threads, self.sum_up, _at_once(self.asked))
+        ends = solve_many(self.model, tasks, known, self.threads, self.loops, _at_once(self.asked))
         made = [self.X[self.each[i]] + self.model.to_user(end.change) for (i, _), end in zip(which, ends, strict=True)]
         return [end.result(aim.k, x, proba=self.proba) for (_, aim), end, x in zip(which, ends, made, strict=True)]
 
@@ -129,7 +129,7 @@ class _Passes:
     def _first(self, x: Floats) -> Seen:
         """What a pass says of a source, whatever the target."""
         every = Task(x, np.zeros_like(x), 0.0, np.zeros(0, dtype=np.intp), None, None)
-        return take_a_pass(self.model, [Look(x, every, FIRST_SHARE)], self.threads, self.sum_up)[0]
+        return take_a_pass(self.model, [Look(x, every, FIRST_SHARE)], self.threads, self.loops.sum_up)[0]
 
     def _nearest(self, i: int) -> Result:
         """The nearest class."""
@@ -163,10 +163,10 @@ def _starts(asked: Asked, n_rows: int | None) -> Floats | None:
     return asked.model.to_classifier(points)
 
 
-def _summing(asked: Asked) -> SumUp:
-    """How to sum up over the classes."""
+def _loops(asked: Asked) -> Loops:
+    """What takes the time, compiled where that is wanted."""
     if not takes_compiled(asked.question.backend):
-        return sum_up
-    from ifonly.native.sums import sum_up_compiled
+        return NUMPY
+    from ifonly.native.sums import COMPILED
 
-    return sum_up_compiled
+    return COMPILED

@@ -28,6 +28,7 @@ finds λ. `solve_many` runs any number of these in step, so that all share the p
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -46,7 +47,7 @@ from ifonly.problem.goals import coarser, in_logs, needed_logit
 from ifonly.problem.status import Status
 from ifonly.rows.sources import Sizes
 
-__all__ = ["WHOLE", "solve_many", "task_of"]
+__all__ = ["NUMPY", "WHOLE", "Loops", "solve_few", "solve_many", "task_of"]
 
 # Points that passes are made for in one go: a pass for 17 takes as long as one for 32. From so many on in single precision.
 WHOLE = 16
@@ -58,6 +59,24 @@ SHORTER = 0.3 ** np.arange(25)  # steps tried in D dimensions
 MAX_ROUNDS = 60  # eight or nine are usual
 MAX_SEARCH = 100  # steps of the search for λ in the problem with few rivals; five are usual
 MAX_LAMS, STRIDE = 100, 30.0  # … in the full one, where its rounds do not settle, and how far apart until one is on either side
+
+
+def solve_few(gram: Floats, margins: Floats, lam: float, start: Floats | None) -> tuple[Floats, int]:
+    """The answer of a problem with few rivals, well enough for a step, and Newton's iterations."""
+    space = Rivals(gram, margins, lam)
+    outcome = newton(space, space.start() if start is None else start, close=ROUGH)
+    return outcome.point.at, outcome.n_iter
+
+
+class Loops(NamedTuple):
+    """How sources are solved: what takes the time, and whether passes may be in single precision."""
+
+    sum_up: SumUp
+    solve_few: Callable[[Floats, Floats, float, Floats | None], tuple[Floats, int]]
+    single: bool = False
+
+
+NUMPY = Loops(sum_up, solve_few)  # `native.sums` has them compiled
 
 
 def task_of(model: Model, source: Floats, aim: Aim, tol: float | None = None, start: Floats | None = None) -> Task:
@@ -90,14 +109,14 @@ def solve_many(
     tasks: Sequence[Task],
     first: dict[int, Seen] | None = None,
     threads: int = 1,
-    sum_up: SumUp = sum_up,
+    loops: Loops = NUMPY,
     at_once: int = 256,
 ) -> list[Endpoint]:
     """The answers for several sources and targets, a pass over A at a time; ``first`` is what is known of sources already.
 
     So many run ``at_once``: one that is done makes room for the next.
     """
-    single = min(len(tasks), at_once) >= WHOLE
+    loops = loops._replace(single=min(len(tasks), at_once) >= WHOLE)
     running: dict[int, Asking] = {}
     asked: dict[int, Look] = {}
     found: dict[int, Endpoint] = {}
@@ -107,10 +126,10 @@ def solve_many(
         while waiting and len(asked) < at_once:
             i = waiting.pop()
             lam = tasks[i].lam
-            running[i] = reach(model, tasks[i], single) if lam is None else minimise(model, tasks[i], lam, single)
+            running[i] = reach(model, tasks[i], loops) if lam is None else minimise(model, tasks[i], lam, loops)
             asked[i] = next(running[i])
         new = _together({i: look for i, look in asked.items() if i not in known})
-        known |= dict(zip(new, take_a_pass(model, [asked[i] for i in new], threads, sum_up), strict=True))
+        known |= dict(zip(new, take_a_pass(model, [asked[i] for i in new], threads, loops.sum_up), strict=True))
         for i in list(known.keys() & asked.keys()):
             try:
                 asked[i] = running[i].send(known.pop(i))
@@ -132,9 +151,9 @@ def _together(asked: dict[int, Look]) -> list[int]:
 # ---- for one λ ----
 
 
-def minimise(model: Model, task: Task, lam: float, single: bool = False) -> Asking:
+def minimise(model: Model, task: Task, lam: float, loops: Loops = NUMPY) -> Asking:
     """The least E for one λ."""
-    work, last, sigma = Work(model, task, single=single), Last(), 0.0
+    work, last, sigma = Work(model, task, single=loops.single), Last(), 0.0
     tol, n_iter, slow, in_full = 0.5 * (task.tol or 0.0), 0, 0, False
     here = best = yield from work.state(task.first, lam, math.inf, share=FIRST_SHARE)
     for n_round in range(MAX_ROUNDS):
@@ -144,7 +163,7 @@ def minimise(model: Model, task: Task, lam: float, single: bool = False) -> Aski
         # 1. The step, from the problem with few rivals or in D dimensions, and the points to try: E must fall.
         if in_full and here.seen.covariance is None:
             here = yield from work.state(here.x, lam, covariance=True)
-        step, trials, inner = _trials(work, last, here, lam, sigma, in_full=in_full, first=n_round == 0)
+        step, trials, inner = _trials(work, last, here, lam, sigma, loops, in_full=in_full, first=n_round == 0)
         n_iter += inner
         # 2. All rivals there.
         slack = 64 * EPS * (abs(here.objective) + here.mass * (1 + abs(here.seen.level)))
@@ -174,14 +193,14 @@ def minimise(model: Model, task: Task, lam: float, single: bool = False) -> Aski
 
 
 def _trials(
-    work: Work, last: Last, here: State, lam: float, sigma: float, *, in_full: bool, first: bool
+    work: Work, last: Last, here: State, lam: float, sigma: float, loops: Loops, *, in_full: bool, first: bool
 ) -> tuple[Floats, list[Floats], int]:
     """A step, the points to try along it, and Newton's iterations that it took."""
     if in_full:
         step = _newton_step(here, work.task, lam)
         return step, [here.x + scale * step for scale in SHORTER], 0
     work.add(here.seen)
-    step, inner = _few_step(work.at(here.x, here.seen), here, lam, sigma, first=first)
+    step, inner = _few_step(work.at(here.x, here.seen), here, lam + sigma, loops, first=first)
     plain, accelerated = here.x + step, last.next(here.x, step)
     return step, [plain] if np.array_equal(accelerated, plain) else [accelerated, plain], inner
 
@@ -192,13 +211,12 @@ def _in_full(model: Model, slow: int) -> bool:
     return D <= SMALL_D or (slow >= SLOW_ROUNDS and K * D**2 <= HESSIAN_WORK)
 
 
-def _few_step(few: Few, here: State, lam: float, sigma: float, *, first: bool) -> tuple[Floats, int]:
-    """The step to the optimum of the problem with few rivals (plus σ/2 times its square), and Newton's iterations."""
-    lam = lam + sigma
-    space = Rivals(few.gram, few.margins + (few.gram @ few.p - few.rows @ here.gradient) / lam, lam)
-    outcome = newton(space, space.start() if first else few.p, close=ROUGH)
+def _few_step(few: Few, here: State, lam: float, loops: Loops, *, first: bool) -> tuple[Floats, int]:
+    """The step to the optimum of the problem with few rivals, and Newton's iterations; λ has σ in it."""
+    margins = few.margins + (few.gram @ few.p - few.rows @ here.gradient) / lam
+    q, n_iter = loops.solve_few(few.gram, margins, lam, None if first else few.p)
     # In terms of the difference from the point, so that rounding does not add up: at the end both terms vanish.
-    return -(here.gradient + (outcome.point.at - few.p) @ few.rows) / lam, len(outcome.history)
+    return -(here.gradient + (q - few.p) @ few.rows) / lam, n_iter
 
 
 def _newton_step(here: State, task: Task, lam: float) -> Floats:
@@ -216,10 +234,10 @@ def _newton_step(here: State, task: Task, lam: float) -> Floats:
 # ---- for a probability ----
 
 
-def reach(model: Model, task: Task, single: bool = False) -> Asking:
+def reach(model: Model, task: Task, loops: Loops = NUMPY) -> Asking:
     """The nearest x at which L is as low as is wanted."""
     assert task.level is not None
-    work, x = Work(model, task, single=single), task.source
+    work, x = Work(model, task, single=loops.single), task.source
     top, _ = task.level(0.0)
     seen = yield from work.first(top)
     if seen.level <= top:
@@ -238,7 +256,7 @@ def reach(model: Model, task: Task, single: bool = False) -> Asking:
         here = State(model, task, x, seen, lam)
         step = -(here.gradient + (q - few.p) @ few.rows) / lam
         if not np.isfinite(step).all() or inner < 0:  # out of reach even with few rivals: they are a relaxation
-            found = yield from minimise(model, replace(task, start=here.x), max(lam, 1e-12), single)
+            found = yield from minimise(model, replace(task, start=here.x), max(lam, 1e-12), loops)
             if found.level > top:
                 out = cancels(few.rows, margins, np.maximum(q, 0.0), top)
                 return more(found, Status.UNREACHABLE if out else Status.MAX_ITER, n_iter, work.n_passes)
@@ -263,7 +281,7 @@ def reach(model: Model, task: Task, single: bool = False) -> Asking:
             last.forget()
         elif stalled >= SLOW_ROUNDS:
             break
-    found = yield from _search(model, task, x, lam or 1.0, single)
+    found = yield from _search(model, task, x, lam or 1.0, loops)
     return more(found, found.status, n_iter, work.n_passes)
 
 
@@ -300,13 +318,13 @@ def _reach_few(few: Few, margins: Floats, level: float, lam: float | None) -> tu
     return at, space.lam, n_iter
 
 
-def _search(model: Model, task: Task, x: Floats, lam: float, single: bool = False) -> Asking:
+def _search(model: Model, task: Task, x: Floats, lam: float, loops: Loops = NUMPY) -> Asking:
     """Where the rounds do not settle: λ by bisection and the secant, each solved in full. L rises with λ."""
     assert task.level is not None
     bracket, met, found = Bracket(math.log(STRIDE)), None, None
     first, n_iter, n_passes = lam, 0, 0
     for _ in range(MAX_LAMS):
-        found = yield from minimise(model, replace(task, start=x), lam, single)
+        found = yield from minimise(model, replace(task, start=x), lam, loops)
         n_iter, n_passes = n_iter + found.n_iter, n_passes + found.n_passes
         x = task.source + found.change
         top, width = task.level(length(found.change))

@@ -211,6 +211,14 @@ class Products:
         """
         return len(self.A) < SHARED_GRAM and self.dependent and not self._has_unit_basis
 
+    def basis_times(self, x: Floats) -> Floats:
+        """``basis @ x`` for one point, in the classifier's space."""
+        return np.array([self.basis[0] @ x]) if len(self.basis) == 1 else self.basis @ x
+
+    def basis_combination(self, y: Floats) -> Floats:
+        """``basisᵀ y``."""
+        return y[0] * self.basis[0] if len(self.basis) == 1 else self.basis.T @ y
+
     @cached_property
     def basis_transposed(self) -> Floats:
         """The basis as contiguous columns: what a sparse source is multiplied with."""

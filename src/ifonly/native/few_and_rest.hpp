@@ -652,6 +652,29 @@ struct Rounds {
     }
 };
 
+/** One problem with few rivals, until a step changes no margin by more than `close`: q in and out, and how many steps; 0 if none does. */
+inline int solve_few(i64 n, const double *gram, i64 pitch, const double *margins, double lam, double close, bool begin, double *q) {
+    const Memory memory(Small::room(n) * i64(sizeof(double)));
+    Small small(n, memory.as<double>());
+    small.stride = padded(n);
+    small.lam = lam;
+    for (i64 a = 0; a < n; a++) {
+        small.s[a] = margins[a];
+        for (i64 b = 0; b < n; b++) small.gram[a * small.stride + b] = gram[a * pitch + b];
+    }
+    small.hold(n);
+    if (begin) small.start();
+    else
+        for (i64 a = 0; a < n; a++) small.q[a] = q[a];
+    small.evaluate();
+    for (int step = 1; step <= MAX_STEPS; step++) {
+        if (!(small.newton(true) <= close)) continue;
+        for (i64 a = 0; a < n; a++) q[a] = small.q[a];
+        return step;
+    }
+    return 0;
+}
+
 inline void solve_crowd(const CrowdRow &row) {
     const Memory memory(Rounds::room(row) * i64(sizeof(double)));
     Rounds(row, memory.as<double>()).run();

@@ -1,16 +1,46 @@
 """`engines.rounds` in C++ (few_and_rest.hpp): the same rounds; a problem that does not settle there goes to the original."""
 
 import math
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ifonly.engines import rounds as crowd
 from ifonly.engines.newton import Outcome
 from ifonly.engines.rounds import MAX_ROUNDS, Crowd, Floats
 from ifonly.engines.windows import Window
+from ifonly.model import Model
 from ifonly.native import compiled
 
-__all__ = ["solve_crowd"]
+__all__ = ["Lean", "solve_crowd"]
+
+
+class Lean(NamedTuple):
+    """A model's basis in single precision, and the two passes over it, whose time is that of reading it; sums are in double."""
+
+    rows: NDArray[np.float32]
+
+    @classmethod
+    def of(cls, model: Model) -> "Lean | None":
+        """Where single precision has all digits of it, as of the weights of networks; made once and kept with the model."""
+        if "lean" not in model.memo:
+            with np.errstate(over="ignore"):
+                rows = model.basis.astype(np.float32, order="C")
+            model.memo["lean"] = cls(rows) if np.array_equal(rows, model.basis) else None
+        return model.memo["lean"]
+
+    def times(self, x: Floats) -> Floats:
+        """``basis @ x``."""
+        z = np.empty(len(self.rows))
+        compiled().project_lean(self.rows, np.ascontiguousarray(x), z)
+        return z
+
+    def combination(self, y: Floats) -> Floats:
+        """``basisᵀ y``."""
+        change = np.empty(self.rows.shape[1])
+        compiled().combine_lean(self.rows, y, change)
+        return change
 
 
 def solve_crowd(

@@ -338,6 +338,26 @@ NB_MODULE(_rows, m) {
         nb::gil_scoped_release release;
         chosen.rows->solve_crowd(row);
     });
+    m.def("solve_few", [](nb::ndarray<const double, nb::ndim<2>, nb::device::cpu> gram, In1 margins, double lam, double close, bool begin,
+                          Out1 q) {
+        const size_t n = margins.shape(0);
+        for (size_t length : {gram.shape(0), gram.shape(1), q.shape(0)}) same(length, n);
+        if (n < 1 || gram.stride(1) != 1 || gram.stride(0) < i64(n)) throw std::invalid_argument("no rivals, or no rows of them");
+        nb::gil_scoped_release release;
+        return chosen.rows->solve_few(i64(n), gram.data(), gram.stride(0), margins.data(), lam, close, begin, q.data());
+    });
+    m.def("project_lean", [](Array<const float, 2> A, In1 x, Out1 z) {
+        same(x.shape(0), A.shape(1));
+        same(z.shape(0), A.shape(0));
+        nb::gil_scoped_release release;
+        chosen.rows->project_lean(A.data(), int(A.shape(0)), i64(A.shape(1)), x.data(), z.data());
+    });
+    m.def("combine_lean", [](Array<const float, 2> A, In1 coef, Out1 change) {
+        same(coef.shape(0), A.shape(0));
+        same(change.shape(0), A.shape(1));
+        nb::gil_scoped_release release;
+        chosen.rows->combine_lean(A.data(), int(A.shape(0)), i64(A.shape(1)), coef.data(), change.data());
+    });
     m.def("sum_up", [](nb::ndarray<nb::ro, nb::ndim<2>, nb::device::cpu> A, In1 b, In2 X, Array<const int64_t, 1> outside,
                        Array<const int64_t, 1> outside_at, i64 first, i64 last, double nothing,
                        const std::vector<Array<const float, 1>> &known, nb::ndarray<nb::ndim<2>, nb::c_contig, nb::device::cpu> logits,

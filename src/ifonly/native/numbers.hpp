@@ -4,6 +4,10 @@
 // on while `any` lane has to. With T = double (one row, or a thread of a GPU) a mask is a bool and nothing is lost.
 #pragma once
 
+#ifdef __AVX2__
+#include <immintrin.h>
+#endif
+
 #ifdef __CUDACC__
 #define IFONLY_HD __device__ __forceinline__
 #else
@@ -142,12 +146,22 @@ template <int W> using Ints = typename VectorOf<int, W>::type;
         Doubles<W> root;                                                                                                       \
         for (int w = 0; w < W; w++) root[w] = __builtin_sqrt(a[w]);                                                            \
         return root;                                                                                                           \
-    }                                                                                                                          \
-    IFONLY_HD Floats<W> rough(Doubles<W> a) { return __builtin_convertvector(a, Floats<W>); }                                  \
-    IFONLY_HD Doubles<W> exact(Floats<W> a) { return __builtin_convertvector(a, Doubles<W>); }
+    }
 
 IFONLY_LANES(WIDTH)
 #undef IFONLY_LANES
+
+// By name: of the compiler's own conversion GCC 12 makes two of half a vector and puts them together.
+#if defined(__AVX512F__)
+IFONLY_HD Floats<8> rough(Doubles<8> a) { return Floats<8>(_mm512_cvtpd_ps(__m512d(a))); }
+IFONLY_HD Doubles<8> exact(Floats<8> a) { return Doubles<8>(_mm512_cvtps_pd(__m256(a))); }
+#elif defined(__AVX2__)
+IFONLY_HD Floats<4> rough(Doubles<4> a) { return Floats<4>(_mm256_cvtpd_ps(__m256d(a))); }
+IFONLY_HD Doubles<4> exact(Floats<4> a) { return Doubles<4>(_mm256_cvtps_pd(__m128(a))); }
+#else
+IFONLY_HD Floats<WIDTH> rough(Doubles<WIDTH> a) { return __builtin_convertvector(a, Floats<WIDTH>); }
+IFONLY_HD Doubles<WIDTH> exact(Floats<WIDTH> a) { return __builtin_convertvector(a, Doubles<WIDTH>); }
+#endif
 
 #endif
 

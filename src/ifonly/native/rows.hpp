@@ -192,6 +192,9 @@ struct Rows {
     void (*answer_free)(const FreeTarget &, const FreeRows &);
     void (*project_free)(const FreeTarget &, const FreeRows &, double *z, double *sizes);
     void (*solve_crowd)(const CrowdRow &);
+    int (*solve_few)(i64 n, const double *gram, i64 pitch, const double *margins, double lam, double close, bool begin, double *q);
+    void (*project_lean)(const float *A, int R, i64 D, const double *x, double *z);
+    void (*combine_lean)(const float *A, int R, i64 D, const double *coef, double *change);
     void (*sum_up)(const Pass &);
     void (*solve_box)(const BoxRows &);
     Search *(*open_search)(i64 n, i64 groups, i64 m);

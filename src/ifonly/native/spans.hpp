@@ -18,6 +18,12 @@ template <class V, class Number> IFONLY_HD V load(const Number *at) {
 }
 template <class V, class Number> IFONLY_HD void store(Number *at, V v) { __builtin_memcpy(at, &v, sizeof v); }
 
+/** A vector of numbers in single or double precision, in double. */
+template <class S> IFONLY_HD Lanes read(const S *at) {
+    if constexpr (sizeof(S) == sizeof(double)) return load<Lanes>(at);
+    else return exact(load<Floats<WIDTH>>(at));
+}
+
 /** Some numbers, and 0 in the other lanes. */
 template <class V, class Number> IFONLY_HD V load_some(const Number *at, i64 count) {
     V v{};

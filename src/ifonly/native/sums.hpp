@@ -17,12 +17,6 @@ constexpr int POINTS = 4, ROWS = 6, SPAN = 6; // of a block in registers: points
 constexpr int POINTS = 4, ROWS = 2, SPAN = 2;
 #endif
 
-/** A vector of numbers, in double precision. */
-template <class S> IFONLY_HD Lanes read(const S *at) {
-    if constexpr (sizeof(S) == sizeof(double)) return load<Lanes>(at);
-    else return exact(load<Floats<WIDTH>>(at));
-}
-
 /** Numbers along D that stay in the nearest cache for all rows of a tile: a panel. */
 constexpr int PANEL = SPAN * WIDTH;
 

@@ -1,4 +1,6 @@
-"""`engines.passes.sum_up` in C++ (sums.hpp for few points, many_points.hpp for many): each row of A read once, for all points.
+"""The loops of `engines.very_many` in C++: the problem with few rivals (few_and_rest.hpp), and `engines.passes.sum_up`.
+
+A pass (sums.hpp for few points, many_points.hpp for many) reads each row of A once, for all points.
 
 Where there are few points the time of a pass is that of reading A, and NumPy reads it three times: to make it float64, and for
 each of the two products. Where there are many it is that of multiplying, and nothing between the two products leaves the cache.
@@ -10,11 +12,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ifonly.engines.class_newton import ROUGH
 from ifonly.engines.passes import NOTHING, Look, Sums, known_points, points, sum_up
+from ifonly.engines.very_many import Loops, solve_few
 from ifonly.model import Model
+from ifonly.model.numerics import Floats
 from ifonly.native import compiled
 
-__all__ = ["sum_up_compiled"]
+__all__ = ["COMPILED"]
 
 
 def sum_up_compiled(model: Model, looks: Sequence[Look], logits: NDArray[Any]) -> Callable[[int, int], Sums]:
@@ -35,3 +40,13 @@ def sum_up_compiled(model: Model, looks: Sequence[Look], logits: NDArray[Any]) -
         return Sums(top, mass, mean, {})
 
     return piece
+
+
+def solve_few_compiled(gram: Floats, margins: Floats, lam: float, start: Floats | None) -> tuple[Floats, int]:
+    """`very_many.solve_few`; where it does not settle, the original."""
+    q = np.empty(len(margins)) if start is None else start.copy()
+    n_iter = compiled().solve_few(gram, margins, lam, ROUGH, start is None, q)
+    return (q, n_iter) if n_iter else solve_few(gram, margins, lam, start)
+
+
+COMPILED = Loops(sum_up_compiled, solve_few_compiled)

@@ -2,7 +2,7 @@
 
 import math
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -130,10 +130,12 @@ class Sources:
             return None
         return Table.of(self.own, self.model.encoding.names or [str(name) for name in self.columns or ()])
 
-    def moved(self, n: int, coef: Floats) -> Floats:
-        """Row ``n`` after the change ``basisᵀ coef``, in the user's units: the second and last pass over ``A``."""
-        basis = self.model.basis
-        change = coef[0] * basis[0] if len(basis) == 1 else basis.T @ coef
+    def moved(self, n: int, coef: Floats, combination: Callable[[Floats], Floats] | None = None) -> Floats:
+        """Row ``n`` after the change ``basisᵀ coef``, in the user's units: the second and last pass over ``A``.
+
+        ``combination``, if given, is another way to make that change.
+        """
+        change = (combination or self.model.basis_combination)(coef)
         if self.model.scaling is not None:
             change *= self.model.scaling.scale
         change += self.dense(n)
@@ -169,18 +171,20 @@ class Sources:
             Z[lengths > LARGEST] = np.inf
         return Z, sizes
 
-    def project_one(self) -> tuple[Floats, Sizes]:
-        """`project` for one source, as ``z`` (R) and two numbers; raises if it is not finite."""
+    def project_one(self, times: Callable[[Floats], Floats] | None = None) -> tuple[Floats, Sizes]:
+        """`project` for one source, as ``z`` (R) and two numbers; raises if it is not finite.
+
+        ``times``, if given, is another way to multiply a dense source with the basis.
+        """
         model = self.model
         if _is_sparse(self.rows):
             Z, sizes = self.project()
             z, sizes = Z[0], Sizes(float(sizes.norm[0]), float(sizes.terms[0]))
         else:
-            basis = model.basis
             with np.errstate(invalid="ignore", over="ignore"):
                 row = self.rows[0].astype(np.float64, copy=False)
                 row = row if model.scaling is None else model.scaling(row)
-                z = np.array([basis[0] @ row]) if len(basis) == 1 else basis @ row
+                z = (times or model.basis_times)(row)
                 square = float(row @ row)
                 length = math.sqrt(square) if TINY_SQUARE < square < math.inf else float(norms(row[None])[0])
                 sizes = model.size_of(row, z, length)
