@@ -14,6 +14,7 @@ from ifonly.engines.row_loops import any_cut
 from ifonly.engines.threads import available
 from ifonly.model.errors import InputError
 from ifonly.problem.question import FLIP
+from ifonly.problem.status import Status
 from ifonly.server import overview, replies
 from ifonly.server.desk import LEAST, SEATS, Desk, Gatherer, Visit
 from ifonly.server.journal import Journal, Metrics
@@ -170,12 +171,19 @@ def follow_path(served: Served, body: PathQuestion, visit: Visit) -> dict[str, A
 
 
 def _followed(request: Request, points: list[dict[str, Any]], visit: Visit) -> Iterator[Counterfactual]:
-    """A path with limits, one λ or probability after the other, as far as the time goes: `Ask.path` would go on."""
+    """A path to probabilities or with limits: side by side where that takes no time, else as far as the time goes."""
     ask, row = request.ask, request.rows[0]
     until = monotonic() + visit.left()  # once for all points: each with its share of what is left would come to no end
     if ask.question.target in (None, "other"):
         nearest = ask.at(lam=None, prob=FLIP).within(visit.left())(row, progress=False)
         ask = ask.at(target=nearest.target)
+    if not ask.at(**points[0]).row_by_row:
+        goals = {name: None if value is None else [point[name] for point in points] for name, value in points[0].items()}
+        table: Any = [row] * len(points)
+        found = ask.at(**goals).within(visit.left() / len(points))(table, progress=False)
+        if found.status[0] != Status.INVALID:  # where the row is wrong, or contradicts the limits, one alone says so
+            yield from found
+            return
     for i, point in enumerate(points):
         left = until - monotonic()
         if i and left <= LEAST:
