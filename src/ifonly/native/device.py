@@ -1,8 +1,9 @@
 """Tables of sources on a GPU: from rows to answers without leaving it.
 
 Two passes over the sources with the Newton problems between them, chunk by chunk. The passes wait for memory and the Newton
-problems compute, so they run beside each other as far as they can: on one stream the passes, on the other the Newton
-problems of the chunk before. Sources on the host go through two pinned buffers: one is copied while the other is worked on.
+problems compute, so they run beside each other as far as they can: on one stream the first passes of all chunks and after them
+the second ones, on the other the Newton problems. Sources on the host go through two pinned buffers: one is copied while the
+other is worked on.
 """
 
 import sys
