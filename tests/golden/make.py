@@ -58,7 +58,7 @@ def answered(question: Question, answers: dict[str, Any]) -> tuple[Any, str]:
         return None, judge(question.problems, question.known, found)
     known = [truth(problem) for problem in question.problems]
     verdict = judge(question.problems, known, found)
-    if verdict or question.like == "truth":
+    if verdict:
         return {"truth": known}, verdict
     described = describe(found)
     twin = answers.get(question.twin) if question.twin else None
