@@ -8,7 +8,7 @@ import pytest
 from helpers.whole import X, make
 from scipy.sparse import random_array
 
-from ifonly import Model, invert, path
+from ifonly import Actions, Model, invert, path
 
 ANSWERS = {
     "one": lambda: invert(make(), X, "w", prob=0.9),
@@ -61,6 +61,14 @@ def test_answers_survive_pickling(kind):
 def test_answers_print_their_certificate():
     for kind, words in {"one": ["towards 'w'", "‖x − x*‖ ≤"], "table": ["2 rows", "2 EXACT"], "path": ["2 λ"]}.items():
         assert all(word in repr(ANSWERS[kind]()) for word in [*words, "E − E* ≤"])
+
+
+@pytest.mark.parametrize("question", [{"prob": 0.9}, {"margin": 1.0}, {"lam": 0.1}])
+def test_a_gap_is_said_to_be_of_what_was_minimised(question):
+    model, box = Model.binary([1.0, -2.0], 0.0, ["n", "y"]), Actions(bounds=(-5, 5))
+    what = "E − E* ≤" if "lam" in question else "cost − least cost ≤"
+    for x in ([-1.0, 1.0], [[-1.0, 1.0], [-2.0, 1.0]]):
+        assert what in repr(invert(model, x, "y", actions=box, **question))
 
 
 def test_a_table_and_its_rows_agree():

@@ -195,9 +195,11 @@ class Counterfactuals(ShownMany, Answers):
             return f"Counterfactuals({len(self)} rows{': ' if len(self) else ''}{self._counts()})"
         if self.are_plans:
             return self._shown()
+        within = self.conditions
+        of_cost = within is not None and (self.prob is not None or within.margin is not None)
         return (
             f"Counterfactuals({len(self)} rows: {self._counts()}; median distance {np.nanmedian(self.distance):.4g}, "
-            f"worst E − E* ≤ {np.nanmax(self.gap):.1e})"
+            f"worst {'cost − least cost' if of_cost else 'E − E*'} ≤ {np.nanmax(self.gap):.1e})"
         )
 
 

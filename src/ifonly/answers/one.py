@@ -338,7 +338,7 @@ class Counterfactual(ShownOne, View):
                 f"  certificate  E − E* ≤ {self.gap:.1e},  ‖x − x*‖ ≤ {self.error_bound:.1e},  ‖∇E‖ ≤ {self.grad_norm:.1e}\n"
             )
         nodes = f", {self.n_nodes} nodes" if self.conditions.discrete else ""
-        what = "E − E*" if self.prob is None else "cost − least cost"
+        what = "cost − least cost" if self._goal else "E − E*"
         return (
             f"  cost         {self.cost:.6g}   (distance {self.distance:.6g}, {self.n_changes} changes{nodes})\n"
             f"  certificate  {what} ≤ {self.gap:.1e}\n"

@@ -287,5 +287,5 @@ class Health(BaseModel):
 class Ready(BaseModel):
     """Whether requests are taken; and what is wrong with a model's file since it was loaded."""
 
-    status: Literal["ready", "starting", "draining", "full"]
+    status: Literal["ready", "draining", "full"]
     models: dict[str, str | None]
