@@ -171,13 +171,13 @@ def follow_path(served: Served, body: PathQuestion, visit: Visit) -> dict[str, A
 
 
 def _followed(request: Request, points: list[dict[str, Any]], visit: Visit) -> Iterator[Counterfactual]:
-    """A path to probabilities or with limits: side by side where that takes no time, else as far as the time goes."""
+    """A path to probabilities or with limits: side by side where rows with limits can be, else as far as the time goes."""
     ask, row = request.ask, request.rows[0]
     until = monotonic() + visit.left()  # once for all points: each with its share of what is left would come to no end
     if ask.question.target in (None, "other"):
         nearest = ask.at(lam=None, prob=FLIP).within(visit.left())(row, progress=False)
         ask = ask.at(target=nearest.target)
-    if not ask.at(**points[0]).row_by_row:
+    if ask.conditions is not None and not ask.at(**points[0]).row_by_row:
         goals = {name: None if value is None else [point[name] for point in points] for name, value in points[0].items()}
         table: Any = [row] * len(points)
         found = ask.at(**goals).within(visit.left() / len(points))(table, progress=False)
