@@ -330,7 +330,7 @@ def test_search_where_the_rounds_do_not_settle(synthetic, monkeypatch):
     true = ifonly.invert(synthetic.model, synthetic.X[0], 77, prob=0.8)
     monkeypatch.setattr(many, "MAX_ROUNDS", 1)
     aim = many.task_of(synthetic.model, synthetic.X[0], Aim(77, None, 0.8))
-    search = many._search(synthetic.model, aim, synthetic.X[0], 1.0)
+    search = many._search(synthetic.model, aim, synthetic.X[0], 1.0, many.NUMPY)
     ask = next(search)
     monkeypatch.setattr(many, "MAX_ROUNDS", 60)
     try:

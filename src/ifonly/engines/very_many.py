@@ -151,7 +151,7 @@ def _together(asked: dict[int, Look]) -> list[int]:
 # ---- for one λ ----
 
 
-def minimise(model: Model, task: Task, lam: float, loops: Loops = NUMPY) -> Asking:
+def minimise(model: Model, task: Task, lam: float, loops: Loops) -> Asking:
     """The least E for one λ."""
     work, last, sigma = Work(model, task, single=loops.single), Last(), 0.0
     tol, n_iter, slow, in_full = 0.5 * (task.tol or 0.0), 0, 0, False
@@ -234,7 +234,7 @@ def _newton_step(here: State, task: Task, lam: float) -> Floats:
 # ---- for a probability ----
 
 
-def reach(model: Model, task: Task, loops: Loops = NUMPY) -> Asking:
+def reach(model: Model, task: Task, loops: Loops) -> Asking:
     """The nearest x at which L is as low as is wanted."""
     assert task.level is not None
     work, x = Work(model, task, single=loops.single), task.source
@@ -318,7 +318,7 @@ def _reach_few(few: Few, margins: Floats, level: float, lam: float | None) -> tu
     return at, space.lam, n_iter
 
 
-def _search(model: Model, task: Task, x: Floats, lam: float, loops: Loops = NUMPY) -> Asking:
+def _search(model: Model, task: Task, x: Floats, lam: float, loops: Loops) -> Asking:
     """Where the rounds do not settle: λ by bisection and the secant, each solved in full. L rises with λ."""
     assert task.level is not None
     bracket, met, found = Bracket(math.log(STRIDE)), None, None

@@ -19,7 +19,7 @@ from ifonly.model import Model
 from ifonly.model.numerics import Floats
 from ifonly.native import compiled
 
-__all__ = ["COMPILED"]
+__all__ = ["COMPILED", "solve_few_compiled", "sum_up_compiled"]
 
 
 def sum_up_compiled(model: Model, looks: Sequence[Look], logits: NDArray[Any]) -> Callable[[int, int], Sums]:
