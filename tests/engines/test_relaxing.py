@@ -10,7 +10,7 @@ from ifonly.engines.relaxing import Relaxing
 from ifonly.engines.searched import dual_of
 from ifonly.problem.asked import Aim
 from ifonly.problem.conditions import Conditions
-from ifonly.problem.dual import Multipliers
+from ifonly.problem.proof import Multipliers
 
 
 def test_nothing_pulls_where_nothing_ends_though_a_rival_counted_for_next_to_nothing():

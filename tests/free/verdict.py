@@ -133,7 +133,7 @@ class _Held:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("error")
-                self.cf.verify()
+                self.cf.verify(exact=True)
         except (CertificateError, Warning) as error:
             return Verdict("VERIFY", f"{self.cf.status.name}: {error}")
         return None

@@ -5,6 +5,7 @@ Nothing here asks `Choices`, `Dual` or an engine what is allowed, or what it is 
 
 import itertools
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cache
 from typing import Any
 
@@ -17,10 +18,11 @@ from sklearn.preprocessing import FunctionTransformer, QuantileTransformer, Stan
 
 from helpers.limited_problems import COSTS, a_cost
 from ifonly import Actions, Cost, Model, Scaling, as_model, invert
-from ifonly.problem.choices import MOVES, STAYS, Cut, Node
 from ifonly.problem.conditions import Conditions
 from ifonly.problem.dual import Goal
+from ifonly.problem.exactly import Exactly
 from ifonly.problem.limited import LimitedProblem
+from ifonly.problem.proof import MOVES, STAYS, Cut, Node
 
 NEAR = 1e-12  # values of bent columns are computed twice, and may differ in their last digit
 
@@ -282,3 +284,10 @@ def drawn(kind: str, *seed: int) -> tuple[np.random.Generator, Listed]:
     """A problem of one of these kinds, and the numbers that come after it."""
     rng = np.random.default_rng(seed)
     return rng, MAKERS[kind](rng)
+
+
+def in_fractions(problem: LimitedProblem, goal: Goal) -> Exactly:
+    """The checker in fractions, of a goal as floats have it."""
+    found = Exactly(problem.conditions, problem.source, problem.k, lam=goal.lam, margin=goal.margin)
+    found.top = None if goal.top is None else Fraction(goal.top)
+    return found

@@ -15,10 +15,9 @@ import ifonly
 from ifonly import Actions, CertificateError, Cost, InputError, Model, Status, invert
 from ifonly.problem.checker import check
 from ifonly.problem.conditions import Conditions
-from ifonly.problem.dual import Multipliers
 from ifonly.problem.free import Problem
 from ifonly.problem.goals import probabilities
-from ifonly.problem.proof import Leaf, Proof
+from ifonly.problem.proof import Leaf, Multipliers, Proof
 from ifonly.problem.results import Result
 
 TOLERANCES = {
@@ -83,13 +82,25 @@ def imported(name: str) -> set[str]:
     return out
 
 
-def test_the_checker_imports_nothing_that_solves():
-    closure, left = set(), {"ifonly.problem.checker"}
+def closure_of(name: str) -> set[str]:
+    """A module, and all of ours that it brings with it."""
+    closure, left = set(), {name}
     while left:
         name = left.pop()
         closure.add(name)
         parents = {name.rsplit(".", i)[0] for i in range(1, name.count("."))}
         left |= {m for m in imported(name) | parents if m.split(".")[0] == "ifonly"} - closure - {"ifonly"}
+    return closure
+
+
+def test_the_checker_in_fractions_shares_nothing_with_the_other():
+    """The theorem stands there a second time: what both have is what a question means, and what a proof is as data."""
+    found = {m.removeprefix("ifonly.problem.") for m in closure_of("ifonly.problem.exactly") if m.startswith("ifonly.problem.")}
+    assert found == {"exactly", "conditions", "cost", "actions", "limits", "proof", "free"}  # the room itself names the last
+
+
+def test_the_checker_imports_nothing_that_solves():
+    closure = closure_of("ifonly.problem.checker")
     # The model reads the rows and columns that it is asked about.
     rooms = ("ifonly.problem", "ifonly.model", "ifonly.rows.tables", "ifonly.rows")
     outside = {m for m in closure if not m.startswith(("ifonly.problem", "ifonly.model")) and m not in rooms}
@@ -104,11 +115,12 @@ def test_the_checker_imports_nothing_that_solves():
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("make", [a_free, an_asked])
-def test_what_invert_finds_is_proved(make, seed):
+@pytest.mark.parametrize("exact", [False, True])
+def test_what_invert_finds_is_proved(make, seed, exact):
     asked, cf = a_solved(np.random.default_rng([seed, 11]), make)
     case = answered(asked, cf)
     result = case["result"]
-    found = check(**case)
+    found = check(**case, exact=exact)
     assert found.unproved == ()
     assert found.claim == "proved"
     if result.status is Status.EXACT:

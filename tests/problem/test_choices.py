@@ -5,8 +5,9 @@ import pytest
 from helpers.enumerated import MAKERS, NEAR, Listed, a_listed, drawn
 
 from ifonly import Actions, CertificateError, InputError, Model
-from ifonly.problem.choices import MOVES, OPEN, STAYS, Choices, Cut, Node
+from ifonly.problem.choices import Choices
 from ifonly.problem.conditions import Conditions
+from ifonly.problem.proof import MOVES, OPEN, STAYS, Cut, Node
 
 SEEDS = range(30)
 DEPTH = 6  # of the trees that are walked

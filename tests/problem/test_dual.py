@@ -4,20 +4,23 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
+from typing import Any
 
 import mpmath as mp
 import numpy as np
 import pytest
 from helpers.conic import Conic
-from helpers.enumerated import MAKERS, Listed, a_goal, a_listed, drawn
+from helpers.enumerated import MAKERS, Listed, a_goal, a_listed, drawn, in_fractions
 from helpers.limited_problems import COSTS, Asked, a_cost, an_asked
 
 from ifonly import Actions, CertificateError, Cost, Model
-from ifonly.problem.choices import MOVES, STAYS, Choices, Cut, Node
+from ifonly.problem.choices import Choices
 from ifonly.problem.conditions import Conditions
-from ifonly.problem.dual import DIGITS, Dual, Goal, Multipliers, log_within
+from ifonly.problem.dual import Dual, Goal
+from ifonly.problem.exactly import DIGITS, log_within
 from ifonly.problem.goals import Weights
 from ifonly.problem.limited import LimitedProblem
+from ifonly.problem.proof import MOVES, STAYS, Cut, Multipliers, Node
 
 TOLERANCES = {
     "listed": 1e-11,  # relative to 1 + |value|: values of listed points in float64
@@ -144,14 +147,14 @@ def test_a_node_of_one_point_is_worth_what_the_point_is(kind, seed):
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_bound_in_floats_is_below_that_in_fractions_which_is_below_the_truth(kind, seed):
     for rng, listed, rough, node in some_duals(kind, seed, 35, n=2):
-        goal, fine = rough.goal, Dual(listed.problem, rough.goal, rough.choices, exact=True)
+        goal, fine = rough.goal, in_fractions(listed.problem, rough.goal)
         assert rough.empty(node) == fine.empty(node)
         if rough.empty(node):
             continue
         least = listed.least(node, goal)
         for reach in (False, True) if goal.lam is None else (False,):
             given = some_multipliers(rng, rough, reach=reach)
-            low, high = rough.bound(node, given, reach=reach).value, fine.bound(node, given, reach=reach).value
+            low, high = rough.bound(node, given, reach=reach).value, fine.bound(node, given, reach=reach)
             assert isinstance(high, Fraction)
             assert Fraction(low) <= high
             assert low >= float(high) - TOLERANCES["rounding"] * (1 + abs(float(high)))
@@ -173,11 +176,11 @@ def test_rounding_is_allowed_for_at_any_size(seed, size):
     actions = Actions(one_of=[[3, 4, 5]], bounds={0: (source[0] - 1, source[0] + 2)}, frozen=[1])
     problem = LimitedProblem(Conditions(model, a_cost(rng, D, str(rng.choice(COSTS))) or Cost(), actions), source, 0)
     for goal in (Goal(lam=0.3), Goal(top=float(rng.normal())), Goal(margin=0.5)):
-        rough, fine = Dual(problem, goal), Dual(problem, goal, exact=True)
+        rough, fine = Dual(problem, goal), in_fractions(problem, goal)
         for node in (rough.choices.root, rough.choices.cut(rough.choices.root, Cut("option", 0, options=(0,)))[1]):
             for reach in (False, True) if goal.lam is None else (False,):
                 given = some_multipliers(rng, rough, reach=reach)
-                assert Fraction(rough.bound(node, given, reach=reach).value) <= fine.bound(node, given, reach=reach).value
+                assert Fraction(rough.bound(node, given, reach=reach).value) <= fine.bound(node, given, reach=reach)
 
 
 def test_an_option_that_must_be_left_has_its_rounding_allowed_for():
@@ -188,10 +191,10 @@ def test_an_option_that_must_be_left_has_its_rounding_allowed_for():
         source = np.array([1.0, 0.0])
         problem = LimitedProblem(Conditions(model, Cost(rng.uniform(0.1, 3, 2), l1=3.0), Actions(one_of=[[0, 1]])), source, 0)
         goal = Goal(margin=float(problem.margins(source)[0]) * -1.0)
-        rough, fine = Dual(problem, goal), Dual(problem, goal, exact=True)
+        rough, fine = Dual(problem, goal), in_fractions(problem, goal)
         node = rough.choices.cut(rough.choices.root, Cut("option", 0, options=(0,)))[1]
         given = Multipliers(rng.uniform(0, 1, 1), np.zeros(0))
-        assert Fraction(rough.bound(node, given).value) <= fine.bound(node, given).value
+        assert Fraction(rough.bound(node, given).value) <= fine.bound(node, given)
 
 
 def in_digits(problem: LimitedProblem, y, nu, lam: float):
@@ -342,17 +345,17 @@ def test_no_probability_is_above_the_ceiling(seed):
 # ---- what are no multipliers ----
 
 
-def small(**more) -> Dual:
+def small(prover=Dual, **more) -> Any:
     model = Model(np.array([[1.0, 0.0], [0.0, 1.0], [0.5, 0.2]]), np.zeros(3))
     limits = Actions(bounds=(-2, 2), linear=[({0: 1.0}, "<=", 1.0), ({0: 1.0, 1: 1.0}, "==", 0.0)])
     conditions = Conditions(model, more.pop("cost", Cost()), limits)
-    return Dual(LimitedProblem(conditions, np.zeros(2), 0), more.pop("goal", Goal(top=0.0)), **more)
+    return prover(LimitedProblem(conditions, np.zeros(2), 0), more.pop("goal", Goal(top=0.0)))
 
 
-@pytest.mark.parametrize("exact", [False, True])
-def test_multipliers_that_cannot_be_are_refused(exact):
-    dual = small(exact=exact)
-    root, good = dual.choices.root, Multipliers(np.full(2, 0.5), np.array([0.1, -0.1]))
+@pytest.mark.parametrize("prover", [Dual, in_fractions])
+def test_multipliers_that_cannot_be_are_refused(prover):
+    dual, root = small(prover), small().choices.root
+    good = Multipliers(np.full(2, 0.5), np.array([0.1, -0.1]))
     dual.bound(root, good)
     wrong = {
         "negative": [good._replace(y=np.array([0.5, -1e-300])), good._replace(nu=np.array([-1e-9, 0.0]))],
@@ -378,20 +381,20 @@ def test_multipliers_that_cannot_be_are_refused(exact):
                 dual.bound(root, given)
 
 
-@pytest.mark.parametrize("exact", [False, True])
-def test_with_lam_probabilities_of_more_than_one_are_refused(exact):
-    dual = small(exact=exact, goal=Goal(lam=0.5))
+@pytest.mark.parametrize("prover", [Dual, in_fractions])
+def test_with_lam_probabilities_of_more_than_one_are_refused(prover):
+    dual, root = small(prover, goal=Goal(lam=0.5)), small().choices.root
     with pytest.raises(CertificateError, match="add up to more than 1"):
-        dual.bound(dual.choices.root, Multipliers(np.array([0.6, 0.4 + 1e-9]), np.zeros(2)))
+        dual.bound(root, Multipliers(np.array([0.6, 0.4 + 1e-9]), np.zeros(2)))
 
 
-@pytest.mark.parametrize("exact", [False, True])
+@pytest.mark.parametrize("prover", [Dual, in_fractions])
 @pytest.mark.parametrize("at", [[np.nan, 0.0], [np.inf, 0.0], [0.0], [0.0, 0.0, 0.0]])
-def test_a_change_that_cannot_be_is_refused(exact, at):
+def test_a_change_that_cannot_be_is_refused(prover, at):
     """Δ° of a matrix: a bound of NaN would be no bound."""
-    dual = small(exact=exact, cost=Cost(matrix=np.array([[2.0, 0.5], [0.5, 1.0]])))
+    dual = small(prover, cost=Cost(matrix=np.array([[2.0, 0.5], [0.5, 1.0]])))
     with np.errstate(all="ignore"), pytest.raises(CertificateError):
-        dual.bound(dual.choices.root, Multipliers(np.full(2, 0.5), np.zeros(2), np.array(at)))
+        dual.bound(small().choices.root, Multipliers(np.full(2, 0.5), np.zeros(2), np.array(at)))
 
 
 @pytest.mark.parametrize("size", [1e150, 1e200, 1e300, 1.7e308])

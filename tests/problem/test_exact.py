@@ -8,14 +8,13 @@ from fractions import Fraction
 import mpmath as mp
 import numpy as np
 import pytest
-from helpers.enumerated import a_goal, a_listed, an_uneven
+from helpers.enumerated import a_goal, a_listed, an_uneven, in_fractions
 from helpers.limited_problems import a_model
 
 from ifonly import Actions, CertificateError, Model
 from ifonly.model.numerics import EPS
-from ifonly.problem.checker import check_exactly
 from ifonly.problem.conditions import Conditions
-from ifonly.problem.dual import DIGITS, FAR, Dual, Goal, exp_within, log_within
+from ifonly.problem.exactly import DIGITS, LARGEST, Exactly, exp_within, log_within
 from ifonly.problem.limited import LimitedProblem
 from ifonly.problem.limits import EDGE
 
@@ -55,7 +54,7 @@ def test_exponentials_are_enclosed(v):
             assert in_digits(high) - in_digits(low) <= DENSE * true
 
 
-@pytest.mark.parametrize("v", [Fraction(v) for v in (-FAR, FAR, 1 - FAR, FAR - 1)])
+@pytest.mark.parametrize("v", [Fraction(v) for v in (-LARGEST, LARGEST, 1 - LARGEST, LARGEST - 1)])
 def test_exponentials_are_enclosed_as_far_as_they_go(v):
     low, high = exp_within(v)
     with mp.workdps(4 * DIGITS):
@@ -66,8 +65,8 @@ def test_exponentials_are_enclosed_as_far_as_they_go(v):
 def test_exponentials_beyond_have_a_safe_side(far):
     """Of what is far below 0 an upper bound is known, of what is far above a lower one: those are asked for, no others."""
     with mp.workdps(4 * DIGITS):
-        assert mp.exp(in_digits(-FAR - far)) <= in_digits(exp_within(-FAR - far)[1])
-        assert mp.exp(in_digits(FAR + far)) >= in_digits(exp_within(FAR + far)[0])
+        assert mp.exp(in_digits(-LARGEST - far)) <= in_digits(exp_within(-LARGEST - far)[1])
+        assert mp.exp(in_digits(LARGEST + far)) >= in_digits(exp_within(LARGEST + far)[0])
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -84,9 +83,9 @@ def test_what_is_minimised_at_a_point_is_never_said_to_be_less(make, seed):
     rng = np.random.default_rng([seed, 52])
     listed = make(rng)
     goal = a_goal(rng, listed)
-    dual = Dual(listed.problem, goal, exact=True)
+    exactly = in_fractions(listed.problem, goal)
     for x in listed.points[rng.permutation(len(listed.points))[:3]]:
-        found = dual.worth(x)
+        found = exactly.worth(x)
         with mp.workdps(2 * DIGITS):
             true = listed.in_digits(x, goal)
             assert true <= in_digits(found) + mp.mpf(10) ** (-DIGITS)
@@ -101,11 +100,10 @@ def test_what_is_minimised_at_a_point_is_never_said_to_be_less(make, seed):
 def test_the_loss_far_away_is_what_it_is(far):
     """Margins of 10⁹: their exponentials are beyond all floats, and the loss is the largest margin, or 0."""
     model = Model(np.array([[1.0, 0.0], [0.0, 1.0]]), np.zeros(2))
-    problem = LimitedProblem(Conditions(model), np.zeros(2), 0)
-    dual = Dual(problem, Goal(lam=1.0), exact=True)
+    exactly = Exactly(Conditions(model), np.zeros(2), 0, lam=1.0)
     cost = Fraction(far) ** 2 / 2
-    assert float(dual.worth(np.array([-far, 0.0])) - cost) == pytest.approx(far, rel=1e-15)
-    assert 0 <= float(dual.worth(np.array([far, 0.0])) - cost) <= 1e-45
+    assert float(exactly.worth(np.array([-far, 0.0])) - cost) == pytest.approx(far, rel=1e-15)
+    assert 0 <= float(exactly.worth(np.array([far, 0.0])) - cost) <= 1e-45
 
 
 def test_exponentials_far_away_take_no_longer_than_near():
@@ -117,9 +115,9 @@ def test_exponentials_far_away_take_no_longer_than_near():
 # ---- points ----
 
 
-def problem_of(margin=None, **limits) -> LimitedProblem:
+def problem_of(margin=None, **limits) -> Exactly:
     model = Model(np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.5]]), np.zeros(3))
-    return LimitedProblem(Conditions(model, actions=Actions(**limits), margin=margin), np.zeros(2), 0)
+    return Exactly(Conditions(model, actions=Actions(**limits), margin=margin), np.zeros(2), 0, margin=margin)
 
 
 def test_rules_hold_up_to_the_rounding_of_their_numbers():
@@ -128,7 +126,7 @@ def test_rules_hold_up_to_the_rounding_of_their_numbers():
     As many roundings are allowed as answers are (`EDGE`): one that keeps its rules is not to be refused in fractions.
     """
     assert Fraction(0.1) + Fraction(0.2) > Fraction(0.3)
-    check_exactly(problem_of(linear=[({0: 0.1, 1: 0.2}, "<=", 0.3)]), np.ones(2), None, reached=False)
+    problem_of(linear=[({0: 0.1, 1: 0.2}, "<=", 0.3)]).check_point(np.ones(2), reached=False)
     ones = problem_of(linear=[({0: 1.0, 1: 1.0}, "<=", 1.0)])
     for more, broken in (
         (0.0, False),
@@ -139,26 +137,26 @@ def test_rules_hold_up_to_the_rounding_of_their_numbers():
         (1e-9, True),
     ):
         with pytest.raises(CertificateError, match=r"rule 1 is broken by .*, in fractions") if broken else nullcontext():
-            check_exactly(ones, np.array([1.0, more]), None, reached=False)
+            ones.check_point(np.array([1.0, more]), reached=False)
 
 
 def test_equations_hold_up_to_rounding():
     problem = problem_of(linear=[({0: 1.0, 1: 1.0}, "==", 0.3)])
-    check_exactly(problem, np.array([0.1, 0.2]), None, reached=False)  # 0.30000000000000002 or so
+    problem.check_point(np.array([0.1, 0.2]), reached=False)  # 0.30000000000000002 or so
     for wrong in (1e-9, -1e-9):
         with pytest.raises(CertificateError, match="rule 1 is broken by"):
-            check_exactly(problem, np.array([0.1, 0.2 + wrong]), None, reached=False)
+            problem.check_point(np.array([0.1, 0.2 + wrong]), reached=False)
 
 
 def test_a_margin_is_met_to_the_last_bit():
     problem = problem_of(margin=0.3)
-    check_exactly(problem, np.array([0.3, 0.0]), None, reached=True)
+    problem.check_point(np.array([0.3, 0.0]), reached=True)
     short = np.array([np.nextafter(0.3, 0.0), 0.0])
     with pytest.raises(CertificateError, match="the target's score is ahead by"):
-        check_exactly(problem, short, None, reached=True)
-    check_exactly(problem, short, None, reached=False)
+        problem.check_point(short, reached=True)
+    problem.check_point(short, reached=False)
     with pytest.raises(CertificateError, match="ahead by"):
-        check_exactly(problem, np.array([0.3, 1e-30]), None, reached=True)
+        problem.check_point(np.array([0.3, 1e-30]), reached=True)
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -167,7 +165,7 @@ def test_a_probability_is_met_or_not_as_100_digits_say(seed):
     rng = np.random.default_rng([seed, 53])
     prob = float(rng.uniform(0.05, 0.99))
     model = Model.binary([1.0], 0.0)
-    problem = LimitedProblem(Conditions(model), np.zeros(1), 1)
+    problem = Exactly(Conditions(model), np.zeros(1), 1, prob=prob)
     at = math.log(prob / (1 - prob))
     outcomes = set()
     for x in (np.nextafter(at, -np.inf) - 1e-15, np.nextafter(at, -np.inf), at, np.nextafter(at, np.inf), at + 1e-15):
@@ -175,11 +173,11 @@ def test_a_probability_is_met_or_not_as_100_digits_say(seed):
             met = mp.exp(-mp.mpf(float(x))) <= (1 - mp.mpf(prob)) / mp.mpf(prob)
         outcomes.add(bool(met))
         if met:
-            check_exactly(problem, np.array([x]), prob, reached=True)
+            problem.check_point(np.array([x]), reached=True)
         else:
             with pytest.raises(CertificateError, match=r"p\(target\) is below .* in fractions"):
-                check_exactly(problem, np.array([x]), prob, reached=True)
-        check_exactly(problem, np.array([x]), prob, reached=False)
+                problem.check_point(np.array([x]), reached=True)
+        problem.check_point(np.array([x]), reached=False)
     assert outcomes == {True, False}
 
 
@@ -189,7 +187,7 @@ def test_margins_in_fractions_are_those_of_the_model(seed):
     model = a_model(rng)
     source, x = rng.normal(size=(2, model.n_features))
     problem = LimitedProblem(Conditions(model), source, 0)
-    dual = Dual(problem, Goal(lam=1.0), exact=True)
-    s = dual.margins + dual.S @ (dual.number(x) - dual.source)
+    exactly = Exactly(problem.conditions, source, 0, lam=1.0)
+    s = exactly.margins_at([Fraction(v) for v in x])
     assert all(isinstance(v, Fraction) for v in s)
     np.testing.assert_allclose(np.array([float(v) for v in s]), problem.margins(x), rtol=0, atol=problem.logit_error(x))

@@ -7,15 +7,16 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from helpers.enumerated import MAKERS, a_goal, drawn
+from helpers.enumerated import MAKERS, a_goal, drawn, in_fractions
 
 from ifonly import Actions, CertificateError, Cost, InputError, Model, Status, invert
-from ifonly.problem.choices import Choices, Cut, Node
+from ifonly.problem.choices import Choices
 from ifonly.problem.conditions import Conditions
-from ifonly.problem.dual import Dual, Goal, Multipliers
+from ifonly.problem.dual import Dual, Goal, continuous_proof
 from ifonly.problem.limited import LimitedProblem
-from ifonly.problem.proof import Leaf, Proof, continuous_proof, prove
+from ifonly.problem.proof import Cut, Leaf, Multipliers, Node, Proof
 
+PROVERS = (Dual, in_fractions)
 TOLERANCES = {
     "listed": 1e-11,  # relative to 1 + |value|: values of listed points in float64
     "proved": 1e-9,  # relative: what EXACT means
@@ -32,12 +33,12 @@ def a_tree(rng, listed, choices: Choices, node: Node, depth: int, n: int) -> lis
 
 
 @pytest.mark.parametrize("kind", MAKERS)
-@pytest.mark.parametrize("exact", [False, True])
+@pytest.mark.parametrize("prover", PROVERS)
 @pytest.mark.parametrize("seed", range(15))
-def test_whatever_the_tree_and_multipliers_what_is_proved_is_true(kind, exact, seed):
+def test_whatever_the_tree_and_multipliers_what_is_proved_is_true(kind, prover, seed):
     rng, listed = drawn(kind, seed, 41)
     goal = a_goal(rng, listed)
-    dual = Dual(listed.problem, goal, exact=exact)
+    dual, made = Dual(listed.problem, goal), prover(listed.problem, goal)
     equal, n = listed.problem.conditions.limits.equal, len(listed.problem.rivals)
     given = []
     for _ in range(5):
@@ -46,13 +47,13 @@ def test_whatever_the_tree_and_multipliers_what_is_proved_is_true(kind, exact, s
         given.append(Multipliers(y, np.where(equal, nu, np.abs(nu)), at))
     proof = Proof(tuple(a_tree(rng, listed, dual.choices, dual.choices.root, 4, len(given))), tuple(given))
     least = listed.least(dual.choices.root, goal)
-    assert float(prove(dual, proof).bound) <= least + TOLERANCES["listed"] * (1 + abs(least)) or math.isinf(least)
+    assert float(made.prove(proof).bound) <= least + TOLERANCES["listed"] * (1 + abs(least)) or math.isinf(least)
     if goal.lam is not None:
         return
     # 2. The same tree, all of it about the goal alone: refused, or nothing meets the goal, and misses it by that much.
     out = replace(proof, tree=tuple(entry._replace(reach=True) if isinstance(entry, Leaf) else entry for entry in proof.tree))
     try:
-        proved = prove(dual, out)
+        proved = made.prove(out)
     except CertificateError as error:
         assert "said to miss the goal" in str(error)  # noqa: PT017
         return
@@ -155,39 +156,39 @@ def found(request):
     return problem, goal, value, proof
 
 
-@pytest.fixture(params=[False, True], ids=["floats", "fractions"])
+@pytest.fixture(params=PROVERS, ids=["floats", "fractions"])
 def dual(request, found):
-    return Dual(found[0], found[1], exact=request.param)
+    return request.param(found[0], found[1])
 
 
 def test_a_search_is_proved(found, dual):
     _, _, value, proof = found
-    assert float(prove(dual, proof).bound) == pytest.approx(value, rel=TOLERANCES["proved"])
-    assert float(prove(dual, Proof.from_dict(json.loads(json.dumps(proof.to_dict())))).bound) == float(prove(dual, proof).bound)
+    assert float(dual.prove(proof).bound) == pytest.approx(value, rel=TOLERANCES["proved"])
+    assert float(dual.prove(Proof.from_dict(json.loads(json.dumps(proof.to_dict())))).bound) == float(dual.prove(proof).bound)
 
 
 def test_a_case_that_is_left_out_is_found(found, dual):
     proof = found[3]
     for i in [i for i, entry in enumerate(proof.tree) if isinstance(entry, Leaf)]:
         with pytest.raises(CertificateError, match=r"leaves out|no such cut|has points, but no multipliers"):
-            prove(dual, replace(proof, tree=proof.tree[:i] + proof.tree[i + 1 :]))
+            dual.prove(replace(proof, tree=proof.tree[:i] + proof.tree[i + 1 :]))
     for n in range(len(proof)):
         with pytest.raises(CertificateError, match="the proof leaves out"):
-            prove(dual, replace(proof, tree=proof.tree[:n]))
+            dual.prove(replace(proof, tree=proof.tree[:n]))
 
 
 def test_a_case_too_many_is_found(found, dual):
     proof = found[3]
     for more in (Leaf(0), Leaf(-1), Cut("move", 0)):
         with pytest.raises(CertificateError, match="goes on after its last leaf"):
-            prove(dual, replace(proof, tree=(*proof.tree, more)))
+            dual.prove(replace(proof, tree=(*proof.tree, more)))
 
 
 def test_a_cut_in_place_of_a_case_needs_cases_of_its_own(found, dual):
     proof = found[3]
     last = replace(proof, tree=(*proof.tree[:-1], Cut("value", 0, 0.0, 1.0)))
     with pytest.raises(CertificateError, match="the proof leaves out 2"):
-        prove(dual, last)
+        dual.prove(last)
 
 
 def test_cases_in_another_order_prove_no_more(found, dual):
@@ -207,22 +208,20 @@ def test_cases_in_another_order_prove_no_more(found, dual):
 
 def assert_no_more(dual: Dual, proof: Proof, value: float) -> None:
     try:
-        bound = float(prove(dual, proof).bound)
+        bound = float(dual.prove(proof).bound)
     except CertificateError:
         return
     assert bound <= value * (1 + TOLERANCES["proved"])
 
 
 def test_multipliers_that_there_are_not_are_found(found, dual):
-    proof = found[3]
-    node = dual.choices.root
+    _, goal, _, proof = found
     for number in (len(proof.multipliers), 10**9, -1, -2):
         with pytest.raises(CertificateError, match="no multipliers"):
-            prove(dual, replace(proof, tree=(Leaf(number),)))
-        if dual.goal.lam is None:
+            dual.prove(replace(proof, tree=(Leaf(number),)))
+        if goal.lam is None:
             with pytest.raises(CertificateError, match="no multipliers"):
-                prove(dual, replace(proof, tree=(Leaf(number, reach=True),)))
-    assert not dual.empty(node)
+                dual.prove(replace(proof, tree=(Leaf(number, reach=True),)))
 
 
 WRONG = {
@@ -245,18 +244,18 @@ def test_multipliers_that_cannot_be_are_found(case, found, dual):
         multipliers[i] = make(multipliers[i])
         used = Proof((Leaf(i),), tuple(multipliers))
         with pytest.raises(CertificateError, match=words):
-            prove(dual, used)
+            dual.prove(used)
 
 
 def test_worse_multipliers_prove_less(found, dual):
     _, _, value, proof = found
-    whole = float(prove(dual, proof).bound)
+    whole = float(dual.prove(proof).bound)
     for factor in (0.0, 0.5, 0.9):
         weaker = tuple(m._replace(y=m.y * factor) for m in proof.multipliers)
         assert_no_more(dual, replace(proof, multipliers=weaker), value)
     assert whole <= value * (1 + TOLERANCES["proved"])
     nothing = Proof((Leaf(0),), (Multipliers(np.zeros(len(dual.margins)), np.zeros(0)),))
-    assert float(prove(dual, nothing).bound) < value
+    assert float(dual.prove(nothing).bound) < value
 
 
 @pytest.mark.parametrize("found", ["prob", "margin"], indirect=True)  # with λ there is no goal
@@ -264,7 +263,7 @@ def test_a_goal_that_can_be_met_is_not_said_to_be_missed(found, dual):
     proof = found[3]
     out = tuple(entry._replace(reach=True) if isinstance(entry, Leaf) else entry for entry in proof.tree)
     with pytest.raises(CertificateError, match="said to miss the goal"):
-        prove(dual, replace(proof, tree=out))
+        dual.prove(replace(proof, tree=out))
 
 
 @pytest.mark.parametrize("below", [0.6, 0.0, -1.0, 1.4])
@@ -279,7 +278,7 @@ def test_a_cut_that_leaves_out_the_best_point_proves_nothing(below):
     out, two = Multipliers(np.ones(1), np.zeros(0)), Multipliers(np.full(1, 0.5), np.zeros(0))
     proof = Proof((Cut("value", 0, below, above), Leaf(0, reach=True), Leaf(1)), (out, two))
     try:
-        bound = prove(dual, proof).bound
+        bound = dual.prove(proof).bound
     except CertificateError:
         return
     assert bound <= cf.cost * (1 + TOLERANCES["proved"])
@@ -296,7 +295,7 @@ def test_a_source_near_a_grid_point_may_stay_in_one_of_two_parts():
     out = Multipliers(np.ones(1), np.zeros(0))
     proof = Proof((Cut("value", 0, 0.3, 0.4), Leaf(0, reach=True), Leaf(0, reach=True)), (out,))
     with pytest.raises(CertificateError):
-        prove(dual, proof)
+        dual.prove(proof)
 
 
 @pytest.mark.parametrize("at", [[np.nan, np.nan], [np.inf, 0.0], [-np.inf, np.inf]])
@@ -307,7 +306,7 @@ def test_a_bound_that_is_no_number_proves_nothing(at):
     proof = Proof((Leaf(0),), (Multipliers(np.full(1, 0.5), np.zeros(0), np.array(at)),))
     with np.errstate(all="ignore"):
         try:
-            bound = prove(Dual(problem, Goal(top=-0.4)), proof).bound
+            bound = Dual(problem, Goal(top=-0.4)).prove(proof).bound
         except (CertificateError, ValueError):
             return
     assert bound < math.inf
@@ -323,20 +322,20 @@ def test_multipliers_that_overflow_prove_nothing(size, frozen):
     proof = Proof((Leaf(0),), (Multipliers(np.array([size]), np.zeros(0)),))
     with np.errstate(all="ignore"):
         try:
-            bound = prove(dual, proof).bound
+            bound = dual.prove(proof).bound
         except (CertificateError, ValueError, OverflowError):
             return
     assert bound <= 0.0
 
 
-@pytest.mark.parametrize("exact", [False, True])
-def test_with_lam_there_is_no_goal_to_miss(exact):
+@pytest.mark.parametrize("prover", PROVERS)
+def test_with_lam_there_is_no_goal_to_miss(prover):
     """−ln p is positive everywhere: that shows nothing. Only rules can leave a case without a point."""
     model = Model.binary([1.0], 0.0)
     problem = LimitedProblem(Conditions(model, actions=Actions(integer=[0], bounds={0: (-1, 1)})), np.zeros(1), 1)
     half = Multipliers(np.full(1, 0.5), np.zeros(0))
     with pytest.raises(CertificateError):
-        prove(Dual(problem, Goal(lam=1.0), exact=exact), Proof((Leaf(0, reach=True),), (half,)))
+        prover(problem, Goal(lam=1.0)).prove(Proof((Leaf(0, reach=True),), (half,)))
 
 
 # ---- rules that cannot be kept, and continuous problems ----
@@ -346,13 +345,13 @@ def test_where_rules_leave_no_point_there_is_nothing_to_miss():
     model = Model.binary([1.0, 1.0], 0.0)
     actions = Actions(bounds=(-1, 1), integer=[0], linear=[({0: 1.0, 1: 1.0}, ">=", 3.0)])
     problem = LimitedProblem(Conditions(model, actions=actions), np.zeros(2), 1)
-    for exact in (False, True):
-        dual = Dual(problem, Goal(top=0.0), exact=exact)
+    for prover in PROVERS:
+        dual = prover(problem, Goal(top=0.0))
         rule = Multipliers(np.zeros(1), np.ones(1))
-        proved = prove(dual, Proof((Leaf(0, reach=True),), (rule,)))
+        proved = dual.prove(Proof((Leaf(0, reach=True),), (rule,)))
         assert (proved.bound, proved.missed) == (math.inf, math.inf)
         both = Multipliers(np.ones(1), np.full(1, 3.0))
-        assert prove(dual, Proof((Leaf(0, reach=True),), (both,))).missed > 0
+        assert dual.prove(Proof((Leaf(0, reach=True),), (both,))).missed > 0
 
 
 @pytest.mark.parametrize("goal", ["prob", "lam", "margin"])
@@ -373,7 +372,7 @@ def test_a_continuous_answer_is_a_proof_of_one_case(goal, K, matrix):
     assert proof.tree == (Leaf(0),)
     value = cf.objective if goal == "lam" else cf.cost
     about = {"prob": Goal.of(None, cf.prob, None), "lam": Goal(lam=0.1), "margin": Goal(margin=0.2)}[goal]
-    for exact in (False, True):
-        bound = float(prove(Dual(problem, about, exact=exact), proof).bound)
+    for prover in PROVERS:
+        bound = float(prover(problem, about).prove(proof).bound)
         # `top` is a little above what was asked, and the bound lower by as much times y: some 1e-15 of it
         assert value * (1 - 1e-8) - 1e-9 <= bound <= value * (1 + 1e-12) + 1e-12

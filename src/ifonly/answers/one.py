@@ -21,10 +21,11 @@ from ifonly.problem.asked import Aim, Asked
 from ifonly.problem.checker import Checked, check
 from ifonly.problem.conditions import Conditions
 from ifonly.problem.contradiction import contradiction
+from ifonly.problem.dual import continuous_proof
 from ifonly.problem.goals import lead
 from ifonly.problem.irreducible import Needed
 from ifonly.problem.limited import LimitedProblem
-from ifonly.problem.proof import Proof, continuous_proof
+from ifonly.problem.proof import Proof
 from ifonly.problem.question import Question
 from ifonly.problem.results import Iteration, Result
 from ifonly.problem.status import REL_GAP, Status

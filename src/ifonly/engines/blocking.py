@@ -22,10 +22,11 @@ from ifonly.model.errors import InputError
 from ifonly.model.numerics import Floats
 from ifonly.problem.asked import Aim
 from ifonly.problem.conditions import Conditions
-from ifonly.problem.dual import Dual, Goal, Multipliers
+from ifonly.problem.dual import Dual, Goal
 from ifonly.problem.each_limit import EachLimit
 from ifonly.problem.irreducible import Needed, irreducible
 from ifonly.problem.limited import LimitedProblem
+from ifonly.problem.proof import Multipliers
 from ifonly.problem.results import Result
 from ifonly.problem.status import Status
 

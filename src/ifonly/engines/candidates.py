@@ -21,7 +21,7 @@ from ifonly.engines.semismooth import Response
 from ifonly.engines.semismooth_reach import reach
 from ifonly.model.numerics import Flags, Floats, log_sum_exp, softmax
 from ifonly.problem.asked import Aim
-from ifonly.problem.choices import Node
+from ifonly.problem.proof import Node
 from ifonly.problem.results import Result
 
 __all__ = ["Candidates"]

@@ -26,10 +26,9 @@ from ifonly.engines.tree import Branch, Tree
 from ifonly.model.errors import CertificateError
 from ifonly.model.numerics import EPS, Flags, Floats
 from ifonly.problem.asked import Aim
-from ifonly.problem.choices import OPEN, Cut, Node
 from ifonly.problem.contradiction import contradiction
-from ifonly.problem.dual import Bounded, Multipliers
-from ifonly.problem.proof import Proof, continuous_proof, prove
+from ifonly.problem.dual import Bounded, continuous_proof
+from ifonly.problem.proof import OPEN, Cut, Multipliers, Node, Proof
 from ifonly.problem.results import Result
 from ifonly.problem.status import Status
 
@@ -88,7 +87,7 @@ def proved(problem: LimitedProblem, aim: Aim, found: Result, budget: Budget) -> 
     dual, value = dual_of(problem, aim), aim.value(found)
     proof = continuous_proof(dual.problem, found.x, aim.prob, found.lam, found.multipliers)
     size = problem.textbook.relative_to(value, weighed=aim.lam is not None)
-    bound = min(float(prove(dual, proof).bound), value)
+    bound = min(float(dual.prove(proof).bound), value)
     slack = slack_of(problem, aim, proof.multipliers[0], found.x)
     if bound > found.bound:
         found = replace(found, bound=bound, gap=value - bound, grad_norm=0.0, proof=proof)
@@ -121,7 +120,7 @@ class Search:
 
     def contradictory(self, proof: Proof) -> bool:
         """Whether a proof that nothing is to be found shows that not even the rules can be kept."""
-        return math.isinf(prove(self.dual, proof).missed)
+        return math.isinf(self.dual.prove(proof).missed)
 
     def run(self, best: Result | None = None) -> Result | None:
         """Search until nothing better is left, or it is time to stop; ``best`` is an answer that is known."""
@@ -173,7 +172,7 @@ class Search:
         if shown.status is Status.EXACT:
             return shown
         # It may be better: the bound of a branch is at first that of the one it is part of.
-        return measured(found, self.dual, float(prove(self.dual, proof).bound), self.budget, self.tree.slack)
+        return measured(found, self.dual, float(self.dual.prove(proof).bound), self.budget, self.tree.slack)
 
     # ---- bounds ----
 
@@ -241,7 +240,7 @@ class Search:
         """
         slack = ALLOWANCES * self.problem.allowance(self.aim.prob, best.x)
         try:
-            missed = float(prove(self.dual, proof, slack).missed)
+            missed = float(self.dual.prove(proof, slack).missed)
         except CertificateError:
             return None
         ceiling, prob = self.dual.goal.ceiling(missed), self.aim.prob

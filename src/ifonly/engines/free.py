@@ -76,7 +76,7 @@ def unchangeable(problem: ClassProblem, prob: float) -> Result:
 
 def _in_truth(b: list[float], k: int, prob: float) -> bool:
     """Whether ``softmax(b)[k] ≥ prob``, with no rounding that shows."""
-    from ifonly.problem.dual import exp_within  # the checker's, which is loaded when it is asked
+    from ifonly.problem.exactly import exp_within  # the checker's, which is loaded when it is asked
 
     return Fraction(prob) * sum(exp_within(Fraction(bias) - Fraction(b[k]))[1] for bias in b) <= 1
 

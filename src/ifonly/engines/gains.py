@@ -22,10 +22,11 @@ import numpy as np
 
 from ifonly.model.numerics import EPS, Flags, Floats, Indices, log_sum_exp, softmax
 from ifonly.problem.asked import Aim
-from ifonly.problem.choices import Choices, Node
+from ifonly.problem.choices import Choices
 from ifonly.problem.conditions import Conditions
 from ifonly.problem.goals import entropy
 from ifonly.problem.limited import LimitedProblem
+from ifonly.problem.proof import Node
 
 __all__ = ["Gains", "price"]
 

@@ -21,9 +21,8 @@ from ifonly.engines.semismooth_newton import sure
 from ifonly.model.numerics import Flags, Floats
 from ifonly.native.one_multiplier import Search
 from ifonly.problem.asked import Aim, Aims, Asked
-from ifonly.problem.dual import Multipliers
 from ifonly.problem.goals import Weights
-from ifonly.problem.proof import Leaf, Proof
+from ifonly.problem.proof import Leaf, Multipliers, Proof
 from ifonly.problem.results import Result, Results
 from ifonly.problem.status import Status
 

@@ -17,8 +17,8 @@ from ifonly.engines.responses import Terms
 from ifonly.engines.semismooth import Response
 from ifonly.engines.semismooth_reach import Target, reach
 from ifonly.model.numerics import Floats, log_sum_exp, softmax
-from ifonly.problem.choices import Node
-from ifonly.problem.dual import Dual, Multipliers
+from ifonly.problem.dual import Dual
+from ifonly.problem.proof import Multipliers, Node
 
 __all__ = ["Relaxed", "Relaxing"]
 

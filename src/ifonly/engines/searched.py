@@ -11,9 +11,8 @@ from ifonly.engines.budget import Budget
 from ifonly.engines.limited_problem import LimitedProblem
 from ifonly.model.numerics import EPS, Flags, Floats, Indices
 from ifonly.problem.asked import Aim
-from ifonly.problem.choices import Cut, Node
-from ifonly.problem.dual import Dual, Goal, Multipliers
-from ifonly.problem.proof import Leaf, Proof, misses
+from ifonly.problem.dual import Dual, Goal
+from ifonly.problem.proof import Cut, Leaf, Multipliers, Node, Proof
 from ifonly.problem.results import Result
 from ifonly.problem.status import LEAST_VALUE, REL_GAP, Status
 
@@ -127,7 +126,7 @@ class Record(NamedTuple):
                 given = self.multipliers[node].tobytes()
                 tree.append(Leaf(known.setdefault(given, len(known)), reach=closed[node]))
         proof = Proof(tuple(tree), self._given(np.frombuffer(b"".join(known)).reshape(len(known), -1)))
-        return proof if self._surely_missed() or misses(self.dual, proof) else None
+        return proof if self._surely_missed() or self.dual.misses(proof) else None
 
     def _given(self, rows: Floats) -> tuple[Multipliers, ...]:
         """The multipliers of nodes, as a proof has them."""

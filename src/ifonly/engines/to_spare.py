@@ -20,10 +20,8 @@ from ifonly.engines.limited_problem import LimitedProblem
 from ifonly.engines.searched import ALLOWANCES, MOST_ROUNDING
 from ifonly.model.numerics import Floats
 from ifonly.problem.asked import Aim
-from ifonly.problem.choices import Node
 from ifonly.problem.conditions import Conditions
-from ifonly.problem.dual import Multipliers
-from ifonly.problem.proof import leaves_of
+from ifonly.problem.proof import Multipliers, Node
 from ifonly.problem.results import Result
 from ifonly.problem.status import REL_GAP
 
@@ -49,7 +47,7 @@ def left_open(conditions: Conditions, source: Floats, aim: Aim, result: Result) 
         return Left.CASES
     budget = Budget(seconds=SECONDS)
     probe, found = _Probe(LimitedProblem(CostSpace(conditions), source, aim.k), aim, budget, result), set[Left | None]()
-    for node, leaf in leaves_of(probe.search.dual, proof):
+    for node, leaf in probe.search.dual.leaves(proof):
         if not leaf.reach and not probe.search.dual.empty(node):
             found.add(probe.left(node, proof.multipliers[leaf.multipliers]))
         if budget.late or Left.CASES in found:

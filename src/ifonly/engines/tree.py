@@ -8,9 +8,7 @@ from itertools import count
 
 from ifonly.engines.budget import Budget
 from ifonly.engines.semismooth import Response
-from ifonly.problem.choices import Cut, Node
-from ifonly.problem.dual import Multipliers
-from ifonly.problem.proof import Leaf, Proof
+from ifonly.problem.proof import Cut, Leaf, Multipliers, Node, Proof
 
 __all__ = ["Branch", "Tree"]
 

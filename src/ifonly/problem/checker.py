@@ -20,7 +20,6 @@ What is not proved is named in `Checked.unproved`: a proof that was left out, a 
 import math
 import sys
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
@@ -29,21 +28,22 @@ from ifonly.model import Model
 from ifonly.model.errors import CertificateError, InputError
 from ifonly.model.numerics import EPS, Floats, summation_error
 from ifonly.problem.conditions import Conditions
-from ifonly.problem.dual import Dual, Goal, Multipliers, exp_within
+from ifonly.problem.dual import Dual, Goal, continuous_proof
+from ifonly.problem.exactly import Exactly
 from ifonly.problem.free import LEAST_P, MOST_LOGIT, Certificate, Problem
 from ifonly.problem.goals import Weights, coarser, excess, in_logs, needed_logit, probabilities
-from ifonly.problem.limited import FAR, LimitedProblem
-from ifonly.problem.limits import EDGE
-from ifonly.problem.limits import SAME as SAME_SIDES
-from ifonly.problem.proof import Proved, continuous_proof, prove
+from ifonly.problem.limited import LimitedProblem
+from ifonly.problem.limits import FAR
+from ifonly.problem.proof import Multipliers, Proved
 from ifonly.problem.results import Result
 from ifonly.problem.status import LEAST_VALUE, REL_GAP, Status
 
-__all__ = ["Checked", "check", "check_exactly"]
+__all__ = ["Checked", "check"]
 
 SAME = 1e-10  # relative: the same number, computed in another order
 SETTLED = 1e-6  # relative: probabilities that are the same to whoever asked, where a proof needs no more digits
 MANY = 10**7  # numbers in A: more are not copied to look for a ceiling
+MOST_IN_FRACTIONS = 10**6  # numbers in A: as fractions they take some 300 MB
 CANCELLING = 32.0  # terms of a change against its length: solvers sum rows whose pulls cancel to 1e-3 of their squares, no more
 LAST_STEP = 1e-9  # relative: Newton's last step moves margins by 1e-5, and leaves some times the square of that at most
 LEAST = sys.float_info.min  # numbers below have lost their digits, and compiled code takes them for 0
@@ -108,9 +108,20 @@ class _Case:
         """The problem with its limits; a free one has none but its model's own."""
         return LimitedProblem(self.conditions or Conditions(self.model), self.source, self.k)
 
-    def dual(self, *, exact: bool = False) -> Dual:
-        """The bounds that a proof is made of."""
-        return Dual(self.problem, Goal.of(None if self.goal else self.result.lam, self.prob, self.margin), exact=exact)
+    @property
+    def asked(self) -> dict[str, float | None]:
+        """λ, a probability or a margin."""
+        return {"lam": None if self.goal else self.result.lam, "prob": self.prob, "margin": self.margin}
+
+    @cached_property
+    def dual(self) -> Dual:
+        """The bounds that a proof is made of, in floats."""
+        return Dual(self.problem, Goal.of(**self.asked))
+
+    @cached_property
+    def exactly(self) -> Exactly:
+        """The same in fractions."""
+        return Exactly(self.problem.conditions, self.source, self.k, **self.asked)
 
     @property
     def weights(self) -> Weights:
@@ -151,8 +162,8 @@ def check(
 
     ``source`` and ``x`` are in the user's units; without ``conditions`` the problem is the free one. Where ``prob`` is None, λ
     (``result.lam``) or a margin (``conditions.margin``) was asked for. The claims are the ``result``, but for its ``x``,
-    ``coef``, ``history`` and counts; the class is ``result.target``. With ``exact`` it computes with fractions, so that nothing
-    depends on the rounding of floats (for answers within limits).
+    ``coef``, ``history`` and counts; the class is ``result.target``. With ``exact`` what is proved is proved with fractions too
+    (`exactly`), so that nothing depends on the rounding of floats.
 
     Examples
     --------
@@ -178,8 +189,10 @@ def check(
     facts = _facts(case)
     _check_goal(case, facts)
     _check_numbers(case, facts)
-    if exact and conditions is not None:
-        check_exactly(case.problem, x, prob, reached=result.status in REACHED)
+    if exact and model.A.size > MOST_IN_FRACTIONS:
+        raise InputError(f"exact=True is for models of up to {MOST_IN_FRACTIONS} weights; this one has {model.A.size}")
+    if exact:
+        case.exactly.check_point(x, reached=result.status in REACHED)
     return _by_proof(case, facts, exact=exact) if case.by_proof else _by_certificate(case, facts, exact=exact)
 
 
@@ -191,14 +204,14 @@ def _by_certificate(case: _Case, facts: _Facts, *, exact: bool) -> Checked:
     _check_gradient(case, found)
     bound = _proved_bound(case, facts, found)
     _check_bound(case, facts, bound)
+    if exact:
+        _check_leaf(case, facts, case.result.gap if case.conditions is not None else facts.value - bound)
     if case.conditions is None:
         _check_last_digit(case, facts, found)
         return Checked(**vars(found), bound=bound, unproved=_worth_nothing(case, facts, bound))
     value = facts.cost if case.goal else max(abs(facts.objective), LEAST_VALUE)
     if case.result.status is Status.STOPPED and case.result.gap <= REL_GAP * value:
         raise CertificateError(f"the gap is {case.result.gap!r}; that is not what STOPPED says")
-    if exact:
-        _check_leaf(case, facts)
     return Checked(**vars(found), bound=bound)
 
 
@@ -328,30 +341,6 @@ def _same(name: str, claimed: float, found: float, allowed: float) -> None:
         raise CertificateError(f"{name} is {found!r}; the answer claims {claimed!r}")
 
 
-def check_exactly(problem: LimitedProblem, x: Floats, prob: float | None, *, reached: bool) -> None:
-    """Whether x keeps the linear rules and (if it is said to) meets the goal, in fractions.
-
-    Rules hold up to the rounding of their numbers: 0.1·3 ≤ 0.3 is true, and not of the floats that are nearest to these. Most
-    equations have no solution among floats at all. All other limits are comparisons of floats, which are exact.
-    """
-    limits, margin = problem.conditions.limits, problem.conditions.margin
-    dual = Dual(problem, Goal(lam=1.0), exact=True)
-    point = dual.number(x)
-    for i, (row, rest) in enumerate(zip(dual.C, dual.number(limits.rest), strict=True)):
-        over = row @ point - rest
-        size = np.abs(row) @ np.abs(point) + abs(rest)
-        allowed = Fraction(SAME_SIDES if limits.equal[i] else EDGE * EPS) * size + Fraction(LEAST)
-        if (abs(over) if limits.equal[i] else over) > allowed:
-            raise CertificateError(f"rule {i + 1} is broken by {float(over)!r}, in fractions")
-    if not reached:
-        return
-    s = dual.margins + dual.S @ (point - dual.source)
-    if margin is not None and max(s) > -Fraction(margin):
-        raise CertificateError(f"the target's score is ahead by {float(-max(s))!r}, in fractions")
-    if prob is not None and sum(exp_within(v)[1] for v in s) > (1 - Fraction(prob)) / Fraction(prob):
-        raise CertificateError(f"p(target) is below the {prob!r} that was asked for, in fractions")
-
-
 # ---- the optimum ----
 
 
@@ -442,13 +431,14 @@ def _check_near(case: _Case, facts: _Facts, prob: float) -> None:
 # ---- proofs ----
 
 
-def _check_leaf(case: _Case, facts: _Facts) -> None:
-    """Whether the multipliers of a continuous answer prove its bound in fractions too: a proof of one leaf."""
+def _check_leaf(case: _Case, facts: _Facts, most: float) -> None:
+    """Whether the gap of a continuous answer is at most that in fractions too: a proof of one leaf."""
     proof = continuous_proof(case.problem, case.x, case.prob, case.result.lam, case.result.multipliers)
-    dual = case.dual(exact=True)
-    gap = float(dual.worth(case.x) - prove(dual, proof).bound)
-    if gap > case.result.gap + SAME * (1 + abs(facts.value)):
-        raise CertificateError(f"the gap that is proved in fractions is {gap!r}; the answer claims {case.result.gap!r}")
+    gap = float(
+        case.exactly.worth(case.x) - max(case.exactly.prove(proof).bound, 0)
+    )  # nothing costs less, and −ln p is no less
+    if gap > most + SAME * (1 + abs(facts.value)):
+        raise CertificateError(f"the gap that is proved in fractions is {gap!r}; with floats it is {most!r}")
 
 
 def _by_proof(case: _Case, facts: _Facts, *, exact: bool) -> Checked:
@@ -463,16 +453,16 @@ def _by_proof(case: _Case, facts: _Facts, *, exact: bool) -> Checked:
         return Checked(**vars(found), unproved=(f"{what} is not proved here: the answer comes without its proof",))
     if result.n_nodes != (len(proof) if case.discrete else 0):
         raise CertificateError(f"the proof has {len(proof)} nodes; the answer claims {result.n_nodes}")
-    dual = case.dual(exact=exact)
-    proved = prove(dual, proof, _eaten(case, facts) if case.out else 0.0)
+    slack = _eaten(case, facts) if case.out else 0.0
+    proved = case.exactly.prove(proof, slack) if exact else case.dual.prove(proof, slack)
     if case.out:
-        return _proved_out_of_reach(case, found, dual, proved)
+        return _proved_out_of_reach(case, found, proved, exact=exact)
     bound, value = max(float(proved.bound), 0.0), facts.value  # nothing costs less than 0, and −ln p is no less
     _check_bound(case, facts, bound)
-    if exact and float(dual.worth(case.x) - proved.bound) > result.gap + 4 * EPS * (1 + abs(value)):
+    if exact and float(case.exactly.worth(case.x) - proved.bound) > result.gap + 4 * EPS * (1 + abs(value)):
         raise CertificateError(f"what is minimised is {value!r} and the bound {bound!r}; the gap is said to be {result.gap!r}")
     # With λ scores may be coarser than a gap.
-    worth = value if case.goal else max(value, case.dual().worth(case.x))
+    worth = value if case.goal else max(value, case.dual.worth(case.x))
     _check_said(case, value, worth - bound)
     more = (_MORE,) if result.status is not Status.EXACT and value - bound < result.gap * (1 - SETTLED) else ()
     return Checked(**vars(found), bound=min(bound, value), notes=more)
@@ -495,7 +485,7 @@ def _check_said(case: _Case, value: float, shown: float) -> None:
         raise CertificateError(f"the gap that is proved is {shown!r}; that is not what {result.status.name} says")
 
 
-def _proved_out_of_reach(case: _Case, found: Certificate, dual: Dual, proved: Proved) -> Checked:
+def _proved_out_of_reach(case: _Case, found: Certificate, proved: Proved, *, exact: bool) -> Checked:
     """Whether nothing reaches the goal, and how near to it anything comes at most."""
     result = case.result
     if (result.grad_norm, result.gap, result.bound) != (0.0, 0.0, result.cost):
@@ -504,10 +494,10 @@ def _proved_out_of_reach(case: _Case, found: Certificate, dual: Dual, proved: Pr
         raise CertificateError("some leaves of the proof do not show that the goal is out of reach")
     ceiling = 1.0
     if case.prob is not None:
-        ceiling = dual.goal.ceiling(float(proved.missed))
+        ceiling = case.exactly.ceiling(proved) if exact else case.dual.goal.ceiling(float(proved.missed))
         if not case.result.ceiling >= ceiling * (1 - SAME):
             raise CertificateError(f"p(target) is at most {ceiling!r}; the answer claims at most {case.result.ceiling!r}")
-        if not dual.exact and not case.result.ceiling <= ceiling * (1 + SETTLED) + LEAST_P:
+        if not exact and not case.result.ceiling <= ceiling * (1 + SETTLED) + LEAST_P:
             raise CertificateError(f"p(target) is at most {ceiling!r}; the answer claims only {case.result.ceiling!r}")
     elif case.result.ceiling != 1.0:
         raise CertificateError("a ceiling belongs to a probability that is out of reach")
@@ -523,7 +513,7 @@ def _out_of_reach(case: _Case, facts: _Facts, found: Certificate) -> Checked:
         raise CertificateError(f"p(target) is {p!r}; the answer claims that nothing is above {claimed!r}")
     ceiling, unproved = 1.0, []
     if case.model.encoding.identity and case.model.A.size <= MANY:
-        ceiling = _ceiling(case.dual(), facts.proba)
+        ceiling = _ceiling(case.dual, facts.proba)
     if ceiling >= case.prob:
         unproved.append(f"that no input reaches {case.prob!r} is not proved here: p(target) is at most {ceiling!r}")
     elif claimed < ceiling * (1 - SETTLED):

@@ -8,40 +8,21 @@ node in two that together have all its points, so that nobody has to believe a t
 
 import math
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ifonly.model.column import nearest_two
 from ifonly.model.errors import CertificateError, InputError
 from ifonly.model.numerics import Flags, Floats, Indices
 from ifonly.problem.conditions import Conditions
 from ifonly.problem.limits import ON_GRID, Uneven
+from ifonly.problem.proof import MOVES, OPEN, STAYS, Cut, Node
 
-__all__ = ["MOVES", "OPEN", "STAYS", "Choices", "Cut", "Node"]
+__all__ = ["Choices"]
 
-OPEN, STAYS, MOVES = 0, 1, 2  # of an item, where only some may move: undecided, stays, counts among those that move
 NO_INDICES = np.zeros(0, dtype=np.intp)
 AROUND = np.arange(-1.0, 3.0)  # grid points beside a value: one more on each side than exact arithmetic needs
-
-
-class Node(NamedTuple):
-    """A set of points: see the module."""
-
-    lo: Floats  # (D,), in the user's units
-    hi: Floats
-    state: NDArray[np.int8]  # (items,)
-
-
-class Cut(NamedTuple):
-    """One of three: ``x_d ≤ below | x_d ≥ above``; item d stays | moves; group d is one of ``options`` | of the others."""
-
-    kind: str  # "value", "move", "option"
-    d: int
-    below: float = 0.0
-    above: float = 0.0
-    options: tuple[int, ...] = ()
 
 
 class Choices:

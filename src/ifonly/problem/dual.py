@@ -28,13 +28,11 @@ better one; a group's the best of its options. "At most m move" costs no multipl
 moving, and the m largest savings count. Where F is left out (κ = μ = 0, ``reach``) and the sum is still positive, no x of the
 node meets goal and rules, and for a probability ln Σe^s − top is at least that sum over w.
 
-The same text computes with floats, less an allowance for their rounding, and with fractions, where only logarithms are
-rounded, each in the safe direction.
+The bounds are those of floats, less an allowance for their rounding; `exactly` has them in fractions.
 """
 
 import math
-from decimal import Decimal, localcontext
-from fractions import Fraction
+from collections.abc import Iterator
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -43,15 +41,14 @@ import numpy as np
 
 from ifonly.model.errors import CertificateError
 from ifonly.model.numerics import EPS, Flags, Floats, Indices, summation_error
-from ifonly.problem.choices import MOVES, STAYS, Choices, Node
+from ifonly.problem.choices import Choices
 from ifonly.problem.limited import LimitedProblem
+from ifonly.problem.proof import MOVES, STAYS, Leaf, Multipliers, Node, Proof, Proved
 
-__all__ = ["Bounded", "Dual", "Goal", "Multipliers", "exp_within", "log_within"]
+__all__ = ["Bounded", "Dual", "Goal", "continuous_proof"]
 
 SHARE = 0.9  # of the largest θ: R is then safely positive definite
 LARGEST = 700.0  # exponent of e: beyond, 1/(1 + e^v) is as good as 0
-DIGITS = 60  # of logarithms and exponentials in fractions
-FAR = 3000  # an exponent: beyond, e^−v is as good as nothing, and e^v more than any answer has
 
 
 class Goal(NamedTuple):
@@ -79,85 +76,40 @@ class Goal(NamedTuple):
         return 1.0 if self.top is None else 1 / (1 + math.exp(min(self.top + missed, LARGEST)))
 
 
-class Multipliers(NamedTuple):
-    """y of the rivals, ν of the linear rules, and Δ° where the cost has a matrix."""
-
-    y: Floats
-    nu: Floats
-    at: Floats | None = None
-
-
 class Bounded(NamedTuple):
     """The bound of a node, the point at which the sum of the items is least, the items that move there, and what the bound
     is less by for rounding.
     """
 
-    value: Any
+    value: float
     x: Floats
     moved: Flags
     rounding: float
 
 
-def log_within(v: Fraction) -> tuple[Fraction, Fraction]:
-    """Two fractions with ln v between them."""
-    with localcontext() as context:
-        context.prec = DIGITS
-        found = Fraction((Decimal(v.numerator) / Decimal(v.denominator)).ln())
-    slack = (abs(found) + 1) * Fraction(1, 10 ** (DIGITS - 5))
-    return found - slack, found + slack
-
-
-def exp_within(v: Fraction) -> tuple[Fraction, Fraction]:
-    """Two fractions with e^v between them."""
-    if v == 0:
-        return Fraction(1), Fraction(1)
-    if v < -FAR:
-        return Fraction(0), exp_within(Fraction(-FAR))[1]
-    v = min(v, Fraction(FAR))
-    with localcontext() as context:
-        context.prec = DIGITS
-        found = Fraction((Decimal(v.numerator) / Decimal(v.denominator)).exp())
-    slack = found * Fraction(1, 10 ** (DIGITS - 10))
-    return max(found - slack, Fraction(0)), found + slack
-
-
-def _exactly(values: Any) -> Any:
-    """Floats as fractions, in an array of objects."""
-    return np.frompyfunc(Fraction, 1, 1)(np.asarray(values))
-
-
 class Dual:
-    """The bounds of one problem; with ``exact``, in fractions."""
+    """The bounds of one problem."""
 
-    def __init__(self, problem: LimitedProblem, goal: Goal, choices: Choices | None = None, *, exact: bool = False) -> None:
-        self.problem, self.goal, self.exact = problem, goal, exact
+    def __init__(self, problem: LimitedProblem, goal: Goal, choices: Choices | None = None) -> None:
+        self.problem, self.goal = problem, goal
         conditions, model = problem.conditions, problem.model
         self.choices = choices or Choices(conditions, problem.source)
-        number: Any = _exactly if exact else np.asarray
-        self.number = number
-        self.scalar: Any = Fraction if exact else float
-        A, b, source = (number(v) for v in (model.weights(slice(None)), model.b, problem.source))
-        scale, shift = number(np.ones(len(source))), number(np.zeros(len(source)))
-        if model.scaling is not None:
-            scale, shift = number(model.scaling.scale), number(model.scaling.shift)
+        A, b, scaling, self.source = model.weights(slice(None)), model.b, model.scaling, problem.source
+        scale, shift = (1.0, 0.0) if scaling is None else (scaling.scale, scaling.shift)
         away, ahead = A[problem.rivals] - A[problem.k], b[problem.rivals] - b[problem.k]
-        self.source, self.S = source, away / scale
-        self.margins = away @ ((source - shift) / scale) + ahead
-        self.C, rest = number(conditions.limits.C), number(conditions.limits.rest)
-        self.over = self.C @ source - rest  # by how much the source breaks the rules
-        self.lam = self.scalar(1.0 if goal.lam is None else goal.lam)  # α
-        self.per_unit = number(conditions.per_unit)
-        self.bend = number(conditions.mu) * self.per_unit
-        share = 1.0 if conditions.matrix is None else _share(conditions.matrix)  # θ
-        self.unit = share * float(self.lam)  # κ over c²
-        if conditions.matrix is None:
-            self.kappa, self.Q, self.R = self.lam * self.per_unit**2, None, None
-        else:
-            self.Q = number(conditions.matrix)
-            diagonal = np.diag(self.Q) * self.scalar(share)
-            self.kappa, self.R = self.lam * diagonal, self.lam * (self.Q - np.diag(diagonal))
-            if exact:
-                _check_definite(self.R)
+        self.S = away / scale
+        self.margins = away @ ((self.source - shift) / scale) + ahead
+        self.C = conditions.limits.C
+        self.over = self.C @ self.source - conditions.limits.rest  # by how much the source breaks the rules
+        self.lam = 1.0 if goal.lam is None else goal.lam  # α
+        self.bend = conditions.mu * conditions.per_unit
+        self.R: Any = None  # αR
+        share, self.kappa = 1.0, self.lam * conditions.per_unit**2  # θ, κ
+        if conditions.matrix is not None:
+            share = _share(conditions.matrix)
+            diagonal = np.diag(conditions.matrix) * share
+            self.kappa, self.R = self.lam * diagonal, self.lam * (conditions.matrix - np.diag(diagonal))
+        self.unit = share * self.lam  # κ over c²
 
     # ---- the sizes of terms, for what rounding can do ----
 
@@ -171,21 +123,61 @@ class Dual:
         ahead = np.abs(model.b[self.problem.rivals] - model.b[self.problem.k])
         return own @ seen + ahead, np.abs(limits.C) @ x + np.abs(limits.rest)
 
-    def worth(self, x: Floats) -> Any:
-        """What is minimised at x, from the margins that bounds are made of: what rows of A share cancels before it rounds.
-
-        In fractions it may be a little above that, where λ was given.
-        """
-        change = self.number(x) - self.source
-        quadratic = ((self.per_unit * change) ** 2).sum() if self.Q is None else change @ self.Q @ change
-        cost = self.scalar(self.lam * quadratic / 2 + self.bend @ np.abs(change))
+    def worth(self, x: Floats) -> float:
+        """What is minimised at x, from the margins that bounds are made of: what rows of A share cancels before it rounds."""
+        distance, cost = self.problem.cost_of(x)
         if self.goal.lam is None:
             return cost
-        s = np.append(self.margins + self.S @ change, self.scalar(0))
-        if not self.exact:
-            return cost + float(np.logaddexp.reduce(s))
-        top = max(s)
-        return cost + top + log_within(sum((exp_within(v - top)[1] for v in s), Fraction(0)))[1]
+        change = x - self.source
+        s = np.append(self.margins + self.S @ change, 0.0)
+        return 0.5 * self.lam * distance**2 + self.problem.sparse(change) + float(np.logaddexp.reduce(s))
+
+    # ---- a proof ----
+
+    def leaves(self, proof: Proof) -> Iterator[tuple[Node, Leaf]]:
+        """The leaves of a tree, each with its node; raises if they are not all."""
+        nodes = [self.choices.root]
+        for entry in proof.tree:
+            if not nodes:
+                raise CertificateError("the proof goes on after its last leaf")
+            node = nodes.pop()
+            if isinstance(entry, Leaf):
+                yield node, entry
+            else:
+                first, second = self.choices.cut(node, entry)
+                nodes += [second, first]
+        if nodes:
+            raise CertificateError(f"the proof leaves out {len(nodes)} of its cases")
+
+    def prove(self, proof: Proof, slack: float = 0.0) -> Proved:
+        """What a proof proves; raises if it is none.
+
+        ``slack`` is by how much a leaf may meet the goal that is said to miss it: what rounding eats of it counts for nothing.
+        """
+        bound, missed = math.inf, math.inf
+        for node, leaf in self.leaves(proof):
+            if self.empty(node):
+                continue
+            if not 0 <= leaf.multipliers < len(proof.multipliers):
+                raise CertificateError("a leaf of the proof has points, but no multipliers")
+            given = proof.multipliers[leaf.multipliers]
+            found, total = self.bound(node, given, reach=leaf.reach).value, float(given.y.sum())
+            if not leaf.reach:
+                bound = min(bound, found)
+            elif found > -slack * total:
+                missed = min(missed, found / total if total > 0 else math.inf)
+            else:
+                raise CertificateError(f"a leaf of the proof is said to miss the goal, and may meet it by {-found!r}")
+        return Proved(bound, missed)
+
+    def misses(self, proof: Proof) -> bool:
+        """Whether the leaves that are said to miss the goal do."""
+        found = (
+            self.bound(node, proof.multipliers[leaf.multipliers], reach=True).value
+            for node, leaf in self.leaves(proof)
+            if leaf.reach and not self.empty(node)
+        )
+        return all(value > 0 for value in found)
 
     # ---- the bound ----
 
@@ -205,7 +197,7 @@ class Dual:
         constant = [*(y * self.margins), *(nu * self.over), *self._goal(y)]
         kappa, bend = (0 * self.kappa, 0 * self.bend) if reach else (self.kappa, self.bend)
         if self.R is not None and not reach:
-            at = self.number(np.zeros(len(source)) if given.at is None else given.at)
+            at = np.zeros(len(source)) if given.at is None else np.asarray(given.at)
             pull = self.R @ at
             h, constant = h + pull, [*constant, -(at @ pull) / 2]
         # 1. Every feature's best value.
@@ -217,19 +209,15 @@ class Dual:
         # 2. Every item's, and whether it moves.
         prices, best = self._options(node, h, bend, kappa)
         worth = np.append(value[choices.singles], prices)
-        x[choices.columns] = self.number(np.zeros(len(choices.columns)))
-        x[best] = self.number(np.ones(len(best)))
+        x[choices.columns], x[best] = 0.0, 1.0
         moved = self._moved(node, worth)
         still = choices.features(~moved)
         x[still] = source[still]
-        x = x.astype(np.float64)
-        if self.exact:
-            return Bounded(sum(constant) + worth[moved].sum(), x, moved, 0.0)
         rounding = self._rounding(y, nu, constant, np.abs(change), given, (h, self.longest(node)) if reach else None)
         finite = math.isfinite(rounding)  # multipliers too large for floats prove nothing
         return Bounded(math.fsum([*constant, *worth[moved]]) - rounding if finite else -math.inf, x, moved, rounding)
 
-    def _checked(self, given: Multipliers, *, reach: bool) -> tuple[Any, Any]:
+    def _checked(self, given: Multipliers, *, reach: bool) -> tuple[Floats, Floats]:
         """Y and ν, if they may be such."""
         equal = self.problem.conditions.limits.equal
         y, nu = np.asarray(given.y, dtype=np.float64), np.asarray(given.nu, dtype=np.float64)
@@ -240,44 +228,36 @@ class Dual:
             raise CertificateError("the proof has multipliers that are negative, or not finite")
         if reach and self.goal.lam is not None and y.any():
             raise CertificateError("with λ given there is no goal that a leaf could miss")
-        return self.number(y), self.number(nu)
+        return y, nu
 
-    def _goal(self, y: Any) -> list[Any]:
-        """The terms of e(y), each at most what it is."""
+    def _goal(self, y: Floats) -> list[float]:
+        """The terms of e(y)."""
         total = y.sum()
         if self.goal.margin is not None:
-            return [total * self.scalar(self.goal.margin)]
+            return [total * self.goal.margin]
         if self.goal.top is not None:
-            return [*(-v * self._log(v, total) for v in y if v > 0), -total * self.scalar(self.goal.top)]
+            return [*(-v * _log(v, total) for v in y if v > 0), -total * self.goal.top]
         rest = 1 - total
-        if rest < (0 if self.exact else -len(y) * EPS):
+        if rest < -len(y) * EPS:
             raise CertificateError("the probabilities of a proof add up to more than 1")
-        return [-v * self._log(v, 1) for v in (*y, rest) if v > 0]
+        return [-v * _log(v, 1.0) for v in (*y, rest) if v > 0]
 
-    def _log(self, v: Any, of: Any) -> Any:
-        """An upper bound on ln(v/of), up to the rounding of floats."""
-        if self.exact:
-            return log_within(v / of)[1]
-        return math.log(v / of) if v / of > 0 else math.log(v) - math.log(of)
-
-    def _least(self, node: Node, h: Any, bend: Any, kappa: Any) -> Any:
+    def _least(self, node: Node, h: Floats, bend: Floats, kappa: Floats) -> Floats:
         """Where every f_d is least among the allowed values of a node."""
-        source, choices = self.problem.source, self.choices
-        lo, hi = node.lo, node.hi
+        source, choices, lo, hi = self.source, self.choices, node.lo, node.hi
         if not kappa.any():  # a line: one of the ends
             low, high = self.problem.ends(lo, hi)
-            x = self.number(np.where(h > 0, low, np.where(h < 0, high, np.minimum(np.maximum(source, low), high))))
+            x = np.where(h > 0, low, np.where(h < 0, high, np.minimum(np.maximum(source, low), high)))
         else:
-            soft = np.maximum(np.abs(h) - bend, 0 * bend) / kappa
-            x = self.source + np.where(h > 0, -soft, soft)
-            x = self.number(np.where(x < lo, lo, np.where(x > hi, hi, x)))
+            soft = np.maximum(np.abs(h) - bend, 0.0) / kappa
+            x = source + np.where(h > 0, -soft, soft)
+            x = np.where(x < lo, lo, np.where(x > hi, hi, x))
         points = np.append(choices.grid, [part.feature for part in choices.limits.uneven]).astype(np.intp)
         if not len(points):
             return x
-        values = choices.beside(node, x.astype(np.float64))[:, points]
+        values = choices.beside(node, x)[:, points]
         none = np.isnan(values)
-        values = self.number(np.where(none, source[points], values))
-        change = values - self.source[points]
+        change = np.where(none, 0.0, values - source[points])
         prices = (kappa[points] * change / 2 + h[points]) * change + bend[points] * np.abs(change)
         prices[none] = math.inf
         x[points] = values[prices.argmin(axis=0), np.arange(len(points))]
@@ -285,19 +265,18 @@ class Dual:
 
     def longest(self, node: Node) -> Floats:
         """How far features can be from the source in a node."""
-        return np.asarray(np.max(np.abs(np.stack(self.problem.ends(node.lo, node.hi)) - self.problem.source), axis=0))
+        return np.asarray(np.max(np.abs(np.stack(self.problem.ends(node.lo, node.hi)) - self.source), axis=0))
 
-    def _options(self, node: Node, h: Any, bend: Any, kappa: Any) -> tuple[Any, Indices]:
+    def _options(self, node: Node, h: Floats, bend: Floats, kappa: Floats) -> tuple[Floats, Indices]:
         """What the best option of each group costs, and its column."""
         columns, now = self.choices.columns, self.choices.now
         up, down = kappa / 2 + bend + h, kappa / 2 + bend - h
-        prices = up[columns] + down[now]
-        prices[columns == now] = 0 * prices[columns == now]
+        prices = np.where(columns == now, 0.0, up[columns] + down[now])
         prices = np.where(self.choices.options(node)[columns], prices, math.inf)
         best = np.array([a + int(prices[a:b].argmin()) for a, b in pairwise(self.choices.edges)], dtype=np.intp)
         return prices[best], columns[best]
 
-    def _moved(self, node: Node, worth: Any) -> Flags:
+    def _moved(self, node: Node, worth: Floats) -> Flags:
         """Which items move where each is worth that much: all that gain by it, or of those that may stay the best ones."""
         rests, state = self.choices.rests(node), node.state
         must = ~rests | (state == MOVES)
@@ -309,7 +288,7 @@ class Dual:
             open_[order[: max(room, 0)]] = True
         return must | open_
 
-    def _rounding(self, y: Any, nu: Any, constant: Any, moves: Any, given: Multipliers, reach: Any) -> float:
+    def _rounding(self, y: Floats, nu: Floats, constant: Any, moves: Floats, given: Multipliers, reach: Any) -> float:
         """How far the computed bound can be from that of exact arithmetic; ``reach`` has h, and how far features can move."""
         margins, over = self.sizes
         size, more = np.abs(y) @ np.abs(self.S) + np.abs(nu) @ np.abs(self.C), 0.0
@@ -334,10 +313,21 @@ def _share(Q: Floats) -> float:
     return SHARE * float(np.linalg.eigvalsh(Q / np.multiply.outer(c, c))[0])
 
 
-def _check_definite(R: Any) -> None:
-    """Whether a matrix of fractions is positive definite, by elimination."""
-    R = R.copy()
-    for i in range(len(R)):
-        if not R[i, i] > 0:
-            raise CertificateError("the matrix of the cost is too near to a singular one for a proof in fractions")
-        R[i + 1 :, i:] -= np.multiply.outer(R[i + 1 :, i] / R[i, i], R[i, i:])
+def _log(v: float, of: float) -> float:
+    """ln(v/of), also where v/of is less than any float."""
+    return math.log(v / of) if v / of > 0 else math.log(v) - math.log(of)
+
+
+def continuous_proof(problem: LimitedProblem, x: Floats, prob: float | None, lam: float, multipliers: Floats | None) -> Proof:
+    """The proof of an answer that took no search, from its λ and multipliers: one leaf."""
+    n, m, margin = len(problem.rivals), len(problem.conditions.limits.C), problem.conditions.margin
+    nu = problem.multipliers(multipliers)
+    y = problem.proba(x)[0][problem.rivals]
+    if margin is not None:
+        y = nu[m : m + n]
+    elif prob is not None:
+        y, nu = (0.0 * y, nu) if math.isinf(lam) else (y / lam, nu / lam)
+    else:
+        y = y * (1 - (n + 2) * EPS)  # with that of the target they add up to 1, not to a rounding more
+    at = None if problem.conditions.matrix is None else x - problem.source
+    return Proof((Leaf(0),), (Multipliers(y, nu[:m], at),))

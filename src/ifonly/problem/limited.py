@@ -57,14 +57,13 @@ from ifonly.model.numerics import EPS, Flags, Floats, Indices, summation_error
 from ifonly.problem.conditions import Conditions
 from ifonly.problem.free import Certificate
 from ifonly.problem.goals import Weights, lead, probabilities
+from ifonly.problem.limits import FAR, FELT
 from ifonly.problem.status import LEAST_VALUE, REL_GAP
 
-__all__ = ["FAR", "LimitedProblem"]
+__all__ = ["LimitedProblem"]
 
 SWEEPS = 200  # of coordinate descent on a matrix; what they leave makes the dual bound lower, never wrong
 SETTLED = 1e-9  # relative: a sweep that changes no more is the last
-FAR = 1e8  # where a feature has no bound, a ceiling is proved for changes that move scores by no more than this
-FELT = 1e3  # times that: a bound so far away is none
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,11 +13,13 @@ from ifonly.model.columns import Column
 from ifonly.model.errors import InputError
 from ifonly.model.numerics import EPS, Flags, Floats, Indices
 
-__all__ = ["EDGE", "ON_GRID", "SAME", "Limits", "Uneven"]
+__all__ = ["EDGE", "FAR", "FELT", "ON_GRID", "SAME", "Limits", "Uneven"]
 
 SAME = 1e-12  # relative to the terms of an equation: most have no solution in floating point that is exact
 EDGE = 16  # roundings of a rule's terms by which a point on its very edge may seem to break it: 0.1·3 ≤ 0.3
 ON_GRID = 1e-9  # relative to the step: a bound or a source this near to a grid point is one
+FAR = 1e8  # where a feature has no bound, a ceiling is proved for changes that move scores by no more than this
+FELT = 1e3  # times that: a bound so far away is none
 MOST_PARTS = 10**6  # of a unit, in a step: 0.1 is 1/10, and seven of it are 0.7, not 0.7000000000000001
 
 

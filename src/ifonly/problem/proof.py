@@ -1,26 +1,51 @@
 """Proofs by cases: a tree of cuts whose leaves each have multipliers, and what it proves.
 
 The tree stands in preorder: a `Cut`, then all of its first part, then all of its second; a `Leaf` says which multipliers
-are its own, and what they prove: a bound on what is minimised, or that nothing in the leaf meets the goal. The leaves are made
-here again from what the limits allow (`choices`), and the bound of each from its multipliers (`dual`): none of it is believed.
+are its own, and what they prove: a bound on what is minimised, or that nothing in the leaf meets the goal. Whoever checks a
+proof makes the leaves again from what the limits allow, and the bound of each from its multipliers: with floats (`choices`,
+`dual`), or with fractions (`exactly`).
 """
 
-import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ifonly.model.errors import CertificateError, InputError
-from ifonly.model.numerics import EPS, Floats
-from ifonly.problem.choices import Cut, Node
-from ifonly.problem.dual import Dual, Multipliers
-from ifonly.problem.limited import LimitedProblem
+from ifonly.model.errors import InputError
+from ifonly.model.numerics import Floats
 
-__all__ = ["Leaf", "Proof", "Proved", "continuous_proof", "leaves_of", "misses", "prove"]
+__all__ = ["MOVES", "OPEN", "STAYS", "Cut", "Leaf", "Multipliers", "Node", "Proof", "Proved"]
 
 KINDS = ("value", "move", "option")
+OPEN, STAYS, MOVES = 0, 1, 2  # of an item, where only some may move: undecided, stays, counts among those that move
+
+
+class Node(NamedTuple):
+    """A set of points: x_d from lo_d to hi_d that the limits allow there, with items that stay, or that count as moved."""
+
+    lo: Floats  # (D,), in the user's units
+    hi: Floats
+    state: NDArray[np.int8]  # (items,)
+
+
+class Cut(NamedTuple):
+    """One of three: ``x_d ≤ below | x_d ≥ above``; item d stays | moves; group d is one of ``options`` | of the others."""
+
+    kind: str  # "value", "move", "option"
+    d: int
+    below: float = 0.0
+    above: float = 0.0
+    options: tuple[int, ...] = ()
+
+
+class Multipliers(NamedTuple):
+    """y of the rivals, ν of the linear rules, and Δ° where the cost has a matrix."""
+
+    y: Floats
+    nu: Floats
+    at: Floats | None = None
 
 
 class Leaf(NamedTuple):
@@ -97,72 +122,3 @@ def _entry_from(entry: Any) -> Cut | Leaf:
         if kind == "move" and not more:
             return Cut(kind, d)
     raise InputError(f"the record is damaged: {str(entry)[:100]} is no part of a proof")
-
-
-def continuous_proof(problem: LimitedProblem, x: Floats, prob: float | None, lam: float, multipliers: Floats | None) -> Proof:
-    """The proof of an answer that took no search, from its λ and multipliers: one leaf."""
-    n, m, margin = len(problem.rivals), len(problem.conditions.limits.C), problem.conditions.margin
-    nu = problem.multipliers(multipliers)
-    y = problem.proba(x)[0][problem.rivals]
-    if margin is not None:
-        y = nu[m : m + n]
-    elif prob is not None:
-        y, nu = (0.0 * y, nu) if math.isinf(lam) else (y / lam, nu / lam)
-    else:
-        y = y * (1 - (n + 2) * EPS)  # with that of the target they add up to 1, not to a rounding more
-    at = None if problem.conditions.matrix is None else x - problem.source
-    return Proof((Leaf(0),), (Multipliers(y, nu[:m], at),))
-
-
-def prove(dual: Dual, proof: Proof, slack: float = 0.0) -> Proved:
-    """What a proof proves of a problem; raises if it is none.
-
-    ``slack`` is by how much a leaf may meet the goal that is said to miss it: what rounding eats of it counts for nothing.
-    """
-    bound, missed = math.inf, math.inf
-    for node, leaf in leaves_of(dual, proof):
-        if dual.empty(node):
-            continue
-        if not 0 <= leaf.multipliers < len(proof.multipliers):
-            raise CertificateError("a leaf of the proof has points, but no multipliers")
-        given = proof.multipliers[leaf.multipliers]
-        found = dual.bound(node, given, reach=leaf.reach).value
-        if not leaf.reach:
-            bound = min(bound, found)
-        elif found > -slack * float(given.y.sum()):
-            missed = min(missed, _missed(dual, given, found))
-        else:
-            raise CertificateError(f"a leaf of the proof is said to miss the goal, and may meet it by {-found!r}")
-    return Proved(bound, missed)
-
-
-def _missed(dual: Dual, given: Multipliers, found: Any) -> Any:
-    """By how much points miss the goal for which y·(what is missed) ≥ found; infinite where the limits allow no point."""
-    total = dual.number(given.y).sum()
-    return found / total if total > 0 else math.inf
-
-
-def misses(dual: Dual, proof: Proof) -> bool:
-    """Whether the leaves that are said to miss the goal do."""
-    found = (
-        dual.bound(node, proof.multipliers[leaf.multipliers], reach=True).value
-        for node, leaf in leaves_of(dual, proof)
-        if leaf.reach and not dual.empty(node)
-    )
-    return all(value > 0 for value in found)
-
-
-def leaves_of(dual: Dual, proof: Proof) -> Iterator[tuple[Node, Leaf]]:
-    """The leaves of a tree, each with its node."""
-    nodes = [dual.choices.root]
-    for entry in proof.tree:
-        if not nodes:
-            raise CertificateError("the proof goes on after its last leaf")
-        node = nodes.pop()
-        if isinstance(entry, Leaf):
-            yield node, entry
-        else:
-            first, second = dual.choices.cut(node, entry)
-            nodes += [second, first]
-    if nodes:
-        raise CertificateError(f"the proof leaves out {len(nodes)} of its cases")

@@ -1,0 +1,386 @@
+"""The checker in fractions: a second text of the theorem, beside that of `dual`, which no search and no solver uses.
+
+What is proved is the theorem of docs/proof.md, with the letters that it and `dual` have: Δ = x − x̄, margins s = s̄ + SΔ of the
+rivals, rules C x ≤ c, and for multipliers y, ν and Δ° the bound
+
+    y·s̄ + e(y) + ν·(C x̄ − c) − (α/2)Δ°ᵀRΔ° + Σ over items of the least of f,   f_d(Δ) = ½κ_dΔ² + β_d|Δ| + h_dΔ,
+    h = Sᵀy + Cᵀν + αRΔ°.
+
+Floats are fractions, and so are their sums and products and the lowest points of parabolas. Nothing is rounded but logarithms
+and exponentials, each to the side on which less is proved. Taken from elsewhere is what a question *means*: which box the
+limits make around a source, and which numbers a pipeline's map gives (`limits`). It goes item by item, as one would by hand;
+`dual` computes the same with arrays of floats, less an allowance for their rounding.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from decimal import Decimal, localcontext
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ifonly.model.errors import CertificateError
+from ifonly.model.numerics import EPS, Floats
+from ifonly.problem.conditions import Conditions
+from ifonly.problem.limits import EDGE, FAR, FELT, ON_GRID, SAME
+from ifonly.problem.proof import MOVES, OPEN, STAYS, Cut, Leaf, Multipliers, Node, Proof, Proved
+
+__all__ = ["Exactly", "exp_within", "log_within"]
+
+DIGITS = 60  # of logarithms and exponentials
+LARGEST = 3000  # an exponent: beyond, e^−v is as good as nothing, and e^v more than any answer has
+SHARE = 0.9  # of the largest θ for which Q − θ diag(Q) is positive semidefinite: with less it is so in fractions too
+LEAST = Fraction(np.finfo(np.float64).tiny)  # numbers below have lost their digits
+
+Fractions = list[Fraction]
+
+
+def log_within(v: Fraction) -> tuple[Fraction, Fraction]:
+    """Two fractions with ln v between them."""
+    with localcontext() as context:
+        context.prec = DIGITS
+        found = Fraction((Decimal(v.numerator) / Decimal(v.denominator)).ln())
+    slack = (abs(found) + 1) * Fraction(1, 10 ** (DIGITS - 5))
+    return found - slack, found + slack
+
+
+def exp_within(v: Fraction) -> tuple[Fraction, Fraction]:
+    """Two fractions with e^v between them."""
+    if v == 0:
+        return Fraction(1), Fraction(1)
+    if v < -LARGEST:
+        return Fraction(0), exp_within(Fraction(-LARGEST))[1]
+    v = min(v, Fraction(LARGEST))
+    with localcontext() as context:
+        context.prec = DIGITS
+        found = Fraction((Decimal(v.numerator) / Decimal(v.denominator)).exp())
+    slack = found * Fraction(1, 10 ** (DIGITS - 10))
+    return max(found - slack, Fraction(0)), found + slack
+
+
+def _fractions(values: Iterable[float]) -> Fractions:
+    return [Fraction(float(v)) for v in values]
+
+
+def _dot(a: Sequence[Fraction], b: Sequence[Fraction]) -> Fraction:
+    return sum((x * y for x, y in zip(a, b, strict=True)), Fraction(0))
+
+
+class Exactly:
+    """A problem in fractions: one source, one class, and λ, a probability or a margin."""
+
+    def __init__(
+        self,
+        conditions: Conditions,
+        source: Floats,
+        k: int,
+        *,
+        lam: float | None = None,
+        prob: float | None = None,
+        margin: float | None = None,
+    ) -> None:
+        limits, D = conditions.limits, conditions.model.n_features
+        self.conditions, self.limits, self.floats, self.source = conditions, limits, source, _fractions(source)
+        self.lam, self.prob, self.margin = (None if v is None else Fraction(v) for v in (lam, prob, margin))
+        self.alpha = Fraction(1) if self.lam is None else self.lam
+        self.top = None if self.prob is None else log_within((1 - self.prob) / self.prob)[1]
+        self.S, self.margins = self._rivals(k)
+        self.C, self.rest = [_fractions(row) for row in limits.C], _fractions(limits.rest)
+        self.over = [_dot(row, self.source) - rest for row, rest in zip(self.C, self.rest, strict=True)]
+        self.columns = [[row[d] for row in (*self.S, *self.C)] for d in range(D)]  # of S, and of C below it
+        self.groups = [group.tolist() for group in limits.groups]
+        self.items = [[d] for d in np.flatnonzero(~conditions.grouped).tolist()] + self.groups
+        self.most = len(self.items) if conditions.max_changes is None else min(conditions.max_changes, len(self.items))
+        self.uneven = {part.feature: part for part in limits.uneven}
+
+    def _rivals(self, k: int) -> tuple[list[Fractions], Fractions]:
+        """S, by how much a unit of each feature puts each rival ahead of the target, and s̄, by how much they are."""
+        model = self.conditions.model
+        scale, shift = [Fraction(1)] * model.n_features, [Fraction(0)] * model.n_features
+        if model.scaling is not None:
+            scale, shift = _fractions(model.scaling.scale), _fractions(model.scaling.shift)
+        seen = [(x - m) / s for x, m, s in zip(self.source, shift, scale, strict=True)]
+        A, b = [_fractions(row) for row in model.weights(slice(None))], _fractions(model.b)
+        S, margins = [], []
+        for j in (j for j in range(len(b)) if j != k):
+            away = [v - own for v, own in zip(A[j], A[k], strict=True)]
+            S.append([v / s for v, s in zip(away, scale, strict=True)])
+            margins.append(_dot(away, seen) + b[j] - b[k])
+        return S, margins
+
+    # ---- a point ----
+
+    def check_point(self, x: Floats, *, reached: bool) -> None:
+        """Whether x keeps the linear rules and (if it is said to) meets the goal.
+
+        Rules hold up to the rounding of their numbers: 0.1·3 ≤ 0.3 is true, and not of the floats that are nearest to these.
+        Most equations have no solution among floats at all. All other limits are comparisons of floats, which are exact.
+        """
+        point = _fractions(x)
+        for i, (row, rest) in enumerate(zip(self.C, self.rest, strict=True)):
+            over, equal = _dot(row, point) - rest, self.limits.equal[i]
+            size = sum((abs(v * at) for v, at in zip(row, point, strict=True)), abs(rest))
+            if (abs(over) if equal else over) > Fraction(SAME if equal else EDGE * EPS) * size + LEAST:
+                raise CertificateError(f"rule {i + 1} is broken by {float(over)!r}, in fractions")
+        if not reached:
+            return
+        s = self.margins_at(point)
+        if self.margin is not None and max(s) > -self.margin:
+            raise CertificateError(f"the target's score is ahead by {float(-max(s))!r}, in fractions")
+        if self.prob is not None and sum(exp_within(v)[1] for v in s) > (1 - self.prob) / self.prob:
+            raise CertificateError(f"p(target) is below the {float(self.prob)!r} that was asked for, in fractions")
+
+    def worth(self, x: Floats) -> Fraction:
+        """What is minimised at x: the cost; with λ, λ times its square, Σμc|Δ| and −ln p, or a little above."""
+        change = [v - own for v, own in zip(_fractions(x), self.source, strict=True)]
+        if self.Q is None:
+            quadratic = sum((q * v * v for q, v in zip(self.square, change, strict=True)), Fraction(0))
+        else:
+            quadratic = _dot(change, [_dot(row, change) for row in self.Q])
+        cost = self.alpha * quadratic / 2 + _dot(self.bend, [abs(v) for v in change])
+        if self.lam is None:
+            return cost
+        s = [*self.margins_at(_fractions(x)), Fraction(0)]
+        top = max(s)
+        return cost + top + log_within(sum((exp_within(v - top)[1] for v in s), Fraction(0)))[1]
+
+    def margins_at(self, point: Fractions) -> Fractions:
+        """s(x)."""
+        change = [v - own for v, own in zip(point, self.source, strict=True)]
+        return [s + _dot(row, change) for s, row in zip(self.margins, self.S, strict=True)]
+
+    # ---- a proof ----
+
+    def prove(self, proof: Proof, slack: float = 0.0) -> Proved:
+        """What a proof proves; raises if it is none. A leaf that misses the goal may meet it by ``slack``, times Σy."""
+        nodes, bound, missed = [self.root], math.inf, math.inf
+        for entry in proof.tree:
+            if not nodes:
+                raise CertificateError("the proof goes on after its last leaf")
+            node = nodes.pop()
+            if not isinstance(entry, Leaf):
+                first, second = self.cut(node, entry)
+                nodes += [second, first]
+            elif not self.empty(node):
+                if not 0 <= entry.multipliers < len(proof.multipliers):
+                    raise CertificateError("a leaf of the proof has points, but no multipliers")
+                given = proof.multipliers[entry.multipliers]
+                found, total = self.bound(node, given, reach=entry.reach), sum(_fractions(given.y), Fraction(0))
+                if not entry.reach:
+                    bound = min(bound, found)
+                elif found > -Fraction(slack) * total:
+                    missed = min(missed, found / total if total > 0 else math.inf)
+                else:
+                    raise CertificateError(
+                        f"a leaf of the proof is said to miss the goal, and may meet it by {float(-found)!r}"
+                    )
+        if nodes:
+            raise CertificateError(f"the proof leaves out {len(nodes)} of its cases")
+        return Proved(bound, missed)
+
+    def ceiling(self, proved: Proved) -> float:
+        """What p of the target is at most where a proof shows by how much its goal is missed."""
+        if self.top is None or proved.missed == math.inf:  # no such goal, or no point at all
+            return 0.0
+        return float(1 / (1 + exp_within(self.top + proved.missed)[0]))
+
+    @cached_property
+    def root(self) -> Node:
+        """Everything that the limits allow, but for rules: these have multipliers."""
+        return Node(*self.limits.box(self.floats), np.zeros(len(self.items), dtype=np.int8))
+
+    def cut(self, node: Node, cut: Cut) -> tuple[Node, Node]:
+        """The two parts of a node; raises if they do not have all its points."""
+        lo, hi, state = (part.copy() for part in node)
+        if cut.kind == "value" and 0 <= cut.d < len(lo):
+            if cut.above > cut.below and not self._nothing_between(cut.d, cut.below, cut.above):
+                raise CertificateError(f"a cut leaves out what is between {cut.below!r} and {cut.above!r} of feature {cut.d}")
+            lo[cut.d], hi[cut.d] = max(lo[cut.d], cut.above), min(hi[cut.d], cut.below)
+            return node._replace(hi=hi), node._replace(lo=lo)
+        if cut.kind == "move" and 0 <= cut.d < len(self.items) and state[cut.d] == OPEN:
+            other = state.copy()
+            state[cut.d], other[cut.d] = STAYS, MOVES
+            return node._replace(state=state), node._replace(state=other)
+        if cut.kind == "option" and 0 <= cut.d < len(self.groups):
+            other = hi.copy()
+            for i, d in enumerate(self.groups[cut.d]):
+                (other if i in cut.options else hi)[d] = 0.0
+            return node._replace(hi=hi), node._replace(hi=other)
+        raise CertificateError(f"there is no such cut: {cut}")
+
+    def empty(self, node: Node) -> bool:
+        """Whether a node has no point, as anybody sees."""
+        if (node.lo > node.hi).any() or any(not self._options(node, group) for group in self.groups):
+            return True
+        rests = [self._rests(node, item) for item in self.items]
+        stuck = any(state == STAYS and not rest for state, rest in zip(node.state, rests, strict=True))
+        must = sum(state == MOVES or not rest for state, rest in zip(node.state, rests, strict=True))
+        return stuck or must > self.most
+
+    def bound(self, node: Node, given: Multipliers, *, reach: bool = False) -> Fraction:
+        """The bound that multipliers prove for the points of a node; with ``reach``, of the goal alone."""
+        y, nu, at = self._multipliers(given, reach=reach)
+        h = [_dot([*y, *nu], column) for column in self.columns]
+        value = _dot(y, self.margins) + self._of_goal(y) + _dot(nu, self.over)
+        kappa, bend = [Fraction(0)] * len(h), [Fraction(0)] * len(h)
+        if not reach:
+            kappa, bend = [self.alpha * self.theta * q for q in self.square], self.bend
+            if self.R is not None:
+                pull = [_dot(row, at) for row in self.R]
+                h, value = [a + b for a, b in zip(h, pull, strict=True)], value - _dot(at, pull) / 2
+        must, may = [], []  # what items are worth that have to move, and that may
+        for item, state in zip(self.items, node.state, strict=True):
+            if item in self.groups:
+                least = self._best(node, item, kappa, bend, h)
+            else:
+                least = min(self._least(node, d, kappa[d], bend[d], h[d]) for d in item)
+            if state == MOVES or not self._rests(node, item):
+                must.append(least)
+            elif state == OPEN:
+                may.append(min(least, Fraction(0)))
+        return value + sum(must) + sum(sorted(may)[: max(self.most - len(must), 0)])
+
+    def _multipliers(self, given: Multipliers, *, reach: bool) -> tuple[Fractions, Fractions, Fractions]:
+        """Y, ν and Δ°, if they may be such."""
+        at = np.zeros_like(self.floats) if given.at is None else given.at
+        parts = [np.asarray(part, dtype=np.float64) for part in (given.y, given.nu, at)]
+        if [part.shape for part in parts] != [(len(self.margins),), (len(self.C),), self.floats.shape]:
+            raise CertificateError("the proof has too few or too many multipliers")
+        y, nu, _ = parts
+        if not all(np.isfinite(part).all() for part in parts) or (y < 0).any() or (nu[~self.limits.equal] < 0).any():
+            raise CertificateError("the proof has multipliers that are negative, or not finite")
+        if reach and self.lam is not None and y.any():
+            raise CertificateError("with λ given there is no goal that a leaf could miss")
+        first, second, third = (_fractions(part) for part in parts)
+        return first, second, third
+
+    def _of_goal(self, y: Fractions) -> Fraction:
+        """e(y), or a little below."""
+        total = sum(y, Fraction(0))
+        if self.margin is not None:
+            return total * self.margin
+        if self.top is not None:
+            return -sum((v * log_within(v / total)[1] for v in y if v > 0), total * self.top)
+        if total > 1:
+            raise CertificateError("the probabilities of a proof add up to more than 1")
+        return -sum((v * log_within(v)[1] for v in (*y, 1 - total) if v > 0), Fraction(0))
+
+    # ---- the items of a node ----
+
+    def _least(self, node: Node, d: int, kappa: Fraction, bend: Fraction, h: Fraction) -> Fraction:
+        """The least of ½κΔ² + β|Δ| + hΔ over the values that a feature may have."""
+        own, (lo, hi) = self.source[d], self._ends(node, d) if kappa == 0 else (float(node.lo[d]), float(node.hi[d]))
+        if kappa == 0:  # a line: one of the ends
+            return Fraction(0) if h == 0 else h * (Fraction(lo if h > 0 else hi) - own)
+        away = max(abs(h) - bend, Fraction(0)) / kappa
+        at = own - away if h > 0 else own + away
+        at = Fraction(lo) if at < lo else Fraction(hi) if at > hi else at
+        changes = [Fraction(v) - own for v in self._near(d, lo, hi, at)]
+        return min((kappa * change / 2 + h) * change + bend * abs(change) for change in changes)
+
+    def _near(self, d: int, lo: float, hi: float, at: Fraction) -> list[Any]:
+        """Values of a feature within two ends, those beside ``at`` among them: of a convex function, one is the best."""
+        own, step = float(self.floats[d]), float(self.limits.step[d])
+        if d in self.uneven:
+            part = self.uneven[d]
+            found = [*part.column.around(float(at), part.step).tolist(), lo, hi, *([] if part.step else [own])]
+            return [v for v in found if lo <= v <= hi and math.isfinite(v)]
+        if not step or self.limits.frozen[d]:
+            return [at]
+        n = math.floor(at / Fraction(step))
+        return [min(max(self._grid(d, i), lo), hi) for i in range(n - 1, n + 3)]
+
+    def _grid(self, d: int, n: int) -> float:
+        """``n`` steps of a feature; the source's own value, where that is the grid point up to rounding."""
+        own, point = float(self.floats[d]), float(self.limits.multiples(float(n), d))
+        return own if abs(own - point) <= ON_GRID * float(self.limits.step[d]) else point
+
+    def _nothing_between(self, d: int, below: float, above: float) -> bool:
+        """Whether a feature has no value between these two."""
+        own, step = float(self.floats[d]), float(self.limits.step[d])
+        if d in self.uneven:
+            part = self.uneven[d]
+            low, high = part.column.beside(0.5 * (below + above), part.step)
+            alone = not (below < own < above) or bool(part.step)
+            return math.nextafter(below, math.inf) == above or (low <= below and high >= above and alone)
+        if not step or self.limits.frozen[d] or not above - below < 4 * step:
+            return False
+        first, last = math.floor(below / step) - 1, math.ceil(above / step) + 1
+        return not any(below < self._grid(d, n) < above for n in range(first, last + 1))
+
+    def _ends(self, node: Node, d: int) -> tuple[float, float]:
+        """A feature's ends; where there is none, or only one that is next to endless, as far as scores move by `FAR`."""
+        lo, hi, own = float(node.lo[d]), float(node.hi[d]), float(self.floats[d])
+        steep = max((abs(float(row[d])) for row in self.S), default=0.0)
+        far, nearest = FAR / (steep or float(self.conditions.per_unit[d])), min(max(own, lo), hi)
+        return nearest - far if nearest - lo > FELT * far else lo, nearest + far if hi - nearest > FELT * far else hi
+
+    def _rests(self, node: Node, item: list[int]) -> bool:
+        """Whether an item may stay as it is."""
+        for d in item:
+            own = float(self.floats[d])
+            if not node.lo[d] <= own <= node.hi[d]:
+                return False
+            if d in self.uneven:
+                part = self.uneven[d]
+                if part.step and part.column.beside(own, part.step) != (own, own):
+                    return False
+            elif self.limits.step[d] and not self.limits.frozen[d] and self._grid(d, round(own / self.limits.step[d])) != own:
+                return False
+        return True
+
+    def _options(self, node: Node, group: Sequence[int]) -> list[int]:
+        """The columns of a group that may be the one that is 1."""
+        must = [d for d in group if node.lo[d] > 0]
+        return [d for d in group if node.hi[d] >= 1 and all(other == d for other in must)]
+
+    def _best(self, node: Node, group: list[int], kappa: Fractions, bend: Fractions, h: Fractions) -> Fraction:
+        """What the best option of a group costs: to leave the one that is, and to take another."""
+        now = max(group, key=lambda d: self.floats[d])
+        leave = kappa[now] / 2 + bend[now] - h[now]
+        return min(0 * leave if d == now else leave + kappa[d] / 2 + bend[d] + h[d] for d in self._options(node, group))
+
+    # ---- costs ----
+
+    @cached_property
+    def bend(self) -> Fractions:
+        """β = μc."""
+        return [m * c for m, c in zip(_fractions(self.conditions.mu), _fractions(self.conditions.per_unit), strict=True)]
+
+    @cached_property
+    def Q(self) -> list[Fractions] | None:
+        """The matrix of the cost; None where features are not tied together."""
+        return None if self.conditions.matrix is None else [_fractions(row) for row in self.conditions.matrix]
+
+    @cached_property
+    def square(self) -> Fractions:
+        """The diagonal of Q: c²."""
+        if self.Q is None:
+            return [c * c for c in _fractions(self.conditions.per_unit)]
+        return [row[d] for d, row in enumerate(self.Q)]
+
+    @cached_property
+    def theta(self) -> Fraction:
+        """θ: how much of the diagonal of Q is left to the features, one by one; all of it where there is nothing else."""
+        if self.conditions.matrix is None:
+            return Fraction(1)
+        unit = np.sqrt(np.diag(self.conditions.matrix))
+        return Fraction(SHARE * float(np.linalg.eigvalsh(self.conditions.matrix / np.multiply.outer(unit, unit))[0]))
+
+    @cached_property
+    def R(self) -> list[Fractions] | None:
+        """αR = α(Q − θ diag(Q)), which elimination shows to be positive definite."""
+        if self.Q is None:
+            return None
+        D = len(self.Q)
+        R = [[self.alpha * (v - self.theta * v * (i == j)) for j, v in enumerate(row)] for i, row in enumerate(self.Q)]
+        left = [row.copy() for row in R]
+        for i in range(D):
+            if not left[i][i] > 0:
+                raise CertificateError("the matrix of the cost is too near to a singular one for a proof in fractions")
+            for j in range(i + 1, D):
+                factor = left[j][i] / left[i][i]
+                left[j] = [a - factor * b for a, b in zip(left[j], left[i], strict=True)]
+        return R
