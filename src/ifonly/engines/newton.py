@@ -131,6 +131,8 @@ def newton(
         # 2. Newton's direction.
         factor = space.factor(point)
         direction = factor.newton()
+        if point.slope.dot(direction) < 0:  # λ is so small beside the curvature of others that rounding chose the sign: E rises
+            direction = -direction
         ds = factor.margins_along(direction)
         delta = max(-float(ds[ds.argmin()]), float(ds[ds.argmax()]))
 
