@@ -19,27 +19,22 @@ from ifonly.cli.serve import serve
 __all__ = ["app"]
 
 
-class _PlainFlags:
-    """A command whose help shows flags without a type: they take no value."""
+def _plain(kind: Any) -> Any:
+    """A kind of command whose help shows flags without a type: they take no value."""
 
-    def get_params(self, ctx: Any) -> list[Any]:
-        found: list[Any] = super().get_params(ctx)  # pyright: ignore[reportAttributeAccessIssue]
+    def get_params(self: Any, ctx: Any) -> list[Any]:
+        found = kind.get_params(self, ctx)
         for param in found:
             if getattr(param, "is_flag", False):
                 param.metavar = ""
         return found
 
-
-class _Command(_PlainFlags, TyperCommand):
-    pass
+    return type(kind.__name__, (kind,), {"get_params": get_params})
 
 
-class _Group(_PlainFlags, TyperGroup):
-    pass
-
-
-app = typer.Typer(name="ifonly", cls=_Group, no_args_is_help=True, rich_markup_mode="rich", pretty_exceptions_enable=False)
-policies = typer.Typer(name="policy", cls=_Group, no_args_is_help=True, rich_markup_mode="rich")
+Command, Group = _plain(TyperCommand), _plain(TyperGroup)
+app = typer.Typer(name="ifonly", cls=Group, no_args_is_help=True, rich_markup_mode="rich", pretty_exceptions_enable=False)
+policies = typer.Typer(name="policy", cls=Group, no_args_is_help=True, rich_markup_mode="rich")
 
 
 def _version(wanted: bool) -> None:
@@ -62,7 +57,7 @@ def policies_() -> None:
 
 
 for command in (demo, explain, batch, path, serve, info, bench):
-    app.command(cls=_Command)(command)
+    app.command(cls=Command)(command)
 for command in (draft, check):
-    policies.command(cls=_Command)(command)
+    policies.command(cls=Command)(command)
 app.add_typer(policies)

@@ -62,7 +62,7 @@ def explain(
     if html is not None:
         (answers[0] if plans is None else found).to_html(html)  # of plans: a card for each
     if letter is not None:
-        write_letter(found, letter, language=language, reference=reference)
+        _write_letter(found, letter, language=language, reference=reference)
     for what, file in (("page", html), ("letter", letter)):
         if file is not None and not as_json:
             typer.echo(f"{what}: {file}")
@@ -70,7 +70,7 @@ def explain(
         raise typer.Exit(1)
 
 
-def write_letter(found: Any, file: Path, **options: Any) -> None:
+def _write_letter(found: Any, file: Path, **options: Any) -> None:
     """A letter about an answer, or about several plans: a page, or plain text."""
     if file.suffix.lower() in (".html", ".htm"):
         found.to_html(file, template="letter", **options)
