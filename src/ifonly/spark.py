@@ -13,7 +13,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal
 
 import ifonly
-from ifonly.frames.inverting import Inverter, Layout, chunks
+from ifonly.frames.inverting import Inverter, chunks
 from ifonly.model.errors import InputError
 from ifonly.model.extras import needing
 
@@ -75,18 +75,16 @@ def invert(
         raise InputError(f"{unfit[0]} is for one machine; Spark decides how many tasks run, and where rows go")
     if not isinstance(getattr(df, "schema", None), StructType):
         raise InputError(f"df must be a Spark data frame; got {type(df).__name__}")
-    asked = ifonly.ask(model, target, **question), Layout(keys, columns, prefix)
-    given = df.schema
-    inverter = Inverter(asked[0], to_arrow_schema(given, timezone="UTC"), asked[1])
-    features = inverter.features
-    rows = inverter.chunk_rows(chunk_rows)
+    asking, layout = ifonly.ask(model, target, **question), {"keys": keys, "columns": columns, "prefix": prefix}
+    inverter = Inverter(asking, to_arrow_schema(df.schema, timezone="UTC"), **layout)
+    features, rows, given = inverter.features, inverter.chunk_rows(chunk_rows), df.schema
     if keys is not None:
         df = df.select(*(f"`{name.replace('`', '``')}`" for name in dict.fromkeys((*features.keys, *features.names))))
     made = [field for field in from_arrow_schema(inverter.schema) if field.name not in features.keys]
     schema = StructType([*(given[key] for key in features.keys), *made])
     # Spark's own look-up by name trips over dots and backticks, so that the columns travel under names without them.
     plain = df.toDF(*(f"c{i}" for i in range(len(df.columns))))
-    return plain.mapInArrow(_task(df, pickle.dumps(asked), rows), schema)
+    return plain.mapInArrow(_task(df, pickle.dumps((asking, layout)), rows), schema)
 
 
 def _task(df: "DataFrame", packed: bytes, rows: int) -> Callable[[Iterator[Any]], Iterator[Any]]:
@@ -125,11 +123,11 @@ def answers(batches: Iterator[Any], packed: Callable[[], bytes], name: str, vers
             while len(_open) >= KEPT:
                 _open.pop(next(iter(_open)))
             ask, layout = _unpacked(packed, version)
-            _open[name] = Inverter(ask, first.schema, layout)
+            _open[name] = Inverter(ask, first.schema, **layout)
         yield from map(_open[name], chunks(chain([first], batches), first.schema, rows))
 
 
-def _unpacked(packed: Callable[[], bytes], version: str) -> tuple[ifonly.Ask, Layout]:
+def _unpacked(packed: Callable[[], bytes], version: str) -> tuple[ifonly.Ask, dict[str, Any]]:
     if ifonly.__version__ != version:
         raise RuntimeError(f"a Spark worker has ifonly {ifonly.__version__}, the driver {version}: install the same on both")
     try:

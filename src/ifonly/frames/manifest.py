@@ -6,6 +6,7 @@ import os
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
@@ -23,11 +24,14 @@ def part_name(i: int) -> str:
     return f"part-{i:06d}.parquet"
 
 
+@dataclass
 class Manifest:
     """Which parts are done, and of what."""
 
-    def __init__(self, work: Path, asked: dict[str, Any], parts: list[dict[str, Any]], *, complete: bool) -> None:
-        self.work, self.asked, self.parts, self.complete = work, asked, parts, complete
+    work: Path
+    asked: dict[str, Any]
+    parts: list[dict[str, Any]] = field(default_factory=list)
+    complete: bool = False
 
     @classmethod
     def begin(cls, work: Path, asked: dict[str, Any], out: Path, *, overwrite: bool) -> "Manifest":
@@ -45,22 +49,20 @@ class Manifest:
         elif work.is_dir() and any(work.iterdir()):
             raise InputError(f"{work} is there already and is not of ours; choose another name")
         work.mkdir(parents=True, exist_ok=True)
-        manifest = cls(work, asked, [], complete=False)
+        manifest = cls(work, asked)
         manifest._write()
         return manifest
 
     @classmethod
     def _read(cls, file: Path) -> "Manifest":
         """What an earlier run wrote, if that is what is there."""
-        stored: dict[str, Any] = {}
         try:
             stored = json.loads(file.read_text(encoding="utf-8"))
-            whole = stored.pop("sha256") == _digest(stored) and stored["version"] == VERSION
+            if stored.pop("sha256") != _digest(stored) or stored["version"] != VERSION:
+                raise ValueError
+            return cls(file.parent, stored["question"], stored["parts"], stored["complete"])
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
-            whole = False
-        if not whole:
-            raise InputError(f"{file} is damaged, or of another version of ifonly; start again with overwrite=True")
-        return cls(file.parent, stored["question"], stored["parts"], complete=stored["complete"])
+            raise InputError(f"{file} is damaged, or of another version of ifonly; start again with overwrite=True") from None
 
     def continued(self, asked: dict[str, Any], out: Path) -> "Manifest":
         """What is there to go on from: the parts before the first that is not what was written."""
@@ -78,7 +80,7 @@ class Manifest:
                 f"{out} was complete, and {self.files[whole].name} is no longer what was written: it was damaged or changed. "
                 "Choose another name, or start again with overwrite=True"
             )
-        return Manifest(self.work, asked, self.parts[:whole], complete=False)
+        return Manifest(self.work, asked, self.parts[:whole])
 
     @property
     def rows(self) -> int:

@@ -14,7 +14,6 @@ question its parts are, and is refused; so is a folder that was complete and has
 Parts are made side by side, one per thread, from rows that one thread reads in order, and listed in order.
 """
 
-import csv
 import io
 import json
 import os
@@ -34,7 +33,7 @@ from ifonly.api import ask
 from ifonly.engines.threads import available
 from ifonly.frames.arrow import ipc, pa, parquet, pc
 from ifonly.frames.features import needed
-from ifonly.frames.inverting import Inverter, Layout, chunks, in_order
+from ifonly.frames.inverting import Inverter, chunks, in_order
 from ifonly.frames.manifest import Manifest, part_name, replacing, sum_of
 from ifonly.frames.reading import files_of, open_batches
 from ifonly.model.errors import InputError
@@ -49,16 +48,7 @@ SHOWN = 20  # bad rows that are kept with their reasons; all of them are in the 
 
 @dataclass(frozen=True)
 class BadRow:
-    """A row of the input that could not be answered.
-
-    Attributes
-    ----------
-    row : int
-        Which, from 0.
-    reason : str
-        What is wrong with it.
-
-    """
+    """A row of the input that could not be answered: its number, from 0, and what is wrong with it."""
 
     row: int
     reason: str
@@ -135,7 +125,7 @@ def write_parts(
         the message names what differs; if the manifest of an earlier run, or a folder that was complete, is damaged.
 
     """
-    asking, layout = ask(model, target, **question), Layout(keys, columns, prefix)
+    asking = ask(model, target, **question)
     source, out = Path(source), Path(out)
     suffix = out.suffix.lower()
     if suffix and suffix not in ASSEMBLE:
@@ -143,13 +133,14 @@ def write_parts(
     if out.resolve() == source.resolve():
         raise InputError(f"out is the input itself: {out}")
     threads = available(asking.question.threads)
-    with open_batches(source, needed(asking.model, layout.keys)) as reader:
-        inverter = Inverter(asking, reader.schema, layout)
+    with open_batches(source, needed(asking.model, keys)) as reader:
+        inverter = Inverter(asking, reader.schema, keys, columns, prefix)
         size = inverter.chunk_rows(chunk_rows)
         part_chunks = part_chunks or PART_CHUNKS * max(1, inverter.fitting // size)
         files = [[file.name, file.stat().st_size, file.stat().st_mtime_ns] for file in files_of(source)]
         asked = {"model": fingerprint(asking.model), "input": files, **json.loads(inverter.ask.question.to_json())}
-        asked |= layout._asdict() | {"keys": inverter.features.keys, "chunk_rows": size, "part_chunks": part_chunks}
+        asked |= {"keys": inverter.features.keys, "columns": columns, "prefix": prefix}
+        asked |= {"chunk_rows": size, "part_chunks": part_chunks}
         work = out.with_name(f"{out.name}.parts") if suffix else out
         manifest = Manifest.begin(work, asked, out, overwrite=overwrite)
         resumed = manifest.rows
@@ -232,26 +223,18 @@ def _assemble(manifest: Manifest, schema: Any, out: Path, threads: int) -> None:
     shutil.rmtree(manifest.work)
 
 
-class CsvWriter:
+class CsvWriter(io.BufferedWriter):
     """A CSV whose texts have quotation marks only where they need them: an id 805 is written as it was read."""
 
     def __init__(self, path: Path, schema: Any) -> None:
-        self.file = path.open("wb")
-        header = io.StringIO()
-        csv.writer(header, lineterminator="\n").writerow(schema.names)
-        self.file.write(header.getvalue().encode())
-
-    def __enter__(self) -> "CsvWriter":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.file.close()
+        super().__init__(io.FileIO(path, "wb"))
+        self.write_table(pa.table([[name] for name in schema.names], schema.names))
 
     def write_table(self, table: Any) -> None:
         """Write some rows; Arrow's own writer puts marks around every text, or around none."""
         if len(table):
             lines = pc.binary_join_element_wise(*map(_csv_cells, table.columns), ",")
-            self.file.write(("\n".join(lines.to_pylist()) + "\n").encode())
+            self.write(("\n".join(lines.to_pylist()) + "\n").encode())
 
 
 SPECIAL = '[",\r\n]'  # what a text has that needs marks around it

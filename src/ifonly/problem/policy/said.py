@@ -1,17 +1,15 @@
 """What a policy says, as values that are checked when they are made: of the whole, of a column, of a rule."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import MISSING, dataclass, field, fields
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from ifonly.model.errors import InputError
 
-__all__ = ["CHOICES", "Feature", "PolicyError", "Rule", "Said"]
+__all__ = ["CHOICES", "Feature", "PolicyError", "Rule", "Said", "at"]
 
-WAYS = ("increase", "decrease")
-SENSES = ("<=", ">=", "==")
 CHOICES = ("target", "prob", "cost")  # what a policy may leave to whoever asks
-SCALES = ("model", "raw")
 
 
 class PolicyError(InputError):
@@ -23,6 +21,16 @@ class PolicyError(InputError):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (str(self), self.field)
+
+
+@contextmanager
+def at(place: str, joint: str = ": ") -> Iterator[None]:
+    """What is wrong begins with where it stands."""
+    try:
+        yield
+    except InputError as error:
+        what = str(error)
+        raise InputError(f"{place}{what if what.startswith(' ') else f'{joint}{what}'}") from None
 
 
 # ---- one check per kind of value ----
@@ -86,12 +94,8 @@ def _wrong(expected: str, value: Any) -> Any:
 
 
 def _within(name: str, check: Callable[[Any], Any], value: Any) -> Any:
-    """The value, checked; what is wrong with it begins with where it stands."""
-    try:
+    with at(name, "."):
         return check(value)
-    except InputError as error:
-        rest = str(error)
-        raise InputError(f"{name}{rest if rest.startswith(' ') else f'.{rest}'}") from None
 
 
 class Checked:
@@ -116,13 +120,9 @@ class Checked:
 
     def to_dict(self) -> dict[str, Any]:
         """All that is said, as plain values."""
-        told: dict[str, Any] = {}
-        for part in fields(self):  # pyright: ignore[reportArgumentType]
-            value = getattr(self, part.name)
-            usual = part.default if part.default_factory is MISSING else part.default_factory()
-            if value != usual:
-                told[part.name] = _plain(value)
-        return told
+        usual = type(self)()
+        said = {part.name: getattr(self, part.name) for part in fields(self)}  # pyright: ignore[reportArgumentType]
+        return {name: _plain(value) for name, value in said.items() if value != getattr(usual, name)}
 
 
 def _plain(value: Any) -> Any:
@@ -177,17 +177,12 @@ class Feature(Checked):
     frozen: bool = _said(_flag, False)
     low: float | str | None = _said(_end)
     high: float | str | None = _said(_end)
-    only: str = _said(_one_of("", *WAYS), "")
+    only: str = _said(_one_of("", "increase", "decrease"), "")
     integer: bool = _said(_flag, False)
     step: float | None = _said(_positive)
     never: tuple[Any, ...] = _said(_list(_label), ())
     cost: float | None = _said(_positive)
     reason: str = _said(_text, "")
-
-    @property
-    def limited(self) -> bool:
-        """Whether it says anything about what may change."""
-        return self.frozen or self.integer or not (self.low is self.high is self.step is None) or bool(self.only or self.never)
 
 
 @dataclass(frozen=True)
@@ -195,7 +190,7 @@ class Rule(Checked):
     """A rule that ties columns together: Σ terms·column ``sense`` ``value``."""
 
     terms: Mapping[str, float] = _said(_table(_number), factory=dict)
-    sense: str = _said(_one_of(*SENSES), "<=")
+    sense: str = _said(_one_of("<=", ">=", "=="), "<=")
     value: float = _said(_number, 0.0)
     reason: str = _said(_text, "")
 
@@ -212,7 +207,7 @@ class Said(Checked):
     prob: float | None = _said(_chance)
     may_choose: tuple[str, ...] = _said(_list(_one_of(*CHOICES)), ())
     max_changes: int | None = _said(_count)
-    scale: str = _said(_one_of(*SCALES), "model")
+    scale: str = _said(_one_of("model", "raw"), "model")
     l1: float | None = _said(_at_least_nought)
     features: Mapping[str, Feature] = _said(_table(Feature.made_of), factory=dict)
     classes: Mapping[str, str] = _said(_table(_text), factory=dict)
