@@ -38,7 +38,13 @@ def at(place: str, joint: str = ": ") -> Iterator[None]:
 
 def _check(expected: str, fits: Callable[[Any], bool]) -> Callable[[Any], Any]:
     """What hands a value on that fits, and refuses any other with what was expected."""
-    return lambda value: value if fits(value) else _wrong(expected, value)
+
+    def check(value: Any) -> Any:
+        if not fits(value):
+            raise InputError(f" must be {expected}; got {value!r}")
+        return value
+
+    return check
 
 
 def _is_number(value: Any) -> bool:
@@ -69,28 +75,16 @@ _count = _check(
 _decimal = _check("one mark, such as a comma", lambda value: value == "" or (_is_mark(value) and not value.isspace()))
 _group = _check('one mark, a space, or ""', lambda value: value is None or value == "" or _is_mark(value))
 _label = _check("a class", lambda value: value is None or isinstance(value, (str, int, float, bool)))
+_items = _check("a list", lambda value: isinstance(value, (list, tuple)))
+_pairs = _check("a table", lambda value: isinstance(value, Mapping))
 
 
 def _list(check: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    def checked(value: Any) -> Any:
-        if not isinstance(value, (list, tuple)):
-            return _wrong("a list", value)
-        return tuple(check(part) for part in value)
-
-    return checked
+    return lambda value: tuple(check(part) for part in _items(value))
 
 
 def _table(check: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    def checked(value: Any) -> Any:
-        if not isinstance(value, Mapping):
-            return _wrong("a table", value)
-        return {str(key): _within(str(key), check, part) for key, part in value.items()}
-
-    return checked
-
-
-def _wrong(expected: str, value: Any) -> Any:
-    raise InputError(f" must be {expected}; got {value!r}")
+    return lambda value: {str(key): _within(str(key), check, part) for key, part in _pairs(value).items()}
 
 
 def _within(name: str, check: Callable[[Any], Any], value: Any) -> Any:
@@ -98,11 +92,12 @@ def _within(name: str, check: Callable[[Any], Any], value: Any) -> Any:
         return check(value)
 
 
+@dataclass(frozen=True)
 class Checked:
     """A frozen dataclass whose fields say how they are checked."""
 
     def __post_init__(self) -> None:
-        for part in fields(self):  # pyright: ignore[reportArgumentType]
+        for part in fields(self):
             object.__setattr__(self, part.name, _within(part.name, part.metadata["check"], getattr(self, part.name)))
 
     @classmethod
@@ -110,10 +105,8 @@ class Checked:
         """From what a file says, or from one that is made already."""
         if isinstance(told, cls):
             return told
-        if not isinstance(told, Mapping):
-            _wrong("a table", told)
-        known = [part.name for part in fields(cls)]  # pyright: ignore[reportArgumentType]
-        for name in told:
+        known = [part.name for part in fields(cls)]
+        for name in _pairs(told):
             if name not in known:
                 raise InputError(f"{name} is not known here; known are {', '.join(known)}")
         return cls(**told)
@@ -121,7 +114,7 @@ class Checked:
     def to_dict(self) -> dict[str, Any]:
         """All that is said, as plain values."""
         usual = type(self)()
-        said = {part.name: getattr(self, part.name) for part in fields(self)}  # pyright: ignore[reportArgumentType]
+        said = {part.name: getattr(self, part.name) for part in fields(self)}
         return {name: _plain(value) for name, value in said.items() if value != getattr(usual, name)}
 
 
@@ -143,46 +136,21 @@ def _said(check: Callable[[Any], Any], default: Any = None, factory: Any = None)
 
 @dataclass(frozen=True)
 class Feature(Checked):
-    """What a house says about one column.
+    """What a house says about one column."""
 
-    Parameters
-    ----------
-    name, unit, description : str
-        What people call it ("term of the loan", "months"), and what it is.
-    values : mapping of values to names
-        What its values are called.
-    frozen : bool
-        Whether it stays as it is.
-    low, high : number, or a value of an ordinal
-        Its bounds; without one there is no limit on that side.
-    only : {"increase", "decrease"}, optional
-        The one direction in which it may move.
-    integer : bool
-        Whether answers have whole numbers.
-    step : float, optional
-        Answers are multiples of it.
-    never : sequence of values
-        Values of a category that no answer chooses; a row may keep its own.
-    cost : float, optional
-        What a unit of it costs, of a category what a switch costs.
-    reason : str
-        Why it may not change, or not as one might wish: for people.
-
-    """
-
-    name: str = _said(_text, "")
-    unit: str = _said(_text, "")
-    description: str = _said(_text, "")
-    values: Mapping[str, str] = _said(_table(_text), factory=dict)
-    frozen: bool = _said(_flag, False)
-    low: float | str | None = _said(_end)
+    name: str = _said(_text, "")  # what people call it ("term of the loan")
+    unit: str = _said(_text, "")  # "months"
+    description: str = _said(_text, "")  # what it is
+    values: Mapping[str, str] = _said(_table(_text), factory=dict)  # what its values are called
+    frozen: bool = _said(_flag, False)  # whether it stays as it is
+    low: float | str | None = _said(_end)  # its bounds; without one there is no limit on that side
     high: float | str | None = _said(_end)
-    only: str = _said(_one_of("", "increase", "decrease"), "")
-    integer: bool = _said(_flag, False)
-    step: float | None = _said(_positive)
-    never: tuple[Any, ...] = _said(_list(_label), ())
-    cost: float | None = _said(_positive)
-    reason: str = _said(_text, "")
+    only: str = _said(_one_of("", "increase", "decrease"), "")  # the one direction in which it may move
+    integer: bool = _said(_flag, False)  # whether answers have whole numbers
+    step: float | None = _said(_positive)  # answers are multiples of it
+    never: tuple[Any, ...] = _said(_list(_label), ())  # values of a category that no answer chooses; a row may keep its own
+    cost: float | None = _said(_positive)  # what a unit of it costs, of a category what a switch costs
+    reason: str = _said(_text, "")  # why it may not change, or not as one might wish: for people
 
 
 @dataclass(frozen=True)
