@@ -118,22 +118,21 @@ _open: dict[str, Inverter] = {}  # the questions that this process has opened, t
 def answers(batches: Iterator[Any], packed: Callable[[], bytes], name: str, version: str, rows: int) -> Iterator[Any]:
     """The answers to the batches of one partition, for a question that is opened once in a process."""
     first = next(batches, None)
-    if first is not None:
-        if name not in _open:
-            while len(_open) >= KEPT:
-                _open.pop(next(iter(_open)))
-            ask, layout = _unpacked(packed, version)
-            _open[name] = Inverter(ask, first.schema, **layout)
-        yield from map(_open[name], chunks(chain([first], batches), first.schema, rows))
-
-
-def _unpacked(packed: Callable[[], bytes], version: str) -> tuple[ifonly.Ask, dict[str, Any]]:
-    if ifonly.__version__ != version:
-        raise RuntimeError(f"a Spark worker has ifonly {ifonly.__version__}, the driver {version}: install the same on both")
-    try:
-        return pickle.loads(packed())
-    except Exception as error:  # whatever a foreign library raises when it is not there, or not the same
-        raise RuntimeError(
-            f"a Spark worker cannot load the model: {type(error).__name__}: {error}. "
-            "The Python that the executors run needs the packages that the driver has, in the same versions"
-        ) from error
+    if first is None:
+        return
+    if name not in _open:
+        if ifonly.__version__ != version:
+            raise RuntimeError(
+                f"a Spark worker has ifonly {ifonly.__version__}, the driver {version}: install the same on both"
+            )
+        try:
+            ask, layout = pickle.loads(packed())
+        except Exception as error:  # whatever a foreign library raises when it is not there, or not the same
+            raise RuntimeError(
+                f"a Spark worker cannot load the model: {type(error).__name__}: {error}. "
+                "The Python that the executors run needs the packages that the driver has, in the same versions"
+            ) from error
+        while len(_open) >= KEPT:
+            _open.pop(next(iter(_open)))
+        _open[name] = Inverter(ask, first.schema, **layout)
+    yield from map(_open[name], chunks(chain([first], batches), first.schema, rows))

@@ -78,34 +78,28 @@ class Features:
         if self.text:
             lines = table.column(BAD_LINE)
             bad = {int(row): lines[int(row)].as_py() for row in np.flatnonzero(lines.is_valid().to_numpy())}
-        values = []
+        values: dict[str, Any] = {}
         for name, column in zip(self.names, self.columns, strict=True):
             cells = _plain(table.column(name))
             if column.numeric:
-                values.append(_numbers(cells, name, bad, needed=column.fill is None))
+                values[column.name] = _numbers(cells, name, bad, needed=column.fill is None)
             else:
-                values.append(_levels(cells, column, self.text))
+                values[column.name] = _levels(cells, column, self.text)
         if self.model.encoding.identity:
-            return np.column_stack(values), bad
-        return self._frame(values, len(table)), bad
-
-    def _frame(self, values: list[Any], n_rows: int) -> Any:
-        """A pandas frame with the columns the model was fitted on; those it never looks at are empty."""
+            return np.column_stack(list(values.values())), bad
         with needing("tables for a model with categories need pandas", "frames"):
             import pandas as pd
-        encoding = self.model.encoding
-        found = {column.name: v for column, v in zip(encoding.columns, values, strict=True)}
-        unseen = np.full(n_rows, None, dtype=object)
-        return pd.DataFrame({name: pd.Series(v, dtype=v.dtype) for name in encoding.names for v in [found.get(name, unseen)]})
+        # The columns the model was fitted on; those it never looks at are empty.
+        found = dict.fromkeys(self.model.encoding.names, np.full(len(table), None, dtype=object)) | values
+        return pd.DataFrame({name: pd.Series(v, dtype=v.dtype) for name, v in found.items()}), bad
 
 
 def _check_type(name: str, column: Column, kind: Any, text: bool) -> None:
     """Whether a column of this type can be a feature; numbers are not read from text unless it comes from a CSV."""
     value = kind.value_type if pa.types.is_dictionary(kind) else kind
-    if any(test(value) for test in NUMBERS) or (_is_text(value) and (text or not column.numeric)):
-        return
-    wanted = "numbers" if column.numeric else f"one of {list(column.levels)[:10]}"
-    raise InputError(f"column {name!r} must be {wanted}; it is {kind}")
+    if not any(test(value) for test in NUMBERS) and not (_is_text(value) and (text or not column.numeric)):
+        wanted = "numbers" if column.numeric else f"one of {list(column.levels)[:10]}"
+        raise InputError(f"column {name!r} must be {wanted}; it is {kind}")
 
 
 def _is_text(kind: Any) -> bool:

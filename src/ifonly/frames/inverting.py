@@ -242,8 +242,13 @@ class Inverter:
         status[list(bad)] = Status.INVALID  # also where a model that fills in missing values has an answer
         invalid = status == Status.INVALID
         bad |= {i: self._reason(X, i) for i in np.flatnonzero(invalid).tolist() if i not in bad}
+        model, k = self.ask.model, cfs.results.target
+        labels = pa.array([*map(self.label, model.classes.tolist()), None], self.schema.field("target").type)
+        probability = np.full(len(k), np.nan) if model.hard else cfs.proba[np.arange(len(k)), k]
+        measures = (probability, cfs.distance, cfs.cost, cfs.gap)
         arrays = [table.column(key).combine_chunks() for key in self.features.keys]
-        arrays += self._measures(cfs, invalid)
+        arrays.append(labels.take(pa.array(np.where(invalid, model.n_classes, k))))
+        arrays += [pa.array(v, mask=invalid | np.isnan(v)) for v in measures]
         arrays.append(STATUS_NAMES.take(pa.array(status)))
         arrays.append(pa.array([bad.get(row) for row in range(len(table))] if bad else pa.nulls(len(table)), pa.string()))
         arrays += self._answers(cfs, invalid)
@@ -257,14 +262,6 @@ class Inverter:
         except InputError as error:
             return str(error)
         return Status.INVALID.message
-
-    def _measures(self, cfs: Counterfactuals, invalid: Flags) -> list[Any]:
-        model, k = self.ask.model, cfs.results.target
-        names = pa.array([*map(self.label, model.classes.tolist()), None], self.schema.field("target").type)
-        probability = np.full(len(k), np.nan) if model.hard else cfs.proba[np.arange(len(k)), k]
-        measures = (probability, cfs.distance, cfs.cost, cfs.gap)
-        wanted = pa.array(np.where(invalid, model.n_classes, k))
-        return [names.take(wanted), *(pa.array(v, mask=invalid | np.isnan(v)) for v in measures)]
 
     def _answers(self, cfs: Counterfactuals, invalid: Flags) -> list[Any]:
         """A column for each feature that may change."""

@@ -254,7 +254,7 @@ def _folder(path: Path, wanted: Sequence[str] | None, batch_rows: int) -> tuple[
     keys = values[files[0]]
     with open_batches(files[0], batch_rows=batch_rows) as reader:
         first = reader.schema
-    own = [name for name in first.names if name != BAD_LINE and name not in keys]
+    own = [name for name in first.names if name not in (BAD_LINE, *keys)]
     names = _check(path, wanted, [*own, *keys])
     inside = [name for name in names if name in own]
     fields = [first.field(name) if name in own else pa.field(name, pa.string()) for name in names]
@@ -268,9 +268,9 @@ def _folder(path: Path, wanted: Sequence[str] | None, batch_rows: int) -> tuple[
                     if found != expected:
                         raise InputError(f"{file}: column {name!r} is {found}, but {expected} in the data set's first file")
                 for batch in reader:
-                    cells = {key: pa.repeat(pa.scalar(value, pa.string()), len(batch)) for key, value in values[file].items()}
-                    columns = [cells[name] if name in cells else batch.column(name) for name in schema.names]
-                    yield pa.record_batch(columns, schema=schema)
+                    cells = dict(zip(batch.schema.names, batch.columns, strict=True))
+                    cells |= {key: pa.repeat(pa.scalar(value, pa.string()), len(batch)) for key, value in values[file].items()}
+                    yield pa.record_batch([cells[name] for name in schema.names], schema=schema)
 
     return schema, batches()
 

@@ -244,10 +244,10 @@ def _cost(policy: Policy, model: Model) -> Cost | None:
 
 def _wanted(policy: Policy, model: Model, asked: Any) -> Any:
     wanted = _target(policy, model)
-    if wanted is None or asked is None:
-        return asked if wanted is None else wanted
-    if "target" in policy.may_choose:
+    if wanted is None or (asked is not None and "target" in policy.may_choose):
         return asked
+    if asked is None:
+        return wanted
     every = asked if isinstance(asked, (list, set, frozenset)) or np.ndim(asked) else [asked]
     if any(str(label) != str(wanted) for label in every):
         raise PolicyError(f"target: the policy fixes the wanted decision: {wanted}; got {asked!r}", "target")
