@@ -161,12 +161,8 @@ def ask(model: Any, target: Any = None, *, policy: "Policy | str | PathLike[str]
 
     Parameters
     ----------
-    model : Model or fitted estimator
-        Whatever :func:`as_model` understands.
-    target : label, N labels, a set of labels, None, "other", "opposite" or "all"
-        The wanted class, as for :func:`invert`.
-    policy : Policy or its file, optional
-        What a house has decided, as for :func:`invert`.
+    model, target, policy
+        As for :func:`invert`.
     **question
         ``lam``, ``prob``, ``margin``, ``cost``, ``actions`` and all other fields of :class:`Question`.
 

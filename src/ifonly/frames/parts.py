@@ -114,10 +114,6 @@ def write_parts(
     on_rows : callable, optional
         Called with the number of rows that are written so far, those of earlier runs included.
 
-    Returns
-    -------
-    Written
-
     Raises
     ------
     InputError
