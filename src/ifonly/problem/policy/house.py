@@ -308,9 +308,7 @@ def _narrowest(policy: Policy, model: Model, own: Any, asked: Any) -> dict[Any, 
         ends: Any = ((max, least, low), (min, most, high))
         pair = [choose((end for end in both if end is not None), key=rank, default=None) for choose, *both in ends]
         if None not in pair and rank(pair[0]) > rank(pair[1]):
-            why = _because(policy, str(name))
-            told = f"the policy allows {_range(least, most)}{why}; got {_range(low, high)}"
-            raise PolicyError(f"bounds of {name}: {told}", f"actions.bounds.{name}")
+            raise _refused(policy, "bounds", name, f"allows {_range(least, most)}", f"got {_range(low, high)}")
         found[d] = name, *pair
     return {key: (low, high) for key, low, high in found.values()} or None
 
@@ -321,9 +319,10 @@ def _range(low: Any, high: Any) -> str:
     return f"{low} to {high}"
 
 
-def _because(policy: Policy, name: str) -> str:
-    reason = policy.features[name].reason if name in policy.features else ""
-    return f" ({reason.rstrip('.')})" if reason else ""
+def _refused(policy: Policy, limit: str, name: Any, rule: str, got: str) -> PolicyError:
+    reason = policy.features[str(name)].reason if str(name) in policy.features else ""
+    why = f" ({reason.rstrip('.')})" if reason else ""
+    return PolicyError(f"{limit} of {name}: the policy {rule}{why}; {got}", f"actions.{limit}.{name}")
 
 
 def _coarsest(policy: Policy, model: Model, own: Actions, asked: Actions) -> dict[Any, float] | None:
@@ -336,9 +335,7 @@ def _coarsest(policy: Policy, model: Model, own: Actions, asked: Actions) -> dic
         if unit is not None:
             times = float(size) / unit
             if times < 0.5 or abs(times - round(times)) > MULTIPLE * times:
-                why = _because(policy, str(name))
-                told = f"the policy wants multiples of {unit:g}{why}; {size:g} is none"
-                raise PolicyError(f"step of {name}: {told}", f"actions.step.{name}")
+                raise _refused(policy, "step", name, f"wants multiples of {unit:g}", f"{size:g} is none")
             found.pop(name, None)
         found[key] = size
     return found or None
