@@ -33,8 +33,10 @@ def _plain(kind: Any) -> Any:
 
 
 Command, Group = _plain(TyperCommand), _plain(TyperGroup)
-app = typer.Typer(name="ifonly", cls=Group, no_args_is_help=True, rich_markup_mode="rich", pretty_exceptions_enable=False)
-policies = typer.Typer(name="policy", cls=Group, no_args_is_help=True, rich_markup_mode="rich")
+HOW: dict[str, Any] = {"cls": Group, "no_args_is_help": True, "rich_markup_mode": "rich"}
+ABOUT_POLICIES = "A policy: what a house decides once about what may change, and what things are called."
+app = typer.Typer(name="ifonly", pretty_exceptions_enable=False, **HOW)
+policies = typer.Typer(name="policy", help=ABOUT_POLICIES, **HOW)
 
 
 def _version(wanted: bool) -> None:
@@ -49,11 +51,6 @@ def ifonly_(
     debug: Annotated[bool, Option("--debug", help="Show where an error comes from (anywhere in the line).")] = False,
 ) -> None:
     """The smallest change to an input that gives the decision you want from a linear classifier, exactly and with a proof."""
-
-
-@policies.callback()
-def policies_() -> None:
-    """A policy: what a house decides once about what may change, and what things are called."""
 
 
 for command in (demo, explain, batch, path, serve, info, bench):

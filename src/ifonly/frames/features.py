@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ifonly.frames.arrow import pa, pc
-from ifonly.frames.reading import BAD_LINE, TEXT
+from ifonly.frames.reading import BAD_LINE
 from ifonly.model import Model
 from ifonly.model.columns import Column
 from ifonly.model.errors import InputError
@@ -58,8 +58,8 @@ class Features:
 
     def __init__(self, model: Model, schema: Any, keys: Sequence[str] | None) -> None:
         self.model = model
-        self.text = (schema.metadata or {}).get(b"ifonly.text") == TEXT[b"ifonly.text"]
-        there = [name for name in schema.names if not (self.text and name == BAD_LINE)]
+        self.text = BAD_LINE in schema.names
+        there = [name for name in schema.names if name != BAD_LINE]
         names = _names_of(model)
         self.names = _by_place(model, [n for n in there if n not in (keys or ())]) if names is None else list(names)
         self.keys = [name for name in there if name not in self.names] if keys is None else [str(key) for key in keys]

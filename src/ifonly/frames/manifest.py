@@ -13,15 +13,10 @@ from typing import Any
 
 from ifonly.model.errors import InputError
 
-__all__ = ["Manifest", "part_name", "replacing", "sum_of"]
+__all__ = ["Manifest", "replacing", "sum_of"]
 
 VERSION = 3
 MANIFEST = "_manifest.json"
-
-
-def part_name(i: int) -> str:
-    """The file of part ``i``."""
-    return f"part-{i:06d}.parquet"
 
 
 @dataclass
@@ -87,10 +82,14 @@ class Manifest:
         """How many rows are done."""
         return sum(part["rows"] for part in self.parts)
 
+    def file(self, i: int) -> Path:
+        """That of part ``i``."""
+        return self.work / f"part-{i:06d}.parquet"
+
     @property
     def files(self) -> list[Path]:
-        """The parts."""
-        return [self.work / part_name(i) for i in range(len(self.parts))]
+        """Those of all parts that are done."""
+        return [self.file(i) for i in range(len(self.parts))]
 
     def add(self, part: dict[str, Any]) -> None:
         """List one more part; its bad rows are counted from its first."""

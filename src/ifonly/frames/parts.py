@@ -34,7 +34,7 @@ from ifonly.engines.threads import available
 from ifonly.frames.arrow import ipc, pa, parquet, pc
 from ifonly.frames.features import needed
 from ifonly.frames.inverting import Inverter, chunks, in_order
-from ifonly.frames.manifest import Manifest, part_name, replacing, sum_of
+from ifonly.frames.manifest import Manifest, replacing, sum_of
 from ifonly.frames.reading import files_of, open_batches
 from ifonly.model.errors import InputError
 from ifonly.model.store import fingerprint
@@ -148,9 +148,9 @@ def write_parts(
             groups = iter(lambda: list(islice(tables, pace.chunks)), [])
             if not manifest.parts:  # an input of no rows has one part of no rows, with the columns
                 groups = chain([next(groups, [])], groups)
-            parts = zip(count(len(manifest.parts)), groups, strict=False)
+            parts = zip(map(manifest.file, count(len(manifest.parts))), groups, strict=False)
             stop = Event()
-            for part in in_order(lambda numbered: _part(work, inverter, *numbered, pace, stop), parts, threads, stop):
+            for part in in_order(lambda given: _part(*given, inverter, pace, stop), parts, threads, stop):
                 manifest.add(part)
                 report(manifest.rows)
             manifest.finish()
@@ -176,15 +176,14 @@ class Pace:
         self.chunks = max(1, min(self.most, fitting))
 
 
-def _part(work: Path, inverter: Inverter, i: int, tables: list[Any], pace: Pace, stop: Event) -> dict[str, Any]:
-    """Solve some chunks and write part ``i``; what the manifest says about it. Nothing, where the run stops meanwhile."""
+def _part(file: Path, tables: list[Any], inverter: Inverter, pace: Pace, stop: Event) -> dict[str, Any]:
+    """Solve some chunks and write a part; what the manifest says about it. Nothing, where the run stops meanwhile."""
     began = monotonic()
     batches = [inverter(table) for table in tables if not stop.is_set()]
     if stop.is_set():
         return {}
     pace.took(monotonic() - began, max(1, len(tables)))
     answers = pa.Table.from_batches(batches, schema=inverter.schema).combine_chunks()
-    file = work / part_name(i)
     with replacing(file) as temporary:
         parquet.write_table(answers, temporary, row_group_size=max(1, len(answers)), use_dictionary=_repeating(answers.schema))
     status, reason = answers.column("status"), answers.column("reason")

@@ -13,7 +13,7 @@ from urllib.parse import unquote
 from ifonly.frames.arrow import csv, ipc, pa, parquet
 from ifonly.model.errors import InputError
 
-__all__ = ["BAD_LINE", "TEXT", "count_rows", "files_of", "open_batches"]
+__all__ = ["BAD_LINE", "count_rows", "files_of", "open_batches"]
 
 BATCH_ROWS = 16384
 READ_BYTES = 2**20  # of each column of a Parquet file, and of a CSV, at once
@@ -21,9 +21,8 @@ FORMATS = {".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".tsv": "csv"
 FORMATS |= dict.fromkeys((".arrow", ".ipc", ".feather"), "ipc")
 PACKED = (".gz", ".bz2", ".zst")  # CSV only: the other formats compress inside
 
-# A CSV's cells are handed on as text, so that one bad cell is one bad row and no key loses its leading zeros. This mark in the
-# schema's metadata lets `invert_batches` read numbers from text; and the column that is added says what is wrong with a line.
-TEXT = {b"ifonly.text": b"1"}
+# A CSV's cells are handed on as text, so that one bad cell is one bad row and no key loses its leading zeros. The column that
+# is added says what is wrong with a line; where it is there, `invert_batches` reads numbers from text.
 BAD_LINE = "ifonly.bad_line"
 
 
@@ -180,7 +179,7 @@ def _csv(path: Path, wanted: Sequence[str] | None, batch_rows: int) -> tuple[Any
     header, delimiter, has_rows = _header(path)
     names = _check(path, wanted, header)
     text = pa.string()
-    schema = pa.schema([*((name, text) for name in names), (BAD_LINE, text)], metadata=TEXT)
+    schema = pa.schema([*((name, text) for name in names), (BAD_LINE, text)])
     wrong: list[tuple[int, str]] = []  # (row, what is wrong with its line) of lines that were left out
 
     def note(row: Any) -> str:
@@ -258,7 +257,7 @@ def _folder(path: Path, wanted: Sequence[str] | None, batch_rows: int) -> tuple[
     names = _check(path, wanted, [*own, *keys])
     inside = [name for name in names if name in own]
     fields = [first.field(name) if name in own else pa.field(name, pa.string()) for name in names]
-    schema = pa.schema([*fields, first.field(BAD_LINE)], metadata=TEXT) if kinds == {"csv"} else pa.schema(fields)
+    schema = pa.schema([*fields, first.field(BAD_LINE)] if kinds == {"csv"} else fields)
 
     def batches() -> Iterator[Any]:
         for file in files:
