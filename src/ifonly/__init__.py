@@ -13,8 +13,8 @@ __all__ = ["Actions", "Ask", "Certificate", "CertificateError", "Cost", "Counter
 __all__ += ["Counterfactuals", "IfonlyError", "InputError", "Model", "Path", "Policy", "Problem", "Question", "Scaling"]
 __all__ += ["Status", "UnsupportedModelError", "as_model", "ask", "explore", "invert", "load", "path", "phi", "verify"]
 
-# Where each name lives: a module is loaded when something of it is asked for, so that to import ifonly takes no time. Two are
-# handed out themselves.
+# Where each name lives: a module is loaded when something of it is asked for, so that to import ifonly takes no time. Two
+# modules are handed out themselves.
 _ROOMS = {
     "answers": ["Counterfactual", "Counterfactuals", "Path"],
     "answers.verify": ["verify"],
