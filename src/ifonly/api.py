@@ -149,9 +149,7 @@ class Ask:
 
     def path(self, x: Any, *, lams: ArrayLike | None = None) -> Path:
         """The answers for many λ, as :func:`ifonly.path` gives them."""
-        if self.model.hard:
-            raise InputError("path needs probabilities, and this model has only scores; see invert(..., margin=)")
-        asked, sources, found, *_ = drive.follow(self.asked, x, _lams(lams))
+        asked, sources, found, *_ = drive.follow(self.asked, x, _lams(self.model, lams))
         return Path(asked.model, sources, found, conditions=asked.conditions, of=np.zeros(len(found), np.intp), asked=asked)
 
     def __repr__(self) -> str:
@@ -163,12 +161,8 @@ def ask(model: Any, target: Any = None, *, policy: "Policy | str | PathLike[str]
 
     Parameters
     ----------
-    model : Model or fitted estimator
-        Whatever :func:`as_model` understands.
-    target : label, N labels, a set of labels, None, "other", "opposite" or "all"
-        The wanted class, as for :func:`invert`.
-    policy : Policy or its file, optional
-        What a house has decided, as for :func:`invert`.
+    model, target, policy
+        As for :func:`invert`.
     **question
         ``lam``, ``prob``, ``margin``, ``cost``, ``actions`` and all other fields of :class:`Question`.
 
@@ -366,16 +360,17 @@ def path(
     (100, 2.4485)
 
     """
-    values = _lams(lams)
     model = as_model(model)
-    if model.hard:
-        raise InputError("path needs probabilities, and this model has only scores; see invert(..., margin=)")
+    values = _lams(model, lams)
     limits = {"cost": cost, "actions": actions, "max_changes": max_changes}
     question = Question(target, float(values[0]), tol=tol, max_iter=max_iter, backend=backend, **limits)
     return Ask(model, question, policy, along=True).path(x, lams=values)
 
 
-def _lams(lams: ArrayLike | None) -> np.ndarray:
+def _lams(model: Model, lams: ArrayLike | None) -> np.ndarray:
+    """The λ of a path, where the model has one."""
+    if model.hard:
+        raise InputError("path needs probabilities, and this model has only scores; see invert(..., margin=)")
     try:
         values = DEFAULT_LAMS if lams is None else np.array(lams, dtype=np.float64).ravel()
     except (TypeError, ValueError):

@@ -13,7 +13,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal
 
 import ifonly
-from ifonly.frames.inverting import Inverter, Layout, chunks
+from ifonly.frames.inverting import Inverter, chunks
 from ifonly.model.errors import InputError
 from ifonly.model.extras import needing
 
@@ -75,18 +75,16 @@ def invert(
         raise InputError(f"{unfit[0]} is for one machine; Spark decides how many tasks run, and where rows go")
     if not isinstance(getattr(df, "schema", None), StructType):
         raise InputError(f"df must be a Spark data frame; got {type(df).__name__}")
-    asked = ifonly.ask(model, target, **question), Layout(keys, columns, prefix)
-    given = df.schema
-    inverter = Inverter(asked[0], to_arrow_schema(given, timezone="UTC"), asked[1])
-    features = inverter.features
-    rows = inverter.chunk_rows(chunk_rows)
+    asking, layout = ifonly.ask(model, target, **question), {"keys": keys, "columns": columns, "prefix": prefix}
+    inverter = Inverter(asking, to_arrow_schema(df.schema, timezone="UTC"), **layout)
+    features, rows, given = inverter.features, inverter.chunk_rows(chunk_rows), df.schema
     if keys is not None:
         df = df.select(*(f"`{name.replace('`', '``')}`" for name in dict.fromkeys((*features.keys, *features.names))))
     made = [field for field in from_arrow_schema(inverter.schema) if field.name not in features.keys]
     schema = StructType([*(given[key] for key in features.keys), *made])
     # Spark's own look-up by name trips over dots and backticks, so that the columns travel under names without them.
     plain = df.toDF(*(f"c{i}" for i in range(len(df.columns))))
-    return plain.mapInArrow(_task(df, pickle.dumps(asked), rows), schema)
+    return plain.mapInArrow(_task(df, pickle.dumps((asking, layout)), rows), schema)
 
 
 def _task(df: "DataFrame", packed: bytes, rows: int) -> Callable[[Iterator[Any]], Iterator[Any]]:
@@ -120,22 +118,21 @@ _open: dict[str, Inverter] = {}  # the questions that this process has opened, t
 def answers(batches: Iterator[Any], packed: Callable[[], bytes], name: str, version: str, rows: int) -> Iterator[Any]:
     """The answers to the batches of one partition, for a question that is opened once in a process."""
     first = next(batches, None)
-    if first is not None:
-        if name not in _open:
-            while len(_open) >= KEPT:
-                _open.pop(next(iter(_open)))
-            ask, layout = _unpacked(packed, version)
-            _open[name] = Inverter(ask, first.schema, layout)
-        yield from map(_open[name], chunks(chain([first], batches), first.schema, rows))
-
-
-def _unpacked(packed: Callable[[], bytes], version: str) -> tuple[ifonly.Ask, Layout]:
-    if ifonly.__version__ != version:
-        raise RuntimeError(f"a Spark worker has ifonly {ifonly.__version__}, the driver {version}: install the same on both")
-    try:
-        return pickle.loads(packed())
-    except Exception as error:  # whatever a foreign library raises when it is not there, or not the same
-        raise RuntimeError(
-            f"a Spark worker cannot load the model: {type(error).__name__}: {error}. "
-            "The Python that the executors run needs the packages that the driver has, in the same versions"
-        ) from error
+    if first is None:
+        return
+    if name not in _open:
+        if ifonly.__version__ != version:
+            raise RuntimeError(
+                f"a Spark worker has ifonly {ifonly.__version__}, the driver {version}: install the same on both"
+            )
+        try:
+            ask, layout = pickle.loads(packed())
+        except Exception as error:  # whatever a foreign library raises when it is not there, or not the same
+            raise RuntimeError(
+                f"a Spark worker cannot load the model: {type(error).__name__}: {error}. "
+                "The Python that the executors run needs the packages that the driver has, in the same versions"
+            ) from error
+        while len(_open) >= KEPT:
+            _open.pop(next(iter(_open)))
+        _open[name] = Inverter(ask, first.schema, **layout)
+    yield from map(_open[name], chunks(chain([first], batches), first.schema, rows))

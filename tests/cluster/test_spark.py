@@ -25,7 +25,6 @@ from helpers.data import page
 
 import ifonly
 from ifonly import Actions, Cost, InputError, Model, frames
-from ifonly.frames.inverting import Layout
 
 spark_cluster.check()
 spark = import_module("ifonly.spark")
@@ -264,7 +263,7 @@ def test_a_worker_without_ifonly_or_with_another_version_says_so():
 
 
 def test_a_worker_opens_a_question_once_and_keeps_a_few(model):
-    packed = pickle.dumps((ifonly.ask(model, "approved", prob=0.7), Layout()))
+    packed = pickle.dumps((ifonly.ask(model, "approved", prob=0.7), {}))
     opened = []
 
     def read():

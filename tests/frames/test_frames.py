@@ -227,11 +227,11 @@ SLOW = {
 def test_chunks_are_smaller_where_rows_take_long(model, people, what):
     asked = {"actions": SLOW.get(what)} | ({"lam": 0.1} if what == "lam" else {"prob": 0.6})
     asked |= {"actions": Actions(bounds=(0, None))} if what == "bounds" else {}
-    inverter = inverting.Inverter(ifonly.ask(model, "approved", **asked), people.schema, inverting.Layout())
+    inverter = inverting.Inverter(ifonly.ask(model, "approved", **asked), people.schema)
     assert inverter.chunk_rows(None) == (256 if what in SLOW else 16384)
     assert inverter.chunk_rows(7) == 7
     whole = ifonly.ask(model, "approved", actions=Actions(integer=["loans"]))
-    assert inverting.Inverter(whole, people.schema, inverting.Layout()).chunk_rows(None) == 256
+    assert inverting.Inverter(whole, people.schema).chunk_rows(None) == 256
 
 
 def test_a_run_that_is_stopped_does_not_wait_for_whole_parts(model, source, tmp_path, monkeypatch):

@@ -17,39 +17,31 @@ def main(argv: Sequence[str] | None = None) -> None:
     The exit code is 0 where all went well, 1 for a failure (or a decision that cannot be reached), 2 for wrong input, 130 after
     Ctrl-C, 141 where whoever reads the output stopped reading.
     """
-    arguments = list(sys.argv[1:] if argv is None else argv)
-    debug = "--debug" in arguments
-    code = _guarded([a for a in arguments if a != "--debug"], debug)
     try:
+        code = _guarded(list(sys.argv[1:] if argv is None else argv))
         sys.stdout.flush()
-    except BrokenPipeError:
-        code = _closed()
+    except BrokenPipeError:  # nobody reads any more: what is still in the buffer goes nowhere, without a word
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = CLOSED
     raise SystemExit(code)
 
 
-def _guarded(arguments: list[str], debug: bool) -> int:
+def _guarded(arguments: list[str]) -> int:
     """The exit code of a command; what goes wrong is one line on stderr."""
-    from ifonly.model.errors import IfonlyError
-
     try:
-        return _run(arguments)
+        return _run([a for a in arguments if a != "--debug"])
     except BrokenPipeError:
-        return _closed()
+        raise
     except KeyboardInterrupt as stop:
-        return _complain(str(stop) or "stopped", INTERRUPTED)
+        code, message = INTERRUPTED, str(stop) or "stopped"
     except Exception as error:
-        if debug:
+        if "--debug" in arguments:
             raise
-        usage = getattr(error, "format_message", None)  # of the parser's, whose classes typer does not export
-        if usage is not None:
-            return _complain(usage() or "see ifonly --help", WRONG)
-        message = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        if isinstance(error, IfonlyError):
-            return _complain(message, WRONG)
-        if isinstance(error, (FileNotFoundError, IsADirectoryError, NotADirectoryError)):
-            return _complain(f"{error.filename}: {error.strerror}", WRONG)
-        hint = "" if isinstance(error, (ImportError, OSError)) else f" ({type(error).__name__}; --debug shows where)"
-        return _complain(f"{message}{hint}", FAILED)
+        code, message = _complaint(error)
+    from ifonly.show.table import visible
+
+    sys.stderr.write(f"ifonly: {visible(message)}\n")
+    return code
 
 
 def _run(arguments: list[str]) -> int:
@@ -72,14 +64,15 @@ def _run(arguments: list[str]) -> int:
     return DONE
 
 
-def _complain(message: str, code: int) -> int:
-    from ifonly.show.table import visible
+def _complaint(error: Exception) -> tuple[int, str]:
+    """The exit code of an error, and what to say about it."""
+    from ifonly.model.errors import IfonlyError
 
-    sys.stderr.write(f"ifonly: {visible(message)}\n")
-    return code
-
-
-def _closed() -> int:
-    """Nobody reads any more: what is still in the buffer goes nowhere, without a word."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return CLOSED
+    usage = getattr(error, "format_message", None)  # of the parser's, whose classes typer does not export
+    if usage is not None:
+        return WRONG, usage() or "see ifonly --help"
+    if isinstance(error, (FileNotFoundError, IsADirectoryError, NotADirectoryError)):
+        return WRONG, f"{error.filename}: {error.strerror}"
+    message = next(iter(str(error).strip().splitlines()), type(error).__name__)
+    hint = "" if isinstance(error, (IfonlyError, ImportError, OSError)) else f" ({type(error).__name__}; --debug shows where)"
+    return WRONG if isinstance(error, IfonlyError) else FAILED, f"{message}{hint}"

@@ -19,27 +19,24 @@ from ifonly.cli.serve import serve
 __all__ = ["app"]
 
 
-class _PlainFlags:
-    """A command whose help shows flags without a type: they take no value."""
+def _plain(kind: Any) -> Any:
+    """A kind of command whose help shows flags without a type: they take no value."""
 
-    def get_params(self, ctx: Any) -> list[Any]:
-        found: list[Any] = super().get_params(ctx)  # pyright: ignore[reportAttributeAccessIssue]
+    def get_params(self: Any, ctx: Any) -> list[Any]:
+        found = kind.get_params(self, ctx)
         for param in found:
             if getattr(param, "is_flag", False):
                 param.metavar = ""
         return found
 
-
-class _Command(_PlainFlags, TyperCommand):
-    pass
+    return type(kind.__name__, (kind,), {"get_params": get_params})
 
 
-class _Group(_PlainFlags, TyperGroup):
-    pass
-
-
-app = typer.Typer(name="ifonly", cls=_Group, no_args_is_help=True, rich_markup_mode="rich", pretty_exceptions_enable=False)
-policies = typer.Typer(name="policy", cls=_Group, no_args_is_help=True, rich_markup_mode="rich")
+Command, Group = _plain(TyperCommand), _plain(TyperGroup)
+HOW: dict[str, Any] = {"cls": Group, "no_args_is_help": True, "rich_markup_mode": "rich"}
+ABOUT_POLICIES = "A policy: what a house decides once about what may change, and what things are called."
+app = typer.Typer(name="ifonly", pretty_exceptions_enable=False, **HOW)
+policies = typer.Typer(name="policy", help=ABOUT_POLICIES, **HOW)
 
 
 def _version(wanted: bool) -> None:
@@ -56,13 +53,8 @@ def ifonly_(
     """The smallest change to an input that gives the decision you want from a linear classifier, exactly and with a proof."""
 
 
-@policies.callback()
-def policies_() -> None:
-    """A policy: what a house decides once about what may change, and what things are called."""
-
-
 for command in (demo, explain, batch, path, serve, info, bench):
-    app.command(cls=_Command)(command)
+    app.command(cls=Command)(command)
 for command in (draft, check):
-    policies.command(cls=_Command)(command)
+    policies.command(cls=Command)(command)
 app.add_typer(policies)

@@ -1,6 +1,7 @@
 """``ifonly batch``: a file of rows to a file of answers, in bounded memory; a killed run goes on where it stopped."""
 
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from time import perf_counter
 from typing import Annotated, Any
@@ -54,32 +55,21 @@ def batch(
 
     ask = ask_from(open_model(model, trust=trust_pickle), goal, limits, threads=threads)
     how: dict[str, Any] = {"keys": key, "columns": "all" if every else "changed", "chunk_rows": chunk_rows}
-    began, done = perf_counter(), 0
+    began = perf_counter()
     total = count_rows(source)
     with _bar() as bar:
         task = bar.add_task("rows", total=total)
-
-        def advance(rows: int) -> None:
-            nonlocal done
-            done = rows
-            bar.update(task, completed=rows)
-
+        how["on_rows"] = lambda rows: bar.update(task, completed=rows)
         try:
-            written = write_parts(ask.model, source, out, **vars(ask.question), **how, overwrite=overwrite, on_rows=advance)
+            written = write_parts(ask.model, source, out, **vars(ask.question), **how, overwrite=overwrite)
         except InputError as error:
             raise InputError(str(error).replace("overwrite=True", "--overwrite")) from None
         except KeyboardInterrupt:
+            done = bar.tasks[task].completed
             raise KeyboardInterrupt(f"stopped after {done:,} rows; the same command goes on where it was") from None
-    seconds = perf_counter() - began
+    told = asdict(written)
+    found = {"out": str(told.pop("path")), **told, "seconds": round(perf_counter() - began, 3)}
     n_bad = written.statuses.get("INVALID", 0)
-    found = {
-        "out": str(written.path),
-        "rows": written.rows,
-        "resumed": written.resumed,
-        "statuses": written.statuses,
-        "bad": [{"row": bad.row, "reason": bad.reason} for bad in written.bad],
-        "seconds": round(seconds, 3),
-    }
     if as_json:
         emit(found)
     else:

@@ -6,7 +6,7 @@ from timeit import timeit
 from typing import Annotated, Any
 
 import numpy as np
-from rich.table import Table
+from rich.table import Column, Table
 from typer import Option
 
 import ifonly
@@ -36,11 +36,8 @@ def bench(
     if as_json:
         emit({"version": ifonly.__version__, "cases": found})
         return
-    table = Table(show_edge=False, pad_edge=False)
-    table.add_column("work")
-    table.add_column("floor")
-    for name in ("a row", "× floor"):
-        table.add_column(name, justify="right")
+    numbers = (Column(name, justify="right") for name in ("a row", "× floor"))
+    table = Table("work", "floor", *numbers, show_edge=False, pad_edge=False)
     for case in found:
         table.add_row(case["work"], case["floor"], f"{1e6 * case['seconds_per_row']:.2f} µs", f"{case['ratio']:.2f}")
     console().print(table)

@@ -1,7 +1,7 @@
 """``ifonly explain``: one row, and what would have to change."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -54,28 +54,24 @@ def explain(
     found = ask(options.one_row(classifier, data, row, key))
     answers: list[Counterfactual] = [found] if plans is None else list(found)
     if as_json:
-        typer.echo(answers[0].to_json() if plans is None else f"[{', '.join(cf.to_json() for cf in answers)}]")
+        typer.echo(found.to_json() if plans is None else f"[{', '.join(cf.to_json() for cf in answers)}]")
     else:
         for i, cf in enumerate(answers):
             plan = f", plan {i + 1} of {len(answers)}" if len(answers) > 1 else ""
             show(cf, f"{chr(10) if i else ''}{data}, row {row}{plan}")
     if html is not None:
-        (answers[0] if plans is None else found).to_html(html)  # of plans: a card for each
+        found.to_html(html)  # of plans: a card for each
     if letter is not None:
-        write_letter(found, letter, language=language, reference=reference)
+        words = {"language": language, "reference": reference}
+        if letter.suffix.lower() in (".html", ".htm"):
+            found.to_html(letter, template="letter", **words)
+        else:
+            letter.write_text(found.letter(**words) + "\n", encoding="utf-8", newline="\n")
     for what, file in (("page", html), ("letter", letter)):
         if file is not None and not as_json:
             typer.echo(f"{what}: {file}")
     if answers[0].status is Status.UNREACHABLE:
         raise typer.Exit(1)
-
-
-def write_letter(found: Any, file: Path, **options: Any) -> None:
-    """A letter about an answer, or about several plans: a page, or plain text."""
-    if file.suffix.lower() in (".html", ".htm"):
-        found.to_html(file, template="letter", **options)
-    else:
-        file.write_text(found.letter(**options) + "\n", encoding="utf-8", newline="\n")
 
 
 def show(cf: Counterfactual, title: str) -> None:

@@ -31,16 +31,24 @@ def info(model: Optional = None, trust_pickle: Trust = False, as_json: Json = Fa
 
     ifonly info
     """
-    if model is None:
-        _show_installed(as_json)
-        return
-    classifier = open_model(model, trust=trust_pickle)
-    found = {"file": str(model), **summary(classifier)}
+    classifier = None if model is None else open_model(model, trust=trust_pickle)
+    found = installed() if classifier is None else {"file": str(model), **summary(classifier)}
     if as_json:
         emit(found)
-        return
+    elif classifier is None:
+        typer.echo(f"ifonly {found['version']}, Python {found['python']}; loops over rows: {found['row_loops']}")
+        for extra, packages in found["extras"].items():
+            there = ", ".join(f"{name} {version or '(missing)'}" for name, version in packages.items())
+            typer.echo(f"{extra:<8}  {there}")
+    else:
+        _show(classifier, found)
+
+
+def _show(classifier: Model, found: dict[str, Any]) -> None:
     kind = "scores only (ask with --margin)" if classifier.hard else "probabilities"
-    typer.echo(f"{model}: a linear softmax with {found['n_classes']} classes and {found['n_features']} features, {kind}")
+    typer.echo(
+        f"{found['file']}: a linear softmax with {found['n_classes']} classes and {found['n_features']} features, {kind}"
+    )
     typer.echo(f"classes   {_listed([str(label) for label in found['classes']])}")
     columns = [column["name"] + ("" if column["kind"] == "number" else f" ({column['kind']})") for column in found["columns"]]
     typer.echo(f"columns   {_listed(columns) if columns else 'without names: read by their place'}")
@@ -66,7 +74,7 @@ def summary(model: Model) -> dict[str, Any]:
 def installed() -> dict[str, Any]:
     """The version, and of each extra what is there of what it needs: its version, or None where it is missing."""
     needs: dict[str, list[str]] = {}
-    for needed in _or_none(metadata.requires) or ():
+    for needed in _or_none(metadata.requires, "ifonly") or ():
         if (extra := re.search(r"extra == ['\"]([\w-]+)", needed)) is not None:
             needs.setdefault(extra[1], []).append(needed)
     extras = {extra: {name: _or_none(metadata.version, name) for name in _packages(extra, needs)} for extra in needs}
@@ -86,22 +94,11 @@ def _packages(extra: str, needs: dict[str, list[str]]) -> Iterator[str]:
             yield package
 
 
-def _or_none(read: Callable[[str], Any], package: str = "ifonly") -> Any:
+def _or_none(read: Callable[[str], Any], package: str) -> Any:
     try:
         return read(package)
     except metadata.PackageNotFoundError:
         return None
-
-
-def _show_installed(as_json: bool) -> None:
-    found = installed()
-    if as_json:
-        emit(found)
-        return
-    typer.echo(f"ifonly {found['version']}, Python {found['python']}; loops over rows: {found['row_loops']}")
-    for extra, packages in found["extras"].items():
-        there = ", ".join(f"{name} {version or '(missing)'}" for name, version in packages.items())
-        typer.echo(f"{extra:<8}  {there}")
 
 
 def _listed(names: list[str]) -> str:

@@ -5,7 +5,7 @@ import json
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass
 from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any
@@ -19,7 +19,7 @@ from ifonly.model import Model
 from ifonly.model.errors import InputError
 from ifonly.problem.actions import Actions
 from ifonly.problem.cost import Cost
-from ifonly.problem.question import Question
+from ifonly.problem.policy.said import at
 from ifonly.show.table import UNSEEN
 
 __all__ = ["Data", "GoalOptions", "Json", "Keys", "LimitOptions", "ModelFile", "Row", "Target", "Trust"]
@@ -95,10 +95,8 @@ def with_groups(command: Callable[..., None]) -> Callable[..., None]:
 
 def ask_from(model: Model, goal: GoalOptions, limits: LimitOptions, **more: Any) -> ifonly.Ask:
     """What the options ask for, within the policy if there is one; ``more`` are other fields of the question."""
-    target, cost, actions = target_of(model, goal.target), _cost(model, limits), _actions(model, limits)
-    asked = {"cost": cost, "actions": actions, "max_changes": limits.max_changes}
-    question = replace(Question(target, goal.lam, goal.prob, goal.margin, **asked), **more)
-    return ifonly.Ask(model, question, limits.policy)
+    more |= vars(goal) | {"target": target_of(model, goal.target), "max_changes": limits.max_changes}
+    return ifonly.ask(model, **more, cost=_cost(model, limits), actions=_actions(model, limits), policy=limits.policy)
 
 
 def target_of(model: Model, text: str | None) -> Any:
@@ -129,10 +127,8 @@ def _actions(model: Model, limits: LimitOptions) -> Actions | None:
     }
     given = {name: value for name, value in found.items() if value}
     for name, value in given.items():
-        try:
+        with at(f"--{OPTIONS.get(name, name)}"):
             Actions(**{name: value}).resolve(model)
-        except InputError as error:
-            raise InputError(f"--{OPTIONS.get(name, name)}: {error}") from None
     return Actions(**given) if given else None
 
 
@@ -187,10 +183,8 @@ def _cost(model: Model, limits: LimitOptions) -> Cost | None:
     each = dict(_sized(model, text, "--cost", "NAME:COST, such as income:2") for text in limits.cost or ())
     if each and limits.scale != "model":
         raise InputError("--cost goes with --scale model; give one of the two")
-    try:
+    with at("--cost"):
         Cost(each).per_unit(model)
-    except InputError as error:
-        raise InputError(f"--cost: {error}") from None
     return Cost(each or limits.scale, l1=limits.l1) if each or limits.scale != "model" or limits.l1 else None
 
 

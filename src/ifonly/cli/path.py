@@ -3,13 +3,12 @@
 from typing import Annotated
 
 import numpy as np
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 from typer import Option
 
 from ifonly.cli import options
 from ifonly.model.errors import InputError
-from ifonly.problem.status import Status
 from ifonly.show.numbers import Marks, marked, writing
 from ifonly.show.table import visible
 
@@ -47,24 +46,22 @@ def path(
     k = classifier.class_index(found.target)
     steps = [
         {
-            "lam": float(found.lam[i]),
-            "probability": float(found.proba[i, k]),
-            "distance": float(found.distance[i]),
-            "changes": int(found[i].n_changes),
-            "gap": float(found.gap[i]),
-            "status": Status(int(found.status[i])).name,
+            "lam": cf.lam,
+            "probability": float(cf.proba[k]),
+            "distance": cf.distance,
+            "changes": cf.n_changes,
+            "gap": cf.gap,
+            "status": cf.status.name,
         }
-        for i in range(len(found))
+        for cf in found
     ]
     if as_json:
         options.emit({"row": row, "target": found.target, "path": steps})
         return
     out, wanted = options.console(), visible(found.model.words.label(found.target))
     out.print(f"{data}, row {row}, towards {wanted}: λ multiplies the distance", markup=False)
-    table = Table(show_edge=False, pad_edge=False)
-    for name in ("λ", f"p({wanted})", "distance", "changes"):
-        table.add_column(Text(name), justify="right")  # Text: [brackets] are no markup
-    table.add_column("")
+    heads = map(Text, ("λ", f"p({wanted})", "distance", "changes"))  # Text: [brackets] are no markup
+    table = Table(*(Column(head, justify="right") for head in heads), "", show_edge=False, pad_edge=False)
     with writing(Marks.of(found.model.words)):
         for s in steps:
             numbers = f"{s['lam']:.3g}", f"{s['probability']:.4f}", f"{s['distance']:.4g}", f"{s['changes']}"

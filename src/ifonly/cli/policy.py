@@ -11,6 +11,7 @@ from ifonly.cli import options
 from ifonly.model.errors import InputError
 from ifonly.problem.policy import draft as first_policy
 from ifonly.problem.policy.drafting import drafted_text
+from ifonly.problem.policy.said import at
 
 __all__ = ["check", "draft"]
 
@@ -67,10 +68,8 @@ def check(
     """
     classifier = options.open_model(model, trust=trust_pickle)
     found = ifonly.Policy.load(policy)
-    try:
+    with at(str(policy)):
         found.check(classifier)
-    except InputError as error:
-        raise InputError(f"{policy}: {error}") from None
     if as_json:
         options.emit(found.to_dict())
         return

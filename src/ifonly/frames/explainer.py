@@ -81,13 +81,8 @@ class CounterfactualExplainer(OneToOneFeatureMixin, MetaEstimatorMixin, Transfor
         max_changes: int | None = None,
     ) -> None:
         self.estimator = estimator
-        self.target = target
-        self.prob = prob
-        self.lam = lam
-        self.margin = margin
-        self.cost = cost
-        self.actions = actions
-        self.max_changes = max_changes
+        self.target, self.prob, self.lam, self.margin = target, prob, lam, margin
+        self.cost, self.actions, self.max_changes = cost, actions, max_changes
 
     def fit(self, X: Any, y: Any = None) -> "CounterfactualExplainer":
         """Fit a clone of the estimator to X and y; without y, take the estimator as it is, which must be fitted then."""

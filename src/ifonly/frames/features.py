@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ifonly.frames.arrow import pa, pc
-from ifonly.frames.reading import BAD_LINE, TEXT
+from ifonly.frames.reading import BAD_LINE
 from ifonly.model import Model
 from ifonly.model.columns import Column
 from ifonly.model.errors import InputError
@@ -21,22 +21,33 @@ MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None")  # what a CSV 
 NUMBERS = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_decimal, pa.types.is_null)
 
 
-def _names_of(model: Model) -> tuple[str, ...] | None:
+def needed(model: Model, keys: Sequence[str] | None) -> list[str] | None:
+    """The columns to read where there is a choice: the keys and the features; None for all of them."""
+    names = _names_of(model)
+    return None if keys is None or names is None else list(dict.fromkeys([*map(str, keys), *names]))
+
+
+def _names_of(model: Model) -> Sequence[str] | None:
     """The columns that a model reads; None where its features have no names."""
     encoding = model.encoding
     if encoding.text:
         raise InputError("a model of documents reads text, not columns; use ifonly.invert")
     if encoding.identity:
         return model.feature_names
-    if all(name == f"x{i}" for i, name in enumerate(encoding.names)):  # a pipeline that was fitted on an array
-        return None
-    return tuple(column.name for column in encoding.columns)
+    by_place = all(name == f"x{i}" for i, name in enumerate(encoding.names))  # a pipeline that was fitted on an array
+    return None if by_place else [column.name for column in encoding.columns]
 
 
-def needed(model: Model, keys: Sequence[str] | None) -> list[str] | None:
-    """The columns to read where there is a choice: the keys and the features; None for all of them."""
-    names = _names_of(model)
-    return None if keys is None or names is None else list(dict.fromkeys([*map(str, keys), *names]))
+def _by_place(model: Model, left: list[str]) -> list[str]:
+    """The columns that a model without names reads, of those that are left."""
+    encoding = model.encoding
+    count = model.n_features if encoding.identity else len(encoding.names)
+    if len(left) != count:
+        raise InputError(
+            f"the model's {count} features have no names, so all columns but the keys are taken for them; "
+            f"there are {len(left)}: {', '.join(left[:20])}"
+        )
+    return left if encoding.identity else [left[column.place] for column in encoding.columns]
 
 
 class Features:
@@ -47,9 +58,10 @@ class Features:
 
     def __init__(self, model: Model, schema: Any, keys: Sequence[str] | None) -> None:
         self.model = model
-        self.text = (schema.metadata or {}).get(b"ifonly.text") == TEXT[b"ifonly.text"]
-        there = [name for name in schema.names if not (self.text and name == BAD_LINE)]
-        self.names = self._names(there, keys)
+        self.text = BAD_LINE in schema.names
+        there = [name for name in schema.names if name != BAD_LINE]
+        names = _names_of(model)
+        self.names = _by_place(model, [n for n in there if n not in (keys or ())]) if names is None else list(names)
         self.keys = [name for name in there if name not in self.names] if keys is None else [str(key) for key in keys]
         for name in (*self.names, *self.keys):
             if there.count(name) != 1:
@@ -60,53 +72,34 @@ class Features:
         for name, column in zip(self.names, self.columns, strict=True):
             _check_type(name, column, schema.field(name).type, self.text)
 
-    def _names(self, there: list[str], keys: Sequence[str] | None) -> list[str]:
-        names, encoding = _names_of(self.model), self.model.encoding
-        if names is not None:
-            return list(names)
-        left = [name for name in there if name not in (keys or ())]
-        count = self.model.n_features if encoding.identity else len(encoding.names)
-        if len(left) != count:
-            raise InputError(
-                f"the model's {count} features have no names, so all columns but the keys are taken for them; "
-                f"there are {len(left)}: {', '.join(left[:20])}"
-            )
-        return left if encoding.identity else [left[column.place] for column in encoding.columns]
-
     def read(self, table: Any) -> tuple[Any, dict[int, str]]:
         """What the model takes (an array, or a frame where it has an encoding), and the rows that are no good."""
         bad: dict[int, str] = {}
         if self.text:
             lines = table.column(BAD_LINE)
             bad = {int(row): lines[int(row)].as_py() for row in np.flatnonzero(lines.is_valid().to_numpy())}
-        values = []
+        values: dict[str, Any] = {}
         for name, column in zip(self.names, self.columns, strict=True):
             cells = _plain(table.column(name))
             if column.numeric:
-                values.append(_numbers(cells, name, bad, needed=column.fill is None))
+                values[column.name] = _numbers(cells, name, bad, needed=column.fill is None)
             else:
-                values.append(_levels(cells, column, self.text))
+                values[column.name] = _levels(cells, column, self.text)
         if self.model.encoding.identity:
-            return np.column_stack(values), bad
-        return self._frame(values, len(table)), bad
-
-    def _frame(self, values: list[Any], n_rows: int) -> Any:
-        """A pandas frame with the columns the model was fitted on; those it never looks at are empty."""
+            return np.column_stack(list(values.values())), bad
         with needing("tables for a model with categories need pandas", "frames"):
             import pandas as pd
-        encoding = self.model.encoding
-        found = {column.name: v for column, v in zip(encoding.columns, values, strict=True)}
-        unseen = np.full(n_rows, None, dtype=object)
-        return pd.DataFrame({name: pd.Series(v, dtype=v.dtype) for name in encoding.names for v in [found.get(name, unseen)]})
+        # The columns the model was fitted on; those it never looks at are empty.
+        found = dict.fromkeys(self.model.encoding.names, np.full(len(table), None, dtype=object)) | values
+        return pd.DataFrame({name: pd.Series(v, dtype=v.dtype) for name, v in found.items()}), bad
 
 
 def _check_type(name: str, column: Column, kind: Any, text: bool) -> None:
     """Whether a column of this type can be a feature; numbers are not read from text unless it comes from a CSV."""
     value = kind.value_type if pa.types.is_dictionary(kind) else kind
-    if any(test(value) for test in NUMBERS) or (_is_text(value) and (text or not column.numeric)):
-        return
-    wanted = "numbers" if column.numeric else f"one of {list(column.levels)[:10]}"
-    raise InputError(f"column {name!r} must be {wanted}; it is {kind}")
+    if not any(test(value) for test in NUMBERS) and not (_is_text(value) and (text or not column.numeric)):
+        wanted = "numbers" if column.numeric else f"one of {list(column.levels)[:10]}"
+        raise InputError(f"column {name!r} must be {wanted}; it is {kind}")
 
 
 def _is_text(kind: Any) -> bool:
@@ -125,34 +118,20 @@ def _plain(cells: Any) -> Any:
 
 def _numbers(cells: Any, name: str, bad: dict[int, str], *, needed: bool) -> Floats:
     """A column of numbers, missing ones as NaN; rows where it is no number, or missing where it must not be, are bad."""
-    missing = cells.is_null()
     if _is_text(cells.type):
-        values = _parsed(cells, name, bad)
-        missing = pc.is_in(pc.utf8_trim_whitespace(cells), value_set=pa.array([None, *MISSING]))
-    else:
-        values = cells.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
-    if needed or np.isinf(values).any():
-        odd = ~np.isfinite(values) if needed else np.isinf(values)
-        for row in np.flatnonzero(odd).tolist():
-            bad.setdefault(row, f"{name} is {'missing' if missing[row].as_py() else values[row]}")
-    return values
-
-
-def _parsed(cells: Any, name: str, bad: dict[int, str]) -> Floats:
-    """Numbers from text."""
-    trimmed = pc.utf8_trim_whitespace(cells)
-    given = pc.if_else(pc.is_in(trimmed, value_set=pa.array(MISSING)), pa.scalar(None, pa.string()), trimmed)
+        trimmed = pc.utf8_trim_whitespace(cells)
+        cells = pc.if_else(pc.is_in(trimmed, value_set=pa.array(MISSING)), pa.scalar(None, pa.string()), trimmed)
     try:
-        return given.cast(pa.float64()).to_numpy(zero_copy_only=False)
-    except pa.ArrowInvalid:
-        pass
-    values = np.full(len(cells), np.nan)
-    for row, cell in enumerate(given.to_pylist()):
-        if cell is not None:
+        values = cells.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+    except pa.ArrowInvalid:  # some text is no number: which?
+        values = np.full(len(cells), np.nan)
+        for row, cell in enumerate(cells.to_pylist()):
             try:
-                values[row] = pa.scalar(cell).cast(pa.float64()).as_py()
+                values[row] = pa.scalar(cell, pa.string()).cast(pa.float64()).as_py()
             except pa.ArrowInvalid:
                 bad.setdefault(row, f"{name} is {cell!r}, no number")
+    for row in np.flatnonzero(~np.isfinite(values) if needed else np.isinf(values)).tolist():
+        bad.setdefault(row, f"{name} is {values[row] if cells[row].is_valid else 'missing'}")
     return values
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import chain
 from threading import Event
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from ifonly.model.numerics import Flags
 from ifonly.model.tables import is_missing
 from ifonly.problem.status import Status
 
-__all__ = ["Inverter", "Layout", "chunks", "in_order", "invert_batches"]
+__all__ = ["Inverter", "chunks", "in_order", "invert_batches"]
 
 Given = TypeVar("Given")
 Made = TypeVar("Made")
@@ -97,7 +97,7 @@ def invert_batches(
     """
     asking = ask(model, target, **question)
     schema, stream = _stream(batches, asking.model, keys)
-    inverter = Inverter(asking, schema, Layout(keys, columns, prefix))
+    inverter = Inverter(asking, schema, keys, columns, prefix)
     tables = chunks(stream, schema, inverter.chunk_rows(chunk_rows))
     return pa.RecordBatchReader.from_batches(inverter.schema, in_order(inverter, tables, available(asking.question.threads)))
 
@@ -176,23 +176,17 @@ def _stream(batches: Any, model: Model, keys: Sequence[str] | None) -> tuple[Any
 # ---- a table ----
 
 
-class Layout(NamedTuple):
-    """Which columns answers have: see `invert_batches`."""
-
-    keys: Sequence[str] | None = None
-    columns: str = "changed"
-    prefix: str = "new_"
-
-
 class Inverter:
-    """Tables in, record batches of answers (of a ``schema``) out, for one question.
+    """Tables in, record batches of answers (of a ``schema``) out, for one question; which columns these have: `invert_batches`.
 
     Each table is solved on one thread, and how rows are cut into tables does not decide by which method.
     """
 
-    def __init__(self, ask: Ask, schema: Any, layout: Layout) -> None:
-        if layout.columns not in ("changed", "all"):
-            raise InputError(f'columns must be "changed" or "all"; got {layout.columns!r}')
+    def __init__(
+        self, ask: Ask, schema: Any, keys: Sequence[str] | None = None, columns: str = "changed", prefix: str = "new_"
+    ) -> None:
+        if columns not in ("changed", "all"):
+            raise InputError(f'columns must be "changed" or "all"; got {columns!r}')
         for name in ("target", "lam", "prob"):
             if np.ndim(getattr(ask.question, name)) > 0:
                 raise InputError(f"{name} must be one {'label' if name == 'target' else 'number'} for all rows of a stream")
@@ -200,14 +194,14 @@ class Inverter:
             what = 'target "all"' if ask.question.n is None else "n"
             raise InputError(f"{what} gives several answers a row; ask for one class at a time, and one answer")
         self.ask = ask.at(backend=any_cut(ask.question.backend), threads=None if ask.question.backend == "cuda" else 1)
-        self.every = layout.columns == "all"
-        self.features = Features(ask.model, schema, layout.keys)
+        self.every = columns == "all"
+        self.features = Features(ask.model, schema, keys)
         self.label, label_type = _typed(ask.model.classes.tolist())
         self.written = self._written()
         fields = [schema.field(key) for key in self.features.keys]
         fields += [pa.field("target", label_type), *(pa.field(name, pa.float64()) for name in MEASURES)]
         fields += [pa.field("status", pa.string()), pa.field("reason", pa.string())]
-        fields += [pa.field(f"{layout.prefix}{self.features.names[i]}", kind) for i, (_, kind) in self.written.items()]
+        fields += [pa.field(f"{prefix}{self.features.names[i]}", kind) for i, (_, kind) in self.written.items()]
         names = [field.name for field in fields]
         for key in self.features.keys:
             if names.count(key) > 1:
@@ -234,14 +228,10 @@ class Inverter:
 
     def _written(self) -> dict[int, tuple[Callable[[Any], Any], Any]]:
         """For each feature that has a column in the answer: how its values are written, and as what type."""
-        frozen = np.zeros(self.ask.model.n_features, dtype=bool)
-        if self.ask.conditions is not None and not self.every:
-            frozen = self.ask.conditions.limits.frozen
-        out: dict[int, tuple[Callable[[Any], Any], Any]] = {}
-        for i, column in enumerate(self.features.columns):
-            if not frozen[column.coordinates].all():
-                out[i] = (float, pa.float64()) if column.numeric else _typed(list(column.levels))
-        return out
+        conditions, columns = self.ask.conditions, dict(enumerate(self.features.columns))
+        if conditions is not None and not self.every:
+            columns = {i: c for i, c in columns.items() if not conditions.limits.frozen[c.coordinates].all()}
+        return {i: (float, pa.float64()) if c.numeric else _typed(list(c.levels)) for i, c in columns.items()}
 
     def __call__(self, table: Any) -> Any:
         """The answers for a table of rows."""
@@ -252,8 +242,13 @@ class Inverter:
         status[list(bad)] = Status.INVALID  # also where a model that fills in missing values has an answer
         invalid = status == Status.INVALID
         bad |= {i: self._reason(X, i) for i in np.flatnonzero(invalid).tolist() if i not in bad}
+        model, k = self.ask.model, cfs.results.target
+        labels = pa.array([*map(self.label, model.classes.tolist()), None], self.schema.field("target").type)
+        probability = np.full(len(k), np.nan) if model.hard else cfs.proba[np.arange(len(k)), k]
+        measures = (probability, cfs.distance, cfs.cost, cfs.gap)
         arrays = [table.column(key).combine_chunks() for key in self.features.keys]
-        arrays += self._measures(cfs, invalid)
+        arrays.append(labels.take(pa.array(np.where(invalid, model.n_classes, k))))
+        arrays += [pa.array(v, mask=invalid | np.isnan(v)) for v in measures]
         arrays.append(STATUS_NAMES.take(pa.array(status)))
         arrays.append(pa.array([bad.get(row) for row in range(len(table))] if bad else pa.nulls(len(table)), pa.string()))
         arrays += self._answers(cfs, invalid)
@@ -267,14 +262,6 @@ class Inverter:
         except InputError as error:
             return str(error)
         return Status.INVALID.message
-
-    def _measures(self, cfs: Counterfactuals, invalid: Flags) -> list[Any]:
-        model, k = self.ask.model, cfs.results.target
-        names = pa.array([*map(self.label, model.classes.tolist()), None], self.schema.field("target").type)
-        probability = np.full(len(k), np.nan) if model.hard else cfs.proba[np.arange(len(k)), k]
-        measures = (probability, cfs.distance, cfs.cost, cfs.gap)
-        wanted = pa.array(np.where(invalid, model.n_classes, k))
-        return [names.take(wanted), *(pa.array(v, mask=invalid | np.isnan(v)) for v in measures)]
 
     def _answers(self, cfs: Counterfactuals, invalid: Flags) -> list[Any]:
         """A column for each feature that may change."""

@@ -6,28 +6,27 @@ import os
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
 from ifonly.model.errors import InputError
 
-__all__ = ["Manifest", "part_name", "replacing", "sum_of"]
+__all__ = ["Manifest", "replacing", "sum_of"]
 
 VERSION = 3
 MANIFEST = "_manifest.json"
 
 
-def part_name(i: int) -> str:
-    """The file of part ``i``."""
-    return f"part-{i:06d}.parquet"
-
-
+@dataclass
 class Manifest:
     """Which parts are done, and of what."""
 
-    def __init__(self, work: Path, asked: dict[str, Any], parts: list[dict[str, Any]], *, complete: bool) -> None:
-        self.work, self.asked, self.parts, self.complete = work, asked, parts, complete
+    work: Path
+    asked: dict[str, Any]
+    parts: list[dict[str, Any]] = field(default_factory=list)
+    complete: bool = False
 
     @classmethod
     def begin(cls, work: Path, asked: dict[str, Any], out: Path, *, overwrite: bool) -> "Manifest":
@@ -45,22 +44,20 @@ class Manifest:
         elif work.is_dir() and any(work.iterdir()):
             raise InputError(f"{work} is there already and is not of ours; choose another name")
         work.mkdir(parents=True, exist_ok=True)
-        manifest = cls(work, asked, [], complete=False)
+        manifest = cls(work, asked)
         manifest._write()
         return manifest
 
     @classmethod
     def _read(cls, file: Path) -> "Manifest":
         """What an earlier run wrote, if that is what is there."""
-        stored: dict[str, Any] = {}
         try:
             stored = json.loads(file.read_text(encoding="utf-8"))
-            whole = stored.pop("sha256") == _digest(stored) and stored["version"] == VERSION
+            if stored.pop("sha256") != _digest(stored) or stored["version"] != VERSION:
+                raise ValueError
+            return cls(file.parent, stored["question"], stored["parts"], stored["complete"])
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
-            whole = False
-        if not whole:
-            raise InputError(f"{file} is damaged, or of another version of ifonly; start again with overwrite=True")
-        return cls(file.parent, stored["question"], stored["parts"], complete=stored["complete"])
+            raise InputError(f"{file} is damaged, or of another version of ifonly; start again with overwrite=True") from None
 
     def continued(self, asked: dict[str, Any], out: Path) -> "Manifest":
         """What is there to go on from: the parts before the first that is not what was written."""
@@ -78,17 +75,21 @@ class Manifest:
                 f"{out} was complete, and {self.files[whole].name} is no longer what was written: it was damaged or changed. "
                 "Choose another name, or start again with overwrite=True"
             )
-        return Manifest(self.work, asked, self.parts[:whole], complete=False)
+        return Manifest(self.work, asked, self.parts[:whole])
 
     @property
     def rows(self) -> int:
         """How many rows are done."""
         return sum(part["rows"] for part in self.parts)
 
+    def file(self, i: int) -> Path:
+        """That of part ``i``."""
+        return self.work / f"part-{i:06d}.parquet"
+
     @property
     def files(self) -> list[Path]:
-        """The parts."""
-        return [self.work / part_name(i) for i in range(len(self.parts))]
+        """Those of all parts that are done."""
+        return [self.file(i) for i in range(len(self.parts))]
 
     def add(self, part: dict[str, Any]) -> None:
         """List one more part; its bad rows are counted from its first."""

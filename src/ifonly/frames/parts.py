@@ -14,7 +14,6 @@ question its parts are, and is refused; so is a folder that was complete and has
 Parts are made side by side, one per thread, from rows that one thread reads in order, and listed in order.
 """
 
-import csv
 import io
 import json
 import os
@@ -34,8 +33,8 @@ from ifonly.api import ask
 from ifonly.engines.threads import available
 from ifonly.frames.arrow import ipc, pa, parquet, pc
 from ifonly.frames.features import needed
-from ifonly.frames.inverting import Inverter, Layout, chunks, in_order
-from ifonly.frames.manifest import Manifest, part_name, replacing, sum_of
+from ifonly.frames.inverting import Inverter, chunks, in_order
+from ifonly.frames.manifest import Manifest, replacing, sum_of
 from ifonly.frames.reading import files_of, open_batches
 from ifonly.model.errors import InputError
 from ifonly.model.store import fingerprint
@@ -49,16 +48,7 @@ SHOWN = 20  # bad rows that are kept with their reasons; all of them are in the 
 
 @dataclass(frozen=True)
 class BadRow:
-    """A row of the input that could not be answered.
-
-    Attributes
-    ----------
-    row : int
-        Which, from 0.
-    reason : str
-        What is wrong with it.
-
-    """
+    """A row of the input that could not be answered: its number, from 0, and what is wrong with it."""
 
     row: int
     reason: str
@@ -124,10 +114,6 @@ def write_parts(
     on_rows : callable, optional
         Called with the number of rows that are written so far, those of earlier runs included.
 
-    Returns
-    -------
-    Written
-
     Raises
     ------
     InputError
@@ -135,7 +121,7 @@ def write_parts(
         the message names what differs; if the manifest of an earlier run, or a folder that was complete, is damaged.
 
     """
-    asking, layout = ask(model, target, **question), Layout(keys, columns, prefix)
+    asking = ask(model, target, **question)
     source, out = Path(source), Path(out)
     suffix = out.suffix.lower()
     if suffix and suffix not in ASSEMBLE:
@@ -143,13 +129,14 @@ def write_parts(
     if out.resolve() == source.resolve():
         raise InputError(f"out is the input itself: {out}")
     threads = available(asking.question.threads)
-    with open_batches(source, needed(asking.model, layout.keys)) as reader:
-        inverter = Inverter(asking, reader.schema, layout)
+    with open_batches(source, needed(asking.model, keys)) as reader:
+        inverter = Inverter(asking, reader.schema, keys, columns, prefix)
         size = inverter.chunk_rows(chunk_rows)
         part_chunks = part_chunks or PART_CHUNKS * max(1, inverter.fitting // size)
         files = [[file.name, file.stat().st_size, file.stat().st_mtime_ns] for file in files_of(source)]
         asked = {"model": fingerprint(asking.model), "input": files, **json.loads(inverter.ask.question.to_json())}
-        asked |= layout._asdict() | {"keys": inverter.features.keys, "chunk_rows": size, "part_chunks": part_chunks}
+        asked |= {"keys": inverter.features.keys, "columns": columns, "prefix": prefix}
+        asked |= {"chunk_rows": size, "part_chunks": part_chunks}
         work = out.with_name(f"{out.name}.parts") if suffix else out
         manifest = Manifest.begin(work, asked, out, overwrite=overwrite)
         resumed = manifest.rows
@@ -161,9 +148,9 @@ def write_parts(
             groups = iter(lambda: list(islice(tables, pace.chunks)), [])
             if not manifest.parts:  # an input of no rows has one part of no rows, with the columns
                 groups = chain([next(groups, [])], groups)
-            parts = zip(count(len(manifest.parts)), groups, strict=False)
+            parts = zip(map(manifest.file, count(len(manifest.parts))), groups, strict=False)
             stop = Event()
-            for part in in_order(lambda numbered: _part(work, inverter, *numbered, pace, stop), parts, threads, stop):
+            for part in in_order(lambda given: _part(*given, inverter, pace, stop), parts, threads, stop):
                 manifest.add(part)
                 report(manifest.rows)
             manifest.finish()
@@ -189,15 +176,14 @@ class Pace:
         self.chunks = max(1, min(self.most, fitting))
 
 
-def _part(work: Path, inverter: Inverter, i: int, tables: list[Any], pace: Pace, stop: Event) -> dict[str, Any]:
-    """Solve some chunks and write part ``i``; what the manifest says about it. Nothing, where the run stops meanwhile."""
+def _part(file: Path, tables: list[Any], inverter: Inverter, pace: Pace, stop: Event) -> dict[str, Any]:
+    """Solve some chunks and write a part; what the manifest says about it. Nothing, where the run stops meanwhile."""
     began = monotonic()
     batches = [inverter(table) for table in tables if not stop.is_set()]
     if stop.is_set():
         return {}
     pace.took(monotonic() - began, max(1, len(tables)))
     answers = pa.Table.from_batches(batches, schema=inverter.schema).combine_chunks()
-    file = work / part_name(i)
     with replacing(file) as temporary:
         parquet.write_table(answers, temporary, row_group_size=max(1, len(answers)), use_dictionary=_repeating(answers.schema))
     status, reason = answers.column("status"), answers.column("reason")
@@ -232,26 +218,18 @@ def _assemble(manifest: Manifest, schema: Any, out: Path, threads: int) -> None:
     shutil.rmtree(manifest.work)
 
 
-class CsvWriter:
+class CsvWriter(io.BufferedWriter):
     """A CSV whose texts have quotation marks only where they need them: an id 805 is written as it was read."""
 
     def __init__(self, path: Path, schema: Any) -> None:
-        self.file = path.open("wb")
-        header = io.StringIO()
-        csv.writer(header, lineterminator="\n").writerow(schema.names)
-        self.file.write(header.getvalue().encode())
-
-    def __enter__(self) -> "CsvWriter":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.file.close()
+        super().__init__(io.FileIO(path, "wb"))
+        self.write_table(pa.table([[name] for name in schema.names], schema.names))
 
     def write_table(self, table: Any) -> None:
         """Write some rows; Arrow's own writer puts marks around every text, or around none."""
         if len(table):
             lines = pc.binary_join_element_wise(*map(_csv_cells, table.columns), ",")
-            self.file.write(("\n".join(lines.to_pylist()) + "\n").encode())
+            self.write(("\n".join(lines.to_pylist()) + "\n").encode())
 
 
 SPECIAL = '[",\r\n]'  # what a text has that needs marks around it

@@ -4,7 +4,8 @@ import csv as text_csv
 import io
 import os
 from bisect import insort
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -12,7 +13,7 @@ from urllib.parse import unquote
 from ifonly.frames.arrow import csv, ipc, pa, parquet
 from ifonly.model.errors import InputError
 
-__all__ = ["BAD_LINE", "TEXT", "count_rows", "files_of", "open_batches"]
+__all__ = ["BAD_LINE", "count_rows", "files_of", "open_batches"]
 
 BATCH_ROWS = 16384
 READ_BYTES = 2**20  # of each column of a Parquet file, and of a CSV, at once
@@ -20,9 +21,8 @@ FORMATS = {".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".tsv": "csv"
 FORMATS |= dict.fromkeys((".arrow", ".ipc", ".feather"), "ipc")
 PACKED = (".gz", ".bz2", ".zst")  # CSV only: the other formats compress inside
 
-# A CSV's cells are handed on as text, so that one bad cell is one bad row and no key loses its leading zeros. This mark in the
-# schema's metadata lets `invert_batches` read numbers from text; and the column that is added says what is wrong with a line.
-TEXT = {b"ifonly.text": b"1"}
+# A CSV's cells are handed on as text, so that one bad cell is one bad row and no key loses its leading zeros. The column that
+# is added says what is wrong with a line; where it is there, `invert_batches` reads numbers from text.
 BAD_LINE = "ifonly.bad_line"
 
 
@@ -62,12 +62,15 @@ def open_batches(path: str | os.PathLike[str], columns: Sequence[str] | None = N
     """
     path = Path(path)
     wanted = None if columns is None else [str(name) for name in columns]
-    try:
+    with _named(path):
         opened = {"parquet": _parquet, "csv": _csv, "ipc": _ipc, "folder": _folder}[_format(path)]
         schema, batches = opened(path, wanted, batch_rows)
-    except (pa.ArrowInvalid, UnicodeDecodeError) as error:
-        raise InputError(f"{path} {_what_is_wrong(error)}") from None
-    return pa.RecordBatchReader.from_batches(schema, _named(path, batches))
+
+    def named() -> Iterator[Any]:
+        with _named(path):
+            yield from batches
+
+    return pa.RecordBatchReader.from_batches(schema, named())
 
 
 def count_rows(path: str | os.PathLike[str]) -> int | None:
@@ -110,20 +113,17 @@ def _format(path: Path) -> str:
     return FORMATS[suffix]
 
 
-def _named(path: Path, batches: Iterator[Any]) -> Iterator[Any]:
-    """The same batches; what goes wrong on the way says in which file."""
+@contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """What goes wrong while a file is read says in which, and what to do where that is known."""
     try:
-        yield from batches
-    except pa.ArrowInvalid as error:
-        raise InputError(f"{path} {_what_is_wrong(error)}") from None
-
-
-def _what_is_wrong(error: Exception) -> str:
-    """Why a file cannot be read, in words that say what to do where that is known."""
-    if isinstance(error, UnicodeDecodeError) or "invalid UTF8" in str(error):
-        odd = f" (it has the byte {error.object[error.start]:#x})" if isinstance(error, UnicodeDecodeError) else ""
-        return f"is in another encoding than UTF-8{odd}: save it as UTF-8"
-    return f"cannot be read: {str(error).strip().splitlines()[0]}"
+        yield
+    except (pa.ArrowInvalid, UnicodeDecodeError) as error:
+        what = f"cannot be read: {str(error).strip().splitlines()[0]}"
+        if isinstance(error, UnicodeDecodeError) or "invalid UTF8" in str(error):
+            odd = f" (it has the byte {error.object[error.start]:#x})" if isinstance(error, UnicodeDecodeError) else ""
+            what = f"is in another encoding than UTF-8{odd}: save it as UTF-8"
+        raise InputError(f"{path} {what}") from None
 
 
 def _check(path: Path, wanted: Sequence[str] | None, there: Sequence[str]) -> list[str]:
@@ -179,7 +179,7 @@ def _csv(path: Path, wanted: Sequence[str] | None, batch_rows: int) -> tuple[Any
     header, delimiter, has_rows = _header(path)
     names = _check(path, wanted, header)
     text = pa.string()
-    schema = pa.schema([*((name, text) for name in names), (BAD_LINE, text)], metadata=TEXT)
+    schema = pa.schema([*((name, text) for name in names), (BAD_LINE, text)])
     wrong: list[tuple[int, str]] = []  # (row, what is wrong with its line) of lines that were left out
 
     def note(row: Any) -> str:
@@ -234,8 +234,7 @@ def _header(path: Path) -> tuple[list[str], str, bool]:
         first = lines.readline()
         if not first.strip():
             raise InputError(f"{path} is empty: expected a line with the names of its columns")
-        tabs = ".tsv" in path.suffixes
-        delimiter = "\t" if tabs else ";" if ";" in first and "," not in first else ","
+        delimiter = "\t" if ".tsv" in path.suffixes else ";" if ";" in first and "," not in first else ","
         names = next(text_csv.reader([first], delimiter=delimiter))
         has_rows = any(line.strip() for line in iter(lines.readline, ""))
         lines.detach()
@@ -250,36 +249,29 @@ def _folder(path: Path, wanted: Sequence[str] | None, batch_rows: int) -> tuple[
     kinds = {_format(file) for file in files}
     if len(kinds) > 1:
         raise InputError(f"{path} has files of several formats: {', '.join(sorted(kinds))}")
-    is_text = kinds == {"csv"}
     values = {file: _partition(file.relative_to(path)) for file in files}
     keys = values[files[0]]
     with open_batches(files[0], batch_rows=batch_rows) as reader:
         first = reader.schema
-    own = [name for name in first.names if name != BAD_LINE and name not in keys]
+    own = [name for name in first.names if name not in (BAD_LINE, *keys)]
     names = _check(path, wanted, [*own, *keys])
     inside = [name for name in names if name in own]
     fields = [first.field(name) if name in own else pa.field(name, pa.string()) for name in names]
-    schema = pa.schema([*fields, first.field(BAD_LINE)], metadata=TEXT) if is_text else pa.schema(fields)
+    schema = pa.schema([*fields, first.field(BAD_LINE)] if kinds == {"csv"} else fields)
 
     def batches() -> Iterator[Any]:
         for file in files:
-            for batch in _of_file(file, inside, batch_rows, first):
-                constant = {key: pa.repeat(pa.scalar(value, pa.string()), len(batch)) for key, value in values[file].items()}
-                yield pa.record_batch(
-                    [constant[f.name] if f.name in constant else batch.column(f.name) for f in schema], schema=schema
-                )
+            with open_batches(file, inside, batch_rows=batch_rows) as reader:
+                for name in inside:
+                    found, expected = reader.schema.field(name).type, first.field(name).type
+                    if found != expected:
+                        raise InputError(f"{file}: column {name!r} is {found}, but {expected} in the data set's first file")
+                for batch in reader:
+                    cells = dict(zip(batch.schema.names, batch.columns, strict=True))
+                    cells |= {key: pa.repeat(pa.scalar(value, pa.string()), len(batch)) for key, value in values[file].items()}
+                    yield pa.record_batch([cells[name] for name in schema.names], schema=schema)
 
     return schema, batches()
-
-
-def _of_file(file: Path, columns: Sequence[str], batch_rows: int, first: Any) -> Iterable[Any]:
-    """The batches of one file of a data set; its columns have the types of the first file's."""
-    with open_batches(file, columns, batch_rows=batch_rows) as reader:
-        for name in columns:
-            found, wanted = reader.schema.field(name).type, first.field(name).type
-            if found != wanted:
-                raise InputError(f"{file}: column {name!r} is {found}, but {wanted} in the data set's first file")
-        yield from reader
 
 
 def _partition(relative: Path) -> dict[str, str | None]:

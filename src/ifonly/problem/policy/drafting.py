@@ -9,7 +9,7 @@ from ifonly.model import Model
 from ifonly.model.columns import Column
 from ifonly.model.numerics import Floats
 from ifonly.model.tables import is_missing
-from ifonly.problem.policy.house import VERSION, Policy
+from ifonly.problem.policy.house import Policy
 from ifonly.problem.policy.said import CHOICES, Feature
 from ifonly.problem.policy.toml import key, value, written
 
@@ -32,17 +32,26 @@ REASON = "This is not something that we ask anyone to change."
 HEAD = """A policy: what may change, what things are called, which decision is wanted.
 Drafted from the data. Read every line, and change what is not right: the ranges are only what the data show.
 What stands here cannot be undone by a request or on a page; limits given besides are added to these."""
+ABOUT_HOUSE = """Who decides, for letters; and their language: en, de, fr or es.
+decimal = "," and group = "." are the marks in numbers; without them they are as in English."""
+ABOUT_FEATURES = """One table for each column. What can stand there besides what does:
+  unit = "EUR"             beside the number, wherever people read it
+  description = "…"        for the page
+  frozen = true            it stays as it is
+  low, high                its bounds
+  only = "increase"        or "decrease": the one direction in which it may move
+  integer = true           whole numbers
+  step = 50                multiples of 50
+  never = ["unknown"]      values of a category that no answer chooses
+  cost = 2.0               what a unit costs (of a category: a switch)
+  reason = "…"             why it may not change, for people"""
 
 
 def draft(model: Model, X: Any, target: Any = None) -> Policy:
     """A policy for a model, from rows as it takes them: ranges, whole numbers, categories, and what looks protected, frozen."""
-    columns = model.encoding.columns
-    if columns:
-        features = {c.name: _feature(c.name, c, np.asarray(X[c.name])) for c in columns}
-    else:
-        values = np.asarray(X, dtype=np.float64)
-        names = model.feature_names or tuple(str(d) for d in range(model.n_features))
-        features = {name: _feature(name, None, values[:, d]) for d, name in enumerate(names)}
+    names = [column.name for column in model.columns]
+    seen = X if model.encoding.columns else dict(zip(names, np.asarray(X, dtype=np.float64).T, strict=True))
+    features = {column.name: _feature(column, np.asarray(seen[column.name])) for column in model.columns}
     return Policy(
         target=target,
         prob=None if model.hard or target is None else 0.5,
@@ -58,53 +67,35 @@ def is_protected(name: str, levels: Any = ()) -> bool:
     return bool(PROTECTED.search(apart)) or any(TELLING.search(str(level)) for level in levels)
 
 
-def _feature(name: str, column: Column | None, seen: Any) -> Feature:
-    told: dict[str, Any] = {"name": re.sub(r"[_\s]+", " ", name).strip()}
-    levels = () if column is None or column.numeric else [level for level in column.levels if not is_missing(level)]
-    if is_protected(name, levels):
+def _feature(column: Column, seen: Any) -> Feature:
+    told: dict[str, Any] = {"name": re.sub(r"[_\s]+", " ", column.name).strip()}
+    levels = [] if column.numeric else [level for level in column.levels if not is_missing(level)]
+    if is_protected(column.name, levels):
         told |= {"frozen": True, "reason": REASON}
     if levels:
-        return Feature(**told, values={str(level): str(level) for level in levels})
-    return Feature(**told, **({} if column is not None and column.kind != "number" else _range(seen, told)))
-
-
-def _range(seen: Any, told: dict[str, Any]) -> dict[str, Any]:
-    """The range of a number, and whether it is whole; of one that is frozen nothing: no row may be outside."""
-    numbers: Floats = np.asarray(seen, dtype=np.float64)
-    numbers = numbers[np.isfinite(numbers)]
-    if not len(numbers) or "frozen" in told:
-        return {}
-    low, high = float(numbers.min()), float(numbers.max())
-    if not (numbers == np.rint(numbers)).all():
-        return {"low": low, "high": high}
-    return {"low": int(low), "high": int(high), "integer": True}
+        told["values"] = {str(level): str(level) for level in levels}
+    elif column.kind == "number" and "frozen" not in told:  # of one that is frozen no range: no row may be outside
+        numbers: Floats = np.asarray(seen, dtype=np.float64)
+        numbers = numbers[np.isfinite(numbers)]
+        if len(numbers):
+            whole = bool((numbers == np.rint(numbers)).all())
+            end = int if whole else float
+            told |= {"low": end(numbers.min()), "high": end(numbers.max()), "integer": whole}
+    return Feature(**told)
 
 
 def drafted_text(policy: Policy, model: Model) -> str:
     """A draft as TOML, with comments that say what there is to decide."""
-    labels = [str(label) for label in model.classes.tolist()]
-    told = {"version": VERSION, "house": "", "language": "en", **policy.to_dict(), "may_choose": list(policy.may_choose)}
+    told = {"house": "", "language": "en", **policy.to_dict(), "may_choose": list(policy.may_choose)}
     top = ("version", "house", "language", "target", "prob", "may_choose", "classes", "features")
     notes: dict[tuple[str, ...], str] = {
-        ("house",): "Who decides, for letters; and their language: en, de, fr or es.\n"
-        'decimal = "," and group = "." are the marks in numbers; without them they are as in English.',
+        ("house",): ABOUT_HOUSE,
         ("may_choose",): f"What a request may choose itself, of {', '.join(CHOICES)}; all else is fixed by this file.",
         ("classes",): "What people call the decisions.",
-        ("features",): "\n".join([
-            "One table for each column. What can stand there besides what does:",
-            '  unit = "EUR"             beside the number, wherever people read it',
-            '  description = "…"        for the page',
-            "  frozen = true            it stays as it is",
-            "  low, high                its bounds",
-            '  only = "increase"        or "decrease": the one direction in which it may move',
-            "  integer = true           whole numbers",
-            "  step = 50                multiples of 50",
-            '  never = ["unknown"]      values of a category that no answer chooses',
-            "  cost = 2.0               what a unit costs (of a category: a switch)",
-            '  reason = "…"             why it may not change, for people',
-        ]),
-    }  # fmt: skip
+        ("features",): ABOUT_FEATURES,
+    }
     if policy.target is None:
+        labels = [str(label) for label in model.classes.tolist()]
         names = " or ".join(value(label) for label in labels[:5])
         notes["may_choose",] = (
             f"The wanted decision, and the probability to reach:\ntarget = {value(labels[-1])}   # {names}\nprob = 0.5\n\n"

@@ -10,8 +10,7 @@ policy's reason where it has one.
 import json
 import os
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -24,7 +23,7 @@ from ifonly.model.errors import InputError
 from ifonly.model.words import Word, Words
 from ifonly.problem.actions import Actions, each_bounds, listed
 from ifonly.problem.cost import Cost
-from ifonly.problem.policy.said import Feature, PolicyError, Said
+from ifonly.problem.policy.said import Feature, PolicyError, Said, at
 from ifonly.problem.policy.toml import written
 from ifonly.problem.question import Question
 
@@ -148,19 +147,19 @@ class Policy(Said):
             raise InputError("prob: this model has scores but no probabilities; leave it out")
         for name, feature in self.features.items():
             column = model.encoding.find(name)
-            with _at(f"features.{name}"):
+            with at(f"features.{name}"):
                 if column is None and not model.encoding.unseen(name):
                     model.feature_index(model.feature_key(name))
             _check_values(name, feature, column)
-            with _at(f"features.{name}"):
-                _one(model, name, feature).resolve(model)
-        with _at("cost"):
+            with at(f"features.{name}"):
+                Policy(features={name: feature}).actions(model).resolve(model)
+        with at("cost"):
             (_cost(self, model) or Cost()).per_unit(model)
         for i, rule in enumerate(self.linear):
-            with _at(f"linear.{i}"):
-                Actions(linear=[_rule(model, rule)]).resolve(model)
-        with _at("one_of"):
-            Actions(one_of=[_keys(model, group) for group in self.one_of]).resolve(model)
+            with at(f"linear.{i}"):
+                Policy(linear=(rule,)).actions(model).resolve(model)
+        with at("one_of"):
+            Policy(one_of=self.one_of).actions(model).resolve(model)
 
     def named(self, model: Model) -> Model:
         """The model, of whose answers people read in the policy's words."""
@@ -168,12 +167,18 @@ class Policy(Said):
 
     def actions(self, model: Model) -> Actions:
         """What may change, as the library takes it."""
-        parts = [_one(model, name, feature) for name, feature in self.features.items() if feature.limited]
-        bounds = {key: pair for part in parts for key, pair in (part.bounds or {}).items()}
-        step = {key: size for part in parts for key, size in (part.step or {}).items()}
-        lists = {name: [key for part in parts for key in getattr(part, name)] for name in _LISTS}
-        rules = {"one_of": [_keys(model, group) for group in self.one_of], "linear": [_rule(model, r) for r in self.linear]}
-        return Actions(bounds=bounds or None, step=step or None, **lists, **rules)
+        key, said = model.feature_key, [(model.feature_key(name), part) for name, part in self.features.items()]
+        closed = [label for name, part in self.features.items() for label in _closed(model, name, part)]
+        return Actions(
+            frozen=[name for name, part in said if part.frozen],
+            bounds={name: (part.low, part.high) for name, part in said if not part.low is part.high is None} or None,
+            increase=[name for name, part in said if part.only == "increase"],
+            decrease=[name for name, part in said if part.only == "decrease"] + closed,
+            integer=[name for name, part in said if part.integer],
+            step={name: part.step for name, part in said if part.step is not None} or None,
+            one_of=[list(map(key, group)) for group in self.one_of],
+            linear=[({key(name): c for name, c in rule.terms.items()}, rule.sense, rule.value) for rule in self.linear],
+        )
 
     def put(self, model: Model, question: Question, *, along: bool = False) -> Question:
         """The question within the policy; a PolicyError says what it forbids.
@@ -197,15 +202,6 @@ class Policy(Said):
 # ---- a policy and a model ----
 
 
-@contextmanager
-def _at(place: str) -> Iterator[None]:
-    """What is wrong begins with where it stands."""
-    try:
-        yield
-    except InputError as error:
-        raise InputError(f"{place}: {error}") from None
-
-
 def _check_values(name: str, feature: Feature, column: Column | None) -> None:
     levels = [] if column is None or column.kind == "number" else [str(level) for level in column.levels]
     for field, given in (("values", feature.values), ("never", map(str, feature.never))):
@@ -215,8 +211,11 @@ def _check_values(name: str, feature: Feature, column: Column | None) -> None:
                 raise InputError(f"features.{name}.{field}: {name} has no value {value!r}; {known}")
 
 
-def _keys(model: Model, names: Iterable[str]) -> list[Any]:
-    return [model.feature_key(name) for name in names]
+def _closed(model: Model, name: str, feature: Feature) -> list[str]:
+    """The features that stand for values which no answer chooses."""
+    column, never = model.encoding.find(name), [str(value) for value in feature.never]
+    levels = [] if column is None else zip(column.levels, column.labels, strict=False)
+    return [label for level, label in levels if str(level) in never]
 
 
 def _target(policy: Policy, model: Model) -> Any:
@@ -224,35 +223,8 @@ def _target(policy: Policy, model: Model) -> Any:
     if policy.target is None:
         return None
     by_text = {str(label): label for label in model.classes.tolist()}
-    with _at("target"):
+    with at("target"):
         return model.label(model.class_index(by_text.get(str(policy.target), policy.target)))
-
-
-# ---- what may change ----
-
-
-_LISTS = ("frozen", "increase", "decrease", "integer")
-
-
-def _one(model: Model, name: str, feature: Feature) -> Actions:
-    """What is said about one feature."""
-    key, column = model.feature_key(name), model.encoding.find(name)
-    never = [str(value) for value in feature.never]
-    levels = [] if column is None else zip(column.levels, column.labels, strict=False)
-    closed = [label for level, label in levels if str(level) in never]
-    bounded = feature.low is not None or feature.high is not None
-    return Actions(
-        frozen=[key] if feature.frozen else [],
-        bounds={key: (feature.low, feature.high)} if bounded else None,
-        increase=[key] if feature.only == "increase" else [],
-        decrease=([key] if feature.only == "decrease" else []) + closed,
-        integer=[key] if feature.integer else [],
-        step=None if feature.step is None else {key: feature.step},
-    )
-
-
-def _rule(model: Model, rule: Any) -> tuple[dict[Any, float], str, float]:
-    return {model.feature_key(name): weight for name, weight in rule.terms.items()}, rule.sense, rule.value
 
 
 def _cost(policy: Policy, model: Model) -> Cost | None:
@@ -260,13 +232,11 @@ def _cost(policy: Policy, model: Model) -> Cost | None:
     each = {model.feature_key(name): part.cost for name, part in policy.features.items() if part.cost is not None}
     if not each and policy.scale == "model" and policy.l1 is None:
         return None
-    l1 = 0.0 if policy.l1 is None else policy.l1
-    if not each:
-        return Cost(policy.scale, l1=l1)
-    if policy.scale == "model":
-        return Cost(each, l1=l1)
-    named = Actions(frozen=list(each)).resolve(model).frozen
-    return Cost(np.where(named, Cost(each).per_unit(model), Cost(policy.scale).per_unit(model)), l1=l1)
+    price: Any = each or policy.scale
+    if each and policy.scale != "model":
+        named = Actions(frozen=list(each)).resolve(model).frozen
+        price = np.where(named, Cost(each).per_unit(model), Cost(policy.scale).per_unit(model))
+    return Cost(price, l1=policy.l1 or 0.0)
 
 
 # ---- a policy and a question ----
@@ -274,10 +244,10 @@ def _cost(policy: Policy, model: Model) -> Cost | None:
 
 def _wanted(policy: Policy, model: Model, asked: Any) -> Any:
     wanted = _target(policy, model)
-    if wanted is None or asked is None:
-        return asked if wanted is None else wanted
-    if "target" in policy.may_choose:
+    if wanted is None or (asked is not None and "target" in policy.may_choose):
         return asked
+    if asked is None:
+        return wanted
     every = asked if isinstance(asked, (list, set, frozenset)) or np.ndim(asked) else [asked]
     if any(str(label) != str(wanted) for label in every):
         raise PolicyError(f"target: the policy fixes the wanted decision: {wanted}; got {asked!r}", "target")
@@ -308,12 +278,11 @@ def _meeting(policy: Policy, model: Model, asked: Actions | None) -> Actions | N
     """The limits of both."""
     own = policy.actions(model)
     if asked is None:
-        return own if any(getattr(own, name) for name in (*_LISTS, "bounds", "step", "one_of", "linear")) else None
+        return own if any(vars(own).values()) else None
     asked.resolve(model)  # what is wrong with it by itself comes first
-    whole = {name: True if getattr(asked, name) is True else [*getattr(own, name), *listed(getattr(asked, name))]
-             for name in _LISTS}  # fmt: skip
+    lists = {name: (getattr(own, name), getattr(asked, name)) for name in ("frozen", "increase", "decrease", "integer")}
     return Actions(
-        **whole,
+        **{name: True if more is True else [*ours, *listed(more)] for name, (ours, more) in lists.items()},
         bounds=_narrowest(policy, model, own.bounds, asked.bounds),
         step=_coarsest(policy, model, own, asked),
         one_of=_groups(own.one_of, asked.one_of),
@@ -336,17 +305,12 @@ def _narrowest(policy: Policy, model: Model, own: Any, asked: Any) -> dict[Any, 
         column = model.encoding.find(key)
         # Numbers are compared as they are, values of an ordinal by their place.
         rank: Any = column.levels.index if column is not None and column.kind == "ordinal" else float
-        pair = _inner(least, low, rank, max), _inner(most, high, rank, min)
+        ends: Any = ((max, least, low), (min, most, high))
+        pair = [choose((end for end in both if end is not None), key=rank, default=None) for choose, *both in ends]
         if None not in pair and rank(pair[0]) > rank(pair[1]):
-            why = _because(policy, str(name))
-            told = f"the policy allows {_range(least, most)}{why}; got {_range(low, high)}"
-            raise PolicyError(f"bounds of {name}: {told}", f"actions.bounds.{name}")
+            raise _refused(policy, "bounds", name, f"allows {_range(least, most)}", f"got {_range(low, high)}")
         found[d] = name, *pair
     return {key: (low, high) for key, low, high in found.values()} or None
-
-
-def _inner(own: Any, asked: Any, rank: Any, choose: Any) -> Any:
-    return choose((end for end in (own, asked) if end is not None), key=rank, default=None)
 
 
 def _range(low: Any, high: Any) -> str:
@@ -355,9 +319,10 @@ def _range(low: Any, high: Any) -> str:
     return f"{low} to {high}"
 
 
-def _because(policy: Policy, name: str) -> str:
-    reason = policy.features[name].reason if name in policy.features else ""
-    return f" ({reason.rstrip('.')})" if reason else ""
+def _refused(policy: Policy, limit: str, name: Any, rule: str, got: str) -> PolicyError:
+    reason = policy.features[str(name)].reason if str(name) in policy.features else ""
+    why = f" ({reason.rstrip('.')})" if reason else ""
+    return PolicyError(f"{limit} of {name}: the policy {rule}{why}; {got}", f"actions.{limit}.{name}")
 
 
 def _coarsest(policy: Policy, model: Model, own: Actions, asked: Actions) -> dict[Any, float] | None:
@@ -370,9 +335,7 @@ def _coarsest(policy: Policy, model: Model, own: Actions, asked: Actions) -> dic
         if unit is not None:
             times = float(size) / unit
             if times < 0.5 or abs(times - round(times)) > MULTIPLE * times:
-                why = _because(policy, str(name))
-                told = f"the policy wants multiples of {unit:g}{why}; {size:g} is none"
-                raise PolicyError(f"step of {name}: {told}", f"actions.step.{name}")
+                raise _refused(policy, "step", name, f"wants multiples of {unit:g}", f"{size:g} is none")
             found.pop(name, None)
         found[key] = size
     return found or None

@@ -1,17 +1,15 @@
 """What a policy says, as values that are checked when they are made: of the whole, of a column, of a rule."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import MISSING, dataclass, field, fields
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from ifonly.model.errors import InputError
 
-__all__ = ["CHOICES", "Feature", "PolicyError", "Rule", "Said"]
+__all__ = ["CHOICES", "Feature", "PolicyError", "Rule", "Said", "at"]
 
-WAYS = ("increase", "decrease")
-SENSES = ("<=", ">=", "==")
 CHOICES = ("target", "prob", "cost")  # what a policy may leave to whoever asks
-SCALES = ("model", "raw")
 
 
 class PolicyError(InputError):
@@ -25,12 +23,28 @@ class PolicyError(InputError):
         return type(self), (str(self), self.field)
 
 
+@contextmanager
+def at(place: str, joint: str = ": ") -> Iterator[None]:
+    """What is wrong begins with where it stands."""
+    try:
+        yield
+    except InputError as error:
+        what = str(error)
+        raise InputError(f"{place}{what if what.startswith(' ') else f'{joint}{what}'}") from None
+
+
 # ---- one check per kind of value ----
 
 
 def _check(expected: str, fits: Callable[[Any], bool]) -> Callable[[Any], Any]:
     """What hands a value on that fits, and refuses any other with what was expected."""
-    return lambda value: value if fits(value) else _wrong(expected, value)
+
+    def check(value: Any) -> Any:
+        if not fits(value):
+            raise InputError(f" must be {expected}; got {value!r}")
+        return value
+
+    return check
 
 
 def _is_number(value: Any) -> bool:
@@ -61,44 +75,29 @@ _count = _check(
 _decimal = _check("one mark, such as a comma", lambda value: value == "" or (_is_mark(value) and not value.isspace()))
 _group = _check('one mark, a space, or ""', lambda value: value is None or value == "" or _is_mark(value))
 _label = _check("a class", lambda value: value is None or isinstance(value, (str, int, float, bool)))
+_items = _check("a list", lambda value: isinstance(value, (list, tuple)))
+_pairs = _check("a table", lambda value: isinstance(value, Mapping))
 
 
 def _list(check: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    def checked(value: Any) -> Any:
-        if not isinstance(value, (list, tuple)):
-            return _wrong("a list", value)
-        return tuple(check(part) for part in value)
-
-    return checked
+    return lambda value: tuple(check(part) for part in _items(value))
 
 
 def _table(check: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    def checked(value: Any) -> Any:
-        if not isinstance(value, Mapping):
-            return _wrong("a table", value)
-        return {str(key): _within(str(key), check, part) for key, part in value.items()}
-
-    return checked
-
-
-def _wrong(expected: str, value: Any) -> Any:
-    raise InputError(f" must be {expected}; got {value!r}")
+    return lambda value: {str(key): _within(str(key), check, part) for key, part in _pairs(value).items()}
 
 
 def _within(name: str, check: Callable[[Any], Any], value: Any) -> Any:
-    """The value, checked; what is wrong with it begins with where it stands."""
-    try:
+    with at(name, "."):
         return check(value)
-    except InputError as error:
-        rest = str(error)
-        raise InputError(f"{name}{rest if rest.startswith(' ') else f'.{rest}'}") from None
 
 
+@dataclass(frozen=True)
 class Checked:
     """A frozen dataclass whose fields say how they are checked."""
 
     def __post_init__(self) -> None:
-        for part in fields(self):  # pyright: ignore[reportArgumentType]
+        for part in fields(self):
             object.__setattr__(self, part.name, _within(part.name, part.metadata["check"], getattr(self, part.name)))
 
     @classmethod
@@ -106,23 +105,17 @@ class Checked:
         """From what a file says, or from one that is made already."""
         if isinstance(told, cls):
             return told
-        if not isinstance(told, Mapping):
-            _wrong("a table", told)
-        known = [part.name for part in fields(cls)]  # pyright: ignore[reportArgumentType]
-        for name in told:
+        known = [part.name for part in fields(cls)]
+        for name in _pairs(told):
             if name not in known:
                 raise InputError(f"{name} is not known here; known are {', '.join(known)}")
         return cls(**told)
 
     def to_dict(self) -> dict[str, Any]:
         """All that is said, as plain values."""
-        told: dict[str, Any] = {}
-        for part in fields(self):  # pyright: ignore[reportArgumentType]
-            value = getattr(self, part.name)
-            usual = part.default if part.default_factory is MISSING else part.default_factory()
-            if value != usual:
-                told[part.name] = _plain(value)
-        return told
+        usual = type(self)()
+        said = {part.name: getattr(self, part.name) for part in fields(self)}
+        return {name: _plain(value) for name, value in said.items() if value != getattr(usual, name)}
 
 
 def _plain(value: Any) -> Any:
@@ -143,51 +136,21 @@ def _said(check: Callable[[Any], Any], default: Any = None, factory: Any = None)
 
 @dataclass(frozen=True)
 class Feature(Checked):
-    """What a house says about one column.
+    """What a house says about one column."""
 
-    Parameters
-    ----------
-    name, unit, description : str
-        What people call it ("term of the loan", "months"), and what it is.
-    values : mapping of values to names
-        What its values are called.
-    frozen : bool
-        Whether it stays as it is.
-    low, high : number, or a value of an ordinal
-        Its bounds; without one there is no limit on that side.
-    only : {"increase", "decrease"}, optional
-        The one direction in which it may move.
-    integer : bool
-        Whether answers have whole numbers.
-    step : float, optional
-        Answers are multiples of it.
-    never : sequence of values
-        Values of a category that no answer chooses; a row may keep its own.
-    cost : float, optional
-        What a unit of it costs, of a category what a switch costs.
-    reason : str
-        Why it may not change, or not as one might wish: for people.
-
-    """
-
-    name: str = _said(_text, "")
-    unit: str = _said(_text, "")
-    description: str = _said(_text, "")
-    values: Mapping[str, str] = _said(_table(_text), factory=dict)
-    frozen: bool = _said(_flag, False)
-    low: float | str | None = _said(_end)
+    name: str = _said(_text, "")  # what people call it ("term of the loan")
+    unit: str = _said(_text, "")  # "months"
+    description: str = _said(_text, "")  # what it is
+    values: Mapping[str, str] = _said(_table(_text), factory=dict)  # what its values are called
+    frozen: bool = _said(_flag, False)  # whether it stays as it is
+    low: float | str | None = _said(_end)  # its bounds; without one there is no limit on that side
     high: float | str | None = _said(_end)
-    only: str = _said(_one_of("", *WAYS), "")
-    integer: bool = _said(_flag, False)
-    step: float | None = _said(_positive)
-    never: tuple[Any, ...] = _said(_list(_label), ())
-    cost: float | None = _said(_positive)
-    reason: str = _said(_text, "")
-
-    @property
-    def limited(self) -> bool:
-        """Whether it says anything about what may change."""
-        return self.frozen or self.integer or not (self.low is self.high is self.step is None) or bool(self.only or self.never)
+    only: str = _said(_one_of("", "increase", "decrease"), "")  # the one direction in which it may move
+    integer: bool = _said(_flag, False)  # whether answers have whole numbers
+    step: float | None = _said(_positive)  # answers are multiples of it
+    never: tuple[Any, ...] = _said(_list(_label), ())  # values of a category that no answer chooses; a row may keep its own
+    cost: float | None = _said(_positive)  # what a unit of it costs, of a category what a switch costs
+    reason: str = _said(_text, "")  # why it may not change, or not as one might wish: for people
 
 
 @dataclass(frozen=True)
@@ -195,7 +158,7 @@ class Rule(Checked):
     """A rule that ties columns together: Σ terms·column ``sense`` ``value``."""
 
     terms: Mapping[str, float] = _said(_table(_number), factory=dict)
-    sense: str = _said(_one_of(*SENSES), "<=")
+    sense: str = _said(_one_of("<=", ">=", "=="), "<=")
     value: float = _said(_number, 0.0)
     reason: str = _said(_text, "")
 
@@ -212,7 +175,7 @@ class Said(Checked):
     prob: float | None = _said(_chance)
     may_choose: tuple[str, ...] = _said(_list(_one_of(*CHOICES)), ())
     max_changes: int | None = _said(_count)
-    scale: str = _said(_one_of(*SCALES), "model")
+    scale: str = _said(_one_of("model", "raw"), "model")
     l1: float | None = _said(_at_least_nought)
     features: Mapping[str, Feature] = _said(_table(Feature.made_of), factory=dict)
     classes: Mapping[str, str] = _said(_table(_text), factory=dict)

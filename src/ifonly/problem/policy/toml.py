@@ -22,11 +22,9 @@ def value(given: Any) -> str:
     ('"a “b”\\n"', '[1, 2.5, true]', '{ "a b" = 1 }', 'inf')
 
     """
-    if isinstance(given, bool):
-        return "true" if given else "false"
-    if isinstance(given, (int, float)):
+    if isinstance(given, float):
         return repr(given)
-    if isinstance(given, str):
+    if isinstance(given, (str, int)):  # also true and false, as JSON has them
         return json.dumps(given, ensure_ascii=False).replace("\x7f", "\\u007f")
     if isinstance(given, Mapping):
         return "{ " + ", ".join(f"{key(str(name))} = {value(part)}" for name, part in given.items()) + " }" if given else "{}"
