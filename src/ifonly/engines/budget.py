@@ -17,7 +17,7 @@ class Budget:
     gap: float = REL_GAP
     nodes: int = MAX_NODES
     seconds: float = math.inf
-    max_iter: int | None = None  # Newton iterations of a continuous solve
+    max_iter: int | None = None  # of Newton's, for a continuous answer; None for as many as it takes
     began: float = field(default_factory=perf_counter)
 
     @classmethod
@@ -38,10 +38,6 @@ class Budget:
     def left(self) -> float:
         """Seconds that are left."""
         return self.seconds - (perf_counter() - self.began)
-
-    def is_late(self) -> bool:
-        """Whether the time is up."""
-        return self.late
 
     @property
     def late(self) -> bool:

@@ -150,10 +150,8 @@ def stays(problem: LimitedProblem, aim: Aim) -> Result | None:
     return None
 
 
-def within_rules(
-    problem: LimitedProblem, attempt: Callable[[LimitedProblem], tuple[Any, ...] | None]
-) -> tuple[LimitedProblem, tuple[Any, ...]] | None:
-    """What an attempt finds, with linear limits made tighter until x keeps them in floating point; and that problem.
+def within_rules(problem: LimitedProblem, attempt: Callable[[LimitedProblem], tuple[Floats, Any] | None]) -> Any:
+    """What an attempt finds, x first, with linear limits made tighter until x keeps them in floating point.
 
     Where none does so, the first that keeps them up to rounding. None where it finds nothing, or never what does: whether
     anything keeps them is for others to say.
@@ -164,10 +162,10 @@ def within_rules(
         if found is None:
             break
         if not len(limits.C) or limits.broken(problem.source, found[0], edge=0) is None:
-            return problem, found
-        if nearly is not None and np.array_equal(nearly[1][0], found[0]):
+            return found
+        if nearly is not None and np.array_equal(nearly[0], found[0]):
             break  # nothing can be done about it
         if nearly is None and limits.broken(problem.source, found[0]) is None:
-            nearly = problem, found
+            nearly = found
         problem = problem.but(tight=8.0 * problem.tight)
     return nearly

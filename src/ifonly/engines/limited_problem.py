@@ -8,6 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from ifonly.engines.budget import Budget
 from ifonly.engines.cost_space import CostSpace
 from ifonly.engines.responses import Terms
 from ifonly.engines.semismooth import Response
@@ -79,8 +80,8 @@ class LimitedProblem:
         Q = np.asarray(self.space.conditions.matrix)[self.moving][:, self.moving]
         return np.asarray(np.linalg.cholesky(Q).T)
 
-    def terms(self, tight: float | None = None) -> Terms:
-        """The problem as it is within its bounds, whole numbers left out of account."""
+    def terms(self, budget: Budget, tight: float | None = None) -> Terms:
+        """The problem as it is within its bounds, whole numbers left out of account; ``budget`` is of those who solve it."""
         space, moving, still = self.space, self.moving, self.still
         C, rest, low = self.rules(self.tight if tight is None else tight)
         slip = EPS * (np.abs(C) @ np.abs(self.source) + np.abs(rest))
@@ -91,11 +92,11 @@ class LimitedProblem:
         idle = ~C.any(axis=1)  # rows between features that cannot move: they hold, or others say that they do not
         rest, low = np.where(idle, IDLE, rest), np.where(idle, 0.0, low)
         if space.root is not None:
-            return self._tied(margins[soft], C, rest, low, slip)
+            return self._tied(margins[soft], C, rest, low, slip)._replace(budget=budget)
         c = space.per_unit[moving]
         lo, hi = ((v - self.source)[moving] * c for v in (self.lo, self.hi))
         rows, high = space.rows(self.k)[soft, moving], np.full(len(C), np.inf)
-        return Terms(rows, margins[soft], space.mu[moving], lo, hi, C / c, rest, low, high, slip, space.loops)
+        return Terms(rows, margins[soft], space.mu[moving], lo, hi, C / c, rest, low, high, slip, budget, space.loops)
 
     def _tied(self, margins: Floats, C: Floats, rest: Floats, low: Floats, slip: Floats) -> Terms:
         """`terms` where a matrix ties features together: bounds and ℓ1 terms on x are rows in t."""

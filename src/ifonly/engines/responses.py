@@ -6,20 +6,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ifonly.engines.budget import Budget
 from ifonly.model.numerics import EPS, Flags, Floats
 
-__all__ = ["Terms", "answers_to", "free_features", "nearest", "never", "respond"]
+__all__ = ["Terms", "answers_to", "free_features", "nearest", "respond"]
 
 
 INNER = 100  # steps for the multipliers of linear limits; two or three are usual
 FLAT = 1e-10  # curvature along a combination of rows, relative to that with all features free: below, there is none
 UNSETTLED = 1e3  # roundings: below, rows that Newton no longer brings to hold differ by rounding
 ENDLESS = 1e15  # times the step at which all features are free: a multiplier that has no end
-
-
-def never() -> bool:
-    """Whether it is late, where there is no clock."""
-    return False
 
 
 class Terms(NamedTuple):
@@ -35,8 +31,8 @@ class Terms(NamedTuple):
     low: Floats  # (m,) range of the multipliers: [0, ∞) for C t ≤ c, all numbers for C t = c, …
     high: Floats  # (m,) … and [−μ, μ] for a term μ|C t − c|
     slip: Floats  # (m,) how far c is off by rounding
+    budget: Budget = Budget()  # when to give up
     loops: Any = None  # the compiled loops (`native.compiled`), or None for NumPy
-    late: Callable[[], bool] = never  # when to give up
 
 
 def free_features(terms: Terms, t: Floats) -> Flags:
@@ -95,7 +91,7 @@ def respond(terms: Terms, lam: float, weight: float, u: Floats, nu: Floats) -> t
         before_step, nu = nu, nu + alpha * change
         if alpha == most:
             nu[first] = low[first] if change[first] < 0 else high[first]
-        if (nu == before_step).all() or terms.late():  # by less than numbers can tell
+        if (nu == before_step).all() or terms.budget.late:  # by less than numbers can tell
             break
         pull, t, over = at(nu)
     return nu, pull, t

@@ -27,13 +27,12 @@ Small λ with μ > 0 makes t(q) a staircase, and 1/λ its steepness; there λ is
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from ifonly.engines.lapack import dposv
-from ifonly.engines.responses import Terms, free_features, never, respond
+from ifonly.engines.responses import Terms, free_features, respond
 from ifonly.model.numerics import EPS, Flags, Floats, Indices, length, softmax
 
 __all__ = ["MAX_ITER", "MAX_TRIALS", "Response", "evaluate", "logit_slope", "noise", "solve"]
@@ -96,43 +95,36 @@ def evaluate(terms: Terms, lam: float, weight: float, lq: Floats | None, nu: Flo
 
 
 def solve(
-    terms: Terms,
-    lam: float,
-    weight: float = 1.0,
-    *,
-    start: Response | None = None,
-    tol: float = 0.0,
-    max_iter: int = MAX_ITER,
-    late: Callable[[], bool] = never,
+    terms: Terms, lam: float, weight: float = 1.0, *, start: Response | None = None, tol: float = 0.0
 ) -> tuple[Response, int, bool]:
-    """The optimum for this λ, the iterations it took, and whether it was found; ``late`` says when to give up.
+    """The optimum for this λ, the iterations it took, and whether it was found.
 
     ``start`` is an answer for another λ or other limits. With ``tol = 0`` the residual is brought down to what rounding leaves.
     """
-    budget, terms = EASY_EVALUATIONS if start is None or start.lam != lam else LONG_EVALUATIONS, terms._replace(late=late)
+    evaluations = EASY_EVALUATIONS if start is None or start.lam != lam else LONG_EVALUATIONS
     lq, nu = (None, np.zeros(len(terms.C))) if start is None else (start.lq, start.nu)
     if len(nu) != len(terms.C):  # other limits have other rows
         nu = np.zeros(len(terms.C))
     nu = np.where(terms.C.any(axis=1), nu, 0.0)  # of rows between features that cannot change
     plain = terms.loops is not None and 0 < len(terms.B) <= MOST_RIVALS and not len(terms.C)
     newton = _compiled_newton if plain else _newton
-    at, n_iter, found = newton(terms, lam, weight, lq, nu, tol, max_iter, budget)
+    at, n_iter, found = newton(terms, lam, weight, lq, nu, tol, evaluations)
     easy = EASY_LAM * float(np.square(terms.B).sum(axis=1).max(initial=0.0))
     if not found and lam < easy:
         steps = max(1, math.ceil(math.log(easy / lam) / math.log(LAM_STEP)))
         lq = None
         for value in [*np.geomspace(easy, lam, steps + 1)[:-1].tolist(), lam]:
             near = tol if value == lam else 1e-3 * math.sqrt(easy)
-            at, more, found = newton(terms, value, weight, lq, nu, near, max_iter, LONG_EVALUATIONS)
+            at, more, found = newton(terms, value, weight, lq, nu, near, LONG_EVALUATIONS)
             n_iter += more
             lq, nu = at.lq, at.nu
-            if late():
+            if terms.budget.late:
                 break
     return at, n_iter, found
 
 
 def _compiled_newton(
-    terms: Terms, lam: float, weight: float, lq: Floats | None, nu: Floats, tol: float, max_iter: int, budget: int
+    terms: Terms, lam: float, weight: float, lq: Floats | None, nu: Floats, tol: float, budget: int
 ) -> tuple[Response, int, bool]:
     """`_newton` in the compiled loops; the clock is looked at between pieces of the way."""
     n, D = terms.B.shape
@@ -140,11 +132,12 @@ def _compiled_newton(
     course = np.array([math.inf, 0.0, float(budget), 0.0, 0.0])
     begin, here = lq is None, np.zeros(n + 1) if lq is None else lq.copy()
     t, free, s, classes, slope = np.empty(D), np.empty(D, dtype=bool), np.empty(n), np.empty((3, n + 1)), np.empty(1)
-    most_now, n_iter, answer = max(4, PIECE // max(n * D, 1)), 0, (t, free, s, classes, slope)
+    max_iter, most_now, n_iter = terms.budget.max_iter or MAX_ITER, max(4, PIECE // max(n * D, 1)), 0
+    answer = t, free, s, classes, slope
     while True:
         terms.loops.solve_limited_one(*problem, max_iter - n_iter, most_now, begin, here, course, *answer)
         begin, n_iter = False, n_iter + int(course[3])
-        if course[4] != CUT or terms.late():
+        if course[4] != CUT or terms.budget.late:
             break
     q, lp, p = classes
     at = Response(here, q, nu, -(q[:-1] @ problem[0]), t, free, s, lp, p, lam, weight, float(slope[0]))
@@ -152,7 +145,7 @@ def _compiled_newton(
 
 
 def _newton(
-    terms: Terms, lam: float, weight: float, lq: Floats | None, nu: Floats, tol: float, max_iter: int, budget: int
+    terms: Terms, lam: float, weight: float, lq: Floats | None, nu: Floats, tol: float, budget: int
 ) -> tuple[Response, int, bool]:
     """Semismooth Newton from ln q and ν, or (None) from a start of its own.
 
@@ -162,7 +155,7 @@ def _newton(
     least = math.inf
     lengths = np.sqrt(np.square(terms.B).sum(axis=1))
     size = float(lengths.max(initial=0.0))
-    stalled = 0
+    stalled, max_iter = 0, terms.budget.max_iter or MAX_ITER
     for n_iter in range(max_iter + 1):
         # 1. How far off: ‖∂E‖ ≤ ‖Bᵀr‖.
         r = (at.p - at.q)[:-1]
@@ -172,7 +165,7 @@ def _newton(
         rounding = 8 * EPS * float(lengths @ (p * (far + (1.0 + float(p @ far)))))  # p is as good as the margins of who has any
         if residual <= max(tol, rounding) or stalled >= 2:
             return at, n_iter, True
-        if budget <= 0 or n_iter == max_iter or terms.late():
+        if budget <= 0 or n_iter == max_iter or terms.budget.late:
             return at, n_iter, False
         least = min(least, gap)
         # 2. The step.
@@ -187,7 +180,7 @@ def _newton(
             new = evaluate(terms, lam, weight, _along(at, alpha, dq, ahead), at.nu)
             budget -= 1
             end = float((new.lp - new.lq) @ dq)
-            if end >= -TOO_LONG * slope or new.gap < 0.5 * least or terms.late():
+            if end >= -TOO_LONG * slope or new.gap < 0.5 * least or terms.budget.late:
                 break
             alpha *= min(max(slope / (slope - end), 0.1), 0.8)
         # 4. Rounding: the residual no longer falls, though the step was a full one and small.
@@ -326,13 +319,13 @@ def _pair_start(terms: Terms, lam: float, weight: float) -> Floats:
         lp = _log_softmax(np.append(s, 0.0))
         miss = np.abs(np.exp(lp[:-1]) - q)
         j = int(miss.argmax())
-        if miss[j] < 0.05 or terms.late():
+        if miss[j] < 0.05 or terms.budget.late:
             break
         others = u - q[j] * B[j]
         room = max(1.0 - (float(q.sum()) - q[j]), 1e-12)
         low, high = -36.0, 36.0  # bisection on the logit of q_j's share: a start needs two digits
         share = 0.5
-        for _ in range(0 if terms.late() else PAIR_STEPS):
+        for _ in range(0 if terms.budget.late else PAIR_STEPS):
             middle = 0.5 * (low + high)
             share = room / (1.0 + math.exp(-middle))
             nu, _, t = respond(terms, lam, weight, others + share * B[j], nu)

@@ -5,7 +5,6 @@ proof.
 """
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -16,7 +15,6 @@ from ifonly.engines.cost_space import CostSpace
 from ifonly.engines.limited import SPARES, LimitedEngine, stays, within_rules
 from ifonly.engines.limited_problem import LimitedProblem
 from ifonly.engines.protocol import Rows
-from ifonly.engines.semismooth import MAX_ITER, Response
 from ifonly.engines.semismooth_reach import reach
 from ifonly.model.errors import InputError
 from ifonly.model.numerics import Flags, Floats
@@ -83,12 +81,7 @@ class SemismoothNewton(LimitedEngine):
         here = stays(problem, aim)
         if here is not None:
             return here
-        if impossible(problem, aim, budget):
-            found = None
-        elif aim.lam is not None:
-            found = _minimise(problem, aim.lam, tol, budget)
-        else:
-            found = _ahead(problem, budget) if aim.prob is None else _reach(problem, aim.prob, budget)
+        found = None if impossible(problem, aim, budget) else _nearest(problem, aim, tol, budget)
         return sure(problem, aim, found, budget)
 
 
@@ -101,7 +94,7 @@ def sure(problem: LimitedProblem, aim: Aim, found: Result | None, budget: Budget
         found = proved(problem, aim, found, budget)
         if found.status is not Status.STOPPED or budget.late:
             return found
-    other = Cases().answer(problem, aim, budget, None)
+    other = Cases().answer(problem, aim, replace(budget, max_iter=None), None)
     if found is None:
         return other
     best = other if np.isfinite(other.x).all() and aim.value(other) < aim.value(found) else found
@@ -110,56 +103,34 @@ def sure(problem: LimitedProblem, aim: Aim, found: Result | None, budget: Budget
     return replace(best, status=Status.CONVERGED) if settled else best
 
 
-def _minimise(problem: LimitedProblem, lam: float, tol: float | None, budget: Budget) -> Result | None:
-    """The least E; None where no point was found that keeps the rules."""
-    kept = within_rules(problem, lambda part: _solved(part, lam, tol or 0.0, budget))
-    if kept is None:
-        return None
-    problem, (x, at, n_iter, found) = kept
-    status = Status.MAX_ITER if not found else Status.EXACT if tol is None else Status.CONVERGED
-    return problem.certified(x, Weights.given(lam), at.nu, n_iter=n_iter, status=status)
-
-
-def _reach(problem: LimitedProblem, prob: float, budget: Budget) -> Result | None:
-    """The least cost with p_k ≥ prob; None where nothing was found that has it."""
-    kept = within_rules(problem, _nearest)
-    if kept is None:
-        return None
-    problem, (x, nu) = kept
-    if problem.reached(x, prob):
-        return problem.certified(x, Weights.of_cost(), nu)
-
-    def attempt(part: LimitedProblem) -> tuple[Any, ...]:
-        most = budget.max_iter or MAX_ITER
-        at, n_iter, met = reach(part.terms(), part.goal_of(prob), max_iter=most, late=budget.is_late)
-        return part.placed(at.t, at.nu, at.weight), at, n_iter, met
-
-    kept = within_rules(problem, attempt)
-    if kept is None:
-        return None
-    problem, (x, at, n_iter, met) = kept
-    return problem.certified(x, Weights.found(at.lam), at.nu, prob, n_iter=n_iter) if met else None
-
-
-def _ahead(problem: LimitedProblem, budget: Budget) -> Result | None:
-    """The least cost with the target's score ahead of every other by the margin; None where nothing was found that has it."""
+def _nearest(problem: LimitedProblem, aim: Aim, tol: float | None, budget: Budget) -> Result | None:
+    """The least E or cost within the rules; None where nothing was found that keeps them, or meets the goal."""
     x = problem.source
-    for spare in SPARES:
-        kept = within_rules(problem.but(ahead=(1 + spare) * problem.rounding(x)), lambda part: _solved(part, 1.0, 0.0, budget))
+    for spare in SPARES:  # the allowance for rounding grows with x, and may be too small for our own
+        harder = problem.but(ahead=(1 + spare) * problem.rounding(x))
+        kept = within_rules(harder, lambda part: _solved(part, aim, tol, budget))
         if kept is None:
             return None
-        problem, (x, at, n_iter, _) = kept
-        if problem.reached(x, None):
-            return problem.certified(x, Weights.of_cost(), at.nu, n_iter=n_iter)
+        x, found = kept
+        if problem.space.margin is None or problem.reached(x, None):
+            return found
     return None
 
 
-def _solved(problem: LimitedProblem, lam: float, tol: float, budget: Budget) -> tuple[Floats, Response, int, bool]:
-    most = budget.max_iter or MAX_ITER
-    at, n_iter, found = semismooth.solve(problem.terms(), lam, tol=tol, max_iter=most, late=budget.is_late)
-    return problem.placed(at.t, at.nu, at.weight), at, n_iter, found
-
-
-def _nearest(problem: LimitedProblem) -> tuple[Floats, Floats]:
-    t, nu = responses.nearest(problem.terms())
-    return problem.placed(t, nu, 1.0), nu
+def _solved(problem: LimitedProblem, aim: Aim, tol: float | None, budget: Budget) -> tuple[Floats, Result] | None:
+    """The best point, up to the rounding of rules and of a margin, with its certificate; None where none has the wanted p."""
+    terms, weights = problem.terms(budget), Weights.of_cost()
+    if aim.prob is None:
+        at, n_iter, done = semismooth.solve(terms, aim.lam or 1.0, tol=tol or 0.0)
+        x, more = problem.placed(at.t, at.nu, at.weight), {}
+        if aim.lam is not None:
+            weights = Weights.given(aim.lam)
+            more["status"] = Status.MAX_ITER if not done else Status.EXACT if tol is None else Status.CONVERGED
+        return x, problem.certified(x, weights, at.nu, n_iter=n_iter, **more)
+    t, nu = responses.nearest(terms)
+    x = problem.placed(t, nu, 1.0)
+    if problem.reached(x, aim.prob):  # the limits ask for more than the goal does
+        return x, problem.certified(x, weights, nu)
+    at, n_iter, met = reach(terms, problem.goal_of(aim.prob))
+    x = problem.placed(at.t, at.nu, at.weight)
+    return (x, problem.certified(x, Weights.found(at.lam), at.nu, aim.prob, n_iter=n_iter)) if met else None
