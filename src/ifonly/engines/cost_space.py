@@ -38,7 +38,7 @@ class CostSpace:
 
     def __init__(self, conditions: Conditions, *, reference: bool = False) -> None:
         self.conditions = conditions
-        self.loops = None if reference else compiled()
+        self.loops: Any = None if reference else compiled()
         self.model: Model = conditions.model
         self.limits: Limits = conditions.limits
         self.mu, self.per_unit, self.grouped = conditions.mu, conditions.per_unit, conditions.grouped

@@ -35,10 +35,9 @@ from ifonly.engines.lapack import dposv
 from ifonly.engines.responses import Terms, free_features, respond
 from ifonly.model.numerics import EPS, Flags, Floats, Indices, length, softmax
 
-__all__ = ["MAX_ITER", "MAX_TRIALS", "Response", "evaluate", "logit_slope", "noise", "solve"]
+__all__ = ["MAX_TRIALS", "Response", "evaluate", "logit_slope", "noise", "solve"]
 
 
-MAX_ITER = 300
 MAX_TRIALS = 40
 SMALL = 1e-6  # relative: a larger gap is more than rounding
 TOO_LONG = 0.5  # a step is too long if D's slope at its end is below minus this share of that at its start
@@ -132,7 +131,7 @@ def _compiled_newton(
     course = np.array([math.inf, 0.0, float(budget), 0.0, 0.0])
     begin, here = lq is None, np.zeros(n + 1) if lq is None else lq.copy()
     t, free, s, classes, slope = np.empty(D), np.empty(D, dtype=bool), np.empty(n), np.empty((3, n + 1)), np.empty(1)
-    max_iter, most_now, n_iter = terms.budget.max_iter or MAX_ITER, max(4, PIECE // max(n * D, 1)), 0
+    max_iter, most_now, n_iter = terms.budget.max_iter, max(4, PIECE // max(n * D, 1)), 0
     answer = t, free, s, classes, slope
     while True:
         terms.loops.solve_limited_one(*problem, max_iter - n_iter, most_now, begin, here, course, *answer)
@@ -155,7 +154,7 @@ def _newton(
     least = math.inf
     lengths = np.sqrt(np.square(terms.B).sum(axis=1))
     size = float(lengths.max(initial=0.0))
-    stalled, max_iter = 0, terms.budget.max_iter or MAX_ITER
+    stalled, max_iter = 0, terms.budget.max_iter
     for n_iter in range(max_iter + 1):
         # 1. How far off: ‖∂E‖ ≤ ‖Bᵀr‖.
         r = (at.p - at.q)[:-1]

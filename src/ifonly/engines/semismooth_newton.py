@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from ifonly.engines import on_device, responses, semismooth, semismooth_rows
-from ifonly.engines.budget import Budget
+from ifonly.engines.budget import MAX_ITER, Budget
 from ifonly.engines.cases import Cases, impossible, proved
 from ifonly.engines.cost_space import CostSpace
 from ifonly.engines.limited import SPARES, LimitedEngine, stays, within_rules
@@ -94,7 +94,7 @@ def sure(problem: LimitedProblem, aim: Aim, found: Result | None, budget: Budget
         found = proved(problem, aim, found, budget)
         if found.status is not Status.STOPPED or budget.late:
             return found
-    other = Cases().answer(problem, aim, replace(budget, max_iter=None), None)
+    other = Cases().answer(problem, aim, replace(budget, max_iter=MAX_ITER), None)
     if found is None:
         return other
     best = other if np.isfinite(other.x).all() and aim.value(other) < aim.value(found) else found

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from ifonly.engines.budget import Budget
+from ifonly.engines.budget import MAX_ITER, Budget
 from ifonly.engines.cost_space import CostSpace
-from ifonly.engines.semismooth import MAX_ITER, MOST_RIVALS
+from ifonly.engines.semismooth import MOST_RIVALS
 from ifonly.engines.threads import available, share_out
-from ifonly.model.numerics import Flags, Floats, Indices, norms
+from ifonly.model.numerics import Flags, Floats, norms
 from ifonly.problem.asked import Aim, Aims, Asked
 from ifonly.problem.results import Result, Results
 from ifonly.problem.status import LEAST_VALUE, REL_GAP, Status
@@ -37,7 +37,8 @@ def solve(asked: Asked, X: Floats, aims: Aims, results: Results) -> Flags:
         return left
     for k in np.unique(aims.targets[aims.targets >= 0]).tolist():
         rows = np.flatnonzero(aims.targets == k)
-        found = _run(asked, X, rows, k, aims.take(rows), out)
+        effort, threads = (tol or 0.0, budget.max_iter), available(asked.question.threads)
+        found = _run(space, X, rows.astype(np.int64), k, aims.take(rows), effort, out, threads)
         done = _sure(found, weighed, tol)
         out[rows[~done]] = np.nan
         rows = rows[done]
@@ -54,9 +55,8 @@ def one(space: CostSpace, source: Floats, aim: Aim, budget: Budget, tol: float |
     weighed = aim.lam is not None
     if not _fit(space, budget, weighed):
         return None
-    x, found = np.empty((1, len(source))), _room(1, space.model.n_classes)
-    source = np.ascontiguousarray(source[None], dtype=np.float64)
-    _loop(space, source, FIRST, aim.k, _wanted(space, aim), (tol, budget.max_iter), x, found)
+    x, source = np.empty((1, len(source))), np.ascontiguousarray(source[None], dtype=np.float64)
+    found = _run(space, source, FIRST, aim.k, aim, (tol or 0.0, budget.max_iter), x)
     if not _sure(found, weighed, tol)[0]:
         return None
     proba, numbers, n_iter, _ = found
@@ -67,9 +67,8 @@ def one(space: CostSpace, source: Floats, aim: Aim, budget: Budget, tol: float |
 
 def _fit(space: CostSpace, budget: Budget, weighed: bool) -> bool:
     """Whether the loop is for these conditions, and for what else was asked."""
-    if space.loops is None or budget.left < BLINK or (budget.max_iter is not None and not weighed):
-        return False
-    return one_by_one(space)
+    in_time = budget.left >= BLINK and (budget.max_iter == MAX_ITER or weighed)
+    return space.loops is not None and in_time and one_by_one(space)
 
 
 def one_by_one(space: CostSpace) -> bool:
@@ -83,11 +82,6 @@ def _status(tol: float | None, weighed: bool) -> Status:
     return Status.EXACT if tol is None or not weighed else Status.CONVERGED
 
 
-def _room(M: int, K: int) -> tuple[Any, ...]:
-    """For what a loop finds out about rows, none of which is settled: probabilities, `COLUMNS`, iterations, how each ended."""
-    return np.empty((M, K)), np.empty((M, len(COLUMNS))), np.empty(M, dtype=np.int64), np.zeros(M, dtype=np.int8)
-
-
 def _sure(found: tuple[Any, ...], weighed: bool, tol: float | None) -> Flags:
     """The rows that are settled: to the certificate that EXACT stands for, or to a tolerance."""
     _, numbers, _, ended = found
@@ -95,13 +89,6 @@ def _sure(found: tuple[Any, ...], weighed: bool, tol: float | None) -> Flags:
         return ended != LEFT
     value = np.maximum(np.abs(numbers[:, 2]), LEAST_VALUE) if weighed else numbers[:, 4]
     return (ended != LEFT) & (numbers[:, 5] <= REL_GAP * value)
-
-
-def _wanted(space: CostSpace, aim: Aim | Aims) -> tuple[Floats, Floats]:
-    """λ, or logits and probabilities, of one row or many; the other of the two is empty."""
-    if aim.lam is not None:
-        return np.array(aim.lam, ndmin=1), NO_GOALS
-    return NO_LAM, np.array([space.needed(aim.prob), aim.prob]).reshape(2, -1)
 
 
 def _shared(space: CostSpace, k: int) -> tuple[Any, ...]:
@@ -119,22 +106,29 @@ def _shared(space: CostSpace, k: int) -> tuple[Any, ...]:
     return *seen, rows, each, limits.ways, of_rivals, space.errors
 
 
-def _run(asked: Asked, X: Floats, rows: Indices, k: int, aims: Aims, out: Floats) -> tuple[Any, ...]:
-    """These rows, on several threads where that is worth it; answers into ``out``."""
-    space, question = CostSpace.of(asked), asked.question
-    found, index, (lam, goals) = _room(len(rows), space.model.n_classes), rows.astype(np.int64), _wanted(space, aims)
+def _run(
+    space: CostSpace, X: Floats, index: Any, k: int, aim: Aim | Aims, effort: Any, out: Floats, threads: int = 1
+) -> tuple[Any, ...]:
+    """These rows of X through the loop; answers into ``out``, and of each row its probabilities, `COLUMNS`, iterations, end.
+
+    ``effort`` is a tolerance, and how many iterations.
+    """
+    shared = space.conditions.keep(("rows", k), lambda: _shared(space, k))
+    M, K = len(index), space.model.n_classes
+    found = np.empty((M, K)), np.empty((M, len(COLUMNS))), np.empty(M, dtype=np.int64), np.zeros(M, dtype=np.int8)
+    lam, goals = NO_LAM, NO_GOALS  # one of the two stays empty
+    if aim.lam is None:
+        goals = np.array([space.needed(aim.prob), aim.prob]).reshape(2, -1)
+    else:
+        lam = np.array(aim.lam, ndmin=1)
+
+    if M == 1:  # of which slices take a fifth of the time
+        space.loops.solve_limited(X, index, k, *shared, lam, goals, *effort, out, *found)
+        return found
 
     def part(s: slice) -> None:
-        wanted, effort = (lam[s], np.ascontiguousarray(goals[:, s])), (question.tol, question.max_iter)
-        _loop(space, X, index[s], k, wanted, effort, out, tuple(a[s] for a in found))
+        wanted = lam[s], np.ascontiguousarray(goals[:, s])
+        space.loops.solve_limited(X, index[s], k, *shared, *wanted, *effort, out, *(a[s] for a in found))
 
-    share_out(len(rows), available(question.threads), ROWS_PER_THREAD, part)
+    share_out(M, threads, ROWS_PER_THREAD, part)
     return found
-
-
-def _loop(space: CostSpace, X: Floats, index: Any, k: int, wanted: Any, effort: Any, out: Floats, found: Any) -> None:
-    """The loop itself: these rows of X; ``effort`` is a tolerance, and how many iterations, where those are given."""
-    shared = space.conditions.keep(("rows", k), lambda: _shared(space, k))
-    loops: Any = space.loops
-    tol, max_iter = effort
-    loops.solve_limited(X, index, k, *shared, *wanted, tol or 0.0, max_iter or MAX_ITER, out, *found)
