@@ -46,6 +46,7 @@ class LimitedProblem:
         if not np.isfinite(z).all():
             raise InputError("x must be finite, and its logits too")
         self.margins = z[self.rivals] - z[k]
+        self.size = float(np.abs(self.margins).max())
         self.tight = 8.0  # roundings by which linear limits are tightened, so that they hold in floating point
         self.careful = True  # whether goals are to be met for whoever evaluates them, or only as we do
         self.ahead = 0.0  # by how much more than it is asked for the target's score is to be ahead
@@ -226,13 +227,11 @@ class LimitedProblem:
         lam = weights.lam if weights.loss or self.space.margin is not None else math.inf
         claims = {"grad_norm": found.grad_norm + found.rounding, "multipliers": nu, **more}
         result = self.result(x, lam, weight=weights.l1, **claims)
-        gap, value = found.gap, result.cost
-        if weights.loss and prob is not None:
-            p, loss = self.textbook.proba(x)
-            gap = (gap + excess(p, loss, self.k, prob, found.logit_error)) / lam
-        elif weights.loss:
-            value = result.objective
-        gap = gap if weights.loss and prob is None else min(gap, value)
+        if weights.loss and prob is None:
+            value, gap = result.objective, found.gap
+        else:
+            beyond = 0.0 if prob is None else excess(*self.textbook.proba(x), self.k, prob, found.logit_error)
+            value, gap = result.cost, min((found.gap + beyond) / weights.lam, result.cost)
         return replace(result, bound=value - gap, gap=gap)
 
     def allowance(self, prob: float | None, x: Floats) -> float:
@@ -242,10 +241,7 @@ class LimitedProblem:
 
     def rounding(self, x: Floats) -> float:
         """How far a margin at x can be from ours when the user's own estimator evaluates it, and the p that is wanted."""
-        return self._rounding(x, self.prob) if self.careful else 0.0
-
-    def _rounding(self, x: Floats, prob: float | None = None) -> float:
-        return float(self.space.rounding(x, float(np.abs(self.margins).max()), prob))
+        return float(self.space.rounding(x, self.size, self.prob)) if self.careful else 0.0
 
     def holds(self, x: Floats) -> bool:
         """Whether x keeps all limits, those of a part of the problem too."""
@@ -263,7 +259,7 @@ class LimitedProblem:
 
     def is_clear(self, x: Floats) -> bool:
         """Whether the logits at x are more than rounding."""
-        return self._rounding(x) < BLUR
+        return bool(self.space.rounding(x, self.size) < BLUR)
 
     def seems_reached(self, x: Floats, prob: float | None) -> bool:
         """Whether x meets the goal as we compute it, if not for everybody."""
@@ -312,22 +308,19 @@ class LimitedProblem:
         last term is least at a corner of the box. Where the box has no such corner, q and ν are changed a little so that u
         is 0 there.
         """
-        lo, hi = self.lo, self.hi
-        least, most, c = (lo - self.source), (hi - self.source), self.space.per_unit
         C, rest, low = self.rules(self.tight)
-        W, n = np.concatenate([self.slopes, C]), len(self.rivals)
-        y = np.append(at.q[:-1], at.nu[: len(C)])
-        pinned = np.zeros(len(lo), dtype=bool)
-        for _ in range(len(lo)):
+        W, n, c = np.concatenate([self.slopes, C]), len(self.rivals), self.space.per_unit
+        y, signed = np.append(at.q[:-1], at.nu[: len(C)]), np.append(np.ones(n, dtype=bool), low == 0)
+        pinned = np.zeros(len(c), dtype=bool)
+        for _ in c:
             u = np.where(pinned, 0.0, y @ W)
-            beyond = self.textbook.beyond(u, lo, hi)
+            beyond = self.textbook.beyond(u, self.lo, self.hi)
             if not beyond.any():
                 break
             pinned |= beyond
             columns = W[:, pinned] / c[pinned]
             z = np.linalg.lstsq((y[:, None] * columns).T, -(y @ columns), rcond=None)[0]
             y = y * (1 + z)
-            signed = np.append(np.ones(n, dtype=bool), low == 0)
             if (y[signed] < 0).any() or (np.abs(y @ columns) > 64 * EPS * (np.abs(y) @ np.abs(columns))).any():
                 return 1.0
         else:
@@ -335,11 +328,11 @@ class LimitedProblem:
         q = np.append(y[:n], 1.0 - y[:n].sum())
         if q[-1] < 0:
             return 1.0
-        corner = np.where(u > 0, least, np.where(u < 0, most, 0.0))
+        corner = np.where(u > 0, self.lo - self.source, np.where(u < 0, self.hi - self.source, 0.0))
         constants = np.append(self.margins, -rest)
         size = float(np.abs(y) @ np.abs(constants) + (np.abs(y) @ np.abs(W)) @ np.abs(corner)) + entropy(q)
         loss = float(y @ constants + u @ corner) + entropy(q) - 2 * summation_error(len(y) + len(u)) * size
-        rounding = self._rounding(self.source) if self.careful else 0.0
+        rounding = float(self.space.rounding(self.source, self.size)) if self.careful else 0.0
         return min(1.0, math.exp(-max(loss - rounding, 0.0)))
 
     def asked(self, prob: float | None) -> float:

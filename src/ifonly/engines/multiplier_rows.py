@@ -5,7 +5,7 @@ all rows are worked out here, searched by a loop, and certified here. Rows that 
 """
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -122,7 +122,6 @@ class _Searched(NamedTuple):
         short = margins > logit - space.rounding(X, np.abs(margins), self.prob)
         stay = np.flatnonzero(~done & ~short & ~space.limits.must_move(X, lo, hi).any(axis=1))
         self._put(stay, X[stay], margins[stay])
-        self._claim(stay, Status.EXACT, 0.0, 0.0, 0.0)
         done[stay] = True
         todo = np.flatnonzero(~done & short)
         items, t_lo, t_hi = space.items(X, lo, hi, -space.rows(self.k)[0])
@@ -153,7 +152,7 @@ class _Searched(NamedTuple):
         return z[:, 1 - self.k] - z[:, self.k]
 
     def _put(self, rows: Indices, x: Floats, s: Floats, lam: Floats | None = None) -> Floats:
-        """Answers, and what they are worth (without λ: sources that stay); their cost."""
+        """Answers, and what they are worth; their cost. Without λ they are sources that stay, and nothing is cheaper."""
         space, results, place, k = self.space, self.results, self.place[rows], self.k
         t, loss = (x - self.X[rows]) * space.per_unit, np.logaddexp(0.0, s)
         square = np.vecdot(t, t)
@@ -163,16 +162,12 @@ class _Searched(NamedTuple):
         results.objective[place] = cost if space.margin is not None else loss if lam is None else lam * cost + loss
         results.lam[place] = np.inf if lam is None else lam
         results.distance[place], results.cost[place] = np.sqrt(square), cost
+        results.status[place], results.grad_norm[place], results.bound[place], results.gap[place] = Status.EXACT, 0.0, 0.0, 0.0
         return cost
-
-    def _claim(self, rows: Indices, status: Any, norm: Any, bound: Any, gap: Any) -> None:
-        """What is proved of answers."""
-        results, place = self.results, self.place[rows]
-        results.status[place], results.grad_norm[place], results.bound[place], results.gap[place] = status, norm, bound, gap
 
     def _fill(self, rows: Indices, x: Floats, numbers: Floats, limits: tuple[Floats, Floats], allowed: float) -> Flags:
         """What the loop found, with its certificate (`one_multiplier` for many); which rows are as exact as they should be."""
-        space = self.space
+        space, results, place = self.space, self.results, self.place[rows]
         _, w, nodes, bound, _ = numbers.T
         s = self._margins(x)
         # λ∇cost = (1 − p_k)·g at the answer; with a margin it is a rule like any other, with w for its multiplier
@@ -182,15 +177,14 @@ class _Searched(NamedTuple):
             bound = np.minimum(bound, cost)
             gap = cost - bound
             met = np.where(gap <= allowed * cost, Status.CONVERGED, Status.STOPPED)
-            norm, status = 0.0, np.where(gap <= REL_GAP * cost, Status.EXACT, met)
-            self.results.n_nodes[self.place[rows]] = nodes
+            results.n_nodes[place], results.status[place] = nodes, np.where(gap <= REL_GAP * cost, Status.EXACT, met)
         else:
-            norm, gap = self._certificate(rows, x, s, w, lam, limits)
-            gap, status = np.minimum(gap, cost), Status.EXACT
+            results.grad_norm[place], gap = self._certificate(rows, x, s, w, lam, limits)
+            gap = np.minimum(gap, cost)
             bound = cost - gap
             if space.margin is not None:
-                _put_multipliers(self.results, self.place[rows], w)
-        self._claim(rows, status, norm, bound, gap)
+                _put_multipliers(results, place, w)
+        results.bound[place], results.gap[place] = bound, gap
         return gap <= max(allowed, REL_GAP) * cost
 
     def _certificate(

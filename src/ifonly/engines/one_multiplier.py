@@ -89,7 +89,9 @@ def _solved(problem: LimitedProblem, aim: Aim, budget: Budget) -> Result:
             proof = record.proof()
             if proof is None:
                 break
-            return record.bounded(_searched(problem, aim, x, search.w, proof), budget, done=ended)
+            lam = _lam(problem, x, search.w, aim.prob)
+            answer = problem.result(x, lam, weight=lam if search.w > 0 else 1.0, n_nodes=len(proof), proof=proof)
+            return record.bounded(answer, budget, done=ended)
     found = _out_of_reach(problem, aim) if ended and search is not None and math.isinf(search.cost) else None
     return found or Cases().answer(problem, aim, budget, None)
 
@@ -100,14 +102,14 @@ def _certified(problem: LimitedProblem, x: Floats, w: float, prob: float | None)
         return replace(problem.certified(x, Weights.of_cost(), np.zeros(0)), lam=math.inf)
     if prob is None:  # a margin is a rule like any other, and w its multiplier
         return problem.certified(x, Weights.of_cost(), np.array([w]))
-    lam = float(problem.textbook.proba(x)[0][problem.rivals].sum()) / w  # λ∇cost = (1 − p_k)·g at the answer
-    return problem.certified(x, Weights.found(lam), np.zeros(0), prob)
+    return problem.certified(x, Weights.found(_lam(problem, x, w, prob)), np.zeros(0), prob)
 
 
-def _searched(problem: LimitedProblem, aim: Aim, x: Floats, w: float, proof: Proof) -> Result:
-    """The answer x of a search."""
-    lam = 1.0 if aim.prob is None else float(problem.textbook.proba(x)[0][problem.rivals].sum()) / w if w > 0 else math.inf
-    return problem.result(x, lam, weight=lam if w > 0 else 1.0, n_nodes=len(proof), proof=proof)
+def _lam(problem: LimitedProblem, x: Floats, w: float, prob: float | None) -> float:
+    """λ of an answer with this multiplier: λ∇cost = (1 − p_k)·g there."""
+    if prob is None:
+        return 1.0
+    return float(problem.textbook.proba(x)[0][problem.rivals].sum()) / w if w > 0 else math.inf
 
 
 def _out_of_reach(problem: LimitedProblem, aim: Aim) -> Result | None:

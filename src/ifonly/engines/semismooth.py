@@ -33,7 +33,7 @@ import numpy as np
 
 from ifonly.engines.lapack import dposv
 from ifonly.engines.responses import Terms, free_features, respond
-from ifonly.model.numerics import EPS, Flags, Floats, Indices, length, softmax
+from ifonly.model.numerics import EPS, Flags, Floats, length, softmax
 
 __all__ = ["MAX_TRIALS", "Response", "evaluate", "logit_slope", "noise", "solve"]
 
@@ -101,10 +101,9 @@ def solve(
     ``start`` is an answer for another λ or other limits. With ``tol = 0`` the residual is brought down to what rounding leaves.
     """
     evaluations = EASY_EVALUATIONS if start is None or start.lam != lam else LONG_EVALUATIONS
-    lq, nu = (None, np.zeros(len(terms.C))) if start is None else (start.lq, start.nu)
-    if len(nu) != len(terms.C):  # other limits have other rows
-        nu = np.zeros(len(terms.C))
-    nu = np.where(terms.C.any(axis=1), nu, 0.0)  # of rows between features that cannot change
+    lq, nu = None if start is None else start.lq, np.zeros(len(terms.C))
+    if start is not None and len(start.nu) == len(nu):  # other limits have other rows
+        nu = np.where(terms.C.any(axis=1), start.nu, 0.0)  # 0 of rows between features that cannot change
     plain = terms.loops is not None and 0 < len(terms.B) <= MOST_RIVALS and not len(terms.C)
     newton = _compiled_newton if plain else _newton
     at, n_iter, found = newton(terms, lam, weight, lq, nu, tol, evaluations)
@@ -168,8 +167,10 @@ def _newton(
             return at, n_iter, False
         least = min(least, gap)
         # 2. The step.
-        dq, ds = _step(gram.over(at), at, r)
-        ahead = _log_softmax(np.append(at.s + ds, 0.0))
+        G = gram.over(at)
+        dq = r - _damped(G, at, G @ r)  # Δq = r − R M⁻¹RᵀG r, and the margins change by −GΔq/λ
+        ahead = _log_softmax(np.append(at.s + (G @ dq) / -at.lam, 0.0))
+        dq = np.append(dq, -dq.sum())
         slope = float((at.lp - at.lq) @ dq)
         if not slope > 0:  # q is p to the last digit, or there is no step
             return at, n_iter, gap <= SMALL * (1.0 + at.loss)
@@ -232,12 +233,6 @@ def _damped(G: Floats, at: Response, g: Floats) -> Floats:
     return v * y
 
 
-def _step(G: Floats, at: Response, r: Floats) -> tuple[Floats, Floats]:
-    """Δq = r − R M⁻¹RᵀG r over all K classes, and the margins' change −GΔq/λ."""
-    dq = r - _damped(G, at, G @ r)
-    return np.append(dq, -dq.sum()), (G @ dq) / -at.lam
-
-
 def _definite(M: Floats, rhs: Floats) -> Floats:
     """M⁻¹rhs. Where λ is lost beside the rest of M it is made larger: that step is shorter, but of the same kind."""
     more = 0.0
@@ -258,9 +253,8 @@ def logit_slope(terms: Terms, at: Response) -> float:
     G = Gram(terms).over(at)
     fall = np.where(at.free, (at.q[:-1] @ terms.B) / at.lam, 0.0)  # dt/d ln λ for fixed q
     g = terms.B @ fall
-    active = _active(terms, at)
-    if active.size:  # along the rows that hold, ν moves so that C t stays
-        CF = terms.C[active] * at.free
+    CF = _held(terms, at)
+    if len(CF):  # along the rows that hold, ν moves so that C t stays
         g -= (terms.B @ CF.T) @ _solved(CF @ CF.T, CF @ fall)
     ds = g - G @ _damped(G, at, g)
     return float(softmax(at.s) @ ds)
@@ -285,18 +279,17 @@ class Gram:
             columns = B[:, changed]
             self.G = self.G + (columns * np.where(at.free[changed], 1.0, -1.0)) @ columns.T
         self.free = at.free
-        active = _active(self.terms, at)
-        if not active.size:
+        CF = _held(self.terms, at)
+        if not len(CF):
             return self.G
-        CF = self.terms.C[active] * at.free
         left = B * at.free
         left = left - _solved(CF @ CF.T, CF @ left.T).T @ CF  # of what is free, the part along which the rows hold
         return left @ left.T
 
 
-def _active(terms: Terms, at: Response) -> Indices:
-    """The linear limits that hold with equality: their multipliers are inside their range."""
-    return np.flatnonzero((at.nu > at.weight * terms.low) & (at.nu < at.weight * terms.high))
+def _held(terms: Terms, at: Response) -> Floats:
+    """C over the free features, of the limits that hold with equality: those with a multiplier inside its range."""
+    return terms.C[(at.nu > at.weight * terms.low) & (at.nu < at.weight * terms.high)] * at.free
 
 
 def _solved(H: Floats, rhs: Floats) -> Floats:
