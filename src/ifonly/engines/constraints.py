@@ -197,7 +197,6 @@ class _Beginning(NamedTuple):
         space, limits = problem.space, problem.space.limits
         target, n = np.zeros((int(weighed), len(space.per_unit))), len(problem.rivals) + int(weighed)
         gains = np.concatenate([-problem.slopes, target, -limits.C, ties]) / space.per_unit
-        size = np.abs(limits.C) @ np.abs(problem.source) + np.abs(limits.rest)
         of_groups = [(gains[:, g] * space.per_unit[g], [int(problem.source[g].argmax())]) for g in limits.groups]
         options = [of - of[:, now] for of, now in of_groups]  # over the one that each group has
         own = np.eye(len(gains), len(ties), -(n + len(limits.C)))
@@ -205,10 +204,8 @@ class _Beginning(NamedTuple):
         return Constraints(
             np.concatenate([gains[:, ~space.grouped], -own], axis=1),
             np.concatenate([np.zeros((len(gains), 0)), *options], axis=1),
-            np.concatenate(
-                [dual.margins - dual.goal.most + allowance, target[:, 0], limits.C @ problem.source - limits.rest, none]
-            ),
-            np.concatenate([np.zeros(n), EDGE * EPS * size, none]),
+            np.concatenate([dual.margins - dual.goal.most + allowance, target[:, 0], dual.over, none]),
+            np.concatenate([np.zeros(n), EDGE * EPS * dual.sizes[1], none]),
             np.concatenate([np.zeros(n, dtype=bool), limits.equal, none == 0]),
             np.zeros(len(gains)) if start is None else start,
             n if weighed or (dual.goal.top is not None and n > 1) else 0,

@@ -204,13 +204,8 @@ class Gains:
 
     def _along(self, slope: Floats, u: Floats) -> tuple[Floats, Floats]:
         """F and its derivative for features that each change by u."""
-        s = self.margins[:, None] + slope * u
-        top = s.max(axis=0)
-        if not self.entropic:
-            return top - self.top, np.take_along_axis(slope, s.argmax(axis=0)[None], axis=0)[0]
-        e = np.exp(s - top)
-        total = e.sum(axis=0)
-        return top + np.log(total) - self.top, (e * slope).sum(axis=0) / total
+        s = (self.margins[:, None] + slope * u).T
+        return self.loss(s), (self._shares(s) * slope.T).sum(axis=1)
 
     def _switch(self, now: int, options: Indices) -> tuple[bool, float]:
         """For a group: whether one of its values reaches the goal for certain, and a lower bound on what that costs."""

@@ -12,7 +12,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -41,11 +41,9 @@ class LimitedEngine(Engine):
     makes_x = True
     row_by_row = True
 
-    on_device: ClassVar[bool] = False  # whether there is a form of the method for a GPU
-
     def refuses(self, asked: Asked) -> str | None:
-        """Those for a GPU where there is no form for it, and what `unfit` says."""
-        if asked.question.backend == "cuda" and not self.on_device:
+        """Those for a GPU, and what `unfit` says."""
+        if asked.question.backend == "cuda":
             return "it does not run on a GPU"
         return self.unfit(CostSpace.of(asked), asked.question.lam is not None)
 

@@ -14,7 +14,7 @@ from ifonly.engines.responses import Terms
 from ifonly.engines.semismooth import Response
 from ifonly.engines.semismooth_reach import Target
 from ifonly.model.errors import InputError
-from ifonly.model.numerics import EPS, Flags, Floats, log_sum_exp, summation_error
+from ifonly.model.numerics import EPS, Flags, Floats, Indices, log_sum_exp, summation_error
 from ifonly.problem.goals import Weights, entropy, excess
 from ifonly.problem.limited import LimitedProblem as Textbook
 from ifonly.problem.limits import EDGE
@@ -28,6 +28,7 @@ IDLE = 1e30  # the right-hand side of a row that is to have no effect
 BLUR = 1e-3  # of a logit: where rounding is more, what is computed says nothing
 LEAST_LAM = 5e-324  # where λ underflows
 NEAR = 1e-6  # relative: a rule that has a multiplier, and that x is so near to, is one that x is at
+UPPER, LOWER, SOFT = range(3)  # rows of a feature of its own, where a matrix ties features together
 KEEPING = 8  # corrections of x by a few roundings; one is usual
 
 
@@ -101,21 +102,22 @@ class LimitedProblem:
 
     def _tied(self, margins: Floats, C: Floats, rest: Floats, low: Floats, slip: Floats) -> Terms:
         """`terms` where a matrix ties features together: bounds and ℓ1 terms on x are rows in t."""
-        space, back = self.space, np.linalg.inv(self._root)
-        rows, ends = [*(C @ back)], [(r, v, np.inf) for r, v in zip(rest.tolist(), low.tolist(), strict=True)]
-        begin = self.source + self.still
-        for i, d in enumerate(np.arange(len(begin))[self.moving].tolist()):
-            for bound, sign in ((self.hi[d], 1.0), (self.lo[d], -1.0)):
-                if np.isfinite(bound):  # in units of cost: in the user's, one row might be a million times as long as another
-                    rows.append(sign * space.per_unit[d] * back[i])
-                    ends.append((sign * space.per_unit[d] * (bound - begin[d]), 0.0, np.inf))
-            if space.mu[d] > 0:
-                rows.append(space.per_unit[d] * back[i])
-                ends.append((-space.per_unit[d] * self.still[d], -float(space.mu[d]), float(space.mu[d])))
-        free = np.full(len(back), np.inf)
-        B, rest, low, high = self.slopes[:, self.moving][: len(margins)] @ back, *np.array(ends).reshape(-1, 3).T
-        C, slip = np.array(rows).reshape(len(rows), len(free)), np.append(slip, EPS * np.abs(rest[len(slip) :]))
-        return Terms(B, margins, np.zeros(len(free)), -free, free, C, rest, low, high, slip)
+        space, back, (d, kind) = self.space, np.linalg.inv(self._root), self._own_rows
+        # In units of cost: in the user's, one row might be a million times as long as another.
+        size, begin = np.where(kind == LOWER, -1.0, 1.0) * space.per_unit[d], self.source + self.still
+        own = size * np.stack([self.hi - begin, self.lo - begin, -self.still])[kind, d]
+        soft, of = np.where(kind == SOFT, space.mu[d], np.inf), (np.cumsum(self.lo < self.hi) - 1)[d]
+        low, high = np.append(low, np.where(kind == SOFT, -soft, 0.0)), np.append(np.full(len(C), np.inf), soft)
+        C, free = np.concatenate([C @ back, size[:, None] * back[of]]), np.full(len(back), np.inf)
+        B, slip = self.slopes[:, self.moving][: len(margins)] @ back, np.append(slip, EPS * np.abs(own))
+        return Terms(B, margins, np.zeros(len(free)), -free, free, C, np.append(rest, own), low, high, slip)
+
+    @property
+    def _own_rows(self) -> tuple[Indices, Indices]:
+        """Of `_tied`, after the rules: which feature each row is of, and whether of its upper end, lower end or ℓ1 term."""
+        there = np.stack([np.isfinite(self.hi), np.isfinite(self.lo), self.space.mu > 0], axis=1)
+        feature, kind = np.nonzero(there & (self.lo < self.hi)[:, None])
+        return feature, kind
 
     def rules(self, tight: float) -> tuple[Floats, Floats, Floats]:
         """The linear limits on changes in the user's units, C·change ≤ rest with multipliers ≥ low, so much tighter."""
@@ -162,15 +164,9 @@ class LimitedProblem:
                 at_end = np.where(t == (low - own) * c, low, np.where(t == (high - own) * c, high, x[moving]))
             x[moving] = np.where(t == 0.0, own, at_end)
         else:  # rows of `terms` hold up to rounding; their multipliers say which
-            row = self.n_rules + len(self.space.limits.groups)
-            for d in np.arange(len(x))[moving].tolist():
-                for bound in (hi[d], lo[d]):
-                    if np.isfinite(bound):
-                        x[d] = bound if nu[row] > 0 else x[d]
-                        row += 1
-                if self.space.mu[d] > 0:
-                    x[d] = self.source[d] if abs(nu[row]) < weight * self.space.mu[d] else x[d]
-                    row += 1
+            (d, kind), own = self._own_rows, nu[self.n_rules + len(self.space.limits.groups) :]
+            at = np.where(kind == SOFT, np.abs(own) < weight * self.space.mu[d], own > 0)
+            x[d[at]] = np.stack([hi, lo, self.source])[kind, d][at]  # of several the last
         n = len(self.space.limits.C)
         return self.kept(x, None if self.space.margin is None else nu[n : self.n_rules] > 0, nu[:n] > 0)
 
@@ -348,6 +344,6 @@ class LimitedProblem:
 
     def nothing_found(self, n_nodes: int, bound: float = 0.0, proof: Proof | None = None) -> Result:
         """The search was stopped before it found anything."""
-        plan = self.result(self.source, math.inf, status=Status.STOPPED, n_nodes=n_nodes, bound=bound, proof=proof)
-        arrays = {name: np.full_like(getattr(plan, name), np.nan) for name in ("x", "proba")}
-        return replace(plan, **arrays, lam=math.nan, distance=math.nan, objective=math.nan, cost=math.inf, gap=math.inf)
+        unknown, x, proba = math.nan, np.full(len(self.source), np.nan), np.full(self.model.n_classes, np.nan)
+        shown = {"cost": math.inf, "bound": bound, "gap": math.inf, "n_nodes": n_nodes, "proof": proof}
+        return Result(self.k, Status.STOPPED, unknown, unknown, unknown, 0.0, proba, x=x, **shown)

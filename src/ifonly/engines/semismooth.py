@@ -35,7 +35,7 @@ from ifonly.engines.lapack import dposv
 from ifonly.engines.responses import Terms, free_features, respond
 from ifonly.model.numerics import EPS, Flags, Floats, length, softmax
 
-__all__ = ["MAX_TRIALS", "Response", "evaluate", "logit_slope", "noise", "solve"]
+__all__ = ["MAX_TRIALS", "MOST_RIVALS", "Response", "evaluate", "logit_slope", "noise", "solve"]
 
 
 MAX_TRIALS = 40
@@ -61,7 +61,6 @@ class Response:
     lq: Floats  # (K,) ln q
     q: Floats  # (K,)
     nu: Floats  # (m,)
-    pull: Floats  # (D,) −(Bᵀq + Cᵀν)
     t: Floats  # (D,)
     free: Flags  # (D,)
     s: Floats  # (n,)
@@ -86,17 +85,16 @@ def evaluate(terms: Terms, lam: float, weight: float, lq: Floats | None, nu: Flo
     """Every feature's answer to q (None: to one near the best), and what the classifier makes of it."""
     lq = _pair_start(terms, lam, weight) if lq is None else lq
     q = np.exp(lq)
-    u = q[:-1] @ terms.B
-    nu, pull, t = respond(terms, lam, weight, u, nu)
+    t, nu = respond(terms, lam, weight, q[:-1] @ terms.B, nu)
     s = terms.margins + terms.B @ t
     lp = _log_softmax(np.append(s, 0.0))
-    return Response(lq, q, nu, pull, t, free_features(terms, t), s, lp, np.exp(lp), lam, weight)
+    return Response(lq, q, nu, t, free_features(terms, t), s, lp, np.exp(lp), lam, weight)
 
 
 def solve(
     terms: Terms, lam: float, weight: float = 1.0, *, start: Response | None = None, tol: float = 0.0
 ) -> tuple[Response, int, bool]:
-    """The optimum for this λ, the iterations it took, and whether it was found.
+    """The optimum for this λ, the iterations it took, and whether it was found before the budget of the terms was spent.
 
     ``start`` is an answer for another λ or other limits. With ``tol = 0`` the residual is brought down to what rounding leaves.
     """
@@ -122,12 +120,12 @@ def solve(
 
 
 def _compiled_newton(
-    terms: Terms, lam: float, weight: float, lq: Floats | None, nu: Floats, tol: float, budget: int
+    terms: Terms, lam: float, weight: float, lq: Floats | None, nu: Floats, tol: float, evaluations: int
 ) -> tuple[Response, int, bool]:
     """`_newton` in the compiled loops; the clock is looked at between pieces of the way."""
     n, D = terms.B.shape
     problem = *(np.ascontiguousarray(a) for a in terms[:5]), lam, weight, tol
-    course = np.array([math.inf, 0.0, float(budget), 0.0, 0.0])
+    course = np.array([math.inf, 0.0, float(evaluations), 0.0, 0.0])
     begin, here = lq is None, np.zeros(n + 1) if lq is None else lq.copy()
     t, free, s, classes, slope = np.empty(D), np.empty(D, dtype=bool), np.empty(n), np.empty((3, n + 1)), np.empty(1)
     max_iter, most_now, n_iter = terms.budget.max_iter, max(4, PIECE // max(n * D, 1)), 0
@@ -138,16 +136,16 @@ def _compiled_newton(
         if course[4] != CUT or terms.budget.late:
             break
     q, lp, p = classes
-    at = Response(here, q, nu, -(q[:-1] @ problem[0]), t, free, s, lp, p, lam, weight, float(slope[0]))
+    at = Response(here, q, nu, t, free, s, lp, p, lam, weight, float(slope[0]))
     return at, n_iter, bool(course[4] == FOUND)
 
 
 def _newton(
-    terms: Terms, lam: float, weight: float, lq: Floats | None, nu: Floats, tol: float, budget: int
+    terms: Terms, lam: float, weight: float, lq: Floats | None, nu: Floats, tol: float, evaluations: int
 ) -> tuple[Response, int, bool]:
     """Semismooth Newton from ln q and ν, or (None) from a start of its own.
 
-    It stops at a residual of ``tol``, where rounding stops it, or after ``budget`` evaluations.
+    It stops at a residual of ``tol``, where rounding stops it, or after so many evaluations.
     """
     at, gram = evaluate(terms, lam, weight, lq, nu), Gram(terms)
     least = math.inf
@@ -163,7 +161,7 @@ def _newton(
         rounding = 8 * EPS * float(lengths @ (p * (far + (1.0 + float(p @ far)))))  # p is as good as the margins of who has any
         if residual <= max(tol, rounding) or stalled >= 2:
             return at, n_iter, True
-        if budget <= 0 or n_iter == max_iter or terms.budget.late:
+        if evaluations <= 0 or n_iter == max_iter or terms.budget.late:
             return at, n_iter, False
         least = min(least, gap)
         # 2. The step.
@@ -178,7 +176,7 @@ def _newton(
         alpha, new = 1.0, at
         for _ in range(MAX_TRIALS):
             new = evaluate(terms, lam, weight, _along(at, alpha, dq, ahead), at.nu)
-            budget -= 1
+            evaluations -= 1
             end = float((new.lp - new.lq) @ dq)
             if end >= -TOO_LONG * slope or new.gap < 0.5 * least or terms.budget.late:
                 break
@@ -304,7 +302,7 @@ def _pair_start(terms: Terms, lam: float, weight: float) -> Floats:
         return np.zeros(1)
     q = np.zeros(n)
     u = np.zeros(B.shape[1])
-    nu, _, t = respond(terms, lam, weight, u, np.zeros(len(terms.C)))
+    t, nu = respond(terms, lam, weight, u, np.zeros(len(terms.C)))
     s = terms.margins + B @ t
     lp = np.zeros(n + 1)
     for _ in range(min(PAIRS, n) if n > 1 else 1):
@@ -320,14 +318,14 @@ def _pair_start(terms: Terms, lam: float, weight: float) -> Floats:
         for _ in range(0 if terms.budget.late else PAIR_STEPS):
             middle = 0.5 * (low + high)
             share = room / (1.0 + math.exp(-middle))
-            nu, _, t = respond(terms, lam, weight, others + share * B[j], nu)
+            t, nu = respond(terms, lam, weight, others + share * B[j], nu)
             if terms.margins[j] + float(B[j] @ t) > middle:
                 low = middle
             else:
                 high = middle
         q[j] = share
         u = others + share * B[j]
-        nu, _, t = respond(terms, lam, weight, u, nu)
+        t, nu = respond(terms, lam, weight, u, nu)
         s = terms.margins + B @ t
     lq = np.append(np.where(q > 0, np.log(np.maximum(q, 1e-300)), np.minimum(lp[:-1], -3.0)), 0.0)
     lq[-1] = math.log(max(1.0 - float(q.sum()), 1e-15))
