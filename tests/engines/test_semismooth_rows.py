@@ -8,7 +8,7 @@ from helpers.compiled import needs_compiled
 
 import ifonly
 from ifonly import Actions, Cost, Status
-from ifonly.engines import semismooth_rows
+from ifonly.engines import semismooth_newton
 
 pytestmark = needs_compiled
 
@@ -64,7 +64,7 @@ def test_every_set_of_instructions(instructions):
 
 def test_most_rows_are_settled_by_the_loop(monkeypatch):
     model, X, targets = drawn(10, D=60, N=100)
-    monkeypatch.setattr(semismooth_rows, "one", lambda *_: pytest.fail("a row was left"))
+    monkeypatch.setattr(semismooth_newton, "_one", lambda *_: pytest.fail("a row was left"))
     for wish in ({"lam": 0.05}, {"prob": 0.9}):
         cfs = ifonly.invert(model, X, targets, actions=Actions(bounds=(-1.2, 1.2)), **wish)
         assert (cfs.status == Status.EXACT).all()

@@ -7,7 +7,9 @@ from time import perf_counter
 from ifonly.problem.question import MAX_NODES, Question
 from ifonly.problem.status import REL_GAP
 
-__all__ = ["Budget"]
+__all__ = ["MAX_ITER", "Budget"]
+
+MAX_ITER = 300  # of Newton's for a continuous answer, where the user does not say
 
 
 @dataclass(frozen=True)
@@ -17,14 +19,14 @@ class Budget:
     gap: float = REL_GAP
     nodes: int = MAX_NODES
     seconds: float = math.inf
-    max_iter: int | None = None  # Newton iterations of a continuous solve
+    max_iter: int = MAX_ITER
     began: float = field(default_factory=perf_counter)
 
     @classmethod
     def of(cls, question: Question) -> "Budget":
         """What the user gave it; its time begins now."""
         gap = REL_GAP if question.gap is None else question.gap
-        return cls(gap, question.node_limit or MAX_NODES, question.time_limit or math.inf, question.max_iter)
+        return cls(gap, question.node_limit or MAX_NODES, question.time_limit or math.inf, question.max_iter or MAX_ITER)
 
     def anew(self) -> "Budget":
         """The same for the next source: its time begins now."""
@@ -38,10 +40,6 @@ class Budget:
     def left(self) -> float:
         """Seconds that are left."""
         return self.seconds - (perf_counter() - self.began)
-
-    def is_late(self) -> bool:
-        """Whether the time is up."""
-        return self.late
 
     @property
     def late(self) -> bool:

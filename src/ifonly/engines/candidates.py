@@ -141,24 +141,24 @@ class Candidates:
 
     def _continuous(self, lo: Floats, hi: Floats, start: Response | None) -> Any:
         """What is continuous, solved in a box with all choices made; None if nothing there will do."""
-        kept = within_rules(self.problem.but(lo=lo, hi=hi), lambda part: self._solved(part, start))
-        return None if kept is None else kept[1]
+        return within_rules(self.problem.but(lo=lo, hi=hi), lambda part: self._solved(part, start))
 
     def _solved(self, part: LimitedProblem, start: Response | None) -> tuple[Floats, Response | None] | None:
         """The best point of a part in which nothing is discrete, and its multipliers; None if none meets the goal."""
-        terms, late = part.terms(), self.relaxing.budget.is_late
+        budget = self.relaxing.budget
+        terms = part.terms(budget)
         if self.aim.prob is not None:
-            x = part.placed(*nearest(terms._replace(late=late)), 1.0)
+            x = part.placed(*nearest(terms), 1.0)
             if self.meets(x) and part.holds(x):  # the choices are enough
                 return x, None
-            at, _, met = reach(terms, part.goal_of(self.aim.prob), start, late=late)
+            at, _, met = reach(terms, part.goal_of(self.aim.prob), start)
             return (part.placed(at.t, at.nu, at.weight), at) if met else None
         x = np.clip(part.source, part.lo, part.hi)
         for spare in SPARES:
             part = part.but(ahead=(1 + spare) * part.rounding(x))  # it grows with x, and may be too small for our own
-            at, _, _ = semismooth.solve(part.terms(), self.aim.lam or 1.0, start=start, late=late)
+            at, _, _ = semismooth.solve(part.terms(budget), self.aim.lam or 1.0, start=start)
             x = part.placed(at.t, at.nu, at.weight)
-            if self.meets(x) or late():
+            if self.meets(x) or budget.late:
                 return x, at
         return None
 

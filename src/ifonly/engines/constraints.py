@@ -18,7 +18,7 @@ from ifonly.engines.limited import SPARES
 from ifonly.engines.limited_problem import LimitedProblem
 from ifonly.engines.relaxing import WITHIN, Relaxing
 from ifonly.engines.searched import Record, dual_of, run, slack_of
-from ifonly.model.numerics import EPS, Floats, Indices
+from ifonly.model.numerics import EPS, Floats
 from ifonly.native.one_multiplier import Constraints, Search
 from ifonly.problem.asked import Aim
 from ifonly.problem.dual import Dual
@@ -197,17 +197,15 @@ class _Beginning(NamedTuple):
         space, limits = problem.space, problem.space.limits
         target, n = np.zeros((int(weighed), len(space.per_unit))), len(problem.rivals) + int(weighed)
         gains = np.concatenate([-problem.slopes, target, -limits.C, ties]) / space.per_unit
-        size = np.abs(limits.C) @ np.abs(problem.source) + np.abs(limits.rest)
-        options = [_of_options(problem, gains, group) for group in limits.groups]
+        of_groups = [(gains[:, g] * space.per_unit[g], [int(problem.source[g].argmax())]) for g in limits.groups]
+        options = [of - of[:, now] for of, now in of_groups]  # over the one that each group has
         own = np.eye(len(gains), len(ties), -(n + len(limits.C)))
         none = np.zeros(len(ties))
         return Constraints(
             np.concatenate([gains[:, ~space.grouped], -own], axis=1),
             np.concatenate([np.zeros((len(gains), 0)), *options], axis=1),
-            np.concatenate(
-                [dual.margins - dual.goal.most + allowance, target[:, 0], limits.C @ problem.source - limits.rest, none]
-            ),
-            np.concatenate([np.zeros(n), EDGE * EPS * size, none]),
+            np.concatenate([dual.margins - dual.goal.most + allowance, target[:, 0], dual.over, none]),
+            np.concatenate([np.zeros(n), EDGE * EPS * dual.sizes[1], none]),
             np.concatenate([np.zeros(n, dtype=bool), limits.equal, none == 0]),
             np.zeros(len(gains)) if start is None else start,
             n if weighed or (dual.goal.top is not None and n > 1) else 0,
@@ -240,9 +238,3 @@ class _Beginning(NamedTuple):
         """The proof that nothing meets the goal; None where that is not shown."""
         search, done = self.run(allowance, replace(budget, gap=1.0))
         return self.record(search, allowance).proof() if done and math.isinf(search.bound) else None
-
-
-def _of_options(problem: LimitedProblem, gains: Floats, group: Indices) -> Floats:
-    """What each option of a group gains over the one that it has."""
-    of = gains[:, group] * problem.space.per_unit[group]
-    return of - of[:, [int(problem.source[group].argmax())]]

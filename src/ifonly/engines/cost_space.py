@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from ifonly.engines.semismooth import MOST_RIVALS
 from ifonly.model import Model
 from ifonly.model.numerics import EPS, Flags, Floats, summation_error
 from ifonly.native import compiled, takes_compiled
@@ -38,7 +39,7 @@ class CostSpace:
 
     def __init__(self, conditions: Conditions, *, reference: bool = False) -> None:
         self.conditions = conditions
-        self.loops = None if reference else compiled()
+        self.loops: Any = None if reference else compiled()
         self.model: Model = conditions.model
         self.limits: Limits = conditions.limits
         self.mu, self.per_unit, self.grouped = conditions.mu, conditions.per_unit, conditions.grouped
@@ -81,6 +82,12 @@ class CostSpace:
         """Whether nothing but intervals limits features: no grids, categories, mapped numbers, rules, or few that may move."""
         mapped = any(column.maps or column.missing is not None for column in self.model.encoding.columns)
         return self.conditions.separable and not (mapped or self.conditions.discrete or self.limits.groups)
+
+    @property
+    def one_by_one(self) -> bool:
+        """Whether there is nothing but a plain model, not of too many classes, and limits on features one by one."""
+        A = self.model.A
+        return self.only_intervals and self.margin is None and A.dtype == np.float64 and len(A) <= MOST_RIVALS + 1
 
     def around(self, X: Floats) -> tuple[Floats, Floats, dict[int, str]]:
         """`Limits.around`, and the rows in which more features must move than may, or farther than can be measured."""

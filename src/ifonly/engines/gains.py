@@ -58,7 +58,10 @@ class Gains:
         terms = np.abs(source if model.scaling is None else model.scaling(source)) @ model.column_sizes + model.offset_size
         self.slack = NEAR * (1 + abs(self.top) + float(np.abs(self.margins).max()))
         self.slack += ROUNDINGS * model.coarse * EPS * sum(model.A.shape) * float(terms)
+        # Nothing but the classifier ties items together, and their largest gains are at values that they can have.
+        self.exact = not len(limits.C) and not limits.uneven
         self._list_items(Node(lo[0], hi[0], np.zeros(0, dtype=np.int8)), limits.must_move(source[None], lo, hi)[0])
+        self.cap = len(self.items) if conditions.max_changes is None else conditions.max_changes  # how many may change
         strongest = np.argsort(-self.margins)[:RIVALS]
         mixed = [] if len(self.margins) == 1 else [self._shares(self.margins)]
         self.proportions = [*np.eye(len(self.margins))[strongest], *mixed]
@@ -69,31 +72,14 @@ class Gains:
         choices = Choices(self.conditions, self.source)
         self.singles = np.flatnonzero(~self.conditions.grouped & ((self.lo < self.hi) | must))
         self.options: list[tuple[int, Indices]] = []  # of each group: the value it has, those it could have
-        self.groups, forced = [], []
+        self.items, forced = [*self.singles[:, None]], []  # the features of each
         for group in choices.groups:
             options, now = group[choices.options(root)[group]], int(group[self.source[group].argmax()])
             if (options != now).any():
-                self.groups.append(group)
+                self.items.append(group)
                 forced.append(now not in options)
                 self.options.append((now, options))
         self.must = np.append(must[self.singles], forced).astype(bool)
-
-    @cached_property
-    def items(self) -> list[Indices]:
-        """The features of each item."""
-        return [*self.singles[:, None], *self.groups]
-
-    @property
-    def exact(self) -> bool:
-        """Whether nothing but the classifier ties items together, and their largest gains are at values that they can have."""
-        limits = self.conditions.limits
-        return not len(limits.C) and not limits.uneven
-
-    @property
-    def cap(self) -> int:
-        """How many items may change."""
-        most = self.conditions.max_changes
-        return len(self.must) if most is None else most
 
     # ---- sets ----
 
@@ -219,13 +205,8 @@ class Gains:
 
     def _along(self, slope: Floats, u: Floats) -> tuple[Floats, Floats]:
         """F and its derivative for features that each change by u."""
-        s = self.margins[:, None] + slope * u
-        top = s.max(axis=0)
-        if not self.entropic:
-            return top - self.top, np.take_along_axis(slope, s.argmax(axis=0)[None], axis=0)[0]
-        e = np.exp(s - top)
-        total = e.sum(axis=0)
-        return top + np.log(total) - self.top, (e * slope).sum(axis=0) / total
+        s = (self.margins[:, None] + slope * u).T
+        return self.loss(s), (self._shares(s) * slope.T).sum(axis=1)
 
     def _switch(self, now: int, options: Indices) -> tuple[bool, float]:
         """For a group: whether one of its values reaches the goal for certain, and a lower bound on what that costs."""

@@ -12,7 +12,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -41,11 +41,9 @@ class LimitedEngine(Engine):
     makes_x = True
     row_by_row = True
 
-    on_device: ClassVar[bool] = False  # whether there is a form of the method for a GPU
-
     def refuses(self, asked: Asked) -> str | None:
-        """Those for a GPU where there is no form for it, and what `unfit` says."""
-        if asked.question.backend == "cuda" and not self.on_device:
+        """Those for a GPU, and what `unfit` says."""
+        if asked.question.backend == "cuda":
             return "it does not run on a GPU"
         return self.unfit(CostSpace.of(asked), asked.question.lam is not None)
 
@@ -150,10 +148,8 @@ def stays(problem: LimitedProblem, aim: Aim) -> Result | None:
     return None
 
 
-def within_rules(
-    problem: LimitedProblem, attempt: Callable[[LimitedProblem], tuple[Any, ...] | None]
-) -> tuple[LimitedProblem, tuple[Any, ...]] | None:
-    """What an attempt finds, with linear limits made tighter until x keeps them in floating point; and that problem.
+def within_rules(problem: LimitedProblem, attempt: Callable[[LimitedProblem], tuple[Floats, Any] | None]) -> Any:
+    """What an attempt finds, x first, with linear limits made tighter until x keeps them in floating point.
 
     Where none does so, the first that keeps them up to rounding. None where it finds nothing, or never what does: whether
     anything keeps them is for others to say.
@@ -164,10 +160,10 @@ def within_rules(
         if found is None:
             break
         if not len(limits.C) or limits.broken(problem.source, found[0], edge=0) is None:
-            return problem, found
-        if nearly is not None and np.array_equal(nearly[1][0], found[0]):
+            return found
+        if nearly is not None and np.array_equal(nearly[0], found[0]):
             break  # nothing can be done about it
         if nearly is None and limits.broken(problem.source, found[0]) is None:
-            nearly = problem, found
+            nearly = found
         problem = problem.but(tight=8.0 * problem.tight)
     return nearly

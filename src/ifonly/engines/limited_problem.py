@@ -8,12 +8,13 @@ from typing import Any, Self
 
 import numpy as np
 
+from ifonly.engines.budget import Budget
 from ifonly.engines.cost_space import CostSpace
 from ifonly.engines.responses import Terms
 from ifonly.engines.semismooth import Response
 from ifonly.engines.semismooth_reach import Target
 from ifonly.model.errors import InputError
-from ifonly.model.numerics import EPS, Flags, Floats, log_sum_exp, summation_error
+from ifonly.model.numerics import EPS, Flags, Floats, Indices, log_sum_exp, summation_error
 from ifonly.problem.goals import Weights, entropy, excess
 from ifonly.problem.limited import LimitedProblem as Textbook
 from ifonly.problem.limits import EDGE
@@ -27,6 +28,7 @@ IDLE = 1e30  # the right-hand side of a row that is to have no effect
 BLUR = 1e-3  # of a logit: where rounding is more, what is computed says nothing
 LEAST_LAM = 5e-324  # where λ underflows
 NEAR = 1e-6  # relative: a rule that has a multiplier, and that x is so near to, is one that x is at
+UPPER, LOWER, SOFT = range(3)  # rows of a feature of its own, where a matrix ties features together
 KEEPING = 8  # corrections of x by a few roundings; one is usual
 
 
@@ -45,6 +47,7 @@ class LimitedProblem:
         if not np.isfinite(z).all():
             raise InputError("x must be finite, and its logits too")
         self.margins = z[self.rivals] - z[k]
+        self.size = float(np.abs(self.margins).max())
         self.tight = 8.0  # roundings by which linear limits are tightened, so that they hold in floating point
         self.careful = True  # whether goals are to be met for whoever evaluates them, or only as we do
         self.ahead = 0.0  # by how much more than it is asked for the target's score is to be ahead
@@ -79,8 +82,8 @@ class LimitedProblem:
         Q = np.asarray(self.space.conditions.matrix)[self.moving][:, self.moving]
         return np.asarray(np.linalg.cholesky(Q).T)
 
-    def terms(self, tight: float | None = None) -> Terms:
-        """The problem as it is within its bounds, whole numbers left out of account."""
+    def terms(self, budget: Budget, tight: float | None = None) -> Terms:
+        """The problem as it is within its bounds, whole numbers left out of account; ``budget`` is of those who solve it."""
         space, moving, still = self.space, self.moving, self.still
         C, rest, low = self.rules(self.tight if tight is None else tight)
         slip = EPS * (np.abs(C) @ np.abs(self.source) + np.abs(rest))
@@ -91,29 +94,30 @@ class LimitedProblem:
         idle = ~C.any(axis=1)  # rows between features that cannot move: they hold, or others say that they do not
         rest, low = np.where(idle, IDLE, rest), np.where(idle, 0.0, low)
         if space.root is not None:
-            return self._tied(margins[soft], C, rest, low, slip)
+            return self._tied(margins[soft], C, rest, low, slip)._replace(budget=budget)
         c = space.per_unit[moving]
         lo, hi = ((v - self.source)[moving] * c for v in (self.lo, self.hi))
         rows, high = space.rows(self.k)[soft, moving], np.full(len(C), np.inf)
-        return Terms(rows, margins[soft], space.mu[moving], lo, hi, C / c, rest, low, high, slip, space.loops)
+        return Terms(rows, margins[soft], space.mu[moving], lo, hi, C / c, rest, low, high, slip, budget, space.loops)
 
     def _tied(self, margins: Floats, C: Floats, rest: Floats, low: Floats, slip: Floats) -> Terms:
         """`terms` where a matrix ties features together: bounds and ℓ1 terms on x are rows in t."""
-        space, back = self.space, np.linalg.inv(self._root)
-        rows, ends = [*(C @ back)], [(r, v, np.inf) for r, v in zip(rest.tolist(), low.tolist(), strict=True)]
-        begin = self.source + self.still
-        for i, d in enumerate(np.arange(len(begin))[self.moving].tolist()):
-            for bound, sign in ((self.hi[d], 1.0), (self.lo[d], -1.0)):
-                if np.isfinite(bound):  # in units of cost: in the user's, one row might be a million times as long as another
-                    rows.append(sign * space.per_unit[d] * back[i])
-                    ends.append((sign * space.per_unit[d] * (bound - begin[d]), 0.0, np.inf))
-            if space.mu[d] > 0:
-                rows.append(space.per_unit[d] * back[i])
-                ends.append((-space.per_unit[d] * self.still[d], -float(space.mu[d]), float(space.mu[d])))
-        free = np.full(len(back), np.inf)
-        B, rest, low, high = self.slopes[:, self.moving][: len(margins)] @ back, *np.array(ends).reshape(-1, 3).T
-        C, slip = np.array(rows).reshape(len(rows), len(free)), np.append(slip, EPS * np.abs(rest[len(slip) :]))
-        return Terms(B, margins, np.zeros(len(free)), -free, free, C, rest, low, high, slip)
+        space, back, (d, kind) = self.space, np.linalg.inv(self._root), self._own_rows
+        # In units of cost: in the user's, one row might be a million times as long as another.
+        size, begin = np.where(kind == LOWER, -1.0, 1.0) * space.per_unit[d], self.source + self.still
+        own = size * np.stack([self.hi - begin, self.lo - begin, -self.still])[kind, d]
+        soft, of = np.where(kind == SOFT, space.mu[d], np.inf), (np.cumsum(self.lo < self.hi) - 1)[d]
+        low, high = np.append(low, np.where(kind == SOFT, -soft, 0.0)), np.append(np.full(len(C), np.inf), soft)
+        C, free = np.concatenate([C @ back, size[:, None] * back[of]]), np.full(len(back), np.inf)
+        B, slip = self.slopes[:, self.moving][: len(margins)] @ back, np.append(slip, EPS * np.abs(own))
+        return Terms(B, margins, np.zeros(len(free)), -free, free, C, np.append(rest, own), low, high, slip)
+
+    @property
+    def _own_rows(self) -> tuple[Indices, Indices]:
+        """Of `_tied`, after the rules: which feature each row is of, and whether of its upper end, lower end or ℓ1 term."""
+        there = np.stack([np.isfinite(self.hi), np.isfinite(self.lo), self.space.mu > 0], axis=1)
+        feature, kind = np.nonzero(there & (self.lo < self.hi)[:, None])
+        return feature, kind
 
     def rules(self, tight: float) -> tuple[Floats, Floats, Floats]:
         """The linear limits on changes in the user's units, C·change ≤ rest with multipliers ≥ low, so much tighter."""
@@ -160,15 +164,9 @@ class LimitedProblem:
                 at_end = np.where(t == (low - own) * c, low, np.where(t == (high - own) * c, high, x[moving]))
             x[moving] = np.where(t == 0.0, own, at_end)
         else:  # rows of `terms` hold up to rounding; their multipliers say which
-            row = self.n_rules + len(self.space.limits.groups)
-            for d in np.arange(len(x))[moving].tolist():
-                for bound in (hi[d], lo[d]):
-                    if np.isfinite(bound):
-                        x[d] = bound if nu[row] > 0 else x[d]
-                        row += 1
-                if self.space.mu[d] > 0:
-                    x[d] = self.source[d] if abs(nu[row]) < weight * self.space.mu[d] else x[d]
-                    row += 1
+            (d, kind), own = self._own_rows, nu[self.n_rules + len(self.space.limits.groups) :]
+            at = np.where(kind == SOFT, np.abs(own) < weight * self.space.mu[d], own > 0)
+            x[d[at]] = np.stack([hi, lo, self.source])[kind, d][at]  # of several the last
         n = len(self.space.limits.C)
         return self.kept(x, None if self.space.margin is None else nu[n : self.n_rules] > 0, nu[:n] > 0)
 
@@ -225,13 +223,11 @@ class LimitedProblem:
         lam = weights.lam if weights.loss or self.space.margin is not None else math.inf
         claims = {"grad_norm": found.grad_norm + found.rounding, "multipliers": nu, **more}
         result = self.result(x, lam, weight=weights.l1, **claims)
-        gap, value = found.gap, result.cost
-        if weights.loss and prob is not None:
-            p, loss = self.textbook.proba(x)
-            gap = (gap + excess(p, loss, self.k, prob, found.logit_error)) / lam
-        elif weights.loss:
-            value = result.objective
-        gap = gap if weights.loss and prob is None else min(gap, value)
+        if weights.loss and prob is None:
+            value, gap = result.objective, found.gap
+        else:
+            beyond = 0.0 if prob is None else excess(*self.textbook.proba(x), self.k, prob, found.logit_error)
+            value, gap = result.cost, min((found.gap + beyond) / weights.lam, result.cost)
         return replace(result, bound=value - gap, gap=gap)
 
     def allowance(self, prob: float | None, x: Floats) -> float:
@@ -241,10 +237,7 @@ class LimitedProblem:
 
     def rounding(self, x: Floats) -> float:
         """How far a margin at x can be from ours when the user's own estimator evaluates it, and the p that is wanted."""
-        return self._rounding(x, self.prob) if self.careful else 0.0
-
-    def _rounding(self, x: Floats, prob: float | None = None) -> float:
-        return float(self.space.rounding(x, float(np.abs(self.margins).max()), prob))
+        return float(self.space.rounding(x, self.size, self.prob)) if self.careful else 0.0
 
     def holds(self, x: Floats) -> bool:
         """Whether x keeps all limits, those of a part of the problem too."""
@@ -262,7 +255,7 @@ class LimitedProblem:
 
     def is_clear(self, x: Floats) -> bool:
         """Whether the logits at x are more than rounding."""
-        return self._rounding(x) < BLUR
+        return bool(self.space.rounding(x, self.size) < BLUR)
 
     def seems_reached(self, x: Floats, prob: float | None) -> bool:
         """Whether x meets the goal as we compute it, if not for everybody."""
@@ -311,22 +304,19 @@ class LimitedProblem:
         last term is least at a corner of the box. Where the box has no such corner, q and ν are changed a little so that u
         is 0 there.
         """
-        lo, hi = self.lo, self.hi
-        least, most, c = (lo - self.source), (hi - self.source), self.space.per_unit
         C, rest, low = self.rules(self.tight)
-        W, n = np.concatenate([self.slopes, C]), len(self.rivals)
-        y = np.append(at.q[:-1], at.nu[: len(C)])
-        pinned = np.zeros(len(lo), dtype=bool)
-        for _ in range(len(lo)):
+        W, n, c = np.concatenate([self.slopes, C]), len(self.rivals), self.space.per_unit
+        y, signed = np.append(at.q[:-1], at.nu[: len(C)]), np.append(np.ones(n, dtype=bool), low == 0)
+        pinned = np.zeros(len(c), dtype=bool)
+        for _ in c:
             u = np.where(pinned, 0.0, y @ W)
-            beyond = self.textbook.beyond(u, lo, hi)
+            beyond = self.textbook.beyond(u, self.lo, self.hi)
             if not beyond.any():
                 break
             pinned |= beyond
             columns = W[:, pinned] / c[pinned]
             z = np.linalg.lstsq((y[:, None] * columns).T, -(y @ columns), rcond=None)[0]
             y = y * (1 + z)
-            signed = np.append(np.ones(n, dtype=bool), low == 0)
             if (y[signed] < 0).any() or (np.abs(y @ columns) > 64 * EPS * (np.abs(y) @ np.abs(columns))).any():
                 return 1.0
         else:
@@ -334,11 +324,11 @@ class LimitedProblem:
         q = np.append(y[:n], 1.0 - y[:n].sum())
         if q[-1] < 0:
             return 1.0
-        corner = np.where(u > 0, least, np.where(u < 0, most, 0.0))
+        corner = np.where(u > 0, self.lo - self.source, np.where(u < 0, self.hi - self.source, 0.0))
         constants = np.append(self.margins, -rest)
         size = float(np.abs(y) @ np.abs(constants) + (np.abs(y) @ np.abs(W)) @ np.abs(corner)) + entropy(q)
         loss = float(y @ constants + u @ corner) + entropy(q) - 2 * summation_error(len(y) + len(u)) * size
-        rounding = self._rounding(self.source) if self.careful else 0.0
+        rounding = float(self.space.rounding(self.source, self.size)) if self.careful else 0.0
         return min(1.0, math.exp(-max(loss - rounding, 0.0)))
 
     def asked(self, prob: float | None) -> float:
@@ -354,6 +344,6 @@ class LimitedProblem:
 
     def nothing_found(self, n_nodes: int, bound: float = 0.0, proof: Proof | None = None) -> Result:
         """The search was stopped before it found anything."""
-        plan = self.result(self.source, math.inf, status=Status.STOPPED, n_nodes=n_nodes, bound=bound, proof=proof)
-        arrays = {name: np.full_like(getattr(plan, name), np.nan) for name in ("x", "proba")}
-        return replace(plan, **arrays, lam=math.nan, distance=math.nan, objective=math.nan, cost=math.inf, gap=math.inf)
+        unknown, x, proba = math.nan, np.full(len(self.source), np.nan), np.full(self.model.n_classes, np.nan)
+        shown = {"cost": math.inf, "bound": bound, "gap": math.inf, "n_nodes": n_nodes, "proof": proof}
+        return Result(self.k, Status.STOPPED, unknown, unknown, unknown, 0.0, proba, x=x, **shown)

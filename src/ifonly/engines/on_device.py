@@ -5,7 +5,6 @@ import numpy as np
 from ifonly.engines.cost_space import CostSpace
 from ifonly.engines.protocol import Engine, Rows
 from ifonly.engines.row_loops import device_module
-from ifonly.engines.semismooth_rows import one_by_one
 from ifonly.model.numerics import Floats
 from ifonly.native.cuda_source import MOST_FEATURES, MOST_LIMITED_CLASSES, limited_blocks
 from ifonly.problem.asked import Aims, Asked
@@ -21,7 +20,7 @@ LEFT_ROWS = 4096  # that are handed to the processor at a time
 def unfit(space: CostSpace) -> str | None:
     """What the kernel is for, where these conditions are not that; None where they are."""
     K, D = space.model.A.shape
-    if not one_by_one(space):
+    if not space.one_by_one:
         return "a plain model with limits on features one by one, and lam or prob"
     if K > MOST_LIMITED_CLASSES:
         return f"up to {MOST_LIMITED_CLASSES} classes, not {K}"

@@ -79,13 +79,13 @@ class Relaxing:
         if impossible is not None:
             return impossible
         part = self.problem.but(lo=box[0], hi=box[1])
-        terms = part.terms(tight=-part.tight)  # grid points on the very edge of a rule are let in
+        terms = part.terms(self.budget, tight=-part.tight)  # grid points on the very edge of a rule are let in
         if self.farthest and self.goal.margin is None:
             at = self._most_likely(terms, start)
         elif self.goal.top is None:
-            at, _, _ = semismooth.solve(terms, self.goal.lam or 1.0, start=start, late=self.budget.is_late)
+            at, _, _ = semismooth.solve(terms, self.goal.lam or 1.0, start=start)
         else:
-            at, _, met = reach(terms, self._target(terms, part), start, late=self.budget.is_late)
+            at, _, met = reach(terms, self._target(terms, part), start)
             if not met:
                 return self._short(at, part)
         x = part.x(at.t)
@@ -101,7 +101,7 @@ class Relaxing:
         for share in SHARES:
             here = {"lo": terms.lo - t, "hi": terms.hi - t, "rest": terms.rest - terms.C @ t}
             moved = terms._replace(margins=terms.margins + terms.B @ t, **here)
-            at, _, _ = semismooth.solve(moved, share * size or 1.0, start=at, late=self.budget.is_late)
+            at, _, _ = semismooth.solve(moved, share * size or 1.0, start=at)
             t, before, loss = t + at.t, loss, at.loss
             if self.budget.late or before - loss <= SETTLED * loss:
                 break

@@ -6,20 +6,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ifonly.engines.budget import Budget
 from ifonly.model.numerics import EPS, Flags, Floats
 
-__all__ = ["Terms", "answers_to", "free_features", "nearest", "never", "respond"]
+__all__ = ["Terms", "free_features", "nearest", "respond"]
 
 
 INNER = 100  # steps for the multipliers of linear limits; two or three are usual
 FLAT = 1e-10  # curvature along a combination of rows, relative to that with all features free: below, there is none
 UNSETTLED = 1e3  # roundings: below, rows that Newton no longer brings to hold differ by rounding
 ENDLESS = 1e15  # times the step at which all features are free: a multiplier that has no end
-
-
-def never() -> bool:
-    """Whether it is late, where there is no clock."""
-    return False
 
 
 class Terms(NamedTuple):
@@ -35,8 +31,8 @@ class Terms(NamedTuple):
     low: Floats  # (m,) range of the multipliers: [0, ∞) for C t ≤ c, all numbers for C t = c, …
     high: Floats  # (m,) … and [−μ, μ] for a term μ|C t − c|
     slip: Floats  # (m,) how far c is off by rounding
+    budget: Budget = Budget()  # when to give up
     loops: Any = None  # the compiled loops (`native.compiled`), or None for NumPy
-    late: Callable[[], bool] = never  # when to give up
 
 
 def free_features(terms: Terms, t: Floats) -> Flags:
@@ -44,19 +40,18 @@ def free_features(terms: Terms, t: Floats) -> Flags:
     return (t > terms.lo) & (t < terms.hi) & ((t != 0.0) | (terms.mu == 0.0))
 
 
-def respond(terms: Terms, lam: float, weight: float, u: Floats, nu: Floats) -> tuple[Floats, Floats, Floats]:
-    """The multipliers of the linear limits, −(u + Cᵀν), and t."""
+def respond(terms: Terms, lam: float, weight: float, u: Floats, nu: Floats) -> tuple[Floats, Floats]:
+    """Every feature's t for the pull −(u + Cᵀν), and ν, the multipliers of the linear limits."""
     mu = weight * terms.mu
     if not len(terms.C):
-        pull = -u
-        return nu, pull, answers_to(terms, lam, mu, pull)
+        return _answers(terms, lam, mu, -u), nu
     C, rest, low, high = terms.C, terms.rest, weight * terms.low, weight * terms.high
     lengths = np.sqrt(np.square(C).sum(axis=1))
     lengths[lengths == 0.0] = math.inf  # a row over features that cannot change
 
     def at(nu: Floats) -> tuple[Floats, Floats, Floats]:
         pull = -(u + nu @ C)
-        t = answers_to(terms, lam, mu, pull)
+        t = _answers(terms, lam, mu, pull)
         return pull, t, C @ t - rest
 
     # The multipliers maximise a concave function whose gradient is ``over``. An active set: Newton on those inside their
@@ -91,14 +86,14 @@ def respond(terms: Terms, lam: float, weight: float, u: Floats, nu: Floats) -> t
         turns = _turns(terms, lam, mu, pull, -(change @ C))
         alpha = _length(lambda alpha, nu=nu, change=change: float(at(nu + alpha * change)[2] @ change), turns, slope, most)
         if alpha is None:  # no t keeps the rows, if only by a rounding
-            return nu, pull, t
+            break
         before_step, nu = nu, nu + alpha * change
         if alpha == most:
             nu[first] = low[first] if change[first] < 0 else high[first]
-        if (nu == before_step).all() or terms.late():  # by less than numbers can tell
+        if (nu == before_step).all() or terms.budget.late:  # by less than numbers can tell
             break
         pull, t, over = at(nu)
-    return nu, pull, t
+    return t, nu
 
 
 def _turns(terms: Terms, lam: float, mu: Floats, pull: Floats, more: Floats) -> Floats:
@@ -143,11 +138,10 @@ def _newton_rows(CF: Floats, over: Floats, noise: float) -> Floats:
 
 def nearest(terms: Terms) -> tuple[Floats, Floats]:
     """The cheapest t within the limits, whatever the classifier says, and the multipliers of the linear ones."""
-    nu, _, t = respond(terms, 1.0, 1.0, np.zeros(terms.B.shape[1]), np.zeros(len(terms.C)))
-    return t, nu
+    return respond(terms, 1.0, 1.0, np.zeros(terms.B.shape[1]), np.zeros(len(terms.C)))
 
 
-def answers_to(terms: Terms, lam: float, mu: Floats, pull: Floats) -> Floats:
+def _answers(terms: Terms, lam: float, mu: Floats, pull: Floats) -> Floats:
     """T of every feature for a pull, clip(soft(pull, μ)/λ)."""
     t = np.abs(pull)
     t -= mu

@@ -120,14 +120,6 @@ class Rounding:
         terms = self.row_norm * distance
         return Reach(distance, terms, 2 * terms)
 
-    def of_margins(self, size: Any, reach: Reach) -> Any:
-        """``δs``: how far a computed margin can be from the exact one; ``size`` is max|s̄|."""
-        return 2 * self.gamma * (self.sizes.terms + reach.swing) + 2 * UNIT * size
-
-    def of_x(self, reach: Reach) -> Any:
-        """``δx``: how far rounding x moves a margin."""
-        return UNIT * (self.n_classes + 4) * (self._swing + reach.swing)
-
     @property
     def _swing(self) -> Any:
         """How far the terms of the source move a margin."""
@@ -157,8 +149,9 @@ class Rounding:
     def of_gradient(self, pull: Any, size: Any, reach: Reach, lam: Any) -> Any:
         """What to add to a computed ‖∇E‖ so that it holds at the x that is handed out; ``pull`` is Σp_j‖ā_j‖."""
         e = UNIT * (self.n_classes + 4) * (self.sizes.norm + reach.norm)
-        margin = self.of_margins(size, reach) + self.of_x(reach)
-        return pull * (np.expm1(np.minimum(2 * margin, MOST_ERROR)) + UNIT * (self.n_classes + 8)) + lam * e
+        ds = 2 * self.gamma * (self.sizes.terms + reach.swing) + 2 * UNIT * size
+        dx = UNIT * (self.n_classes + 4) * (self._swing + reach.swing)
+        return pull * (np.expm1(np.minimum(2 * (ds + dx), MOST_ERROR)) + UNIT * (self.n_classes + 8)) + lam * e
 
     def grad_norm(self, space: Space, point: Point, lengths: Floats) -> float:
         """A bound on ‖∇E‖ at the x that is handed out."""

@@ -27,19 +27,17 @@ Small λ with μ > 0 makes t(q) a staircase, and 1/λ its steepness; there λ is
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from ifonly.engines.lapack import dposv
-from ifonly.engines.responses import Terms, free_features, never, respond
-from ifonly.model.numerics import EPS, Flags, Floats, Indices, length, softmax
+from ifonly.engines.responses import Terms, free_features, respond
+from ifonly.model.numerics import EPS, Flags, Floats, length, softmax
 
-__all__ = ["MAX_ITER", "MAX_TRIALS", "Response", "evaluate", "logit_slope", "noise", "solve"]
+__all__ = ["MAX_TRIALS", "MOST_RIVALS", "Response", "evaluate", "logit_slope", "noise", "solve"]
 
 
-MAX_ITER = 300
 MAX_TRIALS = 40
 SMALL = 1e-6  # relative: a larger gap is more than rounding
 TOO_LONG = 0.5  # a step is too long if D's slope at its end is below minus this share of that at its start
@@ -63,7 +61,6 @@ class Response:
     lq: Floats  # (K,) ln q
     q: Floats  # (K,)
     nu: Floats  # (m,)
-    pull: Floats  # (D,) −(Bᵀq + Cᵀν)
     t: Floats  # (D,)
     free: Flags  # (D,)
     s: Floats  # (n,)
@@ -88,81 +85,73 @@ def evaluate(terms: Terms, lam: float, weight: float, lq: Floats | None, nu: Flo
     """Every feature's answer to q (None: to one near the best), and what the classifier makes of it."""
     lq = _pair_start(terms, lam, weight) if lq is None else lq
     q = np.exp(lq)
-    u = q[:-1] @ terms.B
-    nu, pull, t = respond(terms, lam, weight, u, nu)
+    t, nu = respond(terms, lam, weight, q[:-1] @ terms.B, nu)
     s = terms.margins + terms.B @ t
     lp = _log_softmax(np.append(s, 0.0))
-    return Response(lq, q, nu, pull, t, free_features(terms, t), s, lp, np.exp(lp), lam, weight)
+    return Response(lq, q, nu, t, free_features(terms, t), s, lp, np.exp(lp), lam, weight)
 
 
 def solve(
-    terms: Terms,
-    lam: float,
-    weight: float = 1.0,
-    *,
-    start: Response | None = None,
-    tol: float = 0.0,
-    max_iter: int = MAX_ITER,
-    late: Callable[[], bool] = never,
+    terms: Terms, lam: float, weight: float = 1.0, *, start: Response | None = None, tol: float = 0.0
 ) -> tuple[Response, int, bool]:
-    """The optimum for this λ, the iterations it took, and whether it was found; ``late`` says when to give up.
+    """The optimum for this λ, the iterations it took, and whether it was found before the budget of the terms was spent.
 
     ``start`` is an answer for another λ or other limits. With ``tol = 0`` the residual is brought down to what rounding leaves.
     """
-    budget, terms = EASY_EVALUATIONS if start is None or start.lam != lam else LONG_EVALUATIONS, terms._replace(late=late)
-    lq, nu = (None, np.zeros(len(terms.C))) if start is None else (start.lq, start.nu)
-    if len(nu) != len(terms.C):  # other limits have other rows
-        nu = np.zeros(len(terms.C))
-    nu = np.where(terms.C.any(axis=1), nu, 0.0)  # of rows between features that cannot change
+    evaluations = EASY_EVALUATIONS if start is None or start.lam != lam else LONG_EVALUATIONS
+    lq, nu = None if start is None else start.lq, np.zeros(len(terms.C))
+    if start is not None and len(start.nu) == len(nu):  # other limits have other rows
+        nu = np.where(terms.C.any(axis=1), start.nu, 0.0)  # 0 of rows between features that cannot change
     plain = terms.loops is not None and 0 < len(terms.B) <= MOST_RIVALS and not len(terms.C)
     newton = _compiled_newton if plain else _newton
-    at, n_iter, found = newton(terms, lam, weight, lq, nu, tol, max_iter, budget)
+    at, n_iter, found = newton(terms, lam, weight, lq, nu, tol, evaluations)
     easy = EASY_LAM * float(np.square(terms.B).sum(axis=1).max(initial=0.0))
     if not found and lam < easy:
         steps = max(1, math.ceil(math.log(easy / lam) / math.log(LAM_STEP)))
         lq = None
         for value in [*np.geomspace(easy, lam, steps + 1)[:-1].tolist(), lam]:
             near = tol if value == lam else 1e-3 * math.sqrt(easy)
-            at, more, found = newton(terms, value, weight, lq, nu, near, max_iter, LONG_EVALUATIONS)
+            at, more, found = newton(terms, value, weight, lq, nu, near, LONG_EVALUATIONS)
             n_iter += more
             lq, nu = at.lq, at.nu
-            if late():
+            if terms.budget.late:
                 break
     return at, n_iter, found
 
 
 def _compiled_newton(
-    terms: Terms, lam: float, weight: float, lq: Floats | None, nu: Floats, tol: float, max_iter: int, budget: int
+    terms: Terms, lam: float, weight: float, lq: Floats | None, nu: Floats, tol: float, evaluations: int
 ) -> tuple[Response, int, bool]:
     """`_newton` in the compiled loops; the clock is looked at between pieces of the way."""
     n, D = terms.B.shape
     problem = *(np.ascontiguousarray(a) for a in terms[:5]), lam, weight, tol
-    course = np.array([math.inf, 0.0, float(budget), 0.0, 0.0])
+    course = np.array([math.inf, 0.0, float(evaluations), 0.0, 0.0])
     begin, here = lq is None, np.zeros(n + 1) if lq is None else lq.copy()
     t, free, s, classes, slope = np.empty(D), np.empty(D, dtype=bool), np.empty(n), np.empty((3, n + 1)), np.empty(1)
-    most_now, n_iter, answer = max(4, PIECE // max(n * D, 1)), 0, (t, free, s, classes, slope)
+    max_iter, most_now, n_iter = terms.budget.max_iter, max(4, PIECE // max(n * D, 1)), 0
+    answer = t, free, s, classes, slope
     while True:
         terms.loops.solve_limited_one(*problem, max_iter - n_iter, most_now, begin, here, course, *answer)
         begin, n_iter = False, n_iter + int(course[3])
-        if course[4] != CUT or terms.late():
+        if course[4] != CUT or terms.budget.late:
             break
     q, lp, p = classes
-    at = Response(here, q, nu, -(q[:-1] @ problem[0]), t, free, s, lp, p, lam, weight, float(slope[0]))
+    at = Response(here, q, nu, t, free, s, lp, p, lam, weight, float(slope[0]))
     return at, n_iter, bool(course[4] == FOUND)
 
 
 def _newton(
-    terms: Terms, lam: float, weight: float, lq: Floats | None, nu: Floats, tol: float, max_iter: int, budget: int
+    terms: Terms, lam: float, weight: float, lq: Floats | None, nu: Floats, tol: float, evaluations: int
 ) -> tuple[Response, int, bool]:
     """Semismooth Newton from ln q and ν, or (None) from a start of its own.
 
-    It stops at a residual of ``tol``, where rounding stops it, or after ``budget`` evaluations.
+    It stops at a residual of ``tol``, where rounding stops it, or after so many evaluations.
     """
     at, gram = evaluate(terms, lam, weight, lq, nu), Gram(terms)
     least = math.inf
     lengths = np.sqrt(np.square(terms.B).sum(axis=1))
     size = float(lengths.max(initial=0.0))
-    stalled = 0
+    stalled, max_iter = 0, terms.budget.max_iter
     for n_iter in range(max_iter + 1):
         # 1. How far off: ‖∂E‖ ≤ ‖Bᵀr‖.
         r = (at.p - at.q)[:-1]
@@ -172,12 +161,14 @@ def _newton(
         rounding = 8 * EPS * float(lengths @ (p * (far + (1.0 + float(p @ far)))))  # p is as good as the margins of who has any
         if residual <= max(tol, rounding) or stalled >= 2:
             return at, n_iter, True
-        if budget <= 0 or n_iter == max_iter or terms.late():
+        if evaluations <= 0 or n_iter == max_iter or terms.budget.late:
             return at, n_iter, False
         least = min(least, gap)
         # 2. The step.
-        dq, ds = _step(gram.over(at), at, r)
-        ahead = _log_softmax(np.append(at.s + ds, 0.0))
+        G = gram.over(at)
+        dq = r - _damped(G, at, G @ r)  # Δq = r − R M⁻¹RᵀG r, and the margins change by −GΔq/λ
+        ahead = _log_softmax(np.append(at.s + (G @ dq) / -at.lam, 0.0))
+        dq = np.append(dq, -dq.sum())
         slope = float((at.lp - at.lq) @ dq)
         if not slope > 0:  # q is p to the last digit, or there is no step
             return at, n_iter, gap <= SMALL * (1.0 + at.loss)
@@ -185,9 +176,9 @@ def _newton(
         alpha, new = 1.0, at
         for _ in range(MAX_TRIALS):
             new = evaluate(terms, lam, weight, _along(at, alpha, dq, ahead), at.nu)
-            budget -= 1
+            evaluations -= 1
             end = float((new.lp - new.lq) @ dq)
-            if end >= -TOO_LONG * slope or new.gap < 0.5 * least or terms.late():
+            if end >= -TOO_LONG * slope or new.gap < 0.5 * least or terms.budget.late:
                 break
             alpha *= min(max(slope / (slope - end), 0.1), 0.8)
         # 4. Rounding: the residual no longer falls, though the step was a full one and small.
@@ -240,12 +231,6 @@ def _damped(G: Floats, at: Response, g: Floats) -> Floats:
     return v * y
 
 
-def _step(G: Floats, at: Response, r: Floats) -> tuple[Floats, Floats]:
-    """Δq = r − R M⁻¹RᵀG r over all K classes, and the margins' change −GΔq/λ."""
-    dq = r - _damped(G, at, G @ r)
-    return np.append(dq, -dq.sum()), (G @ dq) / -at.lam
-
-
 def _definite(M: Floats, rhs: Floats) -> Floats:
     """M⁻¹rhs. Where λ is lost beside the rest of M it is made larger: that step is shorter, but of the same kind."""
     more = 0.0
@@ -266,9 +251,8 @@ def logit_slope(terms: Terms, at: Response) -> float:
     G = Gram(terms).over(at)
     fall = np.where(at.free, (at.q[:-1] @ terms.B) / at.lam, 0.0)  # dt/d ln λ for fixed q
     g = terms.B @ fall
-    active = _active(terms, at)
-    if active.size:  # along the rows that hold, ν moves so that C t stays
-        CF = terms.C[active] * at.free
+    CF = _held(terms, at)
+    if len(CF):  # along the rows that hold, ν moves so that C t stays
         g -= (terms.B @ CF.T) @ _solved(CF @ CF.T, CF @ fall)
     ds = g - G @ _damped(G, at, g)
     return float(softmax(at.s) @ ds)
@@ -293,18 +277,17 @@ class Gram:
             columns = B[:, changed]
             self.G = self.G + (columns * np.where(at.free[changed], 1.0, -1.0)) @ columns.T
         self.free = at.free
-        active = _active(self.terms, at)
-        if not active.size:
+        CF = _held(self.terms, at)
+        if not len(CF):
             return self.G
-        CF = self.terms.C[active] * at.free
         left = B * at.free
         left = left - _solved(CF @ CF.T, CF @ left.T).T @ CF  # of what is free, the part along which the rows hold
         return left @ left.T
 
 
-def _active(terms: Terms, at: Response) -> Indices:
-    """The linear limits that hold with equality: their multipliers are inside their range."""
-    return np.flatnonzero((at.nu > at.weight * terms.low) & (at.nu < at.weight * terms.high))
+def _held(terms: Terms, at: Response) -> Floats:
+    """C over the free features, of the limits that hold with equality: those with a multiplier inside its range."""
+    return terms.C[(at.nu > at.weight * terms.low) & (at.nu < at.weight * terms.high)] * at.free
 
 
 def _solved(H: Floats, rhs: Floats) -> Floats:
@@ -319,30 +302,30 @@ def _pair_start(terms: Terms, lam: float, weight: float) -> Floats:
         return np.zeros(1)
     q = np.zeros(n)
     u = np.zeros(B.shape[1])
-    nu, _, t = respond(terms, lam, weight, u, np.zeros(len(terms.C)))
+    t, nu = respond(terms, lam, weight, u, np.zeros(len(terms.C)))
     s = terms.margins + B @ t
     lp = np.zeros(n + 1)
     for _ in range(min(PAIRS, n) if n > 1 else 1):
         lp = _log_softmax(np.append(s, 0.0))
         miss = np.abs(np.exp(lp[:-1]) - q)
         j = int(miss.argmax())
-        if miss[j] < 0.05 or terms.late():
+        if miss[j] < 0.05 or terms.budget.late:
             break
         others = u - q[j] * B[j]
         room = max(1.0 - (float(q.sum()) - q[j]), 1e-12)
         low, high = -36.0, 36.0  # bisection on the logit of q_j's share: a start needs two digits
         share = 0.5
-        for _ in range(0 if terms.late() else PAIR_STEPS):
+        for _ in range(0 if terms.budget.late else PAIR_STEPS):
             middle = 0.5 * (low + high)
             share = room / (1.0 + math.exp(-middle))
-            nu, _, t = respond(terms, lam, weight, others + share * B[j], nu)
+            t, nu = respond(terms, lam, weight, others + share * B[j], nu)
             if terms.margins[j] + float(B[j] @ t) > middle:
                 low = middle
             else:
                 high = middle
         q[j] = share
         u = others + share * B[j]
-        nu, _, t = respond(terms, lam, weight, u, nu)
+        t, nu = respond(terms, lam, weight, u, nu)
         s = terms.margins + B @ t
     lq = np.append(np.where(q > 0, np.log(np.maximum(q, 1e-300)), np.minimum(lp[:-1], -3.0)), 0.0)
     lq[-1] = math.log(max(1.0 - float(q.sum()), 1e-15))

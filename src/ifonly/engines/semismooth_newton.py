@@ -1,7 +1,9 @@
 """Limits, any number of classes, nothing discrete: semismooth Newton in class space (`semismooth`), and its certificate.
 
-What this does not solve, because the goal is out of reach or the limits contradict each other, `cases` does: one case, with a
-proof.
+Where limits are on features one by one a compiled loop goes from sources to certified answers, of a table or of one source. It
+leaves those that only have to be moved into their limits, that cannot reach the goal, that are wrong, or whose certificate is
+not as good as it should be. What is not solved here, because the goal is out of reach or the limits contradict each other,
+`cases` does: one case, with a proof.
 """
 
 from dataclasses import replace
@@ -9,44 +11,48 @@ from typing import Any
 
 import numpy as np
 
-from ifonly.engines import on_device, responses, semismooth, semismooth_rows
-from ifonly.engines.budget import Budget
+from ifonly.engines import on_device, responses, semismooth
+from ifonly.engines.budget import MAX_ITER, Budget
 from ifonly.engines.cases import Cases, impossible, proved
 from ifonly.engines.cost_space import CostSpace
 from ifonly.engines.limited import SPARES, LimitedEngine, stays, within_rules
 from ifonly.engines.limited_problem import LimitedProblem
 from ifonly.engines.protocol import Rows
-from ifonly.engines.semismooth import MAX_ITER, Response
 from ifonly.engines.semismooth_reach import reach
+from ifonly.engines.threads import available, share_out
 from ifonly.model.errors import InputError
-from ifonly.model.numerics import Flags, Floats
+from ifonly.model.numerics import Flags, Floats, norms
 from ifonly.problem.asked import Aim, Aims, Asked
 from ifonly.problem.goals import Weights
 from ifonly.problem.results import Result, Results
-from ifonly.problem.status import REL_GAP, Status
+from ifonly.problem.status import LEAST_VALUE, REL_GAP, Status
 from ifonly.rows.sources import Sources
 
 __all__ = ["SemismoothNewton", "sure"]
 
 
 SETTLED = 1e-6  # relative: a gap that rounding leaves where costs have a matrix of condition 1e6 and more
+ROWS_PER_THREAD = 64  # fewer than these are solved sooner than they are handed over
+LEFT = 0  # how a row ended that is; 1: it is done, 2: the source is the answer
+COLUMNS = ("lam", "distance", "objective", "grad_norm", "cost", "gap")
+FIRST, NO_LAM, NO_GOALS = np.zeros(1, dtype=np.int64), np.zeros(0), np.zeros((0, 0))
+BLINK = 0.01  # seconds: who has less time than this is answered by what looks at the clock
 
 
 class SemismoothNewton(LimitedEngine):
     """Bounds, directions, frozen features, ℓ1, scales, a matrix and linear rules, for any number of classes.
 
-    Where there are limits on features one by one, compiled loops do most rows (`semismooth_rows`), or a GPU (`on_device`).
+    Where there are limits on features one by one, compiled loops do most rows, or a GPU (`on_device`).
     """
-
-    on_device = True
 
     def refuses(self, asked: Asked) -> str | None:
         """See `LimitedEngine`; what a GPU has no room for is the user's to know."""
-        if asked.conditions is not None and asked.question.backend == "cuda":
-            reason = on_device.unfit(CostSpace.of(asked))
-            if reason is not None:
-                raise InputError(f'backend="cuda" with limits is for {reason}; leave it out')
-        return super().refuses(asked)
+        if asked.question.backend != "cuda":
+            return super().refuses(asked)
+        reason = on_device.unfit(CostSpace.of(asked))
+        if reason is not None:
+            raise InputError(f'backend="cuda" with limits is for {reason}; leave it out')
+        return None
 
     def one(self, asked: Asked, sources: Sources, aim: Aim) -> Result:
         """The answer for one source; on a GPU it is a table of one row."""
@@ -64,7 +70,7 @@ class SemismoothNewton(LimitedEngine):
 
     def towards(self, space: CostSpace, source: Floats, aim: Aim, budget: Budget, tol: float | None) -> Result:
         """The answer for one source and class."""
-        return semismooth_rows.one(space, source, aim, budget, tol) or super().towards(space, source, aim, budget, tol)
+        return _one(space, source, aim, budget, tol) or super().towards(space, source, aim, budget, tol)
 
     def solve(self, asked: Asked, rows: Rows) -> Results:
         """The answers for a piece of a table, on a GPU or in a compiled loop as far as those go."""
@@ -72,7 +78,25 @@ class SemismoothNewton(LimitedEngine):
 
     def loop(self, asked: Asked, X: Floats, aims: Aims, results: Results) -> Flags:
         """See `LimitedEngine`."""
-        return semismooth_rows.solve(asked, X, aims, results)
+        left = np.ones(len(X), dtype=bool)
+        space, budget, tol, weighed = CostSpace.of(asked), Budget.of(asked.question), asked.question.tol, aims.lam is not None
+        X, out = np.ascontiguousarray(X), results.x
+        plain = isinstance(out, np.ndarray) and out.dtype == np.float64 and out.flags.c_contiguous
+        if not (plain and _fit(space, budget, weighed)):
+            return left
+        for k in np.unique(aims.targets[aims.targets >= 0]).tolist():
+            rows = np.flatnonzero(aims.targets == k)
+            effort, threads = (tol or 0.0, budget.max_iter), available(asked.question.threads)
+            found = _run(space, X, rows.astype(np.int64), k, aims.take(rows), effort, out, threads)
+            done = _sure(found, weighed, tol)
+            out[rows[~done]] = np.nan
+            rows = rows[done]
+            results.proba[rows], numbers, results.n_iter[rows], _ = (a[done] for a in found)
+            for name, values in zip(COLUMNS, numbers.T, strict=True):
+                getattr(results, name)[rows] = values
+            results.bound[rows] = (results.objective if weighed else results.cost)[rows] - results.gap[rows]
+            results.target[rows], results.status[rows], left[rows] = k, _status(tol, weighed), False
+        return left
 
     def unfit(self, space: CostSpace, weighed: bool) -> str | None:
         """What takes a search."""
@@ -80,16 +104,7 @@ class SemismoothNewton(LimitedEngine):
 
     def answer(self, problem: LimitedProblem, aim: Aim, budget: Budget, tol: float | None) -> Result:
         """See `LimitedEngine`."""
-        here = stays(problem, aim)
-        if here is not None:
-            return here
-        if impossible(problem, aim, budget):
-            found = None
-        elif aim.lam is not None:
-            found = _minimise(problem, aim.lam, tol, budget)
-        else:
-            found = _ahead(problem, budget) if aim.prob is None else _reach(problem, aim.prob, budget)
-        return sure(problem, aim, found, budget)
+        return stays(problem, aim) or sure(problem, aim, _nearest(problem, aim, tol, budget), budget)
 
 
 def sure(problem: LimitedProblem, aim: Aim, found: Result | None, budget: Budget) -> Result:
@@ -101,7 +116,7 @@ def sure(problem: LimitedProblem, aim: Aim, found: Result | None, budget: Budget
         found = proved(problem, aim, found, budget)
         if found.status is not Status.STOPPED or budget.late:
             return found
-    other = Cases().answer(problem, aim, budget, None)
+    other = Cases().answer(problem, aim, replace(budget, max_iter=MAX_ITER), None)  # that a user gave is for what was tried
     if found is None:
         return other
     best = other if np.isfinite(other.x).all() and aim.value(other) < aim.value(found) else found
@@ -110,56 +125,117 @@ def sure(problem: LimitedProblem, aim: Aim, found: Result | None, budget: Budget
     return replace(best, status=Status.CONVERGED) if settled else best
 
 
-def _minimise(problem: LimitedProblem, lam: float, tol: float | None, budget: Budget) -> Result | None:
-    """The least E; None where no point was found that keeps the rules."""
-    kept = within_rules(problem, lambda part: _solved(part, lam, tol or 0.0, budget))
-    if kept is None:
+def _nearest(problem: LimitedProblem, aim: Aim, tol: float | None, budget: Budget) -> Result | None:
+    """The least E or cost within the rules; None where nothing was found that keeps them, or meets the goal."""
+    if impossible(problem, aim, budget):
         return None
-    problem, (x, at, n_iter, found) = kept
-    status = Status.MAX_ITER if not found else Status.EXACT if tol is None else Status.CONVERGED
-    return problem.certified(x, Weights.given(lam), at.nu, n_iter=n_iter, status=status)
-
-
-def _reach(problem: LimitedProblem, prob: float, budget: Budget) -> Result | None:
-    """The least cost with p_k ≥ prob; None where nothing was found that has it."""
-    kept = within_rules(problem, _nearest)
-    if kept is None:
-        return None
-    problem, (x, nu) = kept
-    if problem.reached(x, prob):
-        return problem.certified(x, Weights.of_cost(), nu)
-
-    def attempt(part: LimitedProblem) -> tuple[Any, ...]:
-        most = budget.max_iter or MAX_ITER
-        at, n_iter, met = reach(part.terms(), part.goal_of(prob), max_iter=most, late=budget.is_late)
-        return part.placed(at.t, at.nu, at.weight), at, n_iter, met
-
-    kept = within_rules(problem, attempt)
-    if kept is None:
-        return None
-    problem, (x, at, n_iter, met) = kept
-    return problem.certified(x, Weights.found(at.lam), at.nu, prob, n_iter=n_iter) if met else None
-
-
-def _ahead(problem: LimitedProblem, budget: Budget) -> Result | None:
-    """The least cost with the target's score ahead of every other by the margin; None where nothing was found that has it."""
     x = problem.source
-    for spare in SPARES:
-        kept = within_rules(problem.but(ahead=(1 + spare) * problem.rounding(x)), lambda part: _solved(part, 1.0, 0.0, budget))
+    for spare in SPARES:  # the allowance for rounding grows with x, and may be too small for our own
+        harder = problem.but(ahead=(1 + spare) * problem.rounding(x))
+        kept = within_rules(harder, lambda part: _solved(part, aim, tol, budget))
         if kept is None:
             return None
-        problem, (x, at, n_iter, _) = kept
-        if problem.reached(x, None):
-            return problem.certified(x, Weights.of_cost(), at.nu, n_iter=n_iter)
+        x, found = kept
+        if problem.space.margin is None or problem.reached(x, None):
+            return found
     return None
 
 
-def _solved(problem: LimitedProblem, lam: float, tol: float, budget: Budget) -> tuple[Floats, Response, int, bool]:
-    most = budget.max_iter or MAX_ITER
-    at, n_iter, found = semismooth.solve(problem.terms(), lam, tol=tol, max_iter=most, late=budget.is_late)
-    return problem.placed(at.t, at.nu, at.weight), at, n_iter, found
+def _solved(problem: LimitedProblem, aim: Aim, tol: float | None, budget: Budget) -> tuple[Floats, Result] | None:
+    """The best point, up to the rounding of rules and of a margin, with its certificate; None where none has the wanted p."""
+    terms, weights = problem.terms(budget), Weights.of_cost()
+    if aim.prob is None:
+        at, n_iter, done = semismooth.solve(terms, aim.lam or 1.0, tol=tol or 0.0)
+        x, more = problem.placed(at.t, at.nu, at.weight), {}
+        if aim.lam is not None:
+            weights = Weights.given(aim.lam)
+            more["status"] = Status.MAX_ITER if not done else Status.EXACT if tol is None else Status.CONVERGED
+        return x, problem.certified(x, weights, at.nu, n_iter=n_iter, **more)
+    t, nu = responses.nearest(terms)
+    x = problem.placed(t, nu, 1.0)
+    if problem.reached(x, aim.prob):  # the limits ask for more than the goal does
+        return x, problem.certified(x, weights, nu)
+    at, n_iter, met = reach(terms, problem.goal_of(aim.prob))
+    x = problem.placed(at.t, at.nu, at.weight)
+    return (x, problem.certified(x, Weights.found(at.lam), at.nu, aim.prob, n_iter=n_iter)) if met else None
 
 
-def _nearest(problem: LimitedProblem) -> tuple[Floats, Floats]:
-    t, nu = responses.nearest(problem.terms())
-    return problem.placed(t, nu, 1.0), nu
+# ---- in compiled loops ----
+
+
+def _one(space: CostSpace, source: Floats, aim: Aim, budget: Budget, tol: float | None) -> Result | None:
+    """The answer for one source and the class ``aim.k``; None where it is left."""
+    weighed = aim.lam is not None
+    if not _fit(space, budget, weighed):
+        return None
+    x, source = np.empty((1, len(source))), np.ascontiguousarray(source[None], dtype=np.float64)
+    found = _run(space, source, FIRST, aim.k, aim, (tol or 0.0, budget.max_iter), x)
+    if not _sure(found, weighed, tol)[0]:
+        return None
+    proba, numbers, n_iter, _ = found
+    measured = dict(zip(COLUMNS, numbers[0].tolist(), strict=True))
+    bound = measured["objective" if weighed else "cost"] - measured["gap"]
+    return Result(aim.k, _status(tol, weighed), proba=proba[0], x=x[0], n_iter=int(n_iter[0]), bound=bound, **measured)
+
+
+def _fit(space: CostSpace, budget: Budget, weighed: bool) -> bool:
+    """Whether the loop is for these conditions, and for what else was asked."""
+    in_time = budget.left >= BLINK and (budget.max_iter == MAX_ITER or weighed)
+    return space.loops is not None and in_time and space.one_by_one
+
+
+def _status(tol: float | None, weighed: bool) -> Status:
+    """Of a settled row: a tolerance is for λ."""
+    return Status.EXACT if tol is None or not weighed else Status.CONVERGED
+
+
+def _sure(found: tuple[Any, ...], weighed: bool, tol: float | None) -> Flags:
+    """The rows that are settled: to the certificate that EXACT stands for, or to a tolerance."""
+    _, numbers, _, ended = found
+    if _status(tol, weighed) is not Status.EXACT:
+        return ended != LEFT
+    value = np.maximum(np.abs(numbers[:, 2]), LEAST_VALUE) if weighed else numbers[:, 4]
+    return (ended != LEFT) & (numbers[:, 5] <= REL_GAP * value)
+
+
+def _shared(space: CostSpace, k: int) -> tuple[Any, ...]:
+    """What rows with one target share, as the loop takes it.
+
+    A, b, the scaler and the sizes of logits' terms; B, (μ, c, lo, hi), ways, (‖b‖², lengths of terms), constants.
+    """
+    model, limits, c = space.model, space.limits, space.per_unit
+    scaling = np.zeros((0, len(c))) if model.scaling is None else np.array([space.shift, space.scale])
+    rows = np.ascontiguousarray(space.rows(k))
+    terms = (np.abs(model.A[model.rivals(k)]) + np.abs(model.A[k])) / np.abs(space.scale) / c
+    of_rivals = np.array([np.square(rows[:, space.moving]).sum(axis=1), norms(terms)])
+    each = np.array([space.mu, c, limits.lo, limits.hi])
+    seen = np.ascontiguousarray(model.A), np.ascontiguousarray(model.b), scaling, np.ascontiguousarray(model.column_sizes)
+    return *seen, rows, each, limits.ways, of_rivals, space.errors
+
+
+def _run(
+    space: CostSpace, X: Floats, index: Any, k: int, aim: Aim | Aims, effort: Any, out: Floats, threads: int = 1
+) -> tuple[Any, ...]:
+    """These rows of X through the loop; answers into ``out``, and of each row its probabilities, `COLUMNS`, iterations, end.
+
+    ``effort`` is a tolerance, and how many iterations.
+    """
+    shared = space.conditions.keep(("rows", k), lambda: _shared(space, k))
+    M, K = len(index), space.model.n_classes
+    found = np.empty((M, K)), np.empty((M, len(COLUMNS))), np.empty(M, dtype=np.int64), np.zeros(M, dtype=np.int8)
+    lam, goals = NO_LAM, NO_GOALS  # one of the two stays empty
+    if aim.lam is None:
+        goals = np.array([space.needed(aim.prob), aim.prob]).reshape(2, -1)
+    else:
+        lam = np.array(aim.lam, ndmin=1)
+
+    if M == 1:  # of which slices take a fifth of the time
+        space.loops.solve_limited(X, index, k, *shared, lam, goals, *effort, out, *found)
+        return found
+
+    def part(s: slice) -> None:
+        wanted = lam[s], np.ascontiguousarray(goals[:, s])
+        space.loops.solve_limited(X, index[s], k, *shared, *wanted, *effort, out, *(a[s] for a in found))
+
+    share_out(M, threads, ROWS_PER_THREAD, part)
+    return found

@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ifonly.engines.lam_search import Bracket
-from ifonly.engines.responses import Terms, never
-from ifonly.engines.semismooth import MAX_ITER, MAX_TRIALS, Response, logit_slope, noise, solve
+from ifonly.engines.responses import Terms
+from ifonly.engines.semismooth import MAX_TRIALS, Response, logit_slope, noise, solve
 
 __all__ = ["Target", "reach"]
 
@@ -37,13 +37,7 @@ class Target(NamedTuple):
     ceiling: Callable[[Response], float]  # an upper bound on p_k within the limits, from a point's multipliers
 
 
-def reach(
-    terms: Terms,
-    target: Target,
-    start: Response | None = None,
-    max_iter: int = MAX_ITER,
-    late: Callable[[], bool] = never,
-) -> tuple[Response, int, bool]:
+def reach(terms: Terms, target: Target, start: Response | None = None) -> tuple[Response, int, bool]:
     """The answer for the largest λ at which the target is met, the iterations, and whether it is met.
 
     Where it is not, the largest p_k that was found.
@@ -54,7 +48,7 @@ def reach(
     short: Response | None = None  # of those that miss it, that with the largest p_k
     for _ in range(MAX_STEPS):
         # 1. Solve for this λ, and see whether the target is met.
-        at, more, found = solve(terms, lam, lam, start=at, max_iter=max_iter, late=late)
+        at, more, found = solve(terms, lam, lam, start=at)
         n_iter, (miss, width) = n_iter + more, target.miss(at)
         blur = max(width, 4 * noise(terms, at))
         bracket.saw(lam, miss)
@@ -66,7 +60,7 @@ def reach(
             short = min(at, short or at, key=lambda point: point.loss)
             if met is None and _no_more(target, at, found, first):
                 break
-        if late() or bracket.shut(NARROW):
+        if terms.budget.late or bracket.shut(NARROW):
             break
         # 3. The next λ: a Newton step, aimed at the middle of what is allowed.
         slope = logit_slope(terms, at)

@@ -45,38 +45,28 @@ def left_open(conditions: Conditions, source: Floats, aim: Aim, result: Result) 
     proof = result.proof
     if proof is None or len(proof) > MOST_NODES:
         return Left.CASES
-    budget = Budget(seconds=SECONDS)
-    probe, found = _Probe(LimitedProblem(CostSpace(conditions), source, aim.k), aim, budget, result), set[Left | None]()
-    for node, leaf in probe.search.dual.leaves(proof):
-        if not leaf.reach and not probe.search.dual.empty(node):
-            found.add(probe.left(node, proof.multipliers[leaf.multipliers]))
+    budget, problem, found = Budget(seconds=SECONDS), LimitedProblem(CostSpace(conditions), source, aim.k), set[Left | None]()
+    search = Search(problem, aim, budget, farthest=True)
+    allowance = max(problem.allowance(aim.prob, x) for x in (source, result.x))
+    for node, leaf in search.dual.leaves(proof):
+        if not leaf.reach and not search.dual.empty(node):
+            found.add(_left(search, node, proof.multipliers[leaf.multipliers], result.cost, allowance))
         if budget.late or Left.CASES in found:
             break
     return next((left for left in Left if left in found), Left.CASES)
 
 
-class _Probe:
-    """The cases of one answer."""
-
-    def __init__(self, problem: LimitedProblem, aim: Aim, budget: Budget, result: Result) -> None:
-        self.problem, self.aim, self.cost = problem, aim, result.cost
-        self.search = Search(problem, aim, budget, farthest=True)
-        self.allowance = max(problem.allowance(aim.prob, x) for x in (problem.source, result.x))
-
-    def left(self, node: Node, given: Multipliers) -> Left | None:
-        """What is left open of a case; None for nothing."""
-        at = self.search.dual.bound(node, given)
-        below = self.cost * (1 - REL_GAP) - float(at.value)
-        if below <= 0:
-            return None
-        taken = ALLOWANCES * (float(given.y.sum()) * self.allowance + at.rounding)
-        if below <= taken and (below <= MOST_ROUNDING * self.cost or self.search.decided(node)):
-            return Left.ROUNDING
-        return Left.TIES if self._just(node) else Left.CASES
-
-    def _just(self, node: Node) -> bool:
-        """Whether no point of a case meets the goal by more than rounding."""
-        relaxed = self.search.relaxing.solve(node, None)
-        most = self.search.dual.bound(node, relaxed.given, reach=True)
-        spare = self.problem.allowance(self.aim.prob, most.x if relaxed.x is None else relaxed.x)
-        return float(most.value) > -(spare + 2 * most.rounding)
+def _left(search: Search, node: Node, given: Multipliers, cost: float, allowance: float) -> Left | None:
+    """What is left open of a case of an answer that costs so much; None for nothing."""
+    at = search.dual.bound(node, given)
+    below = cost * (1 - REL_GAP) - float(at.value)
+    if below <= 0:
+        return None
+    taken = ALLOWANCES * (float(given.y.sum()) * allowance + at.rounding)
+    if below <= taken and (below <= MOST_ROUNDING * cost or search.decided(node)):
+        return Left.ROUNDING
+    # Is there a point that meets the goal by more than rounding?
+    relaxed = search.relaxing.solve(node, None)
+    most = search.dual.bound(node, relaxed.given, reach=True)
+    spare = search.problem.allowance(search.aim.prob, most.x if relaxed.x is None else relaxed.x)
+    return Left.TIES if float(most.value) > -(spare + 2 * most.rounding) else Left.CASES

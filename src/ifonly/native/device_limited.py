@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ifonly.engines import newton
+from ifonly.engines.budget import MAX_ITER
 from ifonly.engines.cost_space import CostSpace
-from ifonly.engines.semismooth import MAX_ITER
 from ifonly.model import Model
 from ifonly.native import cuda, cuda_source
 from ifonly.native.device import DeviceResults, DeviceSources, set_columns, upload, upload_targets

@@ -35,7 +35,7 @@ class Tables(NamedTuple):
 
     @classmethod
     def of(cls, space: CostSpace) -> "Tables":
-        """Those of a space; see `semismooth_rows._shared`."""
+        """Those of a space; see `semismooth_newton._shared`."""
         model, limits, c = space.model, space.limits, space.per_unit
         K, D = model.A.shape
         features = cuda_source.tiled(D)
