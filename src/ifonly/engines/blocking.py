@@ -46,7 +46,7 @@ def blocking(conditions: Conditions, source: Floats, aim: Aim, result: Result, s
     margin. After so many ``seconds`` it stops: with only the limits that are left then the goal is still out of reach, but
     fewer may do so too, and ``proved`` is False.
     """
-    limits, deadline = EachLimit(conditions, simple=True), thread_time() + seconds
+    limits, deadline = EachLimit(conditions), thread_time() + seconds
 
     def out_of_reach(kept: list[int]) -> bool | None:
         some = limits.only(kept)
