@@ -21,8 +21,9 @@ engine.
 import heapq
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import count
+from typing import NamedTuple
 
 import numpy as np
 
@@ -51,8 +52,7 @@ NOTHING = np.zeros(0, dtype=np.intp)
 SAME = 1e-9  # relative: costs that differ by less are equal
 
 
-@dataclass(frozen=True)
-class Class:
+class Class(NamedTuple):
     """All minimal sets that contain ``inside`` and nothing of ``out``."""
 
     inside: Set
@@ -214,7 +214,7 @@ class _Search:
             if not here.bounded:
                 own, w = question.least(here.inside, here.out, here.w)
                 if math.isfinite(own):
-                    self._push(max(bound, own), replace(here, w=w, bounded=True))
+                    self._push(max(bound, own), here._replace(w=w, bounded=True))
                 continue
             # 2. A minimal set of it.
             found = self._minimal(here, bound)
@@ -245,8 +245,8 @@ class _Search:
             return None
         # What is inside comes first, so that it stays if it can: then less of the class is left.
         order = sorted(question.order(left, here.w), key=lambda i: i not in here.inside)
-        run, late = max(1, len(order) // 2), question.budget.is_late
-        needed = irreducible(order, lambda some: question.reach(Set(some)), late, run)
+        run = max(1, len(order) // 2)
+        needed = irreducible(order, lambda some: question.reach(Set(some)), lambda: question.budget.late, run)
         found = Set(needed.parts)
         if needed.proved:
             self.known[found] = question.cost(found, here.w, bound)
@@ -279,21 +279,21 @@ class _Search:
         return all(self.plans[i].status.ok and self.plans[i].cost <= least * (1 + SAME) for i in first)
 
     def settled(self, n: int) -> list[Set]:
-        """The n cheapest of the sets that are known, all of them with their plans."""
+        """The n cheapest of the sets that are known, all of them with their plans.
+
+        The cost of a plan takes the place of its bound; what turns out to be no plan is struck off.
+        """
+        question = self.question
         while True:
             first = sorted(self.known, key=lambda items: (self.known[items], sorted(items, reverse=True)))[:n]
-            unsolved = next((items for items in first if items not in self.plans), None)
-            if unsolved is None:
+            items = next((items for items in first if items not in self.plans), None)
+            if items is None:
                 return first
-            self._solve(unsolved)
-
-    def _solve(self, items: Set) -> None:
-        """The plan of a set: its cost takes the place of the bound; what turns out to be no plan is struck off."""
-        found = self.question.plan(items, late=self.question.budget.late)
-        if found is not None and _is_plan(found) and self.question.changed(found) == items | self.question.must:
-            self.known[items], self.plans[items] = found.cost, found
-        else:
-            self.lost = min(self.lost, self.known.pop(items))
+            found = question.plan(items, late=question.budget.late)
+            if found is not None and _is_plan(found) and question.changed(found) == items | question.must:
+                self.known[items], self.plans[items] = found.cost, found
+            else:
+                self.lost = min(self.lost, self.known.pop(items))
 
 
 def _is_plan(result: Result) -> bool:
