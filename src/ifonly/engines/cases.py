@@ -294,27 +294,19 @@ class Search:
             return option
         points = np.append(choices.grid, [part.feature for part in choices.limits.uneven]).astype(int)
         wide = (node.hi - node.lo) / np.where(choices.limits.step > 0, choices.limits.step, 1.0)
+        # The values of a feature up to where it is, and those above; or those below, and from there on.
+        values, here = choices.beside(node, x), choices.nearest(node, x)
+        above, below = np.where(values > here, values, np.inf), np.where(values < here, values, -np.inf)
+        above, below = above.min(axis=0), below.max(axis=0)
         for d in points[np.argsort(-wide[points], kind="stable")].tolist():
-            cut = self._beside_value(node, x, d)
-            if cut is not None:
-                return cut
+            for low, high in ((here[d], above[d]), (below[d], here[d])):
+                if np.isfinite(low) and np.isfinite(high):
+                    return Cut("value", d, float(low), float(high))
         if choices.capped:
             open_ = (node.state == OPEN) & choices.rests(node)
             open_[: len(choices.singles)] &= (node.lo < node.hi)[choices.singles]
             if open_.any():
                 return Cut("move", int(np.where(open_, 1.0 + at.moved, 0.0).argmax()))
-        return None
-
-    def _beside_value(self, node: Node, x: Floats, d: int) -> Cut | None:
-        """The values of a feature up to where it is, and those above; or those below, and from there on."""
-        values = self.choices.beside(node, x)[:, d]
-        values = values[~np.isnan(values)]
-        here = float(values[np.abs(values - x[d]).argmin()])
-        above, below = values[values > here], values[values < here]
-        if len(above) and here < node.hi[d]:
-            return Cut("value", d, here, float(above.min()))
-        if len(below) and here > node.lo[d]:
-            return Cut("value", d, float(below.max()), here)
         return None
 
 
