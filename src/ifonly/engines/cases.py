@@ -179,7 +179,7 @@ class Search:
     def _bounded(self, branch: Branch, given: Multipliers, *, reach: bool) -> Bounded:
         """A branch's bound from multipliers, kept if it is better."""
         found = self.dual.bound(branch.node, given, reach=reach)
-        about_goal = reach and not self.farthest  # then it says that there is nothing, or nothing
+        about_goal = reach and not self.farthest  # then it shows that there is no answer, or it tells nothing
         bound = math.inf if about_goal else found.value
         if (found.value > 0 or not about_goal) and (bound > branch.bound or branch.given is None):
             branch.bound, branch.given, branch.reach = max(bound, branch.bound), given, reach

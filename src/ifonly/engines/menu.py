@@ -48,7 +48,6 @@ Set = frozenset[int]  # of items
 MOST_EFFORT = 600  # of engines, in nodes, where the user sets no limit …
 OF_A_SOLVE = 3  # … of which each solve takes so many besides its own
 MOST_CLASSES = 4000  # that take no engine
-NOTHING = np.zeros(0, dtype=np.intp)
 SAME = 1e-9  # relative: costs that differ by less are equal
 
 
@@ -100,7 +99,7 @@ class Restrictions:
         items |= self.must
         if items not in self._plans and not late:
             self.n_solves += 1
-            moving = np.concatenate([NOTHING, *(self.gains.items[i] for i in items)])
+            moving = [d for i in items for d in self.gains.items[i].tolist()]
             here = restricted(self.conditions, ~np.isin(np.arange(len(self.source)), moving))
             budget = replace(self.budget, nodes=max(1, self.budget.nodes - self.n_nodes))
             try:
@@ -135,13 +134,12 @@ class Restrictions:
         """Whether these items, and those that must change, are enough; None where that was not found out in time."""
         items |= self.must
         known = self.known(items)
-        if known is not None:
-            return known
-        quick = self.gains.reach(self._flags(items))
-        if quick is not None:
-            return quick
-        self.plan(items, late=self.spent)
-        return self.known(items)
+        if known is None:
+            known = self.gains.reach(self._flags(items))
+        if known is None:
+            self.plan(items, late=self.spent)
+            known = self.known(items)
+        return known
 
     def changed(self, result: Result) -> Set:
         """The items that a plan changes."""
@@ -160,10 +158,6 @@ class Restrictions:
             return math.inf, w
         found = self.plan(left, late=self.spent)
         return (0.0 if found is None else max(found.bound, 0.0)), w
-
-    def cost(self, items: Set, w: float | None, bound: float) -> float:
-        """A lower bound on what a plan of these items costs: of `covers`, or that of a class in whose ``out`` there is none."""
-        return bound if self.covers is None else self.covers.floor(self._flags(items), self._flags(Set()), w)[0]
 
     def order(self, items: Set, w: float | None) -> list[int]:
         """Items by what they do in the cheapest plan there is with them, the most first; what that leaves alone last."""
@@ -249,7 +243,7 @@ class _Search:
         needed = irreducible(order, lambda some: question.reach(Set(some)), lambda: question.budget.late, run)
         found = Set(needed.parts)
         if needed.proved:
-            self.known[found] = question.cost(found, here.w, bound)
+            self.known[found] = bound if question.covers is None else question.least(found, question.all - found, here.w)[0]
             self.sets.append(found)
         else:
             self.lost = min(self.lost, bound)
