@@ -79,8 +79,8 @@ def possible(conditions: Conditions, source: Floats, seconds: float = SECONDS) -
 def _keeps_rules(conditions: Conditions, source: Floats, root: Node, must: Flags, until: float) -> bool | None:
     """Whether a point with as few changes as there may be keeps the rules; None where that takes too long to find out."""
     n_changes, cap, used = conditions.n_changes, conditions.max_changes, (conditions.limits.C != 0).any(axis=0)
-    items = [group for group in conditions.limits.groups if used[group].any()]  # and after groups, features
-    items += [np.array([d]) for d in np.flatnonzero(used & ~conditions.grouped)]
+    groups = (group for group in conditions.limits.groups if used[group].any())
+    items: list[Indices] = [*groups, *np.flatnonzero(used & ~conditions.grouped)[:, None]]
     open_, known = [(must, np.zeros_like(must))], True
     for n in range(MOST_BRANCHES):
         if not open_:
