@@ -28,7 +28,6 @@ from ifonly.problem.cost import Cost
 from ifonly.problem.question import Question
 from ifonly.problem.results import Result
 from ifonly.problem.status import Status
-from ifonly.rows.sources import Sources
 
 __all__ = ["JointCounterfactual", "invert"]
 
@@ -49,11 +48,6 @@ class JointCounterfactual(Counterfactual):
     targets: tuple[Hashable, ...] = field(default=(), kw_only=True)
 
     @property
-    def p_together(self) -> float:
-        """The summed probability of ``targets`` at ``x``."""
-        return float(self.proba[[self.model.class_index(label) for label in self.targets]].sum())
-
-    @property
     def gap(self) -> float:
         """Not known."""
         return math.nan
@@ -67,6 +61,11 @@ class JointCounterfactual(Counterfactual):
     def error_bound(self) -> float:
         """Not known."""
         return math.nan
+
+    @property
+    def p_together(self) -> float:
+        """The summed probability of ``targets`` at ``x``."""
+        return float(self.proba[[self.model.class_index(label) for label in self.targets]].sum())
 
     @property
     def message(self) -> str:
@@ -91,17 +90,16 @@ class JointCounterfactual(Counterfactual):
         source, x = model.to_classifier(source), model.to_classifier(x)
         if abs(float(np.linalg.norm(x - source)) - self.distance) > VERIFY_TOL * (1 + self.distance):
             raise CertificateError(f"the distance is {np.linalg.norm(x - source)}; the answer claims {self.distance}")
-        norm = float(np.linalg.norm(_gradient(model, x, source, together, self.lam))) if np.isfinite(self.lam) else 0.0
+        norm = _grad_norm(model, x, source, together, self.lam)
         if norm > self.grad_norm + VERIFY_TOL * (1 + model.row_norm):
             raise CertificateError(f"‖∇E(x)‖ is {norm:.3g}; the answer claims at most {self.grad_norm:.3g}")
         return norm
 
     def sentence(self, *, markdown: bool = False) -> str:
         """The answer in words."""
-        names, mark = " or ".join(map(str, self.targets)), "**" if markdown else ""
-        return (
-            f"A change of length {self.distance:.4g} makes {mark}{names}{mark} {100 * self.p_together:.3g} % probable together."
-        )
+        mark = "**" if markdown else ""
+        names = f"{mark}{' or '.join(map(str, self.targets))}{mark}"
+        return f"A change of length {self.distance:.4g} makes {names} {100 * self.p_together:.3g} % probable together."
 
     def to_json(self, path: Any = None, *, most_nodes: int | None = None) -> str:
         """Not for these: a record is what can be proved again."""
@@ -164,21 +162,18 @@ def answer(model: Any, x: Any, question: Question) -> JointCounterfactual:
     ask = None if unfit else Ask(model, question)
     if ask is None or ask.conditions is not None:
         raise InputError("joint answers take lam or prob and a plain cost; no limits, and no other argument")
-    alone = ask(x)
-    together = None if not isinstance(alone, Counterfactual) else ask.classes
-    if together is None:
+    alone, together = ask(x), ask.classes
+    if together is None or not isinstance(alone, Counterfactual):
         raise InputError("joint=True is for one source and a set of two or more classes")
-    lam, prob = ask.question.lam, ask.question.prob
-    numbers = [None if v is None else float(np.asarray(v).item()) for v in (lam, prob)]
-    return _nearest(alone.model, alone.sources, together, alone.coordinates[1], *numbers)
+    return _nearest(alone, together, ask.question)
 
 
-def _nearest(
-    model: Model, sources: Sources, together: Indices, start: Floats, lam: float | None, prob: float | None
-) -> JointCounterfactual:
-    """The best of the stationary points found from the source and from a start (in the user's units)."""
-    source = model.to_classifier(sources.dense(0))
-    answers = [_follow(model, source, together, x, lam, prob) for x in (source, model.to_classifier(start))]
+def _nearest(alone: Counterfactual, together: Indices, question: Question) -> JointCounterfactual:
+    """The best of the stationary points found from the source and from where one of the classes wins alone."""
+    lam, prob = (None if v is None else float(np.asarray(v).item()) for v in (question.lam, question.prob))
+    model, sources = alone.model, alone.sources
+    source, start = (model.to_classifier(v) for v in (sources.dense(0), alone.coordinates[1]))
+    answers = [_follow(model, source, x, together, Aim(int(together[0]), lam, prob)) for x in (source, start)]
 
     def rank(answer: tuple[Endpoint, int]) -> tuple[bool, float]:
         found = answer[0]
@@ -187,7 +182,6 @@ def _nearest(
 
     found, n_tangents = min(answers, key=rank)
     x = source + found.change
-    gradient = np.linalg.norm(_gradient(model, x, source, together, found.lam)) if np.isfinite(found.lam) else 0.0
     made = sources.dense(0) + model.to_user(found.change)
     proba = softmax(model.scores(made))
     result = Result(
@@ -196,7 +190,8 @@ def _nearest(
         found.lam,
         float(np.linalg.norm(found.change)),
         found.objective,
-        float(gradient) + 64 * EPS * model.row_norm * (1 + model.row_norm * float(np.linalg.norm(x))),
+        _grad_norm(model, x, source, together, found.lam)
+        + 64 * EPS * model.row_norm * (1 + model.row_norm * float(np.linalg.norm(x))),
         proba,
         x=made,
         n_iter=n_tangents,
@@ -205,33 +200,29 @@ def _nearest(
     return JointCounterfactual(model, sources, result, prob, targets=tuple(model.label(int(k)) for k in together))
 
 
-def _follow(
-    model: Model, source: Floats, together: Indices, x: Floats, lam: float | None, prob: float | None
-) -> tuple[Endpoint, int]:
+def _follow(model: Model, source: Floats, x: Floats, together: Indices, aim: Aim) -> tuple[Endpoint, int]:
     """Tangent after tangent from a point, and how many; passes are those of all."""
     rows, bias = model.weights(together), model.b[together]
-    n_passes, n_tangents, found = 0, 0, None
-    for _ in range(MAX_TANGENTS):
+    solved: list[Endpoint] = []
+    while len(solved) < MAX_TANGENTS:
         z = rows @ x + bias
-        w = softmax(z)
-        row = w @ rows
-        task = task_of(model, source, Aim(int(together[0]), lam, prob), start=None if prob is not None else x)
+        row = softmax(z) @ rows
+        task = task_of(model, source, aim, start=x if aim.prob is None else None)
         task = replace(task, row=row, bias=float(log_sum_exp(z)) - float(row @ x), outside=together)
-        found = solve_many(model, [task])[0]
-        n_passes, n_tangents = n_passes + found.n_passes, n_tangents + 1
-        step = source + found.change - x
-        x = source + found.change
-        if float(np.linalg.norm(step)) <= SETTLED * float(np.linalg.norm(found.change)) or found.status is Status.UNREACHABLE:
+        solved += solve_many(model, [task])
+        found, before, x = solved[-1], x, source + solved[-1].change
+        if np.linalg.norm(x - before) <= SETTLED * np.linalg.norm(found.change) or found.status is Status.UNREACHABLE:
             break
-    assert found is not None
-    return replace(found, n_passes=n_passes), n_tangents
+    return replace(solved[-1], n_passes=sum(found.n_passes for found in solved)), len(solved)
 
 
-def _gradient(model: Model, x: Floats, source: Floats, together: Indices, lam: float) -> Floats:
-    """∇E of the summed probability: ``λ(x − x̄) + Aᵀ(p − w)``, w the softmax within the set."""
+def _grad_norm(model: Model, x: Floats, source: Floats, together: Indices, lam: float) -> float:
+    """The length of ∇E of the summed probability, ``λ(x − x̄) + Aᵀ(p − w)``, w the softmax within the set; 0 for λ = ∞."""
+    if not math.isfinite(lam):
+        return 0.0
     z = model.times(x) + model.b
     pull = softmax(z)
     outside = np.setdiff1d(np.arange(len(z)), together, assume_unique=True)
     within = softmax(z[together])
     pull[together] = -within * float(pull[outside].sum())  # p_k − w_k without cancellation
-    return lam * (x - source) + model.combination(pull)
+    return float(np.linalg.norm(lam * (x - source) + model.combination(pull)))

@@ -9,7 +9,6 @@ Limits are dropped one after the other, those that do not pull first and all at 
 enough.
 """
 
-import math
 from time import thread_time
 
 import numpy as np
@@ -47,7 +46,7 @@ def blocking(conditions: Conditions, source: Floats, aim: Aim, result: Result, s
     margin. After so many ``seconds`` it stops: with only the limits that are left then the goal is still out of reach, but
     fewer may do so too, and ``proved`` is False.
     """
-    limits, deadline = EachLimit(conditions, simple=True), thread_time() + seconds
+    limits, deadline = EachLimit(conditions), thread_time() + seconds
 
     def out_of_reach(kept: list[int]) -> bool | None:
         some = limits.only(kept)
@@ -56,8 +55,7 @@ def blocking(conditions: Conditions, source: Floats, aim: Aim, result: Result, s
         given = () if result.proof is None else result.proof.multipliers[:MULTIPLIERS]
         if any(dual.bound(dual.choices.root, Multipliers(y, nu[rules]), reach=True).value > 0 for y, nu, _ in given):
             return True
-        reached = reachable(some, source, aim, deadline - thread_time())
-        return None if reached is None else not reached
+        return _missed(some, source, aim, deadline - thread_time())
 
     pulls = _pulls(limits, source, result)
     order = sorted(range(len(limits)), key=lambda i: -pulls[i])
@@ -70,23 +68,21 @@ def blocking(conditions: Conditions, source: Floats, aim: Aim, result: Result, s
     return Needed([limit.words for limit in named], found.proved)
 
 
-def reachable(conditions: Conditions, source: Floats, aim: Aim, seconds: float = math.inf) -> bool | None:
-    """Whether the goal can be reached; None where that was not found out in time."""
+def _missed(conditions: Conditions, source: Floats, aim: Aim, seconds: float) -> bool | None:
+    """Whether nothing reaches the goal; None where that was not found out in time."""
     gains = Gains(conditions, source, aim)
-    quick = gains.reach(np.ones(len(gains.must), dtype=bool))
-    if quick is None and any(gains.alone()[0]):
-        quick = True
-    if quick is not None or seconds <= 0:
-        return quick
-    budget = Budget(gap=ANY, nodes=NODES, seconds=seconds)
+    reached = gains.reach(np.ones(len(gains.must), dtype=bool))
+    if reached is not None or gains.alone()[0].any():
+        return reached is False
+    if seconds <= 0:
+        return None
     try:
         space = CostSpace(conditions)
+        budget = Budget(gap=ANY, nodes=NODES, seconds=seconds)
         found = engine_for(space, weighed=False).row(space, source, aim, budget, None)
     except (InputError, np.linalg.LinAlgError):  # no point within the limits, in floating point; or numbers out of hand
         return None
-    if found.status is Status.UNREACHABLE:
-        return False
-    return True if np.isfinite(found.x).all() else None
+    return found.status is Status.UNREACHABLE or (False if np.isfinite(found.x).all() else None)
 
 
 def _pulls(limits: EachLimit, source: Floats, result: Result) -> list[float]:

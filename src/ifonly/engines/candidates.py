@@ -79,14 +79,13 @@ class Candidates:
 
     def as_it_is(self, x: Floats, at: Response | None = None) -> Result | None:
         """A point as an answer; None if it will not do."""
-        space, aim = self.problem.space, self.aim
-        too_many = space.max_changes is not None and space.conditions.n_changes(x != self.problem.source) > space.max_changes
-        if not self._keeps(x) or too_many or not self.meets(x):
+        aim, farthest = self.aim, self.relaxing.farthest
+        if self.problem.textbook.broken(x) is not None or not self.meets(x):
             return None
-        if aim.prob is None or self.relaxing.farthest:
-            found = self.problem.result(x, aim.lam or (math.inf if self.relaxing.farthest else 1.0))
-        else:
-            found = self.problem.result(x, math.inf if at is None else at.lam, weight=1.0 if at is None else at.lam)
+        lam, weight = aim.lam or (math.inf if farthest or aim.prob is not None else 1.0), 1.0
+        if at is not None and aim.prob is not None and not farthest:
+            lam = weight = at.lam
+        found = self.problem.result(x, lam, weight=weight)
         return found if math.isfinite(found.cost) else None
 
     def meets(self, x: Floats) -> bool:
@@ -96,10 +95,6 @@ class Candidates:
         if self.relaxing.farthest:
             return self.problem.is_clear(x)
         return self.problem.reached(x, self.aim.prob)
-
-    def _keeps(self, x: Floats) -> bool:
-        """Whether x is within all limits but that on the number of changes."""
-        return self.problem.space.limits.broken(self.problem.source, x) is None
 
     def decided(self, x: Floats, moved: Flags | None = None) -> tuple[Floats, Flags]:
         """X with every discrete choice made, and the features that are fixed by them."""
@@ -187,7 +182,7 @@ class Candidates:
             if self.meets(x):
                 break
             s = dual.margins + dual.S @ (x - problem.source)
-            new = next(filter(self._keeps, self._tried(x, s)), None)
+            new = next((y for y in self._tried(x, s) if problem.textbook.broken(y) is None), None)
             if new is None:
                 break
             x = new

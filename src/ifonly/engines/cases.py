@@ -7,6 +7,7 @@ the most promising first (`tree`). Where nothing meets the goal the same search 
 """
 
 import math
+from collections.abc import Iterator
 from dataclasses import replace
 from time import perf_counter
 from typing import TypeGuard
@@ -48,10 +49,7 @@ class Cases(LimitedEngine):
 
     def answer(self, problem: LimitedProblem, aim: Aim, budget: Budget, tol: float | None) -> Result:
         """See `LimitedEngine`."""
-        here = stays(problem, aim)
-        if here is not None:
-            return here
-        found = constraints.solve(problem, aim, budget)
+        found = stays(problem, aim) or constraints.solve(problem, aim, budget)
         if isinstance(found, Result) and (found.status.ok or budget.late or found.n_nodes >= budget.nodes):
             return found
         search = Search(problem, aim, budget)
@@ -118,9 +116,10 @@ class Search:
         """Whether it showed that there is nothing to be found."""
         return self.tree.done and math.isinf(self.tree.bound)
 
-    def contradictory(self, proof: Proof) -> bool:
-        """Whether a proof that nothing is to be found shows that not even the rules can be kept."""
-        return math.isinf(self.dual.prove(proof).missed)
+    def refuse(self, proof: Proof) -> None:
+        """Raises where a proof that nothing is to be found shows that not even the rules can be kept."""
+        if math.isinf(self.dual.prove(proof).missed):
+            raise contradiction(self.problem.space.conditions, self.problem.source, self.budget.left)
 
     def run(self, best: Result | None = None) -> Result | None:
         """Search until nothing better is left, or it is time to stop; ``best`` is an answer that is known."""
@@ -179,10 +178,10 @@ class Search:
     def _bounded(self, branch: Branch, given: Multipliers, *, reach: bool) -> Bounded:
         """A branch's bound from multipliers, kept if it is better."""
         found = self.dual.bound(branch.node, given, reach=reach)
-        if self.farthest or not reach:
-            branch.bounded(found.value, given, reach=reach)
-        elif found.value > 0:
-            branch.bounded(math.inf, given, reach=True)
+        about_goal = reach and not self.farthest  # then it shows that there is no answer, or it tells nothing
+        bound = math.inf if about_goal else found.value
+        if (found.value > 0 or not about_goal) and (bound > branch.bound or branch.given is None):
+            branch.bound, branch.given, branch.reach = max(bound, branch.bound), given, reach
         return found
 
     # ---- answers ----
@@ -191,7 +190,7 @@ class Search:
         """What is minimised."""
         if self.farthest:
             return self.problem.level(self.aim.prob, result.x) - self.dual.goal.most
-        return result.objective if self.aim.lam is not None else result.cost
+        return self.aim.value(result)
 
     def offer(self, result: Result | None) -> TypeGuard[Result]:
         """An answer, kept if it is the best so far; whether it is."""
@@ -258,26 +257,29 @@ class Search:
 
     def _between(self, node: Node, x: Floats) -> Cut | None:
         """Where a feature is between two of its values, or a group between options: that which is farthest from one."""
-        choices, c = self.choices, self.problem.space.per_unit
+        c = self.problem.space.per_unit
         below, above = self.relaxing.around(node, x)
         off = np.minimum(x - below, above - x)
         far = np.where(off > OFF * (above - below), off * c, 0.0)  # of those with values on both sides
         d = int(far.argmax())
         worst, cut = float(far[d]), Cut("value", d, float(below[d]), float(above[d])) if far[d] > 0 else None
-        for j, group in enumerate(choices.groups):
-            open_ = choices.options(node)[group]
-            shares = np.where(open_, x[group], -1.0)
-            off = 1.0 - float(shares.max())
-            if open_.sum() > 1 and off > OFF and off * float(c[group].max()) > worst:
-                worst, cut = off * float(c[group].max()), Cut("option", j, options=(int(shares.argmax()),))
+        for option, off in self._options(node, x):
+            farther = off * float(c[self.choices.groups[option.d]].max())
+            if off > OFF and farther > worst:
+                worst, cut = farther, option
         return cut
+
+    def _options(self, node: Node, x: Floats) -> Iterator[tuple[Cut, float]]:
+        """Of each group with several options: the cut between the one that x is nearest to and the others, and how near."""
+        options = self.choices.options(node)
+        for j, group in enumerate(self.choices.groups):
+            if options[group].sum() > 1:
+                shares = np.where(options[group], x[group], -1.0)
+                yield Cut("option", j, options=(int(shares.argmax()),)), 1.0 - float(shares.max())
 
     def _one_too_many(self, node: Node, x: Floats) -> Cut | None:
         """Where more items move than may: the largest move."""
-        choices = self.choices
-        if not choices.capped:
-            return None
-        of = self.relaxing.moves(x)
+        choices, of = self.choices, self.relaxing.moves(x)
         of[of <= OFF * of.max(initial=0.0)] = 0.0
         if int((of > 0).sum()) <= choices.most:
             return None
@@ -287,16 +289,18 @@ class Search:
     def _narrower(self, node: Node, x: Floats, at: Bounded) -> Cut | None:
         """Any cut at all: about a group, the widest of the features with values of their own, an item that may move."""
         choices = self.choices
-        for j, group in enumerate(choices.groups):
-            open_ = choices.options(node)[group]
-            if open_.sum() > 1:
-                return Cut("option", j, options=(int(np.where(open_, x[group], -1.0).argmax()),))
+        for option, _ in self._options(node, x):
+            return option
         points = np.append(choices.grid, [part.feature for part in choices.limits.uneven]).astype(int)
         wide = (node.hi - node.lo) / np.where(choices.limits.step > 0, choices.limits.step, 1.0)
+        # The values of a feature up to where it is, and those above; or those below, and from there on.
+        values, here = choices.beside(node, x), choices.nearest(node, x)
+        above, below = np.where(values > here, values, np.inf), np.where(values < here, values, -np.inf)
+        above, below = above.min(axis=0), below.max(axis=0)
         for d in points[np.argsort(-wide[points], kind="stable")].tolist():
-            cut = self._beside_value(node, x, d)
-            if cut is not None:
-                return cut
+            for low, high in ((here[d], above[d]), (below[d], here[d])):
+                if np.isfinite(low) and np.isfinite(high):
+                    return Cut("value", d, float(low), float(high))
         if choices.capped:
             open_ = (node.state == OPEN) & choices.rests(node)
             open_[: len(choices.singles)] &= (node.lo < node.hi)[choices.singles]
@@ -304,26 +308,13 @@ class Search:
                 return Cut("move", int(np.where(open_, 1.0 + at.moved, 0.0).argmax()))
         return None
 
-    def _beside_value(self, node: Node, x: Floats, d: int) -> Cut | None:
-        """The values of a feature up to where it is, and those above; or those below, and from there on."""
-        values = self.choices.beside(node, x)[:, d]
-        values = values[~np.isnan(values)]
-        here = float(values[np.abs(values - x[d]).argmin()])
-        above, below = values[values > here], values[values < here]
-        if len(above) and here < node.hi[d]:
-            return Cut("value", d, here, float(above.min()))
-        if len(below) and here > node.lo[d]:
-            return Cut("value", d, float(below.max()), here)
-        return None
-
 
 def _nothing(search: Search, given: Proof | None = None) -> Result:
     """No answer: none exists, or none was found in time. ``given`` shows it, where the search itself did not."""
-    problem, budget = search.problem, search.budget
     proof, sure = given or search.tree.proof(), given is not None or search.closed
-    unknown = problem.nothing_found(search.counted(proof), math.inf if sure else search.tree.bound, proof)
-    if sure and search.contradictory(proof):
-        raise contradiction(problem.space.conditions, problem.source, budget.left)
+    if sure:
+        search.refuse(proof)
+    unknown = search.problem.nothing_found(search.counted(proof), math.inf if sure else search.tree.bound, proof)
     if search.aim.lam is not None or not (sure or search.tree.done):
         return unknown
     return _nearest_to_it(search, proof if sure else None) or unknown
@@ -361,6 +352,6 @@ def _anywhere(problem: LimitedProblem, aim: Aim, budget: Budget) -> Result | Non
     plain = problem.but(space=without)
     search = Search(plain, aim._replace(lam=1.0, prob=None), replace(budget, gap=1.0))
     found = search.run()
-    if found is None and search.closed and search.contradictory(search.tree.proof()):
-        raise contradiction(problem.space.conditions, problem.source, budget.left)
+    if found is None and search.closed:
+        search.refuse(search.tree.proof())
     return None if found is None else problem.result(found.x, math.inf)

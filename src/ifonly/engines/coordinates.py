@@ -116,7 +116,6 @@ class Rivals:
 
     def evaluate(self, q: Floats, known: Floats | None = None) -> Point:
         """E and its derivative at q; ``known``, if given, is what ``moved`` comes to, for `rounds.Crowd`."""
-        del known
         return self.moved_by(q, self.times(q))
 
     def times(self, q: Floats) -> Floats:

@@ -39,29 +39,23 @@ class Covers:
         self.G, self.need = gains.largest(r), gains.need(r)
         self.g, self.mu = pull[d] / c[d], conditions.mu[d]
         self.lo, self.hi = gains.lo[d] * c[d], gains.hi[d] * c[d]
-        self.most = np.where(self.g > 0, self.hi, -self.lo)
         self.least = np.where(limits.on_grid[d] & ~gains.must[: len(d)], limits.step[d] * c[d], 0.0)
         one, self.options = price(conditions, np.ones(len(c))), []
-        for now, options in gains.options:
-            cost = np.where(options == now, 0.0, one[options] + one[now])
-            self.options.append((pull[options] - pull[now], cost))
+        for must, (now, options) in zip(gains.must[len(d) :], gains.options, strict=True):
+            gain, cost = pull[options] - pull[now], np.where(options == now, 0.0, one[options] + one[now])
+            self.options.append((gain, cost, must | (gain > 0)))
         self.start = max(self.need, 0.0) / max(float(self.g @ self.g), 1e-300) or 1.0
 
-    def _saved(self, w: Floats) -> Floats:
-        """σ, for several w at once: (len(w), items)."""
+    def _saved(self, w: Floats, *, moved: bool = False) -> Floats:
+        """σ, for several w at once: (len(w), items); of those that are ``moved``, by changes that gain, or that have to be."""
         pull = w[:, None] * self.g
-        t = np.clip(np.sign(pull) * np.maximum(np.abs(pull) - self.mu, 0.0), self.lo, self.hi)
+        u = np.maximum(np.abs(pull) - self.mu, self.least if moved else 0.0)
+        t = np.clip(np.sign(pull) * u, self.lo, self.hi)
         columns = [pull * t - 0.5 * t * t - self.mu * np.abs(t)]
-        columns += [(w[:, None] * gain - cost).max(axis=1)[:, None] for gain, cost in self.options]
+        for gain, cost, gains in self.options:
+            saved = np.where(gains | (not moved), w[:, None] * gain - cost, -np.inf)
+            columns.append(saved.max(axis=1)[:, None])
         return np.hstack(columns)
-
-    def _moved(self, w: Floats, saved: Floats) -> Floats:
-        """σ of items that move and gain something by it; those that must move may also lose."""
-        pull = w[:, None] * np.abs(self.g)
-        u = np.clip(pull - self.mu, np.minimum(self.least, self.most), self.most)
-        columns = [pull * u - 0.5 * u * u - self.mu * u]
-        columns += [np.where(gain > 0, w[:, None] * gain - cost, -np.inf).max(axis=1)[:, None] for gain, cost in self.options]
-        return np.where(self.gains.must, saved, np.hstack(columns))
 
     def saved(self, w: float | None) -> list[float]:
         """σ of every item."""
@@ -95,7 +89,7 @@ class Covers:
     def _values(self, w: Floats, inside: Flags, open_: Flags, R: float, most: int) -> Floats:
         """The bound for several w."""
         saved = self._saved(w)
-        base = w * (self.need - self.gains.slack) - self._moved(w, saved)[:, inside].sum(axis=1)
+        base = w * (self.need - self.gains.slack) - self._saved(w, moved=True)[:, inside].sum(axis=1)
         some, weights = saved[:, open_], self.G[open_]
         if most == 0 or not some.shape[1]:
             return base

@@ -21,8 +21,9 @@ engine.
 import heapq
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import count
+from typing import NamedTuple
 
 import numpy as np
 
@@ -30,7 +31,7 @@ from ifonly.engines.budget import Budget
 from ifonly.engines.covers import Covers
 from ifonly.engines.gains import Gains, price
 from ifonly.model.errors import InputError
-from ifonly.model.numerics import Flags, Floats, Indices
+from ifonly.model.numerics import Flags, Floats
 from ifonly.problem.asked import Aim
 from ifonly.problem.conditions import Conditions
 from ifonly.problem.contradiction import possible
@@ -42,7 +43,7 @@ from ifonly.problem.status import Status
 __all__ = ["Restrictions", "menu"]
 
 Solve = Callable[[Conditions, Aim, Budget], Result]
-Set = int  # of items, a bit each
+Set = frozenset[int]  # of items
 
 MOST_EFFORT = 600  # of engines, in nodes, where the user sets no limit …
 OF_A_SOLVE = 3  # … of which each solve takes so many besides its own
@@ -50,8 +51,7 @@ MOST_CLASSES = 4000  # that take no engine
 SAME = 1e-9  # relative: costs that differ by less are equal
 
 
-@dataclass(frozen=True)
-class Class:
+class Class(NamedTuple):
     """All minimal sets that contain ``inside`` and nothing of ``out``."""
 
     inside: Set
@@ -75,12 +75,12 @@ class Restrictions:
         self.solve, self.budget, self.limited = solve, budget, limited
         optimum = replace(optimum, conditions=conditions)
         self.gains = Gains(conditions, source, aim)
-        self.must = _set(np.flatnonzero(self.gains.must))
-        self.all = (1 << len(self.gains.items)) - 1
+        self.must = Set(np.flatnonzero(self.gains.must).tolist())
+        self.all = Set(range(len(self.gains.items)))
         self.n_solves, self.n_nodes = 0, optimum.n_nodes
         self._plans: dict[Set, Result | None] = {self.all: optimum}
         self._enough: list[Set] = []  # sets that reach the goal …
-        self._short: list[Set] = [0] if self.changed(optimum) else []  # … and that do not
+        self._short: list[Set] = [Set()] if self.changed(optimum) else []  # … and that do not
         self.learn(self.all, optimum)
         simple = self.gains.exact and len(self.gains.margins) == 1 and conditions.matrix is None
         self.covers = Covers(self.gains) if simple else None
@@ -99,10 +99,8 @@ class Restrictions:
         items |= self.must
         if items not in self._plans and not late:
             self.n_solves += 1
-            frozen = np.ones(len(self.source), dtype=bool)
-            for i in _members(items):
-                frozen[self.gains.items[i]] = False
-            here = restricted(self.conditions, frozen)
+            moving = [d for i in items for d in self.gains.items[i].tolist()]
+            here = restricted(self.conditions, ~np.isin(np.arange(len(self.source)), moving))
             budget = replace(self.budget, nodes=max(1, self.budget.nodes - self.n_nodes))
             try:
                 found = replace(self.solve(here, self.aim, budget), conditions=here)
@@ -128,49 +126,42 @@ class Restrictions:
 
     def known(self, items: Set) -> bool | None:
         """Whether these items are enough, as far as is known from larger and smaller sets."""
-        if any(enough & ~items == 0 for enough in self._enough):
+        if any(enough <= items for enough in self._enough):
             return True
-        return False if any(items & ~short == 0 for short in self._short) else None
+        return False if any(items <= short for short in self._short) else None
 
     def reach(self, items: Set) -> bool | None:
         """Whether these items, and those that must change, are enough; None where that was not found out in time."""
         items |= self.must
         known = self.known(items)
-        if known is not None:
-            return known
-        quick = self.gains.reach(self._flags(items))
-        if quick is not None:
-            return quick
-        self.plan(items, late=self.spent)
-        return self.known(items)
+        if known is None:
+            known = self.gains.reach(self._flags(items))
+        if known is None:
+            self.plan(items, late=self.spent)
+            known = self.known(items)
+        return known
 
     def changed(self, result: Result) -> Set:
         """The items that a plan changes."""
         moved = result.x != self.source
-        return sum(1 << i for i, features in enumerate(self.gains.items) if moved[features].any())
+        return Set(i for i, features in enumerate(self.gains.items) if moved[features].any())
 
     def _flags(self, items: Set) -> Flags:
-        out = np.zeros(len(self.gains.items), dtype=bool)
-        out[list(_members(items))] = True
-        return out
+        return np.isin(np.arange(len(self.all)), list(items))
 
     def least(self, inside: Set, out: Set, w: float | None) -> tuple[float, float | None]:
         """A lower bound on the cost of minimal sets with all of ``inside`` and nothing of ``out``; infinite for no sets."""
-        left = self.all & ~out
+        left = self.all - out
         if self.covers is not None:
-            return self.covers.floor(self._flags(inside), self._flags(left & ~inside), w)
+            return self.covers.floor(self._flags(inside), self._flags(left - inside), w)
         if self.reach(left) is False:
             return math.inf, w
         found = self.plan(left, late=self.spent)
         return (0.0 if found is None else max(found.bound, 0.0)), w
 
-    def cost(self, items: Set, w: float | None, bound: float) -> float:
-        """A lower bound on what a plan of these items costs: of `covers`, or that of a class in whose ``out`` there is none."""
-        return bound if self.covers is None else self.covers.floor(self._flags(items), self._flags(0), w)[0]
-
     def order(self, items: Set, w: float | None) -> list[int]:
         """Items by what they do in the cheapest plan there is with them, the most first; what that leaves alone last."""
-        members = list(_members(items))
+        members = sorted(items)
         if self.covers is not None:
             return sorted(members, key=self.covers.saved(w).__getitem__, reverse=True)
         found = self.plan(items, late=self.spent)
@@ -208,7 +199,7 @@ class _Search:
     def run(self) -> Iterator[None]:
         """Split one class after the other, until none is left or time is up."""
         question = self.question
-        self._push(0.0, Class(0, self._alone() | question.must, None, False))
+        self._push(0.0, Class(Set(), self._alone() | question.must, None, False))
         for _ in range(MOST_CLASSES):
             if not self.open or question.budget.late or (question.spent and question.covers is None):
                 return
@@ -217,7 +208,7 @@ class _Search:
             if not here.bounded:
                 own, w = question.least(here.inside, here.out, here.w)
                 if math.isfinite(own):
-                    self._push(max(bound, own), replace(here, w=w, bounded=True))
+                    self._push(max(bound, own), here._replace(w=w, bounded=True))
                 continue
             # 2. A minimal set of it.
             found = self._minimal(here, bound)
@@ -228,32 +219,31 @@ class _Search:
 
     def _alone(self) -> Set:
         """The items that are enough by themselves: minimal sets already."""
-        if self.question.must or self.question.reach(0):
-            return 0
+        if self.question.must or self.question.reach(Set()):
+            return Set()
         sure, least = self.question.gains.alone()
-        self.known |= {1 << i: float(least[i]) for i in np.flatnonzero(sure).tolist()}
-        return _set(np.flatnonzero(sure))
+        self.known |= {Set([i]): float(least[i]) for i in np.flatnonzero(sure).tolist()}
+        return Set().union(*self.known)
 
     def _minimal(self, here: Class, bound: float) -> Set | None:
         """A set that reaches the goal without what is out, minimal if that can be told; None if there is none."""
         question = self.question
-        there = [known for known in self.sets if known & here.out == 0]
+        there = [known for known in self.sets if known.isdisjoint(here.out)]
         if there:
-            return min(there, key=lambda known: (known & ~here.inside).bit_count())
-        left = question.all & ~here.out & ~question.must
+            return min(there, key=lambda known: len(known - here.inside))
+        left = question.all - here.out - question.must
         reached = question.reach(left)
         if not reached:
             if reached is None:
                 self.lost = min(self.lost, bound)
             return None
         # What is inside comes first, so that it stays if it can: then less of the class is left.
-        order = sorted(question.order(left, here.w), key=lambda i: not here.inside >> i & 1)
-        needed = irreducible(
-            order, lambda some: question.reach(_set(some)), lambda: question.budget.late, run=max(1, len(order) // 2)
-        )
-        found = _set(needed.parts)
+        order = sorted(question.order(left, here.w), key=lambda i: i not in here.inside)
+        run = max(1, len(order) // 2)
+        needed = irreducible(order, lambda some: question.reach(Set(some)), lambda: question.budget.late, run)
+        found = Set(needed.parts)
         if needed.proved:
-            self.known[found] = question.cost(found, here.w, bound)
+            self.known[found] = bound if question.covers is None else question.least(found, question.all - found, here.w)[0]
             self.sets.append(found)
         else:
             self.lost = min(self.lost, bound)
@@ -261,12 +251,14 @@ class _Search:
 
     def _split(self, here: Class, bound: float, found: Set) -> None:
         inside = here.inside
-        for i in [i for i in self.question.order(found, here.w) if not inside >> i & 1]:
+        for i in self.question.order(found, here.w):
+            if i in here.inside:
+                continue
             # Where a set that is known is inside, there is none beside it.
-            if any(known & ~inside == 0 for known in self.sets):
+            if any(known <= inside for known in self.sets):
                 break
-            self._push(bound, Class(inside, here.out | 1 << i, here.w, False))
-            inside |= 1 << i
+            self._push(bound, Class(inside, here.out | {i}, here.w, False))
+            inside |= {i}
 
     def _push(self, bound: float, part: Class) -> None:
         heapq.heappush(self.open, (bound, next(self._serial), part))
@@ -281,34 +273,23 @@ class _Search:
         return all(self.plans[i].status.ok and self.plans[i].cost <= least * (1 + SAME) for i in first)
 
     def settled(self, n: int) -> list[Set]:
-        """The n cheapest of the sets that are known, all of them with their plans."""
-        while True:
-            first = sorted(self.known, key=lambda items: (self.known[items], items))[:n]
-            unsolved = next((items for items in first if items not in self.plans), None)
-            if unsolved is None:
-                return first
-            self._solve(unsolved)
+        """The n cheapest of the sets that are known, all of them with their plans.
 
-    def _solve(self, items: Set) -> None:
-        """The plan of a set: its cost takes the place of the bound; what turns out to be no plan is struck off."""
-        found = self.question.plan(items, late=self.question.budget.late)
-        if found is not None and _is_plan(found) and self.question.changed(found) == items | self.question.must:
-            self.known[items], self.plans[items] = found.cost, found
-        else:
-            self.lost = min(self.lost, self.known.pop(items))
+        The cost of a plan takes the place of its bound; what turns out to be no plan is struck off.
+        """
+        question = self.question
+        while True:
+            first = sorted(self.known, key=lambda items: (self.known[items], sorted(items, reverse=True)))[:n]
+            items = next((items for items in first if items not in self.plans), None)
+            if items is None:
+                return first
+            found = question.plan(items, late=question.budget.late)
+            if found is not None and _is_plan(found) and question.changed(found) == items | question.must:
+                self.known[items], self.plans[items] = found.cost, found
+            else:
+                self.lost = min(self.lost, self.known.pop(items))
 
 
 def _is_plan(result: Result) -> bool:
     """Whether this is a plan that reaches the goal."""
     return result.status is not Status.UNREACHABLE and bool(np.isfinite(result.x).all())
-
-
-def _set(items: Indices | list[int]) -> Set:
-    return sum(1 << int(i) for i in items)
-
-
-def _members(items: Set) -> Iterator[int]:
-    while items:
-        low = items & -items
-        yield low.bit_length() - 1
-        items ^= low

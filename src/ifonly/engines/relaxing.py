@@ -52,11 +52,9 @@ class Relaxing:
         choices, lo, hi = self.choices, node.lo.copy(), node.hi.copy()
         still = choices.features(choices.stay(node))
         lo[still] = hi[still] = self.problem.source[still]
-        for group in choices.groups:
-            open_ = choices.options(node)[group]
-            hi[group[~open_]] = 0.0
-            if open_.sum() == 1:
-                lo[group[open_]] = 1.0
+        options, columns = choices.options(node), choices.columns
+        hi[columns[~options[columns]]] = 0.0
+        lo[columns[options[columns] & (choices.in_groups(options) == 1)[choices.of_group]]] = 1.0
         return lo, hi
 
     def moves(self, x: Floats) -> Floats:
@@ -147,14 +145,12 @@ class Relaxing:
     # ---- a probability ----
 
     def _target(self, terms: Terms, part: LimitedProblem) -> Target:
-        top = self.goal.top
-        assert top is not None
-        prob = 1 / (1 + math.exp(top)) if top < 700 else 0.0
+        top = self.goal.most
 
         def miss(at: Response) -> tuple[float, float]:
             return float(log_sum_exp(terms.margins + terms.B @ at.t)) - top, ROUGHLY * (abs(top) + 1)
 
-        return Target(prob, top, miss, part.ceiling)
+        return Target(self.goal.ceiling(0.0), top, miss, part.ceiling)
 
     def _short(self, at: Response, part: LimitedProblem) -> Relaxed:
         """No point of the relaxation meets the goal: multipliers that show it, where the box has an end.
@@ -193,11 +189,10 @@ class Relaxing:
         The largest violation is made as small as it gets: of the rules, and if these can be kept and a margin is asked for, of
         the margin. Looking for what comes farthest, that is the answer too.
         """
-        limits = self.problem.space.limits
-        if not self.problem.n_rules:
-            return None
-        asked = ([False] if len(limits.C) and not self._kept(box) else []) + ([] if self.goal.margin is None else [True])
-        for margins in asked:
+        limits, x = self.problem.space.limits, np.clip(self.problem.source, *box)
+        # Where the nearest point of a box keeps the rules, it takes no program to see that one does.
+        kept = all(x[group].sum() == 1 for group in limits.groups) and (~limits.equal & (limits.C @ x <= limits.rest)).all()
+        for margins in ([] if kept or not len(limits.C) else [False]) + ([] if self.goal.margin is None else [True]):
             found = self._least_violation(box, margins=margins)
             if found is None:
                 continue
@@ -205,13 +200,6 @@ class Relaxing:
             if (margins and self.farthest) or (violation > 0 and self._missed(given, box) > 0):
                 return Relaxed(x if margins else None, given)
         return None
-
-    def _kept(self, box: tuple[Floats, Floats]) -> bool:
-        """Whether the nearest point of a box keeps the rules: then it takes no program to see that one does."""
-        limits = self.problem.space.limits
-        x = np.clip(self.problem.source, *box)
-        one_hot = all(x[group].sum() == 1 for group in limits.groups)
-        return one_hot and bool((~limits.equal & (limits.C @ x <= limits.rest)).all())
 
     def _missed(self, given: Multipliers, box: tuple[Floats, Floats]) -> float:
         """By how much these multipliers show that every point of a box misses the goal, or the rules."""
@@ -227,10 +215,8 @@ class Relaxing:
 
         problem, dual, limits = self.problem, self.dual, self.problem.space.limits
         c, (lo, hi) = problem.space.per_unit, box
-        D, m, n, groups = len(lo), len(limits.C), len(dual.S) if margins else 0, limits.groups
-        one_hot = np.zeros((len(groups), D))
-        for row, group in zip(one_hot, groups, strict=True):
-            row[group] = 1.0
+        D, m, n, (rows, _) = len(lo), len(limits.C), len(dual.S) if margins else 0, problem.textbook.rows
+        one_hot = rows[len(rows) - len(limits.groups) :]
         rules = np.concatenate([dual.C, -dual.C[limits.equal]]) / c
         over = np.concatenate([dual.over, -dual.over[limits.equal]])
         lengths = np.sqrt(np.square(rules).sum(axis=1))
@@ -242,8 +228,8 @@ class Relaxing:
             np.append(np.zeros(D), 1.0),
             A_ub=np.hstack([rows, -slack[:, None]]),
             b_ub=np.append(-dual.margins[:n] - (dual.goal.margin or 0.0), -over / lengths),
-            A_eq=np.hstack([one_hot / c, np.zeros((len(groups), 1))]) if len(groups) else None,
-            b_eq=1.0 - one_hot @ problem.source if len(groups) else None,
+            A_eq=np.hstack([one_hot / c, np.zeros((len(one_hot), 1))]) if len(one_hot) else None,
+            b_eq=1.0 - one_hot @ problem.source if len(one_hot) else None,
             bounds=np.vstack([ends, [[-np.inf if margins else 0.0, np.inf]]]),
             options={"time_limit": max(self.budget.left, LEAST_SECONDS)},
         )

@@ -3,13 +3,13 @@
 import math
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from ifonly.engines.budget import Budget
 from ifonly.engines.limited_problem import LimitedProblem
-from ifonly.model.numerics import EPS, Flags, Floats, Indices
+from ifonly.model.numerics import EPS, Flags, Floats
 from ifonly.problem.asked import Aim
 from ifonly.problem.dual import Dual, Goal
 from ifonly.problem.proof import Cut, Leaf, Multipliers, Node, Proof
@@ -79,41 +79,31 @@ def dual_of(problem: LimitedProblem, aim: Aim) -> Dual:
     return Dual(problem.textbook, Goal.of(aim.lam, aim.prob, problem.space.conditions.margin))
 
 
-class Record(NamedTuple):
-    """All nodes of a search: how they were cut, or what bounds them."""
+class Record:
+    """All nodes of a search: how they were cut, or what bounds them.
 
-    dual: Dual
-    items: Any  # `one_multiplier.Items`
-    log: Floats  # `one_multiplier.LOG`
-    multipliers: Floats  # (nodes, constraints), those of rivals first, then those of rules, then those of ties
-    allowance: float  # by how much the goal of the search was harder than what is asked for
-    ties: Floats = NO_TIES  # (D, D) what Δ is tied by where a cost has a matrix (`constraints`); else empty
+    ``items`` and ``log`` are those of `native.one_multiplier`, ``multipliers`` (nodes, constraints) those of rivals first, then
+    of rules, then of ``ties``: what Δ is tied by (D, D) where a cost has a matrix (`constraints`), else empty. The goal of the
+    search was harder than what is asked for by the ``allowance``.
+    """
 
-    @property
-    def _closed(self) -> Flags:
-        """The nodes in which nothing meets the goal."""
-        return np.isinf(self.log[:, 0])
-
-    @property
-    def _values(self) -> Indices:
-        """The nodes that were cut between two values of a feature."""
-        return np.flatnonzero((self.log[:, 1] >= 0) & (self.log[:, 2] == VALUE))
-
-    @property
-    def _rivals(self) -> Floats:
-        """The sums of the multipliers of rivals."""
-        return self.multipliers[:, : len(self.dual.margins)].sum(axis=1)
-
-    @property
-    def _leaves(self) -> Indices:
-        """The nodes that were not cut, and in which something may meet the goal."""
-        return np.flatnonzero((self.log[:, 1] < 0) & ~self._closed)
+    def __init__(
+        self, dual: Dual, items: Any, log: Floats, multipliers: Floats, allowance: float, ties: Floats = NO_TIES
+    ) -> None:
+        self.dual, self.items, self.log, self.multipliers = dual, items, log, multipliers
+        self.allowance, self.ties = allowance, ties
+        cut = log[:, 1] >= 0
+        self.closed: Flags = np.isinf(log[:, 0])  # nothing in them meets the goal
+        self.leaves = np.flatnonzero(~cut & ~self.closed)
+        self.values = np.flatnonzero(cut & (log[:, 2] == VALUE))  # cut between two values of a feature
+        self.others = np.flatnonzero(cut & (log[:, 2] != VALUE))
+        self.rivals = multipliers[:, : len(dual.margins)].sum(axis=1)
 
     def proof(self) -> Proof | None:
         """The record as a proof; None where a node that is closed misses no more than a harder goal."""
         if not np.isfinite(self.multipliers).all():
             return None
-        cuts, closed, first = self._cuts(), self._closed.tolist(), self.log[:, 5].astype(int).tolist()
+        cuts, closed, first = self._cuts(), self.closed.tolist(), self.log[:, 5].astype(int).tolist()
         tree: list[Cut | Leaf] = []
         known: dict[bytes, int] = {}
         nodes = [0]
@@ -137,11 +127,11 @@ class Record(NamedTuple):
 
     def _surely_missed(self) -> bool:
         """Whether what is missed in closed nodes is far more than the allowance and rounding."""
-        dual, closed = self.dual, self._closed
+        dual, closed = self.dual, self.closed
         if not closed.any():
             return True
         rows, longest = np.abs(np.concatenate([dual.S, dual.C])), dual.longest(dual.choices.root)
-        values = self.log[self._values]
+        values = self.log[self.values]
         features = dual.choices.singles[values[:, 1].astype(int)]
         np.maximum.at(longest, features, np.abs(values[:, 3:5]).max(axis=1) / dual.problem.conditions.per_unit[features])
         with np.errstate(invalid="ignore", over="ignore"):
@@ -149,19 +139,19 @@ class Record(NamedTuple):
             given = np.abs(self.multipliers[closed, : len(rows)])
             terms = given @ (np.concatenate(dual.sizes) + reach + abs(dual.goal.most) + 1)
             rounding = FAR_MORE * EPS * (len(longest) + 8) * terms
-            return bool((self.log[closed, 3] > self.allowance * self._rivals[closed] + rounding).all())
+            return bool((self.log[closed, 3] > self.allowance * self.rivals[closed] + rounding).all())
 
     def _cuts(self) -> dict[int, Cut]:
         """How the nodes were cut that were."""
         choices, log, conditions = self.dual.choices, self.log, self.dual.problem.conditions
         found: dict[int, Cut] = {}
-        nodes = self._values
+        nodes = self.values
         features = choices.singles[log[nodes, 1].astype(int)]
         ends = choices.source[features] + log[nodes, 3:5].T / conditions.per_unit[features]
         below, above = (choices.points_near(features, values).tolist() for values in ends)
         for node, d, low, high in zip(nodes.tolist(), features.tolist(), below, above, strict=True):
             found[node] = Cut("value", d, low, high)
-        for node in np.flatnonzero((log[:, 1] >= 0) & (log[:, 2] != VALUE)).tolist():
+        for node in self.others.tolist():
             _, item, kind, least, _, _ = log[node].tolist()
             if kind == MOVE:
                 found[node] = Cut("move", int(item))
@@ -179,12 +169,16 @@ class Record(NamedTuple):
         shows that the answer is exact is only kept if the answer says so.
         """
         _, value = _worth(plan, self.dual)
-        slacks = self.allowance * self._rivals + FAR_MORE * slack
+        slacks = self.allowance * self.rivals + FAR_MORE * slack
         bounds = self.log[:, 4] - slacks
-        leaves, own, bound, doubt = self._leaves, 0.0, value, 0.0
-        if len(leaves):
-            least = int(leaves[bounds[leaves].argmin()])
-            own, doubt = float(slacks[least]), self._doubt(least)
+        own, bound, doubt = 0.0, value, 0.0
+        if len(self.leaves):
+            least = int(self.leaves[bounds[self.leaves].argmin()])
+            own = float(slacks[least])
+            if len(self.ties):  # those who check a leaf's bound count much of it as rounding: it is D² terms
+                doubt = (
+                    ROUNDED_TWICE * self.dual.bound(self.dual.choices.root, *self._given(self.multipliers[[least]])).rounding
+                )
             bound = float(bounds[least]) - doubt
         bound = max(min(value, bound), 0.0)
         exact = value - REL_GAP * self.dual.problem.relative_to(value, weighed=self.dual.goal.lam is not None)
@@ -199,7 +193,7 @@ class Record(NamedTuple):
         ``least`` are bounds below those of nodes: so leaves are looked at from the lowest on, until none can be lower, or time
         is up; where the ``whole`` is not wanted, until one is less than that.
         """
-        cuts, leaves, bound = self._cuts(), self._leaves, math.inf
+        cuts, leaves, bound = self._cuts(), self.leaves, math.inf
         parents = {int(self.log[node, 5]) + part: node for node in cuts for part in (0, 1)}
         for leaf in leaves[np.argsort(least[leaves], kind="stable")].tolist():
             low = float(least[leaf])
@@ -207,8 +201,7 @@ class Record(NamedTuple):
                 return min(bound, low), bound < exact or low >= exact
             node = self._node(leaf, parents, cuts)
             if not self.dual.empty(node):
-                (given,) = self._given(self.multipliers[[leaf]])
-                bound = min(bound, float(self.dual.bound(node, given).value))
+                bound = min(bound, float(self.dual.bound(node, *self._given(self.multipliers[[leaf]])).value))
         return bound, True
 
     def _node(self, node: int, parents: dict[int, int], cuts: dict[int, Cut]) -> Node:
@@ -220,10 +213,3 @@ class Record(NamedTuple):
         for parent, part in pairwise(way[::-1]):
             found = self.dual.choices.cut(found, cuts[parent])[part - int(self.log[parent, 5])]
         return found
-
-    def _doubt(self, least: int) -> float:
-        """How much of a leaf's bound those who check it count as rounding, where a cost has a matrix: it is D² terms."""
-        if not len(self.ties):
-            return 0.0
-        (given,) = self._given(self.multipliers[[least]])
-        return ROUNDED_TWICE * self.dual.bound(self.dual.choices.root, given).rounding

@@ -24,11 +24,6 @@ class Branch:
     start: Response | None = None  # where the relaxation of a part begins
     cut: "tuple[Cut, Branch, Branch] | None" = None  # how, and its two parts
 
-    def bounded(self, bound: float, given: Multipliers, *, reach: bool) -> None:
-        """A bound, kept if it is better than what is known."""
-        if bound > self.bound or self.given is None:
-            self.bound, self.given, self.reach = max(bound, self.bound), given, reach
-
 
 class Tree:
     """All branches from one root, those that are open, and the least value so far."""

@@ -16,9 +16,12 @@ import numpy as np
 
 from ifonly.model.errors import InputError
 from ifonly.model.numerics import Flags, Floats, Indices
+from ifonly.problem.choices import Choices
 from ifonly.problem.conditions import Conditions
 from ifonly.problem.each_limit import EachLimit
 from ifonly.problem.irreducible import Needed, irreducible
+from ifonly.problem.limits import Limits
+from ifonly.problem.proof import Node
 
 __all__ = ["contradicting", "contradiction", "possible"]
 
@@ -49,114 +52,89 @@ def contradicting(conditions: Conditions, source: Floats, seconds: float = SECON
     None where no contradiction is found: there is none, or one of rounding only. After so many ``seconds`` what is left
     contradicts itself still, but fewer limits may do so too (``proved`` is False).
     """
-    began, limits = perf_counter(), EachLimit(conditions, simple=True)
-
-    def late() -> bool:
-        return perf_counter() - began > seconds
+    until, limits = perf_counter() + seconds, EachLimit(conditions)
 
     def clash(kept: list[int]) -> bool | None:
-        found = possible(limits.only(kept), source, seconds - (perf_counter() - began))
+        found = possible(limits.only(kept), source, until - perf_counter())
         return None if found is None else not found
 
     everything = list(range(len(limits)))
     if not clash(everything):
         return Needed([], False)
-    found = irreducible(everything, clash, late, run=max(1, len(everything) // 2))
+    found = irreducible(everything, clash, lambda: perf_counter() > until, run=max(1, len(everything) // 2))
     return Needed([limits.all[i].words for i in found.parts], found.proved)
 
 
 def possible(conditions: Conditions, source: Floats, seconds: float = SECONDS) -> bool | None:
     """Whether any point satisfies the limits; None where that takes too long to find out."""
-    limits = conditions.limits
-    lo, hi, wrong = limits.around(source[None])
-    if wrong:
+    try:
+        root = Choices(conditions, source).root
+    except InputError:  # a feature has no value left
         return False
-    for d, column, step in limits.uneven:
-        if lo[0, d] < hi[0, d] and not (not step and lo[0, d] <= source[d] <= hi[0, d]):
-            least, most = column.beside(float(lo[0, d]), step)[1], column.beside(float(hi[0, d]), step)[0]
-            if (least if np.isfinite(lo[0, d]) else -np.inf) > (most if np.isfinite(hi[0, d]) else np.inf):
-                return False
-    must = limits.must_move(source[None], lo, hi)[0]
-    cap = conditions.max_changes
+    must, cap = conditions.limits.must_move(source[None], root.lo[None], root.hi[None])[0], conditions.max_changes
     if cap is not None and conditions.n_changes(must) > cap:
         return False
-    if not len(limits.C):
-        return True
-    return _Rules(conditions, source, (lo[0], hi[0]), perf_counter() + seconds).some_point(must)
+    return _keeps_rules(conditions, source, root, must, perf_counter() + seconds) if len(conditions.limits.C) else True
 
 
-class _Rules:
-    """The linear program of the features that occur in rules."""
+def _keeps_rules(conditions: Conditions, source: Floats, root: Node, must: Flags, until: float) -> bool | None:
+    """Whether a point with as few changes as there may be keeps the rules; None where that takes too long to find out."""
+    n_changes, cap, used = conditions.n_changes, conditions.max_changes, (conditions.limits.C != 0).any(axis=0)
+    groups = (group for group in conditions.limits.groups if used[group].any())
+    items: list[Indices] = [*groups, *np.flatnonzero(used & ~conditions.grouped)[:, None]]
+    open_, known = [(must, np.zeros_like(must))], True
+    for n in range(MOST_BRANCHES):
+        if not open_:
+            return False if known else None
+        if n and perf_counter() > until:
+            return None
+        # 1. A point that changes little, where some things stay; all but those counted, if no more may move than are.
+        counted, stays = open_.pop()
+        still = ~counted if cap is not None and n_changes(counted) >= cap else stays
+        lo, hi = np.where(still, source, root.lo), np.where(still, source, root.hi)
+        x = _point(conditions.limits, source, Node(lo, hi, root.state), np.sort(np.concatenate(items)), until)
+        if x is None or x is False:
+            known &= x is False
+            continue
+        # 2. Few enough changes.
+        changed = np.abs(x - source) > CHANGED * (1 + np.abs(source))
+        if cap is None or n_changes(changed | must) <= cap:
+            return True
+        # 3. The largest that is not counted yet: it stays, or is.
+        more = [item for item in items if changed[item].any() and not counted[item].any()]
+        item = max(more, key=lambda item: float(np.abs(x[item] - source[item]).max()))
+        here = np.isin(np.arange(len(must)), item)
+        open_ += [(counted, stays | here), (counted | here, stays)]
+    return None
 
-    def __init__(self, conditions: Conditions, source: Floats, box: tuple[Floats, Floats], until: float) -> None:
-        self.conditions, self.source, self.limits = conditions, source, conditions.limits
-        used = (self.limits.C != 0).any(axis=0)
-        self.groups = [group for group in self.limits.groups if used[group].any()]
-        for group in self.groups:
-            used[group] = True
-        self.used = np.flatnonzero(used)
-        self.lo, self.hi = box
-        self.until = until
-        self.step = np.where(self.limits.on_grid, self.limits.step, 1.0)[self.used]
 
-    def some_point(self, must: Flags) -> bool | None:
-        """Whether there is a point with as few changes as there may be; None where that takes too long to find out."""
-        n_changes, cap = self.conditions.n_changes, self.conditions.max_changes
-        open_, known = [(must, np.zeros_like(must))], True
-        for n in range(MOST_BRANCHES):
-            if not open_:
-                return False if known else None
-            if n and perf_counter() > self.until:
-                return None
-            # 1. A point that changes little, where some things stay; all but those counted, if no more may move than are.
-            counted, stays = open_.pop()
-            x = self._point(~counted if cap is not None and n_changes(counted) >= cap else stays)
-            if x is None or x is False:
-                known &= x is False
-                continue
-            # 2. Few enough changes.
-            changed = np.abs(x - self.source) > CHANGED * (1 + np.abs(self.source))
-            if cap is None or n_changes(changed | must) <= cap:
-                return True
-            # 3. The largest that is not counted yet: it stays, or is.
-            more = [item for item in self._items() if changed[item].any() and not counted[item].any()]
-            item = max(more, key=lambda item: float(np.abs(x[item] - self.source[item]).max()))
-            here = np.zeros_like(must)
-            here[item] = True
-            open_ += [(counted, stays | here), (counted | here, stays)]
-        return None
+def _point(limits: Limits, source: Floats, node: Node, used: Indices, until: float) -> Any:
+    """A point of a node that keeps the rules, near the source; False for none, None for no telling.
 
-    def _items(self) -> list[Indices]:
-        grouped = self.conditions.grouped
-        return [*self.groups, *(np.array([d]) for d in self.used if not grouped[d])]
+    The linear program is one of the features that occur in rules (``used``), all columns of their groups with them.
+    """
+    import scipy.optimize  # takes a while to load
 
-    def _point(self, stays: Flags) -> Any:
-        """A point that keeps the rules while these features stay, near the source; False for none, None for no telling."""
-        import scipy.optimize  # takes a while to load
-
-        optimize: Any = scipy.optimize  # its stubs take no arrays for bounds
-        limits, used, step = self.limits, self.used, self.step
-        n = len(used)
-        lo, hi = (np.where(stays, self.source, end)[used] / step for end in (self.lo, self.hi))
-        rows, least, most = limits.C[:, used] * step, np.where(limits.equal, limits.rest, -np.inf), limits.rest
-        size = np.abs(rows).max(axis=1)
-        rows, least, most = rows / size[:, None], least / size, most / size
-        sums = np.array([np.isin(used, group).astype(float) * step for group in self.groups]).reshape(-1, n)
-        # Variables: n features, and how far each is from the source, of which the sum is least: few changes.
-        near = np.hstack([np.vstack([np.eye(n), -np.eye(n)]), -np.vstack([np.eye(n), np.eye(n)])])
-        own, left = self.source[used] / step, self.until - perf_counter()
-        A = np.vstack([np.hstack([rows, np.zeros_like(rows)]), np.hstack([sums, np.zeros_like(sums)]), near])
-        ones, low = np.ones(len(sums)), np.full(2 * n, -np.inf)
-        bounds = optimize.LinearConstraint(A, np.concatenate([least, ones, low]), np.concatenate([most, ones, own, -own]))
-        found = optimize.milp(
-            np.append(np.zeros(n), np.ones(n)),
-            constraints=bounds,
-            bounds=optimize.Bounds(np.append(lo, np.zeros(n)), np.append(hi, np.full(n, np.inf))),
-            integrality=np.append(limits.on_grid[used], np.zeros(n, dtype=bool)).astype(int),
-            options={"time_limit": max(SHARE * left, LEAST), "presolve": left > PRESOLVE},
-        )
-        if found.x is None:
-            return False if found.status == 2 else None
-        x = self.source.copy()
-        x[used] = found.x[:n] * step
-        return x
+    optimize: Any = scipy.optimize  # its stubs take no arrays for bounds
+    n, step = len(used), np.where(limits.on_grid, limits.step, 1.0)[used]
+    rows = limits.C[:, used] * step
+    size = np.abs(rows).max(axis=1)
+    rows, most = rows / size[:, None], limits.rest / size
+    sums = [np.isin(used, group) * step for group in limits.groups if np.isin(group, used).any()]
+    # Variables: n features, and how far each is from the source, of which the sum is least: few changes.
+    own, eye, left = source[used] / step, np.eye(n), until - perf_counter()
+    A = np.vstack([np.pad(np.vstack([rows, *sums]), ((0, 0), (0, n))), np.block([[eye, -eye], [-eye, -eye]])])
+    ones, low = np.ones(len(sums)), np.full(2 * n, -np.inf)
+    ends = [np.where(limits.equal, most, -np.inf), ones, low], [most, ones, own, -own]
+    found = optimize.milp(
+        np.append(np.zeros(n), np.ones(n)),
+        constraints=optimize.LinearConstraint(A, *map(np.concatenate, ends)),
+        bounds=optimize.Bounds(np.append(node.lo[used] / step, 0 * own), np.append(node.hi[used] / step, np.full(n, np.inf))),
+        integrality=np.append(limits.on_grid[used], np.zeros(n, dtype=bool)).astype(int),
+        options={"time_limit": max(SHARE * left, LEAST), "presolve": left > PRESOLVE},
+    )
+    if found.x is None:
+        return False if found.status == 2 else None
+    x = source.copy()
+    x[used] = found.x[:n] * step
+    return x

@@ -7,7 +7,7 @@ always kept.
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -40,17 +40,22 @@ class Limit(NamedTuple):
 
 
 class EachLimit:
-    """The limits of some conditions.
+    """The limits of some conditions."""
 
-    With ``simple``, `only` takes the simplest cost there is: enough for what is possible at all, whatever it costs.
-    """
-
-    def __init__(self, conditions: Conditions, *, simple: bool = False) -> None:
-        self.conditions = conditions
-        self.model, self.limits = conditions.model, conditions.limits
-        self.cost = Cost(scale=conditions.per_unit) if simple else conditions.cost
-        self.own: Limits = Actions().resolve(self.model)  # what the pipeline demands
+    def __init__(self, conditions: Conditions) -> None:
+        self.conditions, self.model, self.limits = conditions, conditions.model, conditions.limits
+        self.own = own = Actions().resolve(self.model)  # what the pipeline demands
         self.columns: dict[int, Column] = {int(d): c for c in self.model.encoding.columns for d in c.coordinates}
+        limits, categories = self.limits, {tuple(group.tolist()) for group in own.groups}
+        self.groups = [group for group in limits.groups if tuple(group.tolist()) not in categories]  # the user's own
+        # The features that are 0 or 1, and nothing else is said of them: one limit, not three.
+        flags = (limits.lo == 0) & (limits.hi == 1) & (limits.step == 1) & (own.lo < 0) & (own.hi > 1)
+        self.flags: Flags = flags & ~conditions.grouped
+        steps, in_groups = limits.step.copy(), np.isin(np.arange(len(flags)), np.concatenate([[], *self.groups]))
+        for part in limits.uneven:
+            steps[part.feature] = part.step
+        different = np.flatnonzero((steps != own.step) & ~in_groups).tolist()
+        self.steps = {d: float(steps[d]) for d in different}  # the user's grids: feature → step, in the user's units
 
     def __len__(self) -> int:
         return len(self.all)
@@ -58,83 +63,62 @@ class EachLimit:
     @cached_property
     def all(self) -> tuple[Limit, ...]:
         """Every limit, the likelier ones to be in the way first: frozen columns, bounds, rules, …, the number of changes."""
-        kinds = (self._frozen, self._bounds, self._directions, self._rules, self._grids, self._user_groups, self._changes)
-        return tuple(limit for found in kinds for limit in found())
+        most, ways = self.conditions.max_changes, (*self._frozen(), *self._bounds(), *self._directions())
+        rules = (Limit("rule", self.limits.rule(i), (i,)) for i in range(len(self.limits.C)))
+        changes = () if most is None else (Limit("changes", f"at most {most} change{'' if most == 1 else 's'}", ()),)
+        return *ways, *rules, *self._grids(), *self._groups(), *changes
 
     # ---- in words ----
 
-    def _frozen(self) -> list[Limit]:
-        limits, called, words = self.limits, self.model.feature_called, self.model.words
-        wholes = [(f"{words.name(c.name)} is frozen", c.coordinates) for c in self.model.encoding.columns]
+    def _frozen(self) -> Iterator[Limit]:
+        wholes = [(f"{self.model.words.name(c.name)} is frozen", c.coordinates) for c in self.model.encoding.columns]
         for group in self.groups:
-            name, values, grouped = self._group(group)
-            wholes.append((f"{name} is frozen" if grouped else f"{', '.join(values)} are frozen", group))
-        found, said = [], np.zeros(len(limits.frozen), dtype=bool)
+            name, values = self._group(group)
+            wholes.append((f"{', '.join(values)} are frozen" if name is None else f"{name} is frozen", group))
+        frozen = self.limits.frozen.copy()
         for text, features in wholes:
-            if limits.frozen[features].all():
-                found.append(Limit("frozen", text, tuple(features.tolist())))
-                said[features] = True
-        return found + [Limit("frozen", f"{called(d)} is frozen", (d,)) for d in np.flatnonzero(limits.frozen & ~said).tolist()]
+            if self.limits.frozen[features].all():
+                yield Limit("frozen", text, tuple(features.tolist()))
+                frozen[features] = False
+        for d in np.flatnonzero(frozen).tolist():
+            yield Limit("frozen", f"{self.model.feature_called(d)} is frozen", (d,))
 
-    def _bounds(self) -> list[Limit]:
+    def _bounds(self) -> Iterator[Limit]:
         limits, own = self.limits, self.own
-        found = []
-        for d in np.flatnonzero(((limits.lo > own.lo) | (limits.hi < own.hi)) & ~self._flags).tolist():
+        for d in np.flatnonzero(((limits.lo > own.lo) | (limits.hi < own.hi)) & ~self.flags).tolist():
             for kind, ends, loosest in (("low", limits.lo, own.lo), ("high", limits.hi, own.hi)):
                 if ends[d] != loosest[d]:
-                    at_least = (kind == "low") == self._rising(d)
-                    words = f"{self.model.feature_called(d)} {'≥' if at_least else '≤'} {self._value(d, float(ends[d]))}"
-                    found.append(Limit(kind, words, (d,)))
-        return found
+                    sense = "≥" if (kind == "low") == self._rising(d) else "≤"
+                    yield Limit(kind, f"{self.model.feature_called(d)} {sense} {self._value(d, float(ends[d]))}", (d,))
 
-    def _directions(self) -> list[Limit]:
+    def _directions(self) -> Iterator[Limit]:
         limits, own = self.limits, self.own
+        for kind, flags, always in (("rise", limits.increase, own.increase), ("fall", limits.decrease, own.decrease)):
+            for d in np.flatnonzero(flags & ~always).tolist():
+                way = "only rise" if (kind == "rise") == self._rising(d) else "only fall"
+                chosen = d in self.columns and self.columns[d].kind == "category"
+                yield Limit(kind, f"{self.model.feature_called(d)} may {'not be chosen' if chosen else way}", (d,))
 
-        def words(d: int, kind: str) -> str:
-            name, column = self.model.feature_called(d), self.columns.get(d)
-            if column is not None and column.kind == "category":
-                return f"{name} may not be chosen"
-            return f"{name} may only {'rise' if (kind == 'rise') == self._rising(d) else 'fall'}"
+    def _grids(self) -> Iterator[Limit]:
+        for d, step in self.steps.items():
+            what = "a whole number" if step == 1 else f"a multiple of {step:g}"
+            kind, what = ("flag", "0 or 1") if self.flags[d] else ("grid", what)
+            yield Limit(kind, f"{self.model.feature_called(d)} is {what}", (d,))
 
-        return [
-            Limit(kind, words(d, kind), (d,))
-            for kind, flags, always in (("rise", limits.increase, own.increase), ("fall", limits.decrease, own.decrease))
-            for d in np.flatnonzero(flags & ~always).tolist()
-        ]
-
-    def _rules(self) -> list[Limit]:
-        return [Limit("rule", self.limits.rule(i), (i,)) for i in range(len(self.limits.C))]
-
-    def _grids(self) -> list[Limit]:
-        called, found = self.model.feature_called, []
-        for d, step in sorted(self._steps.items()):
-            if self._flags[d]:
-                found.append(Limit("flag", f"{called(d)} is 0 or 1", (d,)))
-            else:
-                what = "a whole number" if step == 1 else f"a multiple of {step:g}"
-                found.append(Limit("grid", f"{called(d)} is {what}", (d,)))
-        return found
-
-    def _user_groups(self) -> list[Limit]:
-        found = []
+    def _groups(self) -> Iterator[Limit]:
         for group in self.groups:
-            name, values, grouped = self._group(group)
+            name, values = self._group(group)
             some = ", ".join(values[:MOST_VALUES]) + (", …" if len(values) > MOST_VALUES else "")
-            words = f"{name} is one of {some}" if grouped else f"exactly one of {some} is 1"
-            found.append(Limit("group", words, tuple(group.tolist())))
-        return found
+            words = f"exactly one of {some} is 1" if name is None else f"{name} is one of {some}"
+            yield Limit("group", words, tuple(group.tolist()))
 
-    def _changes(self) -> list[Limit]:
-        most = self.conditions.max_changes
-        return [] if most is None else [Limit("changes", f"at most {most} change{'' if most == 1 else 's'}", ())]
-
-    def _group(self, group: Indices) -> tuple[str, list[str], bool]:
+    def _group(self, group: Indices) -> tuple[str | None, list[str]]:
         """A group of one-hot columns as people call it, and its values; or these alone, where they have no name in common."""
         labels, words = [self.model.feature_label(int(d)) for d in group], self.model.words
         name, values = group_name(labels)
         if values == tuple(labels):
-            return "", [words.name(label) for label in labels], False
-        return words.name(name), [str(words.value(name, value)) for value in values], True
+            return None, [words.name(label) for label in labels]
+        return words.name(name), [str(words.value(name, value)) for value in values]
 
     def _rising(self, d: int) -> bool:
         """Whether the user's column rises with the feature."""
@@ -149,36 +133,13 @@ class EachLimit:
             return " ".join(filter(None, (f"{value:g}", words.of(name).unit)))
         return str(words.value(name, value))
 
-    # ---- what is the user's ----
-
-    @cached_property
-    def groups(self) -> tuple[Indices, ...]:
-        """The groups that are not the pipeline's own categories."""
-        own = {tuple(group.tolist()) for group in self.own.groups}
-        return tuple(group for group in self.limits.groups if tuple(group.tolist()) not in own)
-
-    @cached_property
-    def _steps(self) -> dict[int, float]:
-        """The grids: feature → step, in the user's units."""
-        in_groups = {int(d) for group in self.groups for d in group}
-        steps = self.limits.step.copy()
-        for part in self.limits.uneven:
-            steps[part.feature] = part.step
-        return {d: float(steps[d]) for d in np.flatnonzero(steps != self.own.step).tolist() if d not in in_groups}
-
-    @cached_property
-    def _flags(self) -> Flags:
-        """The features that are 0 or 1, and nothing else is said of them: one limit, not three."""
-        limits, own = self.limits, self.own
-        found = (limits.lo == 0) & (limits.hi == 1) & (limits.step == 1) & (own.lo < 0) & (own.hi > 1)
-        for group in limits.groups:
-            found[group] = False
-        return found
-
     # ---- only some of them ----
 
     def only(self, kept: Sequence[int]) -> Conditions:
-        """The conditions with these limits, by their numbers in `all`, and no others but the pipeline's."""
+        """The conditions with these limits, by their numbers in `all`, and no others but the pipeline's.
+
+        At the simplest cost there is: it is about what is possible at all, whatever it costs.
+        """
         limits, own = self.limits, self.own
         of: defaultdict[str, list[int]] = defaultdict(list)  # where they are, by kind
         for i in sorted(kept):
@@ -188,20 +149,17 @@ class EachLimit:
         low, high, grids = ([*of[kind], *of["flag"]] for kind in ("low", "high", "grid"))
         lo[low], hi[high], step[grids] = limits.lo[low], limits.hi[high], limits.step[grids]
         frozen[of["frozen"]], increase[of["rise"]], decrease[of["fall"]], step[of["group"]] = True, True, True, 1.0
-        uneven = self._uneven(set(grids), frozen)
+        # Numbers at uneven distances: those of the pipeline, and mapped ones with a grid of the user's.
+        mapped = {d: Uneven(d, self.columns[d], self.steps[d]) for d in grids if d in self.columns and self.columns[d].maps}
+        jumps = {part.feature: part for part in own.uneven} | mapped
+        uneven = tuple(part for d, part in sorted(jumps.items()) if not frozen[d])
         step[[part.feature for part in uneven]] = 0.0
         groups = (*(group for group in self.groups if int(group[0]) in of["group"]), *own.groups)
         rules = sorted(of["rule"])
         C, rest, equal = limits.C[rules], limits.rest[rules], limits.equal[rules]
         found = Limits(self.model, lo, hi, frozen, increase, decrease, step, groups, C, rest, equal, uneven)
-        most = self.conditions.max_changes if "changes" in of else None
-        return replace(self.conditions, cost=self.cost, actions=ResolvedActions(limits=found), max_changes=most)
-
-    def _uneven(self, grids: set[int], frozen: Flags) -> tuple[Uneven, ...]:
-        """Numbers at uneven distances: those of the pipeline, and mapped ones with a grid of the user's."""
-        jumps = {part.feature: part for part in self.own.uneven}
-        mapped = {d: Uneven(d, c, self._steps[d]) for d, c in self.columns.items() if c.maps and d in grids}
-        return tuple(part for d, part in sorted((jumps | mapped).items()) if not frozen[d])
+        cost, most = Cost(scale=self.conditions.per_unit), self.conditions.max_changes if "changes" in of else None
+        return replace(self.conditions, cost=cost, actions=ResolvedActions(limits=found), max_changes=most)
 
 
 def restricted(conditions: Conditions, frozen: Flags) -> Conditions:

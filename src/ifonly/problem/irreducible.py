@@ -23,10 +23,7 @@ class Needed(NamedTuple, Generic[Part]):
 
 
 def irreducible(
-    parts: Sequence[Part],
-    holds: Callable[[list[Part]], bool | None],
-    late: Callable[[], bool] = lambda: False,
-    run: int = 1,
+    parts: Sequence[Part], holds: Callable[[list[Part]], bool | None], late: Callable[[], bool] = lambda: False, run: int = 1
 ) -> Needed[Part]:
     """A part of the list that is as small as can be for ``holds``, which is known to hold for the whole.
 
