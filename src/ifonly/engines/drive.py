@@ -43,16 +43,18 @@ def run(asked: Asked, x: Any, *, out: Any = None, progress: bool | None = None) 
     """Answer a question for one source, a table of them, or a stream of tables; into ``out`` if that is given."""
     if out is not None and asked.question.n is not None:
         raise InputError("out is for one answer per row; with n leave it out")
-    if hasattr(x, "__next__"):
-        x = _gathered(asked, x)
+    if hasattr(x, "__next__") and (asked.conditions is not None or asked.model.only_passes):
+        x = _gathered(asked, x)  # as its answers are kept anyway
     asked, x = _read(asked, x)
     engine = choose(asked)
     if hasattr(x, "__next__"):
         return _streamed(engine, asked, x, out, progress)
-    sources = _sources(engine, asked, x)
+    sources = x if isinstance(x, Sources) else read_rows(asked, x)
+    one = sources.single and asked.per_source == 1
+    if one and (asked.question.threads or 1) > 1 and not engine.shares_one:
+        raise InputError("threads share the rows of a table, and this is one source; leave threads out")
     if asked.question.n is not None:
         return _plans(asked, sources)
-    one = sources.single and asked.per_source == 1
     if one and out is None:
         aim = asked.aim()
         return Answered(asked, sources, engine.one(asked, sources, aim), aim.prob)
@@ -103,18 +105,8 @@ def _read(asked: Asked, x: Any) -> tuple[Asked, Any]:
     return asked, sources if asked.model is sources.model else replace(sources, model=asked.model)
 
 
-def _sources(engine: Engine, asked: Asked, x: Any) -> Sources:
-    """One source or a table of them, as the engine takes it; what is for several is refused for one."""
-    sources = x if isinstance(x, Sources) else read_rows(asked, x)
-    if sources.single and asked.per_source == 1 and (asked.question.threads or 1) > 1 and not engine.shares_one:
-        raise InputError("threads share the rows of a table, and this is one source; leave threads out")
-    return sources
-
-
 def _gathered(asked: Asked, x: Iterator[Any]) -> Any:
-    """A stream as a table, where its answers are kept anyway; else as it is."""
-    if asked.conditions is None and not asked.model.only_passes:
-        return x
+    """A stream as a table."""
     tables = list(x)
     joined = None if asked.model.encoding.identity else stacked(tables)
     return Sources.joined(asked.model, [Sources.read(asked.model, table) for table in tables]) if joined is None else joined
@@ -135,7 +127,10 @@ def _table(engine: Engine, asked: Asked, sources: Sources, out: Any, progress: b
             if len(found) == N * K:
                 whole = found
             else:
-                whole = _room(found, N * K) if whole is None else whole
+                if whole is None:  # room for all rows, with the columns of these
+                    coef, limited = None if found.coef is None else found.coef.shape[1], found.cost is not None
+                    targets, classes = np.zeros(N * K, dtype=np.intp), found.proba.shape[1]
+                    whole = Results.empty(targets, classes=classes, coef=coef, limited=limited)
                 whole.copy(slice(done, done + len(found)), found)
             done += len(found)
             bar.advance(len(found) // K)
@@ -157,12 +152,6 @@ def _chunks(
             check_out(out, last * K, asked.model.n_features, least=True)
         into = None if out is None else out[first * K : last * K]
         yield engine.solve(asked, Rows(piece, aims, first, None if total is None else total * K, into))
-
-
-def _room(like: Results, N: int) -> Results:
-    """Room for N rows with the columns of these."""
-    coef = None if like.coef is None else like.coef.shape[1]
-    return Results.empty(np.zeros(N, dtype=np.intp), classes=like.proba.shape[1], coef=coef, limited=like.cost is not None)
 
 
 def _streamed(engine: Engine, asked: Asked, x: Iterator[Any], out: Any, progress: bool | None) -> Answered:

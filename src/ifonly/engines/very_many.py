@@ -153,9 +153,10 @@ def _together(asked: dict[int, Look]) -> list[int]:
 
 def minimise(model: Model, task: Task, lam: float, loops: Loops) -> Asking:
     """The least E for one λ."""
-    work, last, sigma = Work(model, task, single=loops.single), Last(), 0.0
+    work, last, sigma, (K, D) = Work(model, task, single=loops.single), Last(), 0.0, model.A.shape
     tol, n_iter, slow, in_full = 0.5 * (task.tol or 0.0), 0, 0, False
-    here = best = yield from work.state(task.first, lam, math.inf, share=FIRST_SHARE)
+    first = task.source if task.start is None else task.start
+    here = best = yield from work.state(first, lam, math.inf, share=FIRST_SHARE)
     for n_round in range(MAX_ROUNDS):
         floor = noise(model, task, here, lam)
         if here.settled(max(floor, tol)):
@@ -172,21 +173,22 @@ def minimise(model: Model, task: Task, lam: float, loops: Loops) -> Asking:
             there = yield from work.state(trials.pop(0), lam, here.bearable(tol), wide=slow > 0, covariance=in_full)
             unsure = 2 * (here.mass * here.seen.error + there.mass * there.seen.error)
             fell = there.objective <= here.objective + slack + unsure
-            last.keep_if(fell)
+            if not fell:
+                last.forget()
         # 3. Go there, or hold back by as much curvature as was met and neglected.
         if fell:
             slow = slow + 1 if there.grad_norm > SLOW * here.grad_norm else 0
             falling = there.grad_norm < 0.5 * best.grad_norm
-            here, best, sigma = there, there.or_better(best), 0.25 * sigma
+            best = there if best.seen.rough or there.grad_norm < best.grad_norm else best
+            here, sigma = there, 0.25 * sigma
             if not falling and best.settled(8 * floor):
                 break
         elif in_full:
             break
         else:
-            last.forget()
             rise = there.objective - here.objective - float(here.gradient @ (there.x - here.x))
             sigma, slow = max(4 * sigma, 2 * rise / max(float(step @ step), 1e-300)), slow + 1
-        if not in_full and _in_full(model, slow):
+        if not in_full and (D <= SMALL_D or (slow >= SLOW_ROUNDS and K * D**2 <= HESSIAN_WORK)):
             in_full, slow = True, 0
     best = yield from work.sure(best, lam)
     return finished(model, task, best, lam, n_iter, work.n_passes)
@@ -200,23 +202,13 @@ def _trials(
         step = _newton_step(here, work.task, lam)
         return step, [here.x + scale * step for scale in SHORTER], 0
     work.add(here.seen)
-    step, inner = _few_step(work.at(here.x, here.seen), here, lam + sigma, loops, first=first)
+    few, lam = work.at(here.x, here.seen), lam + sigma
+    margins = few.margins + (few.gram @ few.p - few.rows @ here.gradient) / lam
+    q, inner = loops.solve_few(few.gram, margins, lam, None if first else few.p)
+    # In terms of the difference from the point, so that rounding does not add up: at the end both terms vanish.
+    step = -(here.gradient + (q - few.p) @ few.rows) / lam
     plain, accelerated = here.x + step, last.next(here.x, step)
     return step, [plain] if np.array_equal(accelerated, plain) else [accelerated, plain], inner
-
-
-def _in_full(model: Model, slow: int) -> bool:
-    """Whether to go on in D dimensions."""
-    K, D = model.A.shape
-    return D <= SMALL_D or (slow >= SLOW_ROUNDS and K * D**2 <= HESSIAN_WORK)
-
-
-def _few_step(few: Few, here: State, lam: float, loops: Loops, *, first: bool) -> tuple[Floats, int]:
-    """The step to the optimum of the problem with few rivals, and Newton's iterations; λ has σ in it."""
-    margins = few.margins + (few.gram @ few.p - few.rows @ here.gradient) / lam
-    q, n_iter = loops.solve_few(few.gram, margins, lam, None if first else few.p)
-    # In terms of the difference from the point, so that rounding does not add up: at the end both terms vanish.
-    return -(here.gradient + (q - few.p) @ few.rows) / lam, n_iter
 
 
 def _newton_step(here: State, task: Task, lam: float) -> Floats:
@@ -272,8 +264,8 @@ def reach(model: Model, task: Task, loops: Loops) -> Asking:
         floor = noise(model, task, there, lam)
         falling = there.grad_norm < 0.5 * least
         least, stalled = min(least, there.grad_norm), 0 if falling else stalled + 1
-        if seen.within(top - 2 * width, top):
-            near.append((there, lam))
+        if not seen.rough and top - 2 * width <= seen.level - seen.error and seen.level + seen.error <= top:
+            near.append((there, lam))  # in its window for certain
         if there.settled(floor if falling else 100 * floor):
             if near:
                 return finished(model, task, *min(near, key=lambda one: one[0].grad_norm), n_iter, work.n_passes)
