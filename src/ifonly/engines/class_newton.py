@@ -136,10 +136,7 @@ def _search_lam(problem: ClassProblem, prob: float, window: Window, first: float
         if almost is not None and inside and (tight or bracket.shut(NEARLY)):
             return problem.finish(almost, stop.tol, n_iter)
         if not meets:
-            if miss > 2 * (width + room):
-                below = outcome
-            elif almost is None and miss <= width:
-                almost = outcome
+            below, almost = _nearly(miss, width, room, outcome, below, almost)
             if _out_of_reach(problem, outcome, prob) or space.lam < LEAST_LAM * first:
                 return _given_up(problem, window, (almost, below, outcome), stop, n_iter)
 
@@ -152,6 +149,15 @@ def _search_lam(problem: ClassProblem, prob: float, window: Window, first: float
     assert outcome is not None
     # Where p_k is more than was asked for by more than rounding, a nearer x would do: the search was misled on its way.
     return problem.finish(almost or outcome, stop.tol, n_iter, Status.MAX_ITER)
+
+
+def _nearly(
+    miss: float, width: float, room: float, found: Outcome, below: Outcome | None, almost: Outcome | None
+) -> tuple[Outcome | None, Outcome | None]:
+    """With an answer that misses the goal: the last whose p_k is below it for all, the first that meets it but for rounding."""
+    if miss > 2 * (width + room):
+        return found, almost
+    return below, found if almost is None and miss <= width else almost
 
 
 def _given_up(

@@ -43,18 +43,16 @@ def run(asked: Asked, x: Any, *, out: Any = None, progress: bool | None = None) 
     """Answer a question for one source, a table of them, or a stream of tables; into ``out`` if that is given."""
     if out is not None and asked.question.n is not None:
         raise InputError("out is for one answer per row; with n leave it out")
-    if hasattr(x, "__next__") and (asked.conditions is not None or asked.model.only_passes):
-        x = _gathered(asked, x)  # as its answers are kept anyway
+    if hasattr(x, "__next__"):
+        x = _gathered(asked, x)
     asked, x = _read(asked, x)
     engine = choose(asked)
     if hasattr(x, "__next__"):
         return _streamed(engine, asked, x, out, progress)
-    sources = x if isinstance(x, Sources) else read_rows(asked, x)
-    one = sources.single and asked.per_source == 1
-    if one and (asked.question.threads or 1) > 1 and not engine.shares_one:
-        raise InputError("threads share the rows of a table, and this is one source; leave threads out")
+    sources = _sources(engine, asked, x)
     if asked.question.n is not None:
         return _plans(asked, sources)
+    one = sources.single and asked.per_source == 1
     if one and out is None:
         aim = asked.aim()
         return Answered(asked, sources, engine.one(asked, sources, aim), aim.prob)
@@ -105,8 +103,18 @@ def _read(asked: Asked, x: Any) -> tuple[Asked, Any]:
     return asked, sources if asked.model is sources.model else replace(sources, model=asked.model)
 
 
+def _sources(engine: Engine, asked: Asked, x: Any) -> Sources:
+    """One source or a table of them, as the engine takes it; what is for several is refused for one."""
+    sources = x if isinstance(x, Sources) else read_rows(asked, x)
+    if sources.single and asked.per_source == 1 and (asked.question.threads or 1) > 1 and not engine.shares_one:
+        raise InputError("threads share the rows of a table, and this is one source; leave threads out")
+    return sources
+
+
 def _gathered(asked: Asked, x: Iterator[Any]) -> Any:
-    """A stream as a table."""
+    """A stream as a table, where its answers are kept anyway; else as it is."""
+    if asked.conditions is None and not asked.model.only_passes:
+        return x
     tables = list(x)
     joined = None if asked.model.encoding.identity else stacked(tables)
     return Sources.joined(asked.model, [Sources.read(asked.model, table) for table in tables]) if joined is None else joined

@@ -97,7 +97,7 @@ class _Passes:
         self.model, self.V = self.asked.model, self.asked.model.to_classifier(self.X)
         self.threads, self.loops = available(self.asked.question.threads), NUMPY
         if takes_compiled(self.asked.question.backend):
-            from ifonly.native.sums import COMPILED
+            from ifonly.native.few_and_rest import COMPILED
 
             self.loops = COMPILED
         self.starts = _starts(self.asked, self.n_rows)

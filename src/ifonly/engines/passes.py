@@ -59,6 +59,11 @@ class Task:
     tol: float | None = None
     start: Floats | None = None
 
+    @property
+    def first(self) -> Floats:
+        """The point to begin at."""
+        return self.source if self.start is None else self.start
+
 
 @dataclass(slots=True)
 class Seen:
@@ -73,6 +78,10 @@ class Seen:
     error: float = 0.0  # of L, and of ā in lengths of the longest row, beyond the rounding of double precision
     rough: bool = False  # it is more than that rounding
     known: "Known | None" = None  # where it was asked for
+
+    def within(self, low: float, high: float) -> bool:
+        """Whether L is between these for certain."""
+        return not self.rough and low <= self.level - self.error and self.level + self.error <= high
 
     def without(self, task: Task, k: int) -> "Seen | None":
         """What is left of a sum over all classes at a source without class ``k``; None where nearly all of it is that class."""

@@ -147,10 +147,6 @@ class Few:
         self.gram = np.zeros((n + 1, n + 1))  # the last row and column are for the rest
         self.gram[:n, :n] = self.rows[:, self.index]
 
-    def outdated(self, p: Floats) -> bool:
-        """Whether one of the rest has become strong."""
-        return bool((p * self.others).max() > SHARE * np.add.reduce(p))
-
     def rest(self, space: Crowd, s: Floats) -> Rest:
         """The others as one rival."""
         s = np.where(self.others, s, -math.inf)
@@ -225,7 +221,7 @@ def solve_crowd(
         noise = least + ROUNDINGS * EPS * reach
 
         # 1. The few, and the rest as one.
-        if few.outdated(p):
+        if (p * few.others).max() > SHARE * np.add.reduce(p):  # one of the rest has become strong
             few = Few(space, sbar - u, p)
         rest = few.rest(space, sbar - u)
 

@@ -188,6 +188,11 @@ class Last:
         """Start again."""
         self.points, self.steps = [], []
 
+    def keep_if(self, fell: bool) -> None:
+        """Start again where the point that they led to was no better."""
+        if not fell:
+            self.forget()
+
 
 class State:
     """A point with E and ∇E, from what a pass says of it."""
@@ -203,6 +208,10 @@ class State:
     def settled(self, bound: float) -> bool:
         """Whether ‖∇E‖ is so small for certain."""
         return not self.seen.rough and self.grad_norm <= bound
+
+    def or_better(self, other: "State") -> "State":
+        """The one with the smaller ‖∇E‖, as far as both are certain."""
+        return self if other.seen.rough or self.grad_norm < other.grad_norm else other
 
     def bearable(self, tol: float = 0.0) -> float:
         """How far L can be off at the next point; not at all where ‖∇E‖ is as small as is wanted, so that this can be said."""

@@ -76,7 +76,7 @@ class Loops(NamedTuple):
     single: bool = False
 
 
-NUMPY = Loops(sum_up, solve_few)  # `native.sums` has them compiled
+NUMPY = Loops(sum_up, solve_few)  # `native.few_and_rest` has them compiled
 
 
 def task_of(model: Model, source: Floats, aim: Aim, tol: float | None = None, start: Floats | None = None) -> Task:
@@ -153,10 +153,9 @@ def _together(asked: dict[int, Look]) -> list[int]:
 
 def minimise(model: Model, task: Task, lam: float, loops: Loops) -> Asking:
     """The least E for one λ."""
-    work, last, sigma, (K, D) = Work(model, task, single=loops.single), Last(), 0.0, model.A.shape
+    work, last, sigma = Work(model, task, single=loops.single), Last(), 0.0
     tol, n_iter, slow, in_full = 0.5 * (task.tol or 0.0), 0, 0, False
-    first = task.source if task.start is None else task.start
-    here = best = yield from work.state(first, lam, math.inf, share=FIRST_SHARE)
+    here = best = yield from work.state(task.first, lam, math.inf, share=FIRST_SHARE)
     for n_round in range(MAX_ROUNDS):
         floor = noise(model, task, here, lam)
         if here.settled(max(floor, tol)):
@@ -173,14 +172,12 @@ def minimise(model: Model, task: Task, lam: float, loops: Loops) -> Asking:
             there = yield from work.state(trials.pop(0), lam, here.bearable(tol), wide=slow > 0, covariance=in_full)
             unsure = 2 * (here.mass * here.seen.error + there.mass * there.seen.error)
             fell = there.objective <= here.objective + slack + unsure
-            if not fell:
-                last.forget()
+            last.keep_if(fell)
         # 3. Go there, or hold back by as much curvature as was met and neglected.
         if fell:
             slow = slow + 1 if there.grad_norm > SLOW * here.grad_norm else 0
             falling = there.grad_norm < 0.5 * best.grad_norm
-            best = there if best.seen.rough or there.grad_norm < best.grad_norm else best
-            here, sigma = there, 0.25 * sigma
+            here, best, sigma = there, there.or_better(best), 0.25 * sigma
             if not falling and best.settled(8 * floor):
                 break
         elif in_full:
@@ -188,7 +185,7 @@ def minimise(model: Model, task: Task, lam: float, loops: Loops) -> Asking:
         else:
             rise = there.objective - here.objective - float(here.gradient @ (there.x - here.x))
             sigma, slow = max(4 * sigma, 2 * rise / max(float(step @ step), 1e-300)), slow + 1
-        if not in_full and (D <= SMALL_D or (slow >= SLOW_ROUNDS and K * D**2 <= HESSIAN_WORK)):
+        if not in_full and _in_full(model, slow):
             in_full, slow = True, 0
     best = yield from work.sure(best, lam)
     return finished(model, task, best, lam, n_iter, work.n_passes)
@@ -209,6 +206,12 @@ def _trials(
     step = -(here.gradient + (q - few.p) @ few.rows) / lam
     plain, accelerated = here.x + step, last.next(here.x, step)
     return step, [plain] if np.array_equal(accelerated, plain) else [accelerated, plain], inner
+
+
+def _in_full(model: Model, slow: int) -> bool:
+    """Whether to go on in D dimensions."""
+    K, D = model.A.shape
+    return D <= SMALL_D or (slow >= SLOW_ROUNDS and K * D**2 <= HESSIAN_WORK)
 
 
 def _newton_step(here: State, task: Task, lam: float) -> Floats:
@@ -264,8 +267,8 @@ def reach(model: Model, task: Task, loops: Loops) -> Asking:
         floor = noise(model, task, there, lam)
         falling = there.grad_norm < 0.5 * least
         least, stalled = min(least, there.grad_norm), 0 if falling else stalled + 1
-        if not seen.rough and top - 2 * width <= seen.level - seen.error and seen.level + seen.error <= top:
-            near.append((there, lam))  # in its window for certain
+        if seen.within(top - 2 * width, top):
+            near.append((there, lam))
         if there.settled(floor if falling else 100 * floor):
             if near:
                 return finished(model, task, *min(near, key=lambda one: one[0].grad_norm), n_iter, work.n_passes)
