@@ -217,7 +217,7 @@ def _follow(
         row = w @ rows
         task = task_of(model, source, Aim(int(together[0]), lam, prob), start=None if prob is not None else x)
         task = replace(task, row=row, bias=float(log_sum_exp(z)) - float(row @ x), outside=together)
-        found = solve_many(model, [task])[0]
+        found = solve_many(model, [task], {})[0]
         n_passes, n_tangents = n_passes + found.n_passes, n_tangents + 1
         step = source + found.change - x
         x = source + found.change

@@ -324,16 +324,10 @@ class Batch(NamedTuple):
         computed = np.minimum(terms, solved.grad_norm + 1e-7 * terms)
         grad_norm = computed + rounding.of_gradient(p @ lengths, size, reach, lam)
         met = np.zeros(len(index), dtype=bool) if self.stop.tol is None else grad_norm <= self.stop.tol
-        self._put(
-            *(index, k, p, solved.p_target),
-            coef=self.model.coefficients(q, k) / lam[:, None],
-            lam=lam,
-            distance=np.sqrt(solved.square) / lam,
-            objective=solved.objective,
-            grad_norm=grad_norm,
-            n_iter=solved.n_iter,
-            status=np.where(met, Status.CONVERGED, Status.EXACT),
-        )
+        coef, distance = self.model.coefficients(q, k) / lam[:, None], np.sqrt(solved.square) / lam
+        numbers = {"lam": lam, "distance": distance, "objective": solved.objective, "grad_norm": grad_norm}
+        status = np.where(met, Status.CONVERGED, Status.EXACT)
+        self._put(index, k, p, solved.p_target, coef=coef, n_iter=solved.n_iter, status=status, **numbers)
 
     def _put(self, index: Indices, k: int, p: Floats, p_target: Floats, **columns: Any) -> None:
         """Set columns of rows with one target."""

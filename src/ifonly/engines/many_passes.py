@@ -100,7 +100,13 @@ class _Passes:
             from ifonly.native.few_and_rest import COMPILED
 
             self.loops = COMPILED
-        self.starts = _starts(self.asked, self.n_rows)
+        self.starts: Floats | None = None
+        start = self.asked.question.start
+        if start is not None and not isinstance(start, str):
+            points = read_starts(self.asked, self.n_rows).table()
+            if not np.isfinite(points).all():
+                raise InputError("start must be finite")
+            self.starts = self.model.to_classifier(points)
         shared = len(set(self.each)) < len(self.each) or bool((self.aims.targets == NEAREST).any())
         self.first = {n: self._first(self.V[n]) for n in set(self.each)} if shared else {}
 
@@ -152,13 +158,3 @@ def _at_once(asked: Asked) -> int:
     per_row = 8 * model.n_features * ROWS_HELD + 4 * model.n_classes
     rows = int(np.clip(EXTRA_SHARE * model.A.nbytes / per_row, LEAST_ROWS, MOST_ROWS))
     return rows // WHOLE * WHOLE or rows
-
-
-def _starts(asked: Asked, n_rows: int | None) -> Floats | None:
-    start = asked.question.start
-    if start is None or isinstance(start, str):
-        return None
-    points = read_starts(asked, n_rows).table()
-    if not np.isfinite(points).all():
-        raise InputError("start must be finite")
-    return asked.model.to_classifier(points)

@@ -239,8 +239,11 @@ def solve_crowd(
         # 4. E must fall.
         E = here.objective(lam)
         slack = ROUNDINGS * EPS * (abs(E) + (space.size + reach) * float(np.add.reduce(p)))
-        there, trial = _fallen(here, t, tu, sbar, lam, E + slack)
-        if there is None:
+        for trial in range(MAX_HALVINGS):
+            there = Place.of(d + 0.5**trial * t, u + 0.5**trial * tu, sbar)
+            if there.objective(lam) <= E + slack:
+                break
+        else:  # no step is short enough
             break
         length = 0.5**trial
         slope = p[few.index] @ few.rows + np.add.reduce(p[few.others]) * rest.pull - lam * u  # Ḡ(p − λd)
@@ -254,15 +257,6 @@ def solve_crowd(
             done = delta * max(rate, before) <= least or (delta <= noise and rate > SLOW)
         last = delta
     return space.at(lam).end(np.array(here[:3]), here.p_target, here.loss, done, window, history=tuple(history))
-
-
-def _fallen(here: Place, t: Floats, tu: Floats, sbar: Floats, lam: float, most: float) -> tuple["Place | None", int]:
-    """Where E is at most ``most`` along a step, halved as often as it takes, and how often; no place if that is too often."""
-    for trial in range(MAX_HALVINGS):
-        there = Place.of(here.d + 0.5**trial * t, here.u + 0.5**trial * tu, sbar)
-        if there.objective(lam) <= most:
-            return there, trial
-    return None, MAX_HALVINGS
 
 
 def _started(space: Crowd, start: Floats | None, sbar: Floats, window: Window | None) -> tuple[float, Few, Place]:

@@ -105,12 +105,7 @@ def _level(model: Model, source: Floats, prob: float) -> Callable[[float], tuple
 
 
 def solve_many(
-    model: Model,
-    tasks: Sequence[Task],
-    first: dict[int, Seen] | None = None,
-    threads: int = 1,
-    loops: Loops = NUMPY,
-    at_once: int = 256,
+    model: Model, tasks: Sequence[Task], first: dict[int, Seen], threads: int = 1, loops: Loops = NUMPY, at_once: int = 256
 ) -> list[Endpoint]:
     """The answers for several sources and targets, a pass over A at a time; ``first`` is what is known of sources already.
 
@@ -120,7 +115,7 @@ def solve_many(
     running: dict[int, Asking] = {}
     asked: dict[int, Look] = {}
     found: dict[int, Endpoint] = {}
-    known = dict(first or {})
+    known = dict(first)
     waiting = list(range(len(tasks)))[::-1]
     while asked or waiting:
         while waiting and len(asked) < at_once:

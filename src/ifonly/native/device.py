@@ -177,15 +177,13 @@ class DeviceSources(Sources):
 
     @classmethod
     def read(cls, model: Model, X: Any) -> "DeviceSources":
-        """Check; nothing is copied, except numbers that are neither float32 nor float64."""
+        """Check a table; nothing is copied, except numbers that are neither float32 nor float64."""
         kind = like(X)
-        if _is_torch(X):
+        if kind is not None and kind.library == "torch":
             X = X.detach()
             X = cp.from_dlpack(X if X.dtype.itemsize >= 4 and X.is_floating_point() else X.double())
         if X.dtype.kind not in "fiub":
             raise InputError(f"x must be real numbers; got {type(X).__name__} of {X.dtype}")
-        if X.ndim != 2:
-            raise InputError(f"x must be one row (D,) or a table of rows (N, D); got an array of shape {X.shape}")
         if X.dtype not in (np.float32, np.float64):
             X = X.astype(np.float64)
         model.check_width(X)
@@ -201,10 +199,11 @@ class DeviceSources(Sources):
         if out is None:
             with self.rows.device:
                 return cp.empty((rows, self.model.n_features))
-        return cp.from_dlpack(out) if _is_torch(out) else out
+        kind = like(out)
+        return cp.from_dlpack(out) if kind is not None and kind.library == "torch" else out
 
     def part(self, a: int, b: int) -> "DeviceSources":
-        """Results ``a`` to ``b``."""
+        """Rows ``a`` to ``b``."""
         return DeviceSources(self.model, self.rows[a:b], False)
 
     def dense(self, n: int) -> np.ndarray:
@@ -236,11 +235,6 @@ class DeviceSources(Sources):
         """``Z = X rowsᵀ`` and how large the sources are, both on the host."""
         with self.rows.device:
             return _on_host(self.model, self.rows, Board.of(self.model).project(self.model, self.rows))
-
-
-def _is_torch(array: Any) -> bool:
-    kind = like(array)
-    return kind is not None and kind.library == "torch"
 
 
 def _on_host(model: Model, X: Any, parts: Any) -> tuple[np.ndarray, Sizes]:

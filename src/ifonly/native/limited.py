@@ -47,13 +47,8 @@ class Tables(NamedTuple):
         sizes = np.abs(model.A) / np.abs(space.scale) / c + np.abs(middle)
         terms = np.array([norms(sizes + size) for size in sizes])
         each = np.array([space.shift, space.scale, model.column_sizes, c, space.mu, limits.lo, limits.hi])
-        kind = {
-            "SOFT": bool(space.mu.any()),
-            "COSTED": bool((c != 1.0).any()),
-            "DIRECTED": bool(limits.ways.any()),
-            "SCALED": model.scaling is not None,
-            "PLAIN": np.array_equal(rows, model.A),
-        }
+        kind = {"SOFT": space.mu.any(), "COSTED": (c != 1.0).any(), "DIRECTED": limits.ways.any()}
+        kind |= {"SCALED": model.scaling is not None, "PLAIN": np.array_equal(rows, model.A)}
         gram = np.zeros((K, K | 1))
         gram[:, :K] = rows @ rows.T
         return cls(

@@ -219,7 +219,7 @@ def _run(advance: Callable[..., tuple[Any, ...]], state: tuple[Any, ...], max_it
         out, stay = xp.nonzero(leave)[0], xp.nonzero(~leave)[0]
         which, end, lam, ended = _take(xp, (row, point, lanes.lam, done), out)
         square, count = lam * _dot(xp, end.q, end.moved), out * 0 + n_iter
-        finished.append((which, Solved(*end[:3], lam, end.objective, end.grad_norm, square, count, ended)))
+        finished.append((which, Solved(end.q, end.p, end.p_target, lam, end.objective, end.grad_norm, square, count, ended)))
         if stay.shape[0] == 0:
             break
         lanes, (row, point, search) = lanes.take(stay), _take(xp, (row, point, search), stay)
