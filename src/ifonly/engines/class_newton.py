@@ -198,9 +198,6 @@ def _out_of_reach(problem: ClassProblem, found: Outcome, prob: float) -> bool:
     return problem.rounding.of_logits(problem.size, problem.rounding.at(distance)) > NOISE
 
 
-# ---- paths ----
-
-
 def carry_on(knots: list[Knot], t: float) -> Floats | None:
     """The curve through the knots (value, and tangent if known, at each) carried on to ``t``, or None if that is too far."""
     if not knots or abs(t - knots[-1][0]) > 2 * REACH:

@@ -32,13 +32,11 @@ from ifonly.rows.sources import Sizes, Sources
 
 __all__ = ["FreeEngine", "Stop"]
 
-
 # Rows of x per chunk: few enough to bound the memory, many enough that the loop's lanes are full (a chunk is split by target)
 # and a chunk's fixed cost does not show. Smaller chunks, which stay in the cache between the two passes, were slower: on
 # MNIST 6.1 µs a row with 4 MB, 5.1 with 16, 5.0 with 64.
 CHUNK_BYTES = 48 * 2**20
 CHUNK_ROWS = (512, 16384)
-
 
 # Where rivals' pulls cancel, x moves far less than the Σq that a window grows with. From this many times what is needed on, a
 # row of the array program goes through the method for one, which knows the distance; the compiled loop knows it too.

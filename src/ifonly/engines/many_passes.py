@@ -27,7 +27,6 @@ from ifonly.rows.sources import LARGEST, Sources
 
 __all__ = ["ManyPasses"]
 
-
 # Rows solved in step: each holds its logits and some hundred rows of A, all of them together this share of A's bytes.
 EXTRA_SHARE, ROWS_HELD, MOST_ROWS, LEAST_ROWS = 0.4, 100, 256, 8
 CHUNKS = 16  # times as many are read at once: one that is solved makes room for the next

@@ -25,7 +25,6 @@ from ifonly.model.numerics import Floats, Indices, blocks
 
 __all__ = ["Known", "Look", "Seen", "Sums", "Task", "known_points", "points", "sum_up", "take_a_pass"]
 
-
 # The strongest rivals, which are taken one by one: from one pass at most so many, those with this share of the rivals'
 # probability. On an ImageNet head 32 take two passes more than 64, and 256 one less.
 MOST, SHARE = 64, 1e-3

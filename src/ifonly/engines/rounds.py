@@ -39,7 +39,6 @@ from ifonly.problem.results import Iteration
 
 __all__ = ["Crowd", "Rounds", "solve_crowd"]
 
-
 # The few: so many rivals at least, and all that have this share of the rivals' probability. On an ImageNet head (λ = 0.01, the
 # farthest class) 32, 64, 96 and 128 take 8.6, 8.2, 7.8 and 7.5 rounds; a round's product takes 65 µs there, and factorising the
 # small problem's matrix, three or four times in all, 15 with 64 and 100 with 128.

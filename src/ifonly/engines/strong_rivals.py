@@ -17,7 +17,6 @@ from ifonly.problem.status import Status
 
 __all__ = ["FIRST_SHARE", "Asking", "Endpoint", "Few", "Last", "State", "Work", "finished", "more", "noise"]
 
-
 FIRST_SHARE = 1e-5  # of the rivals taken one by one at first: about all that there is room for
 DEPTH = 5  # steps that Anderson's acceleration combines; 8 saves nothing
 NEARLY = 1e-12  # … and what keeps nearly parallel ones apart

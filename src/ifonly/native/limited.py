@@ -11,7 +11,6 @@ from ifonly.native import cuda_source
 
 __all__ = ["Tables"]
 
-
 BESIDE = 4  # limited.cu's WIDE less COUNT
 EACH_BEYOND = np.array([[0.0, 1.0, 0.0, 1.0, 0.0, 0.0, 0.0]]).T  # what is divided by is not 0
 FAR_OFF = 2.0  # rows that are so many times longer than their differences are moved to their mean: less cancels
