@@ -50,8 +50,12 @@ def run(asked: Asked, x: Any, *, out: Any = None, progress: bool | None = None) 
     if hasattr(x, "__next__"):
         return _streamed(engine, asked, x, out, progress)
     sources = _sources(engine, asked, x)
-    if asked.question.n is not None:
-        return _plans(asked, sources)
+    if asked.question.n is not None:  # several answers for one source
+        from ifonly.engines.plans import several
+
+        (found, complete, cheapest), aim = several(asked, sources), asked.aim()
+        prob = None if aim.prob is None else np.full(len(found), aim.prob)
+        return Answered(asked, sources, found, prob, np.zeros(len(found), dtype=np.intp), complete, cheapest)
     one = sources.single and asked.per_source == 1
     if one and out is None:
         aim = asked.aim()
@@ -63,15 +67,6 @@ def run(asked: Asked, x: Any, *, out: Any = None, progress: bool | None = None) 
     if one:
         return Answered(asked, sources, results[0], None if prob is None else float(prob[0]))
     return Answered(asked, sources, results, prob, _of(asked, len(results)))
-
-
-def _plans(asked: Asked, sources: Sources) -> Answered:
-    """Several answers for one source."""
-    from ifonly.engines.plans import several
-
-    (found, complete, cheapest), aim = several(asked, sources), asked.aim()
-    prob = None if aim.prob is None else np.full(len(found), aim.prob)
-    return Answered(asked, sources, found, prob, np.zeros(len(found), dtype=np.intp), complete, cheapest)
 
 
 def one(asked: Asked, sources: Sources, aim: Aim) -> Result:

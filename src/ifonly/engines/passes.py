@@ -78,10 +78,6 @@ class Seen:
     rough: bool = False  # it is more than that rounding
     known: "Known | None" = None  # where it was asked for
 
-    def within(self, low: float, high: float) -> bool:
-        """Whether L is between these for certain."""
-        return not self.rough and low <= self.level - self.error and self.level + self.error <= high
-
     def without(self, task: Task, k: int) -> "Seen | None":
         """What is left of a sum over all classes at a source without class ``k``; None where nearly all of it is that class."""
         end = float(task.row @ task.source) + task.bias

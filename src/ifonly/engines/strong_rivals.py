@@ -182,14 +182,10 @@ class Last:
         weights = np.linalg.solve(unit @ unit.T + NEARLY * np.eye(len(unit)), unit @ step) / lengths
         return x + step - weights @ (moved + changed)
 
-    def forget(self) -> None:
-        """Start again."""
-        self.points, self.steps = [], []
-
-    def keep_if(self, fell: bool) -> None:
-        """Start again where the point that they led to was no better."""
-        if not fell:
-            self.forget()
+    def forget(self, *, unless: bool = False) -> None:
+        """Start again, unless the point that they led to was better."""
+        if not unless:
+            self.points, self.steps = [], []
 
 
 class State:

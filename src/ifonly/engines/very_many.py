@@ -167,7 +167,7 @@ def minimise(model: Model, task: Task, lam: float, loops: Loops) -> Asking:
             there = yield from work.state(trials.pop(0), lam, here.bearable(tol), wide=slow > 0, covariance=in_full)
             unsure = 2 * (here.mass * here.seen.error + there.mass * there.seen.error)
             fell = there.objective <= here.objective + slack + unsure
-            last.keep_if(fell)
+            last.forget(unless=fell)
         # 3. Go there, or hold back by as much curvature as was met and neglected.
         if fell:
             slow = slow + 1 if there.grad_norm > SLOW * here.grad_norm else 0
@@ -262,8 +262,8 @@ def reach(model: Model, task: Task, loops: Loops) -> Asking:
         floor = noise(model, task, there, lam)
         falling = there.grad_norm < 0.5 * least
         least, stalled = min(least, there.grad_norm), 0 if falling else stalled + 1
-        if seen.within(top - 2 * width, top):
-            near.append((there, lam))
+        if not seen.rough and top - 2 * width <= seen.level - seen.error and seen.level + seen.error <= top:
+            near.append((there, lam))  # in its window for certain
         if there.settled(floor if falling else 100 * floor):
             if near:
                 return finished(model, task, *min(near, key=lambda one: one[0].grad_norm), n_iter, work.n_passes)
