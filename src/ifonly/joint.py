@@ -209,7 +209,7 @@ def _follow(model: Model, source: Floats, x: Floats, together: Indices, aim: Aim
         row = softmax(z) @ rows
         task = task_of(model, source, aim, start=x if aim.prob is None else None)
         task = replace(task, row=row, bias=float(log_sum_exp(z)) - float(row @ x), outside=together)
-        solved += solve_many(model, [task])
+        solved += solve_many(model, [task], {})
         found, before, x = solved[-1], x, source + solved[-1].change
         if np.linalg.norm(x - before) <= SETTLED * np.linalg.norm(found.change) or found.status is Status.UNREACHABLE:
             break

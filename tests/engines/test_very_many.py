@@ -347,7 +347,7 @@ def test_search_where_the_rounds_do_not_settle(synthetic, monkeypatch):
 @pytest.mark.parametrize("lam", [1e-4, 1e-2, 1.0, 1e3])
 def test_compiled_problems_with_few_rivals(instructions, rng, n, lam):
     """From a start of their own, or from the answer for another λ; rows of the matrix with gaps between them."""
-    from ifonly.native.sums import solve_few_compiled
+    from ifonly.native.few_and_rest import solve_few_compiled
 
     rows = rng.normal(size=(n, n + 3))
     gram, margins = np.pad(rows @ rows.T, (0, 5))[:n, :n], 3 * rng.normal(size=n)
@@ -360,7 +360,7 @@ def test_compiled_problems_with_few_rivals(instructions, rng, n, lam):
 
 def assert_same_sums(model, looks, threads=1):
     """What the compiled pass says is what NumPy's says, and it says the same on any number of threads."""
-    from ifonly.native.sums import sum_up_compiled
+    from ifonly.native.few_and_rest import sum_up_compiled
 
     K = model.n_classes
     logits = np.full((2, len(looks), K), np.nan)
@@ -405,7 +405,7 @@ def test_compiled_sums_of_any_shape(instructions, rng, monkeypatch, kind, shape)
 @pytest.mark.parametrize("shape", [(2, 1, 3), (50, 13, 17), (133, 24, 32), (300, 7, 40), (900, 156, 70)])
 def test_compiled_sums_in_single_precision(instructions, rng, monkeypatch, kind, shape):
     """Sums and changes side by side, in whole vectors of points and in parts of one, are NumPy's; threads change no bit."""
-    from ifonly.native.sums import sum_up_compiled
+    from ifonly.native.few_and_rest import sum_up_compiled
 
     monkeypatch.setattr(passes, "PIECE_SIZE", 2000)
     K, D, N = shape
@@ -432,7 +432,7 @@ def test_compiled_sums_in_single_precision(instructions, rng, monkeypatch, kind,
 @needs_compiled
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
 def test_compiled_pass_is_the_same(kind, rng, monkeypatch):
-    from ifonly.native.sums import sum_up_compiled
+    from ifonly.native.few_and_rest import sum_up_compiled
 
     monkeypatch.setattr(passes, "PIECE_SIZE", 1)
     A, x = (rng.standard_normal((3000, 50)) * 0.5).astype(kind), 4 * rng.standard_normal(50)

@@ -59,7 +59,8 @@ class Batch:
 
     def goals(self, prob):
         """What the single-source method aims at, for every row."""
-        rows = [self.problem(i).window(tau) for i, tau in enumerate(prob)]
+        problems = [self.problem(i) for i in range(len(prob))]
+        rows = [Window.of(p.model, p.rounding, p.size, tau) for p, tau in zip(problems, prob, strict=True)]
         return Window(*np.array(rows).reshape(-1, 4).T.copy())
 
     def assert_answers(self, solved, rows):

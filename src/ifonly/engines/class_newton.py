@@ -19,10 +19,7 @@ Two promises are kept here, not hoped for:
 
 import math
 import sys
-from collections.abc import Callable, Sequence
-from functools import partial
 from itertools import pairwise
-from typing import NamedTuple
 
 import numpy as np
 
@@ -92,7 +89,17 @@ class ClassNewton(FreeEngine):
             same = np.broadcast_to(z, (len(lams), len(z)))
             many = Sizes(*(np.full(len(lams), size) for size in sizes))
             return self._solve(asked, same, many, Aims(np.full(len(lams), k), np.array(lams), None), None, loop)
-        return _follow(lams, self.knots, partial(self.next, ClassProblem(asked.model, z, sizes, k), Stop.of(asked.question)))
+        problem, stop = ClassProblem(asked.model, z, sizes, k), Stop.of(asked.question)
+        # The answer is a smooth curve in ln λ whose tangent comes with Newton's factor, so the next start is the polynomial
+        # through the last answers and their tangents (Hermite's), carried on, from the largest λ to the smallest (section 3.5).
+        # With steps of 0.19 in ln λ, as by default, three of them leave an error of some 1e-5, which one Newton step mends.
+        found: dict[int, Result] = {}
+        knots: list[Knot] = []
+        for i in sorted(range(len(lams)), key=lambda i: -lams[i]):
+            t = math.log(lams[i])
+            found[i], knot = self.next(problem, stop, lams[i], carry_on(knots, t))
+            knots = [*knots[1 - self.knots :], (t, *knot)]
+        return Results.of([found[i] for i in range(len(lams))])
 
     def next(self, problem: ClassProblem, stop: Stop, lam: float, guess: Floats | None) -> Followed:
         """An answer on the way along λ, from a guess of the change, and the curve there."""
@@ -101,23 +108,12 @@ class ClassNewton(FreeEngine):
         return problem.settle(outcome, stop.tol), space.knot(outcome.point, outcome.tangent()[0])
 
 
-class Met(NamedTuple):
-    """An answer that meets the goal."""
-
-    found: Outcome
-    inside: bool  # of its window: not far beyond the goal
-    tight: bool  # the window
-
-    def is_answer(self, bracket: Bracket) -> bool:
-        """Whether no larger λ does: a window widens with the distance, and all that is far enough away is inside."""
-        return self.inside and (self.tight or bracket.shut(NEARLY))
-
-
 def _search_lam(problem: ClassProblem, prob: float, window: Window, first: float, stop: Stop) -> Result:
     """The answer for the largest λ at which logit Q is in its window."""
     space = problem.space(first)
-    at, bracket, met = space.start(), Bracket(LONGEST_STEP), None  # and the answer at the largest λ that meets the goal
-    below = almost = None  # … the last whose p_k is below for whoever asks; one that meets the goal, or would but for rounding
+    at, bracket = space.start(), Bracket(LONGEST_STEP)
+    almost = below = None  # the last that meets the goal, or would but for rounding; the last whose p_k is below for all
+    inside = tight = False  # of the last that meets it: not far beyond, and its window
     room = math.log1p(-prob) - math.log(prob) - float(window.logit)
     n_iter, outcome = 0, None
     for _ in range(MAX_STEPS):
@@ -135,9 +131,10 @@ def _search_lam(problem: ClassProblem, prob: float, window: Window, first: float
         bracket.saw(space.lam, miss)
         meets = miss <= 0 and width < GUESS
         if meets:
-            almost, met = outcome, Met(outcome, miss >= -width, width <= NEAR)
-        if met and met.is_answer(bracket):
-            return problem.finish(met.found, stop.tol, n_iter)
+            almost, inside, tight = outcome, miss >= -width, width <= NEAR
+        # A window widens with the distance, and all that is far enough away is inside: does no larger λ do?
+        if almost is not None and inside and (tight or bracket.shut(NEARLY)):
+            return problem.finish(almost, stop.tol, n_iter)
         if not meets:
             below, almost = _nearly(miss, width, room, outcome, below, almost)
             if _out_of_reach(problem, outcome, prob) or space.lam < LEAST_LAM * first:
@@ -145,8 +142,7 @@ def _search_lam(problem: ClassProblem, prob: float, window: Window, first: float
 
         # 3. The next λ, aimed at the middle of the window (or, where any larger is wanted, far up), and a start for it.
         tangent, rate = outcome.tangent()
-        aim = (-width, 0.0) if met and met.inside else (miss + 0.5 * width, rate)
-        new = bracket.next(space.lam, *aim)
+        new = bracket.next(space.lam, *((-width, 0.0) if inside else (miss + 0.5 * width, rate)))
         if new is None:
             break
         space, at = outcome.carried(tangent, new)
@@ -169,7 +165,7 @@ def _given_up(
 ) -> Result:
     """Out of reach, with the best answer that is below the goal for all; or the goal is met, but not for all.
 
-    ``found`` are the first that meets it but for rounding, the last that is below it for all, and the farthest that was tried.
+    ``found`` are one that meets it but for rounding, the last that is below it for all, and the farthest that was tried.
     """
 
     def exactly(outcome: Outcome) -> Outcome:
@@ -200,25 +196,6 @@ def _out_of_reach(problem: ClassProblem, found: Outcome, prob: float) -> bool:
         return False
     distance = math.sqrt(2 * excess / lam)
     return problem.rounding.of_logits(problem.size, problem.rounding.at(distance)) > NOISE
-
-
-# ---- paths ----
-
-
-def _follow(lams: Sequence[float], most: int, solve: Callable[[float, Floats | None], Followed]) -> Results:
-    """The answers for all ``lams``, solved from the largest to the smallest and returned in the order given (section 3.5).
-
-    The answer is a smooth curve in ln λ whose tangent comes with Newton's factor, so the next start is the polynomial through
-    the last answers and their tangents (Hermite's), carried on. With steps of 0.19 in ln λ, as by default, three of them leave
-    an error of some 1e-5, which one Newton step mends. ``solve`` is given a λ and the change that the polynomial through so
-    many knots at ``most`` leads to.
-    """
-    found: dict[int, Result] = {}
-    knots: list[Knot] = []
-    for i in sorted(range(len(lams)), key=lambda i: -lams[i]):
-        found[i], knot = solve(lams[i], carry_on(knots, math.log(lams[i])))
-        knots = [*knots[1 - most :], (math.log(lams[i]), *knot)]
-    return Results.of([found[i] for i in range(len(lams))])
 
 
 def carry_on(knots: list[Knot], t: float) -> Floats | None:

@@ -7,7 +7,6 @@ import numpy as np
 from ifonly.engines.coordinates import Basis, Floats, Rivals, Space, rivals_softmax
 from ifonly.engines.newton import Outcome, newton
 from ifonly.engines.rounding import Rounding
-from ifonly.engines.windows import Window
 from ifonly.model import Model
 from ifonly.model.numerics import EPS
 from ifonly.problem.goals import entropy
@@ -40,12 +39,6 @@ class ClassProblem:
         if self.model.dependent:
             return Basis(self.model.rival_map(self.k), self.margins, lam, self.size)
         return Rivals(self.model.rival_gram(self.k), self.margins, lam, self.size)
-
-    def window(self, prob: float) -> Window:
-        """Where logit(1 − p_k) has to end for ``p_k ≥ prob``."""
-        return Window.of(self.model, self.rounding, self.size, prob)
-
-    # ---- answers ----
 
     def settle(self, outcome: Outcome, tol: float | None, before: int = 0) -> Result:
         """The outcome for a given λ: on to the last digit where ‖∇E‖ met the tolerance, but not for certain.

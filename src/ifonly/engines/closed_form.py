@@ -58,8 +58,11 @@ class ClosedForm(FreeEngine):
         """The margin to end at is known, and so is λ."""
         missing, length = float(problem.margins[0]) - window.middle(0.0), float(problem.lengths[0])
         result = self._moved_by(problem, missing / float(_share(window, length * length)), stop)
-        if result is not None and _reached(result, window):
-            return result
+        if result is not None:  # is it where it has to be, with room for the rounding of its own change?
+            allowance = window.allowance(abs(float(result.coef[0])))
+            there = logit(float(result.proba[1 - result.target]), float(result.proba[result.target]))
+            if allowance < GUESS and there <= window.edges(allowance)[0]:
+                return result
         # w is so small, or x̄ so large, that rounding grows faster than the change: τ is reached, but not by all who evaluate p
         result = self._moved_by(problem, missing, stop)
         return problem.stay(Status.UNREACHABLE) if result is None else replace(result, status=Status.MAX_ITER)
@@ -101,10 +104,3 @@ class ClosedForm(FreeEngine):
 def _share(window: Window, square: float) -> Any:
     """Of a step, what its own rounding does not eat; it grows with the change, and the window moves as much."""
     return np.maximum(1 - window.slope / max(square, sys.float_info.min), 1 / MOST_ROUNDING)
-
-
-def _reached(result: Result, window: Window) -> bool:
-    """Whether the answer is where it has to be, with room for the rounding of its own change."""
-    allowance = window.allowance(abs(float(result.coef[0])))
-    there = logit(float(result.proba[1 - result.target]), float(result.proba[result.target]))
-    return allowance < GUESS and there <= window.edges(allowance)[0]

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ifonly.engines import choose
-from ifonly.engines.progress import Progress
+from ifonly.engines.progress import watched
 from ifonly.engines.protocol import Engine, Rows
 from ifonly.engines.row_loops import read_rows
 from ifonly.model.errors import InputError
@@ -50,8 +50,12 @@ def run(asked: Asked, x: Any, *, out: Any = None, progress: bool | None = None) 
     if hasattr(x, "__next__"):
         return _streamed(engine, asked, x, out, progress)
     sources = _sources(engine, asked, x)
-    if asked.question.n is not None:
-        return _plans(asked, sources)
+    if asked.question.n is not None:  # several answers for one source
+        from ifonly.engines.plans import several
+
+        (found, complete, cheapest), aim = several(asked, sources), asked.aim()
+        prob = None if aim.prob is None else np.full(len(found), aim.prob)
+        return Answered(asked, sources, found, prob, np.zeros(len(found), dtype=np.intp), complete, cheapest)
     one = sources.single and asked.per_source == 1
     if one and out is None:
         aim = asked.aim()
@@ -63,15 +67,6 @@ def run(asked: Asked, x: Any, *, out: Any = None, progress: bool | None = None) 
     if one:
         return Answered(asked, sources, results[0], None if prob is None else float(prob[0]))
     return Answered(asked, sources, results, prob, _of(asked, len(results)))
-
-
-def _plans(asked: Asked, sources: Sources) -> Answered:
-    """Several answers for one source."""
-    from ifonly.engines.plans import several
-
-    (found, complete, cheapest), aim = several(asked, sources), asked.aim()
-    prob = None if aim.prob is None else np.full(len(found), aim.prob)
-    return Answered(asked, sources, found, prob, np.zeros(len(found), dtype=np.intp), complete, cheapest)
 
 
 def one(asked: Asked, sources: Sources, aim: Aim) -> Result:
@@ -130,15 +125,16 @@ def _table(engine: Engine, asked: Asked, sources: Sources, out: Any, progress: b
         out = np.empty((N * K, D))
     whole: Results | None = None
     done = 0
-    with Progress(N, progress) as bar:
-        for found in _chunks(engine, asked, sources, out, total=N):
-            if len(found) == N * K:
-                whole = found
-            else:
-                whole = _room(found, N * K) if whole is None else whole
-                whole.copy(slice(done, done + len(found)), found)
-            done += len(found)
-            bar.advance(len(found) // K)
+    for found in watched(_chunks(engine, asked, sources, out, total=N), K, N, progress):
+        if len(found) == N * K:
+            whole = found
+        else:
+            if whole is None:  # room for all rows, with the columns of these
+                coef, limited = None if found.coef is None else found.coef.shape[1], found.cost is not None
+                targets, classes = np.zeros(N * K, dtype=np.intp), found.proba.shape[1]
+                whole = Results.empty(targets, classes=classes, coef=coef, limited=limited)
+            whole.copy(slice(done, done + len(found)), found)
+        done += len(found)
     assert whole is not None
     return whole if out is None else whole.with_x(out)
 
@@ -159,26 +155,21 @@ def _chunks(
         yield engine.solve(asked, Rows(piece, aims, first, None if total is None else total * K, into))
 
 
-def _room(like: Results, N: int) -> Results:
-    """Room for N rows with the columns of these."""
-    coef = None if like.coef is None else like.coef.shape[1]
-    return Results.empty(np.zeros(N, dtype=np.intp), classes=like.proba.shape[1], coef=coef, limited=like.cost is not None)
-
-
 def _streamed(engine: Engine, asked: Asked, x: Iterator[Any], out: Any, progress: bool | None) -> Answered:
     """The answers for tables as they come; these are kept, unless the answers go into ``out``."""
-    parts: list[Results] = []
     kept: list[Sources] = []
     done = 0
-    with Progress(None, progress) as bar:
+
+    def each() -> Iterator[Results]:
+        nonlocal done
         for table in x:
             sources = read_rows(asked, table)
             if out is None:
                 kept.append(sources)
-            for found in _chunks(engine, asked, sources, out, done):
-                parts.append(found)
-                bar.advance(len(found) // asked.per_source)
+            yield from _chunks(engine, asked, sources, out, done)
             done += len(sources)
+
+    parts = list(watched(each(), asked.per_source, None, progress))
     asked.check(done)
     kept_sources = Sources.joined(asked.model, kept) if out is None else Sources.forgotten(asked.model)
     nothing = Results.empty(np.zeros(0, dtype=np.intp), classes=asked.model.n_classes, coef=asked.model.basis.shape[0])

@@ -75,6 +75,5 @@ def _finished(problem: ClassProblem, outcome: Outcome, stop: Stop) -> Result:
     rounds = outcome.n_iter
     if outcome.converged or rounds >= stop.max_iter:
         return problem.finish(outcome, stop.tol, rounds)
-    return problem.settle(
-        minimise(outcome.space, outcome.point.at, tol=stop.tol, max_iter=stop.max_iter - rounds), stop.tol, rounds
-    )
+    whole = minimise(outcome.space, outcome.point.at, tol=stop.tol, max_iter=stop.max_iter - rounds)
+    return problem.settle(whole, stop.tol, rounds)

@@ -32,13 +32,11 @@ from ifonly.rows.sources import Sizes, Sources
 
 __all__ = ["FreeEngine", "Stop"]
 
-
 # Rows of x per chunk: few enough to bound the memory, many enough that the loop's lanes are full (a chunk is split by target)
 # and a chunk's fixed cost does not show. Smaller chunks, which stay in the cache between the two passes, were slower: on
 # MNIST 6.1 µs a row with 4 MB, 5.1 with 16, 5.0 with 64.
 CHUNK_BYTES = 48 * 2**20
 CHUNK_ROWS = (512, 16384)
-
 
 # Where rivals' pulls cancel, x moves far less than the Σq that a window grows with. From this many times what is needed on, a
 # row of the array program goes through the method for one, which knows the distance; the compiled loop knows it too.
@@ -68,25 +66,14 @@ def unchangeable(problem: ClassProblem, prob: float) -> Result:
     short = logit(1 - p, p) - logit(1 - prob, prob)
     doubtful = abs(short) <= problem.rounding.of_source(problem.size)
     if model.row_norm == 0:
-        doubtful = (p >= prob) != _in_truth(model.b.tolist(), problem.k, prob)
+        from ifonly.problem.exactly import exp_within  # the checker's, which is loaded when it is asked
+
+        b = [Fraction(bias) for bias in model.b.tolist()]
+        in_truth = Fraction(prob) * sum(exp_within(bias - b[problem.k])[1] for bias in b) <= 1  # no rounding shows
+        doubtful = (p >= prob) != in_truth
     if doubtful:
         return problem.stay(Status.MAX_ITER)
     return problem.stay(Status.EXACT if p >= prob else Status.UNREACHABLE)
-
-
-def _in_truth(b: list[float], k: int, prob: float) -> bool:
-    """Whether ``softmax(b)[k] ≥ prob``, with no rounding that shows."""
-    from ifonly.problem.exactly import exp_within  # the checker's, which is loaded when it is asked
-
-    return Fraction(prob) * sum(exp_within(Fraction(bias) - Fraction(b[k]))[1] for bias in b) <= 1
-
-
-def staying(problem: ClassProblem, prob: float, window: Window) -> Result | None:
-    """The source as the answer, where it is there already or nothing can be done about it; None otherwise."""
-    p, p_target, _ = rivals_softmax(problem.margins)
-    if logit(float(np.add.reduce(p)), p_target) <= window.logit - window.slack:
-        return problem.stay(Status.EXACT)
-    return None if problem.lengths.any() else unchangeable(problem, prob)
 
 
 class FreeEngine(Engine):
@@ -100,12 +87,15 @@ class FreeEngine(Engine):
 
     def reach(self, problem: ClassProblem, prob: float, stop: Stop) -> Result:
         """The nearest x with ``p_k(x) ≥ prob``, or the best there is, with status UNREACHABLE."""
-        window = problem.window(prob)
-        return staying(problem, prob, window) or self.leave(problem, prob, window, stop)
+        window = Window.of(problem.model, problem.rounding, problem.size, prob)
+        p, p_target, _ = rivals_softmax(problem.margins)
+        if logit(float(np.add.reduce(p)), p_target) <= window.logit - window.slack:
+            return problem.stay(Status.EXACT)
+        return self.leave(problem, prob, window, stop) if problem.lengths.any() else unchangeable(problem, prob)
 
     @abstractmethod
     def leave(self, problem: ClassProblem, prob: float, window: Window, stop: Stop) -> Result:
-        """`reach` where the source is not the answer."""
+        """`reach` where the source is not the answer, and can be changed."""
 
     def minimise_rows(self, loop: RowLoop, gram: Floats, margins: Floats, lam: Floats, stop: Stop) -> Solved:
         """`minimise` for many rows with the same target."""
@@ -182,7 +172,8 @@ class FreeEngine(Engine):
             found = loop.table(sources, aims, rows.out, **options, alone=lambda *row: self.row(asked, *row))
             if found is not None:
                 return found
-        if loop is not None and loop.compiled is not None and plain and self._goes_through(asked.model, rows):
+        named = plain and bool((aims.targets >= 0).all()) and self._takes(asked.model, sources.rows)
+        if named and loop is not None and loop.compiled and (rows.out is None or _in_pieces(rows.out) is rows.out):
             return self._straight(asked, rows, loop)
         Z, sizes = sources.project()
         starts = _starts(asked, Z, rows.first, None if rows.total is None else rows.total // per)
@@ -193,21 +184,15 @@ class FreeEngine(Engine):
             sources.repeated(per).move(found.coef, rows.out)
         return found
 
-    def _goes_through(self, model: Model, rows: Rows) -> bool:
-        """Whether the compiled loop takes these rows from their sources to x: each has its class, and x its place."""
-        placed = rows.out is None or _in_pieces(rows.out) is rows.out
-        return placed and bool((rows.aims.targets >= 0).all()) and self._takes(model, rows.sources.rows)
-
     def _takes(self, model: Model, table: Any) -> bool:
         """Whether the compiled loop takes such sources."""
         return self.lanes and not model.dependent and isinstance(table, np.ndarray)
 
     def _straight(self, asked: Asked, rows: Rows, loop: RowLoop) -> Results:
-        """A piece of a table through the compiled loop."""
-        model, sources, aims = asked.model, rows.sources, rows.aims
+        """A piece of a table, each row with its class, through the compiled loop: from sources to x."""
+        model, sources, aims, stop = asked.model, rows.sources, rows.aims, Stop.of(asked.question)
         results = Results.empty(aims.targets, classes=model.n_classes, coef=model.basis.shape[0])
-        how = {"alone": rows.total == 1, "X": _in_pieces(sources.rows), "out": rows.out}
-        task = Task.of(model, aims, *Stop.of(asked.question), loop.threads, **how)
+        task = Task(aims, *stop, loop.threads, alone=rows.total == 1, X=_in_pieces(sources.rows), out=rows.out)
         loop.compiled.answer(model, aims.targets, np.arange(len(aims.targets)), results, task)
         left = np.flatnonzero(results.status == LEFT)
         if len(left):
@@ -255,8 +240,7 @@ class Batch(NamedTuple):
     def solve(self, index: Indices, targets: Indices) -> Flags:
         """Solve the rows ``index`` for these class indices, compiled or group by group; which of them are done."""
         if self.loop.compiled is not None:
-            known = {"alone": len(self.Z) == 1, "Z": self.Z, "sizes": self.sizes}
-            task = Task.of(self.model, self.aims, *self.stop, self.loop.threads, **known)
+            task = Task(self.aims, *self.stop, self.loop.threads, alone=len(self.Z) == 1, Z=self.Z, sizes=self.sizes)
             self.loop.compiled.answer(self.model, targets, index, self.results, task)
             return self.results.status[index] != LEFT
         done = np.zeros(len(index), dtype=bool)
@@ -306,7 +290,8 @@ class Batch(NamedTuple):
         p, p_target, loss = softmax_rows(margins)
         with np.errstate(divide="ignore"):
             done = np.log(p.sum(axis=1)) - np.log(p_target) <= window.logit - window.slack
-        self._stay(index[done], k, p[done], p_target[done], loss[done])
+        stay = {"coef": 0.0, "lam": np.inf, "distance": 0.0, "grad_norm": 0.0, "n_iter": 0, "status": Status.EXACT}
+        self._put(index[done], k, p[done], p_target[done], objective=loss[done], **stay)  # `ClassProblem.stay` for many
         away = np.flatnonzero(~done)
         if len(away) and model.rival_lengths(k).any():
             rounding = Rounding.of(model, self.sizes.take(index[away]), k, aims.take(away).prob)
@@ -337,21 +322,10 @@ class Batch(NamedTuple):
         computed = np.minimum(terms, solved.grad_norm + 1e-7 * terms)
         grad_norm = computed + rounding.of_gradient(p @ lengths, size, reach, lam)
         met = np.zeros(len(index), dtype=bool) if self.stop.tol is None else grad_norm <= self.stop.tol
-        self._put(
-            *(index, k, p, solved.p_target),
-            coef=self.model.coefficients(q, k) / lam[:, None],
-            lam=lam,
-            distance=np.sqrt(solved.square) / lam,
-            objective=solved.objective,
-            grad_norm=grad_norm,
-            n_iter=solved.n_iter,
-            status=np.where(met, Status.CONVERGED, Status.EXACT),
-        )
-
-    def _stay(self, index: Indices, k: int, p: Floats, p_target: Floats, loss: Floats) -> None:
-        """Rows that are there already (`ClassProblem.stay` for many)."""
-        numbers = {"lam": np.inf, "distance": 0.0, "objective": loss, "grad_norm": 0.0}
-        self._put(index, k, p, p_target, coef=0.0, n_iter=0, status=Status.EXACT, **numbers)
+        coef, distance = self.model.coefficients(q, k) / lam[:, None], np.sqrt(solved.square) / lam
+        numbers = {"lam": lam, "distance": distance, "objective": solved.objective, "grad_norm": grad_norm}
+        status = np.where(met, Status.CONVERGED, Status.EXACT)
+        self._put(index, k, p, solved.p_target, coef=coef, n_iter=solved.n_iter, status=status, **numbers)
 
     def _put(self, index: Indices, k: int, p: Floats, p_target: Floats, **columns: Any) -> None:
         """Set columns of rows with one target."""

@@ -17,7 +17,7 @@ from ifonly.engines.protocol import Engine, Rows
 from ifonly.engines.row_loops import read_starts
 from ifonly.engines.strong_rivals import FIRST_SHARE
 from ifonly.engines.threads import available
-from ifonly.engines.very_many import NUMPY, WHOLE, Loops, solve_many, task_of
+from ifonly.engines.very_many import NUMPY, WHOLE, solve_many, task_of
 from ifonly.model.errors import InputError
 from ifonly.model.numerics import Floats, norms
 from ifonly.native import takes_compiled
@@ -26,7 +26,6 @@ from ifonly.problem.results import Result, Results
 from ifonly.rows.sources import LARGEST, Sources
 
 __all__ = ["ManyPasses"]
-
 
 # Rows solved in step: each holds its logits and some hundred rows of A, all of them together this share of A's bytes.
 EXTRA_SHARE, ROWS_HELD, MOST_ROWS, LEAST_ROWS = 0.4, 100, 256, 8
@@ -95,8 +94,18 @@ class _Passes:
 
     def __post_init__(self) -> None:
         self.model, self.V = self.asked.model, self.asked.model.to_classifier(self.X)
-        self.threads, self.loops = available(self.asked.question.threads), _loops(self.asked)
-        self.starts = _starts(self.asked, self.n_rows)
+        self.threads, self.loops = available(self.asked.question.threads), NUMPY
+        if takes_compiled(self.asked.question.backend):
+            from ifonly.native.few_and_rest import COMPILED
+
+            self.loops = COMPILED
+        self.starts: Floats | None = None
+        start = self.asked.question.start
+        if start is not None and not isinstance(start, str):
+            points = read_starts(self.asked, self.n_rows).table()
+            if not np.isfinite(points).all():
+                raise InputError("start must be finite")
+            self.starts = self.model.to_classifier(points)
         shared = len(set(self.each)) < len(self.each) or bool((self.aims.targets == NEAREST).any())
         self.first = {n: self._first(self.V[n]) for n in set(self.each)} if shared else {}
 
@@ -110,21 +119,18 @@ class _Passes:
         """The answers for some of the aims, each for a class."""
         tasks, known = [], {}
         for place, (i, aim) in enumerate(which):
-            n, start = self.each[i], self._start(i)
-            task = task_of(self.model, self.V[n], aim, self.asked.question.tol, start)
-            tasks.append(task)
-            if n in self.first and start is None:
-                seen = self.first[n].without(aim.k, task.row, task.bias, self.V[n])
-                known |= {} if seen is None else {place: seen}
+            n, start = self.each[i], None
+            if self.starts is not None and self.aims.targets[i] != NEAREST:  # the class was named
+                start = self.starts[0 if len(self.starts) == 1 or self.of is None else self.of[i]]
+            tasks.append(task_of(self.model, self.V[n], aim, self.asked.question.tol, start))
+            seen = self.first[n].without(tasks[-1], aim.k) if n in self.first and start is None else None
+            if seen is not None:
+                known[place] = seen
         ends = solve_many(self.model, tasks, known, self.threads, self.loops, _at_once(self.asked))
-        made = [self.X[self.each[i]] + self.model.to_user(end.change) for (i, _), end in zip(which, ends, strict=True)]
-        return [end.result(aim.k, x, proba=self.proba) for (_, aim), end, x in zip(which, ends, made, strict=True)]
-
-    def _start(self, i: int) -> Floats | None:
-        """Where to start, for an aim at a class that was named."""
-        if self.starts is None or self.aims.targets[i] == NEAREST:
-            return None
-        return self.starts[0 if len(self.starts) == 1 or self.of is None else self.of[i]]
+        return [
+            end.result(aim.k, self.X[self.each[i]] + self.model.to_user(end.change), proba=self.proba)
+            for (i, aim), end in zip(which, ends, strict=True)
+        ]
 
     def _first(self, x: Floats) -> Seen:
         """What a pass says of a source, whatever the target."""
@@ -151,22 +157,3 @@ def _at_once(asked: Asked) -> int:
     per_row = 8 * model.n_features * ROWS_HELD + 4 * model.n_classes
     rows = int(np.clip(EXTRA_SHARE * model.A.nbytes / per_row, LEAST_ROWS, MOST_ROWS))
     return rows // WHOLE * WHOLE or rows
-
-
-def _starts(asked: Asked, n_rows: int | None) -> Floats | None:
-    start = asked.question.start
-    if start is None or isinstance(start, str):
-        return None
-    points = read_starts(asked, n_rows).table()
-    if not np.isfinite(points).all():
-        raise InputError("start must be finite")
-    return asked.model.to_classifier(points)
-
-
-def _loops(asked: Asked) -> Loops:
-    """What takes the time, compiled where that is wanted."""
-    if not takes_compiled(asked.question.backend):
-        return NUMPY
-    from ifonly.native.sums import COMPILED
-
-    return COMPILED

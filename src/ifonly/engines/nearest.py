@@ -7,7 +7,7 @@ so that the bounds hold with them too, in units of cost.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from heapq import heapify, heappop, heappush
 from typing import Any
 
@@ -31,11 +31,7 @@ LOOSE = 1e-7  # by as much may a length be off that was had by subtraction
 
 
 def search(
-    classes: Sequence[int] | Indices,
-    bounds: Floats,
-    solve: Callable[[int], Result],
-    aim: Aim,
-    sharpen: Callable[[int], float] | None = None,
+    classes: Indices, bounds: Floats, solve: Callable[[int], Result], aim: Aim, sharpen: Callable[[int], float] | None = None
 ) -> Result:
     """The best of the answers for these classes, given lower bounds on what is minimised; solved as far as is needed.
 
@@ -80,8 +76,7 @@ def pair_bounds(margins: Floats, lengths: Floats, lam: Any, top: Any) -> Floats:
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.where(gaps > 0, gaps / lengths, 0.0)
     h = np.maximum(lengths * lengths / lam, 1e-300)
-    h, margins = np.broadcast_arrays(h, margins)
-    q = phi(h.ravel(), -margins.ravel()).reshape(h.shape)
+    q = phi(h, -margins)
     return 0.5 * h * q * q + np.logaddexp(0.0, margins - h * q)
 
 

@@ -13,7 +13,6 @@ from ifonly.rows.sources import Sources
 
 __all__ = ["solve", "unfit"]
 
-
 LEFT_ROWS = 4096  # that are handed to the processor at a time
 
 

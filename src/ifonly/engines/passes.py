@@ -25,7 +25,6 @@ from ifonly.model.numerics import Floats, Indices, blocks
 
 __all__ = ["Known", "Look", "Seen", "Sums", "Task", "known_points", "points", "sum_up", "take_a_pass"]
 
-
 # The strongest rivals, which are taken one by one: from one pass at most so many, those with this share of the rivals'
 # probability. On an ImageNet head 32 take two passes more than 64, and 256 one less.
 MOST, SHARE = 64, 1e-3
@@ -79,18 +78,14 @@ class Seen:
     rough: bool = False  # it is more than that rounding
     known: "Known | None" = None  # where it was asked for
 
-    def within(self, low: float, high: float) -> bool:
-        """Whether L is between these for certain."""
-        return not self.rough and low <= self.level - self.error and self.level + self.error <= high
-
-    def without(self, k: int, row: Floats, bias: float, x: Floats) -> "Seen | None":
-        """What is left of a sum over all classes without class ``k``; None where nearly all of it is that class."""
-        end = float(row @ x) + bias
+    def without(self, task: Task, k: int) -> "Seen | None":
+        """What is left of a sum over all classes at a source without class ``k``; None where nearly all of it is that class."""
+        end = float(task.row @ task.source) + task.bias
         w = math.exp(min(end - self.level, 0.0))
         if w > 0.5:
             return None
         others = self.strong != k
-        mean = (self.mean - w * row) / (1 - w)
+        mean = (self.mean - w * task.row) / (1 - w)
         return Seen(self.level + math.log1p(-w) - end, mean, self.strong[others], self.margins[others] - end, None, self.logits)
 
 
@@ -236,26 +231,21 @@ def _seen(look: Look, n: int, sums: Sums, logits: NDArray[Any] | None) -> Seen:
     if not mass > 0.0:  # all rivals are apart
         return Seen(-math.inf, np.zeros_like(look.x), NO_CLASSES, np.zeros(0), None, None)
     mean, own = sums.mean[n] / mass, float(task.row @ look.x) + task.bias
-    strong = NO_CLASSES if logits is None else _strong(look, logits, top + math.log(look.share * mass))
-    margins = np.zeros(0) if logits is None else logits[strong] - own
     covariance = sums.second[n] / mass - np.outer(mean, mean) if look.covariance else None
-    known = _known(look, top, mass, sums.mean[n], logits) if look.keep and logits is not None else None
-    return Seen(top + math.log(mass) - own, mean, strong, margins, covariance, None, known=known)
-
-
-def _strong(look: Look, logits: NDArray[Any], least: float) -> Indices:
-    """The rivals with the largest logits: those above ``least``, or as many as there may be."""
-    rival = np.ones(len(logits), dtype=bool) if look.wide else logits >= least
+    seen = Seen(top + math.log(mass) - own, mean, NO_CLASSES, np.zeros(0), covariance, None)
+    if logits is None:
+        return seen
+    # The strongest are those with a share of the sum, or as many as there may be.
+    rival = np.ones(len(logits), dtype=bool) if look.wide else logits >= top + math.log(look.share * mass)
     rival[look.outside] = False
     strong = np.flatnonzero(rival)
     if len(strong) > MOST:
         strong = strong[np.argpartition(logits[strong], -MOST)[-MOST:]]
-    return strong
-
-
-def _known(look: Look, top: float, mass: float, total: Floats, logits: NDArray[Any]) -> Known:
-    below = logits - top
-    weights = np.exp(np.maximum(below, NOTHING)).astype(np.float32)
-    weights[below < NOTHING] = 0.0  # and no products of them that single precision has no normal numbers for
-    weights[look.outside] = 0.0
-    return Known(look.x, look.apart, top, mass, total, weights)
+    seen.strong, seen.margins = strong, logits[strong] - own
+    if look.keep:
+        below = logits - top
+        weights = np.exp(np.maximum(below, NOTHING)).astype(np.float32)
+        weights[below < NOTHING] = 0.0  # and no products of them that single precision has no normal numbers for
+        weights[look.outside] = 0.0
+        seen.known = Known(look.x, look.apart, top, mass, sums.mean[n], weights)
+    return seen

@@ -39,7 +39,6 @@ from ifonly.problem.results import Iteration
 
 __all__ = ["Crowd", "Rounds", "solve_crowd"]
 
-
 # The few: so many rivals at least, and all that have this share of the rivals' probability. On an ImageNet head (λ = 0.01, the
 # farthest class) 32, 64, 96 and 128 take 8.6, 8.2, 7.8 and 7.5 rounds; a round's product takes 65 µs there, and factorising the
 # small problem's matrix, three or four times in all, 15 with 64 and 100 with 128.
@@ -147,10 +146,6 @@ class Few:
         self.gram = np.zeros((n + 1, n + 1))  # the last row and column are for the rest
         self.gram[:n, :n] = self.rows[:, self.index]
 
-    def outdated(self, p: Floats) -> bool:
-        """Whether one of the rest has become strong."""
-        return bool((p * self.others).max() > SHARE * np.add.reduce(p))
-
     def rest(self, space: Crowd, s: Floats) -> Rest:
         """The others as one rival."""
         s = np.where(self.others, s, -math.inf)
@@ -225,7 +220,7 @@ def solve_crowd(
         noise = least + ROUNDINGS * EPS * reach
 
         # 1. The few, and the rest as one.
-        if few.outdated(p):
+        if (p * few.others).max() > SHARE * np.add.reduce(p):  # one of the rest has become strong
             few = Few(space, sbar - u, p)
         rest = few.rest(space, sbar - u)
 
@@ -243,8 +238,11 @@ def solve_crowd(
         # 4. E must fall.
         E = here.objective(lam)
         slack = ROUNDINGS * EPS * (abs(E) + (space.size + reach) * float(np.add.reduce(p)))
-        there, trial = _fallen(here, t, tu, sbar, lam, E + slack)
-        if there is None:
+        for trial in range(MAX_HALVINGS):
+            there = Place.of(d + 0.5**trial * t, u + 0.5**trial * tu, sbar)
+            if there.objective(lam) <= E + slack:
+                break
+        else:  # no step is short enough
             break
         length = 0.5**trial
         slope = p[few.index] @ few.rows + np.add.reduce(p[few.others]) * rest.pull - lam * u  # Ḡ(p − λd)
@@ -258,15 +256,6 @@ def solve_crowd(
             done = delta * max(rate, before) <= least or (delta <= noise and rate > SLOW)
         last = delta
     return space.at(lam).end(np.array(here[:3]), here.p_target, here.loss, done, window, history=tuple(history))
-
-
-def _fallen(here: Place, t: Floats, tu: Floats, sbar: Floats, lam: float, most: float) -> tuple["Place | None", int]:
-    """Where E is at most ``most`` along a step, halved as often as it takes, and how often; no place if that is too often."""
-    for trial in range(MAX_HALVINGS):
-        there = Place.of(here.d + 0.5**trial * t, here.u + 0.5**trial * tu, sbar)
-        if there.objective(lam) <= most:
-            return there, trial
-    return None, MAX_HALVINGS
 
 
 def _started(space: Crowd, start: Floats | None, sbar: Floats, window: Window | None) -> tuple[float, Few, Place]:

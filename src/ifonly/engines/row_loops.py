@@ -19,7 +19,6 @@ from ifonly.rows.sources import Sources
 
 __all__ = ["RowLoop", "any_cut", "choose_loop", "device_module", "read_rows", "read_starts"]
 
-
 FEW = 16  # rows up to which one after the other is as quick as any loop
 
 

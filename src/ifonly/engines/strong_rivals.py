@@ -11,14 +11,12 @@ from ifonly.engines.coordinates import logistic
 from ifonly.engines.newton import ROUNDINGS
 from ifonly.engines.passes import LONG, MOST, SHARE, TALL, Known, Look, Seen, Task
 from ifonly.model import Model
-from ifonly.model.numerics import EPS, Floats, Indices, length, softmax, summation_error
+from ifonly.model.numerics import EPS, FLOAT32, Floats, Indices, length, softmax, summation_error
 from ifonly.problem.results import Result
 from ifonly.problem.status import Status
 
 __all__ = ["FIRST_SHARE", "Asking", "Endpoint", "Few", "Last", "State", "Work", "finished", "more", "noise"]
 
-
-SINGLE = float(np.finfo(np.float32).eps)
 FIRST_SHARE = 1e-5  # of the rivals taken one by one at first: about all that there is room for
 DEPTH = 5  # steps that Anderson's acceleration combines; 8 saves nothing
 NEARLY = 1e-12  # … and what keeps nearly parallel ones apart
@@ -100,16 +98,16 @@ class Work:
         ask = Look(x, self.task, share, wide, apart=self.which)
         if not self.single or max(norm, size) > LARGE:
             return self._whole(x, ask, (yield ask), 0.0, final=True)
-        rough = ROUNDINGS * SINGLE * (1 + size / math.sqrt(n))
+        rough = ROUNDINGS * FLOAT32 * (1 + size / math.sqrt(n))
         if self.rest * rough <= bearable:
             return self._whole(x, ask, (yield replace(ask, single=True)), rough)
         if self.known is not None:
             moved = model.row_norm * length(x - self.known.x)
-            most = 4 * (SINGLE / EPS) * summation_error(min(n, LONG) + n // LONG + TALL) * moved
+            most = 4 * (FLOAT32 / EPS) * summation_error(min(n, LONG) + n // LONG + TALL) * moved
             final = self.rest * most <= summation_error(n) * size
-            if moved <= SMALL_CHANGE and (final or self.rest * ROUNDINGS * SINGLE * moved <= bearable):
+            if moved <= SMALL_CHANGE and (final or self.rest * ROUNDINGS * FLOAT32 * moved <= bearable):
                 ask = replace(ask, apart=self.known.apart, single=True, since=self.known)
-                return self._whole(x, ask, (yield ask), most if final else ROUNDINGS * SINGLE * moved, final=final)
+                return self._whole(x, ask, (yield ask), most if final else ROUNDINGS * FLOAT32 * moved, final=final)
         seen = yield replace(ask, keep=True)
         self.known = seen.known
         return self._whole(x, ask, seen, 0.0, final=True)
@@ -184,14 +182,10 @@ class Last:
         weights = np.linalg.solve(unit @ unit.T + NEARLY * np.eye(len(unit)), unit @ step) / lengths
         return x + step - weights @ (moved + changed)
 
-    def forget(self) -> None:
-        """Start again."""
-        self.points, self.steps = [], []
-
-    def keep_if(self, fell: bool) -> None:
-        """Start again where the point that they led to was no better."""
-        if not fell:
-            self.forget()
+    def forget(self, *, unless: bool = False) -> None:
+        """Start again, unless the point that they led to was better."""
+        if not unless:
+            self.points, self.steps = [], []
 
 
 class State:
@@ -235,11 +229,8 @@ def finished(model: Model, task: Task, here: State, lam: float, n_iter: int, n_p
     norm = length(here.x) + length(here.change) + 2 * model.offset_norm
     terms = model.row_norm * norm + 2 * model.offset_size
     margins = 4 * summation_error(D + 64) * terms + 8 * EPS * (abs(here.seen.level) + 1)
-    rounding = (
-        2 * model.row_norm * here.mass * (2 * margins + summation_error(K))
-        + 4 * EPS * lam * norm
-        + here.slope * here.seen.error
-    )
+    pull = 2 * model.row_norm * here.mass * (2 * margins + summation_error(K))
+    rounding = pull + 4 * EPS * lam * norm + here.slope * here.seen.error
     grad_norm = here.grad_norm + rounding
     if task.tol is not None and grad_norm <= task.tol:
         status = Status.CONVERGED

@@ -76,7 +76,7 @@ class Loops(NamedTuple):
     single: bool = False
 
 
-NUMPY = Loops(sum_up, solve_few)  # `native.sums` has them compiled
+NUMPY = Loops(sum_up, solve_few)  # `native.few_and_rest` has them compiled
 
 
 def task_of(model: Model, source: Floats, aim: Aim, tol: float | None = None, start: Floats | None = None) -> Task:
@@ -105,12 +105,7 @@ def _level(model: Model, source: Floats, prob: float) -> Callable[[float], tuple
 
 
 def solve_many(
-    model: Model,
-    tasks: Sequence[Task],
-    first: dict[int, Seen] | None = None,
-    threads: int = 1,
-    loops: Loops = NUMPY,
-    at_once: int = 256,
+    model: Model, tasks: Sequence[Task], first: dict[int, Seen], threads: int = 1, loops: Loops = NUMPY, at_once: int = 256
 ) -> list[Endpoint]:
     """The answers for several sources and targets, a pass over A at a time; ``first`` is what is known of sources already.
 
@@ -120,7 +115,7 @@ def solve_many(
     running: dict[int, Asking] = {}
     asked: dict[int, Look] = {}
     found: dict[int, Endpoint] = {}
-    known = dict(first or {})
+    known = dict(first)
     waiting = list(range(len(tasks)))[::-1]
     while asked or waiting:
         while waiting and len(asked) < at_once:
@@ -172,7 +167,7 @@ def minimise(model: Model, task: Task, lam: float, loops: Loops) -> Asking:
             there = yield from work.state(trials.pop(0), lam, here.bearable(tol), wide=slow > 0, covariance=in_full)
             unsure = 2 * (here.mass * here.seen.error + there.mass * there.seen.error)
             fell = there.objective <= here.objective + slack + unsure
-            last.keep_if(fell)
+            last.forget(unless=fell)
         # 3. Go there, or hold back by as much curvature as was met and neglected.
         if fell:
             slow = slow + 1 if there.grad_norm > SLOW * here.grad_norm else 0
@@ -183,7 +178,6 @@ def minimise(model: Model, task: Task, lam: float, loops: Loops) -> Asking:
         elif in_full:
             break
         else:
-            last.forget()
             rise = there.objective - here.objective - float(here.gradient @ (there.x - here.x))
             sigma, slow = max(4 * sigma, 2 * rise / max(float(step @ step), 1e-300)), slow + 1
         if not in_full and _in_full(model, slow):
@@ -200,7 +194,11 @@ def _trials(
         step = _newton_step(here, work.task, lam)
         return step, [here.x + scale * step for scale in SHORTER], 0
     work.add(here.seen)
-    step, inner = _few_step(work.at(here.x, here.seen), here, lam + sigma, loops, first=first)
+    few, lam = work.at(here.x, here.seen), lam + sigma
+    margins = few.margins + (few.gram @ few.p - few.rows @ here.gradient) / lam
+    q, inner = loops.solve_few(few.gram, margins, lam, None if first else few.p)
+    # In terms of the difference from the point, so that rounding does not add up: at the end both terms vanish.
+    step = -(here.gradient + (q - few.p) @ few.rows) / lam
     plain, accelerated = here.x + step, last.next(here.x, step)
     return step, [plain] if np.array_equal(accelerated, plain) else [accelerated, plain], inner
 
@@ -209,14 +207,6 @@ def _in_full(model: Model, slow: int) -> bool:
     """Whether to go on in D dimensions."""
     K, D = model.A.shape
     return D <= SMALL_D or (slow >= SLOW_ROUNDS and K * D**2 <= HESSIAN_WORK)
-
-
-def _few_step(few: Few, here: State, lam: float, loops: Loops, *, first: bool) -> tuple[Floats, int]:
-    """The step to the optimum of the problem with few rivals, and Newton's iterations; λ has σ in it."""
-    margins = few.margins + (few.gram @ few.p - few.rows @ here.gradient) / lam
-    q, n_iter = loops.solve_few(few.gram, margins, lam, None if first else few.p)
-    # In terms of the difference from the point, so that rounding does not add up: at the end both terms vanish.
-    return -(here.gradient + (q - few.p) @ few.rows) / lam, n_iter
 
 
 def _newton_step(here: State, task: Task, lam: float) -> Floats:
@@ -272,8 +262,8 @@ def reach(model: Model, task: Task, loops: Loops) -> Asking:
         floor = noise(model, task, there, lam)
         falling = there.grad_norm < 0.5 * least
         least, stalled = min(least, there.grad_norm), 0 if falling else stalled + 1
-        if seen.within(top - 2 * width, top):
-            near.append((there, lam))
+        if not seen.rough and top - 2 * width <= seen.level - seen.error and seen.level + seen.error <= top:
+            near.append((there, lam))  # in its window for certain
         if there.settled(floor if falling else 100 * floor):
             if near:
                 return finished(model, task, *min(near, key=lambda one: one[0].grad_norm), n_iter, work.n_passes)

@@ -3,7 +3,7 @@
 A loop is a pair of functions, ``solve_lam(gram, margins, lam, …)`` and ``solve_prob(gram, margins, window, …)``; each returns
 `engines.newton.Solved`. `reference` states the algorithm as an array program; the C++ of this folder, which is compiled when
 the package is installed, is the same for one row, a vector of rows and a GPU. `cuda` compiles it for that, and `device` takes
-whole tables there. `few_and_rest`, `sums`, `intervals` and `one_multiplier` are the compiled twins of other engines.
+whole tables there. `few_and_rest`, `intervals` and `one_multiplier` are the compiled twins of other engines.
 """
 
 import os

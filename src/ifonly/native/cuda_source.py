@@ -28,6 +28,10 @@ ALONE, TOGETHER = 128, 64  # threads of a block of newton.cu, of single threads 
 # K = 51: starts take 1.16 ms with two and 0.95 with three, which spill a few numbers; all of it 11.2 with two, 11.4 with six.
 BLOCKS, START_BLOCKS = 2, 3
 
+# Coordinate steps of the start, in single precision, per rival. Mean and largest number of iterations, and ms for a million
+# rows of MNIST (K = 10), with 2, 3 and 4: 3.06, 12, 1.44; 2.82, 5, 1.32; 2.47, 4, 1.34. A warp waits for its slowest row.
+PAIRS = 3
+
 # What a source includes, each after those that it includes itself.
 HEADERS = {
     "newton": ("numbers.hpp", "phi.hpp", "newton.hpp", "answer.hpp", "tiles.hpp", "kept.hpp"),
@@ -66,15 +70,6 @@ def step_threads(K: int) -> int:
 def rows_of(K: int) -> int:
     """R, the rows that a change is made of: A's own, or for K = 2 their difference."""
     return 1 if K == 2 else K
-
-
-def pairs(K: int) -> int:
-    """Coordinate steps of the start, in single precision.
-
-    Mean and largest number of iterations, and ms for a million rows of MNIST (K = 10), after 2n, 3n and 4n of them: 3.06, 12,
-    1.44; 2.82, 5, 1.32; 2.47, 4, 1.34. A warp takes as long as the slowest of its rows.
-    """
-    return 3 * (K - 1)
 
 
 def gram_pitch(K: int) -> int:
@@ -131,7 +126,7 @@ def newton_options(
     """How ``newton.cu`` is compiled for K classes; ``goal`` for the probability form."""
     team = team or team_of(K)
     threads = threads or threads_of(team)
-    return _options(CLASSES=K, TEAM=team, AIMS=int(goal), PAIRS=pairs(K), THREADS=threads, BLOCKS=blocks)
+    return _options(CLASSES=K, TEAM=team, AIMS=int(goal), PAIRS=PAIRS * (K - 1), THREADS=threads, BLOCKS=blocks)
 
 
 def passes_options(R: int, source: str, answer: str, cut: Slices) -> tuple[str, ...]:

@@ -31,7 +31,9 @@ from ifonly.rows.sources import NOWHERE, Sizes, Sources
 
 cp = cuda.cp
 
-__all__ = ["DeviceResults", "DeviceSources", "invert_table", "set_columns", "upload", "upload_targets"]
+__all__ = ["DeviceResults", "DeviceSources", "OnDevice", "invert_table", "upload", "upload_targets", "upload_wanted"]
+
+NUMBERS = ("lam", "distance", "objective", "grad_norm", "cost", "gap")
 
 # Pieces in which a table is worked on. On an H200 a million rows of MNIST take 5.75, 5.63 and 5.65 ms in three to five of them;
 # 200 000 rows of 8192 features 12.8, 13.0 and 13.0. (With each second pass as soon as its Newton problems are solved, and not
@@ -101,35 +103,35 @@ class Board(NamedTuple):
 class OnDevice(NamedTuple):
     """Columns of `Results`, on the device."""
 
-    coef: Any
+    coef: Any  # None where there are limits
     proba: Any
     target: Any
-    numbers: Any  # (N, 4): lam, distance, objective, grad_norm
+    numbers: Any  # (N, 4), or (N, 6) where there are limits: `NUMBERS`
     n_iter: Any
     status: Any
 
     @classmethod
-    def empty(cls, K: int, targets: Any) -> "OnDevice":
+    def empty(cls, K: int, targets: Any, *, limited: bool = False) -> "OnDevice":
         """Room for them."""
         N = len(targets)
+        coef, numbers = (None, cp.zeros((N, 6))) if limited else (cp.empty((N, rows_of(K))), cp.empty((N, 4)))
         n_iter, status = cp.empty(N, dtype=np.int32), cp.empty(N, dtype=np.int8)
-        return cls(cp.empty((N, rows_of(K))), cp.empty((N, K)), targets, cp.empty((N, 4)), n_iter, status)
+        return cls(coef, cp.empty((N, K)), targets, numbers, n_iter, status)
 
     def part(self, s: slice) -> "OnDevice":
         """Some of them."""
-        return OnDevice(*(a[s] for a in self))
+        return OnDevice(*(None if a is None else a[s] for a in self))
 
-    def left(self) -> Any:
-        """The rows that the kernel left, on the device; it is waited for."""
-        return cp.flatnonzero(self.status == LEFT)
-
-    def field(self, name: str) -> np.ndarray:
-        """One field of `Results`, on the host."""
+    def field(self, name: str) -> Any:
+        """One field of `Results`, on the host; what `Results` has by default where there is none."""
         if name == "n_passes":
             return np.full(len(self.status), 2, dtype=np.intp)
-        column = {"lam": 0, "distance": 1, "objective": 2, "grad_norm": 3}.get(name)
-        values = cp.asnumpy(getattr(self, name) if column is None else self.numbers[:, column])
-        return values.astype(np.intp) if name in ("target", "n_iter") else values
+        if name in NUMBERS[: self.numbers.shape[1]]:
+            return cp.asnumpy(self.numbers[:, NUMBERS.index(name)])
+        column = getattr(self, name, None)
+        if column is None:
+            return getattr(Results, name)
+        return cp.asnumpy(column).astype(np.intp) if name in ("target", "n_iter") else cp.asnumpy(column)
 
     def set(self, index: Any, rows: Results) -> None:
         """Set some rows from others, which are on the host."""
@@ -142,7 +144,7 @@ class OnDevice(NamedTuple):
 class DeviceResults(Results):
     """`Results` that lie on the device; each column comes to the host when it is first read."""
 
-    answers: Any  # OnDevice
+    answers: Any  # OnDevice, or what has its ``status`` and ``field``
 
     def __init__(self, answers: Any, x: Any = None) -> None:
         object.__setattr__(self, "answers", answers)
@@ -159,17 +161,10 @@ class DeviceResults(Results):
         return type(self)(self.answers, x)
 
 
-def set_columns(kind: type[DeviceResults], *names: str) -> None:
-    """Columns that are fetched when they are first read."""
-    for name in names:
-        column = cached_property(lambda self, name=name: self.answers.field(name))
-        column.__set_name__(kind, name)
-        setattr(kind, name, column)
-
-
-set_columns(
-    DeviceResults, "target", "status", "lam", "distance", "objective", "grad_norm", "proba", "coef", "n_iter", "n_passes"
-)
+for _name in (field.name for field in fields(Results) if field.name != "x"):
+    _column = cached_property(lambda self, name=_name: self.answers.field(name))
+    _column.__set_name__(DeviceResults, _name)
+    setattr(DeviceResults, _name, _column)
 
 
 def _room(model: Model, aims: Aims) -> Results:
@@ -182,15 +177,13 @@ class DeviceSources(Sources):
 
     @classmethod
     def read(cls, model: Model, X: Any) -> "DeviceSources":
-        """Check; nothing is copied, except numbers that are neither float32 nor float64."""
+        """Check a table; nothing is copied, except numbers that are neither float32 nor float64."""
         kind = like(X)
-        if _is_torch(X):
+        if kind is not None and kind.library == "torch":
             X = X.detach()
             X = cp.from_dlpack(X if X.dtype.itemsize >= 4 and X.is_floating_point() else X.double())
         if X.dtype.kind not in "fiub":
             raise InputError(f"x must be real numbers; got {type(X).__name__} of {X.dtype}")
-        if X.ndim != 2:
-            raise InputError(f"x must be one row (D,) or a table of rows (N, D); got an array of shape {X.shape}")
         if X.dtype not in (np.float32, np.float64):
             X = X.astype(np.float64)
         model.check_width(X)
@@ -206,10 +199,11 @@ class DeviceSources(Sources):
         if out is None:
             with self.rows.device:
                 return cp.empty((rows, self.model.n_features))
-        return cp.from_dlpack(out) if _is_torch(out) else out
+        kind = like(out)
+        return cp.from_dlpack(out) if kind is not None and kind.library == "torch" else out
 
     def part(self, a: int, b: int) -> "DeviceSources":
-        """Results ``a`` to ``b``."""
+        """Rows ``a`` to ``b``."""
         return DeviceSources(self.model, self.rows[a:b], False)
 
     def dense(self, n: int) -> np.ndarray:
@@ -243,11 +237,6 @@ class DeviceSources(Sources):
             return _on_host(self.model, self.rows, Board.of(self.model).project(self.model, self.rows))
 
 
-def _is_torch(array: Any) -> bool:
-    kind = like(array)
-    return kind is not None and kind.library == "torch"
-
-
 def _on_host(model: Model, X: Any, parts: Any) -> tuple[np.ndarray, Sizes]:
     known = cp.asnumpy(parts.sum(axis=0))
     R = known.shape[1] - 2
@@ -276,6 +265,17 @@ def upload_targets(targets: Any) -> Any:
     return upload(targets, np.int32) if targets.strides == (0,) else upload(targets, np.uint8).astype(np.int32)
 
 
+def upload_wanted(model: Model, aims: Aims) -> Any:
+    """λ or the logits to reach, on the device; worked out once where they are the same for all."""
+    if aims.prob is None:
+        wanted = aims.lam
+    elif len(aims.prob) and aims.prob.strides == (0,):
+        wanted = np.broadcast_to(needed_logit(float(aims.prob[0]), model), aims.prob.shape)
+    else:
+        wanted = needed_logit(aims.prob, model)
+    return upload(wanted, np.float64)
+
+
 class Job(NamedTuple):
     """What is wanted of the rows of a table."""
 
@@ -288,13 +288,7 @@ class Job(NamedTuple):
     def upload(self, s: slice) -> tuple[Any, Any]:
         """Class indices, and λ or the logits to reach, of some rows, on the device."""
         aims = self.aims.take(s)
-        if aims.prob is None:
-            wanted = aims.lam
-        elif len(aims.prob) and aims.prob.strides == (0,):  # the same for all
-            wanted = np.broadcast_to(needed_logit(float(aims.prob[0]), self.model), aims.prob.shape)
-        else:
-            wanted = needed_logit(aims.prob, self.model)
-        return upload_targets(aims.targets), upload(wanted, np.float64)
+        return upload_targets(aims.targets), upload_wanted(self.model, aims)
 
     def solve(self, board: Board, parts: Any, wanted: Any, answers: OnDevice) -> None:
         """The Newton problems: what `engines.free.Batch` does, certificates included, for rows of any targets."""
@@ -328,20 +322,15 @@ def invert_table(
 
     That is: where a class is still to be chosen, where rivals depend on each other, and for sparse sources.
     """
-    model = sources.model
+    model, targets = sources.model, aims.targets[:1] if aims.targets.strides == (0,) else aims.targets
     usual = model.dependent or model.shares_gram or model.n_classes > MOST_CLASSES
-    if usual or hasattr(sources.rows, "tocsr") or _chooses(aims.targets):
+    if usual or hasattr(sources.rows, "tocsr") or (len(targets) and targets.min() < 0):
         return None
     job = Job(model, aims, tol, max_iter, alone)
     if not isinstance(sources, DeviceSources):
         return _invert_through(job, sources.rows, out)
     with sources.rows.device:
         return _invert_there(job, sources.rows, out)
-
-
-def _chooses(targets: np.ndarray) -> bool:
-    """Whether a class is still to be chosen."""
-    return len(targets) > 0 and bool(targets[0] < 0 if targets.strides == (0,) else targets.min() < 0)
 
 
 def _invert_there(job: Job, X: Any, out: Any) -> Results:
@@ -368,7 +357,7 @@ def _invert_there(job: Job, X: Any, out: Any) -> Results:
             with passes:
                 board.move(X[s], answers.coef[s], made[s])
     with newton:  # beside the last pass
-        left = answers.left()
+        left = cp.flatnonzero(answers.status == LEFT)  # it is waited for
     here.wait_event(passes.record())
     if len(left):
         job.settle(board, left, X, answers, made)
@@ -439,13 +428,12 @@ class Buffer:
         a, b = self.first, self.first + self.rows
         made = None if self.made is None else self.out
         with self.stream:
-            left = self.answers.left()
+            left = cp.flatnonzero(self.answers.status == LEFT)
             if len(left):
                 self.job.settle(self.board, left, self.X, self.answers, made, a)
                 if self.made is not None:
                     self.out.get(out=self.made[: b - a])
-            found = DeviceResults(self.answers)
-            rows.copy(slice(a, b), found)
+            rows.copy(slice(a, b), DeviceResults(self.answers))
         self.stream.synchronize()
         if self.made is not None:
             _copy(self.made[: b - a], out[a:b])

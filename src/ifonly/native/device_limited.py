@@ -13,13 +13,11 @@ from numpy.typing import NDArray
 from ifonly.engines import newton
 from ifonly.engines.budget import MAX_ITER
 from ifonly.engines.cost_space import CostSpace
-from ifonly.model import Model
 from ifonly.native import cuda, cuda_source
-from ifonly.native.device import DeviceResults, DeviceSources, set_columns, upload, upload_targets
+from ifonly.native.device import DeviceResults, DeviceSources, OnDevice, upload, upload_targets, upload_wanted
 from ifonly.native.free import LEFT
 from ifonly.native.limited import Tables
 from ifonly.problem.asked import Aims
-from ifonly.problem.goals import needed_logit
 from ifonly.problem.results import Results
 from ifonly.problem.status import LEAST_VALUE, REL_GAP
 from ifonly.rows.sources import Sources
@@ -36,23 +34,18 @@ MOST_ROUNDS = 40  # of a row; of MNIST's within [0, 1] none takes more than 6
 Alone = Callable[[np.ndarray, Aims], Results]  # rows on the host
 
 
-class OnDevice(NamedTuple):
+class Limited(NamedTuple):
     """Columns of `Results` on the device, and the rows that were settled on the host."""
 
-    proba: Any
-    target: Any
-    numbers: Any  # (N, 6)
-    n_iter: Any
-    status: Any
+    there: OnDevice
     weighed: bool
-    left: NDArray[np.intp] = np.zeros(0, dtype=np.intp)
-    rest: Results | None = None
+    left: NDArray[np.intp]
+    rest: Results | None
 
-    def part(self, s: slice) -> "OnDevice":
-        """Some of them."""
-        return self._replace(**{name: getattr(self, name)[s] for name in ("proba", "target", "numbers", "n_iter", "status")})
-
-    COLUMNS = ("lam", "distance", "objective", "grad_norm", "cost", "gap")
+    @property
+    def status(self) -> Any:
+        """That of rows on the device."""
+        return self.there.status
 
     def field(self, name: str) -> Any:
         """One field of `Results`, on the host."""
@@ -68,33 +61,11 @@ class OnDevice(NamedTuple):
         return values
 
     def _there(self, name: str) -> Any:
-        N = len(self.status)
         if name == "bound":
-            return self._there("objective" if self.weighed else "cost") - self._there("gap")
-        if name in self.COLUMNS:
-            return cp.asnumpy(self.numbers[:, self.COLUMNS.index(name)])
-        if name in ("target", "n_iter"):
-            return cp.asnumpy(getattr(self, name)).astype(np.intp)
-        if name in ("proba", "status"):
-            return cp.asnumpy(getattr(self, name))
-        constant = {"n_passes": np.intp(2), "n_nodes": np.intp(0), "ceiling": 1.0}
-        if name in constant:
-            return np.full(N, constant[name])
-        return None if name == "coef" else [None] * N
-
-
-class LimitedResults(DeviceResults):
-    """`Results` with the columns of limited problems, each on the device until it is first read."""
-
-
-set_columns(LimitedResults, "cost", "gap", "bound", "n_nodes", "ceiling", "multipliers", "proof")
-
-
-def _logits(prob: Any, model: Model) -> Any:
-    """`needed_logit`, once where it is the same for all."""
-    if len(prob) and prob.strides == (0,):
-        return np.broadcast_to(needed_logit(float(prob[0]), model), prob.shape)
-    return needed_logit(prob, model)
+            return self.there.field("objective" if self.weighed else "cost") - self.there.field("gap")
+        if name in ("n_nodes", "ceiling"):
+            return np.full(len(self.status), np.intp(0) if name == "n_nodes" else 1.0)
+        return [None] * len(self.status) if name in ("multipliers", "proof") else self.there.field(name)
 
 
 def _tables(space: CostSpace) -> tuple[Tables, cuda_source.Blocks]:
@@ -110,16 +81,19 @@ def _tables(space: CostSpace) -> tuple[Tables, cuda_source.Blocks]:
 
 
 def _solve(space: CostSpace, X: Any, wanted: Any, prob: Any, tol: float, max_iter: int, out: Any, found: OnDevice) -> None:
-    """Rounds of the rows that are open: their problems over classes, then over their features; ``wanted``: λ, or logits."""
+    """Rounds of the rows that are open: their problems over classes, then over their features.
+
+    ``wanted`` are λ, and ``prob`` is None; or they are logits, of these probabilities.
+    """
     tables, blocks = _tables(space)
-    B, K, goal = len(X), len(tables.b), not found.weighed
+    B, K, goal = len(X), len(tables.b), prob is not None
     kept, bits = cp.empty((B, cuda_source.kept_numbers(K))), cp.empty((B, cuda_source.tiled(tables.D) // 32), dtype=np.uint32)
     cut = {"goal": goal, "warps": blocks.warps, "staged": blocks.staged}
     options = cuda_source.limited_options(tables.D, K, cuda.TYPES[X.dtype.str[1:]], tables.kind, **cut)
     kernel = cuda.kernel("limited", "limited", options, cp.cuda.Device().id)
     kernel.max_dynamic_shared_size_bytes = blocks.shared
     rounds = min(max_iter, MOST_ROUNDS)
-    asked = found.target, wanted, prob, np.float64(tol), np.int32(rounds)
+    asked = found.target, wanted, prob if goal else wanted, np.float64(tol), np.int32(rounds)
     least = np.float64(LEAST_VALUE), np.float64(REL_GAP)
     answers = out, np.int64(out.strides[0] // 8), found.proba, found.numbers, found.n_iter, found.status
     sources = kept, bits, X, np.int64(X.strides[0] // X.itemsize)
@@ -144,26 +118,23 @@ def _processors(device: int) -> int:
     return cp.cuda.Device(device).attributes["MultiProcessorCount"]
 
 
-def _invert(space: CostSpace, X: Any, aims: Aims, out: Any, tol: float, max_iter: int, alone: Alone) -> LimitedResults:
+def _invert(space: CostSpace, X: Any, aims: Aims, out: Any, tol: float, max_iter: int, alone: Alone) -> DeviceResults:
     """Answers for sources on the device into ``out``, which is there too; of rows that the kernel leaves, those of the host."""
-    N, K, weighed = len(X), space.model.n_classes, aims.lam is not None
-    wanted = upload(aims.lam if weighed else _logits(aims.prob, space.model), np.float64)
-    prob = wanted if weighed else upload(aims.prob, np.float64)
-    numbers, n_iter, status = cp.zeros((N, 6)), cp.empty(N, dtype=np.int32), cp.empty(N, dtype=np.int8)
-    found = OnDevice(cp.empty((N, K)), upload_targets(aims.targets), numbers, n_iter, status, weighed)
+    N, K = len(X), space.model.n_classes
+    wanted, prob = upload_wanted(space.model, aims), None if aims.prob is None else upload(aims.prob, np.float64)
+    found, rest = OnDevice.empty(K, upload_targets(aims.targets), limited=True), None
     there = out.dtype == np.float64 and out.strides[1] == 8 and not cp.may_share_memory(X, out)
     made = out if there else cp.empty(X.shape)
     parts = -(-N * 8 * cuda_source.kept_numbers(K) // KEPT_BYTES)
     for s in (slice(N * i // parts, N * (i + 1) // parts) for i in range(parts)):
-        _solve(space, X[s], wanted[s], prob[s], tol, max_iter, made[s], found.part(s))
-    left = cp.asnumpy(cp.flatnonzero(status == LEFT))
+        _solve(space, X[s], wanted[s], None if prob is None else prob[s], tol, max_iter, made[s], found.part(s))
+    left = cp.asnumpy(cp.flatnonzero(found.status == LEFT))
     if len(left):
         rest = alone(cp.asnumpy(X[left]).astype(np.float64, copy=False), aims.take(left))
         made[cp.asarray(left)] = cp.asarray(rest.x)
-        found = found._replace(left=left, rest=rest)
     if made is not out:
         out[...] = made
-    return LimitedResults(found)
+    return DeviceResults(Limited(found, aims.lam is not None, left, rest))
 
 
 def invert_table(
@@ -171,7 +142,7 @@ def invert_table(
 ) -> Results:
     """Answers for a table of sources, on the host or the device, into ``out``."""
 
-    def run(X: Any, s: slice) -> LimitedResults:
+    def run(X: Any, s: slice) -> Results:
         made = out[s] if isinstance(out, cp.ndarray) else cp.empty(X.shape)
         found = _invert(space, X, aims.take(s), made, tol or 0.0, max_iter or MAX_ITER, alone)
         if not isinstance(out, cp.ndarray):

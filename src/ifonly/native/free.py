@@ -32,21 +32,19 @@ ROWS_PER_THREAD = 64  # fewer than these are solved sooner than they are handed 
 def target_of(model: Model, k: int) -> Any:
     """What rows with class index ``k`` for a target share, made once and kept with the model."""
     key = f"free target {k}"
-    return model.memo.get(key) or model.memo.setdefault(key, _target(model, k))
-
-
-def _target(model: Model, k: int) -> Any:
-    rounding = Rounding.of(model, NOWHERE, k)
-    lengths, scaling = rounding.lengths, model.scaling
-    arrays = {"basis": model.basis, "b": model.b, "gram": model.rival_gram(k), "lengths": model.rival_lengths(k)}
-    arrays["columns"] = model.column_sizes
-    arrays |= {"shift": None, "scale": None} if scaling is None else {"shift": scaling.shift, "scale": scaling.scale}
-    given = {name: None if array is None else np.ascontiguousarray(array, dtype=np.float64) for name, array in arrays.items()}
-    given |= {"gamma": rounding.gamma, "coarse": rounding.coarse, "bias": lengths.bias, "span": lengths.span}
-    given["logs"] = in_logs(model, rounding.gamma)
-    given |= {"norm": lengths.unit.norm, "terms": lengths.unit.terms, "swing": lengths.unit.swing}
-    given |= {"row_norm": model.row_norm, "offset_norm": model.offset_norm, "offset_size": model.offset_size}
-    return compiled().FreeTarget(given, k)
+    found = model.memo.get(key)
+    if found is None:
+        rounding, scaling = Rounding.of(model, NOWHERE, k), model.scaling
+        arrays = {"basis": model.basis, "b": model.b, "gram": model.rival_gram(k), "lengths": model.rival_lengths(k)}
+        arrays["columns"] = model.column_sizes
+        arrays |= {} if scaling is None else {"shift": scaling.shift, "scale": scaling.scale}
+        given: dict[str, Any] = {"shift": None, "scale": None, "logs": in_logs(model, rounding.gamma)}
+        given |= {name: np.ascontiguousarray(array, dtype=np.float64) for name, array in arrays.items()}
+        given |= {name: getattr(rounding, name) for name in ("gamma", "coarse")}
+        given |= {name: getattr(rounding.lengths, name) for name in ("bias", "span")} | rounding.lengths.unit._asdict()
+        given |= {name: getattr(model, name) for name in ("row_norm", "offset_norm", "offset_size")}
+        found = model.memo[key] = compiled().FreeTarget(given, k)
+    return found
 
 
 def project(model: Model, x: Any) -> tuple[Any, Sizes]:
@@ -76,8 +74,7 @@ def _pairs(model: Model) -> int:
 class Task(NamedTuple):
     """What is wanted of rows, how to solve them, from sources or from Z of them and their sizes, and where x goes."""
 
-    wanted: Any  # of each row: λ, or the logit that it needs
-    goal: bool  # whether it is the logit
+    aims: Aims
     tol: float | None
     max_iter: int
     threads: int
@@ -87,17 +84,12 @@ class Task(NamedTuple):
     sizes: Sizes | None = None
     out: Any = None
 
-    @classmethod
-    def of(cls, model: Model, aims: Aims, *how: Any, **more: Any) -> "Task":
-        """The task of reaching some aims; the rest is as above."""
-        wanted = aims.lam if aims.lam is not None else needed_logit(aims.prob, model)
-        return cls(np.ascontiguousarray(wanted, dtype=np.float64), aims.lam is None, *how, **more)
-
 
 def answer(model: Model, targets: Indices, index: Indices, results: Results, task: Task) -> None:
     """Answer rows ``index`` for these class indices, one each; some may be LEFT."""
-    known = None if task.sizes is None else np.stack(task.sizes)
-    question = task.wanted, task.goal, task.alone, task.tol or 0.0, task.max_iter, _pairs(model)
+    aims, known = task.aims, None if task.sizes is None else np.stack(task.sizes)
+    wanted = np.ascontiguousarray(needed_logit(aims.prob, model) if aims.lam is None else aims.lam, dtype=np.float64)
+    question = wanted, aims.lam is None, task.alone, task.tol or 0.0, task.max_iter, _pairs(model)
     columns = results.coef, results.proba, results.lam, results.distance, results.objective, results.grad_norm
     found = *columns, results.n_iter, results.status, task.out
     threads = min(task.threads, max(1, len(index) // ROWS_PER_THREAD))

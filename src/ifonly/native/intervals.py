@@ -29,7 +29,6 @@ from ifonly.native import compiled
 
 __all__ = ["COLUMNS", "LEFT", "REACHED", "UNREACHABLE", "Box", "Reached", "reach"]
 
-
 ROWS_PER_THREAD = 1024  # fewer than these are solved sooner than they are handed over
 
 LEFT, INVALID, REACHED, UNREACHABLE = 0, 1, 2, 3  # how a row ended; LEFT is for the single-source solver

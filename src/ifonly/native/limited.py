@@ -11,7 +11,6 @@ from ifonly.native import cuda_source
 
 __all__ = ["Tables"]
 
-
 BESIDE = 4  # limited.cu's WIDE less COUNT
 EACH_BEYOND = np.array([[0.0, 1.0, 0.0, 1.0, 0.0, 0.0, 0.0]]).T  # what is divided by is not 0
 FAR_OFF = 2.0  # rows that are so many times longer than their differences are moved to their mean: less cancels
@@ -47,13 +46,8 @@ class Tables(NamedTuple):
         sizes = np.abs(model.A) / np.abs(space.scale) / c + np.abs(middle)
         terms = np.array([norms(sizes + size) for size in sizes])
         each = np.array([space.shift, space.scale, model.column_sizes, c, space.mu, limits.lo, limits.hi])
-        kind = {
-            "SOFT": bool(space.mu.any()),
-            "COSTED": bool((c != 1.0).any()),
-            "DIRECTED": bool(limits.ways.any()),
-            "SCALED": model.scaling is not None,
-            "PLAIN": np.array_equal(rows, model.A),
-        }
+        kind = {"SOFT": space.mu.any(), "COSTED": (c != 1.0).any(), "DIRECTED": limits.ways.any()}
+        kind |= {"SCALED": model.scaling is not None, "PLAIN": np.array_equal(rows, model.A)}
         gram = np.zeros((K, K | 1))
         gram[:, :K] = rows @ rows.T
         return cls(

@@ -31,10 +31,6 @@ __all__ = ["LOG", "Constraints", "Items", "Search", "reach"]
 ROWS_PER_THREAD = 64
 DONE, FULL = 1, 2  # how a search may end; 0 where it goes on
 
-_FLOAT, _FLAG = np.float64, np.bool_
-_TYPES = (_FLOAT, _FLOAT, _FLOAT, _FLOAT, _FLAG, _FLOAT, _FLOAT, _FLAG, np.int64)  # of `Items`
-
-
 # A node's record: the w of its bound (inf where nothing in it meets the need), and for one that was cut: the item, how (0 at a
 # value, 1 stays or moves, 2 options of less gain or more, 3 one option or the others), the value below, the least gain of the
 # second part or the option, the value above, and which node is its first part (the second is the next). A node that was not cut
@@ -58,6 +54,11 @@ class Items(NamedTuple):
     def of(self, rows: Any) -> "Items":
         """Those of some of many sources, or of one: what depends on the source has a leading axis."""
         return self._replace(**{name: getattr(self, name)[rows] for name in ("anchor", "at_rest", "og", "oc", "moves")})
+
+    def plain(self) -> "Items":
+        """Arrays as C++ reads them."""
+        kinds = {"at_rest": np.bool_, "moves": np.bool_, "first": np.int64}
+        return Items(*(np.ascontiguousarray(a, kinds.get(name, np.float64)) for name, a in self._asdict().items()))
 
 
 class Constraints(NamedTuple):
@@ -88,18 +89,26 @@ class Constraints(NamedTuple):
 
 
 class Search:
-    """Branch and bound for one source."""
+    """Branch and bound for one source, of which C++ has the rest."""
+
+    cost: float  # of the best solution that is known; infinite where none is
+    w: float  # the multiplier of that solution
+    solved: int  # nodes that were solved
+    bound: float  # no solution costs less
 
     def __init__(self, items: Items, lo: Any, hi: Any, need: "float | Constraints", cap: int, room: int) -> None:
         """Begin with everything allowed; no more than ``room`` nodes are kept."""
-        self._shape, self.full = (len(items.g), len(items.first) - 1), False
-        self._constraints = len(need.needs) if isinstance(need, Constraints) else 1
-        g, mu, step, anchor, at_rest, og, *options = _plain(items)
+        self._items, self._constraints, self.full = items, 1, False
+        g, mu, step, anchor, at_rest, og, *options = items.plain()
         lo, hi = _floats(lo), _floats(hi)
         if isinstance(need, Constraints):
+            self._constraints = len(need.needs)
             self._search = compiled().Search(mu, step, anchor, at_rest, *options, lo, hi, *need.plain(), cap, room)
         else:
             self._search = compiled().Search(g, mu, step, anchor, at_rest, og, *options, lo, hi, need, cap, room)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._search, name)
 
     def give_values(self, values: "list[Floats]") -> None:
         """Before it begins: the values that each feature may have, in order, where these are at uneven distances; else none."""
@@ -107,39 +116,17 @@ class Search:
         self._search.give_values(np.concatenate([*values, np.zeros(0)]), starts)
 
     @property
-    def cost(self) -> float:
-        """Of the best solution that is known; infinite where none is."""
-        return self._search.cost
-
-    @property
-    def w(self) -> float:
-        """The multiplier of that solution."""
-        return self._search.w
-
-    @property
-    def solved(self) -> int:
-        """Nodes that were solved."""
-        return self._search.solved
-
-    @property
-    def bound(self) -> float:
-        """No solution costs less."""
-        return self._search.bound
-
-    @property
     def t(self) -> Floats:
         """The best solution's changes."""
-        return self._answer[0]
+        return self._answer()[0]
 
     @property
     def choice(self) -> NDArray[np.int64]:
         """The best solution's options."""
-        return self._answer[1]
+        return self._answer()[1]
 
-    @property
     def _answer(self) -> tuple[Floats, NDArray[np.int64]]:
-        n, groups = self._shape
-        found = np.empty(n), np.empty(groups, dtype=np.int64)
+        found = np.empty(len(self._items.g)), np.empty(len(self._items.first) - 1, dtype=np.int64)
         self._search.answer(*found)
         return found
 
@@ -174,7 +161,7 @@ def reach(
     """
     N, n, groups = len(need[0]), len(items.g), len(items.first) - 1
     found = np.empty((N, n)), np.empty((N, groups), dtype=np.int64), np.empty((N, 5))
-    items, needed, harder, lo, hi = _plain(items), *(_floats(a) for a in (*need, *box))
+    items, needed, harder, lo, hi = items.plain(), *(_floats(a) for a in (*need, *box))
 
     def part(s: slice) -> None:
         compiled().search_rows(needed[s], harder[s], *items.of(s), lo[s], hi[s], cap, gap, nodes, *(out[s] for out in found))
@@ -185,8 +172,3 @@ def reach(
 
 def _floats(a: Any) -> Floats:
     return np.ascontiguousarray(a, dtype=np.float64)
-
-
-def _plain(items: Items) -> Items:
-    """Arrays as C++ reads them."""
-    return Items(*(np.ascontiguousarray(a, dtype=kind) for a, kind in zip(items, _TYPES, strict=True)))

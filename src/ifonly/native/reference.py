@@ -92,8 +92,7 @@ class Lanes:
 
     def take(self, rows: Any) -> "Lanes":
         """Some of them."""
-        margins, lam = (self.xp.take(field, rows, axis=0) for field in (self.margins, self.lam))
-        return Lanes(self.xp, self.gram, margins, lam)
+        return Lanes(self.xp, self.gram, *_take(self.xp, (self.margins, self.lam), rows))
 
     def times(self, q: Any) -> Any:
         """``H q``; Ḡ is symmetric."""
@@ -160,7 +159,9 @@ class Lanes:
         direction = point.p - point.q - newton
         ds = -self.times(direction)
         delta = xp.max(xp.abs(ds), axis=1)
-        bend = _second_derivative(xp, point, ds)
+        mean = _dot(xp, point.p, ds)
+        square = (ds - mean[:, None]) ** 2
+        bend = 0.5 * point.p * (square - (_dot(xp, point.p, square) + point.p_target * mean**2)[:, None])  # ½p''[Δs, Δs]
         (bent,) = spread(self.times(bend))
         bend = xp.where((delta > CLOSE[2])[:, None], bend - bent, 0.0)  # below, the correction is nothing
 
@@ -216,7 +217,9 @@ def _run(advance: Callable[..., tuple[Any, ...]], state: tuple[Any, ...], max_it
         # 1. Rows that are done leave.
         leave = done | failed | (n_iter == max_iter)
         out, stay = xp.nonzero(leave)[0], xp.nonzero(~leave)[0]
-        finished.append((_take(xp, row, out), _solved(lanes.take(out), n_iter, *_take(xp, (point, done), out))))
+        which, end, lam, ended = _take(xp, (row, point, lanes.lam, done), out)
+        square, count = lam * _dot(xp, end.q, end.moved), out * 0 + n_iter
+        finished.append((which, Solved(end.q, end.p, end.p_target, lam, end.objective, end.grad_norm, square, count, ended)))
         if stay.shape[0] == 0:
             break
         lanes, (row, point, search) = lanes.take(stay), _take(xp, (row, point, search), stay)
@@ -277,8 +280,10 @@ def _seek(lanes: Lanes, point: Iterate, search: Bracket) -> tuple[Any, ...]:
     along = xp.where(due, xp.log(lam / lanes.lam), 0.0)
     lanes = replace(lanes, lam=xp.where(due, lam, lanes.lam))
     q, along = point.q, along[:, None]
-    plain, scaled = q + along * tangent, xp.exp(along) * (q + along * (tangent - q))
-    return lanes, _better(xp, lanes.evaluate(plain), lanes.evaluate(scaled)), search, done, failed
+    plain, scaled = (lanes.evaluate(at) for at in (q + along * tangent, xp.exp(along) * (q + along * (tangent - q))))
+    wins = plain.objective <= scaled.objective
+    point = _map(lambda a, b: xp.where(wins if a.ndim == 1 else wins[:, None], a, b), plain, scaled)
+    return lanes, point, search, done, failed
 
 
 def _shorter(lanes: Lanes, step: Step, close: float) -> Any:
@@ -312,18 +317,6 @@ def _next_lam(lanes: Lanes, search: Bracket, miss: Any, rate: Any) -> tuple[Any,
     return lam, (low < lam) & (lam < high) & (lam > search.first / FAR) & (lam < search.first * FAR)
 
 
-def _solved(lanes: Lanes, n_iter: int, point: Iterate, done: Any) -> Solved:
-    square = lanes.lam * _dot(lanes.xp, point.q, point.moved)
-    count = _arange(lanes.lam) * 0 + n_iter
-    return Solved(point.q, point.p, point.p_target, lanes.lam, point.objective, point.grad_norm, square, count, done)
-
-
-def _better(xp: Any, one: Iterate, other: Iterate) -> Iterate:
-    """Row by row the point with the smaller E."""
-    wins = one.objective <= other.objective
-    return _map(lambda a, b: xp.where(wins if a.ndim == 1 else wins[:, None], a, b), one, other)
-
-
 # ---- the functions of the problem ----
 
 
@@ -333,13 +326,6 @@ def _logit(xp: Any, s: Any) -> tuple[Any, Any]:
     e = xp.exp(s - top[:, None])
     total = xp.sum(e, axis=1)
     return top + xp.log(total), e / total[:, None]
-
-
-def _second_derivative(xp: Any, point: Iterate, ds: Any) -> Any:
-    """``½p''[Δs, Δs]``."""
-    mean = _dot(xp, point.p, ds)
-    square = (ds - mean[:, None]) ** 2
-    return 0.5 * point.p * (square - (_dot(xp, point.p, square) + point.p_target * mean**2)[:, None])
 
 
 def _phi(xp: Any, a: Any, c: Any) -> Any:
