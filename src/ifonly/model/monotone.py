@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ifonly.model.errors import InputError
+from ifonly.model.errors import reading
 from ifonly.model.numerics import Floats
 
 __all__ = ["FARTHEST", "FUNCTIONS", "Affine", "BoxCox", "Function", "Monotone", "Quantiles", "YeoJohnson"]
@@ -246,7 +246,5 @@ def to_dict(step: Monotone) -> dict[str, Any]:
 def from_dict(data: dict[str, Any]) -> Monotone:
     """A map from what `to_dict` gave."""
     values = {key: tuple(value) if isinstance(value, list) else value for key, value in data.items() if key != "kind"}
-    try:
+    with reading(f"it is damaged, or of a later version: a map of {sorted(data)} is not understood", LookupError, TypeError):
         return _KINDS[data["kind"]](**values)
-    except (LookupError, TypeError) as error:
-        raise InputError(f"it is damaged, or of a later version: a map of {sorted(data)} is not understood ({error})") from None

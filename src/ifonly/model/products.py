@@ -199,8 +199,9 @@ class Products:
     @cached_property
     def _has_unit_basis(self) -> bool:
         """Whether the basis is of unit vectors: the rivals depend on each other, and features are few or in uneven units."""
-        K, D = self.A.shape
-        return self.dependent and (D < K - 1 or (self.uneven_units and D <= UNIT_BASIS * K))
+        (K, D), used = self.A.shape, self.column_sizes[self.column_sizes > 0]
+        uneven = bool(used.size and used.max() > UNEVEN_UNITS * used.min())
+        return self.dependent and (D < K - 1 or (uneven and D <= UNIT_BASIS * K))
 
     @cached_property
     def mixes_units(self) -> bool:
@@ -331,12 +332,6 @@ class Products:
         """``max_j |a_jd|`` of each feature: with ``|x|``, how large a logit's terms can be, in all steps of a pipeline."""
         sizes = np.max([np.abs(block).max(axis=0) for _, block in blocks(self.A)], axis=0)
         return frozen(sizes if self.encoding.sizes is None else np.maximum(sizes, self.encoding.sizes))
-
-    @cached_property
-    def uneven_units(self) -> bool:
-        """Whether features come in units so different that a basis should not mix them."""
-        used = self.column_sizes[self.column_sizes > 0]
-        return bool(used.size and used.max() > UNEVEN_UNITS * used.min())
 
     @cached_property
     def offset_size(self) -> float:

@@ -113,10 +113,11 @@ def _in_pandas(table: Table, new: Mapping[int, Cells], numbers: Sequence[int]) -
         column, held = out.iloc[:, i].copy(), values
         if _is_number(column.dtype):
             held, wide = _held(values, numpy_type(column.dtype))
-            if wide and _lacks_only(values, numpy_type(column.dtype)):
-                pd = sys.modules["pandas"]  # a row without an answer makes no floats of the others' whole numbers
-                column, held, wide = column.convert_dtypes(), [pd.NA if is_missing(v) else int(v) for v in values], False
-            column = _widened(column) if wide else column
+            whole = _whole(values, numpy_type(column.dtype), sys.modules["pandas"].NA) if wide else None
+            if whole is not None:  # a row without an answer makes no floats of the others' whole numbers
+                column, held = column.convert_dtypes(), whole
+            elif wide:
+                column = _widened(column)
         elif hasattr(column.dtype, "categories"):
             known = set(column.dtype.categories.tolist())
             column = column.cat.add_categories(sorted({v for v in values if not is_missing(v)} - known, key=str))
@@ -133,8 +134,9 @@ def _in_polars(table: Table, new: Mapping[int, Cells], numbers: Sequence[int]) -
         series = out.to_series(table.order[place])
         cells, dtype, held = series.to_list(), series.dtype, values
         if dtype.is_numeric() or dtype == pl.Boolean:
-            held, wide = _polars_held(values, np.dtype(bool if dtype == pl.Boolean else str(dtype).lower()))
-            dtype = pl.Float64 if wide else dtype
+            kind = np.dtype(bool if dtype == pl.Boolean else str(dtype).lower())
+            whole, (exact, wide) = _whole(values, kind, None), _held(values, kind)
+            held, dtype = whole or exact.tolist(), pl.Float64 if wide and whole is None else dtype
             cells = series.cast(dtype).to_list()
         elif isinstance(dtype, pl.Enum) and not set(values) <= {*dtype.categories, None}:
             dtype = pl.Enum(list(dict.fromkeys([*dtype.categories, *(v for v in values if v is not None)])))
@@ -163,18 +165,11 @@ def _held(values: list[Any], dtype: Any) -> tuple[np.ndarray, bool]:
     return exact if wide else held, wide
 
 
-def _polars_held(values: list[Any], dtype: Any) -> tuple[list[Any], bool]:
-    """`_held` for polars, whose whole numbers may be missing."""
-    if _lacks_only(values, dtype):
-        return [None if is_missing(v) else int(v) for v in values], False
-    exact, wide = _held(values, dtype)
-    return exact.tolist(), wide
-
-
-def _lacks_only(values: list[Any], dtype: Any) -> bool:
-    """Whether a column of whole numbers could hold all of these but those that are missing."""
-    there = [v for v in values if not is_missing(v)]
-    return dtype.kind in "iu" and not _held(there, dtype)[1]
+def _whole(values: list[Any], dtype: Any, none: Any) -> list[Any] | None:
+    """Values as a column of whole numbers could hold them, with ``none`` for those that are missing; None if it could not."""
+    if dtype.kind not in "iu" or _held([v for v in values if not is_missing(v)], dtype)[1]:
+        return None
+    return [none if is_missing(v) else int(v) for v in values]
 
 
 def _able(out: np.ndarray, values: list[Any]) -> np.ndarray:

@@ -113,7 +113,7 @@ class Feature:
 
 @dataclass(frozen=True)
 class Features:
-    """Features half-way, or columns that nothing has touched yet, with the scale of each coordinate just before they were mixed."""
+    """Features half-way, or columns that nothing has touched yet; and each coordinate's scale just before they were mixed."""
 
     columns: Columns
     parts: list[Column | Feature]
