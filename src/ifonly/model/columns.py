@@ -78,10 +78,7 @@ class Coordinates(ABC):
         return [column.name for column in self.columns if column.kind == "number" and table.is_flag(column.place)]
 
     def settled(self, X: Floats, V: Floats, but: Sequence[int] = ()) -> Floats:
-        """Coordinates V as the user's pipeline will see them, written and read again where they differ from X's.
-
-        Columns whose first coordinate is in ``but`` stay as they are.
-        """
+        """Coordinates V as the pipeline will see them, written and read again where they differ from X's, ``but`` for these."""
         for column in self.columns:
             at = column.first
             if at in but or not (column.maps or (column.kind == "number" and column.missing is not None)):

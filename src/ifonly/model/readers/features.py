@@ -98,18 +98,6 @@ class Feature:
     zero: dict[int, float] = field(default_factory=dict)  # what the weights are taken of: coordinates less these
     way: tuple[Affine, ...] | None = ()  # of a single number: the scalers since it was read, one by one; None where mixed
 
-    def scaled(self, scale: float, shift: float, zero: dict[int, float] | None, how: Affine) -> "Feature":
-        """``(feature − shift) / scale``, with the shift in ``zero`` if there is one; ``how`` the scaler computes it."""
-        return replace(
-            self,
-            row={i: w / scale for i, w in self.row.items()},
-            offset=(self.offset - shift) / scale if zero is None else self.offset,
-            rough=(self.rough + abs(shift)) / abs(scale),
-            sizes={i: w / abs(scale) for i, w in self.sizes.items()},
-            zero=self.zero if zero is None else zero,
-            way=None if self.way is None else (*self.way, how),
-        )
-
 
 @dataclass(frozen=True)
 class Features:
@@ -126,12 +114,6 @@ class Features:
     def untouched(cls, names: Sequence[str]) -> "Features":
         """The user's columns, before the first step."""
         return cls(Columns(names), [Column(place, name, "number", -1) for place, name in enumerate(names)])
-
-    @classmethod
-    def joined(cls, columns: Columns, sides: Sequence["Features"]) -> "Features":
-        """Side by side."""
-        unit = {k: v for side in sides for k, v in side.unit.items()}
-        return cls(columns, [part for side in sides for part in side.parts], unit)
 
     def now(self, parts: Iterable[Column | Feature]) -> "Features":
         """Others in their place."""

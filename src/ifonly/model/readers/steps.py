@@ -70,9 +70,13 @@ def _scaled(features: Features, scale: Floats, shift: Floats, where: str, how: S
     for j, (part, s, m) in enumerate(zip(features.numbers(where), scale.tolist(), shift.tolist(), strict=True)):
         if s == 0 or not (math.isfinite(s) and math.isfinite(m)):
             refuse(where, f"scales its column {j} with {s} and shifts it by {m}, of which it has no numbers; leave it out")
-        column = features.alone(part)
-        alone = column is not None and column.kind == "number" and part.offset == 0 and not part.zero
-        out.append(part.scaled(s, m, {i: m / w for i, w in part.row.items()} if alone else None, how[j]))
+        column, row = features.alone(part), {i: w / s for i, w in part.row.items()}
+        sizes, way = {i: w / abs(s) for i, w in part.sizes.items()}, None if part.way is None else (*part.way, how[j])
+        scaled = replace(part, row=row, rough=(part.rough + abs(m)) / abs(s), sizes=sizes, way=way)
+        if column is not None and column.kind == "number" and part.offset == 0 and not part.zero:
+            out.append(replace(scaled, zero={i: m / w for i, w in part.row.items()}))
+        else:
+            out.append(replace(scaled, offset=(part.offset - m) / s))
     return features.now(out)
 
 
@@ -147,10 +151,7 @@ def _filled_later(features: Features, part: Feature, value: float, where: str) -
 
 
 def _coded(step: Any, features: Features, where: str, *, unknown: bool) -> Features:
-    """One coordinate per category, and where there may be ``unknown`` values one for those.
-
-    What becomes of each is asked of the encoder itself.
-    """
+    """One coordinate per category, and one for ``unknown`` values; what becomes of each is asked of the encoder itself."""
     given = _untouched(features, where)
     levels = [list(categories) for categories in step.categories_]
     base = [column[0] for column in levels]
@@ -308,8 +309,7 @@ def _pipeline(step: Any, features: Features, where: str) -> Features:
 
 
 def _union(step: Any, features: Features, where: str) -> Features:
-    parts = [(name, fold(part, features, f"{where}, part {name!r}")) for name, part in step.transformer_list]
-    return Features.joined(features.columns, [_weighted(part, step, name, where) for name, part in parts])
+    return _beside(step, [(name, part, features) for name, part in step.transformer_list], features, where)
 
 
 def _column_transformer(step: Any, features: Features, where: str) -> Features:
@@ -319,18 +319,21 @@ def _column_transformer(step: Any, features: Features, where: str) -> Features:
         refuse(where, f"was fitted on {step.n_features_in_} columns, and gets {len(features)}")
     places = vars(step)["_transformer_to_input_indices"]  # whatever they were selected by: names, numbers, a slice, a mask
     parts = [(name, part, features.take(places[name])) for name, part, _ in step.transformers_]
-    folded = ((name, fold(part, own, f"{where}, part {name!r}")) for name, part, own in parts if len(own))
-    return Features.joined(features.columns, [_weighted(part, step, name, where) for name, part in folded])
+    return _beside(step, [(name, part, own) for name, part, own in parts if len(own)], features, where)
 
 
-def _weighted(features: Features, step: Any, name: str, where: str) -> Features:
-    weight = (step.transformer_weights or {}).get(name)
-    if weight is None:
-        return features
-    if weight == 0:  # what it says is lost
-        return features.now(Feature() for _ in features.parts)
-    n = len(features)
-    return _scaled(features, np.full(n, 1 / weight), np.zeros(n), where, [Affine(float(weight), 0.0)] * n)
+def _beside(step: Any, parts: list[tuple[str, Any, Features]], features: Features, where: str) -> Features:
+    """Other steps side by side, each of them with the features that it takes, and with a weight if ``step`` has one for it."""
+    out, unit = [], {}
+    for name, part, own in parts:
+        made, weight = fold(part, own, f"{where}, part {name!r}"), (step.transformer_weights or {}).get(name)
+        if weight == 0:  # what it says is lost
+            made = made.now(Feature() for _ in made.parts)
+        elif weight is not None:
+            n = len(made)
+            made = _scaled(made, np.full(n, 1 / weight), np.zeros(n), where, [Affine(float(weight), 0.0)] * n)
+        out, unit = [*out, *made.parts], unit | made.unit
+    return Features(features.columns, out, unit)
 
 
 STEPS: dict[str, Callable[[Any, Features, str], Features]] = {
