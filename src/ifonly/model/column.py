@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from ifonly.model.formats import typed, untyped
-from ifonly.model.monotone import FARTHEST, Monotone, backward, from_dict, to_dict
+from ifonly.model.monotone import FARTHEST, Monotone, Quantiles, backward, from_dict, to_dict
 from ifonly.model.numerics import Floats, Indices
 from ifonly.model.tables import Table, is_missing
 
@@ -184,9 +184,9 @@ class Column:
 
     @cached_property
     def _values(self) -> Floats:
-        """The numbers whose coordinates are the knots of a map with jumps."""
-        i = next(i for i, step in enumerate(self.maps) if step.jumps)
-        return np.sort(backward(self.maps[:i], np.unique(self.maps[i].knots)))
+        """The numbers that are quantiles of a map with jumps."""
+        i, found = next((i, step) for i, step in enumerate(self.maps) if isinstance(step, Quantiles) and step.jumps)
+        return np.sort(backward(self.maps[:i], np.unique(found.quantiles)))
 
     def settled(self, v: Floats) -> Floats:
         """Coordinates that are those of the numbers which are written for them: read, and written, and read again."""

@@ -73,10 +73,7 @@ NOWHERE = Sizes(0.0, 0.0)
 
 
 def borrowed(A: Any) -> Any:
-    """The user's own array, read-only, where no copy is made of it: many classes, large, and not float64 in memory; else None.
-
-    It is checked for finiteness a block at a time.
-    """
+    """The user's own array, read-only, where no copy is made: many classes, large, and not float64 in memory; else None."""
     if not (isinstance(A, np.ndarray) and A.ndim == 2 and len(A) >= SHARED_GRAM and 8 * A.size >= KEEP_BYTES):
         return None
     if A.dtype not in (np.float16, np.float32) and not (A.dtype == np.float64 and isinstance(A, np.memmap)):
@@ -120,9 +117,9 @@ class Products:
         """Whether ``A`` is the user's own array, not a copy."""
         return self.A.dtype != np.float64 or isinstance(self.A, np.memmap)
 
-    def blocks(self, first: int = 0, last: int | None = None) -> Iterator[tuple[slice, Floats]]:
-        """``A`` (or its rows ``first`` to ``last``) in blocks of rows that stay in the cache, in float64: one pass."""
-        return blocks(self.A, first, last)
+    def blocks(self) -> Iterator[tuple[slice, Floats]]:
+        """``A`` in blocks of rows that stay in the cache, in float64: one pass."""
+        return blocks(self.A)
 
     def times(self, x: Floats) -> Floats:
         """``A x`` for one point (D,), or ``X Aᵀ`` for many (N, D), in the classifier's space."""

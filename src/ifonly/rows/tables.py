@@ -22,10 +22,7 @@ Cells = tuple[Indices, list[Any]]  # rows, and their new values
 
 
 def written(encoding: Coordinates, table: Table, V: Floats, before: Floats, steps: Mapping[int, float]) -> Any:
-    """A table (or a row) like this one, whose coordinates were ``before``, with the values of V where they differ.
-
-    ``steps`` are those of mapped numbers, by their coordinate.
-    """
+    """A table (or a row) like this one with V for the coordinates ``before``; ``steps`` of mapped numbers are by coordinate."""
     if encoding.identity:
         return _renumbered(table, V, before)
     differs = before != V  # NaN too: a row without an answer has missing values
@@ -77,7 +74,11 @@ def _replaced(table: Table, new: Mapping[int, Cells], numbers: Sequence[int]) ->
 
 
 def _in_array(table: Table, new: Mapping[int, Cells], numbers: Sequence[int]) -> np.ndarray:
-    out = _able(table.data.copy(), [v for _, values in new.values() for v in values])
+    out, all_new = table.data.copy(), [v for _, values in new.values() for v in values]
+    if out.dtype.kind in "iubf" and (_is_narrow(out.dtype) or _held(all_new, out.dtype)[1]):
+        out = out.astype(np.float64)
+    elif out.dtype.kind in "US" and all_new:
+        out = out.astype(np.result_type(out.dtype, np.array([str(v) for v in all_new]).dtype))
     for i in (table.order[place] for place in numbers if out.dtype == object):
         out[:, i] = [_wide(value) for value in out[:, i]]
     for place, (rows, values) in new.items():
@@ -93,8 +94,9 @@ def _in_series(table: Table, new: Mapping[int, Any], numbers: Sequence[int]) -> 
     out = table.row.copy()
     for i in (table.order[place] for place in numbers if out.dtype == object):
         out.iloc[i] = _wide(out.iloc[i])
-    if _is_number(out.dtype):
-        held, wide = _held(list(new.values()), numpy_type(out.dtype))
+    dtype = numpy_type(out.dtype)
+    if dtype.kind in "iubf":
+        held, wide = _held(list(new.values()), dtype)
         out = out.astype(np.float64) if wide or _is_narrow(out.dtype) else out
         new = dict(zip(new, held.tolist(), strict=True))
     for place, value in new.items():
@@ -111,9 +113,10 @@ def _in_pandas(table: Table, new: Mapping[int, Cells], numbers: Sequence[int]) -
     for place, (rows, values) in new.items():
         i = table.order[place]
         column, held = out.iloc[:, i].copy(), values
-        if _is_number(column.dtype):
-            held, wide = _held(values, numpy_type(column.dtype))
-            whole = _whole(values, numpy_type(column.dtype), sys.modules["pandas"].NA) if wide else None
+        dtype = numpy_type(column.dtype)
+        if dtype.kind in "iubf":
+            held, wide = _held(values, dtype)
+            whole = _whole(values, dtype, sys.modules["pandas"].NA) if wide else None
             if whole is not None:  # a row without an answer makes no floats of the others' whole numbers
                 column, held = column.convert_dtypes(), whole
             elif wide:
@@ -172,15 +175,6 @@ def _whole(values: list[Any], dtype: Any, none: Any) -> list[Any] | None:
     return [none if is_missing(v) else int(v) for v in values]
 
 
-def _able(out: np.ndarray, values: list[Any]) -> np.ndarray:
-    """An array of a type that can hold these values as well."""
-    if out.dtype.kind not in "iubfUS" or not (values or _is_narrow(out.dtype)):
-        return out
-    if out.dtype.kind in "US":
-        return out.astype(np.result_type(out.dtype, np.array([str(v) for v in values]).dtype))
-    return out.astype(np.float64) if _is_narrow(out.dtype) or _held(values, out.dtype)[1] else out
-
-
 def _widened(column: Any) -> Any:
     """A pandas column of numbers as float64, with missing values if it had such."""
     return column.astype("Float64" if hasattr(column.dtype, "numpy_dtype") else np.float64)
@@ -191,10 +185,6 @@ def _wide(value: Any) -> Any:
     return float(value) if isinstance(value, np.floating) and value.itemsize < FLOAT.itemsize else value
 
 
-def _is_number(dtype: Any) -> bool:
-    return getattr(numpy_type(dtype), "kind", "O") in "iubf"
-
-
 def _is_narrow(dtype: Any) -> bool:
     dtype = numpy_type(dtype)
-    return getattr(dtype, "kind", "O") == "f" and dtype.itemsize < 8
+    return dtype.kind == "f" and dtype.itemsize < FLOAT.itemsize

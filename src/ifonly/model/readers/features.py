@@ -119,10 +119,6 @@ class Features:
         """Others in their place."""
         return Features(self.columns, list(parts), dict(self.unit))
 
-    def take(self, which: Sequence[int]) -> "Features":
-        """Some of them."""
-        return self.now(self.parts[i] for i in which)
-
     def numbers(self, where: str) -> list[Feature]:
         """All of them, untouched columns taken as numbers."""
         make = self.columns.make

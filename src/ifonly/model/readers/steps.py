@@ -26,7 +26,7 @@ __all__ = ["SCALERS", "STEPS", "cut", "fold", "refuse", "shift_and_scale"]
 def fold(step: Any, features: Features, where: str) -> Features:
     """The features after a step."""
     if step is None or isinstance(step, str):  # "passthrough" or "drop"
-        return features.take([]) if step == "drop" else features
+        return features.now([]) if step == "drop" else features
     kind = kind_of(step)
     where = f"{where} ({type(step).__name__})"
     selects = "." not in kind and hasattr(step, "get_support")
@@ -293,10 +293,10 @@ def _function(step: Any, features: Features, where: str) -> Features:
 
 def _selector(step: Any, features: Features, where: str) -> Features:
     try:
-        chosen = np.flatnonzero(step.get_support()).tolist()
+        chosen = np.flatnonzero(step.get_support())
     except (AttributeError, ValueError) as error:
         refuse(where, f"is not fitted; call fit first ({error})")
-    return features.take(chosen)
+    return features.now(features.parts[i] for i in chosen)
 
 
 # ---- containers ----
@@ -318,8 +318,8 @@ def _column_transformer(step: Any, features: Features, where: str) -> Features:
     if step.n_features_in_ != len(features):
         refuse(where, f"was fitted on {step.n_features_in_} columns, and gets {len(features)}")
     places = vars(step)["_transformer_to_input_indices"]  # whatever they were selected by: names, numbers, a slice, a mask
-    parts = [(name, part, features.take(places[name])) for name, part, _ in step.transformers_]
-    return _beside(step, [(name, part, own) for name, part, own in parts if len(own)], features, where)
+    parts = [(name, part, [features.parts[i] for i in places[name]]) for name, part, _ in step.transformers_]
+    return _beside(step, [(name, part, features.now(own)) for name, part, own in parts if own], features, where)
 
 
 def _beside(step: Any, parts: list[tuple[str, Any, Features]], features: Features, where: str) -> Features:
