@@ -70,11 +70,8 @@ class Coordinates(ABC):
         """The least and largest value of each coordinate that means anything, and the steps between (0 for any number)."""
         return np.array(-np.inf), np.array(np.inf), np.array(0.0)
 
-    def flags(self, X: Any) -> list[str]:
+    def flags(self, table: Table) -> list[str]:
         """The columns of yes and no, by their type, that the classifier takes as numbers: 0 and 1, and nothing between."""
-        if not self.columns:
-            return []
-        table = Table.of(X, self.names)
         return [column.name for column in self.columns if column.kind == "number" and table.is_flag(column.place)]
 
     def settled(self, X: Floats, V: Floats, but: Sequence[int] = ()) -> Floats:

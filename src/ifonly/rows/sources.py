@@ -114,9 +114,8 @@ class Sources:
         """
         if self.own is None or self.model.encoding.text:
             return values if self.like is None else self.like(values)
-        table = Table.of(self.own, self.model.encoding.names or [str(name) for name in self.columns or ()])
-        many = values.ndim > 1
-        values = values if many else values[None]
+        table = Table.of(self.own, self.model.encoding.names or list(map(str, self.columns or ())))
+        many, values = values.ndim > 1, np.atleast_2d(values)
         if table.row is not None:  # one row, and perhaps several answers for it
             table, rows = table.repeated(len(values)) if many else table, [0] * len(values)
         elif rows is not None or not many:
