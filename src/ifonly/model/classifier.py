@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ifonly.model.columns import Column, Coordinates, Numbers
-from ifonly.model.errors import InputError
+from ifonly.model.errors import InputError, reading
 from ifonly.model.formats import CONTAINERS, labels_to, pack
 from ifonly.model.numerics import EPS, Floats, frozen, log_sum_exp, softmax
 from ifonly.model.products import Products, borrowed
@@ -293,35 +293,34 @@ class Model(Products):
 
     # ---- the paper's calculus (in the classifier's space) ----
 
+    def _at(self, x: ArrayLike, source: ArrayLike, target: Hashable) -> tuple[int, Floats, Floats]:
+        """The target's row, how far x is from the source, and the logits there."""
+        x = np.asarray(x, dtype=np.float64)
+        return self.class_index(target), x - np.asarray(source, dtype=np.float64), self.times(x) + self.b
+
     def objective(self, x: ArrayLike, source: ArrayLike, target: Hashable, lam: float) -> float:
         """``E(x) = (λ/2)‖x − x̄‖² − ln p_k(x)``, eq. (2)."""
-        x = np.asarray(x, dtype=np.float64)
-        k = self.class_index(target)
-        z = self.times(x) + self.b
-        step = x - np.asarray(source, dtype=np.float64)
+        k, step, z = self._at(x, source, target)
         return float(0.5 * lam * (step @ step) + log_sum_exp(z - z[k]))
 
     def gradient(self, x: ArrayLike, source: ArrayLike, target: Hashable, lam: float) -> Floats:
         """``∇E(x) = λ(x − x̄) + Āᵀp(x)``, eq. (3)."""
-        x = np.asarray(x, dtype=np.float64)
-        k = self.class_index(target)
-        p = softmax(self.times(x) + self.b)
+        k, step, z = self._at(x, source, target)
+        p = softmax(z)
         p[k] = -np.delete(p, k).sum()  # Āᵀp = Aᵀ(p − e_k); p_k − 1 without cancellation
-        return lam * (x - np.asarray(source, dtype=np.float64)) + self.combination(p)
+        return lam * step + self.combination(p)
 
     def hessian(self, x: ArrayLike, source: ArrayLike, target: Hashable, lam: float) -> Floats:
         """``∇²E(x) = λI + Āᵀ(diag p − p pᵀ)Ā``, eq. (4), as a D×D array."""
-        difference = self.A - self.A[self.class_index(target)]
-        p = softmax(self.A @ np.asarray(x, dtype=np.float64) + self.b)
-        mean = p @ difference
-        spread = difference - mean
+        k, _, z = self._at(x, source, target)
+        p, difference = softmax(z), self.A - self.A[k]
+        spread = difference - p @ difference
         return lam * np.eye(self.n_features) + (spread.T * p) @ spread
 
     def lipschitz(self, target: Hashable, lam: float) -> float:
         """``L = λ + ‖Ā‖²``: a Lipschitz constant of ∇E and a bound on the Hessian's eigenvalues (theorems 3.3, 3.4)."""
         k = self.class_index(target)
-        top = np.linalg.norm(self.A[self.rivals(k)] - self.A[k], 2) ** 2
-        return float(lam + top)
+        return float(lam + np.linalg.norm(self.A[self.rivals(k)] - self.A[k], 2) ** 2)
 
     def condition_bound(self, target: Hashable, lam: float) -> float:
         """``1 + ‖Ā‖²/λ``: a bound on the Hessian's condition number anywhere (theorem 3.3)."""
@@ -345,14 +344,10 @@ class Model(Products):
         arrays: dict[str, np.ndarray] = {"A": self.A, "b": self.b}
         if self.scaling is not None:
             arrays |= {"shift": self.scaling.shift, "scale": self.scaling.scale, "rough": self.scaling.rough}
-        columns = self.encoding.to_dict()
-        extra: dict[str, Any] = {} if columns is None else {"encoding": columns}
-        if self.precision != EPS:
-            extra["precision"] = self.precision
-        if self.log_space:
-            extra["log_space"] = True
-        names = None if self.feature_names is None else list(self.feature_names)
-        header = {"classes": labels_to(self.classes), "feature_names": names, "hard": self.hard, "extra": extra}
+        usual = {"encoding": None, "precision": EPS, "log_space": False}
+        beside = {"encoding": self.encoding.to_dict(), "precision": self.precision, "log_space": self.log_space}
+        extra = {name: value for name, value in beside.items() if value != usual[name]}
+        header = {"classes": labels_to(self.classes), "feature_names": self.feature_names, "hard": self.hard, "extra": extra}
         path.write_bytes(pack(path.suffix.lower(), arrays, header))
 
     def __eq__(self, other: object) -> bool:
@@ -382,10 +377,8 @@ _BESIDE_WEIGHTS = attrgetter("_index", "feature_names", "scaling", "encoding", "
 
 def _read_only(value: ArrayLike, name: str, ndim: int) -> Floats:
     """A C-contiguous float64 copy that nobody can change, checked for shape and finiteness."""
-    try:
+    with reading(f"{name} must be an array of numbers; got {type(value).__name__}", TypeError, ValueError):
         array = np.array(plain(value), dtype=np.float64, order="C")
-    except (TypeError, ValueError) as error:
-        raise InputError(f"{name} must be an array of numbers; got {type(value).__name__} ({error})") from None
     if array.ndim != ndim:
         raise InputError(f"{name} must have {ndim} dimension{'s'[: ndim > 1]}; got an array of shape {array.shape}")
     if not np.isfinite(array).all():

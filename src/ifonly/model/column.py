@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from ifonly.model.formats import typed, untyped
-from ifonly.model.monotone import FARTHEST, Monotone, backward, from_dict, to_dict
+from ifonly.model.monotone import FARTHEST, Monotone, Quantiles, backward, from_dict, to_dict
 from ifonly.model.numerics import Floats, Indices
 from ifonly.model.tables import Table, is_missing
 
@@ -75,14 +75,12 @@ class Column:
         shown = [f"{self.name}={level}" for level in self.levels]
         if len(set(shown)) < len(shown):  # 1 and "1"
             shown = [f"{self.name}={level!r}" for level in self.levels]
-        return shown + ([f"{self.name}=?"] if self.unknown else [])
+        return shown + [f"{self.name}=?"] * self.unknown
 
     @property
     def closed(self) -> Indices:
         """The coordinates that a row may keep but no answer may choose: values that are not known, or missing."""
-        if self.kind != "category":
-            return self.coordinates[:0]
-        odd = [is_missing(level) for level in self.levels] + [True] * self.unknown
+        odd = [*map(is_missing, self.levels), *[True] * self.unknown] if self.kind == "category" else [False]
         return self.coordinates[np.array(odd, dtype=bool)]
 
     @property
@@ -159,10 +157,7 @@ class Column:
         return v
 
     def beside(self, v: float, step: float) -> tuple[float, float]:
-        """The coordinates nearest to v, below and above, of numbers that are multiples of a step, or quantiles of a map.
-
-        Twice the same where v is one of them; infinite where there is none on a side.
-        """
+        """The coordinates nearest to v (`nearest_two`) of numbers that are multiples of a step, or quantiles of a map."""
         return nearest_two(self.around(v, step), v)
 
     def around(self, v: float, step: float) -> Floats:
@@ -170,8 +165,8 @@ class Column:
         raw = backward(self.maps, np.array([v]))
         if step:
             return self._of_numbers(_multiples(np.rint(raw / step) + np.arange(-2.0, 3.0), step))
-        numbers = self._values[np.clip(np.searchsorted(self._values, raw) + np.arange(-3, 4), 0, len(self._values) - 1)]
-        return self._of_numbers(numbers)
+        at = np.searchsorted(self._values, raw) + np.arange(-3, 4)
+        return self._of_numbers(self._values[np.clip(at, 0, len(self._values) - 1)])
 
     def between(self, ends: tuple[float, float], step: float) -> Floats | None:
         """All of them between two coordinates, and a few beyond, in order; None where there are too many."""
@@ -189,9 +184,9 @@ class Column:
 
     @cached_property
     def _values(self) -> Floats:
-        """The numbers whose coordinates are the knots of a map with jumps."""
-        i = next(i for i, step in enumerate(self.maps) if step.jumps)
-        return np.sort(backward(self.maps[:i], np.unique(self.maps[i].knots)))
+        """The numbers that are quantiles of a map with jumps."""
+        i, found = next((i, step) for i, step in enumerate(self.maps) if isinstance(step, Quantiles) and step.jumps)
+        return np.sort(backward(self.maps[:i], np.unique(found.quantiles)))
 
     def settled(self, v: Floats) -> Floats:
         """Coordinates that are those of the numbers which are written for them: read, and written, and read again."""
@@ -243,25 +238,17 @@ class Column:
 
     def to_dict(self) -> dict[str, Any]:
         """As plain data, but for where its coordinates begin; monotone maps are called bends there."""
-        return {
-            "place": self.place,
-            "name": self.name,
-            "kind": self.kind,
-            "levels": [_value_to(level) for level in self.levels],
-            "unknown": self.unknown,
-            "fill": _value_to(self.fill),
-            "missing": _value_to(self.missing),
-            "bends": [to_dict(step) for step in self.maps],
-            "cut": self.cut,
-        }
+        plain = {name: getattr(self, name) for name in ("place", "name", "kind", "unknown", "cut")}
+        values = {"fill": _value_to(self.fill), "missing": _value_to(self.missing)}
+        return {**plain, **values, "levels": list(map(_value_to, self.levels)), "bends": list(map(to_dict, self.maps))}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], first: int) -> "Column":
         """From what :meth:`to_dict` gave."""
-        levels = tuple(_value_from(level) for level in data["levels"])
-        fill, missing = _value_from(data["fill"]), _value_from(data["missing"])
-        maps, names = tuple(from_dict(step) for step in data["bends"]), (str(data["name"]), str(data["kind"]))
-        return cls(int(data["place"]), *names, first, levels, bool(data["unknown"]), fill, missing, maps, data["cut"])
+        levels, maps = tuple(map(_value_from, data["levels"])), tuple(map(from_dict, data["bends"]))
+        fill, missing, unknown = _value_from(data["fill"]), _value_from(data["missing"]), bool(data["unknown"])
+        place, name, kind = int(data["place"]), str(data["name"]), str(data["kind"])
+        return cls(place, name, kind, first, levels, unknown, fill, missing, maps, data["cut"])
 
 
 def _multiples(n: Floats, step: float) -> Floats:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ifonly.model.column import Column
-from ifonly.model.errors import InputError
+from ifonly.model.errors import InputError, reading
 from ifonly.model.numerics import Floats, Indices, frozen
 from ifonly.model.tables import Table, aligned, is_row
 
@@ -56,34 +56,26 @@ class Coordinates(ABC):
 
     def find(self, name: Any) -> Column | None:
         """The column of a name, or of a number (the user's column of that number), if more is known of it."""
-        if isinstance(name, (int, np.integer)) and not isinstance(name, bool):
+        if _is_place(name):
             return next((column for column in self.columns if column.place == name), None)
         return self._by_name.get(str(name))
 
     def unseen(self, name: Any) -> bool:
         """Whether this is a column of the user's that the classifier never sees, so that no answer changes it."""
-        if isinstance(name, (int, np.integer)) and not isinstance(name, bool):
-            there = 0 <= name < len(self.names)
-        else:
-            there = str(name) in self.names
+        there = name in range(len(self.names)) if _is_place(name) else str(name) in self.names
         return bool(self.columns and there) and self.find(name) is None
 
+    @cached_property
     def limits(self) -> tuple[Floats, Floats, Floats]:
         """The least and largest value of each coordinate that means anything, and the steps between (0 for any number)."""
         return np.array(-np.inf), np.array(np.inf), np.array(0.0)
 
-    def flags(self, X: Any) -> list[str]:
+    def flags(self, table: Table) -> list[str]:
         """The columns of yes and no, by their type, that the classifier takes as numbers: 0 and 1, and nothing between."""
-        if not self.columns:
-            return []
-        table = Table.of(X, self.names)
         return [column.name for column in self.columns if column.kind == "number" and table.is_flag(column.place)]
 
     def settled(self, X: Floats, V: Floats, but: Sequence[int] = ()) -> Floats:
-        """Coordinates V as the user's pipeline will see them, written and read again where they differ from X's.
-
-        Columns whose first coordinate is in ``but`` stay as they are.
-        """
+        """Coordinates V as the pipeline will see them, written and read again where they differ from X's, ``but`` for these."""
         for column in self.columns:
             at = column.first
             if at in but or not (column.maps or (column.kind == "number" and column.missing is not None)):
@@ -97,10 +89,6 @@ class Coordinates(ABC):
     def to_dict(self) -> dict[str, Any] | None:
         """As plain data, for a file; None where there is nothing to say."""
         return None
-
-    def described(self) -> Any:
-        """What tells it from others, as plain data, for a fingerprint."""
-        return self.to_dict()
 
 
 @dataclass(frozen=True)
@@ -132,24 +120,20 @@ class Encoding(Coordinates):
     def labels(self) -> tuple[str, ...]:
         """What the coordinates are called."""
         found: dict[str, None] = {}
-        for column in self.columns:
-            for wanted in column.labels:
-                label = wanted
-                while label in found:  # a column that is called as another's value is
-                    label = f"{label}'"
-                found[label] = None
+        for wanted in (label for column in self.columns for label in column.labels):
+            label = wanted
+            while label in found:  # a column that is called as another's value is
+                label = f"{label}'"
+            found[label] = None
         return tuple(found)
 
     def single(self, X: Any) -> bool:
         """Whether this is one row."""
         return is_row(X)
 
+    @cached_property
     def limits(self) -> tuple[Floats, Floats, Floats]:
         """The least and largest value of each coordinate, and the steps between; nobody may change them."""
-        return self._limits
-
-    @cached_property
-    def _limits(self) -> tuple[Floats, Floats, Floats]:
         lo, hi, step = np.full(self.size, -np.inf), np.full(self.size, np.inf), np.zeros(self.size)
         for column in self.columns:
             lo[column.coordinates], hi[column.coordinates] = column.range
@@ -178,15 +162,11 @@ class Encoding(Coordinates):
     def from_dict(cls, data: Mapping[str, Any]) -> "Encoding":
         """From what :meth:`to_dict` gave."""
         columns: list[Column] = []
-        try:
+        with reading("it is damaged: its columns cannot be read", KeyError, TypeError, ValueError):
             for stored in data["columns"]:
                 columns.append(Column.from_dict(stored, sum(column.size for column in columns)))
             sizes = None if data["sizes"] is None else tuple(float(size) for size in data["sizes"])
             return cls(tuple(map(str, data["names"])), tuple(columns), sizes)
-        except (KeyError, TypeError, ValueError) as error:
-            if isinstance(error, InputError):
-                raise
-            raise InputError(f"it is damaged: its columns cannot be read ({error})") from None
 
 
 @dataclass(frozen=True)
@@ -203,6 +183,7 @@ class Documents(Coordinates):
         """Whether this is one document (or the weights of one)."""
         return isinstance(X, str) or (_are_weights(X) and X.ndim == 1)
 
+    @cached_property
     def limits(self) -> tuple[Floats, Floats, Floats]:
         """Weights are not negative, and 0 or 1 where only that is seen."""
         size = len(self.names)
@@ -211,25 +192,21 @@ class Documents(Coordinates):
 
     def read(self, X: Any, *, strict: bool = True) -> Any:
         """Weights of documents; what is numbers already is taken as it is."""
-        if isinstance(X, str):
-            X = [X]
-        if hasattr(X, "to_numpy"):
-            X = X.to_numpy()
-        if _are_weights(X):
-            X = X.reshape(1, -1) if X.ndim == 1 else X
+        weights: Any = [X] if isinstance(X, str) else X.to_numpy() if hasattr(X, "to_numpy") else X
+        if _are_weights(weights):
+            weights = weights.reshape(1, -1) if weights.ndim == 1 else weights
         else:
             for transform in self.transforms:
-                X = transform(X)
-        weights: Any = X
+                weights = transform(weights)
         return weights if self.cut is None else (weights > self.cut) * 1.0
 
     def to_dict(self) -> dict[str, Any] | None:
         """Refused: what makes weights of documents is code."""
         raise InputError("a model of columns that are not all plain numbers cannot be saved; save its estimator with skops")
 
-    def described(self) -> list[str]:
-        """The words."""
-        return list(self.names)
+
+def _is_place(name: Any) -> bool:
+    return isinstance(name, (int, np.integer)) and not isinstance(name, bool)
 
 
 def _are_weights(X: Any) -> bool:

@@ -1,4 +1,4 @@
-"""What can go wrong, as exceptions.
+"""What can go wrong, as exceptions, and how those of others become ours.
 
 IfonlyError
 ├── InputError (ValueError)           an argument of the wrong kind, shape or value
@@ -6,7 +6,10 @@ IfonlyError
 └── CertificateError (AssertionError) an answer that does not stand up to being recomputed
 """
 
-__all__ = ["CertificateError", "IfonlyError", "InputError", "UnsupportedModelError"]
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+__all__ = ["CertificateError", "IfonlyError", "InputError", "UnsupportedModelError", "reading"]
 
 
 class IfonlyError(Exception):
@@ -23,3 +26,14 @@ class UnsupportedModelError(IfonlyError, TypeError):
 
 class CertificateError(IfonlyError, AssertionError):
     """``verify()`` recomputed an answer from the model and the source alone, and it did not hold."""
+
+
+@contextmanager
+def reading(wrong: str, *kinds: type[Exception]) -> Iterator[None]:
+    """Around reading what others wrote: an error of these kinds is an `InputError` that says what is ``wrong``; ours stay."""
+    try:
+        yield
+    except IfonlyError:
+        raise
+    except kinds as error:
+        raise InputError(f"{wrong} ({error})") from None

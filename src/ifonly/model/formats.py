@@ -35,7 +35,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from ifonly.model.errors import InputError
+from ifonly.model.errors import InputError, reading
 
 __all__ = ["CONTAINERS", "DAMAGE", "HEADER", "VERSION", "check_archive", "check_header", "check_padded"]
 __all__ += ["labels_from", "labels_to", "pack", "typed", "unpack", "untyped"]
@@ -127,7 +127,7 @@ def labels_to(labels: np.ndarray) -> dict[str, Any]:
 
 def labels_from(stored: Any) -> np.ndarray:
     """`labels_to`, back."""
-    try:
+    with reading("its class labels cannot be read", KeyError, TypeError, ValueError, OverflowError, RecursionError):
         values = stored["values"]
         if stored["dtype"] == "object":
             labels = np.empty(len(values), dtype=object)
@@ -137,10 +137,6 @@ def labels_from(stored: Any) -> np.ndarray:
             raise ValueError(f"their type is {stored['dtype']!r}")
         check_padded(values)
         labels = np.array(values, dtype=stored["dtype"])
-    except InputError:
-        raise
-    except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
-        raise InputError(f"its class labels cannot be read ({error})") from None
     if labels.ndim != 1 or labels.tolist() != values:
         raise InputError(f"its class labels are not of their type, {stored['dtype']}")
     return labels.astype(labels.dtype.newbyteorder("="), copy=False)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ifonly.model.errors import InputError
+from ifonly.model.errors import reading
 from ifonly.model.numerics import Floats
 
 __all__ = ["FARTHEST", "FUNCTIONS", "Affine", "BoxCox", "Function", "Monotone", "Quantiles", "YeoJohnson"]
@@ -49,8 +49,7 @@ class Monotone(ABC):
     least, most = -np.inf, np.inf  # the numbers that it takes
     rising = True  # whether it increases
     rough = 0.0  # how large constants are that are added inside, in units of the result: they round
-    knots = tuple[float, ...]()  # of a map that is linear between given numbers: those numbers
-    jumps = False  # whether knots repeat, and there are numbers between two of its values that it never takes
+    jumps = False  # whether there are numbers between two of its values that it never takes
 
     def forward(self, v: Floats) -> Floats:
         """The map; NaN for what it does not take."""
@@ -211,7 +210,7 @@ class Quantiles(Monotone):
 
     def __post_init__(self) -> None:
         q = self.quantiles
-        vars(self).update(knots=q, least=q[0], most=q[-1], jumps=len(set(q)) < len(q))
+        vars(self).update(least=q[0], most=q[-1], jumps=len(set(q)) < len(q))
 
     @cached_property
     def _arrays(self) -> tuple[Floats, Floats, Floats, Floats]:
@@ -246,7 +245,5 @@ def to_dict(step: Monotone) -> dict[str, Any]:
 def from_dict(data: dict[str, Any]) -> Monotone:
     """A map from what `to_dict` gave."""
     values = {key: tuple(value) if isinstance(value, list) else value for key, value in data.items() if key != "kind"}
-    try:
+    with reading(f"it is damaged, or of a later version: a map of {sorted(data)} is not understood", LookupError, TypeError):
         return _KINDS[data["kind"]](**values)
-    except (LookupError, TypeError) as error:
-        raise InputError(f"it is damaged, or of a later version: a map of {sorted(data)} is not understood ({error})") from None

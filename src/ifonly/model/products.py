@@ -73,10 +73,7 @@ NOWHERE = Sizes(0.0, 0.0)
 
 
 def borrowed(A: Any) -> Any:
-    """The user's own array, read-only, where no copy is made of it: many classes, large, and not float64 in memory; else None.
-
-    It is checked for finiteness a block at a time.
-    """
+    """The user's own array, read-only, where no copy is made: many classes, large, and not float64 in memory; else None."""
     if not (isinstance(A, np.ndarray) and A.ndim == 2 and len(A) >= SHARED_GRAM and 8 * A.size >= KEEP_BYTES):
         return None
     if A.dtype not in (np.float16, np.float32) and not (A.dtype == np.float64 and isinstance(A, np.memmap)):
@@ -120,9 +117,9 @@ class Products:
         """Whether ``A`` is the user's own array, not a copy."""
         return self.A.dtype != np.float64 or isinstance(self.A, np.memmap)
 
-    def blocks(self, first: int = 0, last: int | None = None) -> Iterator[tuple[slice, Floats]]:
-        """``A`` (or its rows ``first`` to ``last``) in blocks of rows that stay in the cache, in float64: one pass."""
-        return blocks(self.A, first, last)
+    def blocks(self) -> Iterator[tuple[slice, Floats]]:
+        """``A`` in blocks of rows that stay in the cache, in float64: one pass."""
+        return blocks(self.A)
 
     def times(self, x: Floats) -> Floats:
         """``A x`` for one point (D,), or ``X Aᵀ`` for many (N, D), in the classifier's space."""
@@ -199,8 +196,9 @@ class Products:
     @cached_property
     def _has_unit_basis(self) -> bool:
         """Whether the basis is of unit vectors: the rivals depend on each other, and features are few or in uneven units."""
-        K, D = self.A.shape
-        return self.dependent and (D < K - 1 or (self.uneven_units and D <= UNIT_BASIS * K))
+        (K, D), used = self.A.shape, self.column_sizes[self.column_sizes > 0]
+        uneven = bool(used.size and used.max() > UNEVEN_UNITS * used.min())
+        return self.dependent and (D < K - 1 or (uneven and D <= UNIT_BASIS * K))
 
     @cached_property
     def mixes_units(self) -> bool:
@@ -331,12 +329,6 @@ class Products:
         """``max_j |a_jd|`` of each feature: with ``|x|``, how large a logit's terms can be, in all steps of a pipeline."""
         sizes = np.max([np.abs(block).max(axis=0) for _, block in blocks(self.A)], axis=0)
         return frozen(sizes if self.encoding.sizes is None else np.maximum(sizes, self.encoding.sizes))
-
-    @cached_property
-    def uneven_units(self) -> bool:
-        """Whether features come in units so different that a basis should not mix them."""
-        used = self.column_sizes[self.column_sizes > 0]
-        return bool(used.size and used.max() > UNEVEN_UNITS * used.min())
 
     @cached_property
     def offset_size(self) -> float:

@@ -16,10 +16,11 @@ from numpy.typing import NDArray
 
 from ifonly.model import Model, Scaling
 from ifonly.model.columns import Encoding
-from ifonly.model.errors import IfonlyError, InputError
+from ifonly.model.errors import IfonlyError, InputError, reading
 from ifonly.model.formats import CONTAINERS, DAMAGE, check_archive, check_padded, labels_from, unpack
 from ifonly.model.numerics import EPS
 from ifonly.model.readers import as_model, boosted, graph, liblinear
+from ifonly.model.readers.weights import Weights
 
 __all__ = ["canonical", "fingerprint", "load"]
 
@@ -141,10 +142,7 @@ def _weights(entries: Mapping[str, Any]) -> Model:
         raise InputError(f"beside {pair[0]} and {pair[1]} it has {sorted(left)[0]!r}, which may change what they mean")
     labels = classes if classes is None or isinstance(classes, list) else np.asarray(classes)
     check_padded(labels)
-    features = None if names is None else [str(name) for name in names]
-    if len(A) == 1 and len(b) == 1:
-        return Model.binary(A[0], float(b[0]), labels, features)
-    return Model(A, b, labels, features)
+    return Weights(A, b, labels).model(names)
 
 
 def _prefixed(entries: Mapping[str, Any]) -> tuple[str, str] | None:
@@ -182,15 +180,13 @@ def _others(suffix: str, data: bytes, trust: bool) -> Model:
 
 def _from_onnx(data: bytes) -> Model:
     onnx = _library("onnx", ".onnx")
-    try:
+    with reading("it is damaged, or no ONNX file", import_module("google.protobuf.message").DecodeError):
         return graph.read(onnx, onnx.load_model_from_string(data).graph)
-    except import_module("google.protobuf.message").DecodeError as error:
-        raise InputError(f"it is damaged, or no ONNX file ({error})") from None
 
 
 def _from_skops(data: bytes, trust: bool) -> Any:
     skops = _library("skops.io", ".skops")
-    try:
+    with reading("it is damaged, or no skops file", *DAMAGE):
         check_archive(data)
         unknown = skops.get_untrusted_types(data=data)
         if unknown and not trust:
@@ -199,18 +195,12 @@ def _from_skops(data: bytes, trust: bool) -> Any:
                 "load(path, trust=True)"
             )
         return skops.loads(data, trusted=unknown)
-    except InputError:
-        raise
-    except DAMAGE as error:
-        raise InputError(f"it is damaged, or no skops file ({error})") from None
 
 
 def _from_pickle(data: bytes, suffix: str, trust: bool) -> Any:
     assert trust, "a pickle is not opened without trust"
-    try:
+    with reading("it is damaged, or no pickle", pickle.UnpicklingError, EOFError, zipfile.BadZipFile):
         return _library("joblib", suffix).load(io.BytesIO(data)) if suffix == ".joblib" else pickle.loads(data)
-    except (pickle.UnpicklingError, EOFError, zipfile.BadZipFile) as error:
-        raise InputError(f"it is damaged, or no pickle ({error})") from None
 
 
 def _booster(data: bytes) -> Any:
@@ -242,13 +232,9 @@ def fingerprint(model: Model) -> str:
     then for each of ``A``, ``b`` and, where the model has a scaling, ``shift`` and ``scale``: a line with its name and shape
     (``\nA (3, 4)\n``) and its numbers as little-endian float64, row by row. −0.0 counts as 0.0.
     """
-    header = {
-        "classes": [repr(label) for label in model.classes.tolist()],
-        "feature_names": None if model.feature_names is None else list(model.feature_names),
-        "hard": model.hard,
-        "encoding": model.encoding.described(),
-    }
-    found = hashlib.sha256(canonical(header))
+    names, encoding = model.feature_names, model.encoding
+    header = {"classes": list(map(repr, model.classes.tolist())), "feature_names": names, "hard": model.hard}
+    found = hashlib.sha256(canonical({**header, "encoding": encoding.names if encoding.text else encoding.to_dict()}))
     arrays = {"A": model.A, "b": model.b}
     if model.scaling is not None:
         arrays |= {"shift": model.scaling.shift, "scale": model.scaling.scale}

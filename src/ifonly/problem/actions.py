@@ -86,7 +86,7 @@ class Actions:
         groups = _groups(self.one_of, model)
         for group in groups:
             step[group] = 1.0
-        least, most, steps = model.encoding.limits()
+        least, most, steps = model.encoding.limits
         lo, hi, step = np.maximum(lo, least), np.minimum(hi, most), np.where(steps > 0, steps, step)
         groups += model.encoding.groups
         C, rest, equal = _linear(self.linear, model)

@@ -112,23 +112,16 @@ class Sources:
         ``rows`` are the sources that the values belong to: a number for one, by default all. ``steps`` are those of mapped
         numbers, by their coordinate.
         """
-        table = self._user_table()
-        if table is None:
+        if self.own is None or self.model.encoding.text:
             return values if self.like is None else self.like(values)
-        many = values.ndim > 1
-        values = values if many else values[None]
+        table = Table.of(self.own, self.model.encoding.names or list(map(str, self.columns or ())))
+        many, values = values.ndim > 1, np.atleast_2d(values)
         if table.row is not None:  # one row, and perhaps several answers for it
             table, rows = table.repeated(len(values)) if many else table, [0] * len(values)
         elif rows is not None or not many:
             rows = rows if many else [rows or 0]
             table = table.take(rows)
         return written(self.model.encoding, table, values, self.rows if rows is None else self.rows[rows], steps or {})
-
-    def _user_table(self) -> Table | None:
-        """What the user gave, where it has columns."""
-        if self.own is None or self.model.encoding.text:
-            return None
-        return Table.of(self.own, self.model.encoding.names or [str(name) for name in self.columns or ()])
 
     def moved(self, n: int, coef: Floats, combination: Callable[[Floats], Floats] | None = None) -> Floats:
         """Row ``n`` after the change ``basisᵀ coef``, in the user's units: the second and last pass over ``A``.

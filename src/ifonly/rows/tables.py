@@ -22,10 +22,7 @@ Cells = tuple[Indices, list[Any]]  # rows, and their new values
 
 
 def written(encoding: Coordinates, table: Table, V: Floats, before: Floats, steps: Mapping[int, float]) -> Any:
-    """A table (or a row) like this one, whose coordinates were ``before``, with the values of V where they differ.
-
-    ``steps`` are those of mapped numbers, by their coordinate.
-    """
+    """A table (or a row) like this one with V for the coordinates ``before``; ``steps`` of mapped numbers are by coordinate."""
     if encoding.identity:
         return _renumbered(table, V, before)
     differs = before != V  # NaN too: a row without an answer has missing values
@@ -77,7 +74,11 @@ def _replaced(table: Table, new: Mapping[int, Cells], numbers: Sequence[int]) ->
 
 
 def _in_array(table: Table, new: Mapping[int, Cells], numbers: Sequence[int]) -> np.ndarray:
-    out = _able(table.data.copy(), [v for _, values in new.values() for v in values])
+    out, all_new = table.data.copy(), [v for _, values in new.values() for v in values]
+    if out.dtype.kind in "iubf" and (_is_narrow(out.dtype) or _held(all_new, out.dtype)[1]):
+        out = out.astype(np.float64)
+    elif out.dtype.kind in "US" and all_new:
+        out = out.astype(np.result_type(out.dtype, np.array([str(v) for v in all_new]).dtype))
     for i in (table.order[place] for place in numbers if out.dtype == object):
         out[:, i] = [_wide(value) for value in out[:, i]]
     for place, (rows, values) in new.items():
@@ -93,8 +94,9 @@ def _in_series(table: Table, new: Mapping[int, Any], numbers: Sequence[int]) -> 
     out = table.row.copy()
     for i in (table.order[place] for place in numbers if out.dtype == object):
         out.iloc[i] = _wide(out.iloc[i])
-    if _is_number(out.dtype):
-        held, wide = _held(list(new.values()), numpy_type(out.dtype))
+    dtype = numpy_type(out.dtype)
+    if dtype.kind in "iubf":
+        held, wide = _held(list(new.values()), dtype)
         out = out.astype(np.float64) if wide or _is_narrow(out.dtype) else out
         new = dict(zip(new, held.tolist(), strict=True))
     for place, value in new.items():
@@ -111,12 +113,14 @@ def _in_pandas(table: Table, new: Mapping[int, Cells], numbers: Sequence[int]) -
     for place, (rows, values) in new.items():
         i = table.order[place]
         column, held = out.iloc[:, i].copy(), values
-        if _is_number(column.dtype):
-            held, wide = _held(values, numpy_type(column.dtype))
-            if wide and _lacks_only(values, numpy_type(column.dtype)):
-                pd = sys.modules["pandas"]  # a row without an answer makes no floats of the others' whole numbers
-                column, held, wide = column.convert_dtypes(), [pd.NA if is_missing(v) else int(v) for v in values], False
-            column = _widened(column) if wide else column
+        dtype = numpy_type(column.dtype)
+        if dtype.kind in "iubf":
+            held, wide = _held(values, dtype)
+            whole = _whole(values, dtype, sys.modules["pandas"].NA) if wide else None
+            if whole is not None:  # a row without an answer makes no floats of the others' whole numbers
+                column, held = column.convert_dtypes(), whole
+            elif wide:
+                column = _widened(column)
         elif hasattr(column.dtype, "categories"):
             known = set(column.dtype.categories.tolist())
             column = column.cat.add_categories(sorted({v for v in values if not is_missing(v)} - known, key=str))
@@ -133,8 +137,9 @@ def _in_polars(table: Table, new: Mapping[int, Cells], numbers: Sequence[int]) -
         series = out.to_series(table.order[place])
         cells, dtype, held = series.to_list(), series.dtype, values
         if dtype.is_numeric() or dtype == pl.Boolean:
-            held, wide = _polars_held(values, np.dtype(bool if dtype == pl.Boolean else str(dtype).lower()))
-            dtype = pl.Float64 if wide else dtype
+            kind = np.dtype(bool if dtype == pl.Boolean else str(dtype).lower())
+            whole, (exact, wide) = _whole(values, kind, None), _held(values, kind)
+            held, dtype = whole or exact.tolist(), pl.Float64 if wide and whole is None else dtype
             cells = series.cast(dtype).to_list()
         elif isinstance(dtype, pl.Enum) and not set(values) <= {*dtype.categories, None}:
             dtype = pl.Enum(list(dict.fromkeys([*dtype.categories, *(v for v in values if v is not None)])))
@@ -163,27 +168,11 @@ def _held(values: list[Any], dtype: Any) -> tuple[np.ndarray, bool]:
     return exact if wide else held, wide
 
 
-def _polars_held(values: list[Any], dtype: Any) -> tuple[list[Any], bool]:
-    """`_held` for polars, whose whole numbers may be missing."""
-    if _lacks_only(values, dtype):
-        return [None if is_missing(v) else int(v) for v in values], False
-    exact, wide = _held(values, dtype)
-    return exact.tolist(), wide
-
-
-def _lacks_only(values: list[Any], dtype: Any) -> bool:
-    """Whether a column of whole numbers could hold all of these but those that are missing."""
-    there = [v for v in values if not is_missing(v)]
-    return dtype.kind in "iu" and not _held(there, dtype)[1]
-
-
-def _able(out: np.ndarray, values: list[Any]) -> np.ndarray:
-    """An array of a type that can hold these values as well."""
-    if out.dtype.kind not in "iubfUS" or not (values or _is_narrow(out.dtype)):
-        return out
-    if out.dtype.kind in "US":
-        return out.astype(np.result_type(out.dtype, np.array([str(v) for v in values]).dtype))
-    return out.astype(np.float64) if _is_narrow(out.dtype) or _held(values, out.dtype)[1] else out
+def _whole(values: list[Any], dtype: Any, none: Any) -> list[Any] | None:
+    """Values as a column of whole numbers could hold them, with ``none`` for those that are missing; None if it could not."""
+    if dtype.kind not in "iu" or _held([v for v in values if not is_missing(v)], dtype)[1]:
+        return None
+    return [none if is_missing(v) else int(v) for v in values]
 
 
 def _widened(column: Any) -> Any:
@@ -196,10 +185,6 @@ def _wide(value: Any) -> Any:
     return float(value) if isinstance(value, np.floating) and value.itemsize < FLOAT.itemsize else value
 
 
-def _is_number(dtype: Any) -> bool:
-    return getattr(numpy_type(dtype), "kind", "O") in "iubf"
-
-
 def _is_narrow(dtype: Any) -> bool:
     dtype = numpy_type(dtype)
-    return getattr(dtype, "kind", "O") == "f" and dtype.itemsize < 8
+    return dtype.kind == "f" and dtype.itemsize < FLOAT.itemsize

@@ -16,9 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ifonly.model import Model
-from ifonly.model.errors import InputError, UnsupportedModelError
+from ifonly.model.errors import InputError, UnsupportedModelError, reading
 from ifonly.model.formats import DAMAGE
 from ifonly.model.numerics import FLOAT32, Floats
+from ifonly.model.readers.weights import Weights
 
 __all__ = ["from_json", "from_ubjson", "margins_at_zero", "read"]
 
@@ -54,7 +55,8 @@ def from_json(document: dict[str, Any], ask: Callable[[], Floats]) -> Model:
 
     ``ask`` gives `margins_at_zero`, and is called only where the file alone does not say what xgboost makes of its base scores.
     """
-    try:
+    unknown = "this is not a model of xgboost's as it is understood here, or it is damaged"
+    with reading(unknown, KeyError, TypeError, ValueError):
         learner = document["learner"]
         booster, objective = learner["gradient_booster"]["name"], learner["objective"]["name"]
         if booster != "gblinear":
@@ -70,20 +72,15 @@ def from_json(document: dict[str, Any], ask: Callable[[], Floats]) -> Model:
         weights = _single(learner["gradient_booster"]["model"]["weights"]).reshape(D + 1, K)
         base = _single(np.atleast_1d(json.loads(sizes["base_score"])))
         names = learner.get("feature_names") or None
-    except (KeyError, TypeError, ValueError) as error:
-        if isinstance(error, UnsupportedModelError):
-            raise
-        raise InputError(f"this is not a model of xgboost's as it is understood here, or it is damaged ({error})") from None
     bias = weights[-1]
     if objective in TWO_CLASSES:
-        w0 = bias[0] + np.log(base[0]) - np.log1p(-base[0])
-        return Model.binary(weights[:-1, 0], float(w0), feature_names=names, precision=FLOAT32)
-    if len(base) == K and (base != base[0]).any():
+        bias, base = bias + np.log(base[0]), -np.log1p(-base[0])
+    elif len(base) == K and (base != base[0]).any():
         found = ask() - bias
         base = next((b for b in (base, base[:1]) if np.abs(found - b).max() < AGREE * (1 + np.abs(bias).max())), None)
         if base is None:
             raise UnsupportedModelError("xgboost's own margins at x = 0 are neither bias + base_score nor bias + base_score[0]")
-    return Model(weights[:-1].T, bias + base, feature_names=names, precision=FLOAT32)
+    return Weights(weights[:-1].T, bias + base, None).model(names, precision=FLOAT32)
 
 
 def _single(values: Any) -> Floats:
@@ -99,10 +96,8 @@ CONSTANTS = {b"Z": None, b"T": True, b"F": False}
 
 def from_ubjson(data: bytes) -> dict[str, Any]:
     """The document in a ``.ubj`` file. Not left to xgboost, which ends the process where a length or a key is wrong."""
-    try:
+    with reading("it is damaged, or no model of xgboost's", *DAMAGE):
         found = _Ubjson(data).value()
-    except DAMAGE as error:
-        raise InputError(f"it is damaged, or no model of xgboost's ({error})") from None
     if not isinstance(found, dict):
         raise InputError(f"it is no model of xgboost's: expected an object; got a {type(found).__name__}")
     return found

@@ -20,13 +20,18 @@ from ifonly.model.monotone import Affine
 from ifonly.model.numerics import Floats, Indices
 from ifonly.model.readers.weights import Weights
 
-__all__ = ["Columns", "Feature", "Features", "Folded", "kind_of", "rounding"]
+__all__ = ["Columns", "Feature", "Features", "Folded", "dense", "kind_of", "rounding"]
 
 
 def kind_of(step: Any) -> str:
     """The name of the class, if it is scikit-learn's own: a subclass may do anything."""
     cls = type(step)
     return cls.__name__ if cls.__module__.split(".")[0] == "sklearn" else f"{cls.__module__}.{cls.__name__}"
+
+
+def dense(matrix: Any) -> Floats:
+    """A matrix of scikit-learn's, sparse or not, as an array of float64."""
+    return np.asarray(matrix.toarray() if hasattr(matrix, "toarray") else matrix, dtype=np.float64)
 
 
 class Columns:
@@ -38,13 +43,12 @@ class Columns:
         self.owner: list[Column] = []  # of each coordinate
         self.where: dict[Column, str] = {}  # which step read it so
 
-    def make(self, given: "Feature | Column", kind: str, where: str, **more: Any) -> Column:
+    def make(self, given: Column, kind: str, where: str, **more: Any) -> Column:
         """The coordinates of a column read in this way; the same ones if it was read so before.
 
         It is untouched, or was read in another way: what a missing value counts as stays so, unless ``more`` has a ``fill``.
         """
-        more = {"fill": given.fill, "missing": given.missing, **more}
-        wanted = Column(given.place, self.names[given.place], kind, 0, **more)
+        wanted = Column(given.place, given.name, kind, 0, **{"fill": given.fill, "missing": given.missing, **more})
         found = self.read.get(wanted)
         if found is None:
             found = self.read[wanted] = replace(wanted, first=len(self.owner))
@@ -82,45 +86,25 @@ def _way(column: Column) -> str:
 
 @dataclass(frozen=True)
 class Feature:
-    """One feature half-way: an untouched column of the user's, or ``Σ_i row[i]·(v_i − zero[i]) + offset``.
+    """One feature half-way, affine in coordinates: ``Σ_i row[i]·(v_i − zero[i]) + offset``.
 
     A scaler's mean of a column goes into ``zero``, so that nothing is left to cancel later.
     """
 
-    place: int = -1  # the column that nothing has touched yet; −1 for what is affine in coordinates, as all that follows is
-    fill: Any = None  # of an untouched one: what a missing value counts as …
-    missing: Any = None  # … and which value is missing
     row: dict[int, float] = field(default_factory=dict)  # weights by coordinate
     offset: float = 0.0
     rough: float = 0.0  # the sum of |offsets| on the way: they may cancel, but each rounds
-    sizes: dict[int, float] = field(default_factory=dict)  # weights as if no terms had cancelled, where features were mixed
+    sizes: dict[int, float] = field(default_factory=dict)  # where features were mixed: weights as if no terms had cancelled
     zero: dict[int, float] = field(default_factory=dict)  # what the weights are taken of: coordinates less these
     way: tuple[Affine, ...] | None = ()  # of a single number: the scalers since it was read, one by one; None where mixed
-
-    @classmethod
-    def affine(cls, row: dict[int, float], offset: float = 0.0, rough: float = 0.0) -> "Feature":
-        """One that is affine in coordinates, where no terms cancel."""
-        return cls(row=row, offset=offset, rough=rough, sizes={i: abs(w) for i, w in row.items()})
-
-    def scaled(self, scale: float, shift: float, zero: dict[int, float] | None, how: Affine) -> "Feature":
-        """``(feature − shift) / scale``, with the shift in ``zero`` if there is one; ``how`` the scaler computes it."""
-        return replace(
-            self,
-            row={i: w / scale for i, w in self.row.items()},
-            offset=(self.offset - shift) / scale if zero is None else self.offset,
-            rough=(self.rough + abs(shift)) / abs(scale),
-            sizes={i: w / abs(scale) for i, w in self.sizes.items()},
-            zero=self.zero if zero is None else zero,
-            way=None if self.way is None else (*self.way, how),
-        )
 
 
 @dataclass(frozen=True)
 class Features:
-    """Features half-way, the columns that they come from, and the scale of each coordinate just before features were mixed."""
+    """Features half-way, or columns that nothing has touched yet; and each coordinate's scale just before they were mixed."""
 
     columns: Columns
-    parts: list[Feature]
+    parts: list[Column | Feature]
     unit: dict[int, float] = field(default_factory=dict)
 
     def __len__(self) -> int:
@@ -129,51 +113,38 @@ class Features:
     @classmethod
     def untouched(cls, names: Sequence[str]) -> "Features":
         """The user's columns, before the first step."""
-        return cls(Columns(names), [Feature(place) for place in range(len(names))])
+        return cls(Columns(names), [Column(place, name, "number", -1) for place, name in enumerate(names)])
 
-    @classmethod
-    def joined(cls, columns: Columns, sides: Sequence["Features"]) -> "Features":
-        """Side by side."""
-        unit = {k: v for side in sides for k, v in side.unit.items()}
-        return cls(columns, [part for side in sides for part in side.parts], unit)
-
-    def now(self, parts: Iterable[Feature]) -> "Features":
+    def now(self, parts: Iterable[Column | Feature]) -> "Features":
         """Others in their place."""
         return Features(self.columns, list(parts), dict(self.unit))
 
-    def take(self, which: Sequence[int]) -> "Features":
-        """Some of them."""
-        return self.now(self.parts[i] for i in which)
-
-    def numbers(self, where: str) -> "Features":
-        """The same with untouched columns taken as numbers."""
-
-        def number(part: Feature) -> Feature:
-            return Feature.affine({self.columns.make(part, "number", where).first: 1.0})
-
-        return self.now(part if part.place < 0 else number(part) for part in self.parts)
+    def numbers(self, where: str) -> list[Feature]:
+        """All of them, untouched columns taken as numbers."""
+        make = self.columns.make
+        return [Feature({make(part, "number", where).first: 1.0}) if isinstance(part, Column) else part for part in self.parts]
 
     def mixed(self, matrix: Floats, where: str) -> "Features":
         """Matrix @ features."""
-        before = self.numbers(where)
-        unit = {i: 1 / abs(w) for part in reversed(before.parts) for i, w in part.row.items()} | before.unit
-        W, S, zero, offset, rough = before.affine()
-        rows, sizes = _rows(sparse.csr_array(matrix @ W)), _rows(sparse.csr_array(np.abs(matrix) @ S))
+        W, S, zero, offset, rough = self.affine(where)
+        unit = {i: 1 / abs(w) for part in reversed(self.numbers(where)) for i, w in part.row.items()} | self.unit
+        rows, sizes = _rows(matrix @ W), _rows(np.abs(matrix) @ S)
         more = zip(rows, (matrix @ offset).tolist(), (np.abs(matrix) @ rough).tolist(), sizes, strict=True)
-        made = (Feature(-1, None, None, *part, {i: float(zero[i]) for i in part[0] if zero[i] != 0}, None) for part in more)
+        made = (Feature(*part, {i: float(zero[i]) for i in part[0] if zero[i] != 0}, None) for part in more)
         return Features(self.columns, list(made), unit)
 
-    def affine(self) -> tuple[Any, Any, Floats, Floats, Floats]:
-        """W and sizes (J×D, sparse), zero, w0 and rough; nothing may be untouched."""
-        D = len(self.columns.owner)
-        zero, offset = np.zeros(D), np.array([part.offset for part in self.parts])
-        for part in self.parts:
+    def affine(self, where: str) -> tuple[Any, Any, Floats, Floats, Floats]:
+        """W and sizes (J×D, sparse), zero, w0 and rough."""
+        parts = self.numbers(where)
+        zero, offset = np.zeros(len(self.columns.owner)), np.array([part.offset for part in parts])
+        for part in parts:
             for i, z in part.zero.items():
                 zero[i] = zero[i] or z
-        for j, part in enumerate(self.parts):  # where features have different zeros
+        for j, part in enumerate(parts):  # where features have different zeros
             offset[j] += sum(w * (zero[i] - part.zero.get(i, 0.0)) for i, w in part.row.items())
-        W, S = _sparse([part.row for part in self.parts], D), _sparse([part.sizes for part in self.parts], D)
-        return W, S, zero, offset, np.array([part.rough for part in self.parts])
+        sizes = [part.sizes or {i: abs(w) for i, w in part.row.items()} for part in parts]
+        W, S = (_sparse(rows, len(zero)) for rows in ([part.row for part in parts], sizes))
+        return W, S, zero, offset, np.array([part.rough for part in parts])
 
     def alone(self, part: Feature) -> Column | None:
         """The one column that a feature depends on; None if there are several or none."""
@@ -193,11 +164,11 @@ class Folded(NamedTuple):
 
     @classmethod
     def of(cls, weights: Weights, features: Features) -> "Folded":
-        """Those of a classifier with these weights over features of which none is untouched."""
+        """Those of a classifier with these weights over features."""
         coef, J = weights.coef, len(features)
         if coef.shape[1] != J:
             raise UnsupportedModelError(f"the steps give {J} features, the classifier takes {coef.shape[1]}")
-        W, S, zero, offset, rough = features.affine()
+        W, S, zero, offset, rough = features.affine("the classifier")
         extra = float((np.abs(coef) @ (rough + np.abs(offset)) + np.abs(weights.intercept)).max())
         return cls(W, coef @ W, weights.intercept + coef @ offset, zero, (np.abs(coef) @ S).max(axis=0), extra)
 
@@ -218,7 +189,5 @@ def _sparse(rows: list[dict[int, float]], size: int) -> Any:
 
 
 def _rows(matrix: Any) -> list[dict[int, float]]:
-    return [
-        dict(zip(matrix.indices[a:b].tolist(), matrix.data[a:b].tolist(), strict=True))
-        for a, b in zip(matrix.indptr, matrix.indptr[1:], strict=False)
-    ]
+    stored = sparse.lil_array(matrix)
+    return [dict(zip(*row, strict=True)) for row in zip(stored.rows, stored.data, strict=True)]

@@ -16,7 +16,6 @@ from ifonly.model.readers.weights import Weights
 
 __all__ = ["read"]
 
-SCALERS = ("Scaler",)
 COPIES = ("Identity", "Cast")
 AFTER = ("ZipMap", "Normalizer", "Softmax", *COPIES)
 FLOATS = (1, 11)  # float and double, in the numbers of ONNX's TensorProto.DataType
@@ -33,7 +32,7 @@ def read(onnx: Any, graph: Any) -> Model:
     attributes = _attributes(onnx, node)
     before = _before(nodes, node)
     softened = _after([n for n in nodes if n is not node and n not in before], node, onnx, attributes)
-    return _classifier(attributes, [_attributes(onnx, n) for n in before if n.op_type in SCALERS], softened)
+    return _classifier(attributes, [_attributes(onnx, n) for n in before if n.op_type == "Scaler"], softened)
 
 
 def _before(nodes: list[Any], classifier: Any) -> list[Any]:
@@ -44,7 +43,7 @@ def _before(nodes: list[Any], classifier: Any) -> list[Any]:
     while name in makers:
         node = makers[name]
         cast = next((a.i for a in node.attribute if a.name == "to"), 0) if node.op_type == "Cast" else FLOATS[0]
-        if node.op_type not in SCALERS + COPIES or cast not in FLOATS:
+        if node.op_type not in ("Scaler", *COPIES) or cast not in FLOATS:
             raise UnsupportedModelError(
                 f"node {node.op_type} before the LinearClassifier is not understood. Expected Scaler, or Cast to floats"
             )
@@ -55,11 +54,9 @@ def _before(nodes: list[Any], classifier: Any) -> list[Any]:
 
 def _after(nodes: list[Any], classifier: Any, onnx: Any, attributes: dict[str, Any]) -> bool:
     """Whether a softmax follows; raises for what changes the probabilities in another way."""
-    known, softened = set(classifier.output), False
+    known, softened, scores = set(classifier.output), False, attributes["post_transform"] == "NONE"
     for node in nodes:
-        more = _attributes(onnx, node)
-        kind = node.op_type
-        scores = attributes["post_transform"] == "NONE"
+        kind, more = node.op_type, _attributes(onnx, node)
         fits = kind in AFTER and set(node.input) <= known
         if kind == "Normalizer":  # the sum of probabilities is 1 already
             fits &= not scores and more.get("norm") == "L1"

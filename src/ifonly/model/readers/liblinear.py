@@ -6,12 +6,10 @@ probabilities LIBLINEAR divides by their sum: no softmax. The solvers of support
 probabilities: their model is ``hard``, and predicts the class with the largest score, as LIBLINEAR does.
 """
 
-from typing import NoReturn
-
 import numpy as np
 
 from ifonly.model import Model
-from ifonly.model.errors import InputError, UnsupportedModelError
+from ifonly.model.errors import UnsupportedModelError, reading
 from ifonly.model.readers.weights import Weights
 
 __all__ = ["MAGIC", "read"]
@@ -24,33 +22,27 @@ SCORES = ("L2R_L2LOSS_SVC_DUAL", "L2R_L2LOSS_SVC", "L2R_L1LOSS_SVC_DUAL", "MCSVM
 
 def read(data: bytes) -> Model:
     """The text of a model file."""
-    head, found, rest = data.partition(b"\nw\n")
-    if not found:
-        _damaged("it has no line “w”, after which the weights come")
-    try:
+    with reading("it is damaged, or no model file of LIBLINEAR's", KeyError, ValueError):
+        head, found, rest = data.partition(b"\nw\n")
+        if not found:
+            raise ValueError("it has no line “w”, after which the weights come")
         lines = dict(line.split(" ", 1) for line in head.decode("ascii").splitlines())
         solver, K, D, bias = lines["solver_type"], int(lines["nr_class"]), int(lines["nr_feature"]), float(lines["bias"])
         labels = [int(label) for label in lines.get("label", "").split()]
         weights = np.array(rest.split(), dtype=np.float64)
-    except (KeyError, ValueError) as error:
-        _damaged(str(error))
-    if solver not in LOGISTIC + SCORES:
-        raise UnsupportedModelError(f"the solver {solver} makes no classifier; expected {', '.join(LOGISTIC + SCORES)}")
-    if K < 2 or len(labels) != K:
-        _damaged(f"it has {K} classes and {len(labels)} labels")
-    if solver in LOGISTIC and K > 2:
-        raise UnsupportedModelError(
-            f"LIBLINEAR's {solver} with {K} classes is one-vs-rest, {K} logistic regressions whose probabilities are divided "
-            "by their sum: that is not a softmax. Fit a multinomial one, such as scikit-learn's LogisticRegression"
-        )
-    n_rows, n_lines = 1 if K == 2 and solver != "MCSVM_CS" else K, D + (bias >= 0)
-    if D < 1 or weights.size != n_lines * n_rows:
-        _damaged(f"it has {weights.size} weights; expected {n_lines} × {n_rows}")
+        if solver not in LOGISTIC + SCORES:
+            raise UnsupportedModelError(f"the solver {solver} makes no classifier; expected {', '.join(LOGISTIC + SCORES)}")
+        if K < 2 or len(labels) != K:
+            raise ValueError(f"it has {K} classes and {len(labels)} labels")
+        if solver in LOGISTIC and K > 2:
+            raise UnsupportedModelError(
+                f"LIBLINEAR's {solver} with {K} classes is one-vs-rest, {K} logistic regressions whose probabilities are "
+                "divided by their sum: that is not a softmax. Fit a multinomial one, such as scikit-learn's LogisticRegression"
+            )
+        n_rows, n_lines = 1 if K == 2 and solver != "MCSVM_CS" else K, D + (bias >= 0)
+        if D < 1 or weights.size != n_lines * n_rows:
+            raise ValueError(f"it has {weights.size} weights; expected {n_lines} × {n_rows}")
     W = weights.reshape(n_lines, n_rows).T
     b = (W[:, D:] * bias).sum(axis=1)  # of no column where the model has no bias
     towards = -1 if n_rows == 1 else 1  # the one row of two classes is towards the first label, ours towards the second
     return Weights(towards * W[:, :D], towards * b, labels, solver in SCORES).model()
-
-
-def _damaged(why: str) -> NoReturn:
-    raise InputError(f"it is damaged, or no model file of LIBLINEAR's ({why})")

@@ -40,19 +40,15 @@ class Affine(NamedTuple):
 def read(module: Any) -> Model:
     """A linear layer, or a ``Sequential`` of what is affine."""
     layers = list(_flat(module, ""))
-    end = None
-    if layers and _kind(layers[-1][1]) in ENDS:
-        end = layers.pop()[1]
-    chain: Affine | None = None
-    kinds = [_kind(layer) for _, layer in layers]
-    for name, layer in layers:
-        chain = _then(chain, _affine(module, layer, name), name)
-    if chain is None or "Linear" not in kinds:
+    end = layers.pop()[1] if layers and _kind(layers[-1][1]) in ENDS else None
+    steps = [(name, _affine(module, layer, name)) for name, layer in layers if not _does_nothing(layer, name)]
+    if not any(_kind(layer) == "Linear" for _, layer in layers):
         raise UnsupportedModelError(f"{type(module).__name__} has no Linear layer; expected {UNDERSTOOD}")
-    K = len(chain.W)
+    chain = steps[0][1]
+    for name, step in steps[1:]:
+        chain = _then(chain, step, name)
     if end is not None:
-        _check_end(end, K)
-    steps = [kind for kind in kinds if kind not in NOTHING]
+        _check_end(end, len(chain.W))
     scaling = None if len(steps) == 1 else _rounding(chain)
     finfo = sys.modules["torch"].finfo
     precision = max(float(finfo(weight.dtype).eps) for weight in module.parameters())
@@ -86,15 +82,19 @@ def _flat(module: Any, name: str) -> Any:
         yield from _flat(layer, f"{name}.{key}".lstrip("."))
 
 
-def _affine(whole: Any, layer: Any, name: str) -> Affine | None:
-    """What one layer does to a row; None where that is nothing."""
+def _does_nothing(layer: Any, name: str) -> bool:
+    """Whether a layer leaves rows as they are; one that would if it were called or made otherwise is refused."""
     kind, where = _kind(layer), _where(layer, name)
-    if kind in NOTHING:
-        if layer.training and getattr(layer, "p", 0) > 0:
-            raise UnsupportedModelError(f"{where} is in training mode and drops inputs at random; call .eval() first")
-        if kind == "Flatten" and (layer.start_dim, layer.end_dim) != (1, -1):
-            raise UnsupportedModelError(f"{where} flattens other than all but the first dimension, which is not understood")
-        return None
+    if kind in NOTHING and layer.training and getattr(layer, "p", 0) > 0:
+        raise UnsupportedModelError(f"{where} is in training mode and drops inputs at random; call .eval() first")
+    if kind == "Flatten" and (layer.start_dim, layer.end_dim) != (1, -1):
+        raise UnsupportedModelError(f"{where} flattens other than all but the first dimension, which is not understood")
+    return kind in NOTHING
+
+
+def _affine(whole: Any, layer: Any, name: str) -> Affine:
+    """What one layer does to a row."""
+    kind, where = _kind(layer), _where(layer, name)
     if kind == "Linear":
         W = _array(layer.weight, where, None)  # as it is: of very many classes no copy is made
         c = np.zeros(len(W)) if layer.bias is None else _array(layer.bias, where)
@@ -122,10 +122,8 @@ def _normalisation(layer: Any, where: str) -> Affine:
     return Affine(np.diag(scale), bias - mean * scale, np.abs(bias) + np.abs(mean * scale))
 
 
-def _then(first: Affine | None, second: Affine | None, name: str) -> Affine | None:
+def _then(first: Affine, second: Affine, name: str) -> Affine:
     """Two maps, one after the other."""
-    if first is None or second is None:
-        return second if first is None else first
     if second.W.shape[1] != first.W.shape[0]:
         raise UnsupportedModelError(
             f"layer {name!r} takes {second.W.shape[1]} features, but what comes before it gives {first.W.shape[0]}"

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from ifonly.model import Model, Scaling
-from ifonly.model.columns import Encoding
+from ifonly.model.columns import Column, Encoding
 from ifonly.model.errors import UnsupportedModelError
 from ifonly.model.numerics import Floats, Indices
 from ifonly.model.readers import text
-from ifonly.model.readers.features import Feature, Features, Folded, kind_of, rounding
+from ifonly.model.readers.features import Feature, Features, Folded, dense, kind_of, rounding
 from ifonly.model.readers.steps import SCALERS, cut, fold, shift_and_scale
 from ifonly.model.readers.weights import Weights
 
@@ -35,8 +35,8 @@ def read(estimator: Any) -> Model:
     weights = _CLASSIFIERS[kind](last)
     if steps and kind_of(steps[0][1]) in _VECTORIZERS:
         return text.read(steps, weights, kind)
-    named = next((step for _, step in [*steps, ("", last)] if hasattr(step, "feature_names_in_")), None)
-    names = None if named is None else [str(name) for name in named.feature_names_in_]
+    given = next((step.feature_names_in_ for _, step in [*steps, ("", last)] if hasattr(step, "feature_names_in_")), None)
+    names = None if given is None else [str(name) for name in given]
     if kind == "CategoricalNB" or weights.cut is not None or not _only_scalers(steps):
         return _folded(steps, last, weights, names)
     return weights.model(names, scaling=_scaling(steps))
@@ -97,15 +97,14 @@ def _folded(steps: list[tuple[str, Any]], last: Any, weights: Weights, names: li
         if steps and "." in kind_of(first):  # of the user's own, which need not have it: it is refused for what it is
             fold(first, Features.untouched([]), f"step {steps[0][0]!r} of the pipeline")
         raise UnsupportedModelError(f"step {steps[0][0]!r} of the pipeline is not fitted; call fit first")
-    n = int(first.n_features_in_)
-    features = Features.untouched(names or [f"x{i}" for i in range(n)])
+    features = Features.untouched(names or [f"x{i}" for i in range(int(first.n_features_in_))])
     for name, step in steps:
         features = fold(step, features, f"step {name!r} of the pipeline")
     if kind_of(last) == "CategoricalNB":
         features, weights = _looked_up(last, features, weights)
     elif weights.cut is not None:
         features = cut(features, weights.cut, "the classifier (BernoulliNB)")
-    folded = Folded.of(weights, features.numbers("the classifier"))
+    folded = Folded.of(weights, features)
     encoding, order = features.columns.encoding(np.asarray(abs(folded.W).sum(axis=0)).ravel() > 0)
     if not encoding.columns:
         raise UnsupportedModelError("no column reaches the classifier: all are dropped, or constant after the steps")
@@ -125,16 +124,14 @@ def _units(before: dict[int, float], order: Indices, W: Any, encoding: Encoding)
     mixed = np.array([before.get(int(i), np.nan) for i in order])
     unit = np.where(np.isnan(mixed), unit, mixed)
     columns = W.tocsc()
-    for column in encoding.columns:
-        at = column.coordinates
-        if column.kind == "category":
-            block = columns[:, at].toarray()
-            if np.isnan(mixed[at]).all() and ((block != 0).sum(axis=1) > 1).any():
-                # Codes, not one-hot: every switch costs as much as the average one.
-                pairs = np.square(block[:, :, None] - block[:, None, :]).sum(axis=0)
-                unit[at] = 1 / np.sqrt(max(0.5 * pairs.sum() / (len(at) * (len(at) - 1)), np.finfo(float).tiny))
-            known = unit[at][~np.isnan(unit[at])]  # a category that was dropped counts as much as its siblings
-            unit[at] = np.where(np.isnan(unit[at]), np.median(known) if known.size else 1.0, unit[at])
+    for at in encoding.groups:
+        block = columns[:, at].toarray()
+        if np.isnan(mixed[at]).all() and ((block != 0).sum(axis=1) > 1).any():
+            # Codes, not one-hot: every switch costs as much as the average one.
+            pairs = np.square(block[:, :, None] - block[:, None, :]).sum(axis=0)
+            unit[at] = 1 / np.sqrt(max(0.5 * pairs.sum() / (len(at) * (len(at) - 1)), np.finfo(float).tiny))
+        known = unit[at][~np.isnan(unit[at])]  # a category that was dropped counts as much as its siblings
+        unit[at] = np.where(np.isnan(unit[at]), np.median(known) if known.size else 1.0, unit[at])
     return np.where(np.isnan(unit), 1.0, unit)
 
 
@@ -143,25 +140,25 @@ def _looked_up(last: Any, features: Features, weights: Weights) -> tuple[Feature
     where = "the classifier (CategoricalNB)"
     blocks, found = [np.asarray(block, dtype=np.float64) for block in last.feature_log_prob_], []
     for j, (part, block) in enumerate(zip(features.parts, blocks, strict=True)):
-        given, levels = part, tuple(range(block.shape[1]))
-        if part.place < 0:
-            alone = features.alone(part)
-            if alone is None or alone.kind != "ordinal" or part.row != {alone.first: 1.0} or part.offset != 0:
+        if isinstance(part, Column):
+            given, levels = part, tuple(range(block.shape[1]))
+        else:
+            given = features.alone(part)
+            if given is None or given.kind != "ordinal" or part.row != {given.first: 1.0} or part.offset != 0:
                 raise UnsupportedModelError(
                     f"{where} takes categories as whole numbers, and its column {j} is not one of them; "
                     "put an OrdinalEncoder before it, or nothing"
                 )
-            given, levels = alone, alone.levels[: block.shape[1]]
+            levels = given.levels[: block.shape[1]]
         column = features.columns.make(given, "category", where, levels=levels)
-        found += [Feature.affine({i: 1.0}) for i in column.coordinates.tolist()]
+        found += [Feature({i: 1.0}) for i in column.coordinates.tolist()]
         blocks[j] = block[:, : len(levels)]
     return features.now(found), weights._replace(coef=np.concatenate(blocks, axis=1))
 
 
 def _linear(estimator: Any) -> Weights:
     """``coef_`` and ``intercept_``, with a softmax over rows, or a logistic function of one."""
-    coef = estimator.coef_.toarray() if hasattr(estimator.coef_, "toarray") else np.asarray(estimator.coef_)
-    coef = np.atleast_2d(coef).astype(np.float64)
+    coef = np.atleast_2d(dense(estimator.coef_))
     intercept = np.broadcast_to(np.asarray(estimator.intercept_, dtype=np.float64), len(coef))
     return Weights(coef, intercept, estimator.classes_)
 
@@ -186,17 +183,13 @@ def _logistic(estimator: Any) -> Weights:
 def _sgd(estimator: Any) -> Weights:
     weights = _linear(estimator)
     if estimator.loss != "log_loss":
-        return _hard(estimator)
+        return weights._replace(hard=True)
     if len(weights.coef) > 1:
         raise UnsupportedModelError(
             f"SGDClassifier was fitted one-vs-rest on {len(weights.classes)} classes: its probabilities are not a softmax. "
             "Use LogisticRegression, or margin= with a hinge loss"
         )
     return weights
-
-
-def _hard(estimator: Any) -> Weights:
-    return _linear(estimator)._replace(hard=True)
 
 
 def _bernoulli(estimator: Any) -> Weights:
@@ -236,6 +229,7 @@ def _one_vs_rest(estimator: Any) -> Weights:
     return _CLASSIFIERS[kind](inner)._replace(classes=estimator.classes_)
 
 
+_SCORES = ("LinearSVC", "Perceptron", "PassiveAggressiveClassifier", "RidgeClassifier", "RidgeClassifierCV")
 _CLASSIFIERS: dict[str, Callable[[Any], Weights]] = {
     **dict.fromkeys(("LogisticRegression", "LogisticRegressionCV"), _logistic),
     "SGDClassifier": _sgd,
@@ -247,7 +241,7 @@ _CLASSIFIERS: dict[str, Callable[[Any], Weights]] = {
     "CategoricalNB": lambda e: _bayes(e, np.zeros((len(e.classes_), 1)), e.class_log_prior_),
     "MLPClassifier": _network,
     "OneVsRestClassifier": _one_vs_rest,
-    **dict.fromkeys(("LinearSVC", "Perceptron", "PassiveAggressiveClassifier", "RidgeClassifier", "RidgeClassifierCV"), _hard),
+    **dict.fromkeys(_SCORES, lambda e: _linear(e)._replace(hard=True)),
 }
 
 _VECTORIZERS = ("CountVectorizer", "TfidfVectorizer", "HashingVectorizer")

@@ -39,11 +39,10 @@ def read(results: Any) -> Model:
     params = np.asarray(results.params, dtype=np.float64)
     weights = params.reshape(len(params), -1).T  # one row per class but the first
     features, bias = _split(model, weights)
-    names = [str(name) for name in model.exog_names]
-    _check_formula(model, [names[d] for d in features])
-    A = np.vstack([np.zeros(len(features)), weights[:, features]])
-    b = np.concatenate([[0.0], bias])
-    return Model(A, b, None if kind == "Logit" else _labels(model), [names[d] for d in features])
+    names = [str(model.exog_names[d]) for d in features]
+    _check_formula(model, names)
+    A, b = np.vstack([np.zeros(len(features)), weights[:, features]]), np.concatenate([[0.0], bias])
+    return Model(A, b, None if kind == "Logit" else _labels(model), names)
 
 
 def _split(model: Any, weights: Floats) -> tuple[list[int], Floats]:
@@ -63,9 +62,7 @@ def _split(model: Any, weights: Floats) -> tuple[list[int], Floats]:
 
 def _check_formula(model: Any, names: list[str]) -> None:
     formula = getattr(model, "formula", None)
-    if formula is None:
-        return
-    columns = {str(column) for column in model.data.frame.columns}
+    columns = names if formula is None else [str(column) for column in model.data.frame.columns]
     for name in names:
         if name not in columns:
             raise UnsupportedModelError(

@@ -13,11 +13,11 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from ifonly.model.column import NAN
+from ifonly.model.column import NAN, Column
 from ifonly.model.errors import UnsupportedModelError
 from ifonly.model.monotone import FUNCTIONS, Affine, BoxCox, Function, Monotone, Quantiles, YeoJohnson, backward
 from ifonly.model.numerics import Floats
-from ifonly.model.readers.features import Feature, Features, kind_of
+from ifonly.model.readers.features import Feature, Features, dense, kind_of
 from ifonly.model.tables import is_missing
 
 __all__ = ["SCALERS", "STEPS", "cut", "fold", "refuse", "shift_and_scale"]
@@ -26,7 +26,7 @@ __all__ = ["SCALERS", "STEPS", "cut", "fold", "refuse", "shift_and_scale"]
 def fold(step: Any, features: Features, where: str) -> Features:
     """The features after a step."""
     if step is None or isinstance(step, str):  # "passthrough" or "drop"
-        return features.take([]) if step == "drop" else features
+        return features.now([]) if step == "drop" else features
     kind = kind_of(step)
     where = f"{where} ({type(step).__name__})"
     selects = "." not in kind and hasattr(step, "get_support")
@@ -66,13 +66,17 @@ def shift_and_scale(step: Any, n: int) -> tuple[Floats, Floats]:
 def _scaled(features: Features, scale: Floats, shift: Floats, where: str, how: Sequence[Affine] | None = None) -> Features:
     """(feature − shift) / scale, each; ``how`` it is computed, where that is something else."""
     how = how or [Affine(1.0, 0.0, m, s) for m, s in zip(shift.tolist(), scale.tolist(), strict=True)]
-    out: list[Feature] = []
-    for j, (part, s, m) in enumerate(zip(features.numbers(where).parts, scale.tolist(), shift.tolist(), strict=True)):
+    out = []
+    for j, (part, s, m) in enumerate(zip(features.numbers(where), scale.tolist(), shift.tolist(), strict=True)):
         if s == 0 or not (math.isfinite(s) and math.isfinite(m)):
             refuse(where, f"scales its column {j} with {s} and shifts it by {m}, of which it has no numbers; leave it out")
-        column = features.alone(part)
-        alone = column is not None and column.kind == "number" and part.offset == 0 and not part.zero
-        out.append(part.scaled(s, m, {i: m / w for i, w in part.row.items()} if alone else None, how[j]))
+        column, row = features.alone(part), {i: w / s for i, w in part.row.items()}
+        sizes, way = {i: w / abs(s) for i, w in part.sizes.items()}, None if part.way is None else (*part.way, how[j])
+        scaled = replace(part, row=row, rough=(part.rough + abs(m)) / abs(s), sizes=sizes, way=way)
+        if column is not None and column.kind == "number" and part.offset == 0 and not part.zero:
+            out.append(replace(scaled, zero={i: m / w for i, w in part.row.items()}))
+        else:
+            out.append(replace(scaled, offset=(part.offset - m) / s))
     return features.now(out)
 
 
@@ -80,9 +84,8 @@ def _scaler(step: Any, features: Features, where: str) -> Features:
     if getattr(step, "clip", False):
         refuse(where, "clips its output, which is not affine; use clip=False")
     shift, scale = shift_and_scale(step, len(features))
-    how = None
-    if type(step).__name__ == "MinMaxScaler":
-        how = [Affine(*map(float, pair)) for pair in zip(step.scale_, step.min_, strict=True)]
+    is_product = type(step).__name__ == "MinMaxScaler"
+    how = [Affine(*map(float, pair)) for pair in zip(step.scale_, step.min_, strict=True)] if is_product else None
     return _scaled(features, scale, shift, where, how)
 
 
@@ -96,8 +99,7 @@ def _pca(step: Any, features: Features, where: str) -> Features:
 
 
 def _projection(step: Any, features: Features, where: str) -> Features:
-    matrix = step.components_
-    return features.mixed(np.asarray(matrix.toarray() if hasattr(matrix, "toarray") else matrix, dtype=np.float64), where)
+    return features.mixed(dense(step.components_), where)
 
 
 # ---- steps that look at untouched columns ----
@@ -106,9 +108,11 @@ def _projection(step: Any, features: Features, where: str) -> Features:
 UNKNOWN = "\0unknown"  # a value that no encoder knows
 
 
-def _untouched(features: Features, where: str) -> None:
-    if any(part.place < 0 for part in features.parts):
+def _untouched(features: Features, where: str) -> list[Column]:
+    columns = [part for part in features.parts if isinstance(part, Column)]
+    if len(columns) < len(features):
         refuse(where, "takes the output of another step as categories; put it first, on the columns themselves")
+    return columns
 
 
 def _imputer(step: Any, features: Features, where: str) -> Features:
@@ -120,17 +124,17 @@ def _imputer(step: Any, features: Features, where: str) -> Features:
         value = _plain(statistic)
         if is_missing(value):  # always missing: scikit-learn drops such a column
             continue
-        if part.place < 0 and missing is not None:
-            refuse(where, f"replaces {missing!r} in the output of another step; put it first, on the columns themselves")
-        if part.place < 0:
+        if isinstance(part, Feature):
+            if missing is not None:
+                refuse(where, f"replaces {missing!r} in the output of another step; put it first, on the columns themselves")
             out.append(_filled_later(features, part, float(value), where))
         elif part.fill is None:
             out.append(replace(part, fill=value, missing=missing))
         elif part.missing == missing:  # None for all kinds of NaN
             out.append(part)
         else:
-            gap = part.missing
-            refuse(where, f"fills in column {j} for {missing!r}, another step for {gap!r}: only one value can be missing")
+            both = f"for {missing!r}, another step for {part.missing!r}"
+            refuse(where, f"fills in column {j} {both}: only one value can be missing")
     return features.now(out)
 
 
@@ -142,16 +146,13 @@ def _filled_later(features: Features, part: Feature, value: float, where: str) -
     ((i, weight),) = part.row.items()
     found = backward(column.maps, np.array([(value - part.offset) / weight + part.zero.get(i, 0.0)]))
     first = features.columns.make(column, "number", where, fill=float(found[0]), maps=column.maps).first
-    zero = {first: part.zero[i]} if i in part.zero else {}
-    return replace(part, row={first: weight}, sizes={first: part.sizes[i]}, zero=zero)
+    sizes, zero = ({first: known[i]} if i in known else {} for known in (part.sizes, part.zero))
+    return replace(part, row={first: weight}, sizes=sizes, zero=zero)
 
 
 def _coded(step: Any, features: Features, where: str, *, unknown: bool) -> Features:
-    """One coordinate per category, and where there may be ``unknown`` values one for those.
-
-    What becomes of each is asked of the encoder itself.
-    """
-    _untouched(features, where)
+    """One coordinate per category, and one for ``unknown`` values; what becomes of each is asked of the encoder itself."""
+    given = _untouched(features, where)
     levels = [list(categories) for categories in step.categories_]
     base = [column[0] for column in levels]
     start = _ask(step, [base])[0]
@@ -160,7 +161,7 @@ def _coded(step: Any, features: Features, where: str, *, unknown: bool) -> Featu
     rows: list[dict[int, float]] = [{} for _ in start]
     for j, values in enumerate(levels):
         more = {"levels": tuple(_plain(v) for v in values), "unknown": unknown}
-        column = features.columns.make(features.parts[j], "category", where, **more)
+        column = features.columns.make(given[j], "category", where, **more)
         changed = np.vstack([_ask(step, [[*base[:j], value, *base[j + 1 :]] for value in values]) - start, strange[j : j + 1]])
         # The features that belong to this column are 0 but for it: all of their value, not only what changes, is its own.
         own = np.flatnonzero((changed != 0).any(axis=0))
@@ -168,7 +169,7 @@ def _coded(step: Any, features: Features, where: str, *, unknown: bool) -> Featu
             for f in own[(start[own] + change[own]) != 0]:
                 rows[f][column.first + i] = float(start[f] + change[f])
     # A feature that nothing touches is a constant: that of a column with one category.
-    return features.now(Feature.affine(row, 0.0 if row else float(offset)) for row, offset in zip(rows, start, strict=True))
+    return features.now(Feature(row, 0.0 if row else float(offset)) for row, offset in zip(rows, start, strict=True))
 
 
 def _one_hot(step: Any, features: Features, where: str) -> Features:
@@ -179,20 +180,14 @@ def _one_hot(step: Any, features: Features, where: str) -> Features:
 
 def _ordinal(step: Any, features: Features, where: str) -> Features:
     """The place in the list where that is the code, else categories with codes: missing, unknown and infrequent ones."""
-    _untouched(features, where)
+    given = _untouched(features, where)
     infrequent = any(found is not None for found in getattr(step, "infrequent_categories_", None) or ())
-    if infrequent or step.handle_unknown != "error" or any(is_missing(v) for c in step.categories_ for v in c):
-        return _ordinal_codes(step, features, where)
-    out = []
-    for part, values in zip(features.parts, step.categories_, strict=True):
-        column = features.columns.make(part, "ordinal", where, levels=tuple(_plain(v) for v in values))
-        out.append(Feature.affine({column.first: 1.0}))
-    return features.now(out)
-
-
-def _ordinal_codes(step: Any, features: Features, where: str) -> Features:
-    codes = [step.unknown_value, *(step.encoded_missing_value for c in step.categories_ for v in c if is_missing(v))]
-    if any(isinstance(code, float) and math.isnan(code) for code in codes):
+    lacking = [step.encoded_missing_value for c in step.categories_ for v in c if is_missing(v)]
+    if not infrequent and step.handle_unknown == "error" and not lacking:
+        levels = [tuple(map(_plain, values)) for values in step.categories_]
+        made = (features.columns.make(part, "ordinal", where, levels=own) for part, own in zip(given, levels, strict=True))
+        return features.now([Feature({column.first: 1.0}) for column in made])
+    if any(isinstance(code, float) and math.isnan(code) for code in (step.unknown_value, *lacking)):
         refuse(where, "encodes unknown or missing categories as NaN; use numbers, such as −1, or OneHotEncoder")
     return _coded(step, features, where, unknown=step.handle_unknown != "error")
 
@@ -211,7 +206,7 @@ def _ask(step: Any, rows: list[list[Any]], *, typed: bool = True) -> Floats:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # that an array has no names
         found = step.transform(data)
-    return np.asarray(found.toarray() if hasattr(found, "toarray") else found, dtype=np.float64)
+    return dense(found)
 
 
 def _plain(value: Any) -> Any:
@@ -225,9 +220,9 @@ def cut(features: Features, threshold: float, where: str) -> Features:
     levels = (0.0, 1.0) if 0 <= threshold < 1 else (threshold, float(np.nextafter(threshold, np.inf)))
     out = []
     for j, part in enumerate(features.parts):
-        if part.place >= 0:
+        if isinstance(part, Column):
             column = features.columns.make(part, "category", where, levels=levels, cut=threshold)
-            out.append(Feature.affine({column.first + 1: 1.0}))
+            out.append(Feature({column.first + 1: 1.0}))
             continue
         alone = features.alone(part)
         if part.row and (alone is None or alone.kind == "number"):
@@ -236,7 +231,7 @@ def cut(features: Features, threshold: float, where: str) -> Features:
             out.append(Feature(offset=float(part.offset > threshold)))
         else:
             at = alone.coordinates.tolist()
-            out.append(Feature.affine({i: 1.0 for i in at if part.row.get(i, 0.0) + part.offset > threshold}))
+            out.append(Feature({i: 1.0 for i in at if part.row.get(i, 0.0) + part.offset > threshold}))
     return features.now(out)
 
 
@@ -247,30 +242,29 @@ def _mapped(features: Features, maps: Sequence[Monotone], where: str) -> Feature
     """Each feature through a monotone map of its own."""
     out = []
     for j, (part, step) in enumerate(zip(features.parts, maps, strict=True)):
-        given, chain = part, ()
-        if part.place < 0:
+        if isinstance(part, Column):
+            column, chain = part, ()
+        else:
             column = features.alone(part)
             if column is None or column.kind != "number" or len(part.row) != 1:
                 what = "a mixture of columns" if column is None else f"made of the {column.kind} {column.name!r}"
                 refuse(where, f"bends its column {j}, which is {what}; only a single number of the user's can be bent")
             ((i, weight),) = part.row.items()
             way = (Affine(weight, part.offset, part.zero.get(i, 0.0)),) if part.way is None else part.way
-            given, chain = column, (*column.maps, *(between for between in way if between != Affine(1.0, 0.0)))
-        made = features.columns.make(given, "number", where, maps=(*chain, step))
-        out.append(Feature.affine({made.first: 1.0}, rough=step.rough))
+            chain = (*column.maps, *(between for between in way if between != Affine(1.0, 0.0)))
+        made = features.columns.make(column, "number", where, maps=(*chain, step))
+        out.append(Feature({made.first: 1.0}, rough=step.rough))
     return features.now(out)
 
 
 def _power(step: Any, features: Features, where: str) -> Features:
     """The power transform of each column, with the scaler that comes with it."""
     lambdas = np.asarray(step.lambdas_)
-    mean, scale = np.zeros(len(lambdas)), np.ones(len(lambdas))
-    if step.standardize:
-        scaler = vars(step)["_scaler"]
-        mean, scale = scaler.mean_, scaler.scale_
-    kind, parts = (
-        (BoxCox, (lambdas, mean, scale)) if step.method == "box-cox" else (YeoJohnson, (lambdas, mean, scale, 2 - lambdas))
-    )
+    scaler = vars(step)["_scaler"] if step.standardize else None
+    mean, scale = (np.zeros(len(lambdas)), np.ones(len(lambdas))) if scaler is None else (scaler.mean_, scaler.scale_)
+    is_box_cox = step.method == "box-cox"
+    parts = (lambdas, mean, scale) if is_box_cox else (lambdas, mean, scale, 2 - lambdas)
+    kind = BoxCox if is_box_cox else YeoJohnson
     return _mapped(features, [kind(*map(float, part)) for part in zip(*parts, strict=True)], where)
 
 
@@ -299,10 +293,10 @@ def _function(step: Any, features: Features, where: str) -> Features:
 
 def _selector(step: Any, features: Features, where: str) -> Features:
     try:
-        chosen = np.flatnonzero(step.get_support()).tolist()
+        chosen = np.flatnonzero(step.get_support())
     except (AttributeError, ValueError) as error:
         refuse(where, f"is not fitted; call fit first ({error})")
-    return features.take(chosen)
+    return features.now(features.parts[i] for i in chosen)
 
 
 # ---- containers ----
@@ -315,50 +309,31 @@ def _pipeline(step: Any, features: Features, where: str) -> Features:
 
 
 def _union(step: Any, features: Features, where: str) -> Features:
-    parts = [(name, fold(part, features, f"{where}, part {name!r}")) for name, part in step.transformer_list]
-    return Features.joined(features.columns, [_weighted(part, step, name, where) for name, part in parts])
+    return _beside(step, [(name, part, features) for name, part in step.transformer_list], features, where)
 
 
 def _column_transformer(step: Any, features: Features, where: str) -> Features:
     if not hasattr(step, "transformers_"):
         refuse(where, "is not fitted; call fit first")
-    names = getattr(step, "feature_names_in_", None)
-    own = (features.columns.names[part.place] if part.place >= 0 else None for part in features.parts)
-    labels = list(own if names is None else names)
-    if len(labels) != len(features):
-        refuse(where, f"was fitted on {len(labels)} columns, and gets {len(features)}")
-    parts = []
-    for name, part, selected in step.transformers_:
-        which = _selected(selected, labels)
-        if which:
-            parts.append(_weighted(fold(part, features.take(which), f"{where}, part {name!r}"), step, name, where))
-    return Features.joined(features.columns, parts)
+    if step.n_features_in_ != len(features):
+        refuse(where, f"was fitted on {step.n_features_in_} columns, and gets {len(features)}")
+    places = vars(step)["_transformer_to_input_indices"]  # whatever they were selected by: names, numbers, a slice, a mask
+    parts = [(name, part, [features.parts[i] for i in places[name]]) for name, part, _ in step.transformers_]
+    return _beside(step, [(name, part, features.now(own)) for name, part, own in parts if own], features, where)
 
 
-def _weighted(features: Features, step: Any, name: str, where: str) -> Features:
-    weight = (step.transformer_weights or {}).get(name)
-    if weight is None:
-        return features
-    if weight == 0:  # what it says is lost
-        return features.now(Feature() for _ in features.parts)
-    n = len(features)
-    return _scaled(features, np.full(n, 1 / weight), np.zeros(n), where, [Affine(float(weight), 0.0)] * n)
-
-
-def _selected(selected: Any, names: Sequence[Any]) -> list[int]:
-    """The places of a ColumnTransformer's columns: names, numbers, a slice of either, or a mask."""
-    if isinstance(selected, (str, int, np.integer)):
-        selected = [selected]
-    if isinstance(selected, slice):
-        if isinstance(selected.start, str) or isinstance(selected.stop, str):
-            a = 0 if selected.start is None else names.index(selected.start)
-            b = len(names) if selected.stop is None else names.index(selected.stop) + 1
-            return list(range(a, b))[:: selected.step]
-        return list(range(len(names)))[selected]
-    values = list(selected)
-    if values and all(isinstance(v, (bool, np.bool_)) for v in values):
-        return [i for i, v in enumerate(values) if v]
-    return [names.index(v) if isinstance(v, str) else range(len(names))[int(v)] for v in values]
+def _beside(step: Any, parts: list[tuple[str, Any, Features]], features: Features, where: str) -> Features:
+    """Other steps side by side, each of them with the features that it takes, and with a weight if ``step`` has one for it."""
+    out, unit = [], {}
+    for name, part, own in parts:
+        made, weight = fold(part, own, f"{where}, part {name!r}"), (step.transformer_weights or {}).get(name)
+        if weight == 0:  # what it says is lost
+            made = made.now(Feature() for _ in made.parts)
+        elif weight is not None:
+            n = len(made)
+            made = _scaled(made, np.full(n, 1 / weight), np.zeros(n), where, [Affine(float(weight), 0.0)] * n)
+        out, unit = [*out, *made.parts], unit | made.unit
+    return Features(features.columns, out, unit)
 
 
 STEPS: dict[str, Callable[[Any, Features, str], Features]] = {

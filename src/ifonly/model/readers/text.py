@@ -12,7 +12,7 @@ import numpy as np
 from ifonly.model import Model, Scaling
 from ifonly.model.columns import Documents
 from ifonly.model.errors import UnsupportedModelError
-from ifonly.model.readers.features import Features, Folded, kind_of, rounding
+from ifonly.model.readers.features import Feature, Features, Folded, kind_of, rounding
 from ifonly.model.readers.steps import cut, fold, refuse
 from ifonly.model.readers.weights import Weights
 
@@ -53,9 +53,9 @@ def _affine(words: list[str], steps: list[tuple[str, Any]], threshold: float | N
         if kind_of(step) in REWEIGHTS:
             refuse(f"step {name!r} of the pipeline ({kind_of(step)})", "reweights words after other steps; put it before them")
         features = fold(step, features, f"step {name!r} of the pipeline")
-    if threshold is not None and any(part.place < 0 for part in features.parts):
+    if threshold is not None and any(isinstance(part, Feature) for part in features.parts):
         cut(features, threshold, "the classifier (BernoulliNB)")
-    features = features.numbers("the classifier")
+    features = features.now(features.numbers("the classifier"))
     for column in features.columns.read.values():
         if column.kind != "number" or column.maps or column.fill is not None:
             raise UnsupportedModelError(

@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from ifonly.model import Model
-from ifonly.model.numerics import Floats
 
 __all__ = ["Weights"]
 
@@ -12,8 +13,8 @@ __all__ = ["Weights"]
 class Weights(NamedTuple):
     """One row of weights for two classes, or one per class."""
 
-    coef: Floats
-    intercept: Floats
+    coef: np.ndarray
+    intercept: np.ndarray
     classes: Any  # labels; None for 0 … K−1
     hard: bool = False  # scores, no probabilities
     log_space: bool = False  # probabilities by way of their logarithms
@@ -21,9 +22,8 @@ class Weights(NamedTuple):
 
     def model(self, names: Sequence[str] | None = None, **more: Any) -> Model:
         """The model of these weights over features of these names."""
-        if len(self.coef) == 1:
-            w, w0 = self.coef[0], float(self.intercept[0])
-            return Model.binary(w, w0, self.classes, names, hard=self.hard, **more)
+        if len(self.coef) == len(self.intercept) == 1:
+            return Model.binary(self.coef[0], float(self.intercept[0]), self.classes, names, hard=self.hard, **more)
         found = Model(self.coef, self.intercept, self.classes, names, hard=self.hard, **more)
         found.log_space = self.log_space
         return found
