@@ -74,7 +74,7 @@ class Desk:
     def enter(self) -> None:
         """Take a request, or send it away."""
         if self.full:
-            raise RefusedError(f"{self.waiting} requests are waiting already; try again soon", None, 503, Retry_After="1")
+            raise RefusedError(f"{self.waiting} requests are waiting already; try again soon", None, 503)
         self.waiting += 1
 
     def leave(self) -> None:
@@ -99,7 +99,7 @@ class Desk:
             if leaver.done():
                 raise GoneError
             if job.cancel():  # no seat was free in all that time
-                raise RefusedError(BUSY, None, 503, Retry_After="1")
+                raise RefusedError(BUSY, None, 503)
             raise RefusedError(OVER, None, 504)
         finally:
             job.cancel()  # what has not begun never will; what has is stopped by its own time limit
@@ -120,7 +120,7 @@ class _One(NamedTuple):
     @property
     def key(self) -> Key:
         """What has to be the same for those that are solved together; the target may be one of a few."""
-        question = self.request.question
+        question = self.request.ask.question
         return self.request.served, "prob" if question.lam is None else "lam", question.target
 
 
@@ -212,7 +212,7 @@ def _is_quick(ones: list[_One]) -> bool:
     Which class is nearest, and models with more classes than their features can tell apart, may take a hundred times as long.
     """
     model, K = ones[0].request.served.model, ones[0].request.served.model.n_classes
-    named = all(one.request.question.target not in (None, "other") for one in ones)
+    named = all(one.request.ask.question.target not in (None, "other") for one in ones)
     return len(ones) <= FEW and named and K * (model.n_features + K * K) <= QUICK and not model.dependent
 
 
@@ -222,7 +222,7 @@ def _solved(ones: list[_One]) -> list[Answer | Exception]:
         return [_alone(one.request) for one in ones]
     served, goal, _ = ones[0].key
     requests = [one.request for one in ones]
-    questions = [request.question for request in requests]
+    questions = [request.ask.question for request in requests]
     values: dict[str, Any] = {goal: [getattr(question, goal) for question in questions]}
     try:
         question = Question([question.target for question in questions], **values, backend=any_cut(), threads=1)
@@ -237,9 +237,8 @@ def _solved(ones: list[_One]) -> list[Answer | Exception]:
 
 def _alone(request: Request) -> Answer | Exception:
     """One row by itself."""
-    asked: Any = request.question
     try:
-        return of_answer(request, request.served.plain(asked.target, asked.lam, asked.prob)(request.rows[0], progress=False), 0)
+        return of_answer(request, request.ask(request.rows[0], progress=False), 0)
     except InputError as error:
         return RefusedError(str(error), "row")
     except Exception as error:

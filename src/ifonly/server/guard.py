@@ -19,9 +19,9 @@ from starlette.responses import Response
 from ifonly.model.errors import IfonlyError
 from ifonly.server.desk import GoneError, Visit
 from ifonly.server.service import LOOPBACK, Service
-from ifonly.server.wire import RefusedError, encode, failure
+from ifonly.server.wire import RefusedError, answer_to
 
-__all__ = ["Guard", "Lane", "answer_to"]
+__all__ = ["Guard", "Lane"]
 
 Lane = Callable[[bytes, Request], Awaitable[Response]]
 
@@ -135,7 +135,7 @@ class Guard:
         if self.token is not None and path not in OPEN and not path.startswith("/static/"):
             kind, _, token = headers.get(b"authorization", b"").partition(b" ")
             if not hmac.compare_digest(token.strip(), self.token) or kind.lower() != b"bearer":
-                raise RefusedError("a token is needed: Authorization: Bearer …", None, 401, WWW_Authenticate="Bearer")
+                raise RefusedError("a token is needed: Authorization: Bearer …", None, 401)
 
     async def _body(self, receive: Any, headers: dict[bytes, bytes]) -> bytes:
         """The body, if it is not too large; that it comes in time is looked after where bytes come in (`run`)."""
@@ -155,7 +155,7 @@ class Guard:
                 size += len(part)
                 self.reading += len(part)
                 if size <= most and self.reading > BODIES * most:
-                    raise RefusedError("too many large requests at once; try again soon", None, 503, Retry_After="1")
+                    raise RefusedError("too many large requests at once; try again soon", None, 503)
         finally:
             self.reading -= size
         if max(size, told) > most:
@@ -182,15 +182,3 @@ def _hostname(host: str) -> str:
     if host.startswith("["):
         return host[1:].partition("]")[0].lower()
     return host.partition(":")[0].lower()
-
-
-def answer_to(error: Exception) -> Response:
-    """What an error says to whoever asked: never more than it should."""
-    if isinstance(error, IfonlyError):
-        error = RefusedError(str(error))
-    elif isinstance(error, ArithmeticError):
-        error = RefusedError("the numbers are too large or too small to compute with")
-    elif not isinstance(error, RefusedError):
-        error = RefusedError("something went wrong here; the log says what", None, 500)
-    body = failure(error.status, error.message, error.field)
-    return Response(encode(body), error.status, error.headers, "application/json")

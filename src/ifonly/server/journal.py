@@ -1,14 +1,14 @@
 """What is written down: a log of one JSON object a line, without anything that applicants said, and Prometheus's counters."""
 
+import logging
 import sys
 import traceback
-from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import cache
 from typing import Any
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Histogram, disable_created_metrics
 
 from ifonly.server.wire import encode
 
@@ -19,11 +19,19 @@ METHODS = frozenset({"GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"}
 ROWS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 
 
-class Journal:
-    """Writes events as lines of JSON, to stderr; ``data`` is whether messages may stand in it, which can hold what was said."""
+class Journal(logging.Handler):
+    """Writes events as lines of JSON, to stderr; ``data`` is whether messages may stand in it, which can hold what was said.
+
+    What libraries log goes into it as well, where they are told to.
+    """
 
     def __init__(self, *, data: bool = False) -> None:
+        super().__init__(logging.WARNING)
         self.stream, self.data = sys.stderr.buffer, data
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """What a library has to say."""
+        self.write("server", level=record.levelname.lower(), message=record.getMessage())
 
     def write(self, event: str, **fields: Any) -> None:
         """One line."""
@@ -64,11 +72,3 @@ class Metrics:
         count, times = self._of(method if method in METHODS else "other", path, str(status))
         count.inc()
         times.observe(seconds)
-
-    def gauge(self, name: str, text: str, read: Callable[[], float]) -> None:
-        """Something that is looked at when someone asks."""
-        Gauge(name, text, registry=self.registry).set_function(read)
-
-    def text(self) -> bytes:
-        """All of it, in the text format."""
-        return generate_latest(self.registry)

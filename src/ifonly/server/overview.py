@@ -12,7 +12,6 @@ from ifonly.answers.change import measured, parts_of, plain_value, prices
 from ifonly.model.numerics import Floats, softmax
 from ifonly.server.data import Sample
 from ifonly.server.models import Served
-from ifonly.server.questions import Request
 from ifonly.server.wire import RefusedError
 
 __all__ = ["curves", "nearest", "overview", "reached"]
@@ -113,9 +112,9 @@ def nearest(served: Served, v: Floats, k: int) -> dict[str, Any] | None:
 # ---- what one feature does by itself ----
 
 
-def curves(served: Served, request: Request, k: int, names: list[str]) -> list[dict[str, Any]]:
+def curves(served: Served, row: Any, k: int, names: list[str]) -> list[dict[str, Any]]:
     """How class k fares as one feature moves and all others stay: its probability, or its lead where there are none."""
-    columns, model, row = served.columns, served.model, request.rows[0]
+    columns, model = served.columns, served.model
     described = {told["name"]: told for told in served.description["features"]}
     found = []
     for name in names:

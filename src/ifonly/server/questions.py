@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,14 +12,14 @@ from ifonly.api import Ask
 from ifonly.model.errors import InputError
 from ifonly.problem.actions import Actions
 from ifonly.problem.cost import Cost
-from ifonly.problem.policy import Feature, PolicyError
+from ifonly.problem.policy import Feature
 from ifonly.problem.question import FLIP, Question
 from ifonly.server import schema
 from ifonly.server.models import Served
 from ifonly.server.schema import DIFFICULTY, ActionsIn, CostIn
 from ifonly.server.wire import RefusedError, listed, shown
 
-__all__ = ["Body", "Request", "path_points", "plain_row", "read_request"]
+__all__ = ["Body", "Request", "path_points", "plain_row", "read_request", "read_rows", "read_target"]
 
 LISTED = 20  # classes that an error lists
 PLAIN = frozenset({"model", "row", "target", "prob", "lam", "detail", "delta", "pack", "top"})  # see `plain_row`
@@ -34,31 +34,13 @@ class Request:
     """What a request asks of one model, checked."""
 
     served: Served
-    question: Question
+    ask: Ask  # the question, put to the model within the policy
     rows: list[Any]  # sources, as the library takes them one by one
     index: list[int] | None  # which rows of the data they are
     single: bool  # whether one was asked for
     named: bool  # whether values go by name
     packed: bool  # whether numbers are written as base64
     delta: bool  # whether the change is told: by name always
-    along: bool  # whether a path is asked for
-
-    @cached_property
-    def ask(self) -> Ask:
-        """The question, put to the model within the policy; an InputError says what is wrong with both together."""
-        model, policy, question = self.served.model, self.served.policy, self.question
-        if policy is None:
-            return Ask(model, question)
-        try:
-            question = policy.put(model, question, along=self.along)
-        except PolicyError as error:
-            raise RefusedError(str(error), error.field) from None
-        return Ask(policy.named(model), question)
-
-    @property
-    def table(self) -> Any:
-        """The rows as one table."""
-        return self.served.columns.table(self.rows)
 
 
 def plain_row(served: Served, body: schema.Question) -> Request | None:
@@ -69,12 +51,29 @@ def plain_row(served: Served, body: schema.Question) -> Request | None:
         return None
     row, named = served.columns.read(body.row, "row"), isinstance(body.row, Mapping)
     prob = body.prob if body.lam is not None else body.prob or FLIP
-    question = served.plain(read_target(served, body.target), body.lam, prob).question
-    return _request(served, body, question, [row], None, single=True, named=named)
+    ask = served.plain(read_target(served, body.target), body.lam, prob)
+    return Request(served, ask, [row], None, True, named, **_told(served, body, named))
 
 
 def read_request(served: Served, body: Body, max_rows: int = 1) -> Request:
-    """What is asked, checked against the model and the data; a `RefusedError` names the field."""
+    """What is asked, checked against the model and the data; a `RefusedError` names the field.
+
+    An InputError says what is wrong with limits, row and policy together. The body, which holds the rows as they came, is let go.
+    """
+    rows, index, single, named = read_rows(served, body, max_rows)
+    question = _question(served, body, rows[0] if single else None)
+    ask = Ask(served.model, question, served.policy, along=isinstance(body, schema.PathQuestion))
+    return Request(served, ask, rows, index, single, named, **_told(served, body, named))
+
+
+def _told(served: Served, body: Body, named: bool) -> dict[str, bool]:
+    """What a body says about the reply."""
+    packed = getattr(body, "pack", False) and served.model.encoding.identity and not named
+    return {"packed": packed, "delta": named or getattr(body, "delta", False)}
+
+
+def read_rows(served: Served, body: Any, max_rows: int = 1) -> tuple[list[Any], list[int] | None, bool, bool]:
+    """The sources, which rows of the data they are, whether one was asked for, and whether values go by name."""
     ways = {name: getattr(body, name) for name in ("row", "rows", "index", "indices") if hasattr(body, name)}
     given = [name for name, value in ways.items() if value is not None]
     if len(given) != 1:
@@ -83,32 +82,18 @@ def read_request(served: Served, body: Body, max_rows: int = 1) -> Request:
     many = way in ("rows", "indices")
     if body.edits and way != "index":
         raise RefusedError("edits go with index", "edits")
-    values = _listed(served, ways[way] if many else [ways[way]], way, max_rows)
-    if way in ("row", "rows"):
-        read, index, named = served.columns.read, None, isinstance(values[0], Mapping)
-    else:
-        read, index, named = partial(_of_data, served, body.edits), list(values), served.named
-    rows = [read(value, f"{way}.{i}" if many else way) for i, value in enumerate(values)]
-    question = _question(served, body, None if many else rows[0])
-    return _request(served, body, question, rows, index, single=not many, named=named)
-
-
-def _request(served: Served, body: Body, question: Question, rows: Any, index: Any, *, single: bool, named: bool) -> Request:
-    """With what the body says about the reply; the body itself, which holds the rows as they came, is let go."""
-    packed = getattr(body, "pack", False) and served.model.encoding.identity and not named
-    delta, along = named or getattr(body, "delta", False), isinstance(body, schema.PathQuestion)
-    return Request(served, question, rows, index, single, named, packed, delta, along)
-
-
-def _listed(served: Served, values: Any, way: str, max_rows: int) -> list[Any]:
-    """The rows of a request, or their numbers, as they came; base64 is opened."""
+    values = ways[way] if many else [ways[way]]
     if way == "rows" and isinstance(values, str):
         values = list(served.columns.unpacked(values, way, None))
     elif not isinstance(values, list) or not values:
         raise RefusedError(f"{way} must be a list of rows, one or more; got {shown(values)}", way)
     if len(values) > max_rows:
         raise RefusedError(f"at most {max_rows} rows at once; got {len(values)}", way, 413)
-    return values
+    if way in ("row", "rows"):
+        read, index, named = served.columns.read, None, isinstance(values[0], Mapping)
+    else:
+        read, index, named = partial(_of_data, served, body.edits), list(values), served.named
+    return [read(value, f"{way}.{i}" if many else way) for i, value in enumerate(values)], index, not many, named
 
 
 def _question(served: Served, body: Body, row: Any) -> Question:

@@ -142,7 +142,7 @@ def curve(request: Request, answers: Sequence[Counterfactual], *, x: bool) -> di
 # ---- rows to choose from ----
 
 
-def rows_page(served: Served, offset: int, limit: int, text: str, label: str | None, *, values: bool) -> dict[str, Any]:
+def rows_page(served: Served, offset: int, limit: int, text: str, label: str | None, values: bool) -> dict[str, Any]:
     """A page of the data, or of the rows in it that match."""
     rows = served.rows
     if rows is None:
