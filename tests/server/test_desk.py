@@ -42,6 +42,7 @@ async def for_ever():
 
 async def at_once():
     """Of somebody who is not there any more."""
+    return {"type": "http.disconnect"}
 
 
 async def until(condition):
@@ -51,8 +52,8 @@ async def until(condition):
         await asyncio.sleep(0.001)
 
 
-def visit(seconds=PATIENCE, gone=for_ever):
-    return Visit(monotonic() + seconds, gone)
+def visit(seconds=PATIENCE, receive=for_ever):
+    return Visit(monotonic() + seconds, receive)
 
 
 @contextmanager
@@ -117,7 +118,7 @@ def test_work_that_nobody_waits_for_is_not_begun():
             first, second = asyncio.ensure_future(desk.run(visit(), search)), Search()
             await until(search.begun.is_set)
             with pytest.raises(GoneError):
-                await desk.run(visit(gone=at_once), second)
+                await desk.run(visit(receive=at_once), second)
             search.end.set()
             await first
             assert await desk.run(visit(), lambda: "the next") == "the next"

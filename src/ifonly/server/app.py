@@ -63,7 +63,7 @@ def _lane(endpoint: Any) -> Lane:
 
 
 def _visit(request: Request) -> Visit:
-    return request.scope["ifonly.visit"]
+    return Visit(request.scope["ifonly.until"], request.receive)
 
 
 def _json(found: Any, status: int = 200) -> Response:

@@ -38,10 +38,15 @@ class GoneError(Exception):
 
 
 class Visit(NamedTuple):
-    """One request: until when it has to be answered (by `time.monotonic`), and how to learn that nobody waits any more."""
+    """One request: until when it has to be answered (by `time.monotonic`), and what comes from whoever asked."""
 
     until: float
-    gone: Callable[[], Awaitable[Any]]
+    receive: Callable[[], Awaitable[Any]]
+
+    async def gone(self) -> None:
+        """Comes back when nobody waits any more."""
+        while (await self.receive())["type"] != "http.disconnect":
+            pass
 
     def left(self) -> float:
         """Seconds that a search may still take."""
@@ -149,7 +154,7 @@ class Gatherer:
         loop = asyncio.get_running_loop()
         one = _One(request, loop.create_future())
         self.desk.enter()
-        over = loop.call_later(visit.until - monotonic(), _tell, one, RefusedError(OVER, None, 504))
+        over = loop.call_later(visit.until - monotonic(), _tell, one, None)
         try:
             if not self.waiting:
                 loop.call_soon(self._call)
@@ -164,11 +169,10 @@ class Gatherer:
         loop = asyncio.get_running_loop()
         while self.waiting and self.calls < self.threads:
             ones = self._next()
-            if not self.calls and _is_quick(ones):
-                self._told(ones, _solved(ones))
-                loop.call_soon(self._call)  # after the requests that have come meanwhile
-                return
             self.calls += 1
+            if self.calls == 1 and _is_quick(ones):
+                self._back(ones, _solved(ones))
+                return
             job = self.pool.submit(_solved, ones)
             job.add_done_callback(lambda job, ones=ones: loop.call_soon_threadsafe(self._back, ones, job.result()))
 
@@ -183,27 +187,24 @@ class Gatherer:
 
     def _back(self, ones: list[_One], found: list[Answer | Exception]) -> None:
         self.calls -= 1
-        self._told(ones, found)
-        asyncio.get_running_loop().call_soon(self._call)
-
-    def _told(self, ones: list[_One], found: list[Answer | Exception]) -> None:
         self.observe(len(ones))
         for one, result in zip(ones, found, strict=True):
             _tell(one, result)
+        asyncio.get_running_loop().call_soon(self._call)  # after the requests that have come meanwhile
 
     def close(self) -> None:
         """No more work."""
         self.pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _tell(one: _One, result: Answer | Exception) -> None:
-    """The answer, or what is wrong, to one who may no longer wait for it."""
+def _tell(one: _One, result: Answer | Exception | None) -> None:
+    """The answer, or what is wrong, to one who may no longer wait for it; None is that the time is over."""
     if one.done.done():
         return
-    if isinstance(result, Exception):
-        one.done.set_exception(result)
-    else:
+    if isinstance(result, dict):
         one.done.set_result(result)
+    else:
+        one.done.set_exception(result or RefusedError(OVER, None, 504))
 
 
 def _is_quick(ones: list[_One]) -> bool:

@@ -6,8 +6,8 @@ say so.
 """
 
 import asyncio
-import os
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -26,7 +26,7 @@ from ifonly.model.store import fingerprint
 from ifonly.problem.policy import Feature, Policy
 from ifonly.problem.question import Question
 from ifonly.server.columns import Columns
-from ifonly.server.data import Data, Rows
+from ifonly.server.data import SAMPLE, Data, Rows
 from ifonly.server.wire import RefusedError, shown
 from ifonly.show.letter.catalogue import languages
 from ifonly.show.numbers import ENGLISH, Marks
@@ -39,77 +39,39 @@ PERIOD = 1.0  # seconds between two looks at the files
 Stamp = tuple[int, int, int] | None
 
 
-@dataclass(frozen=True, eq=False)
 class Served:
-    """One model, as long as its file stays the same."""
+    """One model, as long as its file stays the same, and what requests have to know of it."""
 
-    name: str
-    model: Model
-    data: Data | None = None  # rows to choose from
-    image: tuple[int, int] | None = None  # height and width, where the features are the pixels of an image
-    policy: Policy | None = None  # what no request can undo
-
-    @cached_property
-    def fingerprint(self) -> str:
-        """What tells the model from all others, as in the receipts of its answers."""
-        return fingerprint(self.model)
-
-    @cached_property
-    def rows(self) -> Rows | None:
-        """The data as the model reads them."""
-        return None if self.data is None else Rows(self.data, self.model)
-
-    @cached_property
-    def columns(self) -> Columns:
-        """The model's columns."""
-        return Columns(self.model, () if self.rows is None else self.rows.flags)
-
-    @cached_property
-    def free(self) -> bool:
-        """Whether nothing limits what changes or is asked for, as long as nobody asks for limits."""
-        return self.policy is None and not self.columns.flags and Ask(self.model, Question()).conditions is None
-
-    @cached_property
-    def plain(self) -> Callable[[Any, float | None, float | None], Ask]:
-        """What asks for a class by λ or a probability and nothing else, of a model that is `free`; the last ones are kept."""
-        return lru_cache(KEPT, typed=True)(lambda target, lam, prob: Ask(self.model, Question(target, lam, prob)))
-
-    @property
-    def named(self) -> bool:
-        """Whether its columns have names."""
-        return not self.model.encoding.identity or self.model.feature_names is not None
-
-    @cached_property
-    def known(self) -> frozenset[str | int]:
-        """What features are called: the model's own, and the user's columns."""
-        own = range(self.model.n_features) if self.model.feature_names is None else self.model.feature_names
-        return frozenset((*own, *self.model.encoding.names))
-
-    @cached_property
-    def classes(self) -> list[Any]:
-        """The classes themselves."""
-        return self.model.classes.tolist()
-
-    @cached_property
-    def class_names(self) -> list[str]:
-        """The classes as they are written."""
-        return [str(label) for label in self.classes]
-
-    @cached_property
-    def labels(self) -> dict[tuple[type, Any], Any]:
-        """The classes by type and label; by what they are written as, where no label is written so itself; and "other"."""
-        found = {(str, "other"): "other"} | {(str, str(label)): label for label in reversed(self.classes)}
-        return found | {(type(label), label): label for label in self.classes}
-
-    # ---- what the page has to know ----
+    def __init__(
+        self, name: str, model: Model, data: Data | None = None, image: Any = None, policy: Policy | None = None
+    ) -> None:
+        self.name, self.model, self.data = name, model, data  # with rows to choose from
+        self.image = image  # height and width, where the features are the pixels of an image
+        self.policy = policy  # what no request can undo
+        self.told = {"name": name, "fingerprint": fingerprint(model)}  # which model answered, as in the receipts of its answers
+        self.rows = None if data is None else Rows(data, model)
+        self.columns = Columns(model, () if self.rows is None else self.rows.flags)
+        self.classes: list[Any] = model.classes.tolist()
+        self.class_names = [str(label) for label in self.classes]  # as they are written
+        # By type and label; by what they are written as, where no label is written so itself; and "other".
+        self.labels: dict[tuple[type, Any], Any] = {(str, "other"): "other"} | {
+            (str, str(label)): label for label in reversed(self.classes)
+        }
+        self.labels |= {(type(label), label): label for label in self.classes}
+        self.named = not model.encoding.identity or model.feature_names is not None  # whether its columns have names
+        own = range(model.n_features) if model.feature_names is None else model.feature_names
+        self.known = frozenset((*own, *model.encoding.names))  # what features are called, the model's own and the user's
+        # Whether nothing limits what changes or is asked for, as long as nobody asks for limits: then a class by λ or a
+        # probability and nothing else is a `plain` question, of which the last ones are kept.
+        self.free = policy is None and not self.columns.flags and Ask(model, Question()).conditions is None
+        self.plain = lru_cache(KEPT, typed=True)(lambda target, lam, prob: Ask(model, Question(target, lam, prob)))
 
     @cached_property
     def description(self) -> dict[str, Any]:
-        """All of it."""
+        """What the page has to know."""
         model = self.model
         return {
-            "name": self.name,
-            "fingerprint": self.fingerprint,
+            **self.told,
             "version": ifonly.__version__,
             "hard": model.hard,
             "classes": self.classes,
@@ -134,7 +96,7 @@ class Served:
         return {**told, "may_choose": list(policy.may_choose), "classes": names, "reasons": rules, "marks": marks}
 
     def _described(self) -> list[dict[str, Any]]:
-        sample = None if self.rows is None else self.rows.sample()
+        sample = None if self.rows is None else self.rows.take(self.rows.spread(SAMPLE))
         limited = {} if self.policy is None else self.policy.features
         found = []
         for i, (name, column) in enumerate(self.columns.columns.items()):
@@ -202,9 +164,8 @@ class Source:
     policy: Path | None = None  # what no request can undo
 
     def stamps(self) -> tuple[Stamp, Stamp, Stamp]:
-        """What tells a file from what it was before."""
-        model, data, policy = (None if path is None else _stamp(path) for path in (self.path, self.data, self.policy))
-        return model, data, policy
+        """What tells its files from what they were before."""
+        return _stamp(self.path), _stamp(self.data), _stamp(self.policy)
 
     def load(self, data: Data | None = None) -> Served:
         """The model, ready to answer; the data are read too, unless they are given."""
@@ -224,12 +185,12 @@ class Source:
         return served
 
 
-def _stamp(path: Path) -> Stamp:
-    try:
-        found = os.stat(path)
-    except OSError:
-        return None
-    return found.st_mtime_ns, found.st_size, found.st_ino
+def _stamp(path: Path | None) -> Stamp:
+    with suppress(OSError):
+        if path is not None:
+            found = path.stat()
+            return found.st_mtime_ns, found.st_size, found.st_ino
+    return None
 
 
 class Shelf:
@@ -268,8 +229,7 @@ class Shelf:
 
     def listed(self) -> list[dict[str, Any]]:
         """All of them, in a few words."""
-        first = next(iter(self.models))
-        return [{"name": s.name, "fingerprint": s.fingerprint, "default": s.name == first} for s in self.models.values()]
+        return [{**served.told, "default": i == 0} for i, served in enumerate(self.models.values())]
 
     async def watch(self) -> None:
         """Look at the files, again and again."""

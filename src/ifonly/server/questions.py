@@ -58,7 +58,7 @@ def plain_row(served: Served, body: schema.Question) -> Request | None:
 def read_request(served: Served, body: Body, max_rows: int = 1) -> Request:
     """What is asked, checked against the model and the data; a `RefusedError` names the field.
 
-    An InputError says what is wrong with limits, row and policy together. The body, which holds the rows as they came, is let go.
+    An InputError says what is wrong with limits, row and policy together.
     """
     rows, index, single, named = read_rows(served, body, max_rows)
     question = _question(served, body, rows[0] if single else None)
@@ -82,18 +82,23 @@ def read_rows(served: Served, body: Any, max_rows: int = 1) -> tuple[list[Any], 
     many = way in ("rows", "indices")
     if body.edits and way != "index":
         raise RefusedError("edits go with index", "edits")
-    values = ways[way] if many else [ways[way]]
+    values = _listed(served, ways[way], way, max_rows) if many else [ways[way]]
+    if way in ("row", "rows"):
+        read, index, named = served.columns.read, None, isinstance(values[0], Mapping)
+    else:
+        read, index, named = partial(_of_data, served, body.edits), list(values), served.named
+    return [read(value, f"{way}.{i}" if many else way) for i, value in enumerate(values)], index, not many, named
+
+
+def _listed(served: Served, values: Any, way: str, max_rows: int) -> list[Any]:
+    """Many rows, or their numbers, as they came; base64 is opened."""
     if way == "rows" and isinstance(values, str):
         values = list(served.columns.unpacked(values, way, None))
     elif not isinstance(values, list) or not values:
         raise RefusedError(f"{way} must be a list of rows, one or more; got {shown(values)}", way)
     if len(values) > max_rows:
         raise RefusedError(f"at most {max_rows} rows at once; got {len(values)}", way, 413)
-    if way in ("row", "rows"):
-        read, index, named = served.columns.read, None, isinstance(values[0], Mapping)
-    else:
-        read, index, named = partial(_of_data, served, body.edits), list(values), served.named
-    return [read(value, f"{way}.{i}" if many else way) for i, value in enumerate(values)], index, not many, named
+    return values
 
 
 def _question(served: Served, body: Body, row: Any) -> Question:

@@ -165,7 +165,7 @@ def rows_told(served: Served, index: list[int], *, values: bool = True) -> list[
     rows = served.rows
     assert rows is not None
     page, keys = rows.take(index), rows.features.keys
-    predicted = rows.scores(page.X)
+    predicted = page.scores()
     found = []
     for i, row in enumerate(index):
         told = {"index": row, "keys": dict(zip(keys, page.cells(i, keys), strict=True))}

@@ -165,7 +165,7 @@ def look_around(served: Served, body: AroundQuestion, _: Visit) -> dict[str, Any
     for name in body.features:
         if name not in served.columns.columns:
             raise RefusedError(served.columns.unknown(name), "features")
-    (row,), *_ = read_rows(served, body)
+    (row,) = read_rows(served, body)[0]
     model, target = served.model, read_target(served, body.target)
     (v,) = model.encoding.read(served.columns.table([row]), strict=False)
     z = model.scores(v)
@@ -180,8 +180,7 @@ def look_around(served: Served, body: AroundQuestion, _: Visit) -> dict[str, Any
 
 
 def _reply(served: Served, began: float, found: dict[str, Any]) -> dict[str, Any]:
-    model = {"name": served.name, "fingerprint": served.fingerprint}
-    return {"model": model, **found, "took_ms": round(1e3 * (perf_counter() - began), 3)}
+    return {"model": served.told, **found, "took_ms": round(1e3 * (perf_counter() - began), 3)}
 
 
 @contextmanager
