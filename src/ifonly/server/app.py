@@ -74,9 +74,6 @@ async def _told(_: Request, error: Exception) -> Response:
     return answer_to(error)
 
 
-# ---- questions ----
-
-
 def _add_questions(app: FastAPI, service: Service) -> None:
     @app.post("/v1/invert", response_model=shapes.Reply, responses=POSTED)
     async def invert(question: schema.Question, request: Request) -> Response:
@@ -115,9 +112,6 @@ def _add_questions(app: FastAPI, service: Service) -> None:
         file = "ifonly-letter.html" if wanted == "letter" else f"ifonly-answer.{wanted}"
         name = {"content-disposition": f'attachment; filename="{file}"'}
         return Response(text, headers=name, media_type=replies.FORMATS[wanted])
-
-
-# ---- what there is to see ----
 
 
 def _add_views(app: FastAPI, service: Service) -> None:

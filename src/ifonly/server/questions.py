@@ -24,7 +24,6 @@ __all__ = ["Body", "Request", "path_points", "plain_row", "read_request", "read_
 LISTED = 20  # classes that an error lists
 PLAIN = frozenset({"model", "row", "target", "prob", "lam", "detail", "delta", "pack", "top"})  # see `plain_row`
 LAMS = np.geomspace(1e3, 1e-5, 60).tolist()  # of a path, where none are given: as many as a small chart shows
-NO_LIMITS, NO_COST = ActionsIn.model_validate({}), CostIn.model_validate({})
 
 Body = schema.Question | schema.DownloadQuestion | schema.PathQuestion
 
@@ -103,27 +102,22 @@ def _listed(served: Served, values: Any, way: str, max_rows: int) -> list[Any]:
 
 def _question(served: Served, body: Body, row: Any) -> Question:
     """What is asked of every row; ``row`` is the one there is, None for many."""
-    asked, price = body.actions or NO_LIMITS, body.cost or NO_COST
+    asked, price = body.actions or ActionsIn(), body.cost or CostIn()
     _keep_to_policy(served, asked, price)
     limits, ruled_out = _limits(served, asked), _ruled_out(served, asked.allow, row)
-    cost, impossible = (None, []) if price is NO_COST else _cost(served, price)
+    cost, impossible = _cost(served, price)
     frozen = [*limits.pop("frozen", ()), *ruled_out, *impossible]
     actions = Actions(frozen, **limits) if limits or frozen else None
     if served.columns.flags:
         actions = (actions or Actions()).with_flags(served.model, sorted(served.columns.flags))
-    more = {"cost": cost, "actions": actions, "max_changes": body.max_changes}
-    return Question(read_target(served, body.target), **_goal(body, many=row is None), **more)
-
-
-def _goal(body: Body, *, many: bool) -> dict[str, Any]:
-    """λ, a probability or a margin, and how many answers; of a path its first."""
+    target, limited = read_target(served, body.target), {"cost": cost, "actions": actions, "max_changes": body.max_changes}
     if isinstance(body, schema.PathQuestion):
-        return path_points(body)[0]
+        return Question(target, **path_points(body)[0], **limited)
     if sum(value is not None for value in (body.lam, body.prob, body.margin)) > 1:
         raise RefusedError("give one of lam, prob and margin", "prob")
-    if body.n is not None and many:
+    if body.n is not None and row is None:
         raise RefusedError("n is for one row", "n")
-    return {"lam": body.lam, "prob": body.prob, "margin": body.margin, "n": body.n}
+    return Question(target, body.lam, body.prob, body.margin, n=body.n, **limited)
 
 
 def path_points(body: schema.PathQuestion) -> list[dict[str, Any]]:
@@ -162,9 +156,6 @@ def read_target(served: Served, target: Any) -> Any:
             return served.labels[key]
     known = listed(served.class_names, LISTED)
     raise RefusedError(f"target must be one of the model's classes, {known}; got {shown(target)}", "target")
-
-
-# ---- what may change ----
 
 
 def _keep_to_policy(served: Served, actions: ActionsIn, cost: CostIn) -> None:
@@ -243,6 +234,10 @@ def _numbers(served: Served, values: Mapping[str, Any], field: str) -> dict[Any,
     return {_feature(served, key, field): _finite(v, f"{field}.{key}") for key, v in values.items()}
 
 
+def _group(served: Served, features: list[Any], field: str) -> list[Any]:
+    return list(dict.fromkeys(_feature(served, feature, field) for feature in features))
+
+
 def _bounds(served: Served, bounds: Any, field: str) -> Any:
     if isinstance(bounds, list):
         return _pair(bounds, field)
@@ -251,33 +246,26 @@ def _bounds(served: Served, bounds: Any, field: str) -> Any:
     return {_feature(served, key, field): _pair(pair, f"{field}.{key}") for key, pair in bounds.items()}
 
 
-def _pair(pair: Any, field: str) -> tuple[Any, Any]:
+def _pair(pair: Any, field: str) -> tuple[Any, ...]:
     if not isinstance(pair, list) or len(pair) != 2:
         raise RefusedError(f"bounds are a pair of low and high; got {shown(pair)}", field)
-    low, high = (end if end is None or isinstance(end, str) else _finite(end, field) for end in pair)
-    return low, high
+    return tuple(end if end is None or isinstance(end, str) else _finite(end, field) for end in pair)
 
 
-def _group(served: Served, group: list[Any], field: str) -> list[Any]:
-    return [_feature(served, feature, field) for feature in group]
+def _groups(served: Served, groups: list[Any], field: str) -> list[Any]:
+    return [[_feature(served, feature, f"{field}.{i}") for feature in group] for i, group in enumerate(groups)]
 
 
-def _rule(served: Served, rule: Any, field: str) -> Any:
-    weights, sense, rest = rule
-    return _numbers(served, weights, f"{field}.0"), sense, _finite(rest, f"{field}.2")
+def _rules(served: Served, rules: list[Any], field: str) -> list[Any]:
+    return [
+        (_numbers(served, weights, f"{field}.{i}.0"), sense, _finite(rest, f"{field}.{i}.2"))
+        for i, (weights, sense, rest) in enumerate(rules)
+    ]
 
 
-def _each(read: Callable[[Served, Any, str], Any]) -> Callable[[Served, list[Any], str], list[Any]]:
-    return lambda served, given, field: [read(served, one, f"{field}.{i}") for i, one in enumerate(given)]
-
-
-LIMITS: dict[str, Callable[[Served, Any, str], Any]] = {  # how each is read
-    **dict.fromkeys(("frozen", "increase", "decrease", "integer"), lambda *given: list(dict.fromkeys(_group(*given)))),
-    "bounds": _bounds,
-    "step": _numbers,
-    "one_of": _each(_group),
-    "linear": _each(_rule),
-}
+LIMITS: dict[str, Callable[[Served, Any, str], Any]]  # how each is read
+LIMITS = dict.fromkeys(("frozen", "increase", "decrease", "integer"), _group)
+LIMITS |= {"bounds": _bounds, "step": _numbers, "one_of": _groups, "linear": _rules}
 
 
 def _ruled_out(served: Served, allow: Mapping[str, Any], row: Any) -> list[str]:
@@ -299,9 +287,6 @@ def _ruled_out(served: Served, allow: Mapping[str, Any], row: Any) -> list[str]:
             if level not in keep and level != row[name]
         ]
     return found
-
-
-# ---- what a change costs ----
 
 
 def _cost(served: Served, cost: CostIn) -> tuple[Cost | None, list[Any]]:
@@ -333,11 +318,11 @@ def _difficulty(served: Served, words: Mapping[str, Any]) -> tuple[dict[Any, flo
     factors, impossible = {}, []
     for name, word in words.items():
         feature = _feature(served, name, "cost.difficulty")
-        if not isinstance(word, str) or (word not in DIFFICULTY and word != "impossible"):
-            told = f"difficulty is one of {', '.join(DIFFICULTY)} and impossible; got {shown(word)}"
-            raise RefusedError(told, f"cost.difficulty.{name}")
         if word == "impossible":
             impossible.append(feature)
+        elif not isinstance(word, str) or word not in DIFFICULTY:
+            told = f"difficulty is one of {', '.join(DIFFICULTY)} and impossible; got {shown(word)}"
+            raise RefusedError(told, f"cost.difficulty.{name}")
         elif word != "medium":
             factors[feature] = DIFFICULTY[word]
     return factors, impossible

@@ -14,16 +14,14 @@ from ifonly.model.numerics import softmax
 from ifonly.problem.status import Status
 from ifonly.server.models import Served
 from ifonly.server.questions import Request
-from ifonly.server.wire import RefusedError, listed, shown
-from ifonly.show import letter
-from ifonly.show.letter.catalogue import languages
+from ifonly.server.wire import RefusedError, listed
 from ifonly.show.numbers import housed
 from ifonly.show.page import html
 from ifonly.show.page.scene import packed
 from ifonly.show.sentence import Worded, worded
 from ifonly.show.table import certificate_words, printed
 
-__all__ = ["FORMATS", "Answer", "as_file", "as_letter", "as_page", "curve", "of_answer", "of_batch"]
+__all__ = ["FORMATS", "Answer", "as_file", "as_page", "curve", "of_answer", "of_batch"]
 __all__ += ["rows_page", "rows_told"]
 
 AGAIN = "The receipt can be rechecked from the model alone."
@@ -188,13 +186,6 @@ def _seen(served: Served, z: Any, problem: str | None) -> dict[str, Any]:
 
 
 # ---- files ----
-
-
-def as_letter(answers: Sequence[Counterfactual], language: str | None) -> str:
-    """A letter to the person concerned about one answer, or about several for one row."""
-    if language is not None and language not in languages():
-        raise RefusedError(f"lang must be one of {', '.join(languages())}; got {shown(language)}", "lang")
-    return letter.html(answers, language=language)
 
 
 def as_file(served: Served, cf: Counterfactual, kind: str) -> str:

@@ -57,9 +57,6 @@ def _said(description: str, default: Any = None, **checks: Any) -> Any:
     return Field(**{"default_factory" if callable(default) else "default": default}, description=description, **checks)
 
 
-# ---- requests ----
-
-
 class CostIn(_Strict):
     """What a change costs."""
 

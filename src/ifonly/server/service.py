@@ -22,7 +22,9 @@ from ifonly.server.journal import Journal, Metrics
 from ifonly.server.models import Served, Shelf
 from ifonly.server.questions import Body, Request, path_points, plain_row, read_request, read_rows, read_target
 from ifonly.server.schema import AroundQuestion, DownloadQuestion, PathQuestion, Question
-from ifonly.server.wire import RefusedError
+from ifonly.server.wire import RefusedError, shown
+from ifonly.show import letter
+from ifonly.show.letter.catalogue import languages
 
 __all__ = ["LOOPBACK", "Service", "Settings", "follow_path", "look_around", "make_file"]
 
@@ -125,7 +127,11 @@ def make_file(served: Served, body: DownloadQuestion, visit: Visit, kind: str, l
         answers = _solved(read_request(served, body), visit)
     if body.plan >= len(answers):
         raise RefusedError(f"there are {len(answers)} answers, counted from 0", "plan")
-    return replies.as_letter(answers, language) if kind == "letter" else replies.as_file(served, answers[body.plan], kind)
+    if kind != "letter":
+        return replies.as_file(served, answers[body.plan], kind)
+    if language is not None and language not in languages():
+        raise RefusedError(f"lang must be one of {', '.join(languages())}; got {shown(language)}", "lang")
+    return letter.html(answers, language=language)
 
 
 def follow_path(served: Served, body: PathQuestion, visit: Visit) -> dict[str, Any]:
