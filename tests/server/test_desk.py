@@ -13,8 +13,7 @@ from helpers.serving import make_toy
 import ifonly
 from ifonly.server.app import create_app
 from ifonly.server.desk import FEW, SEATS, Desk, Gatherer, GoneError, Visit
-from ifonly.server.journal import Journal, Metrics
-from ifonly.server.models import Served, Shelf, Source
+from ifonly.server.models import Served, Source
 from ifonly.server.questions import plain_row
 from ifonly.server.schema import Question
 from ifonly.server.service import Service, Settings
@@ -69,7 +68,7 @@ def one_seat():
 
 def test_a_full_queue_says_when_to_come_back(tmp_path, monkeypatch):
     model, data = make_toy(tmp_path)
-    service = Service(Shelf([Source("toy", model, data)], lambda *_: None), Settings(queue=2), Journal(), Metrics())
+    service = Service([Source("toy", model, data)], Settings(queue=2))
     search = Search()
     monkeypatch.setattr(service, "_invert", search)
 

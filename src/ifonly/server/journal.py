@@ -5,7 +5,7 @@ import sys
 import traceback
 from contextlib import suppress
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, disable_created_metrics
@@ -54,15 +54,12 @@ class Metrics:
     def __init__(self) -> None:
         disable_created_metrics()
         self.registry = own = CollectorRegistry()
-        text = "Requests by address and HTTP status."
-        requests = Counter("ifonly_requests_total", text, ("method", "path", "status"), registry=own)
-        text = "From the headers of a request to its answer."
-        seconds = Histogram("ifonly_request_seconds", text, ("path",), buckets=SECONDS, registry=own)
-        rows = Counter("ifonly_rows_total", "Rows that were answered.", ("model",), registry=own)
-        text = "Requests for one row that were solved together."
-        self.batches = Histogram("ifonly_batch_rows", text, buckets=ROWS, registry=own)
-        text = "Models that were loaded, or could not be."
-        self.loads = Counter("ifonly_model_loads_total", text, ("model", "result"), registry=own)
+        count, spread = partial(Counter, registry=own), partial(Histogram, registry=own)
+        requests = count("ifonly_requests_total", "Requests by address and HTTP status.", ("method", "path", "status"))
+        seconds = spread("ifonly_request_seconds", "From the headers of a request to its answer.", ("path",), buckets=SECONDS)
+        rows = count("ifonly_rows_total", "Rows that were answered.", ("model",))
+        self.batches = spread("ifonly_batch_rows", "Requests for one row that were solved together.", buckets=ROWS)
+        self.loads = count("ifonly_model_loads_total", "Models that were loaded, or could not be.", ("model", "result"))
         # To look up a child takes three times as long as to count; there are few: models, addresses and methods are known ones.
         self.rows = cache(rows.labels)
         self._of = cache(lambda method, path, status: (requests.labels(method, path, status), seconds.labels(path)))

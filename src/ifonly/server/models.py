@@ -6,7 +6,7 @@ say so.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -27,6 +27,7 @@ from ifonly.problem.policy import Feature, Policy
 from ifonly.problem.question import Question
 from ifonly.server.columns import Columns
 from ifonly.server.data import SAMPLE, Data, Rows
+from ifonly.server.journal import Journal, Metrics
 from ifonly.server.wire import RefusedError, shown
 from ifonly.show.letter.catalogue import languages
 from ifonly.show.numbers import ENGLISH, Marks
@@ -54,9 +55,8 @@ class Served:
         self.classes: list[Any] = model.classes.tolist()
         self.class_names = [str(label) for label in self.classes]  # as they are written
         # By type and label; by what they are written as, where no label is written so itself; and "other".
-        self.labels: dict[tuple[type, Any], Any] = {(str, "other"): "other"} | {
-            (str, str(label)): label for label in reversed(self.classes)
-        }
+        self.labels: dict[tuple[type, Any], Any] = {(str, "other"): "other"}
+        self.labels |= {(str, str(label)): label for label in reversed(self.classes)}
         self.labels |= {(type(label), label): label for label in self.classes}
         self.named = not model.encoding.identity or model.feature_names is not None  # whether its columns have names
         own = range(model.n_features) if model.feature_names is None else model.feature_names
@@ -149,9 +149,6 @@ def _usual(column: Column, seen: Any) -> dict[str, Any]:
     return {"low": float(numbers.min()), "high": float(numbers.max()), "whole": whole, "typical": typical}
 
 
-# ---- files ----
-
-
 @dataclass(frozen=True)
 class Source:
     """Where a model comes from."""
@@ -194,22 +191,20 @@ def _stamp(path: Path | None) -> Stamp:
 
 
 class Shelf:
-    """The models that are served; the first is meant where a request names none.
+    """The models that are served; the first is meant where a request names none."""
 
-    ``told`` is told of every change of a file: the model's name, and what is wrong with it, or None.
-    """
-
-    def __init__(self, sources: Sequence[Source], told: Callable[[str, Exception | None], Any]) -> None:
-        self.sources, self.told = {source.name: source for source in sources}, told
+    def __init__(self, sources: Sequence[Source], journal: Journal, metrics: Metrics) -> None:
+        self.sources, self.journal, self.loads = sources, journal, metrics.loads
         self._seen = {source.name: source.stamps() for source in sources}  # at the last look
         self._loaded = dict(self._seen)  # at the last attempt to load
         self.models = {source.name: source.load() for source in sources}
         self.problems: dict[str, str | None] = dict.fromkeys(self.models)
-        self._check()
+        self._check(sources[0])
+        for name in self.models:
+            self.loads.labels(name, "ok").inc()
 
-    def _check(self) -> None:
-        """Whether everything that was asked for is good for some model."""
-        source = next(iter(self.sources.values()))
+    def _check(self, source: Source) -> None:
+        """Whether the keys and the image, which are the same for all, are good for some model."""
         there = {name for served in self.models.values() if served.data is not None for name in served.data.schema.names}
         for key in source.keys or ():
             if key not in there:
@@ -235,7 +230,7 @@ class Shelf:
         """Look at the files, again and again."""
         while True:
             await asyncio.sleep(PERIOD)
-            for source in self.sources.values():
+            for source in self.sources:
                 await self.refresh(source)
 
     async def refresh(self, source: Source) -> None:
@@ -249,8 +244,10 @@ class Shelf:
         try:
             served = await asyncio.to_thread(source.load, self.models[source.name].data if same_data else None)
             self.models[source.name], self.problems[source.name] = served, None
-            self.told(source.name, None)
+            self.loads.labels(source.name, "ok").inc()
+            self.journal.write("model loaded", model=source.name)
         except Exception as error:  # whatever is wrong with a file, the server goes on
             what = f"could not be loaded ({type(error).__name__})"
             self.problems[source.name] = f"its file changed, and {what}; it is served as before"
-            self.told(source.name, error)
+            self.loads.labels(source.name, "failed").inc()
+            self.journal.failed("model not loaded", error, model=source.name)

@@ -62,9 +62,6 @@ def _histogram(told: dict[str, Any], seen: Any) -> dict[str, Any]:
     return {"low": float(edges[0]), "high": float(edges[-1]), "quartiles": quartiles, "counts": counts.tolist()}
 
 
-# ---- who else is there ----
-
-
 def _points(served: Served, sample: Sample) -> dict[str, Any]:
     """Some of the rows: what is decided, and the features that decide most."""
     some = np.linspace(0, len(sample.index) - 1, min(len(sample.index), POINTS)).astype(np.int64)
@@ -107,9 +104,6 @@ def nearest(served: Served, v: Floats, k: int) -> dict[str, Any] | None:
     differs = [{"feature": name, "share": price / total} for price, name in sorted(parts, key=lambda part: -part[0])]
     told = {"distance": float(np.sqrt(squares.min())), "n_differs": len(parts), "differs": differs[:TOLD]}
     return {"index": int(sample.index[best]), **told, "searched": len(sample.index)}
-
-
-# ---- what one feature does by itself ----
 
 
 def curves(served: Served, row: Any, k: int, names: list[str]) -> list[dict[str, Any]]:

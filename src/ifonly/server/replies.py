@@ -79,9 +79,6 @@ def _delta(request: Request, delta: Any) -> Any:
     return packed(delta) if request.packed else delta
 
 
-# ---- in words ----
-
-
 @housed
 def as_page(cf: Counterfactual, request: Request, top: int | None) -> dict[str, Any]:
     """An answer in words, for people; numbers in texts are written as the policy has it."""
@@ -137,9 +134,6 @@ def curve(request: Request, answers: Sequence[Counterfactual], *, x: bool) -> di
     return {**found, "x": [request.served.columns.plain(cf.x, named=request.named) for cf in answers]} if x else found
 
 
-# ---- rows to choose from ----
-
-
 def rows_page(served: Served, offset: int, limit: int, text: str, label: str | None, values: bool) -> dict[str, Any]:
     """A page of the data, or of the rows in it that match."""
     rows = served.rows
@@ -183,9 +177,6 @@ def _seen(served: Served, z: Any, problem: str | None) -> dict[str, Any]:
     best = np.argsort(-p, kind="stable")[:TOP_CLASSES].tolist()
     proba = None if served.model.hard else {served.class_names[k]: float(p[k]) for k in best}
     return {"predicted": served.model.label(int(z.argmax())), "proba": proba, "problem": None}
-
-
-# ---- files ----
 
 
 def as_file(served: Served, cf: Counterfactual, kind: str) -> str:

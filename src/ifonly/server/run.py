@@ -15,8 +15,7 @@ from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 from ifonly.model.errors import InputError
 from ifonly.server.app import create_app
-from ifonly.server.journal import Journal, Metrics
-from ifonly.server.models import Shelf, Source
+from ifonly.server.models import Source
 from ifonly.server.service import Service, Settings
 from ifonly.server.wire import RefusedError
 
@@ -50,20 +49,9 @@ def listen(host: str, port: int) -> socket.socket:
 
 def serve(sources: list[Source], settings: Settings, sock: socket.socket, *, started: Callable[[], Any]) -> None:
     """Serve until SIGTERM or Ctrl-C; then answer what was asked, and return."""
-    journal, metrics = Journal(data=settings.log_data), Metrics()
-
-    def told(name: str, error: Exception | None) -> None:
-        metrics.loads.labels(name, "ok" if error is None else "failed").inc()
-        if error is None:
-            journal.write("model loaded", model=name)
-        else:
-            journal.failed("model not loaded", error, model=name)
-
-    service = Service(Shelf(sources, told), settings, journal, metrics)
-    for name in service.shelf.models:
-        metrics.loads.labels(name, "ok").inc()
+    service = Service(sources, settings)
     logger = logging.getLogger("uvicorn.error")
-    logger.handlers, logger.propagate = [journal], False
+    logger.handlers, logger.propagate = [service.journal], False
     settings = replace(settings, connections=_room_for(settings.connections))
     config = uvicorn.Config(
         create_app(service),

@@ -1,8 +1,9 @@
 """What the server does, apart from HTTP: questions in, what JSON is made of out; and how much of that it does."""
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from time import monotonic, perf_counter
 from typing import Any
 
@@ -19,7 +20,7 @@ from ifonly.problem.status import Status
 from ifonly.server import overview, replies
 from ifonly.server.desk import LEAST, SEATS, Desk, Gatherer, Visit
 from ifonly.server.journal import Journal, Metrics
-from ifonly.server.models import Served, Shelf
+from ifonly.server.models import Served, Shelf, Source
 from ifonly.server.questions import Body, Request, path_points, plain_row, read_request, read_rows, read_target
 from ifonly.server.schema import AroundQuestion, DownloadQuestion, PathQuestion, Question
 from ifonly.server.wire import RefusedError, shown
@@ -52,15 +53,16 @@ class Settings:
 class Service:
     """Models, the desk where work is done, and what is counted."""
 
-    def __init__(self, shelf: Shelf, settings: Settings, journal: Journal, metrics: Metrics) -> None:
-        self.shelf, self.settings, self.journal, self.metrics = shelf, settings, journal, metrics
+    def __init__(self, sources: Sequence[Source], settings: Settings) -> None:
+        self.settings, self.journal, self.metrics = settings, Journal(data=settings.log_data), Metrics()
+        self.shelf = Shelf(sources, self.journal, self.metrics)
         self.desk = Desk(max(SEATS, settings.threads), settings.queue)
         others = max(1, settings.threads - 1)  # the event loop has a core too
-        self.gatherer = Gatherer(self.desk, others, metrics.batches.observe)
+        self.gatherer = Gatherer(self.desk, others, self.metrics.batches.observe)
         self.draining = False
-        depth = Gauge("ifonly_queue_depth", "Requests that wait or are solved.", registry=metrics.registry)
-        depth.set_function(lambda: self.desk.waiting)
-        Gauge("ifonly_queue_limit", "How many may.", registry=metrics.registry).set(settings.queue)
+        gauge = partial(Gauge, registry=self.metrics.registry)
+        gauge("ifonly_queue_depth", "Requests that wait or are solved.").set_function(lambda: self.desk.waiting)
+        gauge("ifonly_queue_limit", "How many may.").set(settings.queue)
 
     def close(self) -> None:
         """No more work."""
