@@ -10,7 +10,7 @@ import numpy as np
 
 from ifonly.answers.change import measured, parts_of, plain_value, prices
 from ifonly.model.numerics import Floats, softmax
-from ifonly.server.data import Sample
+from ifonly.server.data import Page
 from ifonly.server.models import Served
 from ifonly.server.wire import RefusedError
 
@@ -62,7 +62,7 @@ def _histogram(told: dict[str, Any], seen: Any) -> dict[str, Any]:
     return {"low": float(edges[0]), "high": float(edges[-1]), "quartiles": quartiles, "counts": counts.tolist()}
 
 
-def _points(served: Served, sample: Sample) -> dict[str, Any]:
+def _points(served: Served, sample: Page) -> dict[str, Any]:
     """Some of the rows: what is decided, and the features that decide most."""
     some = np.linspace(0, len(sample.index) - 1, min(len(sample.index), POINTS)).astype(np.int64)
     names, z = served.columns.names, sample.scores[some]

@@ -157,13 +157,12 @@ def rows_told(served: Served, index: list[int], *, values: bool = True) -> list[
     rows = served.rows
     assert rows is not None
     page, keys = rows.take(index), rows.features.keys
-    predicted = page.scores()
     found = []
     for i, row in enumerate(index):
         told = {"index": row, "keys": dict(zip(keys, page.cells(i, keys), strict=True))}
         if values:
             told["values"] = dict(zip(served.columns.names, page.values(i), strict=True))
-        found.append(told | _seen(served, predicted[i], page.bad.get(i)))
+        found.append(told | _seen(served, page.scores[i], page.bad.get(i)))
     return found
 
 
