@@ -120,13 +120,8 @@ class _One(NamedTuple):
     """A row that waits to be solved."""
 
     request: Request
+    key: Key  # what has to be the same for those that are solved together; the target may be one of a few
     done: "asyncio.Future[Answer]"
-
-    @property
-    def key(self) -> Key:
-        """What has to be the same for those that are solved together; the target may be one of a few."""
-        question = self.request.ask.question
-        return self.request.served, "prob" if question.lam is None else "lam", question.target
 
 
 class Gatherer:
@@ -151,14 +146,15 @@ class Gatherer:
 
     async def solve(self, visit: Visit, request: Request) -> list[Answer]:
         """The answer for one row."""
-        loop = asyncio.get_running_loop()
-        one = _One(request, loop.create_future())
+        loop, question = asyncio.get_running_loop(), request.ask.question
+        key = request.served, "prob" if question.lam is None else "lam", question.target
+        one = _One(request, key, loop.create_future())
         self.desk.enter()
         over = loop.call_later(visit.until - monotonic(), _tell, one, None)
         try:
             if not self.waiting:
                 loop.call_soon(self._call)
-            self.waiting.setdefault(one.key, []).append(one)
+            self.waiting.setdefault(key, []).append(one)
             return [await one.done]
         finally:
             over.cancel()
@@ -213,7 +209,7 @@ def _is_quick(ones: list[_One]) -> bool:
     Which class is nearest, and models with more classes than their features can tell apart, may take a hundred times as long.
     """
     model, K = ones[0].request.served.model, ones[0].request.served.model.n_classes
-    named = all(one.request.ask.question.target not in (None, "other") for one in ones)
+    named = all(one.key[2] not in (None, "other") for one in ones)
     return len(ones) <= FEW and named and K * (model.n_features + K * K) <= QUICK and not model.dependent
 
 

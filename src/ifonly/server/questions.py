@@ -28,7 +28,7 @@ LAMS = np.geomspace(1e3, 1e-5, 60).tolist()  # of a path, where none are given: 
 Body = schema.Question | schema.DownloadQuestion | schema.PathQuestion
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Request:
     """What a request asks of one model, checked."""
 
@@ -51,7 +51,7 @@ def plain_row(served: Served, body: schema.Question) -> Request | None:
     row, named = served.columns.read(body.row, "row"), isinstance(body.row, Mapping)
     prob = body.prob if body.lam is not None else body.prob or FLIP
     ask = served.plain(read_target(served, body.target), body.lam, prob)
-    return Request(served, ask, [row], None, True, named, **_told(served, body, named))
+    return Request(served, ask, [row], None, True, named, *_told(served, body, named))
 
 
 def read_request(served: Served, body: Body, max_rows: int = 1) -> Request:
@@ -62,13 +62,13 @@ def read_request(served: Served, body: Body, max_rows: int = 1) -> Request:
     rows, index, single, named = read_rows(served, body, max_rows)
     question = _question(served, body, rows[0] if single else None)
     ask = Ask(served.model, question, served.policy, along=isinstance(body, schema.PathQuestion))
-    return Request(served, ask, rows, index, single, named, **_told(served, body, named))
+    return Request(served, ask, rows, index, single, named, *_told(served, body, named))
 
 
-def _told(served: Served, body: Body, named: bool) -> dict[str, bool]:
-    """What a body says about the reply."""
+def _told(served: Served, body: Body, named: bool) -> tuple[bool, bool]:
+    """Whether numbers are packed in the reply, and whether it has the change."""
     packed = getattr(body, "pack", False) and served.model.encoding.identity and not named
-    return {"packed": packed, "delta": named or getattr(body, "delta", False)}
+    return packed, named or getattr(body, "delta", False)
 
 
 def read_rows(served: Served, body: Any, max_rows: int = 1) -> tuple[list[Any], list[int] | None, bool, bool]:
