@@ -186,7 +186,8 @@ class Gatherer:
         self.observe(len(ones))
         for one, result in zip(ones, found, strict=True):
             _tell(one, result)
-        asyncio.get_running_loop().call_soon(self._call)  # after the requests that have come meanwhile
+        if self.waiting:
+            asyncio.get_running_loop().call_soon(self._call)  # after the requests that have come meanwhile
 
     def close(self) -> None:
         """No more work."""
