@@ -13,8 +13,7 @@ from helpers.serving import make_toy
 import ifonly
 from ifonly.server.app import create_app
 from ifonly.server.desk import FEW, SEATS, Desk, Gatherer, GoneError, Visit
-from ifonly.server.journal import Journal, Metrics
-from ifonly.server.models import Served, Shelf, Source
+from ifonly.server.models import Served, Source
 from ifonly.server.questions import plain_row
 from ifonly.server.schema import Question
 from ifonly.server.service import Service, Settings
@@ -42,6 +41,7 @@ async def for_ever():
 
 async def at_once():
     """Of somebody who is not there any more."""
+    return {"type": "http.disconnect"}
 
 
 async def until(condition):
@@ -51,8 +51,8 @@ async def until(condition):
         await asyncio.sleep(0.001)
 
 
-def visit(seconds=PATIENCE, gone=for_ever):
-    return Visit(monotonic() + seconds, gone)
+def visit(seconds=PATIENCE, receive=for_ever):
+    return Visit(monotonic() + seconds, receive)
 
 
 @contextmanager
@@ -68,7 +68,7 @@ def one_seat():
 
 def test_a_full_queue_says_when_to_come_back(tmp_path, monkeypatch):
     model, data = make_toy(tmp_path)
-    service = Service(Shelf([Source("toy", model, data)], lambda *_: None), Settings(queue=2), Journal(), Metrics())
+    service = Service([Source("toy", model, data)], Settings(queue=2))
     search = Search()
     monkeypatch.setattr(service, "_invert", search)
 
@@ -117,7 +117,7 @@ def test_work_that_nobody_waits_for_is_not_begun():
             first, second = asyncio.ensure_future(desk.run(visit(), search)), Search()
             await until(search.begun.is_set)
             with pytest.raises(GoneError):
-                await desk.run(visit(gone=at_once), second)
+                await desk.run(visit(receive=at_once), second)
             search.end.set()
             await first
             assert await desk.run(visit(), lambda: "the next") == "the next"

@@ -2,23 +2,25 @@
 
 from importlib.resources import files
 from typing import Annotated, Any, Literal, get_type_hints
+from weakref import WeakKeyDictionary
 
 from fastapi import FastAPI, Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, PlainTextResponse, Response
 from fastapi.routing import APIRoute
 from fastapi.staticfiles import StaticFiles
+from prometheus_client import generate_latest
 from pydantic import TypeAdapter
 from starlette.exceptions import HTTPException
 
 import ifonly
-from ifonly.model.errors import IfonlyError
-from ifonly.server import schema, shapes
+from ifonly.server import overview as seen
+from ifonly.server import replies, schema, shapes
 from ifonly.server.desk import Visit
-from ifonly.server.guard import Guard, Lane, answer_to
-from ifonly.server.replies import FORMATS
-from ifonly.server.service import Service, follow_path, look_around
-from ifonly.server.wire import FAILURES, RefusedError, decode, encode, refusal_of, shown
+from ifonly.server.guard import Guard, Lane
+from ifonly.server.models import Served
+from ifonly.server.service import Service, follow_path, look_around, make_file
+from ifonly.server.wire import FAILURES, RefusedError, answer_to, decode, encode, shown
 
 __all__ = ["create_app"]
 
@@ -44,7 +46,7 @@ def create_app(service: Service) -> Guard:
         docs_url=None,  # they would fetch their scripts from elsewhere
         redoc_url=None,
     )
-    for kind in (RefusedError, IfonlyError, HTTPException, RequestValidationError, Exception):
+    for kind in (HTTPException, RequestValidationError, Exception):
         app.add_exception_handler(kind, _told)
     _add_questions(app, service)
     _add_views(app, service)
@@ -61,24 +63,15 @@ def _lane(endpoint: Any) -> Lane:
 
 
 def _visit(request: Request) -> Visit:
-    return request.scope["ifonly.visit"]
+    return Visit(request.scope["ifonly.until"], request.receive)
 
 
-def _json(body: bytes, status: int = 200) -> Response:
-    return Response(body, status, media_type="application/json")
+def _json(found: Any, status: int = 200) -> Response:
+    return Response(encode(found), status, media_type="application/json")
 
 
 async def _told(_: Request, error: Exception) -> Response:
-    """Every error in the one shape that they all have."""
-    if isinstance(error, RequestValidationError):
-        error = refusal_of(error.errors()[0], skip=1)
-    elif isinstance(error, HTTPException):
-        headers = {name.replace("-", "_"): value for name, value in (error.headers or {}).items()}
-        error = RefusedError(str(error.detail).lower(), None, error.status_code, **headers)
     return answer_to(error)
-
-
-# ---- questions ----
 
 
 def _add_questions(app: FastAPI, service: Service) -> None:
@@ -92,16 +85,18 @@ def _add_questions(app: FastAPI, service: Service) -> None:
     @app.post("/v1/path", response_model=shapes.Curve, responses=POSTED)
     async def path(question: schema.PathQuestion, request: Request) -> Response:
         """How the answer moves as λ falls: further from the row, and surer."""
-        return _json(await service.found(follow_path, question, _visit(request)))
+        return _json(await service.timed(_visit(request), follow_path, question))
 
     @app.post("/v1/around", response_model=shapes.Around, responses=POSTED)
     async def around(question: schema.AroundQuestion, request: Request) -> Response:
         """The nearest row of the data that is decided otherwise, and how the decision moves with one feature alone."""
-        return _json(await service.found(look_around, question, _visit(request)))
+        return _json(await service.timed(_visit(request), look_around, question))
 
-    files_of_it = {200: {"description": "The file.", "content": {kind.partition(";")[0]: {} for kind in FORMATS.values()}}}
+    content = {kind.partition(";")[0]: {} for kind in replies.FORMATS.values()}
 
-    @app.post("/v1/download", response_class=Response, responses={**POSTED, **files_of_it})
+    @app.post(
+        "/v1/download", response_class=Response, responses={**POSTED, 200: {"description": "The file.", "content": content}}
+    )
     async def download(
         question: schema.DownloadQuestion,
         request: Request,
@@ -110,18 +105,21 @@ def _add_questions(app: FastAPI, service: Service) -> None:
     ) -> Response:
         """An answer to keep: a page, the receipt that `ifonly.verify` rechecks, a table, or a letter to the person."""
         wanted = request.query_params.get("format", kind)
-        if wanted not in FORMATS:
-            raise RefusedError(f"format must be one of {', '.join(FORMATS)}; got {shown(wanted)}", "format")
-        text = await service.download(question, wanted, request.query_params.get("lang", lang), _visit(request))
+        if wanted not in replies.FORMATS:
+            raise RefusedError(f"format must be one of {', '.join(replies.FORMATS)}; got {shown(wanted)}", "format")
+        visit, language = _visit(request), request.query_params.get("lang", lang)
+        text = await service.at_desk(visit, question.model, make_file, question, visit, wanted, language)
         file = "ifonly-letter.html" if wanted == "letter" else f"ifonly-answer.{wanted}"
         name = {"content-disposition": f'attachment; filename="{file}"'}
-        return Response(text, headers=name, media_type=FORMATS[wanted])
-
-
-# ---- what there is to see ----
+        return Response(text, headers=name, media_type=replies.FORMATS[wanted])
 
 
 def _add_views(app: FastAPI, service: Service) -> None:
+    shelf, settings = service.shelf, service.settings
+    limits = {"max_rows": settings.max_rows, "max_body": settings.max_body}
+    limits |= {"timeout_s": settings.timeout, "max_n": schema.MAX_PLANS}
+    overviews: WeakKeyDictionary[Served, Any] = WeakKeyDictionary()
+
     @app.get("/", include_in_schema=False)
     async def page() -> FileResponse:
         return FileResponse(str(STATIC / "index.html"))
@@ -129,33 +127,37 @@ def _add_views(app: FastAPI, service: Service) -> None:
     @app.get("/healthz", response_model=shapes.Health)
     async def healthz() -> Response:
         """Whether the process lives."""
-        return _json(encode({"status": "ok"}))
+        return _json({"status": "ok"})
 
     @app.get("/readyz", response_model=shapes.Ready, responses={503: {"model": shapes.Ready, "description": "Not now."}})
     async def readyz() -> Response:
         """Whether requests are taken; and what is wrong with the file of a model that is served as it was before."""
-        ready, state = service.ready()
-        return _json(encode(state), 200 if ready else 503)
+        status = "draining" if service.draining else "full" if service.desk.full else "ready"
+        return _json({"status": status, "models": shelf.problems}, 200 if status == "ready" else 503)
 
     @app.get("/metrics", response_class=PlainTextResponse, responses=_failures(401, 403, 421))
     async def metrics() -> Response:
         """Counters in Prometheus's text format."""
-        return Response(service.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
+        text = generate_latest(service.metrics.registry)
+        return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 
     @app.get("/v1/models", response_model=shapes.ModelList, responses=_failures(401, 403, 421))
     async def models() -> Response:
         """The models that are served."""
-        return _json(encode({"models": service.shelf.listed()}))
+        return _json({"models": shelf.listed()})
 
     @app.get("/v1/model", response_model=shapes.ModelOut, responses=ASKED)
     async def model(model: Which = None) -> Response:
         """A model: classes, columns, what is usual in the data, and how much may be asked at once."""
-        return _json(service.describe(model))
+        return _json({**shelf.get(model).description, "limits": limits})
 
     @app.get("/v1/overview", response_model=shapes.OverviewOut, responses=ASKED)
     async def overview(request: Request, model: Which = None) -> Response:
         """What is usual in the data: histograms of all columns, and some of the rows to draw."""
-        return _json(await service.overview(model, _visit(request)))
+        served = shelf.get(model)
+        if served not in overviews:  # computed once, as long as the model's file stays the same
+            overviews[served] = await service.at_desk(_visit(request), model, seen.overview)
+        return _json(overviews[served])
 
     @app.get("/v1/rows", response_model=shapes.RowPage, responses=ASKED)
     async def rows(
@@ -168,4 +170,4 @@ def _add_views(app: FastAPI, service: Service) -> None:
         values: Annotated[bool, Query(description="Whether rows come with their values.")] = True,
     ) -> Response:
         """The rows of the data, a page at a time."""
-        return _json(await service.rows(model, _visit(request), offset, limit, q, label, values=values))
+        return _json(await service.at_desk(_visit(request), model, replies.rows_page, offset, limit, q, label, values))

@@ -33,7 +33,6 @@ class Columns:
     def __init__(self, model: Model, flags: Sequence[bool] = ()) -> None:
         if model.encoding.text:
             raise InputError("a model of documents reads text, not columns, and cannot be served")
-        self.model = model
         self.encoding = model.encoding
         self.columns = {column.name: column for column in model.columns}
         self.names = tuple(self.columns)

@@ -16,16 +16,15 @@ from time import monotonic
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ifonly.answers.change import plain_value
 from ifonly.frames.arrow import ipc, pa, pc
 from ifonly.frames.features import Features
 from ifonly.frames.reading import open_batches
 from ifonly.model import Model
-from ifonly.model.numerics import Floats, Indices
+from ifonly.model.numerics import Flags, Floats
 
-__all__ = ["Data", "Page", "Rows", "Sample"]
+__all__ = ["SAMPLE", "Data", "Page", "Rows"]
 
 BATCH_ROWS = 4096  # of the copy: what a search reads between two looks at the clock
 SAMPLE = 4096  # rows that say what is typical of a column
@@ -73,11 +72,27 @@ def _copied(reader: Any) -> tuple[list[int], Any]:
 
 
 class Page:
-    """Some rows of the data: their cells, what the model takes (X), and what is wrong with some, by their place in the page."""
+    """Some rows of the data, by ``index``: their cells, what the model takes (X), and what is wrong with some, by place."""
 
-    def __init__(self, features: Features, table: Any) -> None:
-        self.features, self.table = features, table
+    def __init__(self, features: Features, table: Any, index: Sequence[int] = ()) -> None:
+        self.features, self.table, self.index = features, table, np.array(index, np.int64)
         self.X, self.bad = features.read(table)
+
+    @cached_property
+    def V(self) -> Floats:
+        """Their coordinates, as the model sees them; not finite where one cannot be read."""
+        return self.features.model.encoding.read(self.X, strict=False)
+
+    @cached_property
+    def scores(self) -> Floats:
+        """Their scores (N, K)."""
+        with np.errstate(invalid="ignore", over="ignore"):
+            return self.features.model.scores(self.V)
+
+    @property
+    def sound(self) -> Flags:
+        """Which of them the model can read."""
+        return np.isfinite(self.scores).all(axis=1) & ~np.isin(np.arange(len(self.scores)), list(self.bad))
 
     def column(self, i: int) -> Any:
         """The values of one of the model's columns."""
@@ -104,7 +119,7 @@ class Rows:
 
     def __init__(self, data: Data, model: Model) -> None:
         self.data, self.features = data, Features(model, data.schema, data.keys)
-        self.row = lru_cache(REMEMBERED)(self._row)
+        self.row = lru_cache(REMEMBERED)(self._row)  # one, column by column, and what is wrong with it
         self.search = lru_cache(KEPT)(partial(RowSearch, self))  # for a text in small letters, and a class or None
 
     @property
@@ -117,49 +132,22 @@ class Rows:
         data, parts = self.data, []
         for i, rows in groupby(index, lambda row: bisect_right(data.starts, row) - 1):
             parts.append(data.batch(i).take(pa.array([row - data.starts[i] for row in rows], pa.int64())))
-        return Page(self.features, pa.Table.from_batches(parts, schema=data.schema).combine_chunks())
+        return Page(self.features, pa.Table.from_batches(parts, schema=data.schema).combine_chunks(), index)
 
     def _row(self, index: int) -> tuple[list[Any], str | None]:
-        """A row, column by column, and what is wrong with it."""
         page = self.take([index])
         return page.values(0), page.bad.get(0)
 
-    def sample(self) -> Page | None:
-        """Rows spread evenly over the table, to see what is usual."""
-        return self.take(self._spread(SAMPLE).tolist()) if self.data.total else None
-
-    def _spread(self, most: int) -> Indices:
+    def spread(self, most: int) -> list[int]:
         """The numbers of so many rows, spread evenly over the table."""
         total = self.data.total
-        return np.linspace(0, total - 1, min(total, most)).astype(np.int64)
+        return np.linspace(0, total - 1, min(total, most)).astype(np.int64).tolist()
 
     @cached_property
-    def sampled(self) -> "Sample":
-        """Such rows as the model sees them, to compare others with."""
-        return Sample(self, self._spread(min(SAMPLE, max(HELD // self.features.model.n_features, 1))))
-
-    def scores(self, X: Any, which: Any = slice(None)) -> Floats:
-        """The scores (N, K) of rows as the model takes them, or of some of these; not finite where one cannot be read."""
-        model = self.features.model
-        V = model.encoding.read(X, strict=False)
-        with np.errstate(invalid="ignore", over="ignore"):
-            return model.scores(V[which])
-
-
-class Sample:
-    """Rows of the data by ``index``, those that can be read: their coordinates V and ``scores``, and their cells."""
-
-    def __init__(self, rows: Rows, index: Indices) -> None:
-        self.page = rows.take(index.tolist())
-        model = rows.features.model
-        V, z = model.encoding.read(self.page.X, strict=False), rows.scores(self.page.X)
-        unsound = ~np.isfinite(z).all(axis=1) | np.isin(np.arange(len(index)), list(self.page.bad))
-        self.kept = np.flatnonzero(~unsound)
-        self.index, self.V, self.scores = index[self.kept], V[self.kept], z[self.kept]
-
-    def column(self, i: int) -> Any:
-        """The values of one of the model's columns."""
-        return self.page.column(i)[self.kept]
+    def sampled(self) -> Page:
+        """Such rows, those that the model can read, to compare others with."""
+        page = self.take(self.spread(min(SAMPLE, max(HELD // self.features.model.n_features, 1))))
+        return self.take(page.index[page.sound].tolist())
 
 
 class RowSearch:
@@ -186,16 +174,14 @@ class RowSearch:
                 self.batch += 1
             return self.found[offset : offset + limit], len(self.found) if self.batch == n_batches else None
 
-    def _matches(self, batch: Any) -> NDArray[np.bool_]:
+    def _matches(self, batch: Any) -> Flags:
         mask = np.ones(len(batch), dtype=bool)
         if self.text:
             found = [pc.fill_null(test(batch.column(name), self.text), False) for name, test in self.tests.items()]
             mask = np.logical_or.reduce([cells.to_numpy(zero_copy_only=False) for cells in found])
         if self.label is not None and mask.any():
-            X, bad = self.rows.features.read(pa.Table.from_batches([batch]))
-            mask[list(bad)] = False
-            z = self.rows.scores(X, mask)
-            mask[mask] = np.isfinite(z).all(axis=1) & (z.argmax(axis=1) == self.label)
+            page = Page(self.rows.features, pa.Table.from_batches([batch]))
+            mask &= page.sound & (page.scores.argmax(axis=1) == self.label)
         return mask
 
 

@@ -38,10 +38,15 @@ class GoneError(Exception):
 
 
 class Visit(NamedTuple):
-    """One request: until when it has to be answered (by `time.monotonic`), and how to learn that nobody waits any more."""
+    """One request: until when it has to be answered (by `time.monotonic`), and what comes from whoever asked."""
 
     until: float
-    gone: Callable[[], Awaitable[Any]]
+    receive: Callable[[], Awaitable[Any]]
+
+    async def gone(self) -> None:
+        """Comes back when nobody waits any more."""
+        while (await self.receive())["type"] != "http.disconnect":
+            pass
 
     def left(self) -> float:
         """Seconds that a search may still take."""
@@ -74,7 +79,7 @@ class Desk:
     def enter(self) -> None:
         """Take a request, or send it away."""
         if self.full:
-            raise RefusedError(f"{self.waiting} requests are waiting already; try again soon", None, 503, Retry_After="1")
+            raise RefusedError(f"{self.waiting} requests are waiting already; try again soon", None, 503)
         self.waiting += 1
 
     def leave(self) -> None:
@@ -99,7 +104,7 @@ class Desk:
             if leaver.done():
                 raise GoneError
             if job.cancel():  # no seat was free in all that time
-                raise RefusedError(BUSY, None, 503, Retry_After="1")
+                raise RefusedError(BUSY, None, 503)
             raise RefusedError(OVER, None, 504)
         finally:
             job.cancel()  # what has not begun never will; what has is stopped by its own time limit
@@ -115,13 +120,8 @@ class _One(NamedTuple):
     """A row that waits to be solved."""
 
     request: Request
+    key: Key  # what has to be the same for those that are solved together; the target may be one of a few
     done: "asyncio.Future[Answer]"
-
-    @property
-    def key(self) -> Key:
-        """What has to be the same for those that are solved together; the target may be one of a few."""
-        question = self.request.question
-        return self.request.served, "prob" if question.lam is None else "lam", question.target
 
 
 class Gatherer:
@@ -146,14 +146,15 @@ class Gatherer:
 
     async def solve(self, visit: Visit, request: Request) -> list[Answer]:
         """The answer for one row."""
-        loop = asyncio.get_running_loop()
-        one = _One(request, loop.create_future())
+        loop, question = asyncio.get_running_loop(), request.ask.question
+        key = request.served, "prob" if question.lam is None else "lam", question.target
+        one = _One(request, key, loop.create_future())
         self.desk.enter()
-        over = loop.call_later(visit.until - monotonic(), _tell, one, RefusedError(OVER, None, 504))
+        over = loop.call_later(visit.until - monotonic(), _tell, one, None)
         try:
             if not self.waiting:
                 loop.call_soon(self._call)
-            self.waiting.setdefault(one.key, []).append(one)
+            self.waiting.setdefault(key, []).append(one)
             return [await one.done]
         finally:
             over.cancel()
@@ -164,11 +165,10 @@ class Gatherer:
         loop = asyncio.get_running_loop()
         while self.waiting and self.calls < self.threads:
             ones = self._next()
-            if not self.calls and _is_quick(ones):
-                self._told(ones, _solved(ones))
-                loop.call_soon(self._call)  # after the requests that have come meanwhile
-                return
             self.calls += 1
+            if self.calls == 1 and _is_quick(ones):
+                self._back(ones, _solved(ones))
+                return
             job = self.pool.submit(_solved, ones)
             job.add_done_callback(lambda job, ones=ones: loop.call_soon_threadsafe(self._back, ones, job.result()))
 
@@ -183,27 +183,25 @@ class Gatherer:
 
     def _back(self, ones: list[_One], found: list[Answer | Exception]) -> None:
         self.calls -= 1
-        self._told(ones, found)
-        asyncio.get_running_loop().call_soon(self._call)
-
-    def _told(self, ones: list[_One], found: list[Answer | Exception]) -> None:
         self.observe(len(ones))
         for one, result in zip(ones, found, strict=True):
             _tell(one, result)
+        if self.waiting:
+            asyncio.get_running_loop().call_soon(self._call)  # after the requests that have come meanwhile
 
     def close(self) -> None:
         """No more work."""
         self.pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _tell(one: _One, result: Answer | Exception) -> None:
-    """The answer, or what is wrong, to one who may no longer wait for it."""
+def _tell(one: _One, result: Answer | Exception | None) -> None:
+    """The answer, or what is wrong, to one who may no longer wait for it; None is that the time is over."""
     if one.done.done():
         return
-    if isinstance(result, Exception):
-        one.done.set_exception(result)
-    else:
+    if isinstance(result, dict):
         one.done.set_result(result)
+    else:
+        one.done.set_exception(result or RefusedError(OVER, None, 504))
 
 
 def _is_quick(ones: list[_One]) -> bool:
@@ -212,7 +210,7 @@ def _is_quick(ones: list[_One]) -> bool:
     Which class is nearest, and models with more classes than their features can tell apart, may take a hundred times as long.
     """
     model, K = ones[0].request.served.model, ones[0].request.served.model.n_classes
-    named = all(one.request.question.target not in (None, "other") for one in ones)
+    named = all(one.key[2] not in (None, "other") for one in ones)
     return len(ones) <= FEW and named and K * (model.n_features + K * K) <= QUICK and not model.dependent
 
 
@@ -222,7 +220,7 @@ def _solved(ones: list[_One]) -> list[Answer | Exception]:
         return [_alone(one.request) for one in ones]
     served, goal, _ = ones[0].key
     requests = [one.request for one in ones]
-    questions = [request.question for request in requests]
+    questions = [request.ask.question for request in requests]
     values: dict[str, Any] = {goal: [getattr(question, goal) for question in questions]}
     try:
         question = Question([question.target for question in questions], **values, backend=any_cut(), threads=1)
@@ -237,9 +235,8 @@ def _solved(ones: list[_One]) -> list[Answer | Exception]:
 
 def _alone(request: Request) -> Answer | Exception:
     """One row by itself."""
-    asked: Any = request.question
     try:
-        return of_answer(request, request.served.plain(asked.target, asked.lam, asked.prob)(request.rows[0], progress=False), 0)
+        return of_answer(request, request.ask(request.rows[0], progress=False), 0)
     except InputError as error:
         return RefusedError(str(error), "row")
     except Exception as error:

@@ -4,7 +4,6 @@ Plain ASGI, because it is on the way of each request: who may ask and by which n
 take, what is counted and logged, and the headers that keep a browser from doing more than it should.
 """
 
-import asyncio
 import hmac
 import re
 from collections.abc import Awaitable, Callable
@@ -17,14 +16,15 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ifonly.model.errors import IfonlyError
-from ifonly.server.desk import GoneError, Visit
+from ifonly.server.desk import GoneError
 from ifonly.server.service import LOOPBACK, Service
-from ifonly.server.wire import RefusedError, encode, failure
+from ifonly.server.wire import RefusedError, answer_to
 
-__all__ = ["Guard", "Lane", "answer_to"]
+__all__ = ["Guard", "Lane"]
 
 Lane = Callable[[bytes, Request], Awaitable[Response]]
 
+STATIC = "/static/"  # the page's files
 OPEN = frozenset({"/", "/healthz", "/readyz"})  # without a token, as are the page's files
 PROBES = frozenset({"/healthz", "/readyz"})  # by any name: those who ask know only an address
 LENGTH_DIGITS = 18  # of a Content-Length
@@ -43,7 +43,7 @@ HEADERS = [
     (b"permissions-policy", b"camera=(), geolocation=(), microphone=()"),
 ]
 FRESH, SECRET = [*HEADERS, (b"cache-control", b"no-cache")], [*HEADERS, (b"cache-control", b"no-store")]
-GONE = 499  # as nginx has it in its logs: nobody waits for the answer
+GONE = 499  # until an answer begins; as nginx has it in its logs: nobody waits for one
 REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")  # that a request may bring; else it gets a new one
 
 
@@ -56,7 +56,9 @@ class Guard:
     def __init__(self, app: Any, lanes: dict[tuple[str, str], Lane], service: Service) -> None:
         self.app, self.lanes, self.service = app, lanes, service
         self.settings = service.settings
-        self.paths = {route.path for route in app.routes}
+        # What the log calls an address, and the headers of its replies; a browser may keep the page and its files.
+        self.places = {route.path: (route.path, SECRET) for route in app.routes}
+        self.places |= {"/": ("/", FRESH), STATIC: ("/static", FRESH)}
         self.token = None if self.settings.token is None else self.settings.token.encode()
         self.reading = 0  # bytes of bodies that are being read
 
@@ -64,14 +66,13 @@ class Guard:
         """Answer one request: HTTP is all that uvicorn is told to speak (`run`)."""
         began = monotonic()
         path, method = scope["path"], scope["method"]
-        known, ours = self._place(path)
+        known, ours = self.places.get(STATIC if path.startswith(STATIC) else path, ("other", SECRET))
         headers: dict[bytes, bytes] = dict(scope["headers"])
-        until = began + self.settings.timeout
-        scope["ifonly.visit"] = Visit(until, lambda: _disconnected(receive))
+        scope["ifonly.until"] = began + self.settings.timeout
         given = headers.get(b"x-request-id", b"")
         name = given if REQUEST_ID.fullmatch(given) else b"%016x" % getrandbits(64)
         said: dict[str, Any] = {}  # for the log, where that may have it
-        status, unread = 0, b"content-length" in headers or b"transfer-encoding" in headers
+        status, unread = GONE, b"content-length" in headers or b"transfer-encoding" in headers
 
         async def reply(message: Any) -> None:
             nonlocal status
@@ -94,30 +95,21 @@ class Guard:
                 unread = False
                 if self.settings.log_data:
                     said["asked"] = _readable(body)
-                work = lane(body, Request(scope))
+                work = lane(body, Request(scope, receive))
                 del body  # which nobody needs while the answer is being found
                 await (await work)(scope, receive, reply)
-        except (GoneError, asyncio.CancelledError) as error:
-            status = status or GONE
-            if isinstance(error, asyncio.CancelledError):
-                raise
+        except GoneError:
+            pass
         except Exception as error:
             if not isinstance(error, (RefusedError, IfonlyError)):
                 self.service.journal.failed("error", error, id=name.decode(), path=known)
-            if not status:
+            if status == GONE:
                 await answer_to(error)(scope, receive, reply)
         finally:
-            del scope["ifonly.visit"]  # which refers to the scope again: memory would wait for the garbage collector
             seconds = monotonic() - began
             self.service.metrics.answered(method, known, status, seconds)
             noted = {"id": name.decode(), "method": method, "path": known, "status": status, "ms": round(1e3 * seconds, 3)}
             self.service.journal.write("request", **noted, **said)
-
-    def _place(self, path: str) -> tuple[str, list[tuple[bytes, bytes]]]:
-        """What the log calls an address, and the headers of replies; a browser may keep the page's files."""
-        if path.startswith("/static/"):
-            return "/static", FRESH
-        return path if path in self.paths else "other", FRESH if path == "/" else SECRET
 
     def _admit(self, path: str, headers: dict[bytes, bytes]) -> None:
         """Whether this request may be made at all."""
@@ -132,10 +124,10 @@ class Guard:
             own = _hostname(place.decode("latin-1")) in hosts - LOOPBACK
             if place != headers.get(b"host", b"").lower() and not own:
                 raise RefusedError("requests from other sites' pages are not answered", None, 403)
-        if self.token is not None and path not in OPEN and not path.startswith("/static/"):
+        if self.token is not None and path not in OPEN and not path.startswith(STATIC):
             kind, _, token = headers.get(b"authorization", b"").partition(b" ")
             if not hmac.compare_digest(token.strip(), self.token) or kind.lower() != b"bearer":
-                raise RefusedError("a token is needed: Authorization: Bearer …", None, 401, WWW_Authenticate="Bearer")
+                raise RefusedError("a token is needed: Authorization: Bearer …", None, 401)
 
     async def _body(self, receive: Any, headers: dict[bytes, bytes]) -> bytes:
         """The body, if it is not too large; that it comes in time is looked after where bytes come in (`run`)."""
@@ -155,18 +147,12 @@ class Guard:
                 size += len(part)
                 self.reading += len(part)
                 if size <= most and self.reading > BODIES * most:
-                    raise RefusedError("too many large requests at once; try again soon", None, 503, Retry_After="1")
+                    raise RefusedError("too many large requests at once; try again soon", None, 503)
         finally:
             self.reading -= size
         if max(size, told) > most:
             raise RefusedError(f"a body may have {most} bytes", None, 413)
         return b"".join(parts)  # of one part: itself, not a copy
-
-
-async def _disconnected(receive: Any) -> None:
-    """Comes back when the other side is gone."""
-    while (await receive())["type"] != "http.disconnect":
-        pass
 
 
 def _readable(body: bytes) -> Any:
@@ -182,15 +168,3 @@ def _hostname(host: str) -> str:
     if host.startswith("["):
         return host[1:].partition("]")[0].lower()
     return host.partition(":")[0].lower()
-
-
-def answer_to(error: Exception) -> Response:
-    """What an error says to whoever asked: never more than it should."""
-    if isinstance(error, IfonlyError):
-        error = RefusedError(str(error))
-    elif isinstance(error, ArithmeticError):
-        error = RefusedError("the numbers are too large or too small to compute with")
-    elif not isinstance(error, RefusedError):
-        error = RefusedError("something went wrong here; the log says what", None, 500)
-    body = failure(error.status, error.message, error.field)
-    return Response(encode(body), error.status, error.headers, "application/json")

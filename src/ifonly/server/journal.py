@@ -1,14 +1,14 @@
 """What is written down: a log of one JSON object a line, without anything that applicants said, and Prometheus's counters."""
 
+import logging
 import sys
 import traceback
-from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Histogram, disable_created_metrics
 
 from ifonly.server.wire import encode
 
@@ -19,11 +19,19 @@ METHODS = frozenset({"GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"}
 ROWS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 
 
-class Journal:
-    """Writes events as lines of JSON, to stderr; ``data`` is whether messages may stand in it, which can hold what was said."""
+class Journal(logging.Handler):
+    """Writes events as lines of JSON, to stderr; ``data`` is whether messages may stand in it, which can hold what was said.
+
+    What libraries log goes into it as well, where they are told to.
+    """
 
     def __init__(self, *, data: bool = False) -> None:
+        super().__init__(logging.WARNING)
         self.stream, self.data = sys.stderr.buffer, data
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """What a library has to say."""
+        self.write("server", level=record.levelname.lower(), message=record.getMessage())
 
     def write(self, event: str, **fields: Any) -> None:
         """One line."""
@@ -46,15 +54,12 @@ class Metrics:
     def __init__(self) -> None:
         disable_created_metrics()
         self.registry = own = CollectorRegistry()
-        text = "Requests by address and HTTP status."
-        requests = Counter("ifonly_requests_total", text, ("method", "path", "status"), registry=own)
-        text = "From the headers of a request to its answer."
-        seconds = Histogram("ifonly_request_seconds", text, ("path",), buckets=SECONDS, registry=own)
-        rows = Counter("ifonly_rows_total", "Rows that were answered.", ("model",), registry=own)
-        text = "Requests for one row that were solved together."
-        self.batches = Histogram("ifonly_batch_rows", text, buckets=ROWS, registry=own)
-        text = "Models that were loaded, or could not be."
-        self.loads = Counter("ifonly_model_loads_total", text, ("model", "result"), registry=own)
+        count, spread = partial(Counter, registry=own), partial(Histogram, registry=own)
+        requests = count("ifonly_requests_total", "Requests by address and HTTP status.", ("method", "path", "status"))
+        seconds = spread("ifonly_request_seconds", "From the headers of a request to its answer.", ("path",), buckets=SECONDS)
+        rows = count("ifonly_rows_total", "Rows that were answered.", ("model",))
+        self.batches = spread("ifonly_batch_rows", "Requests for one row that were solved together.", buckets=ROWS)
+        self.loads = count("ifonly_model_loads_total", "Models that were loaded, or could not be.", ("model", "result"))
         # To look up a child takes three times as long as to count; there are few: models, addresses and methods are known ones.
         self.rows = cache(rows.labels)
         self._of = cache(lambda method, path, status: (requests.labels(method, path, status), seconds.labels(path)))
@@ -64,11 +69,3 @@ class Metrics:
         count, times = self._of(method if method in METHODS else "other", path, str(status))
         count.inc()
         times.observe(seconds)
-
-    def gauge(self, name: str, text: str, read: Callable[[], float]) -> None:
-        """Something that is looked at when someone asks."""
-        Gauge(name, text, registry=self.registry).set_function(read)
-
-    def text(self) -> bytes:
-        """All of it, in the text format."""
-        return generate_latest(self.registry)

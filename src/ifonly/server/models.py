@@ -6,8 +6,8 @@ say so.
 """
 
 import asyncio
-import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -26,7 +26,8 @@ from ifonly.model.store import fingerprint
 from ifonly.problem.policy import Feature, Policy
 from ifonly.problem.question import Question
 from ifonly.server.columns import Columns
-from ifonly.server.data import Data, Rows
+from ifonly.server.data import SAMPLE, Data, Rows
+from ifonly.server.journal import Journal, Metrics
 from ifonly.server.wire import RefusedError, shown
 from ifonly.show.letter.catalogue import languages
 from ifonly.show.numbers import ENGLISH, Marks
@@ -39,77 +40,38 @@ PERIOD = 1.0  # seconds between two looks at the files
 Stamp = tuple[int, int, int] | None
 
 
-@dataclass(frozen=True, eq=False)
 class Served:
-    """One model, as long as its file stays the same."""
+    """One model, as long as its file stays the same, and what requests have to know of it."""
 
-    name: str
-    model: Model
-    data: Data | None = None  # rows to choose from
-    image: tuple[int, int] | None = None  # height and width, where the features are the pixels of an image
-    policy: Policy | None = None  # what no request can undo
-
-    @cached_property
-    def fingerprint(self) -> str:
-        """What tells the model from all others, as in the receipts of its answers."""
-        return fingerprint(self.model)
-
-    @cached_property
-    def rows(self) -> Rows | None:
-        """The data as the model reads them."""
-        return None if self.data is None else Rows(self.data, self.model)
-
-    @cached_property
-    def columns(self) -> Columns:
-        """The model's columns."""
-        return Columns(self.model, () if self.rows is None else self.rows.flags)
-
-    @cached_property
-    def free(self) -> bool:
-        """Whether nothing limits what changes or is asked for, as long as nobody asks for limits."""
-        return self.policy is None and not self.columns.flags and Ask(self.model, Question()).conditions is None
-
-    @cached_property
-    def plain(self) -> Callable[[Any, float | None, float | None], Ask]:
-        """What asks for a class by λ or a probability and nothing else, of a model that is `free`; the last ones are kept."""
-        return lru_cache(KEPT, typed=True)(lambda target, lam, prob: Ask(self.model, Question(target, lam, prob)))
-
-    @property
-    def named(self) -> bool:
-        """Whether its columns have names."""
-        return not self.model.encoding.identity or self.model.feature_names is not None
-
-    @cached_property
-    def known(self) -> frozenset[str | int]:
-        """What features are called: the model's own, and the user's columns."""
-        own = range(self.model.n_features) if self.model.feature_names is None else self.model.feature_names
-        return frozenset((*own, *self.model.encoding.names))
-
-    @cached_property
-    def classes(self) -> list[Any]:
-        """The classes themselves."""
-        return self.model.classes.tolist()
-
-    @cached_property
-    def class_names(self) -> list[str]:
-        """The classes as they are written."""
-        return [str(label) for label in self.classes]
-
-    @cached_property
-    def labels(self) -> dict[tuple[type, Any], Any]:
-        """The classes by type and label; by what they are written as, where no label is written so itself; and "other"."""
-        found = {(str, "other"): "other"} | {(str, str(label)): label for label in reversed(self.classes)}
-        return found | {(type(label), label): label for label in self.classes}
-
-    # ---- what the page has to know ----
+    def __init__(
+        self, name: str, model: Model, data: Data | None = None, image: Any = None, policy: Policy | None = None
+    ) -> None:
+        self.name, self.model, self.data = name, model, data  # with rows to choose from
+        self.image = image  # height and width, where the features are the pixels of an image
+        self.policy = policy  # what no request can undo
+        self.told = {"name": name, "fingerprint": fingerprint(model)}  # which model answered, as in the receipts of its answers
+        self.rows = None if data is None else Rows(data, model)
+        self.columns = Columns(model, () if self.rows is None else self.rows.flags)
+        self.classes: list[Any] = model.classes.tolist()
+        self.class_names = [str(label) for label in self.classes]  # as they are written
+        # By type and label; by what they are written as, where no label is written so itself; and "other".
+        self.labels: dict[tuple[type, Any], Any] = {(str, "other"): "other"}
+        self.labels |= {(str, str(label)): label for label in reversed(self.classes)}
+        self.labels |= {(type(label), label): label for label in self.classes}
+        self.named = not model.encoding.identity or model.feature_names is not None  # whether its columns have names
+        own = range(model.n_features) if model.feature_names is None else model.feature_names
+        self.known = frozenset((*own, *model.encoding.names))  # what features are called, the model's own and the user's
+        # Whether nothing limits what changes or is asked for, as long as nobody asks for limits: then a class by λ or a
+        # probability and nothing else is a `plain` question, of which the last ones are kept.
+        self.free = policy is None and not self.columns.flags and Ask(model, Question()).conditions is None
+        self.plain = lru_cache(KEPT, typed=True)(lambda target, lam, prob: Ask(model, Question(target, lam, prob)))
 
     @cached_property
     def description(self) -> dict[str, Any]:
-        """All of it."""
+        """What the page has to know."""
         model = self.model
         return {
-            "name": self.name,
-            "fingerprint": self.fingerprint,
+            **self.told,
             "version": ifonly.__version__,
             "hard": model.hard,
             "classes": self.classes,
@@ -134,7 +96,7 @@ class Served:
         return {**told, "may_choose": list(policy.may_choose), "classes": names, "reasons": rules, "marks": marks}
 
     def _described(self) -> list[dict[str, Any]]:
-        sample = None if self.rows is None else self.rows.sample()
+        sample = None if self.rows is None else self.rows.take(self.rows.spread(SAMPLE))
         limited = {} if self.policy is None else self.policy.features
         found = []
         for i, (name, column) in enumerate(self.columns.columns.items()):
@@ -187,9 +149,6 @@ def _usual(column: Column, seen: Any) -> dict[str, Any]:
     return {"low": float(numbers.min()), "high": float(numbers.max()), "whole": whole, "typical": typical}
 
 
-# ---- files ----
-
-
 @dataclass(frozen=True)
 class Source:
     """Where a model comes from."""
@@ -202,9 +161,8 @@ class Source:
     policy: Path | None = None  # what no request can undo
 
     def stamps(self) -> tuple[Stamp, Stamp, Stamp]:
-        """What tells a file from what it was before."""
-        model, data, policy = (None if path is None else _stamp(path) for path in (self.path, self.data, self.policy))
-        return model, data, policy
+        """What tells its files from what they were before."""
+        return _stamp(self.path), _stamp(self.data), _stamp(self.policy)
 
     def load(self, data: Data | None = None) -> Served:
         """The model, ready to answer; the data are read too, unless they are given."""
@@ -224,31 +182,29 @@ class Source:
         return served
 
 
-def _stamp(path: Path) -> Stamp:
-    try:
-        found = os.stat(path)
-    except OSError:
-        return None
-    return found.st_mtime_ns, found.st_size, found.st_ino
+def _stamp(path: Path | None) -> Stamp:
+    with suppress(OSError):
+        if path is not None:
+            found = path.stat()
+            return found.st_mtime_ns, found.st_size, found.st_ino
+    return None
 
 
 class Shelf:
-    """The models that are served; the first is meant where a request names none.
+    """The models that are served; the first is meant where a request names none."""
 
-    ``told`` is told of every change of a file: the model's name, and what is wrong with it, or None.
-    """
-
-    def __init__(self, sources: Sequence[Source], told: Callable[[str, Exception | None], Any]) -> None:
-        self.sources, self.told = {source.name: source for source in sources}, told
+    def __init__(self, sources: Sequence[Source], journal: Journal, metrics: Metrics) -> None:
+        self.sources, self.journal, self.loads = sources, journal, metrics.loads
         self._seen = {source.name: source.stamps() for source in sources}  # at the last look
         self._loaded = dict(self._seen)  # at the last attempt to load
         self.models = {source.name: source.load() for source in sources}
         self.problems: dict[str, str | None] = dict.fromkeys(self.models)
-        self._check()
+        self._check(sources[0])
+        for name in self.models:
+            self.loads.labels(name, "ok").inc()
 
-    def _check(self) -> None:
-        """Whether everything that was asked for is good for some model."""
-        source = next(iter(self.sources.values()))
+    def _check(self, source: Source) -> None:
+        """Whether the keys and the image, which are the same for all, are good for some model."""
         there = {name for served in self.models.values() if served.data is not None for name in served.data.schema.names}
         for key in source.keys or ():
             if key not in there:
@@ -268,14 +224,13 @@ class Shelf:
 
     def listed(self) -> list[dict[str, Any]]:
         """All of them, in a few words."""
-        first = next(iter(self.models))
-        return [{"name": s.name, "fingerprint": s.fingerprint, "default": s.name == first} for s in self.models.values()]
+        return [{**served.told, "default": i == 0} for i, served in enumerate(self.models.values())]
 
     async def watch(self) -> None:
         """Look at the files, again and again."""
         while True:
             await asyncio.sleep(PERIOD)
-            for source in self.sources.values():
+            for source in self.sources:
                 await self.refresh(source)
 
     async def refresh(self, source: Source) -> None:
@@ -289,8 +244,10 @@ class Shelf:
         try:
             served = await asyncio.to_thread(source.load, self.models[source.name].data if same_data else None)
             self.models[source.name], self.problems[source.name] = served, None
-            self.told(source.name, None)
+            self.loads.labels(source.name, "ok").inc()
+            self.journal.write("model loaded", model=source.name)
         except Exception as error:  # whatever is wrong with a file, the server goes on
             what = f"could not be loaded ({type(error).__name__})"
             self.problems[source.name] = f"its file changed, and {what}; it is served as before"
-            self.told(source.name, error)
+            self.loads.labels(source.name, "failed").inc()
+            self.journal.failed("model not loaded", error, model=source.name)

@@ -10,9 +10,8 @@ import numpy as np
 
 from ifonly.answers.change import measured, parts_of, plain_value, prices
 from ifonly.model.numerics import Floats, softmax
-from ifonly.server.data import Sample
+from ifonly.server.data import Page
 from ifonly.server.models import Served
-from ifonly.server.questions import Request
 from ifonly.server.wire import RefusedError
 
 __all__ = ["curves", "nearest", "overview", "reached"]
@@ -63,10 +62,7 @@ def _histogram(told: dict[str, Any], seen: Any) -> dict[str, Any]:
     return {"low": float(edges[0]), "high": float(edges[-1]), "quartiles": quartiles, "counts": counts.tolist()}
 
 
-# ---- who else is there ----
-
-
-def _points(served: Served, sample: Sample) -> dict[str, Any]:
+def _points(served: Served, sample: Page) -> dict[str, Any]:
     """Some of the rows: what is decided, and the features that decide most."""
     some = np.linspace(0, len(sample.index) - 1, min(len(sample.index), POINTS)).astype(np.int64)
     names, z = served.columns.names, sample.scores[some]
@@ -110,12 +106,9 @@ def nearest(served: Served, v: Floats, k: int) -> dict[str, Any] | None:
     return {"index": int(sample.index[best]), **told, "searched": len(sample.index)}
 
 
-# ---- what one feature does by itself ----
-
-
-def curves(served: Served, request: Request, k: int, names: list[str]) -> list[dict[str, Any]]:
+def curves(served: Served, row: Any, k: int, names: list[str]) -> list[dict[str, Any]]:
     """How class k fares as one feature moves and all others stay: its probability, or its lead where there are none."""
-    columns, model, row = served.columns, served.model, request.rows[0]
+    columns, model = served.columns, served.model
     described = {told["name"]: told for told in served.description["features"]}
     found = []
     for name in names:

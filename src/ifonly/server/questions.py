@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,53 +12,34 @@ from ifonly.api import Ask
 from ifonly.model.errors import InputError
 from ifonly.problem.actions import Actions
 from ifonly.problem.cost import Cost
-from ifonly.problem.policy import Feature, PolicyError
+from ifonly.problem.policy import Feature
 from ifonly.problem.question import FLIP, Question
 from ifonly.server import schema
 from ifonly.server.models import Served
 from ifonly.server.schema import DIFFICULTY, ActionsIn, CostIn
 from ifonly.server.wire import RefusedError, listed, shown
 
-__all__ = ["Body", "Request", "path_points", "plain_row", "read_request"]
+__all__ = ["Body", "Request", "path_points", "plain_row", "read_request", "read_rows", "read_target"]
 
 LISTED = 20  # classes that an error lists
 PLAIN = frozenset({"model", "row", "target", "prob", "lam", "detail", "delta", "pack", "top"})  # see `plain_row`
 LAMS = np.geomspace(1e3, 1e-5, 60).tolist()  # of a path, where none are given: as many as a small chart shows
-NO_LIMITS, NO_COST = ActionsIn.model_validate({}), CostIn.model_validate({})
 
 Body = schema.Question | schema.DownloadQuestion | schema.PathQuestion
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Request:
     """What a request asks of one model, checked."""
 
     served: Served
-    question: Question
+    ask: Ask  # the question, put to the model within the policy
     rows: list[Any]  # sources, as the library takes them one by one
     index: list[int] | None  # which rows of the data they are
     single: bool  # whether one was asked for
     named: bool  # whether values go by name
     packed: bool  # whether numbers are written as base64
     delta: bool  # whether the change is told: by name always
-    along: bool  # whether a path is asked for
-
-    @cached_property
-    def ask(self) -> Ask:
-        """The question, put to the model within the policy; an InputError says what is wrong with both together."""
-        model, policy, question = self.served.model, self.served.policy, self.question
-        if policy is None:
-            return Ask(model, question)
-        try:
-            question = policy.put(model, question, along=self.along)
-        except PolicyError as error:
-            raise RefusedError(str(error), error.field) from None
-        return Ask(policy.named(model), question)
-
-    @property
-    def table(self) -> Any:
-        """The rows as one table."""
-        return self.served.columns.table(self.rows)
 
 
 def plain_row(served: Served, body: schema.Question) -> Request | None:
@@ -69,12 +50,29 @@ def plain_row(served: Served, body: schema.Question) -> Request | None:
         return None
     row, named = served.columns.read(body.row, "row"), isinstance(body.row, Mapping)
     prob = body.prob if body.lam is not None else body.prob or FLIP
-    question = served.plain(read_target(served, body.target), body.lam, prob).question
-    return _request(served, body, question, [row], None, single=True, named=named)
+    ask = served.plain(read_target(served, body.target), body.lam, prob)
+    return Request(served, ask, [row], None, True, named, *_told(served, body, named))
 
 
 def read_request(served: Served, body: Body, max_rows: int = 1) -> Request:
-    """What is asked, checked against the model and the data; a `RefusedError` names the field."""
+    """What is asked, checked against the model and the data; a `RefusedError` names the field.
+
+    An InputError says what is wrong with limits, row and policy together.
+    """
+    rows, index, single, named = read_rows(served, body, max_rows)
+    question = _question(served, body, rows[0] if single else None)
+    ask = Ask(served.model, question, served.policy, along=isinstance(body, schema.PathQuestion))
+    return Request(served, ask, rows, index, single, named, *_told(served, body, named))
+
+
+def _told(served: Served, body: Body, named: bool) -> tuple[bool, bool]:
+    """Whether numbers are packed in the reply, and whether it has the change."""
+    packed = getattr(body, "pack", False) and served.model.encoding.identity and not named
+    return packed, named or getattr(body, "delta", False)
+
+
+def read_rows(served: Served, body: Any, max_rows: int = 1) -> tuple[list[Any], list[int] | None, bool, bool]:
+    """The sources, which rows of the data they are, whether one was asked for, and whether values go by name."""
     ways = {name: getattr(body, name) for name in ("row", "rows", "index", "indices") if hasattr(body, name)}
     given = [name for name, value in ways.items() if value is not None]
     if len(given) != 1:
@@ -83,25 +81,16 @@ def read_request(served: Served, body: Body, max_rows: int = 1) -> Request:
     many = way in ("rows", "indices")
     if body.edits and way != "index":
         raise RefusedError("edits go with index", "edits")
-    values = _listed(served, ways[way] if many else [ways[way]], way, max_rows)
+    values = _listed(served, ways[way], way, max_rows) if many else [ways[way]]
     if way in ("row", "rows"):
         read, index, named = served.columns.read, None, isinstance(values[0], Mapping)
     else:
         read, index, named = partial(_of_data, served, body.edits), list(values), served.named
-    rows = [read(value, f"{way}.{i}" if many else way) for i, value in enumerate(values)]
-    question = _question(served, body, None if many else rows[0])
-    return _request(served, body, question, rows, index, single=not many, named=named)
-
-
-def _request(served: Served, body: Body, question: Question, rows: Any, index: Any, *, single: bool, named: bool) -> Request:
-    """With what the body says about the reply; the body itself, which holds the rows as they came, is let go."""
-    packed = getattr(body, "pack", False) and served.model.encoding.identity and not named
-    delta, along = named or getattr(body, "delta", False), isinstance(body, schema.PathQuestion)
-    return Request(served, question, rows, index, single, named, packed, delta, along)
+    return [read(value, f"{way}.{i}" if many else way) for i, value in enumerate(values)], index, not many, named
 
 
 def _listed(served: Served, values: Any, way: str, max_rows: int) -> list[Any]:
-    """The rows of a request, or their numbers, as they came; base64 is opened."""
+    """Many rows, or their numbers, as they came; base64 is opened."""
     if way == "rows" and isinstance(values, str):
         values = list(served.columns.unpacked(values, way, None))
     elif not isinstance(values, list) or not values:
@@ -113,27 +102,22 @@ def _listed(served: Served, values: Any, way: str, max_rows: int) -> list[Any]:
 
 def _question(served: Served, body: Body, row: Any) -> Question:
     """What is asked of every row; ``row`` is the one there is, None for many."""
-    asked, price = body.actions or NO_LIMITS, body.cost or NO_COST
+    asked, price = body.actions or ActionsIn(), body.cost or CostIn()
     _keep_to_policy(served, asked, price)
     limits, ruled_out = _limits(served, asked), _ruled_out(served, asked.allow, row)
-    cost, impossible = (None, []) if price is NO_COST else _cost(served, price)
+    cost, impossible = _cost(served, price)
     frozen = [*limits.pop("frozen", ()), *ruled_out, *impossible]
     actions = Actions(frozen, **limits) if limits or frozen else None
     if served.columns.flags:
         actions = (actions or Actions()).with_flags(served.model, sorted(served.columns.flags))
-    more = {"cost": cost, "actions": actions, "max_changes": body.max_changes}
-    return Question(read_target(served, body.target), **_goal(body, many=row is None), **more)
-
-
-def _goal(body: Body, *, many: bool) -> dict[str, Any]:
-    """λ, a probability or a margin, and how many answers; of a path its first."""
+    target, limited = read_target(served, body.target), {"cost": cost, "actions": actions, "max_changes": body.max_changes}
     if isinstance(body, schema.PathQuestion):
-        return path_points(body)[0]
+        return Question(target, **path_points(body)[0], **limited)
     if sum(value is not None for value in (body.lam, body.prob, body.margin)) > 1:
         raise RefusedError("give one of lam, prob and margin", "prob")
-    if body.n is not None and many:
+    if body.n is not None and row is None:
         raise RefusedError("n is for one row", "n")
-    return {"lam": body.lam, "prob": body.prob, "margin": body.margin, "n": body.n}
+    return Question(target, body.lam, body.prob, body.margin, n=body.n, **limited)
 
 
 def path_points(body: schema.PathQuestion) -> list[dict[str, Any]]:
@@ -172,9 +156,6 @@ def read_target(served: Served, target: Any) -> Any:
             return served.labels[key]
     known = listed(served.class_names, LISTED)
     raise RefusedError(f"target must be one of the model's classes, {known}; got {shown(target)}", "target")
-
-
-# ---- what may change ----
 
 
 def _keep_to_policy(served: Served, actions: ActionsIn, cost: CostIn) -> None:
@@ -253,6 +234,10 @@ def _numbers(served: Served, values: Mapping[str, Any], field: str) -> dict[Any,
     return {_feature(served, key, field): _finite(v, f"{field}.{key}") for key, v in values.items()}
 
 
+def _group(served: Served, features: list[Any], field: str) -> list[Any]:
+    return list(dict.fromkeys(_feature(served, feature, field) for feature in features))
+
+
 def _bounds(served: Served, bounds: Any, field: str) -> Any:
     if isinstance(bounds, list):
         return _pair(bounds, field)
@@ -261,33 +246,26 @@ def _bounds(served: Served, bounds: Any, field: str) -> Any:
     return {_feature(served, key, field): _pair(pair, f"{field}.{key}") for key, pair in bounds.items()}
 
 
-def _pair(pair: Any, field: str) -> tuple[Any, Any]:
+def _pair(pair: Any, field: str) -> tuple[Any, ...]:
     if not isinstance(pair, list) or len(pair) != 2:
         raise RefusedError(f"bounds are a pair of low and high; got {shown(pair)}", field)
-    low, high = (end if end is None or isinstance(end, str) else _finite(end, field) for end in pair)
-    return low, high
+    return tuple(end if end is None or isinstance(end, str) else _finite(end, field) for end in pair)
 
 
-def _group(served: Served, group: list[Any], field: str) -> list[Any]:
-    return [_feature(served, feature, field) for feature in group]
+def _groups(served: Served, groups: list[Any], field: str) -> list[Any]:
+    return [[_feature(served, feature, f"{field}.{i}") for feature in group] for i, group in enumerate(groups)]
 
 
-def _rule(served: Served, rule: Any, field: str) -> Any:
-    weights, sense, rest = rule
-    return _numbers(served, weights, f"{field}.0"), sense, _finite(rest, f"{field}.2")
+def _rules(served: Served, rules: list[Any], field: str) -> list[Any]:
+    return [
+        (_numbers(served, weights, f"{field}.{i}.0"), sense, _finite(rest, f"{field}.{i}.2"))
+        for i, (weights, sense, rest) in enumerate(rules)
+    ]
 
 
-def _each(read: Callable[[Served, Any, str], Any]) -> Callable[[Served, list[Any], str], list[Any]]:
-    return lambda served, given, field: [read(served, one, f"{field}.{i}") for i, one in enumerate(given)]
-
-
-LIMITS: dict[str, Callable[[Served, Any, str], Any]] = {  # how each is read
-    **dict.fromkeys(("frozen", "increase", "decrease", "integer"), lambda *given: list(dict.fromkeys(_group(*given)))),
-    "bounds": _bounds,
-    "step": _numbers,
-    "one_of": _each(_group),
-    "linear": _each(_rule),
-}
+LIMITS: dict[str, Callable[[Served, Any, str], Any]]  # how each is read
+LIMITS = dict.fromkeys(("frozen", "increase", "decrease", "integer"), _group)
+LIMITS |= {"bounds": _bounds, "step": _numbers, "one_of": _groups, "linear": _rules}
 
 
 def _ruled_out(served: Served, allow: Mapping[str, Any], row: Any) -> list[str]:
@@ -309,9 +287,6 @@ def _ruled_out(served: Served, allow: Mapping[str, Any], row: Any) -> list[str]:
             if level not in keep and level != row[name]
         ]
     return found
-
-
-# ---- what a change costs ----
 
 
 def _cost(served: Served, cost: CostIn) -> tuple[Cost | None, list[Any]]:
@@ -343,11 +318,11 @@ def _difficulty(served: Served, words: Mapping[str, Any]) -> tuple[dict[Any, flo
     factors, impossible = {}, []
     for name, word in words.items():
         feature = _feature(served, name, "cost.difficulty")
-        if not isinstance(word, str) or (word not in DIFFICULTY and word != "impossible"):
-            told = f"difficulty is one of {', '.join(DIFFICULTY)} and impossible; got {shown(word)}"
-            raise RefusedError(told, f"cost.difficulty.{name}")
         if word == "impossible":
             impossible.append(feature)
+        elif not isinstance(word, str) or word not in DIFFICULTY:
+            told = f"difficulty is one of {', '.join(DIFFICULTY)} and impossible; got {shown(word)}"
+            raise RefusedError(told, f"cost.difficulty.{name}")
         elif word != "medium":
             factors[feature] = DIFFICULTY[word]
     return factors, impossible

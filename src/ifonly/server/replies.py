@@ -14,16 +14,14 @@ from ifonly.model.numerics import softmax
 from ifonly.problem.status import Status
 from ifonly.server.models import Served
 from ifonly.server.questions import Request
-from ifonly.server.wire import RefusedError, listed, shown
-from ifonly.show import letter
-from ifonly.show.letter.catalogue import languages
+from ifonly.server.wire import RefusedError, listed
 from ifonly.show.numbers import housed
 from ifonly.show.page import html
 from ifonly.show.page.scene import packed
 from ifonly.show.sentence import Worded, worded
 from ifonly.show.table import certificate_words, printed
 
-__all__ = ["FORMATS", "Answer", "as_file", "as_letter", "as_page", "curve", "of_answer", "of_batch"]
+__all__ = ["FORMATS", "Answer", "as_file", "as_page", "curve", "of_answer", "of_batch"]
 __all__ += ["rows_page", "rows_told"]
 
 AGAIN = "The receipt can be rechecked from the model alone."
@@ -81,9 +79,6 @@ def _delta(request: Request, delta: Any) -> Any:
     return packed(delta) if request.packed else delta
 
 
-# ---- in words ----
-
-
 @housed
 def as_page(cf: Counterfactual, request: Request, top: int | None) -> dict[str, Any]:
     """An answer in words, for people; numbers in texts are written as the policy has it."""
@@ -139,10 +134,7 @@ def curve(request: Request, answers: Sequence[Counterfactual], *, x: bool) -> di
     return {**found, "x": [request.served.columns.plain(cf.x, named=request.named) for cf in answers]} if x else found
 
 
-# ---- rows to choose from ----
-
-
-def rows_page(served: Served, offset: int, limit: int, text: str, label: str | None, *, values: bool) -> dict[str, Any]:
+def rows_page(served: Served, offset: int, limit: int, text: str, label: str | None, values: bool) -> dict[str, Any]:
     """A page of the data, or of the rows in it that match."""
     rows = served.rows
     if rows is None:
@@ -165,13 +157,12 @@ def rows_told(served: Served, index: list[int], *, values: bool = True) -> list[
     rows = served.rows
     assert rows is not None
     page, keys = rows.take(index), rows.features.keys
-    predicted = rows.scores(page.X)
     found = []
     for i, row in enumerate(index):
         told = {"index": row, "keys": dict(zip(keys, page.cells(i, keys), strict=True))}
         if values:
             told["values"] = dict(zip(served.columns.names, page.values(i), strict=True))
-        found.append(told | _seen(served, predicted[i], page.bad.get(i)))
+        found.append(told | _seen(served, page.scores[i], page.bad.get(i)))
     return found
 
 
@@ -185,16 +176,6 @@ def _seen(served: Served, z: Any, problem: str | None) -> dict[str, Any]:
     best = np.argsort(-p, kind="stable")[:TOP_CLASSES].tolist()
     proba = None if served.model.hard else {served.class_names[k]: float(p[k]) for k in best}
     return {"predicted": served.model.label(int(z.argmax())), "proba": proba, "problem": None}
-
-
-# ---- files ----
-
-
-def as_letter(answers: Sequence[Counterfactual], language: str | None) -> str:
-    """A letter to the person concerned about one answer, or about several for one row."""
-    if language is not None and language not in languages():
-        raise RefusedError(f"lang must be one of {', '.join(languages())}; got {shown(language)}", "lang")
-    return letter.html(answers, language=language)
 
 
 def as_file(served: Served, cf: Counterfactual, kind: str) -> str:

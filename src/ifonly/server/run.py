@@ -15,10 +15,9 @@ from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 from ifonly.model.errors import InputError
 from ifonly.server.app import create_app
-from ifonly.server.journal import Journal, Metrics
-from ifonly.server.models import Shelf, Source
+from ifonly.server.models import Source
 from ifonly.server.service import Service, Settings
-from ifonly.server.wire import encode, failure
+from ifonly.server.wire import RefusedError
 
 try:
     import resource
@@ -50,19 +49,9 @@ def listen(host: str, port: int) -> socket.socket:
 
 def serve(sources: list[Source], settings: Settings, sock: socket.socket, *, started: Callable[[], Any]) -> None:
     """Serve until SIGTERM or Ctrl-C; then answer what was asked, and return."""
-    journal, metrics = Journal(data=settings.log_data), Metrics()
-
-    def told(name: str, error: Exception | None) -> None:
-        metrics.loads.labels(name, "ok" if error is None else "failed").inc()
-        if error is None:
-            journal.write("model loaded", model=name)
-        else:
-            journal.failed("model not loaded", error, model=name)
-
-    service = Service(Shelf(sources, told), settings, journal, metrics)
-    for name in service.shelf.models:
-        metrics.loads.labels(name, "ok").inc()
-    _through(journal)
+    service = Service(sources, settings)
+    logger = logging.getLogger("uvicorn.error")
+    logger.handlers, logger.propagate = [service.journal], False
     settings = replace(settings, connections=_room_for(settings.connections))
     config = uvicorn.Config(
         create_app(service),
@@ -210,10 +199,10 @@ class _Whole:
 def _refusal(status: int) -> bytes:
     """A whole reply, for those who have not asked a whole question."""
     told = HTTPStatus(status).phrase
-    body = encode(failure(status, told.lower()))
-    head = [f"HTTP/1.1 {status} {told}", "content-type: application/json", f"content-length: {len(body)}"]
-    more = ["retry-after: 1"] if status == 503 else []
-    return "\r\n".join([*head, *more, "connection: close", "", ""]).encode() + body
+    error = RefusedError(told.lower(), None, status)
+    head = {"content-type": "application/json", "content-length": len(error.body), **error.headers, "connection": "close"}
+    lines = [f"HTTP/1.1 {status} {told}", *(f"{name}: {value}" for name, value in head.items()), "", ""]
+    return "\r\n".join(lines).encode() + error.body
 
 
 def _room_for(connections: int) -> int:
@@ -231,14 +220,3 @@ def _room_for(connections: int) -> int:
 def _cancelled(timer: asyncio.TimerHandle | None) -> None:
     if timer is not None:
         timer.cancel()
-
-
-def _through(journal: Journal) -> None:
-    """What uvicorn has to say goes into the log as well, in its form."""
-
-    class Through(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            journal.write("server", level=record.levelname.lower(), message=record.getMessage())
-
-    logger = logging.getLogger("uvicorn.error")
-    logger.handlers, logger.propagate = [Through(logging.WARNING)], False

@@ -34,6 +34,9 @@ Rows = SkipValidation[Annotated[list[Row], Field(min_length=1)] | Base64]
 Delta = SkipValidation[dict[str, float] | list[float] | Base64]
 Word = Annotated[Any, WithJsonSchema({"enum": [*DIFFICULTY, "impossible"]})]
 Pair = tuple[Cell, Cell]
+Bounds = SkipValidation[dict[str, Pair] | Pair]
+Levels = dict[str, SkipValidation[list[Cell]]]
+Price = SkipValidation[float | dict[str, float]]
 Numbers = dict[str, SkipValidation[float]]
 Features = Several[SkipValidation[str | NonNegativeInt]]
 
@@ -49,66 +52,54 @@ class _Strict(BaseModel, extra="forbid", strict=True):
     pass
 
 
-# ---- requests ----
+def _said(description: str, default: Any = None, **checks: Any) -> Any:
+    """What a request may say, and what holds where it does not: a value, or what makes one."""
+    return Field(**{"default_factory" if callable(default) else "default": default}, description=description, **checks)
 
 
 class CostIn(_Strict):
     """What a change costs."""
 
-    scale: SkipValidation[Literal["model", "raw"] | dict[str, float]] = Field(
-        "model", description="The unit of distance: the model's own (after its scaler), the data's, or a cost per feature."
+    scale: SkipValidation[Literal["model", "raw"] | dict[str, float]] = _said(
+        "The unit of distance: the model's own (after its scaler), the data's, or a cost per feature.", "model"
     )
-    l1: SkipValidation[float | dict[str, float]] = Field(
-        0.0, description="What each unit of change costs besides: more of it, fewer changes."
-    )
-    difficulty: dict[str, Word] = Field(
-        default_factory=dict, description="How hard features are to change, in words; impossible is frozen."
-    )
+    l1: Price = _said("What each unit of change costs besides: more of it, fewer changes.", 0.0)
+    difficulty: dict[str, Word] = _said("How hard features are to change, in words; impossible is frozen.", dict)
 
 
 class ActionsIn(_Strict):
     """What may change."""
 
-    frozen: Features = Field(default_factory=list, description="Stay as they are.")
-    bounds: SkipValidation[dict[str, Pair] | Pair] = Field(
-        default_factory=dict, description="Low and high by feature, or one pair for all; null for no limit."
-    )
-    increase: Features = Field(default_factory=list, description="May only rise.")
-    decrease: Features = Field(default_factory=list, description="May only fall.")
-    integer: Features = Field(default_factory=list, description="Whole numbers in the answer.")
-    step: Numbers = Field(default_factory=dict, description="Multiples of this in the answer.")
-    allow: dict[str, SkipValidation[list[Cell]]] = Field(
-        default_factory=dict, description="The values that a category may change to, for one row; by default all it knows."
-    )
-    one_of: Several[Features] = Field(
-        default_factory=list, max_length=MAX_RULES, description="Groups of one-hot columns: one 1 in each."
-    )
-    linear: Rules = Field(
-        default_factory=list, max_length=MAX_RULES, description='Rules such as [{"debt": 1, "income": -0.4}, "<=", 0].'
-    )
+    frozen: Features = _said("Stay as they are.", list)
+    bounds: Bounds = _said("Low and high by feature, or one pair for all; null for no limit.", dict)
+    increase: Features = _said("May only rise.", list)
+    decrease: Features = _said("May only fall.", list)
+    integer: Features = _said("Whole numbers in the answer.", list)
+    step: Numbers = _said("Multiples of this in the answer.", dict)
+    allow: Levels = _said("The values that a category may change to, for one row; by default all it knows.", dict)
+    one_of: Several[Features] = _said("Groups of one-hot columns: one 1 in each.", list, max_length=MAX_RULES)
+    linear: Rules = _said('Rules such as [{"debt": 1, "income": -0.4}, "<=", 0].', list, max_length=MAX_RULES)
 
 
 class _OfRow(_Strict):
-    model: str | None = Field(None, description="Which model; by default the first.")
-    row: Row | None = Field(None, description="The row: values by name, or in the model's order (a list, or base64).")
-    index: Index | None = Field(None, description="Instead: a row of the served data, counted from 0.")
-    edits: dict[str, Cell] = Field(default_factory=dict, description="Values to put into that row first.")
+    model: str | None = _said("Which model; by default the first.")
+    row: Row | None = _said("The row: values by name, or in the model's order (a list, or base64).")
+    index: Index | None = _said("Instead: a row of the served data, counted from 0.")
+    edits: dict[str, Cell] = _said("Values to put into that row first.", dict)
 
 
 class _Asked(_OfRow):
-    target: Label | None = Field(None, description='The wanted class; null or "other": the nearest other.')
-    max_changes: Index | None = Field(None, description="At most so many features change.")
+    target: Label | None = _said('The wanted class; null or "other": the nearest other.')
+    max_changes: Index | None = _said("At most so many features change.")
     cost: CostIn | None = None
     actions: ActionsIn | None = None
 
 
 class _Wanted(_Asked):
-    prob: Prob | None = Field(None, description="The probability to reach; 0.5 where nothing is asked for.")
-    lam: Lam | None = Field(None, description="Instead: what the squared distance is multiplied with.")
-    margin: float | None = Field(None, ge=0, allow_inf_nan=False, description="Instead: how far the target's score is ahead.")
-    n: int | None = Field(
-        None, ge=1, le=MAX_PLANS, description="So many answers for one row, which differ in what changes, the cheapest first."
-    )
+    prob: Prob | None = _said("The probability to reach; 0.5 where nothing is asked for.")
+    lam: Lam | None = _said("Instead: what the squared distance is multiplied with.")
+    margin: float | None = _said("Instead: how far the target's score is ahead.", ge=0, allow_inf_nan=False)
+    n: int | None = _said("So many answers for one row, which differ in what changes, the cheapest first.", ge=1, le=MAX_PLANS)
 
 
 EXAMPLE = {"row": {"income": 1.2, "loans": 3, "age": 31}, "target": "approved", "prob": 0.8}
@@ -119,45 +110,34 @@ ALONG = {"row": EXAMPLE["row"], "target": "approved"}
 class Question(_Wanted, json_schema_extra={"examples": [EXAMPLE, LIMITED]}):
     """What would have to change?"""
 
-    rows: Rows | None = Field(
-        None, description="Instead of row: many; all in one base64, one after the other, where columns are numbers."
-    )
-    indices: Several[Index] | None = Field(None, min_length=1, description="Instead of index: many.")
-    detail: Literal["answer", "page"] = Field("answer", description="page: with sentence, certificate in words and changes.")
-    delta: bool = Field(
-        False, description="delta also where rows come without names: x minus the row. By name it always comes."
-    )
-    pack: bool = Field(False, description="x and delta in base64, where columns are numbers and rows come without names.")
-    top: int | None = Field(None, ge=0, le=MAX_CHANGES, description="page: at most so many changes in words.")
+    rows: Rows | None = _said("Instead of row: many; all in one base64, one after the other, where columns are numbers.")
+    indices: Several[Index] | None = _said("Instead of index: many.", min_length=1)
+    detail: Literal["answer", "page"] = _said("page: with sentence, certificate in words and changes.", "answer")
+    delta: bool = _said("delta also where rows come without names: x minus the row. By name it always comes.", False)
+    pack: bool = _said("x and delta in base64, where columns are numbers and rows come without names.", False)
+    top: int | None = _said("page: at most so many changes in words.", ge=0, le=MAX_CHANGES)
 
 
 class DownloadQuestion(_Wanted, json_schema_extra={"examples": [EXAMPLE]}):
     """What would have to change, as a file?"""
 
-    plan: int = Field(0, ge=0, lt=MAX_PLANS, description="Which of n answers.")
+    plan: int = _said("Which of n answers.", 0, ge=0, lt=MAX_PLANS)
 
 
 class PathQuestion(_Asked, json_schema_extra={"examples": [ALONG]}):
     """How does the answer move as λ falls?"""
 
-    lams: Several[Lam] | None = Field(
-        None, min_length=1, max_length=MAX_LAMS, description="The values of λ; by default from 1e3 down to 1e-5."
-    )
-    probs: Several[Prob] | None = Field(
-        None,
+    lams: Several[Lam] | None = _said("The values of λ; by default from 1e3 down to 1e-5.", min_length=1, max_length=MAX_LAMS)
+    probs: Several[Prob] | None = _said(
+        "Instead: probabilities to reach; faster where whole numbers or categories have to be searched.",
         min_length=1,
         max_length=MAX_LAMS,
-        description="Instead: probabilities to reach; faster where whole numbers or categories have to be searched.",
     )
-    detail: Literal["curve", "x"] = Field("curve", description="x: with the answers themselves.")
+    detail: Literal["curve", "x"] = _said("x: with the answers themselves.", "curve")
 
 
 class AroundQuestion(_OfRow, json_schema_extra={"examples": [{**ALONG, "features": ["age"]}]}):
     """Who is near, and what does each feature do by itself?"""
 
-    target: Label | None = Field(
-        None, description='The class to look at; null or "other": the most probable one that is not predicted.'
-    )
-    features: Several[str] = Field(
-        default_factory=list, max_length=MAX_CURVES, description="The columns to vary, one at a time."
-    )
+    target: Label | None = _said('The class to look at; null or "other": the most probable one that is not predicted.')
+    features: Several[str] = _said("The columns to vary, one at a time.", list, max_length=MAX_CURVES)

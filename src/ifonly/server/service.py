@@ -1,29 +1,33 @@
-"""What the server does, apart from HTTP: questions in, bytes of JSON out; and how much of that it does."""
+"""What the server does, apart from HTTP: questions in, what JSON is made of out; and how much of that it does."""
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from time import monotonic, perf_counter
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
+from prometheus_client import Gauge
 
 from ifonly.answers import Counterfactual
 from ifonly.engines.row_loops import any_cut
 from ifonly.engines.threads import available
 from ifonly.model.errors import InputError
+from ifonly.problem.policy import PolicyError
 from ifonly.problem.question import FLIP
 from ifonly.problem.status import Status
 from ifonly.server import overview, replies
 from ifonly.server.desk import LEAST, SEATS, Desk, Gatherer, Visit
 from ifonly.server.journal import Journal, Metrics
-from ifonly.server.models import Served, Shelf
-from ifonly.server.questions import Body, Request, path_points, plain_row, read_request
-from ifonly.server.schema import MAX_PLANS, AroundQuestion, DownloadQuestion, PathQuestion, Question
-from ifonly.server.wire import RefusedError, encode
+from ifonly.server.models import Served, Shelf, Source
+from ifonly.server.questions import Body, Request, path_points, plain_row, read_request, read_rows, read_target
+from ifonly.server.schema import AroundQuestion, DownloadQuestion, PathQuestion, Question
+from ifonly.server.wire import RefusedError, shown
+from ifonly.show import letter
+from ifonly.show.letter.catalogue import languages
 
-__all__ = ["LOOPBACK", "Service", "Settings", "follow_path", "look_around"]
+__all__ = ["LOOPBACK", "Service", "Settings", "follow_path", "look_around", "make_file"]
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 CHUNK = 32  # rows between two looks at the clock
@@ -49,24 +53,33 @@ class Settings:
 class Service:
     """Models, the desk where work is done, and what is counted."""
 
-    def __init__(self, shelf: Shelf, settings: Settings, journal: Journal, metrics: Metrics) -> None:
-        self.shelf, self.settings, self.journal, self.metrics = shelf, settings, journal, metrics
+    def __init__(self, sources: Sequence[Source], settings: Settings) -> None:
+        self.settings, self.journal, self.metrics = settings, Journal(data=settings.log_data), Metrics()
+        self.shelf = Shelf(sources, self.journal, self.metrics)
         self.desk = Desk(max(SEATS, settings.threads), settings.queue)
         others = max(1, settings.threads - 1)  # the event loop has a core too
-        self.gatherer = Gatherer(self.desk, others, metrics.batches.observe)
-        self.overviews: WeakKeyDictionary[Served, bytes] = WeakKeyDictionary()
+        self.gatherer = Gatherer(self.desk, others, self.metrics.batches.observe)
         self.draining = False
-        metrics.gauge("ifonly_queue_depth", "Requests that wait or are solved.", lambda: self.desk.waiting)
-        metrics.gauge("ifonly_queue_limit", "How many may.", lambda: settings.queue)
+        gauge = partial(Gauge, registry=self.metrics.registry)
+        gauge("ifonly_queue_depth", "Requests that wait or are solved.").set_function(lambda: self.desk.waiting)
+        gauge("ifonly_queue_limit", "How many may.").set(settings.queue)
 
     def close(self) -> None:
         """No more work."""
         self.desk.close()
         self.gatherer.close()
 
-    # ---- one answer, or many ----
+    async def at_desk(self, visit: Visit, name: str | None, work: Callable[..., Any], *args: Any) -> Any:
+        """What is found with the model of this name, in a thread."""
+        served = self.shelf.get(name)
+        return await self.desk.run(visit, lambda: work(served, *args))
 
-    def invert(self, body: Question, visit: Visit) -> Awaitable[bytes]:
+    async def timed(self, visit: Visit, work: Callable[..., dict[str, Any]], body: Any) -> dict[str, Any]:
+        """The same, with the model's name and how long it took."""
+        began, served = perf_counter(), self.shelf.get(body.model)
+        return _reply(served, began, await self.desk.run(visit, lambda: work(served, body, visit)))
+
+    def invert(self, body: Question, visit: Visit) -> Awaitable[dict[str, Any]]:
         """The smallest changes; of one row that is solved with others, nobody holds the body until then."""
         began, served = perf_counter(), self.shelf.get(body.model)
         request = plain_row(served, body)
@@ -74,7 +87,7 @@ class Service:
             return self._answered(served, began, self.gatherer.solve(visit, request))
         return self._answered(served, began, self.desk.run(visit, lambda: self._invert(served, body, visit)))
 
-    async def _answered(self, served: Served, began: float, found: Awaitable[list[replies.Answer]]) -> bytes:
+    async def _answered(self, served: Served, began: float, found: Awaitable[list[replies.Answer]]) -> dict[str, Any]:
         answers = await found
         self.metrics.rows(served.name).inc(len(answers))
         return _reply(served, began, {"answers": answers})
@@ -84,9 +97,9 @@ class Service:
             request = read_request(served, body, self.settings.max_rows)
             if request.ask.conditions is None and not request.single and body.detail == "answer":
                 ask = request.ask.at(backend=any_cut(), threads=self.settings.threads)
-                table = ask(request.table, progress=False)
+                table = ask(served.columns.table(request.rows), progress=False)
                 return list(replies.of_batch([request] * len(table), table))
-            answers = self._solved(request, visit)
+            answers = _solved(request, visit, self.settings.threads)
         found = []
         for i, cf in enumerate(answers):
             visit.check(i)
@@ -94,69 +107,33 @@ class Service:
             found.append({**replies.of_answer(request, cf, i), **words})
         return found
 
-    def _solved(self, request: Request, visit: Visit) -> list[Counterfactual]:
-        """The answers for one row, or for each of many: in parts, so that no row takes the time of the others."""
-        ask, n = request.ask, len(request.rows)
-        if request.single:
-            found = ask.within(visit.left())(request.rows[0], progress=False)
-            return [found] if ask.question.n is None else list(found)
-        answers: list[Counterfactual] = []
-        table = request.table
-        for a in range(0, n, CHUNK):
-            visit.check(a)
-            part = ask.at(threads=self.settings.threads).within(visit.left() / (n - a))
-            answers.extend(part(table[a : a + CHUNK], progress=False))
-        return answers
 
-    # ---- a path, and what the data say beside an answer ----
+def _solved(request: Request, visit: Visit, threads: int = 1) -> list[Counterfactual]:
+    """The answers for one row, or for each of many: in parts, so that no row takes the time of the others."""
+    ask, n = request.ask, len(request.rows)
+    if request.single:
+        found = ask.within(visit.left())(request.rows[0], progress=False)
+        return [found] if ask.question.n is None else list(found)
+    answers: list[Counterfactual] = []
+    table = request.served.columns.table(request.rows)
+    for a in range(0, n, CHUNK):
+        visit.check(a)
+        part = ask.at(threads=threads).within(visit.left() / (n - a))
+        answers.extend(part(table[a : a + CHUNK], progress=False))
+    return answers
 
-    async def found(self, work: Callable[[Served, Any, Visit], dict[str, Any]], body: Any, visit: Visit) -> bytes:
-        """What `follow_path` or `look_around` finds, at the desk."""
-        began, served = perf_counter(), self.shelf.get(body.model)
-        return _reply(served, began, await self.desk.run(visit, lambda: work(served, body, visit)))
 
-    async def overview(self, name: str | None, visit: Visit) -> bytes:
-        """What is usual in the data: computed once, as long as the model's file stays the same."""
-        served = self.shelf.get(name)
-        if served not in self.overviews:
-            self.overviews[served] = encode(await self.desk.run(visit, lambda: overview.overview(served)))
-        return self.overviews[served]
-
-    # ---- files and rows ----
-
-    async def download(self, body: DownloadQuestion, kind: str, language: str | None, visit: Visit) -> str:
-        """An answer as a file; a letter is about all the answers that a row has."""
-        served = self.shelf.get(body.model)
-
-        def work() -> str:
-            with _named_limits(body):
-                request = read_request(served, body)
-                answers = self._solved(request, visit)
-            if body.plan >= len(answers):
-                raise RefusedError(f"there are {len(answers)} answers, counted from 0", "plan")
-            if kind == "letter":
-                return replies.as_letter(answers, language)
-            return replies.as_file(served, answers[body.plan], kind)
-
-        return await self.desk.run(visit, work)
-
-    async def rows(self, name: str | None, visit: Visit, *args: Any, **options: Any) -> bytes:
-        """A page of the data; the arguments are those of `replies.rows_page`."""
-        served = self.shelf.get(name)
-        return encode(await self.desk.run(visit, lambda: replies.rows_page(served, *args, **options)))
-
-    # ---- about itself ----
-
-    def describe(self, name: str | None) -> bytes:
-        """A model, and how much may be asked at once."""
-        s = self.settings
-        limits = {"max_rows": s.max_rows, "max_body": s.max_body, "timeout_s": s.timeout, "max_n": MAX_PLANS}
-        return encode({**self.shelf.get(name).description, "limits": limits})
-
-    def ready(self) -> tuple[bool, dict[str, Any]]:
-        """Whether requests are taken."""
-        status = "draining" if self.draining else "full" if self.desk.full else "ready"
-        return status == "ready", {"status": status, "models": self.shelf.problems}
+def make_file(served: Served, body: DownloadQuestion, visit: Visit, kind: str, language: str | None) -> str:
+    """An answer as a file; a letter is about all the answers that a row has."""
+    with _named_limits(body):
+        answers = _solved(read_request(served, body), visit)
+    if body.plan >= len(answers):
+        raise RefusedError(f"there are {len(answers)} answers, counted from 0", "plan")
+    if kind != "letter":
+        return replies.as_file(served, answers[body.plan], kind)
+    if language is not None and language not in languages():
+        raise RefusedError(f"lang must be one of {', '.join(languages())}; got {shown(language)}", "lang")
+    return letter.html(answers, language=language)
 
 
 def follow_path(served: Served, body: PathQuestion, visit: Visit) -> dict[str, Any]:
@@ -196,34 +173,30 @@ def look_around(served: Served, body: AroundQuestion, _: Visit) -> dict[str, Any
     for name in body.features:
         if name not in served.columns.columns:
             raise RefusedError(served.columns.unknown(name), "features")
-    asked = body.model_dump(include={"model", "row", "index", "edits", "target"})
-    request = read_request(served, Question(**asked))
-    model = served.model
-    (v,) = model.encoding.read(request.table, strict=False)
+    (row,) = read_rows(served, body)[0]
+    model, target = served.model, read_target(served, body.target)
+    (v,) = model.encoding.read(served.columns.table([row]), strict=False)
     z = model.scores(v)
     if not np.isfinite(z).all():
         raise RefusedError("the row has a value that cannot be computed with", "row" if body.index is None else "index")
-    target = request.question.target
     k = int(z.argsort()[-2]) if target in (None, "other") else model.class_index(target)
     near = overview.nearest(served, v, k)
     if near is not None:
         near |= replies.rows_told(served, [near["index"]])[0]
-    curves = overview.curves(served, request, k, list(dict.fromkeys(body.features)))
+    curves = overview.curves(served, row, k, list(dict.fromkeys(body.features)))
     return {"target": model.label(k), "now": float(overview.reached(served, z[None], k)[0]), "nearest": near, "curves": curves}
 
 
-def _reply(served: Served, began: float, found: dict[str, Any]) -> bytes:
-    """What was found, with the model's name and how long it took."""
-    model = {"name": served.name, "fingerprint": served.fingerprint}
-    return encode({"model": model, **found, "took_ms": round(1e3 * (perf_counter() - began), 3)})
+def _reply(served: Served, began: float, found: dict[str, Any]) -> dict[str, Any]:
+    return {"model": served.told, **found, "took_ms": round(1e3 * (perf_counter() - began), 3)}
 
 
 @contextmanager
 def _named_limits(body: Body) -> Iterator[None]:
-    """What the library finds wrong with limits and row together, with the feature that it is about."""
+    """What the library finds wrong with limits and row together, or with limits and policy, with the field it is about."""
     try:
         yield
     except InputError as error:
         message, bounds = str(error), getattr(body.actions, "bounds", None) or {}
-        names = [name for name in bounds if message.startswith(f"{name} is ")]
-        raise RefusedError(message, f"actions.bounds.{names[0]}" if names else None) from None
+        places = (f"actions.bounds.{name}" for name in bounds if message.startswith(f"{name} is "))
+        raise RefusedError(message, error.field if isinstance(error, PolicyError) else next(places, None)) from None

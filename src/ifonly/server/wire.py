@@ -4,9 +4,14 @@ from collections.abc import Sequence
 from typing import Any, TypeVar
 
 import orjson
+from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, TypeAdapter, ValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
 
-__all__ = ["FAILURES", "RefusedError", "decode", "encode", "failure", "listed", "refusal_of", "shown"]
+from ifonly.model.errors import IfonlyError
+
+__all__ = ["FAILURES", "RefusedError", "answer_to", "decode", "encode", "listed", "shown"]
 
 Body = TypeVar("Body", bound=BaseModel)
 
@@ -26,22 +31,37 @@ FAILURES = {
     503: ("busy", "Too many requests at once: come back after Retry-After seconds."),
     504: ("timeout", "It took too long."),
 }
-OTHERS = {405: "method_not_allowed", 431: "too_large", 500: "internal"}  # which need no description
+CODES = {status: code for status, (code, _) in FAILURES.items()}
+CODES |= {405: "method_not_allowed", 431: "too_large", 500: "internal"}
+HEADERS = {401: {"WWW-Authenticate": "Bearer"}, 503: {"Retry-After": "1"}}
 
 
 class RefusedError(Exception):
     """A request that is not answered: why, which field it is about, and the HTTP status that says so."""
 
-    def __init__(self, message: str, field: str | None = None, status: int = 422, **headers: str) -> None:
+    def __init__(self, message: str, field: str | None = None, status: int = 422, headers: Any = None) -> None:
         super().__init__(message)
-        self.message, self.field, self.status = message, field, status
-        self.headers = {name.replace("_", "-"): value for name, value in headers.items()}
+        self.field, self.status, self.headers = field, status, headers or HEADERS.get(status, {})
+
+    @property
+    def body(self) -> bytes:
+        """The one shape that all errors have."""
+        return encode({"error": {"code": CODES.get(self.status, "error"), "message": str(self), "field": self.field}})
 
 
-def failure(status: int, message: str, field: str | None = None) -> dict[str, Any]:
-    """The body of an error."""
-    code = FAILURES[status][0] if status in FAILURES else OTHERS.get(status, "error")
-    return {"error": {"code": code, "message": message, "field": field}}
+def answer_to(error: Exception) -> Response:
+    """What an error says to whoever asked: never more than it should."""
+    if isinstance(error, RequestValidationError):
+        error = _refusal_of(error.errors()[0], skip=1)
+    elif isinstance(error, HTTPException):
+        error = RefusedError(str(error.detail).lower(), None, error.status_code, error.headers)
+    elif isinstance(error, IfonlyError):
+        error = RefusedError(str(error))
+    elif isinstance(error, ArithmeticError):
+        error = RefusedError("the numbers are too large or too small to compute with")
+    elif not isinstance(error, RefusedError):
+        error = RefusedError("something went wrong here; the log says what", None, 500)
+    return Response(error.body, error.status, error.headers, "application/json")
 
 
 def decode(kind: TypeAdapter[Body], body: bytes) -> Body:
@@ -57,7 +77,7 @@ def decode(kind: TypeAdapter[Body], body: bytes) -> Body:
     try:
         return kind.validate_json(body)
     except ValidationError as error:
-        raise refusal_of(error.errors(include_url=False)[0]) from None
+        raise _refusal_of(error.errors(include_url=False)[0]) from None
 
 
 def encode(value: Any) -> bytes:
@@ -65,7 +85,7 @@ def encode(value: Any) -> bytes:
     return orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS)
 
 
-def refusal_of(error: Any, skip: int = 0) -> RefusedError:
+def _refusal_of(error: Any, skip: int = 0) -> RefusedError:
     """What pydantic found, in our words; ``skip`` is how much of the place is not the sender's."""
     field = ".".join(str(part) for part in error["loc"][skip:])
     kind, context = error["type"], error.get("ctx", {})
