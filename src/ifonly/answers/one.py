@@ -69,6 +69,7 @@ class Counterfactual(ShownOne, View):
 
     # ---- the row of results ----
 
+    _places = Told[int]("row", "The source that it is the answer for.")
     status = Told[Status]("result.status", "How the solve ended.")
     lam = Told[float]("result.lam", "λ, what the distance is multiplied with; infinite where the source itself is the answer.")
     distance = Told[float]("result.distance", "``‖x − source‖`` in the space the classifier sees.")
@@ -117,10 +118,6 @@ class Counterfactual(ShownOne, View):
     @property
     def _source(self) -> Floats:
         return self.sources.dense(self.row)
-
-    @property
-    def _places(self) -> int:
-        return self.row
 
     @property
     def gap(self) -> float:
@@ -245,10 +242,6 @@ class Counterfactual(ShownOne, View):
             return f"the best is p = {_apart(p, self.prob)}"
         return f"the best that was found is p = {_apart(p, self.prob)}, and there is none above {_apart(ceiling, self.prob)}"
 
-    @property
-    def _margin(self) -> float | None:
-        return None if self.conditions is None else self.conditions.margin
-
     def _lead(self, x: Floats) -> float:
         """How far the target's score is ahead of every other."""
         return lead(self.model.scores(x), self.result.target)
@@ -264,10 +257,6 @@ class Counterfactual(ShownOne, View):
             return False
         stays = self.status is not Status.UNREACHABLE and self._goal and bool((self._x == self._source).all())
         return not stays and (self.conditions.discrete or self.status is Status.UNREACHABLE)
-
-    @property
-    def _goal(self) -> bool:
-        return self.prob is not None or self._margin is not None
 
     @cached_property
     def proof(self) -> Proof | None:
@@ -311,15 +300,14 @@ class Counterfactual(ShownOne, View):
 
     def to_frame(self) -> Any:
         """A one-row frame of ``x`` with the features' names."""
-        if self.sources.own is not None and self.model.encoding.identity:
-            return self.x if hasattr(self.x, "columns") else self.x.to_frame().T
-        if self.sources.own is None or not self.model.encoding.columns:
+        encoding, x = self.model.encoding, self.x
+        if self.sources.own is None or not (encoding.identity or encoding.columns):
             return frame_of(self._x[None], self.sources.columns)
-        if hasattr(self.x, "columns"):
-            return self.x
-        if hasattr(self.x, "to_frame"):  # a pandas row, whose numbers are objects beside strings
-            return self.x.to_frame().T.infer_objects()
-        return frame_of([list(self.x.values() if isinstance(self.x, dict) else self.x)], self.model.encoding.names)
+        if hasattr(x, "columns"):
+            return x
+        if hasattr(x, "to_frame"):  # a pandas row, whose numbers are objects beside strings
+            return x.to_frame().T.infer_objects()
+        return frame_of([list(x.values() if isinstance(x, dict) else x)], encoding.names)
 
     def __repr__(self) -> str:
         head, status = f"Counterfactual towards {self.target!r}\n", f"  status       {self.status.name}: {self.message}"
@@ -329,20 +317,12 @@ class Counterfactual(ShownOne, View):
         moved = f"  p(target)    {before:.4g} → {self._p_target:.6g}\n"
         if self._margin is not None:
             moved = f"  lead         {self._lead(self._source):.4g} → {self._lead(self._x):.6g}   (over the next score)\n"
-        return head + moved + self._repr_middle() + status
-
-    def _repr_middle(self) -> str:
-        if self.conditions is None:
-            return (
-                f"  distance     {self.distance:.6g}   (λ = {self.lam:.4g}, {self.n_iter} Newton iterations)\n"
-                f"  certificate  E − E* ≤ {self.gap:.1e},  ‖x − x*‖ ≤ {self.error_bound:.1e},  ‖∇E‖ ≤ {self.grad_norm:.1e}\n"
-            )
-        nodes = f", {self.n_nodes} nodes" if self.conditions.discrete else ""
-        what = "cost − least cost" if self._goal else "E − E*"
-        return (
-            f"  cost         {self.cost:.6g}   (distance {self.distance:.6g}, {self.n_changes} changes{nodes})\n"
-            f"  certificate  {what} ≤ {self.gap:.1e}\n"
-        )
+        size = f"  distance     {self.distance:.6g}   (λ = {self.lam:.4g}, {self.n_iter} Newton iterations)\n"
+        more = f",  ‖x − x*‖ ≤ {self.error_bound:.1e},  ‖∇E‖ ≤ {self.grad_norm:.1e}"
+        if self.conditions is not None:
+            nodes, more = f", {self.n_nodes} nodes" if self.conditions.discrete else "", ""
+            size = f"  cost         {self.cost:.6g}   (distance {self.distance:.6g}, {self.n_changes} changes{nodes})\n"
+        return f"{head}{moved}{size}  certificate  {self._gap_of} ≤ {self.gap:.1e}{more}\n{status}"
 
 
 def _apart(p: float, wanted: float | None) -> str:
