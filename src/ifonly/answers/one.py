@@ -306,7 +306,7 @@ class Counterfactual(ShownOne, View):
         if hasattr(x, "columns"):
             return x
         if hasattr(x, "to_frame"):  # a pandas row, whose numbers are objects beside strings
-            return x.to_frame().T.infer_objects()
+            return x.to_frame().T if encoding.identity else x.to_frame().T.infer_objects()
         return frame_of([list(x.values() if isinstance(x, dict) else x)], encoding.names)
 
     def __repr__(self) -> str:
