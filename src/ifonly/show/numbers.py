@@ -67,8 +67,8 @@ class Marks(NamedTuple):
         (Marks(decimal=',', group='.'), Marks(decimal='.', group='\u202f'))
 
         """
-        plain = usual or ENGLISH
-        decimal, group = words.decimal or plain.decimal, plain.group if words.group is None else words.group
+        usual = usual or cls()
+        decimal, group = words.decimal or usual.decimal, usual.group if words.group is None else words.group
         return cls(decimal, THIN if group == decimal else group)
 
 
@@ -123,7 +123,7 @@ def number(v: float, digits: int = DIGITS) -> str:
     """
     if not math.isfinite(v):
         return "–" if math.isnan(v) else "∞" if v > 0 else f"{MINUS}∞"
-    near = _rounded(v, digits)
+    near = _quantized(v, _places(v, digits))
     if not _is_scientific(v):
         return _written(f"{near:f}", trim=True)
     lead, power = f"{near:e}".split("e")
@@ -139,7 +139,7 @@ def fixed(v: float, decimals: int) -> str:
     """
     if not abs(v) < LARGE:
         return number(v)
-    return _written(f"{_quantized(Decimal(v), decimals):f}", trim=False)
+    return _written(f"{_quantized(v, decimals):f}", trim=False)
 
 
 def signed(text: str) -> str:
@@ -285,9 +285,7 @@ def rounded(v: float, digits: int = DIGITS, *, up: bool | None = None) -> float:
     (1235.0, 1234.0, 36.0, 0.3)
 
     """
-    if not math.isfinite(v):
-        return v
-    return _beside(v, up, lambda rounding: _rounded(v, digits, rounding))
+    return _beside(v, _places(v, digits), up) if math.isfinite(v) else v
 
 
 def directed(v: float, decimals: int, *, up: bool | None) -> float:
@@ -297,17 +295,15 @@ def directed(v: float, decimals: int, *, up: bool | None) -> float:
     (7146.0, 7146.0, 7146.0, 0.1)
 
     """
-    if not abs(v) < LARGE:
-        return v
-    return _beside(v, up, lambda rounding: _quantized(Decimal(v), decimals, rounding))
+    return _beside(v, decimals, up) if abs(v) < LARGE else v
 
 
-def _beside(v: float, up: bool | None, written: Callable[[str], Decimal]) -> float:
+def _beside(v: float, decimals: int, up: bool | None) -> float:
     """The written number that is nearest, or the nearest on one side; 0.1 is 0.1, though the float of that name is more."""
-    near = float(written(ROUND_HALF_UP))
+    near = float(_quantized(v, decimals))
     if up is None or near == v or (near > v) is up:
         return near
-    return float(written(ROUND_CEILING if up else ROUND_FLOOR))
+    return float(_quantized(v, decimals, ROUND_CEILING if up else ROUND_FLOOR))
 
 
 def decimals(source: float, value: float, others: Iterable[float] = ()) -> int:
@@ -333,17 +329,14 @@ def _is_scientific(v: float) -> bool:
     return v != 0 and not SMALL <= abs(v) < LARGE
 
 
-def _rounded(v: float, digits: int, rounding: str = ROUND_HALF_UP) -> Decimal:
-    """So many significant digits; digits before the point are dropped only where a power of ten stands for them."""
-    exact = Decimal(v)
-    after = digits - 1 - exact.adjusted()
-    if _is_scientific(v):
-        return _quantized(exact, after, rounding)
-    return exact if v == round(v) else _quantized(exact, max(after, 0), rounding)
+def _places(v: float, digits: int) -> int:
+    """Decimals of so many significant digits; those before the point are dropped only where a power of ten stands for them."""
+    after = digits - 1 - Decimal(v).adjusted()
+    return after if _is_scientific(v) else max(after, 0)
 
 
-def _quantized(exact: Decimal, decimals: int, rounding: str = ROUND_HALF_UP) -> Decimal:
-    return exact.quantize(Decimal((0, (1,), -decimals)), rounding, EXACTLY)
+def _quantized(v: float, decimals: int, rounding: str = ROUND_HALF_UP) -> Decimal:
+    return Decimal(v).quantize(Decimal((0, (1,), -decimals)), rounding, EXACTLY)
 
 
 def _written(text: str, *, trim: bool) -> str:
