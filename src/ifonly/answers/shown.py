@@ -94,7 +94,12 @@ class ShownMany(_Written):
     """Many answers; of one source, several plans."""
 
     def _about(self: Any, wanted: str) -> Any:
-        return show.plans.checked(self, wanted)
+        if self.are_plans:
+            return self
+        raise InputError(
+            f"{wanted} is for several plans of one source, invert(…, n=3); of many rows, summary() says what they have in "
+            f"common, and cfs[i].{wanted} is about one of them"
+        )
 
     def summary(self: Any) -> Any:
         """Which features move how often and how much, as a :class:`ifonly.show.summary.Summary`."""

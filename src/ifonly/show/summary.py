@@ -40,7 +40,7 @@ def of_answers(cfs: Counterfactuals) -> Summary:
     """The summary of many answers."""
     statuses = {Status(int(code)): int(n) for code, n in zip(*np.unique(cfs.status, return_counts=True), strict=True)}
     source, x = cfs.coordinates
-    solved = np.asarray(np.isfinite(x).all(axis=1) & np.isfinite(source).all(axis=1))
+    solved = np.asarray(np.isfinite(x - source).all(axis=1))
     delta = np.where(solved[:, None], x - source, 0.0)
     each = prices(measured(cfs.model, cfs.conditions), delta)
     costs, told = each.sum(axis=0), told_of(cfs.model, delta, each)
