@@ -124,7 +124,7 @@ def _outcome(cf: Counterfactual, *, changed: bool) -> list[str]:
 
 def _unreachable(cf: Counterfactual) -> list[str]:
     wanted = "" if cf.prob is None else f" with {asked(cf.prob)}"
-    allowed = "allowed " if cf.within is not None else ""
+    allowed = "" if cf.conditions is None else "allowed "
     best = "" if cf.model.hard else f": the best is {percent(float(cf.proba[cf.result.target]))}"
     held: list[list[str]] = [[Theirs(quoted(limit))] for limit in cf.blocking]
     if len(held) > LIMITS:

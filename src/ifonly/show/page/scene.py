@@ -15,7 +15,6 @@ from ifonly.model.errors import InputError
 from ifonly.model.numerics import Floats, softmax
 from ifonly.problem.status import Status
 from ifonly.show.numbers import ENGLISH, marks
-from ifonly.show.sentence import Strong, told
 from ifonly.show.shape import image_shape
 
 __all__ = ["MOST", "MOST_FEATURES", "Scene", "packed", "scene_of"]
@@ -69,12 +68,14 @@ class Scene:
     @property
     def hard(self) -> bool:
         """Whether it is about scores, not probabilities."""
-        return self.cf.model.hard or (self.cf.within is not None and self.cf.within.conditions.margin is not None)
+        return self.cf.model.hard or (self.cf.conditions is not None and self.cf.conditions.margin is not None)
 
     @property
     def live(self) -> bool:
         """Whether the page can solve for itself."""
-        return self.cf.within is None and self.cf.model.n_classes <= MOST_CLASSES and self.cf.status is not Status.UNREACHABLE
+        return (
+            self.cf.conditions is None and self.cf.model.n_classes <= MOST_CLASSES and self.cf.status is not Status.UNREACHABLE
+        )
 
     @property
     def parts(self) -> list[Part]:
@@ -105,19 +106,15 @@ class Scene:
         """The probabilities at the source."""
         return softmax(self.cf.model.scores(self.source))
 
-    def said(self, answer: Counterfactual) -> list[str | list[str]]:
-        """An answer in words, in pieces; those that are emphasised stand in lists of one."""
-        return [[str(piece)] if isinstance(piece, Strong) else str(piece) for piece in told(answer, self.shape)]
-
     def common(self) -> dict[str, Any]:
         """What all pages have."""
-        now, own = self.now(), marks()
-        frozen = np.zeros(len(self.source)) if self.cf.within is None else self.cf.within.conditions.limits.frozen
+        own, decided = marks(), int(self.now().argmax())
+        frozen = np.zeros(len(self.source)) if self.cf.conditions is None else self.cf.conditions.limits.frozen
         return {
             "marks": None if own == ENGLISH else own._asdict(),
             "target": self.called(self.k),
-            "decided": self.called(int(now.argmax())),
-            "already": int(now.argmax()) == self.k,
+            "decided": self.called(decided),
+            "already": decided == self.k,
             "wanted": self.wanted,
             "kept": [self.name(part) for part in self.parts if frozen[part.features].all()],  # what may not change
             "total": len(self.parts),
@@ -125,11 +122,11 @@ class Scene:
 
     def image(self, top: float, **moves: str) -> dict[str, Any]:
         """What pictures need: ``range`` is between which values shades differ; float32 is more than a screen can show."""
-        source, within = self.source, self.cf.within
+        source, within = self.source, self.cf.conditions
         low, high = min(0.0, float(source.min())), float(source.max())
         high = 1.0 if low == 0.0 and 0.0 <= high <= 1.0 else high
         if within is not None:
-            limits = within.conditions.limits
+            limits = within.limits
             low = float(limits.lo.min()) if np.isfinite(limits.lo).all() else low
             high = float(limits.hi.max()) if np.isfinite(limits.hi).all() else high
         span = [low, high if high > low else low + 1.0]

@@ -15,7 +15,7 @@ from ifonly.model.numerics import Floats
 from ifonly.problem.status import Status
 from ifonly.show.numbers import asked, decimals, directed, percent, quoted, value
 from ifonly.show.page.scene import MOST, MOST_FEATURES, Scene, packed
-from ifonly.show.sentence import bound_word
+from ifonly.show.sentence import Strong, bound_word, told
 from ifonly.show.table import certificate_words
 
 __all__ = ["step_data"]
@@ -67,12 +67,13 @@ def _step(
 ) -> dict[str, Any]:
     """One of them; from one half on, what was asked for is promised, also where two classes are equal."""
     promised = answer.status.ok and answer.prob is not None and answer.prob >= 0.5
+    pieces = told(answer, scene.shape)
     return {
         "p": _chances(answer.proba, bars),
         "decided": scene.called(scene.k if promised else int(answer.proba.argmax())),
-        "said": scene.said(answer),
+        "said": [[str(piece)] if isinstance(piece, Strong) else str(piece) for piece in pieces],  # lists of one: emphasised
         "short": answer.status is Status.UNREACHABLE,  # whether it is only the best there is, and less than was asked for
-        "changes": [_changed(answer, n, told, found[key]) for n, (key, told) in enumerate(described.items()) if key in found],
+        "changes": [_changed(answer, n, about, found[key]) for n, (key, about) in enumerate(described.items()) if key in found],
         "proof": _proof(answer, hard=scene.hard),
     }
 
@@ -116,12 +117,9 @@ def _spread(values: list[float]) -> list[float]:
 
 def _features(changes: list[dict[int, Change]], start: int) -> list[int]:
     """The features that change somewhere, first those that do at the start, the largest change first."""
-    largest: dict[int, float] = {}
-    for found in changes:
-        for key, change in found.items():
-            largest[key] = max(largest.get(key, 0.0), abs(change.units))
-    here = {key: abs(change.units) for key, change in changes[start].items()}
-    return sorted(largest, key=lambda key: (-here.get(key, 0.0), -largest[key]))
+    every = dict.fromkeys(key for found in changes for key in found)
+    sizes = {key: [abs(found[key].units) if key in found else 0.0 for found in changes] for key in every}
+    return sorted(every, key=lambda key: (-sizes[key][start], -max(sizes[key])))
 
 
 def _described(scene: Scene, key: int, changes: list[dict[int, Change]], start: int) -> dict[str, Any]:
@@ -142,9 +140,9 @@ def _chances(p: Floats, bars: list[int]) -> list[float]:
 
 def _proof(cf: Counterfactual, *, hard: bool) -> str:
     """What is known for certain of an answer, in plain words."""
-    if cf.status is Status.UNREACHABLE and cf.prob is not None and cf.within is not None and not hard:
+    if cf.status is Status.UNREACHABLE and cf.prob is not None and cf.conditions is not None and not hard:
         p = float(cf.proba[cf.result.target])
-        if cf.within.best_bound <= p * (1 + AS_GOOD):  # the sentence says the rest
+        if cf.result.ceiling <= p * (1 + AS_GOOD):  # the sentence says the rest
             return f"{asked(cf.prob)} is out of reach: what is shown is the best there is."
     found = certificate_words(cf, "")
     if not (cf.status is Status.EXACT and cf.distance):
