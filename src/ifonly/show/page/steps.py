@@ -48,7 +48,7 @@ def step_data(scene: Scene) -> dict[str, Any]:
         "classes": [scene.called(j) for j in bars],
         "bars": [] if scene.hard else list(range(len(bars))),
         "rest": cf.model.n_classes - len(bars),
-        "now": _chances(scene.now(), bars),
+        "now": _chances(scene.now, bars),
         "beyond": beyond,
         "start": start,
         "features": list(described.values()),
