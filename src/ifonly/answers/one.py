@@ -179,12 +179,17 @@ class Counterfactual(ShownOne, View):
             return self._unsound or self.status.message
         if self.status is not Status.UNREACHABLE:
             return self._left_open or self.status.message
-        target = self.model.words.named(self.target)
-        if self._margin is None:
-            best, lower = f"p = {self.prob} is out of reach for {target!r}: {self._best}", "prob"
+        target, p, ceiling = self.model.words.named(self.target), self._p_target, self.result.ceiling
+        if self._margin is not None:
+            wanted, lower = f"a lead of {self._margin:g} over every other class", "margin"
+            best = f"the best that was found is {self._lead(self._x):.6g}"
         else:
-            wanted = f"a lead of {self._margin:g} over every other class is out of reach for {target!r}"
-            best, lower = f"{wanted}: the best that was found is {self._lead(self._x):.6g}", "margin"
+            wanted, lower = f"p = {self.prob}", "prob"
+            best = f"the best is p = {_apart(p, self.prob)}"
+            if self.conditions is not None and ceiling > p * (1 + AS_GOOD):  # x may not be the best there is
+                found, most = _apart(p, self.prob), _apart(ceiling, self.prob)
+                best = f"the best that was found is p = {found}, and there is none above {most}"
+        best = f"{wanted} is out of reach for {target!r}: {best}"
         held, proved = self._held
         if not held:
             return f"{best}; lower {lower}"
@@ -233,14 +238,6 @@ class Counterfactual(ShownOne, View):
         from ifonly.engines.to_spare import left_open
 
         return left_open(self.conditions, self._source, Aim(self.result.target, None, self.prob), self.result).name
-
-    @property
-    def _best(self) -> str:
-        """The best there is; where that is not known to be x, the best that was found, and how much there can be at most."""
-        p, ceiling = self._p_target, self.result.ceiling
-        if self.conditions is None or ceiling <= p * (1 + AS_GOOD):
-            return f"the best is p = {_apart(p, self.prob)}"
-        return f"the best that was found is p = {_apart(p, self.prob)}, and there is none above {_apart(ceiling, self.prob)}"
 
     def _lead(self, x: Floats) -> float:
         """How far the target's score is ahead of every other."""

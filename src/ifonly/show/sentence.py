@@ -80,7 +80,12 @@ def told(cf: Counterfactual, shape: Sequence[int] | None = None) -> list[str]:
     outcome = _outcome(cf, changed=bool(found))
     if not found:
         return ["Nothing has to change: ", *outcome, "."]
-    changes = _changes(cf, found) if shape is None else [_pixels(found, shape)]
+    if shape is None:
+        changes = _changes(cf, found)
+    else:
+        channels = shape[2] if len(shape) == 3 else 1
+        pixels = len({int(d) // channels for change in found for d in change.part.features})
+        changes = [f"{count(pixels, 'pixel')} of the picture {'was' if pixels == 1 else 'were'} different"]
     return ["If only ", *changes, ", ", *outcome, ".", *_left_open(cf)]
 
 
@@ -112,14 +117,8 @@ def _outcome(cf: Counterfactual, *, changed: bool) -> list[str]:
     texts = [percent(before), percent(p)]
     if texts[0] == texts[1]:
         texts = [f"{text} %" for text in pair(100 * before, 100 * p)]
-    still = "still be" if found.before == found.after else "be"
-    return [
-        f"the decision would {still} ",
-        _called(cf, found.after),
-        ", but ",
-        target,
-        f" would have {texts[1]} instead of {texts[0]}",
-    ]
+    still, after = "still be" if found.before == found.after else "be", _called(cf, found.after)
+    return [f"the decision would {still} ", after, ", but ", target, f" would have {texts[1]} instead of {texts[0]}"]
 
 
 def _unreachable(cf: Counterfactual) -> list[str]:
@@ -165,12 +164,6 @@ def _words(named: list[Change], rest: int) -> list[str]:
 
 def _how_often(change: Change) -> str:
     return "more often" if change.difference > 0 else "less often" if change.after > 0 else "not at all"
-
-
-def _pixels(found: list[Change], shape: Sequence[int]) -> str:
-    channels = shape[2] if len(shape) == 3 else 1
-    pixels = {int(d) // channels for change in found for d in change.part.features}
-    return f"{count(len(pixels), 'pixel')} of the picture {'was' if len(pixels) == 1 else 'were'} different"
 
 
 class Worded(NamedTuple):

@@ -106,14 +106,13 @@ def of_changes(cf: Counterfactual, rows: int | None = None) -> Table:
     """What changed in one answer: from, to, difference in the user's units and in units of cost, share of the cost."""
     found, shown = moves(cf), ROWS if rows is None else rows
     data = tuple((c.feature, c.before, c.after, c.difference, c.units, c.share) for c in found)
-    texts = tuple(_changed(words) for words in worded(cf, found[:shown]))
+    texts = []
+    for words in worded(cf, found[:shown]):
+        change, units = words.change, number(words.change.units, 3)
+        units = units if change.part.kind == "category" else signed(units)
+        texts.append((change.part.label, *printed(words), units, share(change.share)))
     notes = () if found else ("nothing has to change" if cf.status.ok else quoted(cf.message),)
-    return Table(("feature", "from", "to", "change", "cost units", "share"), data, texts, shown, notes)
-
-
-def _changed(words: Worded) -> tuple[str, ...]:
-    change, units = words.change, number(words.change.units, 3)
-    return change.part.label, *printed(words), units if change.part.kind == "category" else signed(units), share(change.share)
+    return Table(("feature", "from", "to", "change", "cost units", "share"), data, tuple(texts), shown, notes)
 
 
 def printed(words: Worded) -> tuple[str, str, str]:
