@@ -29,7 +29,7 @@ The format, version 2, is one object:
     limits; none where whole numbers, categories or few changes took a search), ``best_bound`` (an upper bound on the
     probability that can be reached).
 ``proof``
-    Null; or what shows that nothing is better (:class:`ifonly.problem.proof.Proof`, docs/proof.md): ``top``, ``tree`` and
+    Null; or what shows that nothing is better (:class:`ifonly.problem.proof.Proof`, docs/proof.md): ``tree`` and
     ``multipliers``; or ``{"left_out": n}``, of a proof of n nodes that was left out because of its size.
 ``digest``
     SHA-256 of all of the above, as JSON with sorted keys and no spaces.

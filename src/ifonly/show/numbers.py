@@ -65,7 +65,6 @@ class Marks(NamedTuple):
 
         >>> Marks.of(Words(decimal=",", group=".")), Marks.of(Words(decimal="."), Marks(",", "."))
         (Marks(decimal=',', group='.'), Marks(decimal='.', group='\u202f'))
-
         """
         usual = usual or cls()
         decimal, group = words.decimal or usual.decimal, usual.group if words.group is None else words.group
@@ -90,7 +89,6 @@ def writing(own: Marks) -> Generator[None, None, None]:
     >>> with writing(Marks(",", ".")):
     ...     number(12500.5, 6), percent(0.998), signed(fixed(0.0, 1))
     ('12.500,5', '99,8 %', '0,0')
-
     """
     token = _MARKS.set(_MARKS.get() or own)
     try:
@@ -119,7 +117,6 @@ def number(v: float, digits: int = DIGITS) -> str:
 
     >>> number(36.0), number(0.43553), number(-2.0)
     ('36', '0.4355', '−2')
-
     """
     if not math.isfinite(v):
         return "–" if math.isnan(v) else "∞" if v > 0 else f"{MINUS}∞"
@@ -135,7 +132,6 @@ def fixed(v: float, decimals: int) -> str:
 
     >>> fixed(36.0, 2), fixed(-0.004, 2), fixed(12500.5, 0).split()
     ('36.00', '0.00', ['12', '501'])
-
     """
     if not abs(v) < LARGE:
         return number(v)
@@ -147,7 +143,6 @@ def signed(text: str) -> str:
 
     >>> signed(number(2.5)), signed(number(-12.0)), signed(fixed(0.001, 1))
     ('+2.5', '−12', '0.0')
-
     """
     return text if text.startswith((MINUS, "–")) or not text.strip(f"0{marks().decimal}") else f"+{text}"
 
@@ -166,7 +161,6 @@ def pair(before: Any, after: Any) -> tuple[str, str]:
 
     >>> pair(13.2012, 13.2041)
     ('13.201', '13.204')
-
     """
     digits = DIGITS
     found = value(before), value(after)
@@ -186,7 +180,6 @@ def bound(v: float) -> str:
 
     >>> bound(2.1e-13).split(), bound(0.25), bound(0.0)
     (['3', '×', '10⁻¹³'], '0.3', 'the last digit')
-
     """
     if not math.isfinite(v):
         return number(v)
@@ -207,7 +200,6 @@ def percent(p: float, form: Literal["whole", "tenths", "short"] = "whole") -> st
     ('80 %', '99.8 %', '> 99.9 %', '0.4 %', '100 %', '0 %')
     >>> percent(0.28085), percent(0.28085, "tenths"), percent(0.281, "short"), percent(0.28085, "short")
     ('28 %', '28.0 %', '28.1 %', '28 %')
-
     """
     if math.isnan(p):
         return "–"
@@ -228,7 +220,6 @@ def asked(p: float) -> str:
 
     >>> asked(0.57), asked(0.59996)
     ('57 %', '59.996 %')
-
     """
     return f"{number(100 * p, EXACT_DIGITS)} %"
 
@@ -238,7 +229,6 @@ def share(part: float) -> str:
 
     >>> share(0.746), share(0.004), share(0.0)
     ('75 %', '0.4 %', '0 %')
-
     """
     if not math.isfinite(part):
         return number(part)
@@ -256,7 +246,6 @@ def quoted(text: str) -> str:
     >>> with writing(Marks(",", ".")):
     ...     quoted("rate ≤ 12.5 and 2.5·amount − term ≤ 20000 while fee is a multiple of 0.5")
     'rate ≤ 12,5 and 2,5·amount − term ≤ 20.000 while fee is a multiple of 0,5'
-
     """
     if marks() == ENGLISH:
         return text
@@ -269,7 +258,6 @@ def marked(text: str) -> str:
     >>> with writing(Marks(",", ".")):
     ...     marked("−0.50"), marked("12500"), marked("1.5e-06")
     ('−0,50', '12.500', '1,5e-06')
-
     """
     found = PLAINLY.fullmatch(text.replace(MINUS, "-"))
     return text if marks() == ENGLISH or found is None else _written(found[1], trim=False) + found[2]
@@ -283,7 +271,6 @@ def rounded(v: float, digits: int = DIGITS, *, up: bool | None = None) -> float:
 
     >>> rounded(1234.5, 3, up=True), rounded(1234.5, 3, up=False), rounded(36.0, 4, up=True), rounded(0.25, 1)
     (1235.0, 1234.0, 36.0, 0.3)
-
     """
     return _beside(v, _places(v, digits), up) if math.isfinite(v) else v
 
@@ -293,7 +280,6 @@ def directed(v: float, decimals: int, *, up: bool | None) -> float:
 
     >>> directed(7146.4, 0, up=False), directed(7146.6, 0, up=False), directed(7146.4, 0, up=None), directed(0.1, 2, up=True)
     (7146.0, 7146.0, 7146.0, 0.1)
-
     """
     return _beside(v, decimals, up) if abs(v) < LARGE else v
 
@@ -311,7 +297,6 @@ def decimals(source: float, value: float, others: Iterable[float] = ()) -> int:
 
     >>> decimals(36.0, 24.0), decimals(17.99, 15.2123), decimals(0.0812345678, 0.0623), decimals(1e6, 1e6 + 0.001)
     (0, 2, 4, 0)
-
     """
     numbers = [source, value, *others]
     if all(v == round(v) for v in numbers):

@@ -19,8 +19,8 @@ SIGNS = {"at least": "≥ ", "at most": "≤ ", "": ""}
 def figures(cf: Counterfactual, changes: list[Worded]) -> str:
     """``60 %, cost 2.117, 4 changes``."""
     p = Decision.of(cf).p_after
-    reached = [] if p is None else [percent(p)]
-    return ", ".join([*reached, f"cost {number(cf.cost)}", count(len(changes), "change")])
+    reached = "" if p is None else f"{percent(p)}, "
+    return f"{reached}cost {number(cf.cost)}, {count(len(changes), 'change')}"
 
 
 @housed

@@ -69,8 +69,11 @@ def of_answers(cfs: Counterfactuals) -> Summary:
         for name, often, *middle, part in rows
     )
     ends = ", ".join(f"{number(n)} {status.name}" for status, n in statuses.items())
-    notes = (f"{count(len(cfs), 'row')}: {ends}", *(_switched(name, found) for name, found in switches.items()))
-    return Summary(COLUMNS, tuple(rows), texts, notes=notes, n_rows=len(cfs), statuses=statuses, switches=switches)
+    notes = [f"{count(len(cfs), 'row')}: {ends}"]
+    for name, found in switches.items():
+        first = ", ".join(f"{a} → {b} {number(n)}×" for (a, b), n in list(found.items())[:SWITCHES])
+        notes.append(f"{name}: {first}" + (f", … and {len(found) - SWITCHES} more" if len(found) > SWITCHES else ""))
+    return Summary(COLUMNS, tuple(rows), texts, notes=tuple(notes), n_rows=len(cfs), statuses=statuses, switches=switches)
 
 
 def html_of(cfs: Counterfactuals) -> str:
@@ -78,9 +81,3 @@ def html_of(cfs: Counterfactuals) -> str:
     if cfs.sources.rows is None:
         return f"<p>{escape(repr(cfs))}</p>"
     return of_answers(cfs).to_html()
-
-
-def _switched(name: str, found: Mapping[tuple[Any, Any], int]) -> str:
-    first = list(found.items())[:SWITCHES]
-    more = f", … and {len(found) - SWITCHES} more" if len(found) > SWITCHES else ""
-    return f"{name}: " + ", ".join(f"{a} → {b} {number(n)}×" for (a, b), n in first) + more

@@ -19,7 +19,6 @@ def visible(text: str) -> str:
 
     >>> print(visible("red \x1b[31m, and\nanother line"))
     red \x1b[31m, and\nanother line
-
     """
     return UNSEEN.sub(lambda found: repr(found[0])[1:-1], text)
 
@@ -29,7 +28,6 @@ def cut(text: str, most: int) -> str:
 
     >>> cut("average_monthly_balance", 12), cut("age", 12)
     ('averag…lance', 'age')
-
     """
     if len(text) <= most:
         return text
@@ -44,7 +42,6 @@ def shortened(names: Sequence[str], most: int) -> list[str]:
     ['monthl…nuary', 'monthl…ruary', 'age']
     >>> shortened([f"the balance of account {i} in the first quarter of the year" for i in (11, 12)], 16)
     ['the …11 in the …', 'the …12 in the …']
-
     """
     found = {name: cut(name, most) for name in names}
     for same in _alike(found):

@@ -144,11 +144,10 @@ def _kept(cf: Counterfactual, said: Catalogue) -> list[Block]:
     """What may not change, by reason; names without one last."""
     if cf.conditions is None:
         return []
-    about = cf.model, cf.conditions, cf.sources.columns
     by_reason: dict[str, list[str]] = {}
-    for part, plain in zip(parts_of(*about), parts_of(*about, plain=True), strict=True):
+    for part in parts_of(cf.model, cf.conditions, cf.sources.columns):
         if cf.conditions.limits.frozen[part.features].all():
-            by_reason.setdefault(cf.model.words.of(plain.name).reason, []).append(visible(part.name))
+            by_reason.setdefault(part.reason, []).append(visible(part.name))
     lines = []
     for reason, names in sorted(by_reason.items(), key=lambda pair: not pair[0]):
         features = said.listed(names if len(names) <= MOST_KEPT else [*names[:MOST_KEPT], said.say("others")])

@@ -37,8 +37,7 @@ def step_data(scene: Scene) -> dict[str, Any]:
     answers, beyond = _answers(scene)
     start = next(i for i, (_, answer) in enumerate(answers) if answer is cf)
     changes = [{int(change.part.features[0]): change for change in moves(answer)} for _, answer in answers]
-    features = _features(changes, start)[:MOST_FEATURES]
-    described = {key: _described(scene, key, changes, start) for key in features}
+    described = _features(scene, changes, start)
     xs = np.stack([answer.coordinates[1] for _, answer in answers])
     top = max((abs(change.units) for found in changes for change in found.values()), default=1.0)
     return {
@@ -115,22 +114,23 @@ def _spread(values: list[float]) -> list[float]:
     return list(dict.fromkeys([*values[:1], *values[-1:], *(value for stride in strides for value in values[::stride])]))
 
 
-def _features(changes: list[dict[int, Change]], start: int) -> list[int]:
-    """The features that change somewhere, first those that do at the start, the largest change first."""
+def _features(scene: Scene, changes: list[dict[int, Change]], start: int) -> dict[int, dict[str, Any]]:
+    """The features that change somewhere, first those that do at the start, the largest change first.
+
+    Of each its name, what it is now, and how its numbers are written; without decimals they are words.
+    """
     every = dict.fromkeys(key for found in changes for key in found)
     sizes = {key: [abs(found[key].units) if key in found else 0.0 for found in changes] for key in every}
-    return sorted(every, key=lambda key: (-sizes[key][start], -max(sizes[key])))
-
-
-def _described(scene: Scene, key: int, changes: list[dict[int, Change]], start: int) -> dict[str, Any]:
-    """A feature's name, what it is now, and how its numbers are written; without decimals they are words."""
-    found = [other[key] for other in changes if key in other]
-    here = changes[start].get(key, found[0])
-    name, before = scene.name(here.part), here.before
-    numbers = [change.after for change in found]
-    if any(isinstance(v, bool) or not isinstance(v, (int, float)) for v in (before, *numbers)):
-        return {"name": name, "from": value(before)}
-    return {"name": name, "from": float(before), "decimals": decimals(float(before), float(here.after), map(float, numbers))}
+    described = {}
+    for key in sorted(every, key=lambda key: (-sizes[key][start], -max(sizes[key])))[:MOST_FEATURES]:
+        found = [other[key] for other in changes if key in other]
+        here = changes[start].get(key, found[0])
+        before, numbers = here.before, [change.after for change in found]
+        described[key] = {"name": scene.name(here.part), "from": value(before)}
+        if not any(isinstance(v, bool) or not isinstance(v, (int, float)) for v in (before, *numbers)):
+            places = decimals(float(before), float(here.after), map(float, numbers))
+            described[key] |= {"from": float(before), "decimals": places}
+    return described
 
 
 def _chances(p: Floats, bars: list[int]) -> list[float]:

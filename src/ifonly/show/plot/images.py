@@ -77,9 +77,8 @@ class Strip(Picture):
         levels = np.linspace(start, float(p.max()), n)[1:]
         chosen = [int(np.abs(p - level).argmin()) for level in levels]
         images = np.stack([_image(v, shape) for v in [source, *x[chosen]]])
-        return cls(
-            images, np.array([start, *p[chosen]]), np.array([np.inf, *path.lam[chosen]]), path.model.words.named(path.target)
-        )
+        proba, lam = np.array([start, *p[chosen]]), np.array([np.inf, *path.lam[chosen]])
+        return cls(images, proba, lam, path.model.words.named(path.target))
 
     def _draw(self, ax: Any) -> Any:
         n = len(self.images)
@@ -114,13 +113,11 @@ class Grid(Picture):
     def _draw(self, ax: Any) -> Any:
         n, (height, width) = len(self.images), self.images.shape[1:3]
         across, rows = min(n, ACROSS), -(-n // ACROSS)
-        each = 6.4 / ACROSS
-        ax = self._axes(ax, max(each * across, LEAST_WIDTH), rows * (each * height / width + ABOVE))
-        shares = ABOVE / (each * height / width + ABOVE)
-        names = shortened(self.labels, TITLE)
-        for panel, image, name, distance in zip(
-            tiles(ax, across, rows, shares), self.images, names, self.distance, strict=False
-        ):
+        wide = 6.4 / ACROSS
+        high = wide * height / width + ABOVE
+        ax = self._axes(ax, max(wide * across, LEAST_WIDTH), rows * high)
+        panels, names = tiles(ax, across, rows, ABOVE / high), shortened(self.labels, TITLE)
+        for panel, image, name, distance in zip(panels, self.images, names, self.distance, strict=False):
             _show(panel, image, difference=False, like=self.images[0])
             panel.set_title(f"{name}\ndistance {number(float(distance), 3)}", fontsize=FONT - 1)
         return ax
