@@ -117,12 +117,16 @@ def to_dict(cf: Counterfactual, *, most_nodes: int = MOST_NODES) -> dict[str, An
             "multipliers": [] if multipliers is None else _numbers(multipliers),
             "best_bound": _number(cf.result.ceiling),
         },
-        "proof": None,
+        "proof": _proof_to(cf, most_nodes),
     }
-    proof = cf.proof if cf.searched else cf.result.proof  # else the multipliers of the certificate are all there is to it
-    if proof is not None:
-        record["proof"] = proof.to_dict() if len(proof) <= most_nodes else {"left_out": len(proof)}
     return {**record, "digest": _digest(record)}
+
+
+def _proof_to(cf: Counterfactual, most_nodes: int) -> dict[str, Any] | None:
+    proof = cf.proof if cf.searched else cf.result.proof  # else the multipliers of the certificate are all there is to it
+    if proof is None:
+        return None
+    return proof.to_dict() if len(proof) <= most_nodes else {"left_out": len(proof)}
 
 
 def _asked(cf: Counterfactual) -> dict[str, Any]:
@@ -290,31 +294,32 @@ def _limits_from(data: dict[str, Any], model: Model) -> Limits:
         raise InputError(f"the record is damaged: {[*_FLAGS, 'one_of', 'linear']} are lists")
     D = model.n_features
     place = {model.feature_label(d): d for d in range(D)}
-
-    def places(features: list[Any]) -> Indices:
-        return np.array([place[feature] for feature in features], dtype=np.intp)
-
-    def each(numbers: dict[Any, Any], other: float = 0.0) -> Floats:
-        """A number for each feature; None is as if it were not there, where the others are infinite."""
-        row = np.full(D, other)
-        for feature, v in numbers.items():
-            row[place[feature]] = other if v is None and math.isinf(other) else number_of(v, finite=True)
-        return row
-
-    lo = each({name: low for name, (low, _) in data["bounds"].items()}, -np.inf)
-    hi = each({name: high for name, (_, high) in data["bounds"].items()}, np.inf)
-    frozen, increase, decrease = (np.isin(np.arange(D), places(data[name])) for name in _FLAGS)
-    C = np.array([each(weights) for weights, _, _ in data["linear"]]).reshape(-1, D)
+    lo = _each(place, {name: low for name, (low, _) in data["bounds"].items()}, -np.inf)
+    hi = _each(place, {name: high for name, (_, high) in data["bounds"].items()}, np.inf)
+    frozen, increase, decrease = (np.isin(np.arange(D), _places(place, data[name])) for name in _FLAGS)
+    C = np.array([_each(place, weights) for weights, _, _ in data["linear"]]).reshape(-1, D)
     rest = np.array([number_of(value, finite=True) for _, _, value in data["linear"]])
     equal = np.array([{"==": True, "<=": False}[sense] for _, sense, _ in data["linear"]], dtype=bool)
     columns = {column.first: column for column in model.encoding.columns}
     uneven = tuple(
         Uneven(place[name], columns[place[name]], number_of(size, finite=True)) for name, size in data["uneven"].items()
     )
-    groups = tuple(places(group) for group in data["one_of"])
-    found = Limits(model, lo, hi, frozen, increase, decrease, each(data["step"]), groups, C, rest, equal, uneven)
+    groups = tuple(_places(place, group) for group in data["one_of"])
+    found = Limits(model, lo, hi, frozen, increase, decrease, _each(place, data["step"]), groups, C, rest, equal, uneven)
     _check_own_columns(found, Actions().resolve(model))
     return found
+
+
+def _places(place: dict[Any, int], features: list[Any]) -> Indices:
+    return np.array([place[feature] for feature in features], dtype=np.intp)
+
+
+def _each(place: dict[Any, int], numbers: dict[Any, Any], other: float = 0.0) -> Floats:
+    """A number for each feature; where the others are infinite, None is as if it were not there."""
+    row = np.full(len(place), other)
+    for feature, v in numbers.items():
+        row[place[feature]] = other if v is None and math.isinf(other) else number_of(v, finite=True)
+    return row
 
 
 def _check_own_columns(found: Limits, own: Limits) -> None:

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from ifonly.answers import Counterfactuals
-from ifonly.answers.change import measured, own_rows, parts_of, prices, told_of, values_of
+from ifonly.answers.change import Part, measured, own_rows, parts_of, prices, told_of, values_of
+from ifonly.model.numerics import Floats, Indices
 from ifonly.problem.status import Status
 from ifonly.show.numbers import count, housed, number, share, signed
 from ifonly.show.table import Table
@@ -44,19 +45,15 @@ def of_answers(cfs: Counterfactuals) -> Summary:
     each = prices(measured(cfs.model, cfs.conditions), delta)
     costs, told = each.sum(axis=0), told_of(cfs.model, delta, each)
     total = float(costs.sum())
-    own: Any = own_rows(cfs)
+    own = own_rows(cfs)
     rows, labels, switches = [], {}, {}
     for part in parts_of(cfs.model, cfs.conditions, cfs.sources.columns):
         moved = np.flatnonzero(told[:, part.features].any(axis=1))
         if not len(moved):
             continue
-        quartiles, column = [float("nan")] * 3, part.column
+        quartiles = [float("nan")] * 3
         if part.kind == "number":
-            change = delta[moved, part.features[0]]
-            if column is not None:
-                before, after = (table.numbers(column.place, column.name)[moved] for table in own)
-                change = after - column.filled(before)
-            quartiles = np.percentile(change, [25, 50, 75]).tolist()
+            quartiles = np.percentile(_differences(part, delta, moved, own), [25, 50, 75]).tolist()
         else:
             sides = (values_of(part, v, table, cfs.model.words, moved) for v, table in zip((source, x), own, strict=True))
             switches[part.name] = dict(Counter(zip(*sides, strict=True)).most_common())
@@ -69,11 +66,8 @@ def of_answers(cfs: Counterfactuals) -> Summary:
         for name, often, *middle, part in rows
     )
     ends = ", ".join(f"{number(n)} {status.name}" for status, n in statuses.items())
-    notes = [f"{count(len(cfs), 'row')}: {ends}"]
-    for name, found in switches.items():
-        first = ", ".join(f"{a} → {b} {number(n)}×" for (a, b), n in list(found.items())[:SWITCHES])
-        notes.append(f"{name}: {first}" + (f", … and {len(found) - SWITCHES} more" if len(found) > SWITCHES else ""))
-    return Summary(COLUMNS, tuple(rows), texts, notes=tuple(notes), n_rows=len(cfs), statuses=statuses, switches=switches)
+    notes = (f"{count(len(cfs), 'row')}: {ends}", *(_switched(name, found) for name, found in switches.items()))
+    return Summary(COLUMNS, tuple(rows), texts, notes=notes, n_rows=len(cfs), statuses=statuses, switches=switches)
 
 
 def html_of(cfs: Counterfactuals) -> str:
@@ -81,3 +75,16 @@ def html_of(cfs: Counterfactuals) -> str:
     if cfs.sources.rows is None:
         return f"<p>{escape(repr(cfs))}</p>"
     return of_answers(cfs).to_html()
+
+
+def _differences(part: Part, delta: Floats, moved: Indices, own: tuple[Any, Any]) -> Floats:
+    column = part.column
+    if column is None:
+        return delta[moved, part.features[0]]
+    before, after = (table.numbers(column.place, column.name)[moved] for table in own)
+    return after - column.filled(before)
+
+
+def _switched(name: str, found: Mapping[tuple[Any, Any], int]) -> str:
+    first = ", ".join(f"{a} → {b} {number(n)}×" for (a, b), n in list(found.items())[:SWITCHES])
+    return f"{name}: {first}" + (f", … and {len(found) - SWITCHES} more" if len(found) > SWITCHES else "")
