@@ -45,6 +45,7 @@ class Part:
     column: Column | None = None  # the user's, where the model has an encoding
     values: tuple[str, ...] = ()  # of a group of one-hot columns that are the user's own
     unit: str = ""  # of a number, as people write it
+    reason: str = ""  # why it may not change
 
     @property
     def label(self) -> str:
@@ -100,7 +101,7 @@ def parts_of(
     words = PLAIN if plain else model.words
 
     def part(name: str, features: Indices, *kind: Any) -> Part:
-        return Part(words.name(name), features, *kind, unit=words.of(name).unit)
+        return Part(words.name(name), features, *kind, unit=words.of(name).unit, reason=words.of(name).reason)
 
     if model.encoding.columns:
         return [part(c.name, c.coordinates, c.kind, c) for c in model.encoding.columns]

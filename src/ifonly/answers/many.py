@@ -39,6 +39,7 @@ class Answers(View):
     complete: bool | None = field(default=None, kw_only=True)  # of several plans, see `Counterfactuals`
     cheapest: bool | None = field(default=None, kw_only=True)
 
+    _places = Told[Indices | None]("of", "The sources that these answers are for.")
     lam = Told[Floats]("results.lam", "λ, (N,).")
     distance = Told[Floats]("results.distance", "``‖x − source‖`` in the space the classifier sees, (N,).")
     objective = Told[Floats]("results.objective", "E, (N,).")
@@ -68,7 +69,8 @@ class Answers(View):
         # Some of several plans are not all of them, and those that are left out may cost less.
         whole = len(results) == len(self)
         known = {"complete": self.complete and whole, "cheapest": self.cheapest and whole}
-        return replace(self, results=results, prob=prob, of=self._of[index], **known)
+        of = np.arange(len(self)) if self.of is None else self.of
+        return replace(self, results=results, prob=prob, of=of[index], **known)
 
     def _one(self, i: int) -> Counterfactual:
         n = len(self)
@@ -78,7 +80,7 @@ class Answers(View):
         if result.x is not None:
             result = replace(result, x=plain(result.x))
         prob = None if self.prob is None else float(self.prob[i])
-        told = {"row": int(self._of[i]), "alone": self._alone(i, result)}
+        told = {"row": i % n if self.of is None else int(self.of[i]), "alone": self._alone(i, result)}
         return Counterfactual(self.model, self.sources, result, prob, conditions=result.conditions or self.conditions, **told)
 
     def _alone(self, i: int, result: Result) -> bool:
@@ -93,14 +95,6 @@ class Answers(View):
 
     def __iter__(self) -> Iterator[Counterfactual]:
         return (self._one(i) for i in range(len(self)))
-
-    @property
-    def _of(self) -> Indices:
-        return np.arange(len(self)) if self.of is None else self.of
-
-    @property
-    def _places(self) -> Any:
-        return self.of
 
     @cached_property
     def _x(self) -> Any:
@@ -195,11 +189,9 @@ class Counterfactuals(ShownMany, Answers):
             return f"Counterfactuals({len(self)} rows{': ' if len(self) else ''}{self._counts()})"
         if self.are_plans:
             return self._shown()
-        within = self.conditions
-        of_cost = within is not None and (self.prob is not None or within.margin is not None)
         return (
             f"Counterfactuals({len(self)} rows: {self._counts()}; median distance {np.nanmedian(self.distance):.4g}, "
-            f"worst {'cost − least cost' if of_cost else 'E − E*'} ≤ {np.nanmax(self.gap):.1e})"
+            f"worst {self._gap_of} ≤ {np.nanmax(self.gap):.1e})"
         )
 
 

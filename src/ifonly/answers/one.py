@@ -70,6 +70,7 @@ class Counterfactual(ShownOne, View):
 
     # ---- the row of results ----
 
+    _places = Told[int]("row", "The source that it is the answer for.")
     status = Told[Status]("result.status", "How the solve ended.")
     lam = Told[float]("result.lam", "λ, what the distance is multiplied with; infinite where the source itself is the answer.")
     distance = Told[float]("result.distance", "``‖x − source‖`` in the space the classifier sees.")
@@ -118,10 +119,6 @@ class Counterfactual(ShownOne, View):
     @property
     def _source(self) -> Floats:
         return self.sources.dense(self.row)
-
-    @property
-    def _places(self) -> int:
-        return self.row
 
     @property
     def gap(self) -> float:
@@ -183,12 +180,17 @@ class Counterfactual(ShownOne, View):
             return self._unsound or self.status.message
         if self.status is not Status.UNREACHABLE:
             return self._left_open or self.status.message
-        target = self.model.words.named(self.target)
-        if self._margin is None:
-            best, lower = f"p = {self.prob} is out of reach for {target!r}: {self._best}", "prob"
+        target, p, ceiling = self.model.words.named(self.target), self._p_target, self.result.ceiling
+        if self._margin is not None:
+            wanted, lower = f"a lead of {self._margin:g} over every other class", "margin"
+            best = f"the best that was found is {self._lead(self._x):.6g}"
         else:
-            wanted = f"a lead of {self._margin:g} over every other class is out of reach for {target!r}"
-            best, lower = f"{wanted}: the best that was found is {self._lead(self._x):.6g}", "margin"
+            wanted, lower = f"p = {self.prob}", "prob"
+            best = f"the best is p = {_apart(p, self.prob)}"
+            if self.conditions is not None and ceiling > p * (1 + AS_GOOD):  # x may not be the best there is
+                found, most = _apart(p, self.prob), _apart(ceiling, self.prob)
+                best = f"the best that was found is p = {found}, and there is none above {most}"
+        best = f"{wanted} is out of reach for {target!r}: {best}"
         held, proved = self._held
         if not held:
             return f"{best}; lower {lower}"
@@ -238,18 +240,6 @@ class Counterfactual(ShownOne, View):
 
         return left_open(self.conditions, self._source, Aim(self.result.target, None, self.prob), self.result).name
 
-    @property
-    def _best(self) -> str:
-        """The best there is; where that is not known to be x, the best that was found, and how much there can be at most."""
-        p, ceiling = self._p_target, self.result.ceiling
-        if self.conditions is None or ceiling <= p * (1 + AS_GOOD):
-            return f"the best is p = {_apart(p, self.prob)}"
-        return f"the best that was found is p = {_apart(p, self.prob)}, and there is none above {_apart(ceiling, self.prob)}"
-
-    @property
-    def _margin(self) -> float | None:
-        return None if self.conditions is None else self.conditions.margin
-
     def _lead(self, x: Floats) -> float:
         """How far the target's score is ahead of every other."""
         return lead(self.model.scores(x), self.result.target)
@@ -265,10 +255,6 @@ class Counterfactual(ShownOne, View):
             return False
         stays = self.status is not Status.UNREACHABLE and self._goal and bool((self._x == self._source).all())
         return not stays and (self.conditions.discrete or self.status is Status.UNREACHABLE)
-
-    @property
-    def _goal(self) -> bool:
-        return self.prob is not None or self._margin is not None
 
     @cached_property
     def proof(self) -> Proof | None:
@@ -312,15 +298,14 @@ class Counterfactual(ShownOne, View):
 
     def to_frame(self) -> Any:
         """A one-row frame of ``x`` with the features' names."""
-        if self.sources.own is not None and self.model.encoding.identity:
-            return self.x if hasattr(self.x, "columns") else self.x.to_frame().T
-        if self.sources.own is None or not self.model.encoding.columns:
+        encoding, x = self.model.encoding, self.x
+        if self.sources.own is None or not (encoding.identity or encoding.columns):
             return frame_of(self._x[None], self.sources.columns)
-        if hasattr(self.x, "columns"):
-            return self.x
-        if hasattr(self.x, "to_frame"):  # a pandas row, whose numbers are objects beside strings
-            return self.x.to_frame().T.infer_objects()
-        return frame_of([list(self.x.values() if isinstance(self.x, dict) else self.x)], self.model.encoding.names)
+        if hasattr(x, "columns"):
+            return x
+        if hasattr(x, "to_frame"):  # a pandas row, whose numbers are objects beside strings
+            return x.to_frame().T if encoding.identity else x.to_frame().T.infer_objects()
+        return frame_of([list(x.values() if isinstance(x, dict) else x)], encoding.names)
 
     def __repr__(self) -> str:
         head, status = f"Counterfactual towards {self.target!r}\n", f"  status       {self.status.name}: {self.message}"
@@ -330,20 +315,12 @@ class Counterfactual(ShownOne, View):
         moved = f"  p(target)    {before:.4g} → {self._p_target:.6g}\n"
         if self._margin is not None:
             moved = f"  lead         {self._lead(self._source):.4g} → {self._lead(self._x):.6g}   (over the next score)\n"
-        return head + moved + self._repr_middle() + status
-
-    def _repr_middle(self) -> str:
-        if self.conditions is None:
-            return (
-                f"  distance     {self.distance:.6g}   (λ = {self.lam:.4g}, {self.n_iter} Newton iterations)\n"
-                f"  certificate  E − E* ≤ {self.gap:.1e},  ‖x − x*‖ ≤ {self.error_bound:.1e},  ‖∇E‖ ≤ {self.grad_norm:.1e}\n"
-            )
-        nodes = f", {self.n_nodes} nodes" if self.conditions.discrete else ""
-        what = "cost − least cost" if self._goal else "E − E*"
-        return (
-            f"  cost         {self.cost:.6g}   (distance {self.distance:.6g}, {self.n_changes} changes{nodes})\n"
-            f"  certificate  {what} ≤ {self.gap:.1e}\n"
-        )
+        size = f"  distance     {self.distance:.6g}   (λ = {self.lam:.4g}, {self.n_iter} Newton iterations)\n"
+        more = f",  ‖x − x*‖ ≤ {self.error_bound:.1e},  ‖∇E‖ ≤ {self.grad_norm:.1e}"
+        if self.conditions is not None:
+            nodes, more = f", {self.n_nodes} nodes" if self.conditions.discrete else "", ""
+            size = f"  cost         {self.cost:.6g}   (distance {self.distance:.6g}, {self.n_changes} changes{nodes})\n"
+        return f"{head}{moved}{size}  certificate  {self._gap_of} ≤ {self.gap:.1e}{more}\n{status}"
 
 
 def _apart(p: float, wanted: float | None) -> str:

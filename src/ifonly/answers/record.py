@@ -29,7 +29,7 @@ The format, version 2, is one object:
     limits; none where whole numbers, categories or few changes took a search), ``best_bound`` (an upper bound on the
     probability that can be reached).
 ``proof``
-    Null; or what shows that nothing is better (:class:`ifonly.problem.proof.Proof`, docs/proof.md): ``top``, ``tree`` and
+    Null; or what shows that nothing is better (:class:`ifonly.problem.proof.Proof`, docs/proof.md): ``tree`` and
     ``multipliers``; or ``{"left_out": n}``, of a proof of n nodes that was left out because of its size.
 ``digest``
     SHA-256 of all of the above, as JSON with sorted keys and no spaces.
@@ -54,7 +54,7 @@ from ifonly.answers.change import moves
 from ifonly.answers.one import Counterfactual
 from ifonly.model import Model
 from ifonly.model.errors import CertificateError, InputError
-from ifonly.model.numerics import Flags, Floats
+from ifonly.model.numerics import Floats, Indices
 from ifonly.model.store import canonical, fingerprint
 from ifonly.problem.actions import Actions, ResolvedActions
 from ifonly.problem.asked import in_units_of_cost
@@ -107,16 +107,12 @@ def to_dict(cf: Counterfactual, *, most_nodes: int = MOST_NODES) -> dict[str, An
         "result": {
             "status": cf.status.name,
             "proba": _numbers(cf.proba),
-            "lam": None if unweighed else _number(cf.lam),
-            "distance": _number(cf.distance),
-            "cost": _number(cf.cost),
-            "objective": None if unweighed else _number(cf.objective),
+            **{name: _number(getattr(cf, name)) for name in ("lam", "distance", "cost", "objective")},
+            **({"lam": None, "objective": None} if unweighed else {}),
             "n_nodes": cf.n_nodes,
         },
         "certificate": {
-            "grad_norm": _number(cf.grad_norm),
-            "gap": _number(cf.gap),
-            "error_bound": _number(cf.error_bound),
+            **{name: _number(getattr(cf, name)) for name in ("grad_norm", "gap", "error_bound")},
             "bound": _number(cf.bound if cf.status.ok or conditions is not None else math.nan),
             "multipliers": [] if multipliers is None else _numbers(multipliers),
             "best_bound": _number(cf.result.ceiling),
@@ -143,18 +139,19 @@ def _cost_to(cf: Counterfactual) -> dict[str, Any] | None:
     conditions = cf.conditions
     if conditions is None:
         return None if cf.model.origin is None else {"per_unit": _numbers(cf.model.origin[1]), "l1": 0, "matrix": None}
-    matrix = None if conditions.matrix is None else [_numbers(row) for row in conditions.matrix]
-    per_unit = None if matrix is not None else _numbers(conditions.per_unit)
-    return {"per_unit": per_unit, "l1": _numbers(conditions.mu) if conditions.mu.any() else 0, "matrix": matrix}
+    matrix, l1 = conditions.matrix, _numbers(conditions.mu) if conditions.mu.any() else 0
+    if matrix is not None:
+        return {"per_unit": None, "l1": l1, "matrix": [_numbers(row) for row in matrix]}
+    return {"per_unit": _numbers(conditions.per_unit), "l1": l1, "matrix": None}
 
 
 def _limits_to(limits: Limits, max_changes: int | None) -> dict[str, Any]:
-    label, D = limits.model.feature_label, limits.model.n_features
+    label = limits.model.feature_label
     bounded = np.flatnonzero(np.isfinite(limits.lo) | np.isfinite(limits.hi)).tolist()
     return {
         **{name: [label(d) for d in np.flatnonzero(getattr(limits, name)).tolist()] for name in _FLAGS},
         "bounds": {label(d): [float(v) if np.isfinite(v) else None for v in (limits.lo[d], limits.hi[d])] for d in bounded},
-        "step": {label(d): float(limits.step[d]) for d in range(D) if limits.step[d]},
+        "step": {label(d): float(limits.step[d]) for d in np.flatnonzero(limits.step).tolist()},
         "uneven": {label(part.feature): float(part.step) for part in limits.uneven},
         "one_of": [[label(int(d)) for d in group] for group in limits.groups],
         "linear": [
@@ -178,18 +175,17 @@ _PARTS = {
 
 def read(record: Any) -> dict[str, Any]:
     """A record from JSON text, a file or a mapping, as it was written."""
-    if isinstance(record, Mapping):
-        data = dict(record)
-    else:
-        text = record
-        try:
-            if isinstance(record, os.PathLike) or (isinstance(record, str) and not record.lstrip().startswith("{")):
-                text = Path(record).read_bytes()
-            data = json.loads(text, parse_constant=_finite, parse_float=_finite, object_pairs_hook=_object)
-        except OSError as error:
-            raise InputError(f"the record is neither JSON nor a file with it ({error.strerror or error})") from None
-        except (TypeError, ValueError, RecursionError) as error:
-            raise InputError(f"the record is no JSON ({error})") from None
+    try:
+        if isinstance(record, os.PathLike) or (isinstance(record, str) and not record.lstrip().startswith("{")):
+            record = Path(record).read_bytes()
+        if isinstance(record, Mapping):
+            data = dict(record)
+        else:
+            data = json.loads(record, parse_constant=_finite, parse_float=_finite, object_pairs_hook=_object)
+    except OSError as error:
+        raise InputError(f"the record is neither JSON nor a file with it ({error.strerror or error})") from None
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InputError(f"the record is no JSON ({error})") from None
     _check_header(data)
     if data["version"] == 1:
         told = {key: value for key, value in data["result"].items() if key != "n_iter"}
@@ -253,7 +249,9 @@ def answer_of(data: dict[str, Any], own: Model) -> Counterfactual:
     limited: dict[str, Any] = {}
     if data["limits"] is not None:
         actions, most = ResolvedActions(limits=_limits_from(data["limits"], own)), data["limits"]["max_changes"]
-        conditions = Conditions(own, _cost_from(data["cost"], own), actions, most, None if margin is None else _plain(margin))
+        conditions = Conditions(
+            own, _cost_from(data["cost"], own), actions, most, None if margin is None else number_of(margin, finite=True)
+        )
         limited = {"cost": number_of(told["cost"]), **{n: number_of(certificate[n]) for n in ("bound", "gap")}}
         limited["multipliers"] = _vector(certificate["multipliers"], "multipliers", None)
     elif data["cost"] is not None:
@@ -296,34 +294,32 @@ def _limits_from(data: dict[str, Any], model: Model) -> Limits:
         raise InputError(f"the record is damaged: {[*_FLAGS, 'one_of', 'linear']} are lists")
     D = model.n_features
     place = {model.feature_label(d): d for d in range(D)}
-    lo, hi, step = np.full(D, -np.inf), np.full(D, np.inf), np.zeros(D)
-    flags = np.zeros((len(_FLAGS), D), dtype=bool)
-    for row, name in zip(flags, _FLAGS, strict=True):
-        row[[place[feature] for feature in data[name]]] = True
-    for feature, (low, high) in data["bounds"].items():
-        lo[place[feature]] = -np.inf if low is None else _plain(low)
-        hi[place[feature]] = np.inf if high is None else _plain(high)
-    for feature, size in data["step"].items():
-        step[place[feature]] = _plain(size)
-    groups = tuple(np.array([place[feature] for feature in group], dtype=np.intp) for group in data["one_of"])
-    rules = _rules(data["linear"], place)
-    frozen, increase, decrease = flags
+    lo = _each(place, {name: low for name, (low, _) in data["bounds"].items()}, -np.inf)
+    hi = _each(place, {name: high for name, (_, high) in data["bounds"].items()}, np.inf)
+    frozen, increase, decrease = (np.isin(np.arange(D), _places(place, data[name])) for name in _FLAGS)
+    C = np.array([_each(place, weights) for weights, _, _ in data["linear"]]).reshape(-1, D)
+    rest = np.array([number_of(value, finite=True) for _, _, value in data["linear"]])
+    equal = np.array([{"==": True, "<=": False}[sense] for _, sense, _ in data["linear"]], dtype=bool)
     columns = {column.first: column for column in model.encoding.columns}
-    uneven = tuple(Uneven(place[name], columns[place[name]], _plain(size)) for name, size in data["uneven"].items())
-    found = Limits(model, lo, hi, frozen, increase, decrease, step, groups, *rules, uneven)
+    uneven = tuple(
+        Uneven(place[name], columns[place[name]], number_of(size, finite=True)) for name, size in data["uneven"].items()
+    )
+    groups = tuple(_places(place, group) for group in data["one_of"])
+    found = Limits(model, lo, hi, frozen, increase, decrease, _each(place, data["step"]), groups, C, rest, equal, uneven)
     _check_own_columns(found, Actions().resolve(model))
     return found
 
 
-def _rules(linear: list[Any], place: dict[Any, int]) -> tuple[Floats, Floats, Flags]:
-    """The linear rules as arrays."""
-    C, rest, equal = np.zeros((len(linear), len(place))), [], []
-    for row, (weights, sense, value) in zip(C, linear, strict=True):
-        for feature, weight in weights.items():
-            row[place[feature]] = _plain(weight)
-        rest.append(_plain(value))
-        equal.append({"==": True, "<=": False}[sense])
-    return C, np.array(rest), np.array(equal, dtype=bool)
+def _places(place: dict[Any, int], features: list[Any]) -> Indices:
+    return np.array([place[feature] for feature in features], dtype=np.intp)
+
+
+def _each(place: dict[Any, int], numbers: dict[Any, Any], other: float = 0.0) -> Floats:
+    """A number for each feature; where the others are infinite, None is as if it were not there."""
+    row = np.full(len(place), other)
+    for feature, v in numbers.items():
+        row[place[feature]] = other if v is None and math.isinf(other) else number_of(v, finite=True)
+    return row
 
 
 def _check_own_columns(found: Limits, own: Limits) -> None:
@@ -354,26 +350,17 @@ def _digest(record: Mapping[str, Any]) -> str:
 
 
 def _number(v: Any) -> Any:
-    v = float(v)
-    return v if math.isfinite(v) else "nan" if math.isnan(v) else "inf" if v > 0 else "-inf"
+    return float(v) if math.isfinite(v) else str(float(v))
 
 
 def _numbers(values: Any) -> list[Any]:
-    values = np.asarray(values, dtype=np.float64)
-    return values.tolist() if np.isfinite(values).all() else [_number(v) for v in values]
+    return [_number(v) for v in np.asarray(values, dtype=np.float64).tolist()]
 
 
-def number_of(v: Any) -> float:
+def number_of(v: Any, *, finite: bool = False) -> float:
     """A number of a record."""
-    if type(v) not in (int, float) and not (type(v) is str and v in ("inf", "-inf", "nan")):
-        raise InputError(f"the record is damaged: {str(v)[:100]!r} is no number")
-    return float(v)
-
-
-def _plain(v: Any) -> float:
-    """A number of a record that is finite."""
-    if type(v) not in (int, float):
-        raise InputError(f"the record is damaged: {str(v)[:100]!r} is no finite number")
+    if type(v) not in (int, float) and (finite or type(v) is not str or v not in ("inf", "-inf", "nan")):
+        raise InputError(f"the record is damaged: {str(v)[:100]!r} is no {'finite ' if finite else ''}number")
     return float(v)
 
 

@@ -1,7 +1,8 @@
-"""How answers show themselves: the methods that hand them to `ifonly.show`, which imports answers, and is imported late."""
+"""How answers show themselves: the methods that hand them to `ifonly.show`, whose modules import answers when first used."""
 
 from typing import Any
 
+from ifonly import show
 from ifonly.answers.change import moves
 from ifonly.model.errors import InputError
 
@@ -17,9 +18,7 @@ class _Drawn:
         One answer has "changes", "image" and "convergence"; many have "heat map" (``by="row"`` or ``by="target"``) and
         "images" of the nearest, such as those of ``target="all"``; a path has "curve", "features" and "strip", of images.
         """
-        from ifonly.show import plot
-
-        return plot.picture(self, kind, **options)
+        return show.plot.picture(self, kind, **options)
 
     def plot(self: Any, kind: str | None = None, ax: Any = None, **options: Any) -> Any:
         """Draw ``picture(kind, **options)`` with matplotlib; returns the axes."""
@@ -40,9 +39,7 @@ class _Written(_Drawn):
         :func:`ifonly.show.page.write`), of several plans a card for each (``title``). A letter is about the first three; its
         options are those of :meth:`letter`.
         """
-        from ifonly.show import letter, page
-
-        shown, writers = self._about("to_html()"), {"page": page.write, "letter": letter.write}
+        shown, writers = self._about("to_html()"), {"page": show.page.write, "letter": show.letter.write}
         if template not in writers:
             raise InputError(f'template must be "page" or "letter"; got {template!r}')
         return writers[template](shown, path, **options)
@@ -62,9 +59,7 @@ class _Written(_Drawn):
             By default today.
 
         """
-        from ifonly.show import letter
-
-        return letter.text(self._about("letter()"), **options)
+        return show.letter.text(self._about("letter()"), **options)
 
 
 class ShownOne(_Written):
@@ -76,15 +71,11 @@ class ShownOne(_Written):
 
     def table(self: Any, rows: int | None = None) -> Any:
         """What changed and what it costs, as a :class:`ifonly.show.table.Table`; ``rows`` is how many are printed."""
-        from ifonly.show import table
-
-        return table.of_changes(self, rows)
+        return show.table.of_changes(self, rows)
 
     def sentence(self: Any, *, markdown: bool = False) -> str:
         """The answer in words: "If only duration were 24 instead of 36, the decision would be approved (81 %)."."""
-        from ifonly.show import sentence
-
-        return sentence.sentence(self, markdown=markdown)
+        return show.sentence.sentence(self, markdown=markdown)
 
     def to_json(self: Any, path: Any = None, *, most_nodes: int | None = None) -> str:
         """Everything that it takes to recheck the answer from the model alone, for :func:`ifonly.verify`.
@@ -96,41 +87,34 @@ class ShownOne(_Written):
         return record.to_json(self, path, most_nodes=record.MOST_NODES if most_nodes is None else most_nodes)
 
     def _repr_html_(self: Any) -> str:
-        from ifonly.show import table
-
-        return table.html_of(self)
+        return show.table.html_of(self)
 
 
 class ShownMany(_Written):
     """Many answers; of one source, several plans."""
 
     def _about(self: Any, wanted: str) -> Any:
-        from ifonly.show import plans
-
-        return plans.checked(self, wanted)
+        if self.are_plans:
+            return self
+        raise InputError(
+            f"{wanted} is for several plans of one source, invert(…, n=3); of many rows, summary() says what they have in "
+            f"common, and cfs[i].{wanted} is about one of them"
+        )
 
     def summary(self: Any) -> Any:
         """Which features move how often and how much, as a :class:`ifonly.show.summary.Summary`."""
-        from ifonly.show import summary
-
-        return summary.of_answers(self)
+        return show.summary.of_answers(self)
 
     def table(self: Any, rows: int | None = None) -> Any:
         """Of several plans for one source (``n=``): what each changes, side by side, as a :class:`ifonly.show.table.Table`."""
-        from ifonly.show import plans
-
-        return plans.table_of(self._about("table()"), rows)
+        return show.plans.table_of(self._about("table()"), rows)
 
     def _repr_html_(self: Any) -> str:
-        from ifonly.show import plans, summary
-
-        return plans.html_of(self) if self.are_plans else summary.html_of(self)
+        return show.plans.html_of(self) if self.are_plans else show.summary.html_of(self)
 
     def _shown(self: Any) -> str:
         """Plans, as they are printed."""
-        from ifonly.show import plans
-
-        return plans.repr_of(self)
+        return show.plans.repr_of(self)
 
 
 class ShownPath(_Drawn):
@@ -138,6 +122,4 @@ class ShownPath(_Drawn):
 
     def to_html(self: Any, path: Any, **options: Any) -> Any:
         """Write a page with a slider for the wanted probability; ``shape``, ``title``: see :func:`ifonly.show.page.write`."""
-        from ifonly.show import page
-
-        return page.write(self, path, **options)
+        return show.page.write(self, path, **options)

@@ -66,14 +66,13 @@ def verify(record: str | os.PathLike[str] | Mapping[str, Any], model: Any, *, ex
     True
 
     """
-    data = read(record)
-    own = as_model(model)
+    data, own = read(record), as_model(model)
     try:
         with np.errstate(all="ignore"):  # what is not finite is refused where it matters
             return _verified(data, own, exact=exact)
+    except (CertificateError, InputError):
+        raise
     except (ArithmeticError, AssertionError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
-        if isinstance(error, (CertificateError, InputError)):
-            raise
         raise InputError(f"the record is damaged: {type(error).__name__}: {error}") from None
 
 

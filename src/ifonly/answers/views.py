@@ -32,6 +32,20 @@ class View:
     """One answer, or many: rows before and after in float64 (``_source``, ``_x``), of these sources (``_places``), as given."""
 
     @property
+    def _margin(self: Any) -> float | None:
+        return None if self.conditions is None else self.conditions.margin
+
+    @property
+    def _goal(self: Any) -> bool:
+        """Whether a probability or a margin was asked for: the cost was minimised then, else E."""
+        return self.prob is not None or self._margin is not None
+
+    @property
+    def _gap_of(self: Any) -> str:
+        """What the gap is of."""
+        return "cost − least cost" if self.conditions is not None and self._goal else "E − E*"
+
+    @property
     def source(self: Any) -> Any:
         """The input that it is the answer for, (D,); the inputs of many answers, (N, D), of a path the one input."""
         return self.sources.given(self._source, self._places)

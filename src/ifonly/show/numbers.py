@@ -65,10 +65,9 @@ class Marks(NamedTuple):
 
         >>> Marks.of(Words(decimal=",", group=".")), Marks.of(Words(decimal="."), Marks(",", "."))
         (Marks(decimal=',', group='.'), Marks(decimal='.', group='\u202f'))
-
         """
-        plain = usual or ENGLISH
-        decimal, group = words.decimal or plain.decimal, plain.group if words.group is None else words.group
+        usual = usual or cls()
+        decimal, group = words.decimal or usual.decimal, usual.group if words.group is None else words.group
         return cls(decimal, THIN if group == decimal else group)
 
 
@@ -90,7 +89,6 @@ def writing(own: Marks) -> Generator[None, None, None]:
     >>> with writing(Marks(",", ".")):
     ...     number(12500.5, 6), percent(0.998), signed(fixed(0.0, 1))
     ('12.500,5', '99,8 %', '0,0')
-
     """
     token = _MARKS.set(_MARKS.get() or own)
     try:
@@ -119,11 +117,10 @@ def number(v: float, digits: int = DIGITS) -> str:
 
     >>> number(36.0), number(0.43553), number(-2.0)
     ('36', '0.4355', '−2')
-
     """
     if not math.isfinite(v):
         return "–" if math.isnan(v) else "∞" if v > 0 else f"{MINUS}∞"
-    near = _rounded(v, digits)
+    near = _quantized(v, _places(v, digits))
     if not _is_scientific(v):
         return _written(f"{near:f}", trim=True)
     lead, power = f"{near:e}".split("e")
@@ -135,11 +132,10 @@ def fixed(v: float, decimals: int) -> str:
 
     >>> fixed(36.0, 2), fixed(-0.004, 2), fixed(12500.5, 0).split()
     ('36.00', '0.00', ['12', '501'])
-
     """
     if not abs(v) < LARGE:
         return number(v)
-    return _written(f"{_quantized(Decimal(v), decimals):f}", trim=False)
+    return _written(f"{_quantized(v, decimals):f}", trim=False)
 
 
 def signed(text: str) -> str:
@@ -147,7 +143,6 @@ def signed(text: str) -> str:
 
     >>> signed(number(2.5)), signed(number(-12.0)), signed(fixed(0.001, 1))
     ('+2.5', '−12', '0.0')
-
     """
     return text if text.startswith((MINUS, "–")) or not text.strip(f"0{marks().decimal}") else f"+{text}"
 
@@ -166,7 +161,6 @@ def pair(before: Any, after: Any) -> tuple[str, str]:
 
     >>> pair(13.2012, 13.2041)
     ('13.201', '13.204')
-
     """
     digits = DIGITS
     found = value(before), value(after)
@@ -186,7 +180,6 @@ def bound(v: float) -> str:
 
     >>> bound(2.1e-13).split(), bound(0.25), bound(0.0)
     (['3', '×', '10⁻¹³'], '0.3', 'the last digit')
-
     """
     if not math.isfinite(v):
         return number(v)
@@ -207,7 +200,6 @@ def percent(p: float, form: Literal["whole", "tenths", "short"] = "whole") -> st
     ('80 %', '99.8 %', '> 99.9 %', '0.4 %', '100 %', '0 %')
     >>> percent(0.28085), percent(0.28085, "tenths"), percent(0.281, "short"), percent(0.28085, "short")
     ('28 %', '28.0 %', '28.1 %', '28 %')
-
     """
     if math.isnan(p):
         return "–"
@@ -228,7 +220,6 @@ def asked(p: float) -> str:
 
     >>> asked(0.57), asked(0.59996)
     ('57 %', '59.996 %')
-
     """
     return f"{number(100 * p, EXACT_DIGITS)} %"
 
@@ -238,7 +229,6 @@ def share(part: float) -> str:
 
     >>> share(0.746), share(0.004), share(0.0)
     ('75 %', '0.4 %', '0 %')
-
     """
     if not math.isfinite(part):
         return number(part)
@@ -256,7 +246,6 @@ def quoted(text: str) -> str:
     >>> with writing(Marks(",", ".")):
     ...     quoted("rate ≤ 12.5 and 2.5·amount − term ≤ 20000 while fee is a multiple of 0.5")
     'rate ≤ 12,5 and 2,5·amount − term ≤ 20.000 while fee is a multiple of 0,5'
-
     """
     if marks() == ENGLISH:
         return text
@@ -269,7 +258,6 @@ def marked(text: str) -> str:
     >>> with writing(Marks(",", ".")):
     ...     marked("−0.50"), marked("12500"), marked("1.5e-06")
     ('−0,50', '12.500', '1,5e-06')
-
     """
     found = PLAINLY.fullmatch(text.replace(MINUS, "-"))
     return text if marks() == ENGLISH or found is None else _written(found[1], trim=False) + found[2]
@@ -283,11 +271,8 @@ def rounded(v: float, digits: int = DIGITS, *, up: bool | None = None) -> float:
 
     >>> rounded(1234.5, 3, up=True), rounded(1234.5, 3, up=False), rounded(36.0, 4, up=True), rounded(0.25, 1)
     (1235.0, 1234.0, 36.0, 0.3)
-
     """
-    if not math.isfinite(v):
-        return v
-    return _beside(v, up, lambda rounding: _rounded(v, digits, rounding))
+    return _beside(v, _places(v, digits), up) if math.isfinite(v) else v
 
 
 def directed(v: float, decimals: int, *, up: bool | None) -> float:
@@ -295,19 +280,16 @@ def directed(v: float, decimals: int, *, up: bool | None) -> float:
 
     >>> directed(7146.4, 0, up=False), directed(7146.6, 0, up=False), directed(7146.4, 0, up=None), directed(0.1, 2, up=True)
     (7146.0, 7146.0, 7146.0, 0.1)
-
     """
-    if not abs(v) < LARGE:
-        return v
-    return _beside(v, up, lambda rounding: _quantized(Decimal(v), decimals, rounding))
+    return _beside(v, decimals, up) if abs(v) < LARGE else v
 
 
-def _beside(v: float, up: bool | None, written: Callable[[str], Decimal]) -> float:
+def _beside(v: float, decimals: int, up: bool | None) -> float:
     """The written number that is nearest, or the nearest on one side; 0.1 is 0.1, though the float of that name is more."""
-    near = float(written(ROUND_HALF_UP))
+    near = float(_quantized(v, decimals))
     if up is None or near == v or (near > v) is up:
         return near
-    return float(written(ROUND_CEILING if up else ROUND_FLOOR))
+    return float(_quantized(v, decimals, ROUND_CEILING if up else ROUND_FLOOR))
 
 
 def decimals(source: float, value: float, others: Iterable[float] = ()) -> int:
@@ -315,7 +297,6 @@ def decimals(source: float, value: float, others: Iterable[float] = ()) -> int:
 
     >>> decimals(36.0, 24.0), decimals(17.99, 15.2123), decimals(0.0812345678, 0.0623), decimals(1e6, 1e6 + 0.001)
     (0, 2, 4, 0)
-
     """
     numbers = [source, value, *others]
     if all(v == round(v) for v in numbers):
@@ -333,17 +314,14 @@ def _is_scientific(v: float) -> bool:
     return v != 0 and not SMALL <= abs(v) < LARGE
 
 
-def _rounded(v: float, digits: int, rounding: str = ROUND_HALF_UP) -> Decimal:
-    """So many significant digits; digits before the point are dropped only where a power of ten stands for them."""
-    exact = Decimal(v)
-    after = digits - 1 - exact.adjusted()
-    if _is_scientific(v):
-        return _quantized(exact, after, rounding)
-    return exact if v == round(v) else _quantized(exact, max(after, 0), rounding)
+def _places(v: float, digits: int) -> int:
+    """Decimals of so many significant digits; those before the point are dropped only where a power of ten stands for them."""
+    after = digits - 1 - Decimal(v).adjusted()
+    return after if _is_scientific(v) else max(after, 0)
 
 
-def _quantized(exact: Decimal, decimals: int, rounding: str = ROUND_HALF_UP) -> Decimal:
-    return exact.quantize(Decimal((0, (1,), -decimals)), rounding, EXACTLY)
+def _quantized(v: float, decimals: int, rounding: str = ROUND_HALF_UP) -> Decimal:
+    return Decimal(v).quantize(Decimal((0, (1,), -decimals)), rounding, EXACTLY)
 
 
 def _written(text: str, *, trim: bool) -> str:

@@ -4,14 +4,13 @@ from html import escape
 
 from ifonly.answers import Counterfactual, Counterfactuals
 from ifonly.answers.change import Decision, moves
-from ifonly.model.errors import InputError
 from ifonly.problem.status import Status
 from ifonly.show.numbers import count, housed, number, percent, value
 from ifonly.show.sentence import Worded, sentence, worded
 from ifonly.show.table import Table
 from ifonly.show.text import visible
 
-__all__ = ["checked", "figures", "headline", "html_of", "others", "repr_of", "table_of"]
+__all__ = ["figures", "headline", "html_of", "others", "repr_of", "table_of"]
 
 SAME = "·"  # of a feature that a plan leaves alone
 SIGNS = {"at least": "≥ ", "at most": "≤ ", "": ""}
@@ -20,18 +19,8 @@ SIGNS = {"at least": "≥ ", "at most": "≤ ", "": ""}
 def figures(cf: Counterfactual, changes: list[Worded]) -> str:
     """``60 %, cost 2.117, 4 changes``."""
     p = Decision.of(cf).p_after
-    reached = [] if p is None else [percent(p)]
-    return ", ".join([*reached, f"cost {number(cf.cost)}", count(len(changes), "change")])
-
-
-def checked(cfs: Counterfactuals, wanted: str) -> Counterfactuals:
-    """Plans for one source; a table of sources is refused, with what there is for those."""
-    if not cfs.are_plans:
-        raise InputError(
-            f"{wanted} is for several plans of one source, invert(…, n=3); of many rows, summary() says what they have in "
-            f"common, and cfs[i].{wanted} is about one of them"
-        )
-    return cfs
+    reached = "" if p is None else f"{percent(p)}, "
+    return f"{reached}cost {number(cf.cost)}, {count(len(changes), 'change')}"
 
 
 @housed
@@ -62,11 +51,10 @@ def headline(cfs: Counterfactuals) -> str:
     if first.status is Status.UNREACHABLE or not moves(first):
         return sentence(first)
     target = visible(first.model.words.label(first.target))
-    turned = all(found.after == found.target for found in map(Decision.of, cfs))
-    if not turned:
+    if any(found.after != found.target for found in map(Decision.of, cfs)):
         return f"{count(n, 'plan')} towards {target}."
-    one = "Any one of these" if n > 1 else "This"
-    return f"{one} {count(n, 'plan') if n > 1 else 'plan'} makes the decision {target}."
+    which = f"Any one of these {count(n, 'plan')}" if n > 1 else "This plan"
+    return f"{which} makes the decision {target}."
 
 
 def others(cfs: Counterfactuals) -> list[str]:

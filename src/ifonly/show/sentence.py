@@ -11,7 +11,6 @@ them in the same way; a test compares the two. Names, values and labels are the 
 Markdown they read as they are, whatever they hold.
 """
 
-import math
 import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -81,7 +80,12 @@ def told(cf: Counterfactual, shape: Sequence[int] | None = None) -> list[str]:
     outcome = _outcome(cf, changed=bool(found))
     if not found:
         return ["Nothing has to change: ", *outcome, "."]
-    changes = _changes(cf, found) if shape is None else [_pixels(found, shape)]
+    if shape is None:
+        changes = _changes(cf, found)
+    else:
+        channels = shape[2] if len(shape) == 3 else 1
+        pixels = len({int(d) // channels for change in found for d in change.part.features})
+        changes = [f"{count(pixels, 'pixel')} of the picture {'was' if pixels == 1 else 'were'} different"]
     return ["If only ", *changes, ", ", *outcome, ".", *_left_open(cf)]
 
 
@@ -113,19 +117,13 @@ def _outcome(cf: Counterfactual, *, changed: bool) -> list[str]:
     texts = [percent(before), percent(p)]
     if texts[0] == texts[1]:
         texts = [f"{text} %" for text in pair(100 * before, 100 * p)]
-    still = "still be" if found.before == found.after else "be"
-    return [
-        f"the decision would {still} ",
-        _called(cf, found.after),
-        ", but ",
-        target,
-        f" would have {texts[1]} instead of {texts[0]}",
-    ]
+    still, after = "still be" if found.before == found.after else "be", _called(cf, found.after)
+    return [f"the decision would {still} ", after, ", but ", target, f" would have {texts[1]} instead of {texts[0]}"]
 
 
 def _unreachable(cf: Counterfactual) -> list[str]:
     wanted = "" if cf.prob is None else f" with {asked(cf.prob)}"
-    allowed = "allowed " if cf.within is not None else ""
+    allowed = "" if cf.conditions is None else "allowed "
     best = "" if cf.model.hard else f": the best is {percent(float(cf.proba[cf.result.target]))}"
     held: list[list[str]] = [[Theirs(quoted(limit))] for limit in cf.blocking]
     if len(held) > LIMITS:
@@ -168,12 +166,6 @@ def _how_often(change: Change) -> str:
     return "more often" if change.difference > 0 else "less often" if change.after > 0 else "not at all"
 
 
-def _pixels(found: list[Change], shape: Sequence[int]) -> str:
-    channels = shape[2] if len(shape) == 3 else 1
-    pixels = {int(d) // channels for change in found for d in change.part.features}
-    return f"{count(len(pixels), 'pixel')} of the picture {'was' if len(pixels) == 1 else 'were'} different"
-
-
 class Worded(NamedTuple):
     """A change as it is printed: ``duration``, ``36``, ``at most``, ``24``."""
 
@@ -194,33 +186,26 @@ class Worded(NamedTuple):
 def worded(cf: Counterfactual, found: list[Change] | None = None) -> list[Worded]:
     """Changes of an answer as its sentence would name them: these, or all."""
     found = moves(cf) if found is None else found
-    if cf.model.encoding.text:
+    if not found or cf.model.encoding.text:
         return [Worded(change, change.feature, "", "", _how_often(change)) for change in found]
-    digits = _digits(cf, found) if found else DIGITS
-    return [_worded(cf, change, digits) for change in found]
+    bounds = [bound_word(cf, change) for change in found]
+    digits = _digits(cf, found, bounds)
+    return [_worded(cf, change, bound, digits) for change, bound in zip(found, bounds, strict=True)]
 
 
-def _worded(cf: Counterfactual, change: Change, digits: int) -> Worded:
+def _worded(cf: Counterfactual, change: Change, bound: str, digits: int) -> Worded:
     name = change.feature if not change.feature.isdigit() else f"feature {change.feature}"
     if change.part.kind == "category" or change.before is None:
         return Worded(change, name, value(change.before), "", value(change.after, digits))
-    bound = bound_word(cf, change)
     before, after = value(change.before, digits), value(change.after, digits)
     if bound and change.part.kind == "number":
-        before, after = _apart(cf, change, digits)
+        for n in range(digits, EXACT_DIGITS + 1):  # as many as it takes to tell them apart
+            before, after = value(change.before, n), number(_printed(cf, change, bound, n), EXACT_DIGITS)
+            if before != after:
+                break
     elif digits == DIGITS:
         before, after = pair(change.before, change.after)
     return Worded(change, name, before, bound, after, change.part.unit)
-
-
-def _apart(cf: Counterfactual, change: Change, digits: int) -> tuple[str, str]:
-    """Before and after with so many digits, or as many more as it takes to tell them apart."""
-    found = "", ""
-    for n in range(digits, EXACT_DIGITS + 1):
-        found = value(change.before, n), number(_printed(cf, change, n), EXACT_DIGITS)
-        if found[0] != found[1]:
-            break
-    return found
 
 
 def _clause(words: Worded, *, first: bool) -> list[str]:
@@ -234,20 +219,15 @@ def bound_word(cf: Counterfactual, change: Change) -> str:
     """``at least`` or ``at most`` where going further keeps the decision, else nothing."""
     if change.part.kind == "category":
         return ""
-    d = int(change.part.features[0])
-    source, x = cf.coordinates
-    sign = math.copysign(1.0, float(x[d] - source[d]))
-    if not promised(cf.model, cf.result.target, d, sign):
+    d, (source, x) = int(change.part.features[0]), cf.coordinates
+    up = bool(x[d] > source[d])
+    if not promised(cf.model, cf.result.target, d, 1.0 if up else -1.0):
         return ""
-    if cf.within is not None:
-        limits = cf.within.conditions.limits
-        lo, hi, _ = limits.around(source[None])
-        if x[d] >= hi[0, d] if sign > 0 else x[d] <= lo[0, d]:
+    if cf.conditions is not None:
+        (lo, hi), rules = cf.conditions.limits.box(source), cf.conditions.limits.C
+        if rules[:, d].any() or (x[d] >= hi[d] if up else x[d] <= lo[d]):
             return ""
-        if limits.C[:, d].any():
-            return ""
-    rising = sign > 0 if change.part.rising else sign < 0
-    return "at least" if rising else "at most"
+    return "at least" if up is change.part.rising else "at most"
 
 
 def promised(model: Model, k: int, d: int, sign: float) -> bool:
@@ -258,16 +238,15 @@ def promised(model: Model, k: int, d: int, sign: float) -> bool:
     return not (slope > 0).any() and bool((slope < 0).any())
 
 
-def _digits(cf: Counterfactual, named: list[Change]) -> int:
+def _digits(cf: Counterfactual, named: list[Change], bounds: list[str]) -> int:
     """How many digits it takes for the printed numbers to keep what the sentence says (others as they are in the answer)."""
-    model, x = cf.model, cf.coordinates[1]
-    k = cf.result.target
+    model, k, x = cf.model, cf.result.target, cf.coordinates[1]
     decided, p = int(model.scores(x).argmax()), float(softmax(model.scores(x))[k])
     for digits in range(DIGITS, EXACT_DIGITS):
         printed = x.copy()
-        for change in named:
+        for change, bound in zip(named, bounds, strict=True):
             if change.part.kind == "number":
-                shown, column = _printed(cf, change, digits), change.part.column
+                shown, column = _printed(cf, change, bound, digits), change.part.column
                 printed[change.part.features[0]] = shown if column is None else column.forward(np.array([shown]))[0]
         z = model.scores(printed)
         if int(z.argmax()) == decided and (model.hard or float(softmax(z)[k]) >= p - CLOSE):
@@ -275,17 +254,14 @@ def _digits(cf: Counterfactual, named: list[Change]) -> int:
     return EXACT_DIGITS
 
 
-def _printed(cf: Counterfactual, change: Change, digits: int) -> float:
+def _printed(cf: Counterfactual, change: Change, bound: str, digits: int) -> float:
     """The number that is printed, in the user's units; never beyond a limit."""
-    after, bound = float(change.after), bound_word(cf, change)
-    if not bound:
-        return rounded(after, digits)
-    shown = rounded(after, digits, up=bound == "at least")
-    if cf.within is None or (change.part.column is not None and change.part.column.maps):
+    shown = rounded(float(change.after), digits, up=bound == "at least" if bound else None)
+    if not bound or cf.conditions is None or (change.part.column is not None and change.part.column.maps):
         return shown
-    lo, hi, _ = cf.within.conditions.limits.around(cf.coordinates[0][None])
+    lo, hi = cf.conditions.limits.box(cf.coordinates[0])
     d = int(change.part.features[0])
-    return min(max(shown, float(lo[0, d])), float(hi[0, d]))
+    return min(max(shown, float(lo[d])), float(hi[d]))
 
 
 def _listed(parts: list[list[str]]) -> list[str]:

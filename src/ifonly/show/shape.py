@@ -14,7 +14,6 @@ def image_shape(shape: Any, pixels: int) -> tuple[int, ...]:
 
     >>> image_shape([8, 8], 64)
     (8, 8)
-
     """
     try:
         found = tuple(operator.index(n) for n in shape)

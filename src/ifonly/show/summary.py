@@ -40,7 +40,7 @@ def of_answers(cfs: Counterfactuals) -> Summary:
     """The summary of many answers."""
     statuses = {Status(int(code)): int(n) for code, n in zip(*np.unique(cfs.status, return_counts=True), strict=True)}
     source, x = cfs.coordinates
-    solved = np.asarray(np.isfinite(x).all(axis=1) & np.isfinite(source).all(axis=1))
+    solved = np.asarray(np.isfinite(x - source).all(axis=1))
     delta = np.where(solved[:, None], x - source, 0.0)
     each = prices(measured(cfs.model, cfs.conditions), delta)
     costs, told = each.sum(axis=0), told_of(cfs.model, delta, each)
@@ -86,6 +86,5 @@ def _differences(part: Part, delta: Floats, moved: Indices, own: tuple[Any, Any]
 
 
 def _switched(name: str, found: Mapping[tuple[Any, Any], int]) -> str:
-    first = list(found.items())[:SWITCHES]
-    more = f", … and {len(found) - SWITCHES} more" if len(found) > SWITCHES else ""
-    return f"{name}: " + ", ".join(f"{a} → {b} {number(n)}×" for (a, b), n in first) + more
+    first = ", ".join(f"{a} → {b} {number(n)}×" for (a, b), n in list(found.items())[:SWITCHES])
+    return f"{name}: {first}" + (f", … and {len(found) - SWITCHES} more" if len(found) > SWITCHES else "")

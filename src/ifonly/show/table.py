@@ -15,21 +15,7 @@ from ifonly.answers import Counterfactual
 from ifonly.answers.change import Decision, moves
 from ifonly.answers.views import frame_of
 from ifonly.problem.status import Status
-from ifonly.show.numbers import (
-    Marks,
-    bound,
-    count,
-    housed,
-    marks,
-    number,
-    pair,
-    percent,
-    quoted,
-    rounded,
-    share,
-    signed,
-    writing,
-)
+from ifonly.show.numbers import bound, count, housed, number, pair, percent, quoted, rounded, share, signed
 from ifonly.show.sentence import Worded, sentence, worded
 from ifonly.show.text import UNSEEN, cut, shortened, visible
 
@@ -52,11 +38,12 @@ class Table:
     texts: tuple[tuple[str, ...], ...]  # the data that are printed, as they are printed; see `visible`
     shown: int = ROWS  # how many rows are printed; the others are counted
     notes: tuple[str, ...] = ()  # lines under the table
-    marks: Marks = field(default_factory=marks, kw_only=True, repr=False)  # those of the house, when it was made
+    rest: tuple[str, ...] = field(init=False, repr=False)  # what stands below the rows where there are more
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "texts", tuple(tuple(map(visible, row)) for row in self.texts))
         object.__setattr__(self, "notes", tuple(map(visible, self.notes)))
+        object.__setattr__(self, "rest", (f"… and {number(self.more)} more",) if self.more else ())
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -72,12 +59,6 @@ class Table:
         """How many rows are not printed."""
         return max(len(self.rows) - self.shown, 0)
 
-    @property
-    def _rest(self) -> list[str]:
-        """What stands below the rows where there are more."""
-        with writing(self.marks):
-            return [f"… and {number(self.more)} more"] if self.more else []
-
     def to_frame(self) -> Any:
         """All rows as a pandas frame."""
         return frame_of(list(self.rows), self.columns)
@@ -86,11 +67,11 @@ class Table:
         shown = [self.columns, *self.texts[: self.shown]]
         widths = _fitted([max(len(row[i]) for row in shown) for i in range(len(self.columns))])
         names = shortened([row[0] for row in shown], widths[0])
-        lines = [_line((name, *row[1:]), widths) for name, row in zip(names, shown, strict=True)]
+        numbers = [[cut(text, width).rjust(width) for text, width in zip(row, widths, strict=True)][1:] for row in shown]
+        lines = ["  ".join([name.ljust(widths[0]), *row]) for name, row in zip(names, numbers, strict=True)]
         lines.insert(1, "─" * len(lines[0]))
-        lines += self._rest
         wrapped = [part for note in self.notes for part in wrap(note, WIDTH, subsequent_indent="  ")]
-        return "\n".join([*(line.rstrip() for line in lines), *wrapped])
+        return "\n".join([*(line.rstrip() for line in lines), *self.rest, *wrapped])
 
     def to_html(self) -> str:
         """The rows that are printed, as an HTML table."""
@@ -100,7 +81,7 @@ class Table:
             return "".join(f"<{tag} {left if i == 0 else right}>{escape(text)}</{tag}>" for i, text in enumerate(row))
 
         body = "".join(f"<tr>{cells(row, 'td')}</tr>" for row in self.texts[: self.shown])
-        body += "".join(f'<tr><td colspan="{len(self.columns)}" {left}>{text}</td></tr>' for text in self._rest)
+        body += "".join(f'<tr><td colspan="{len(self.columns)}" {left}>{text}</td></tr>' for text in self.rest)
         notes = "".join(f"<p>{escape(note)}</p>" for note in self.notes)
         return f"<table><thead><tr>{cells(self.columns, 'th')}</tr></thead><tbody>{body}</tbody></table>{notes}"
 
@@ -117,7 +98,7 @@ class Table:
             found.add_column(name, justify="right" if i else "left", overflow="ellipsis" if i else "fold", no_wrap=i > 0)
         for row in self.texts[: self.shown]:
             found.add_row(*(Text(text) for text in row))  # Text: names may have [brackets], which rich takes for markup
-        return Group(found, *(Text(line, style="dim") for line in [*self._rest, *self.notes]))
+        return Group(found, *(Text(line, style="dim") for line in [*self.rest, *self.notes]))
 
 
 @housed
@@ -125,14 +106,13 @@ def of_changes(cf: Counterfactual, rows: int | None = None) -> Table:
     """What changed in one answer: from, to, difference in the user's units and in units of cost, share of the cost."""
     found, shown = moves(cf), ROWS if rows is None else rows
     data = tuple((c.feature, c.before, c.after, c.difference, c.units, c.share) for c in found)
-    texts = tuple(_changed(words) for words in worded(cf, found[:shown]))
+    texts = []
+    for words in worded(cf, found[:shown]):
+        change, units = words.change, number(words.change.units, 3)
+        units = units if change.part.kind == "category" else signed(units)
+        texts.append((change.part.label, *printed(words), units, share(change.share)))
     notes = () if found else ("nothing has to change" if cf.status.ok else quoted(cf.message),)
-    return Table(("feature", "from", "to", "change", "cost units", "share"), data, texts, shown, notes)
-
-
-def _changed(words: Worded) -> tuple[str, ...]:
-    change, units = words.change, number(words.change.units, 3)
-    return change.part.label, *printed(words), units if change.part.kind == "category" else signed(units), share(change.share)
+    return Table(("feature", "from", "to", "change", "cost units", "share"), data, tuple(texts), shown, notes)
 
 
 def printed(words: Worded) -> tuple[str, str, str]:
@@ -153,11 +133,9 @@ def html_of(cf: Counterfactual) -> str:
     """Decision before and after (or that it cannot be reached), what changed, and what is known for certain."""
     head = f"<p><b>{escape(sentence(cf) if cf.status is Status.UNREACHABLE else decisions(cf))}</b></p>"
     proof = f"<p>{escape(certificate_words(cf))}</p>"
-    if not cf.changes():
-        return (
-            f"<div>{head}{proof}</div>" if cf.status.ok else f"<div><p><b>{escape(visible(quoted(cf.message)))}</b></p></div>"
-        )
-    return f"<div>{head}{of_changes(cf).to_html()}{proof}</div>"
+    if not cf.changes() and not cf.status.ok:
+        return f"<div><p><b>{escape(visible(quoted(cf.message)))}</b></p></div>"
+    return f"<div>{head}{of_changes(cf).to_html() if cf.changes() else ''}{proof}</div>"
 
 
 @housed
@@ -186,20 +164,19 @@ def certificate_words(
         return f"{visible(quoted(cf.message))}."
     if not cf.distance:
         return "Nothing has to change: the source is as wanted, and nothing is nearer to it than itself."
-    asked = cf.prob is None and (cf.within is None or cf.within.conditions.margin is None)
-    least, total = ("objective", cf.objective) if asked else ("cost", cf.cost)
+    goal = cf.prob is not None or (cf.conditions is not None and cf.conditions.margin is not None)
+    least, total = ("cost", cf.cost) if goal else ("objective", cf.objective)
+    is_, below = number(total), number(cf.bound)
     of_all = " to these features alone" if cf.alone else ""  # another plan may cost less
-    if cf.within is not None and cf.within.conditions.discrete:
-        if cf.status is Status.STOPPED:
-            return f"The search was stopped: the {least} is {number(total)}, the least is not below {number(cf.bound)}."
-        searched = f"{count(cf.within.n_nodes, 'node')} {'was' if cf.within.n_nodes == 1 else 'were'} searched"
-        if cf.status is not Status.EXACT:
-            return (
-                f"The {least} is {number(total)}, and no allowed change{of_all} has one below {number(cf.bound)}; {searched}."
-            )
-        return f"Of all allowed changes{of_all} none has a lower {least} than {number(total)}; {searched}."
-    room = f"{number(total)}, by more than {bound(total - cf.bound)}"
-    return f"Proved: no allowed change{of_all} has a {least} lower than this one's, {room}. {again}".rstrip()
+    if cf.conditions is None or not cf.conditions.discrete:
+        room = f"{is_}, by more than {bound(total - cf.bound)}"
+        return f"Proved: no allowed change{of_all} has a {least} lower than this one's, {room}. {again}".rstrip()
+    if cf.status is Status.STOPPED:
+        return f"The search was stopped: the {least} is {is_}, the least is not below {below}."
+    searched = f"{count(cf.n_nodes, 'node')} {'was' if cf.n_nodes == 1 else 'were'} searched"
+    if cf.status is not Status.EXACT:
+        return f"The {least} is {is_}, and no allowed change{of_all} has one below {below}; {searched}."
+    return f"Of all allowed changes{of_all} none has a lower {least} than {is_}; {searched}."
 
 
 # ---- in a terminal ----
@@ -208,14 +185,8 @@ def certificate_words(
 def _fitted(widths: list[int]) -> list[int]:
     """Widths that fit into a terminal: the first column gives way, then the widest of the others."""
     room = WIDTH - 2 * (len(widths) - 1)
-    widths = list(widths)
     widths[0] = max(min(widths[0], room - sum(widths[1:])), LEAST_NAME)
     while sum(widths) > room:
         i = max(range(1, len(widths)), key=widths.__getitem__)
         widths[i] -= 1
     return widths
-
-
-def _line(row: Sequence[str], widths: Sequence[int]) -> str:
-    first, *others = (cut(text, width) for text, width in zip(row, widths, strict=True))
-    return "  ".join([first.ljust(widths[0]), *(text.rjust(width) for text, width in zip(others, widths[1:], strict=True))])

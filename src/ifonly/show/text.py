@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from os.path import commonprefix
 from string import ascii_letters, digits
 
 __all__ = ["UNSEEN", "cut", "shortened", "visible"]
@@ -18,7 +19,6 @@ def visible(text: str) -> str:
 
     >>> print(visible("red \x1b[31m, and\nanother line"))
     red \x1b[31m, and\nanother line
-
     """
     return UNSEEN.sub(lambda found: repr(found[0])[1:-1], text)
 
@@ -28,7 +28,6 @@ def cut(text: str, most: int) -> str:
 
     >>> cut("average_monthly_balance", 12), cut("age", 12)
     ('averag…lance', 'age')
-
     """
     if len(text) <= most:
         return text
@@ -43,12 +42,12 @@ def shortened(names: Sequence[str], most: int) -> list[str]:
     ['monthl…nuary', 'monthl…ruary', 'age']
     >>> shortened([f"the balance of account {i} in the first quarter of the year" for i in (11, 12)], 16)
     ['the …11 in the …', 'the …12 in the …']
-
     """
     found = {name: cut(name, most) for name in names}
     for same in _alike(found):
-        shared = _shared(same)
-        at = _word(same[0][:shared])
+        beginning = commonprefix(same)  # noqa: RUF071  (character by character is what is meant)
+        shared = len(beginning)
+        at = len(beginning.rstrip(LETTERS)) if beginning.isascii() else shared  # where its last word or number begins
         family = [name for name in found if len(name) > most and name.startswith(same[0][:at])]  # to be shortened alike
         tried = ({name: _window(name, place, most) for name in family} for place in (at, *range(shared, max(map(len, same)))))
         found |= max(tried, key=lambda texts: len(set(texts.values())), default={})
@@ -65,17 +64,6 @@ def _alike(found: dict[str, str]) -> list[list[str]]:
     for name, text in found.items():
         groups.setdefault(text, []).append(name)
     return [group for group in groups.values() if len(group) > 1]
-
-
-def _shared(names: list[str]) -> int:
-    """How many characters all names begin with."""
-    first, last = min(names), max(names)
-    return next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), len(first))
-
-
-def _word(beginning: str) -> int:
-    """Where the last word or number of a text begins."""
-    return len(beginning.rstrip(LETTERS)) if beginning.isascii() else len(beginning)
 
 
 def _window(name: str, at: int, most: int) -> str:

@@ -5,7 +5,6 @@ To add a language, add its file. A test compares the keys, and the words in brac
 
 import tomllib
 from datetime import date
-from functools import cache
 from importlib.resources import files
 from typing import Any
 
@@ -29,38 +28,28 @@ class Catalogue:
     def __init__(self, language: str, words: Words = PLAIN) -> None:
         if language not in languages():
             raise InputError(f"letters are in {', '.join(languages())}; got {language!r}")
+        parts = tomllib.loads((PLACE / f"{language}.toml").read_text(encoding="utf-8"))
         self.language = language
-        self.messages = _messages(language)
-        numbers = self.messages["numbers"]
-        self.marks = Marks.of(words, Marks(numbers["decimal"], numbers["group"]))
+        self.messages = {key: message for part in parts.values() for key, message in part.items()}
+        self.marks = Marks.of(words, Marks(self.messages["decimal"], self.messages["group"]))
 
     def say(self, key: str, **parts: Any) -> str:
-        """A message of the letter, with its parts filled in."""
-        return self.messages["letter"][key].format(**parts)
-
-    def word(self, key: str, **parts: Any) -> str:
-        """A word or two."""
-        return self.messages["words"][key].format(**parts)
+        """A message, with its parts filled in."""
+        return self.messages[key].format(**parts)
 
     def quote(self, text: str) -> str:
         """A text in quotation marks."""
-        return self.word("quote", text=text)
+        return self.say("quote", text=text)
 
     def percent(self, p: float) -> str:
         """A probability, rounded down."""
-        return self.messages["numbers"]["percent"].format(number=percent(p).removesuffix("%").rstrip())
+        return self.say("percent", number=percent(p).removesuffix("%").rstrip())
 
     def date(self, day: date) -> str:
         """A day."""
-        names = self.messages["dates"]
-        return names["date"].format(day=day.day, month=names["months"][day.month - 1], year=day.year)
+        return self.say("date", day=day.day, month=self.messages["months"][day.month - 1], year=day.year)
 
     def listed(self, parts: list[str]) -> str:
         """``a``, ``a and b``, ``a, b and c``."""
         *first, last = parts
-        return last if not first else self.word("and", first=self.word("comma").join(first), last=last)
-
-
-@cache
-def _messages(language: str) -> dict[str, Any]:
-    return tomllib.loads((PLACE / f"{language}.toml").read_text(encoding="utf-8"))
+        return last if not first else self.say("and", first=self.say("comma").join(first), last=last)

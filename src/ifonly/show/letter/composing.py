@@ -113,29 +113,26 @@ def _plans(answers: list[Counterfactual], found: Decision, said: Catalogue, want
             "a letter says what would have changed the decision, and this answer does not; ask with prob=0.5 or more"
         )
     several = len(enough) > 1
-    plans = [_plan(cf, said, said.say("plan", number=i) if several else "") for i, cf in enumerate(enough, 1)]
+    plans = []
+    for i, cf in enumerate(enough, 1):
+        p = Decision.of(cf).p_after
+        outcome = "" if p is None else said.say("outcome", percent=said.percent(p))
+        heading = said.say("plan", number=i) if several else ""
+        plans.append(Plan(heading, [_told(cf, words, said) for words in worded(cf)], outcome))
     return plans, said.say("any_plan" if several else "one_plan", wanted=wanted)
-
-
-def _plan(cf: Counterfactual, said: Catalogue, heading: str) -> Plan:
-    p = Decision.of(cf).p_after
-    outcome = "" if p is None else said.say("outcome", percent=said.percent(p))
-    return Plan(heading, [_told(cf, words, said) for words in worded(cf)], outcome)
 
 
 def _told(cf: Counterfactual, words: Worded, said: Catalogue) -> tuple[str, str, str]:
     """A change: what, how, and both in one line."""
     name = visible(words.name)
     if cf.model.encoding.text:
-        often = said.word(words.after.replace(" ", "_"))
+        often = said.say(words.after.replace(" ", "_"))
         return said.quote(name), often, said.say("word", word=said.quote(name), often=often)
-    before, after = (visible(text) for text in (words.before, words.after))
-    if words.change.part.kind == "number":
-        unit = f"{WIDE}{visible(words.unit)}" if words.unit else ""
-        before, after = (f"{text}{unit}" for text in (words.before, words.after))
-    before = said.word("missing") if words.change.before is None else before
+    unit = f"{WIDE}{words.unit}" if words.unit and words.change.part.kind == "number" else ""
+    before, after = (visible(f"{text}{unit}") for text in (words.before, words.after))
+    before = said.say("missing") if words.change.before is None else before
     if words.bound:
-        after = said.word(words.bound.replace(" ", "_"), value=after)
+        after = said.say(words.bound.replace(" ", "_"), value=after)
     line = said.say("change", feature=name, after=after, before=before)
     return name, line.removeprefix(name).lstrip(f" {THIN}{WIDE}:"), line
 
@@ -147,15 +144,13 @@ def _kept(cf: Counterfactual, said: Catalogue) -> list[Block]:
     """What may not change, by reason; names without one last."""
     if cf.conditions is None:
         return []
-    about = cf.model, cf.conditions, cf.sources.columns
     by_reason: dict[str, list[str]] = {}
-    for part, plain in zip(parts_of(*about), parts_of(*about, plain=True), strict=True):
+    for part in parts_of(cf.model, cf.conditions, cf.sources.columns):
         if cf.conditions.limits.frozen[part.features].all():
-            by_reason.setdefault(cf.model.words.of(plain.name).reason, []).append(visible(part.name))
+            by_reason.setdefault(part.reason, []).append(visible(part.name))
     lines = []
     for reason, names in sorted(by_reason.items(), key=lambda pair: not pair[0]):
-        shown = names if len(names) <= MOST_KEPT else [*names[:MOST_KEPT], said.word("others")]
-        features = said.listed(shown)
+        features = said.listed(names if len(names) <= MOST_KEPT else [*names[:MOST_KEPT], said.say("others")])
         features = features[:1].upper() + features[1:]
         lines.append(said.say("kept_reason" if reason else "kept", features=features, reason=visible(reason)))
     return [Block(said.say("kept_heading"), lines, is_list=True)] if lines else []

@@ -69,18 +69,15 @@ def _cards(cfs: Counterfactuals, *, title: str | None = None) -> str:
 
 
 def _card(i: int, cf: Counterfactual, changes: list[Worded]) -> str:
-    moved = "".join(f"<li>{_moved(words)}</li>" for words in changes)
+    moved = ""
+    for words in changes:  # duration: 36 → at most 24
+        before = f"{escape(words.before)} → " if words.before else ""
+        bound = f"{words.bound} " if words.bound else ""
+        move = f'<span class="move">{before}{bound}<b>{escape(words.after)}</b></span>'
+        moved += f'<li><span class="name">{breaking(words.label)}</span> {move}</li>'
     name = f"Plan {i}" + (' <span class="note">the smallest</span>' if i == 1 else "")
     name = "The best there is" if cf.status is Status.UNREACHABLE else name
     return (
         f'<section class="plan" aria-labelledby="plan-{i}"><h2 id="plan-{i}">{name}</h2>'
         f'<p class="figures">{escape(figures(cf, changes))}</p><ul>{moved}</ul></section>'
     )
-
-
-def _moved(words: Worded) -> str:
-    """``duration: 36 → at most 24``."""
-    before = f"{escape(words.before)} → " if words.before else ""
-    bound = f"{words.bound} " if words.bound else ""
-    name = f'<span class="name">{breaking(words.label)}</span>'
-    return f'{name} <span class="move">{before}{bound}<b>{escape(words.after)}</b></span>'

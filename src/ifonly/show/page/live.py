@@ -55,7 +55,7 @@ def live_data(scene: Scene) -> dict[str, Any]:
         "classes": [scene.called(k) for k in range(model.n_classes)],
         "bars": bars,
         "rest": model.n_classes - len(bars),
-        "now": scene.now().tolist(),
+        "now": scene.now.tolist(),
         "ends": [least, most],
         "features": [
             {

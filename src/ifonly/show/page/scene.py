@@ -3,7 +3,6 @@
 import base64
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,10 +11,9 @@ from ifonly.answers import Counterfactual, Path
 from ifonly.answers.change import Part, parts_of
 from ifonly.api import invert
 from ifonly.model.errors import InputError
-from ifonly.model.numerics import Floats, softmax
+from ifonly.model.numerics import softmax
 from ifonly.problem.status import Status
 from ifonly.show.numbers import ENGLISH, marks
-from ifonly.show.sentence import Strong, told
 from ifonly.show.shape import image_shape
 
 __all__ = ["MOST", "MOST_FEATURES", "Scene", "packed", "scene_of"]
@@ -28,13 +26,24 @@ MOST_BARS = 6
 NODES = 50_000  # that the answer which the page of a path opens with may take, within limits
 
 
-@dataclass(frozen=True)
 class Scene:
     """What is asked, and the answer that the page opens with."""
 
-    cf: Counterfactual  # that answer
-    shape: tuple[int, ...] | None  # of an image
-    ink: bool  # whether high values of its pixels are dark
+    def __init__(self, cf: Counterfactual, shape: tuple[int, ...] | None, ink: bool) -> None:
+        model, conditions = cf.model, cf.conditions
+        self.cf = cf  # that answer
+        self.shape, self.ink = shape, ink  # of an image, and whether high values of its pixels are dark
+        self.k = cf.result.target  # the wanted class's index
+        self.source = cf.coordinates[0]  # x̄, in float64
+        self.now = softmax(model.scores(self.source))  # the probabilities there
+        self.parts = parts_of(model, conditions, cf.sources.columns)  # what the user calls the features
+        # The probability that the page opens with, and where its slider begins: at one half, or a whole per cent below that.
+        self.wanted = float(cf.proba[self.k] if cf.prob is None or cf.status is Status.UNREACHABLE else cf.prob)
+        lower = min(max(math.floor(100 * self.wanted) / 100, 0.01), self.wanted)
+        self.least = LEAST if self.wanted >= LEAST else lower
+        # Whether it is about scores, not probabilities; and whether the page can solve for itself.
+        self.hard = model.hard or (conditions is not None and conditions.margin is not None)
+        self.live = conditions is None and model.n_classes <= MOST_CLASSES and cf.status is not Status.UNREACHABLE
 
     def at(self, prob: float, nodes: int = NODES) -> Counterfactual:
         """The answer to the same question with another probability; a search may take so many nodes."""
@@ -43,43 +52,6 @@ class Scene:
         stop = {"node_limit": nodes} if ground is not None and ground.discrete else {}
         found = invert(cf.model, source, cf.target, prob=prob, **stop, **limits)
         return found if isinstance(found, Counterfactual) else found[0]
-
-    @property
-    def k(self) -> int:
-        """The wanted class's index."""
-        return self.cf.result.target
-
-    @property
-    def source(self) -> Floats:
-        """x̄, in float64."""
-        return self.cf.coordinates[0]
-
-    @property
-    def wanted(self) -> float:
-        """The probability that the page opens with."""
-        prob = self.cf.prob
-        return float(self.cf.proba[self.k]) if prob is None or self.cf.status is Status.UNREACHABLE else float(prob)
-
-    @property
-    def least(self) -> float:
-        """Where the slider begins: at one half, or a whole per cent that is no more than what is wanted."""
-        wanted = self.wanted
-        return LEAST if wanted >= LEAST else min(max(math.floor(100 * wanted) / 100, 0.01), wanted)
-
-    @property
-    def hard(self) -> bool:
-        """Whether it is about scores, not probabilities."""
-        return self.cf.model.hard or (self.cf.within is not None and self.cf.within.conditions.margin is not None)
-
-    @property
-    def live(self) -> bool:
-        """Whether the page can solve for itself."""
-        return self.cf.within is None and self.cf.model.n_classes <= MOST_CLASSES and self.cf.status is not Status.UNREACHABLE
-
-    @property
-    def parts(self) -> list[Part]:
-        """What the user calls the features."""
-        return parts_of(self.cf.model, self.cf.conditions, self.cf.sources.columns)
 
     def name(self, part: Part) -> str:
         """What a reader calls a feature: of a picture, where it is."""
@@ -94,30 +66,21 @@ class Scene:
 
     def bars(self) -> list[int]:
         """The classes shown, the most probable first: all of them if they are few, the wanted and the present one always."""
-        now = self.now()
-        order = np.argsort(-np.maximum(now, self.cf.proba), kind="stable").tolist()
+        order = np.argsort(-np.maximum(self.now, self.cf.proba), kind="stable").tolist()
         if len(order) <= MOST_BARS:
             return order
-        first = {self.k, int(now.argmax())}
+        first = {self.k, int(self.now.argmax())}
         return sorted(first | set([j for j in order if j not in first][: MOST_BARS - len(first)]), key=order.index)
-
-    def now(self) -> Floats:
-        """The probabilities at the source."""
-        return softmax(self.cf.model.scores(self.source))
-
-    def said(self, answer: Counterfactual) -> list[str | list[str]]:
-        """An answer in words, in pieces; those that are emphasised stand in lists of one."""
-        return [[str(piece)] if isinstance(piece, Strong) else str(piece) for piece in told(answer, self.shape)]
 
     def common(self) -> dict[str, Any]:
         """What all pages have."""
-        now, own = self.now(), marks()
-        frozen = np.zeros(len(self.source)) if self.cf.within is None else self.cf.within.conditions.limits.frozen
+        own, decided = marks(), int(self.now.argmax())
+        frozen = np.zeros(len(self.source)) if self.cf.conditions is None else self.cf.conditions.limits.frozen
         return {
             "marks": None if own == ENGLISH else own._asdict(),
             "target": self.called(self.k),
-            "decided": self.called(int(now.argmax())),
-            "already": int(now.argmax()) == self.k,
+            "decided": self.called(decided),
+            "already": decided == self.k,
             "wanted": self.wanted,
             "kept": [self.name(part) for part in self.parts if frozen[part.features].all()],  # what may not change
             "total": len(self.parts),
@@ -125,11 +88,11 @@ class Scene:
 
     def image(self, top: float, **moves: str) -> dict[str, Any]:
         """What pictures need: ``range`` is between which values shades differ; float32 is more than a screen can show."""
-        source, within = self.source, self.cf.within
+        source, within = self.source, self.cf.conditions
         low, high = min(0.0, float(source.min())), float(source.max())
         high = 1.0 if low == 0.0 and 0.0 <= high <= 1.0 else high
         if within is not None:
-            limits = within.conditions.limits
+            limits = within.limits
             low = float(limits.lo.min()) if np.isfinite(limits.lo).all() else low
             high = float(limits.hi.max()) if np.isfinite(limits.hi).all() else high
         span = [low, high if high > low else low + 1.0]

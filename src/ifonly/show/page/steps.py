@@ -15,7 +15,7 @@ from ifonly.model.numerics import Floats
 from ifonly.problem.status import Status
 from ifonly.show.numbers import asked, decimals, directed, percent, quoted, value
 from ifonly.show.page.scene import MOST, MOST_FEATURES, Scene, packed
-from ifonly.show.sentence import bound_word
+from ifonly.show.sentence import Strong, bound_word, told
 from ifonly.show.table import certificate_words
 
 __all__ = ["step_data"]
@@ -37,8 +37,7 @@ def step_data(scene: Scene) -> dict[str, Any]:
     answers, beyond = _answers(scene)
     start = next(i for i, (_, answer) in enumerate(answers) if answer is cf)
     changes = [{int(change.part.features[0]): change for change in moves(answer)} for _, answer in answers]
-    features = _features(changes, start)[:MOST_FEATURES]
-    described = {key: _described(scene, key, changes, start) for key in features}
+    described = _features(scene, changes, start)
     xs = np.stack([answer.coordinates[1] for _, answer in answers])
     top = max((abs(change.units) for found in changes for change in found.values()), default=1.0)
     return {
@@ -48,7 +47,7 @@ def step_data(scene: Scene) -> dict[str, Any]:
         "classes": [scene.called(j) for j in bars],
         "bars": [] if scene.hard else list(range(len(bars))),
         "rest": cf.model.n_classes - len(bars),
-        "now": _chances(scene.now(), bars),
+        "now": _chances(scene.now, bars),
         "beyond": beyond,
         "start": start,
         "features": list(described.values()),
@@ -67,12 +66,13 @@ def _step(
 ) -> dict[str, Any]:
     """One of them; from one half on, what was asked for is promised, also where two classes are equal."""
     promised = answer.status.ok and answer.prob is not None and answer.prob >= 0.5
+    pieces = told(answer, scene.shape)
     return {
         "p": _chances(answer.proba, bars),
         "decided": scene.called(scene.k if promised else int(answer.proba.argmax())),
-        "said": scene.said(answer),
+        "said": [[str(piece)] if isinstance(piece, Strong) else str(piece) for piece in pieces],  # lists of one: emphasised
         "short": answer.status is Status.UNREACHABLE,  # whether it is only the best there is, and less than was asked for
-        "changes": [_changed(answer, n, told, found[key]) for n, (key, told) in enumerate(described.items()) if key in found],
+        "changes": [_changed(answer, n, about, found[key]) for n, (key, about) in enumerate(described.items()) if key in found],
         "proof": _proof(answer, hard=scene.hard),
     }
 
@@ -114,25 +114,23 @@ def _spread(values: list[float]) -> list[float]:
     return list(dict.fromkeys([*values[:1], *values[-1:], *(value for stride in strides for value in values[::stride])]))
 
 
-def _features(changes: list[dict[int, Change]], start: int) -> list[int]:
-    """The features that change somewhere, first those that do at the start, the largest change first."""
-    largest: dict[int, float] = {}
-    for found in changes:
-        for key, change in found.items():
-            largest[key] = max(largest.get(key, 0.0), abs(change.units))
-    here = {key: abs(change.units) for key, change in changes[start].items()}
-    return sorted(largest, key=lambda key: (-here.get(key, 0.0), -largest[key]))
+def _features(scene: Scene, changes: list[dict[int, Change]], start: int) -> dict[int, dict[str, Any]]:
+    """The features that change somewhere, first those that do at the start, the largest change first.
 
-
-def _described(scene: Scene, key: int, changes: list[dict[int, Change]], start: int) -> dict[str, Any]:
-    """A feature's name, what it is now, and how its numbers are written; without decimals they are words."""
-    found = [other[key] for other in changes if key in other]
-    here = changes[start].get(key, found[0])
-    name, before = scene.name(here.part), here.before
-    numbers = [change.after for change in found]
-    if any(isinstance(v, bool) or not isinstance(v, (int, float)) for v in (before, *numbers)):
-        return {"name": name, "from": value(before)}
-    return {"name": name, "from": float(before), "decimals": decimals(float(before), float(here.after), map(float, numbers))}
+    Of each its name, what it is now, and how its numbers are written; without decimals they are words.
+    """
+    every = dict.fromkeys(key for found in changes for key in found)
+    sizes = {key: [abs(found[key].units) if key in found else 0.0 for found in changes] for key in every}
+    described = {}
+    for key in sorted(every, key=lambda key: (-sizes[key][start], -max(sizes[key])))[:MOST_FEATURES]:
+        found = [other[key] for other in changes if key in other]
+        here = changes[start].get(key, found[0])
+        before, numbers = here.before, [change.after for change in found]
+        described[key] = {"name": scene.name(here.part), "from": value(before)}
+        if not any(isinstance(v, bool) or not isinstance(v, (int, float)) for v in (before, *numbers)):
+            places = decimals(float(before), float(here.after), map(float, numbers))
+            described[key] |= {"from": float(before), "decimals": places}
+    return described
 
 
 def _chances(p: Floats, bars: list[int]) -> list[float]:
@@ -142,9 +140,9 @@ def _chances(p: Floats, bars: list[int]) -> list[float]:
 
 def _proof(cf: Counterfactual, *, hard: bool) -> str:
     """What is known for certain of an answer, in plain words."""
-    if cf.status is Status.UNREACHABLE and cf.prob is not None and cf.within is not None and not hard:
+    if cf.status is Status.UNREACHABLE and cf.prob is not None and cf.conditions is not None and not hard:
         p = float(cf.proba[cf.result.target])
-        if cf.within.best_bound <= p * (1 + AS_GOOD):  # the sentence says the rest
+        if cf.result.ceiling <= p * (1 + AS_GOOD):  # the sentence says the rest
             return f"{asked(cf.prob)} is out of reach: what is shown is the best there is."
     found = certificate_words(cf, "")
     if not (cf.status is Status.EXACT and cf.distance):

@@ -11,21 +11,7 @@ from ifonly.answers.change import moves
 from ifonly.model.errors import InputError
 from ifonly.model.numerics import Floats, log_sum_exp, softmax
 from ifonly.show.numbers import number, percent, signed
-from ifonly.show.plot.drawing import (
-    DIVERGING,
-    FAINT,
-    FALLS,
-    FONT,
-    GREY,
-    LONGEST,
-    RISES,
-    SHOWN,
-    Picture,
-    axes,
-    by_part,
-    plain,
-    ticked,
-)
+from ifonly.show.plot.drawing import DIVERGING, FAINT, FALLS, FONT, GREY, LONGEST, RISES, SHOWN, Picture, by_part, plain, ticked
 from ifonly.show.sentence import Worded, worded
 from ifonly.show.table import printed
 from ifonly.show.text import cut, shortened
@@ -61,8 +47,7 @@ class Waterfall(Picture):
         source, x = cf.coordinates
         if not np.isfinite(x).all():
             raise InputError(f"there is no answer to draw: {cf.message}")
-        model = cf.model
-        k = cf.result.target
+        model, k = cf.model, cf.result.target
         z = model.scores(np.stack([source, x]))
         start, end = (float(row[k] - log_sum_exp(np.delete(row, k))) for row in z)
         slope = model.A if model.scaling is None else model.A / model.scaling.scale
@@ -81,8 +66,8 @@ class Waterfall(Picture):
         labels = self.names
         if max(map(len, labels), default=0) > WIDE_LABEL:
             labels = [name.replace("  ", "\n") for name in labels]
-        ax = axes(ax, 6.4, 1.35 + (0.32 if labels is self.names else 0.42) * len(self.steps))
-        edges = self.start + np.concatenate([[0.0], np.cumsum(self.steps)])
+        ax = self._axes(ax, 6.4, 1.35 + (0.32 if labels is self.names else 0.42) * len(self.steps))
+        edges = self.start + np.cumsum([0.0, *self.steps])
         y = np.arange(len(self.steps))
         colours = [RISES if step > 0 else FALLS for step in self.steps]
         ax.barh(y, self.steps, left=edges[:-1], color=colours, height=0.62)
@@ -139,12 +124,11 @@ class HeatMap(Picture):
         if by not in ("row", "target"):
             raise InputError(f'by must be "row" or "target"; got {by!r}')
         source, x = cfs.coordinates
-        solved = np.flatnonzero(np.isfinite(x).all(axis=1) & np.isfinite(source).all(axis=1))
-        if not len(solved):
+        solved = np.isfinite(x - source).all(axis=1)
+        if not solved.any():
             raise InputError("there is no answer to draw: no row was solved")
         names, units = by_part(cfs, (x - source)[solved])
-        target = cfs.results.target[solved]
-        size = np.square(units).sum(axis=0)
+        target, size = cfs.results.target[solved], np.square(units).sum(axis=0)
         chosen = np.argsort(-size, kind="stable")[: min(features, int((size > 0).sum()) or 1)]
         kinds, counts = np.unique(target, return_counts=True)
         if by == "row":
@@ -157,7 +141,7 @@ class HeatMap(Picture):
     def _draw(self, ax: Any) -> Any:
         labels = shortened(self.labels, LONGEST)
         upright = sum(map(len, labels)) > ACROSS or len(labels) > FLAT
-        ax = axes(ax, 6.4, (2.3 if upright else 1.1) + 0.24 * len(self.names))
+        ax = self._axes(ax, 6.4, (2.3 if upright else 1.1) + 0.24 * len(self.names))
         top = float(np.percentile(np.abs(self.units), 99.5)) or float(np.abs(self.units).max()) or 1.0
         image = ax.imshow(self.units, cmap=DIVERGING, vmin=-top, vmax=top, aspect="auto", interpolation="nearest")
         ax.set_yticks(range(len(self.names)), shortened(self.names, LONGEST))
@@ -177,6 +161,5 @@ class HeatMap(Picture):
         bar.ax.tick_params(labelsize=FONT - 1)
         ticked(bar.ax.yaxis)
         bar.outline.set_visible(False)
-        for side in ax.spines.values():
-            side.set_visible(False)
+        ax.spines[:].set_visible(False)
         return ax

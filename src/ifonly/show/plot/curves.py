@@ -8,21 +8,7 @@ import numpy as np
 from ifonly.answers import Counterfactual, Path
 from ifonly.model.errors import InputError
 from ifonly.model.numerics import Floats
-from ifonly.show.plot.drawing import (
-    BLUE,
-    FAINT,
-    FONT,
-    GREY,
-    LINES,
-    LONGEST,
-    ORANGE,
-    SHOWN,
-    Picture,
-    axes,
-    by_part,
-    plain,
-    ticked,
-)
+from ifonly.show.plot.drawing import BLUE, FAINT, FONT, GREY, LINES, LONGEST, ORANGE, SHOWN, Picture, by_part, plain, ticked
 from ifonly.show.text import cut, shortened
 
 __all__ = ["Convergence", "Curve", "Trajectories"]
@@ -56,7 +42,7 @@ class Curve(Picture):
         return cls(path.lam[order], p[order], path.distance[order], path.model.words.named(path.target))
 
     def _draw(self, ax: Any) -> Any:
-        ax = axes(ax, 6.0, 3.2)
+        ax = self._axes(ax, 6.0, 3.2)
         ax.plot(self.lam, self.proba, color=BLUE, linewidth=2.2)
         _outwards(ax, self.lam)
         ax.set_ylim(0, 1.02)
@@ -99,7 +85,7 @@ class Trajectories(Picture):
         return cls(path.lam[order], p, shown, units[:, chosen], len(moved) - len(chosen), path.model.words.named(path.target))
 
     def _draw(self, ax: Any) -> Any:
-        ax = axes(ax, 6.4, 3.6)
+        ax = self._axes(ax, 6.4, 3.6)
         for j, name in enumerate(self.names):
             ax.plot(self.lam, self.units[:, j], color=LINES[j % len(LINES)], linewidth=1.8, label=name)
         _outwards(ax, self.lam)
@@ -156,7 +142,7 @@ class Convergence(Picture):
         return cls(np.array(gradients), (values - cf.objective).clip(0.0), cf.grad_norm)
 
     def _draw(self, ax: Any) -> Any:
-        ax = axes(ax, 6.0, 3.2)
+        ax = self._axes(ax, 6.0, 3.2)
         n = np.arange(len(self.grad_norm))
         ax.plot(n, self.grad_norm, color=BLUE, marker="o", markersize=5, linewidth=1.8)
         seen = self.above > 0

@@ -15,7 +15,7 @@ from ifonly.model.numerics import Floats
 from ifonly.show.numbers import ENGLISH, Marks, marked, marks, writing
 
 __all__ = ["BLUE", "DIVERGING", "FAINT", "FALLS", "GREY", "LINES", "ORANGE", "RISES"]
-__all__ += ["FONT", "LONGEST", "SHOWN", "Picture", "axes", "by_part", "plain", "side_by_side", "ticked", "tiles"]
+__all__ += ["FONT", "LONGEST", "SHOWN", "Picture", "by_part", "plain", "ticked", "tiles"]
 
 BLUE, ORANGE, GREEN, SKY, PINK, YELLOW = "#0072B2", "#D55E00", "#009E73", "#56B4E9", "#CC79A7", "#E69F00"
 LINES = (BLUE, ORANGE, GREEN, PINK, YELLOW, SKY, "#000000", "#7F7F7F")
@@ -41,14 +41,24 @@ class Picture(ABC):
     @abstractmethod
     def _draw(self, ax: Any) -> Any: ...
 
+    def _axes(self, ax: Any, width: float, height: float) -> Any:
+        """The axes to draw on: those given, or those of a new figure of this size in inches."""
+        if ax is None:
+            with needing("pictures need matplotlib", "plot"):
+                import matplotlib.pyplot as plt
+            _, ax = plt.subplots(figsize=(width, height), layout="constrained")
+        ax.tick_params(labelsize=FONT - 1)
+        ax.xaxis.label.set_fontsize(FONT)
+        ax.yaxis.label.set_fontsize(FONT)
+        return ax
+
 
 def ticked(axis: Any) -> None:
     """Numbers along an axis, with the marks of the house where it has its own."""
     own = marks()
     if own == ENGLISH:
         return
-    with needing("pictures need matplotlib", "plot"):
-        from matplotlib.ticker import ScalarFormatter
+    from matplotlib.ticker import ScalarFormatter
 
     class Ticks(ScalarFormatter):
         def __call__(self, x: float, pos: int | None = None) -> str:
@@ -58,27 +68,7 @@ def ticked(axis: Any) -> None:
     axis.set_major_formatter(Ticks())
 
 
-def axes(ax: Any, width: float, height: float) -> Any:
-    """The axes to draw on: those given, or those of a new figure of this size in inches."""
-    if ax is None:
-        with needing("pictures need matplotlib", "plot"):
-            import matplotlib.pyplot as plt
-        _, ax = plt.subplots(figsize=(width, height), layout="constrained")
-    ax.tick_params(labelsize=FONT - 1)
-    ax.xaxis.label.set_fontsize(FONT)
-    ax.yaxis.label.set_fontsize(FONT)
-    return ax
-
-
-def side_by_side(ax: Any, n: int) -> list[Any]:
-    """Axes side by side within others."""
-    panels = tiles(ax, n, 1, 0.0)
-    for panel in panels:
-        panel.set_anchor("N")
-    return panels
-
-
-def tiles(ax: Any, across: int, rows: int, above: float) -> list[Any]:
+def tiles(ax: Any, across: int, rows: int = 1, above: float = 0.0) -> list[Any]:
     """Axes in rows within others, with a part of each one's height left free above it."""
     ax.set_axis_off()
     gap = 0.02
@@ -89,8 +79,7 @@ def tiles(ax: Any, across: int, rows: int, above: float) -> list[Any]:
 
 def plain(ax: Any, *, left: bool = True) -> Any:
     """The axes, without a frame."""
-    ax.spines["top"].set_visible(False)
-    ax.spines["right"].set_visible(False)
+    ax.spines[["top", "right"]].set_visible(False)
     ax.spines["left"].set_visible(left)
     return ax
 

@@ -11,7 +11,7 @@ from ifonly.answers import Counterfactual, Counterfactuals, Path
 from ifonly.model.errors import InputError
 from ifonly.model.numerics import Floats, softmax
 from ifonly.show.numbers import number, percent
-from ifonly.show.plot.drawing import DIVERGING, FAINT, FALLS, FONT, LONGEST, RISES, Picture, axes, side_by_side, tiles
+from ifonly.show.plot.drawing import DIVERGING, FAINT, FALLS, FONT, LONGEST, RISES, Picture, tiles
 from ifonly.show.shape import image_shape
 from ifonly.show.text import cut, shortened
 
@@ -46,11 +46,12 @@ class Images(Picture):
         return cls(source, x - source, x, (before, towards, after))
 
     def _draw(self, ax: Any) -> Any:
-        ax = axes(ax, 6.0, 6.0 / 3 * self.source.shape[0] / self.source.shape[1] + 0.3)
+        ax = self._axes(ax, 6.0, 6.0 / 3 * self.source.shape[0] / self.source.shape[1] + 0.3)
         images = (self.source, self.difference, self.answer)
-        panels = side_by_side(ax, 3)
+        panels = tiles(ax, 3)
         for i, (panel, image, title) in enumerate(zip(panels, images, self.titles, strict=True)):
             _show(panel, image, difference=i == 1, like=self.source)
+            panel.set_anchor("N")
             panel.set_title(title, fontsize=FONT)
         look: dict[str, Any] = {"transform": panels[1].transAxes, "ha": "center", "va": "top", "fontsize": FONT - 1}
         for at, text, colour in ((0.27, "more", RISES), (0.73, "less", FALLS)):
@@ -76,15 +77,15 @@ class Strip(Picture):
         levels = np.linspace(start, float(p.max()), n)[1:]
         chosen = [int(np.abs(p - level).argmin()) for level in levels]
         images = np.stack([_image(v, shape) for v in [source, *x[chosen]]])
-        return cls(
-            images, np.array([start, *p[chosen]]), np.array([np.inf, *path.lam[chosen]]), path.model.words.named(path.target)
-        )
+        proba, lam = np.array([start, *p[chosen]]), np.array([np.inf, *path.lam[chosen]])
+        return cls(images, proba, lam, path.model.words.named(path.target))
 
     def _draw(self, ax: Any) -> Any:
         n = len(self.images)
-        ax = axes(ax, 6.4, 6.4 / n * self.images.shape[1] / self.images.shape[2] + 0.42)
-        for panel, image, p in zip(side_by_side(ax, n), self.images, self.proba, strict=True):
+        ax = self._axes(ax, 6.4, 6.4 / n * self.images.shape[1] / self.images.shape[2] + 0.42)
+        for panel, image, p in zip(tiles(ax, n), self.images, self.proba, strict=True):
             _show(panel, image, difference=False, like=self.images[0])
+            panel.set_anchor("N")
             panel.set_xlabel(percent(float(p)), fontsize=FONT - 1, labelpad=3)
         ax.set_title(f"p({cut(str(self.target), LONGEST)}) along the path", loc="left", fontsize=FONT)
         return ax
@@ -112,13 +113,11 @@ class Grid(Picture):
     def _draw(self, ax: Any) -> Any:
         n, (height, width) = len(self.images), self.images.shape[1:3]
         across, rows = min(n, ACROSS), -(-n // ACROSS)
-        each = 6.4 / ACROSS
-        ax = axes(ax, max(each * across, LEAST_WIDTH), rows * (each * height / width + ABOVE))
-        shares = ABOVE / (each * height / width + ABOVE)
-        names = shortened(self.labels, TITLE)
-        for panel, image, name, distance in zip(
-            tiles(ax, across, rows, shares), self.images, names, self.distance, strict=False
-        ):
+        wide = 6.4 / ACROSS
+        high = wide * height / width + ABOVE
+        ax = self._axes(ax, max(wide * across, LEAST_WIDTH), rows * high)
+        panels, names = tiles(ax, across, rows, ABOVE / high), shortened(self.labels, TITLE)
+        for panel, image, name, distance in zip(panels, self.images, names, self.distance, strict=False):
             _show(panel, image, difference=False, like=self.images[0])
             panel.set_title(f"{name}\ndistance {number(float(distance), 3)}", fontsize=FONT - 1)
         return ax
@@ -132,17 +131,12 @@ def _image(v: Floats, shape: Sequence[int] | None) -> Floats:
 
 
 def _show(panel: Any, image: Floats, *, difference: bool, like: Floats) -> None:
+    low, high, cmap = float(like.min()), float(like.max()), "gray_r"
     if difference:
-        top = float(np.abs(image).max()) or 1.0
-        shown = image if image.ndim == 2 else image.mean(axis=2)
-        panel.imshow(shown, cmap=DIVERGING, vmin=-top, vmax=top, interpolation="nearest")
-    else:
-        low, high = float(like.min()), float(like.max())
-        if image.ndim == 2:
-            panel.imshow(image, cmap="gray_r", vmin=low, vmax=high, interpolation="nearest")
-        else:
-            panel.imshow(np.clip((image - low) / (high - low or 1.0), 0.0, 1.0), interpolation="nearest")
-    panel.set_xticks([])
-    panel.set_yticks([])
-    for side in panel.spines.values():
-        side.set_color(FAINT)
+        high, cmap = float(np.abs(image).max()) or 1.0, DIVERGING
+        low, image = -high, image if image.ndim == 2 else image.mean(axis=2)
+    elif image.ndim == 3:
+        image = np.clip((image - low) / (high - low or 1.0), 0.0, 1.0)
+    panel.imshow(image, cmap=cmap, vmin=low, vmax=high, interpolation="nearest")  # shades are for one channel only
+    panel.set(xticks=[], yticks=[])
+    panel.spines[:].set_color(FAINT)
