@@ -183,6 +183,9 @@ def test_limits_besides_are_added_and_never_taken_away(model, policy):
     wide = ifonly.ask(model, actions=Actions(bounds=(-1e6, 1e6)), policy=policy).conditions.limits
     assert (wide.lo[3], wide.hi[3], wide.hi[1]) == (6, 60, 1e6)
     assert ifonly.ask(model, max_changes=1, policy=policy).question.max_changes == 1
+    for groups in ({"kind": ["loans", "income"]}, [["loans", "income"]], ["loans", "income"]):
+        grouped = ifonly.ask(model, actions=Actions(one_of=groups), policy=policy).conditions.limits
+        assert [group.tolist() for group in grouped.groups] == [[1, 2]]
 
 
 @pytest.mark.parametrize(

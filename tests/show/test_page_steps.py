@@ -52,6 +52,16 @@ def test_what_is_not_the_least_is_not_called_so(ruled):
     assert certificate_words(best).startswith("Of all allowed changes none has a lower cost")
 
 
+def test_a_page_of_an_answer_whose_probability_underflows_shows_that_answer():
+    """A slider of probabilities has no place for it, and a page that solves for itself would show another."""
+    cf = ifonly.invert(Model([[1000.0, 0.0], [0.0, 1.0]], [0.0, 0.0]), [50.0, 0.0], 1, lam=1e3)
+    assert cf.proba[1] == 0.0
+    data = page_data(cf)
+    said = (piece[0] if isinstance(piece, list) else piece for piece in data["steps"][data["start"]]["said"])
+    assert "at most 49 instead of 50" in "".join(said)
+    assert certificate_words(cf).startswith("Proved: no allowed change has a lower objective than")
+
+
 def test_searches_that_do_not_end_are_left_out(ruled, monkeypatch):
     monkeypatch.setattr(steps, "TIMES", 0)
     monkeypatch.setattr(steps, "NODES", 1)

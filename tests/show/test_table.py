@@ -176,7 +176,7 @@ def test_html_escapes_names_and_shows_the_same_numbers():
     for text in cf.table().texts[0][1:]:
         assert text in html
     assert html.count("<tr>") == 3
-    assert "no allowed change has a cost lower than" in html
+    assert "no allowed change has a lower cost than" in html
     assert "verify()" in html
 
 

@@ -1,8 +1,7 @@
-"""How answers show themselves: the methods that hand them to `ifonly.show`, whose modules import answers when first used."""
+"""How answers show themselves: the methods that hand them to `ifonly.show`, which imports answers, and is imported late."""
 
 from typing import Any
 
-from ifonly import show
 from ifonly.answers.change import moves
 from ifonly.model.errors import InputError
 
@@ -18,7 +17,9 @@ class _Drawn:
         One answer has "changes", "image" and "convergence"; many have "heat map" (``by="row"`` or ``by="target"``) and
         "images" of the nearest, such as those of ``target="all"``; a path has "curve", "features" and "strip", of images.
         """
-        return show.plot.picture(self, kind, **options)
+        from ifonly.show import plot
+
+        return plot.picture(self, kind, **options)
 
     def plot(self: Any, kind: str | None = None, ax: Any = None, **options: Any) -> Any:
         """Draw ``picture(kind, **options)`` with matplotlib; returns the axes."""
@@ -39,7 +40,9 @@ class _Written(_Drawn):
         :func:`ifonly.show.page.write`), of several plans a card for each (``title``). A letter is about the first three; its
         options are those of :meth:`letter`.
         """
-        shown, writers = self._about("to_html()"), {"page": show.page.write, "letter": show.letter.write}
+        from ifonly.show import letter, page
+
+        shown, writers = self._about("to_html()"), {"page": page.write, "letter": letter.write}
         if template not in writers:
             raise InputError(f'template must be "page" or "letter"; got {template!r}')
         return writers[template](shown, path, **options)
@@ -59,7 +62,9 @@ class _Written(_Drawn):
             By default today.
 
         """
-        return show.letter.text(self._about("letter()"), **options)
+        from ifonly.show import letter
+
+        return letter.text(self._about("letter()"), **options)
 
 
 class ShownOne(_Written):
@@ -71,11 +76,15 @@ class ShownOne(_Written):
 
     def table(self: Any, rows: int | None = None) -> Any:
         """What changed and what it costs, as a :class:`ifonly.show.table.Table`; ``rows`` is how many are printed."""
-        return show.table.of_changes(self, rows)
+        from ifonly.show import table
+
+        return table.of_changes(self, rows)
 
     def sentence(self: Any, *, markdown: bool = False) -> str:
         """The answer in words: "If only duration were 24 instead of 36, the decision would be approved (81 %)."."""
-        return show.sentence.sentence(self, markdown=markdown)
+        from ifonly.show import sentence
+
+        return sentence.sentence(self, markdown=markdown)
 
     def to_json(self: Any, path: Any = None, *, most_nodes: int | None = None) -> str:
         """Everything that it takes to recheck the answer from the model alone, for :func:`ifonly.verify`.
@@ -87,7 +96,9 @@ class ShownOne(_Written):
         return record.to_json(self, path, most_nodes=record.MOST_NODES if most_nodes is None else most_nodes)
 
     def _repr_html_(self: Any) -> str:
-        return show.table.html_of(self)
+        from ifonly.show import table
+
+        return table.html_of(self)
 
 
 class ShownMany(_Written):
@@ -103,18 +114,26 @@ class ShownMany(_Written):
 
     def summary(self: Any) -> Any:
         """Which features move how often and how much, as a :class:`ifonly.show.summary.Summary`."""
-        return show.summary.of_answers(self)
+        from ifonly.show import summary
+
+        return summary.of_answers(self)
 
     def table(self: Any, rows: int | None = None) -> Any:
         """Of several plans for one source (``n=``): what each changes, side by side, as a :class:`ifonly.show.table.Table`."""
-        return show.plans.table_of(self._about("table()"), rows)
+        from ifonly.show import plans
+
+        return plans.table_of(self._about("table()"), rows)
 
     def _repr_html_(self: Any) -> str:
-        return show.plans.html_of(self) if self.are_plans else show.summary.html_of(self)
+        from ifonly.show import plans, summary
+
+        return plans.html_of(self) if self.are_plans else summary.html_of(self)
 
     def _shown(self: Any) -> str:
         """Plans, as they are printed."""
-        return show.plans.repr_of(self)
+        from ifonly.show import plans
+
+        return plans.repr_of(self)
 
 
 class ShownPath(_Drawn):
@@ -122,4 +141,6 @@ class ShownPath(_Drawn):
 
     def to_html(self: Any, path: Any, **options: Any) -> Any:
         """Write a page with a slider for the wanted probability; ``shape``, ``title``: see :func:`ifonly.show.page.write`."""
-        return show.page.write(self, path, **options)
+        from ifonly.show import page
+
+        return page.write(self, path, **options)

@@ -130,9 +130,7 @@ def newton(
 
         # 2. Newton's direction.
         factor = space.factor(point)
-        direction = factor.newton()
-        if point.slope.dot(direction) < 0:  # λ is so small beside the curvature of others that rounding chose the sign: E rises
-            direction = -direction
+        direction = _downhill(point, factor.newton())
         ds = factor.margins_along(direction)
         delta = max(-float(ds[ds.argmin()]), float(ds[ds.argmax()]))
 
@@ -159,6 +157,11 @@ def newton(
         delta = min(delta, _shown(space, ds, old, point, len(history)))
         if step == 1.0 and delta <= max(least, close):
             return Outcome(space, point, True, delta <= max(least, CLOSE[order]), tuple(history), factor)
+
+
+def _downhill(point: Point, direction: Floats) -> Floats:
+    """A direction; where E rises along it, the other way: rounding chose its sign, where λ is nothing beside the curvature."""
+    return -direction if point.slope.dot(direction) < 0 else direction
 
 
 def _slack(point: Point, size: float) -> float:

@@ -118,7 +118,7 @@ def _add_views(app: FastAPI, service: Service) -> None:
     shelf, settings = service.shelf, service.settings
     limits = {"max_rows": settings.max_rows, "max_body": settings.max_body}
     limits |= {"timeout_s": settings.timeout, "max_n": schema.MAX_PLANS}
-    overviews: WeakKeyDictionary[Served, Any] = WeakKeyDictionary()
+    overviews: WeakKeyDictionary[Served, Response] = WeakKeyDictionary()
 
     @app.get("/", include_in_schema=False)
     async def page() -> FileResponse:
@@ -156,8 +156,8 @@ def _add_views(app: FastAPI, service: Service) -> None:
         """What is usual in the data: histograms of all columns, and some of the rows to draw."""
         served = shelf.get(model)
         if served not in overviews:  # computed once, as long as the model's file stays the same
-            overviews[served] = await service.at_desk(_visit(request), model, seen.overview)
-        return _json(overviews[served])
+            overviews[served] = _json(await service.at_desk(_visit(request), model, seen.overview))
+        return overviews[served]
 
     @app.get("/v1/rows", response_model=shapes.RowPage, responses=ASKED)
     async def rows(

@@ -170,7 +170,7 @@ def certificate_words(
     of_all = " to these features alone" if cf.alone else ""  # another plan may cost less
     if cf.conditions is None or not cf.conditions.discrete:
         room = f"{is_}, by more than {bound(total - cf.bound)}"
-        return f"Proved: no allowed change{of_all} has a {least} lower than this one's, {room}. {again}".rstrip()
+        return f"Proved: no allowed change{of_all} has a lower {least} than this one's, {room}. {again}".rstrip()
     if cf.status is Status.STOPPED:
         return f"The search was stopped: the {least} is {is_}, the least is not below {below}."
     searched = f"{count(cf.n_nodes, 'node')} {'was' if cf.n_nodes == 1 else 'were'} searched"

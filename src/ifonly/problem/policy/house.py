@@ -342,5 +342,6 @@ def _coarsest(policy: Policy, model: Model, own: Actions, asked: Actions) -> dic
 
 
 def _groups(own: Any, asked: Any) -> list[Any]:
-    groups = [*own, *([asked] if asked and isinstance(asked[0], (str, int)) else asked or ())]
+    asked = list(asked.values() if isinstance(asked, Mapping) else asked or ())
+    groups = [*own, *([asked] if asked and isinstance(asked[0], (str, int)) else asked)]
     return list({tuple(sorted(map(str, group))): group for group in groups}.values())

@@ -12,6 +12,7 @@ from ifonly.answers.change import Part, parts_of
 from ifonly.api import invert
 from ifonly.model.errors import InputError
 from ifonly.model.numerics import softmax
+from ifonly.problem.free import LEAST_P
 from ifonly.problem.status import Status
 from ifonly.show.numbers import ENGLISH, marks
 from ifonly.show.shape import image_shape
@@ -41,9 +42,10 @@ class Scene:
         self.wanted = float(cf.proba[self.k] if cf.prob is None or cf.status is Status.UNREACHABLE else cf.prob)
         lower = min(max(math.floor(100 * self.wanted) / 100, 0.01), self.wanted)
         self.least = LEAST if self.wanted >= LEAST else lower
-        # Whether it is about scores, not probabilities; and whether the page can solve for itself.
+        # Whether it is about scores, not probabilities; and whether the page can solve for itself: not for one that underflows.
         self.hard = model.hard or (conditions is not None and conditions.margin is not None)
         self.live = conditions is None and model.n_classes <= MOST_CLASSES and cf.status is not Status.UNREACHABLE
+        self.live &= self.wanted >= LEAST_P
 
     def at(self, prob: float, nodes: int = NODES) -> Counterfactual:
         """The answer to the same question with another probability; a search may take so many nodes."""

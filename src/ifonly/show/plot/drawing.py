@@ -58,7 +58,8 @@ def ticked(axis: Any) -> None:
     own = marks()
     if own == ENGLISH:
         return
-    from matplotlib.ticker import ScalarFormatter
+    with needing("pictures need matplotlib", "plot"):
+        from matplotlib.ticker import ScalarFormatter
 
     class Ticks(ScalarFormatter):
         def __call__(self, x: float, pos: int | None = None) -> str:
