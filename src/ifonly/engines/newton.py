@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ifonly.engines.coordinates import Factor, Floats, Point, Space
-from ifonly.model.numerics import EPS
+from ifonly.model.numerics import EPS, length
 from ifonly.problem.results import Iteration
 
 __all__ = ["MAX_ITER", "Outcome", "Solved", "minimise", "newton"]
@@ -25,6 +25,7 @@ __all__ = ["MAX_ITER", "Outcome", "Solved", "minimise", "newton"]
 MAX_ITER = 100  # five or so are usual; starts chosen by the user may need more
 USUAL = 8  # iterations after which rounding may be what keeps it from ending
 BACKTRACK = 0.8  # the paper's ρ
+ACROSS = 1e-4  # of the lengths of a slope and a direction, their product where these are at right angles but for rounding
 LEAST_STEP = 1e-60  # where a margin of 1e3 rests on features in units of 1e8, the first step can be 1e-20
 ARMIJO = 1e-4  # of order 3: this much decrease makes the convergence theorem hold; order 2 is the paper's, with plain decrease
 
@@ -160,8 +161,12 @@ def newton(
 
 
 def _downhill(point: Point, direction: Floats) -> Floats:
-    """A direction; where E rises along it, the other way: rounding chose its sign, where λ is nothing beside the curvature."""
-    return -direction if point.slope.dot(direction) < 0 else direction
+    """A direction; where E rises along it, the other way: rounding chose its sign, where λ is nothing beside the curvature.
+
+    But not where the whole of it is rounding, as where rivals depend on each other: that is across the slope.
+    """
+    rise = -float(point.slope.dot(direction))
+    return -direction if rise > 0 and rise > ACROSS * length(point.slope) * length(direction) else direction
 
 
 def _slack(point: Point, size: float) -> float:
