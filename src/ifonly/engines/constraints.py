@@ -51,7 +51,7 @@ def solve(problem: LimitedProblem, aim: Aim, budget: Budget) -> Result | Proof |
             found = candidates.made_of(x)
         if found is not None or closed:
             record = begin.record(search, allowance)
-            proof = record.proof()
+            proof = record.proof_of_none() if found is None else record.proof()
             if found is None or proof is None:
                 return proof
             slack = 0.0 if aim.lam is None else slack_of(problem, aim, proof.multipliers[0], found.x)
@@ -105,7 +105,7 @@ def nearest_to_goal(problem: LimitedProblem, aim: Aim, budget: Budget, x: Floats
                 return None
             x, high = there, problem.level(aim.prob, there)
         elif done and math.isinf(search.bound):
-            shown = begin.untied.record(search, 0.0).proof()
+            shown = begin.untied.record(search, 0.0).proof_of_none()
             if shown is None:
                 return None
             low, proof = middle, shown
@@ -237,4 +237,4 @@ class _Beginning(NamedTuple):
     def none(self, allowance: float, budget: Budget) -> Proof | None:
         """The proof that nothing meets the goal; None where that is not shown."""
         search, done = self.run(allowance, replace(budget, gap=1.0))
-        return self.record(search, allowance).proof() if done and math.isinf(search.bound) else None
+        return self.record(search, allowance).proof_of_none() if done and math.isinf(search.bound) else None

@@ -125,6 +125,13 @@ class Record:
             return tuple(map(Multipliers, y, nu))
         return tuple(map(Multipliers, y, nu, np.linalg.solve(self.ties, -of_ties.T).T / self.dual.unit))
 
+    def proof_of_none(self) -> Proof | None:
+        """The record as a proof that nothing meets the goal; None where a node is left in which something may.
+
+        That is so where costs are less than any number beside the gains, and what was found in such a node was of no use.
+        """
+        return None if len(self.leaves) else self.proof()
+
     def _surely_missed(self) -> bool:
         """Whether what is missed in closed nodes is far more than the allowance and rounding."""
         dual, closed = self.dual, self.closed
