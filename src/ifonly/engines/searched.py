@@ -191,7 +191,7 @@ class Record:
         exact = value - REL_GAP * self.dual.problem.relative_to(value, weighed=self.dual.goal.lam is not None)
         if bound < exact:
             proved, known = self._proved(bounds - doubt, exact, budget, whole=done)
-            bound, plan = max(min(proved, value), bound), plan if known else replace(plan, proof=None)
+            bound, plan = max(min(proved, value), 0.0), plan if known else replace(plan, proof=None)
         return measured(plan, self.dual, bound, budget, ALLOWANCES * (slack or own))
 
     def _proved(self, least: Floats, exact: float, budget: Budget, *, whole: bool) -> tuple[float, bool]:
