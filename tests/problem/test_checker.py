@@ -100,6 +100,14 @@ def test_the_checker_in_fractions_shares_nothing_with_the_other():
     assert len((SRC / "problem" / "exactly.py").read_text(encoding="utf-8").splitlines()) < 400  # as docs/proof.md says
 
 
+def test_fractions_are_for_models_of_a_size():
+    model = Model(np.eye(2, 600_000), np.zeros(2))
+    cf = invert(model, np.append([2.0, 0.0], np.zeros(599_998)), 1, prob=0.6)
+    assert cf.verify().claim == "proved"
+    with pytest.raises(InputError, match="exact=True is for models of up to 1000000 weights; this one has 1200000"):
+        cf.verify(exact=True)
+
+
 def test_the_checker_imports_nothing_that_solves():
     closure = closure_of("ifonly.problem.checker")
     # The model reads the rows and columns that it is asked about.

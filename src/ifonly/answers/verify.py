@@ -42,7 +42,7 @@ def verify(record: str | os.PathLike[str] | Mapping[str, Any], model: Any, *, ex
         The classifier that the answer is for; its fingerprint is compared with the record's.
     exact : bool
         Whether to compute with fractions, so that nothing depends on the rounding of floats but logarithms and exponentials,
-        which are enclosed. Takes some milliseconds for each node of a proof.
+        which are enclosed. Takes some milliseconds for each node of a proof, and is for models of up to a million weights.
 
     Returns
     -------

@@ -126,10 +126,7 @@ class Record:
         return tuple(map(Multipliers, y, nu, np.linalg.solve(self.ties, -of_ties.T).T / self.dual.unit))
 
     def proof_of_none(self) -> Proof | None:
-        """The record as a proof that nothing meets the goal; None where a node is left in which something may.
-
-        That is so where costs are less than any number beside the gains, and what was found in such a node was of no use.
-        """
+        """The record as a proof that nothing meets the goal; None where a node is left in which something may."""
         return None if len(self.leaves) else self.proof()
 
     def _surely_missed(self) -> bool:

@@ -11,7 +11,7 @@ checked, for problems with limits and without,
    that ‖∇E‖ is rounding and nothing else, and p_k above τ by no more than rounding. CONVERGED says the same of a goal, whose
    λ is always found to the last digit; with λ given, that ‖∇E‖ is what is claimed, to a tolerance that records do not name;
 5. of a search over whole numbers, categories or few changes, and of a goal out of reach within limits: the proof that comes
-   with the answer (`proof`), case by case.
+   with the answer, case by case (`dual`; in fractions `exactly`).
 
 What is not proved is named in `Checked.unproved`: a proof that was left out, a ceiling that multipliers do not give. What was
 *asked* is taken as given: with another λ, or other limits, the same x may answer another question truthfully.
@@ -438,7 +438,7 @@ def _check_leaf(case: _Case, facts: _Facts, most: float) -> None:
         case.exactly.worth(case.x) - max(case.exactly.prove(proof).bound, 0)
     )  # nothing costs less, and −ln p is no less
     if gap > most + SAME * (1 + abs(facts.value)):
-        raise CertificateError(f"the gap that is proved in fractions is {gap!r}; with floats it is {most!r}")
+        raise CertificateError(f"the gap that is proved in fractions is {gap!r}, more than {most!r}")
 
 
 def _by_proof(case: _Case, facts: _Facts, *, exact: bool) -> Checked:

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Sequence
-from os.path import commonprefix
 from string import ascii_letters, digits
 
 __all__ = ["UNSEEN", "cut", "shortened", "visible"]
@@ -45,8 +44,9 @@ def shortened(names: Sequence[str], most: int) -> list[str]:
     """
     found = {name: cut(name, most) for name in names}
     for same in _alike(found):
-        beginning = commonprefix(same)  # noqa: RUF071  (character by character is what is meant)
-        shared = len(beginning)
+        apart = (i for i, letters in enumerate(zip(*same, strict=False)) if len(set(letters)) > 1)
+        shared = next(apart, min(map(len, same)))
+        beginning = same[0][:shared]
         at = len(beginning.rstrip(LETTERS)) if beginning.isascii() else shared  # where its last word or number begins
         family = [name for name in found if len(name) > most and name.startswith(same[0][:at])]  # to be shortened alike
         tried = ({name: _window(name, place, most) for name in family} for place in (at, *range(shared, max(map(len, same)))))
