@@ -12,10 +12,10 @@ from helpers.data import data_file
 from scipy.special import logsumexp
 
 import ifonly
-from ifonly.engines import rounds as crowd
+from ifonly.engines import rounds as plain
 from ifonly.engines.coordinates import Rivals
 from ifonly.engines.newton import minimise
-from ifonly.engines.rounds import Crowd, Few, Place
+from ifonly.engines.rounds import ManyRivals, Place, Strongest
 from ifonly.engines.windows import Window
 from ifonly.model import products
 from ifonly.model.numerics import EPS
@@ -26,16 +26,16 @@ SAME = 1e-12  # of x, relative to its largest entry (or 1): what two methods may
 
 def by_cpp(instructions, *space, **options):
     with running(instructions):
-        return few_and_rest.solve_crowd(*space, **options)
+        return few_and_rest.solve_rounds(*space, **options)
 
 
-SOLVERS = {"numpy": crowd.solve_crowd} | {name: partial(by_cpp, name) for name in SETS}
+SOLVERS = {"numpy": plain.solve_rounds} | {name: partial(by_cpp, name) for name in SETS}
 BACKENDS = ["reference", pytest.param("cpu", marks=needs_compiled)]
 
 
 @pytest.fixture(params=SOLVERS)
 def solve(request):
-    """`solve_crowd`, in both languages and with all sets of instructions."""
+    """`solve_rounds`, in both languages and with all sets of instructions."""
     return SOLVERS[request.param]
 
 
@@ -48,10 +48,10 @@ def head():
 
 @pytest.fixture
 def tiny(monkeypatch):
-    """Three classes are a crowd and two or three rivals the few: they come and go all the time."""
+    """Three classes are very many and two or three rivals the few: they come and go all the time."""
     monkeypatch.setattr(products, "SHARED_GRAM", 3)
-    monkeypatch.setattr(crowd, "FEW", 2)
-    monkeypatch.setattr(crowd, "SHARE", 0.3)
+    monkeypatch.setattr(plain, "FEW", 2)
+    monkeypatch.setattr(plain, "SHARE", 0.3)
 
 
 @pytest.fixture(params=BACKENDS)
@@ -83,12 +83,12 @@ def assert_same(x, y):
 
 def test_the_small_problem_touches_e_from_below(rng, monkeypatch):
     """Equal to E at the current point, with the same derivative, and nowhere above."""
-    monkeypatch.setattr(crowd, "FEW", 6)
+    monkeypatch.setattr(plain, "FEW", 6)
     A, margins, k, lam = rng.normal(size=(30, 40)), 3 * rng.normal(size=29), 4, 0.7
-    space, sbar, rows = Crowd(A @ A.T, k, margins, lam), np.insert(margins, k, -math.inf), A - A[k]
+    space, sbar, rows = ManyRivals(A @ A.T, k, margins, lam), np.insert(margins, k, -math.inf), A - A[k]
     d = np.insert(rng.random(29) / 10, k, 0.0)
     here = Place.of(d, rows @ (d @ rows), sbar)
-    few = Few(space, sbar - here.u, here.p)
+    few = Strongest(space, sbar - here.u, here.p)
     rest = few.rest(space, sbar - here.u)
     small = few.problem(rest, sbar, here.u, lam)
     mean = rest.w @ rows
@@ -122,7 +122,7 @@ def test_products_come_from_the_gram_matrix_of_all_classes(rng, K):
     G = A @ A.T
     rows = A - A[k]
     expected = rows @ (v @ rows)
-    space = Crowd(G, k, np.zeros(K - 1), 1.0)
+    space = ManyRivals(G, k, np.zeros(K - 1), 1.0)
     np.testing.assert_allclose(space.product(v), expected, rtol=0, atol=1e-12 * np.abs(expected).max())
     few = rng.permutation(K)[:5]
     np.testing.assert_allclose(space.rows(few), rows[few] @ rows.T, rtol=0, atol=1e-12 * np.abs(G).max())
@@ -136,7 +136,7 @@ def test_the_few_are_the_strongest(rng):
     for margins in (rng.normal(size=99), np.zeros(99), np.full(99, 700.0), rng.integers(3, size=99) * 1e300):
         k = int(rng.integers(100))
         s = np.insert(margins, k, -math.inf)
-        few = Few(Crowd(np.eye(100), k, margins, 1.0), s, np.zeros(100))
+        few = Strongest(ManyRivals(np.eye(100), k, margins, 1.0), s, np.zeros(100))
         assert len(few.index) == len(set(few.index)) == 64
         assert k not in few.index
         np.testing.assert_array_equal(np.sort(s[few.index]), np.sort(s)[-64:])
@@ -147,8 +147,8 @@ def test_the_few_are_the_strongest(rng):
 def test_all_solvers_agree_on_any_shape(seed, monkeypatch):
     """Few and many classes, more and fewer features, rows that are equal or nothing, margins of any size, λ of any."""
     rng = np.random.default_rng(seed)
-    monkeypatch.setattr(crowd, "FEW", int(rng.choice([1, 2, 5, 64])))
-    monkeypatch.setattr(crowd, "SHARE", float(rng.choice([3e-3, 0.05, 0.3])))
+    monkeypatch.setattr(plain, "FEW", int(rng.choice([1, 2, 5, 64])))
+    monkeypatch.setattr(plain, "SHARE", float(rng.choice([3e-3, 0.05, 0.3])))
     K = int(rng.choice([3, 4, 7, 8, 9, 16, 17, 31, 64, 65, 100, 129, 200]))
     D, k = int(rng.choice([K, K + 1, 2 * K])), int(rng.integers(K))
     A = rng.normal(size=(K, D)) * 10.0 ** rng.uniform(-1, 1)
@@ -165,7 +165,7 @@ def test_all_solvers_agree_on_any_shape(seed, monkeypatch):
     tau = now + (1 - now) * float(rng.uniform(0.05, 0.95))
     window = Window(math.log((1 - tau) / tau), 1e-9, 0.0, 1e-15)
     asked = {"window": window} if seed % 4 == 0 else {}  # within reach, and not yet there
-    ends = [solve(Crowd(G, k, margins, lam), **asked) for solve in SOLVERS.values()]
+    ends = [solve(ManyRivals(G, k, margins, lam), **asked) for solve in SOLVERS.values()]
     settled = [ended for ended in ends if ended.converged]
     for ended in settled[1:]:
         assert ended.space.lam == pytest.approx(settled[0].space.lam, rel=1e-6)
@@ -236,7 +236,7 @@ def test_answers_on_an_imagenet_head_are_those_of_the_whole_matrix(head, chosen)
         k = int(z.argmin()) if i % 8 < 4 else (37 * i) % 1000
         margins = np.delete(z - z[k], k)
         window = Window(math.log(1 / 9), 1e-11, 0.0, 1e-15) if i % 6 == 3 else None
-        space = Crowd(model.gram, k, margins, [1e-6, 1e-4, 1e-2, 0.1, 1.0, 1e3][i % 6])
+        space = ManyRivals(model.gram, k, margins, [1e-6, 1e-4, 1e-2, 0.1, 1.0, 1e3][i % 6])
         ends = [solve(space, window=window) for solve in SOLVERS.values()]
         python = ends[0]
         truth = dense(model.A, k, margins, python.space.lam)
@@ -310,11 +310,11 @@ def shapes(rng, K):
 @pytest.mark.parametrize("shape", shapes(np.random.default_rng(0), 10))
 def test_trouble_makes_no_difference(rng, solve, shape, lam):
     A, margins = shapes(rng, 260)[shape]
-    ended = solve(Crowd(A @ A.T, 0, margins, lam))
+    ended = solve(ManyRivals(A @ A.T, 0, margins, lam))
     assert ended.converged
     assert_same(change(A, 0, ended), dense(A, 0, margins, lam))
     tau = 0.8
-    ended = solve(Crowd(A @ A.T, 0, margins, lam), window=Window(math.log((1 - tau) / tau), 1e-9, 0.0, 1e-15))
+    ended = solve(ManyRivals(A @ A.T, 0, margins, lam), window=Window(math.log((1 - tau) / tau), 1e-9, 0.0, 1e-15))
     if shape != "a target with all of it":  # which has it at the source: nobody asks
         assert ended.converged
         assert ended.point.p_target == pytest.approx(tau, abs=1e-9)
@@ -342,7 +342,7 @@ def model():
 
 
 def test_where_the_rounds_do_not_settle_the_whole_matrix_does(model, rng, monkeypatch, backend):
-    for module in (crowd, few_and_rest):
+    for module in (plain, few_and_rest):
         monkeypatch.setattr(module, "MAX_ROUNDS", 1)
     x = rng.normal(size=500)
     k = int(model.logits(x).argmin())
@@ -396,7 +396,7 @@ def test_many_rows_are_their_answers_one_by_one(model, rng, backend):
 
 def test_the_history_is_that_of_a_descent(model, rng):
     z = model.logits(rng.normal(size=500))
-    ended = SOLVERS["numpy"](Crowd(model.gram, 5, np.delete(z - z[5], 5), 0.01))
+    ended = SOLVERS["numpy"](ManyRivals(model.gram, 5, np.delete(z - z[5], 5), 0.01))
     E = [step.objective for step in ended.history] + [ended.point.objective]
     assert len(E) == ended.n_iter + 1
     assert all(b <= a + 1e-12 for a, b in pairwise(E))

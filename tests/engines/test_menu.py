@@ -270,7 +270,7 @@ def test_what_closed_forms_say_of_sets_is_what_engines_say():
             order = [case.items.index(item.tolist()) for item in gains.items]
             for items, n in itertools.product(range(2 ** len(order)), [len(order)]):
                 flags = np.array([bool(items >> i & 1) for i in range(n)])
-                said = gains.reach(flags)
+                said = gains.can_reach(flags)
                 if said is not None:
                     seen.add(said)
                     assert said == (case.only({order[i] for i in np.flatnonzero(flags)}) is not None)

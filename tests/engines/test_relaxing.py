@@ -4,8 +4,8 @@ import numpy as np
 
 from ifonly import Actions, Model
 from ifonly.engines.budget import Budget
+from ifonly.engines.cost_problem import CostProblem
 from ifonly.engines.cost_space import CostSpace
-from ifonly.engines.limited_problem import LimitedProblem
 from ifonly.engines.relaxing import Relaxing
 from ifonly.engines.searched import dual_of
 from ifonly.problem.asked import Aim
@@ -16,7 +16,7 @@ from ifonly.problem.proof import Multipliers
 def test_nothing_pulls_where_nothing_ends_though_a_rival_counted_for_next_to_nothing():
     """Features with weights 1e7 apart and no bounds: a pull of a millionth would move a score by a hundred."""
     model = Model([[393.0, 1.49e-4], [484.0, -9.3e-5], [-229.0, -7e-5], [0.0, 0.0]], np.zeros(4))
-    problem, aim = LimitedProblem(CostSpace(Conditions(model, actions=Actions())), np.zeros(2), 3), Aim(3, None, 0.9)
+    problem, aim = CostProblem(CostSpace(Conditions(model, actions=Actions())), np.zeros(2), 3), Aim(3, None, 0.9)
     relaxing = Relaxing(problem, dual_of(problem, aim), Budget(), farthest=True)
     y = relaxing._ended(Multipliers(np.array([1e-10, 0.32, 0.68]), np.zeros(0)), (problem.lo, problem.hi)).y
     assert (np.abs(y @ relaxing.dual.S) <= 4e-16 * (y @ np.abs(relaxing.dual.S))).all()

@@ -85,7 +85,7 @@ def least(items, lo, hi, need, cap):
 
 
 def run(items, lo, hi, need, cap, nodes=NODES, room=ROOM):
-    search = one_multiplier.Search(items, lo, hi, need, cap, room)
+    search = one_multiplier.CompiledSearch(items, lo, hi, need, cap, room)
     with np.errstate(all="ignore"):
         return search, search.expand(GAP, nodes)
 
@@ -186,7 +186,7 @@ def test_a_search_may_be_interrupted(instructions):
     items, lo, hi = make(rng, 20, 2)
     need = 0.5 * min(most(items, lo, hi, 22), 10.0)
     whole, done = run(items, lo, hi, need, 22)
-    parts = one_multiplier.Search(items, lo, hi, need, 22, ROOM)
+    parts = one_multiplier.CompiledSearch(items, lo, hi, need, 22, ROOM)
     while not parts.expand(GAP, 1):
         assert parts.bound <= whole.cost
     assert done
@@ -261,9 +261,9 @@ def test_few_rows(N, instructions):
 def test_arrays_that_do_not_fit_are_refused(instructions):
     items, lo, hi = make(np.random.default_rng(0), 6, 1)
     with pytest.raises(ValueError, match="different lengths"):
-        one_multiplier.Search(items, lo[:5], hi, 1.0, 7, ROOM)
+        one_multiplier.CompiledSearch(items, lo[:5], hi, 1.0, 7, ROOM)
     with pytest.raises(ValueError, match="groups must have options"):
-        one_multiplier.Search(items._replace(first=items.first + 1), lo, hi, 1.0, 7, ROOM)
+        one_multiplier.CompiledSearch(items._replace(first=items.first + 1), lo, hi, 1.0, 7, ROOM)
 
 
 @pytest.mark.parametrize("form", FORMS)

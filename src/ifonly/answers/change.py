@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ifonly.model import Model
-from ifonly.model.columns import Column, Table
+from ifonly.model.columns import Column, UserTable
 from ifonly.model.numerics import EPS, Flags, Floats, Indices, softmax
 from ifonly.model.tables import is_missing
 from ifonly.model.words import PLAIN, Words
@@ -148,15 +148,15 @@ def moves(answer: Any, *, models_names: bool = False, plain: bool = False) -> li
     return sorted(found, key=lambda change: (not told[change.part.features].any(), -abs(change.cost)))
 
 
-def own_rows(answers: Any) -> tuple[Table, Table] | tuple[None, None]:
+def own_rows(answers: Any) -> tuple[UserTable, UserTable] | tuple[None, None]:
     """The user's own rows before and after, of one answer or of many, where the model has columns of its own."""
     encoding = answers.model.encoding
     if not encoding.columns:
         return None, None
-    return Table.of(answers.source, encoding.names), Table.of(answers.x, encoding.names)
+    return UserTable.of(answers.source, encoding.names), UserTable.of(answers.x, encoding.names)
 
 
-def values_of(part: Part, v: Floats, own: Table | None, words: Words, rows: Any = slice(None)) -> list[Any]:
+def values_of(part: Part, v: Floats, own: UserTable | None, words: Words, rows: Any = slice(None)) -> list[Any]:
     """What some of the rows v (N, D), which the user has as ``own``, are in a part, as people call it."""
     if part.column is not None:
         assert own is not None

@@ -16,7 +16,7 @@ from ifonly.answers.change import Part, parts_of
 from ifonly.answers.one import Counterfactual
 from ifonly.answers.record import answer_of, number_of, read
 from ifonly.model import Model
-from ifonly.model.columns import Table
+from ifonly.model.columns import UserTable
 from ifonly.model.errors import CertificateError, InputError
 from ifonly.model.numerics import Floats
 from ifonly.model.readers import as_model
@@ -139,5 +139,5 @@ def _reads(part: Part, value: Any, v: Floats) -> bool:
         return value == part.values[int(v.argmax())] if part.kind == "category" else value == float(v[0])
     if part.kind != "number" and value is not None and str(part.column.write(v[None])[0]) == str(value):
         return True
-    table = Table.of({part.name: value}, (part.name,))
+    table = UserTable.of({part.name: value}, (part.name,))
     return bool(np.array_equal(replace(part.column, place=0).read(table)[0], v))

@@ -71,7 +71,7 @@ def blocking(conditions: Conditions, source: Floats, aim: Aim, result: Result, s
 def _missed(conditions: Conditions, source: Floats, aim: Aim, seconds: float) -> bool | None:
     """Whether nothing reaches the goal; None where that was not found out in time."""
     gains = Gains(conditions, source, aim)
-    reached = gains.reach(np.ones(len(gains.must), dtype=bool))
+    reached = gains.can_reach(np.ones(len(gains.must), dtype=bool))
     if reached is not None or gains.alone()[0].any():
         return reached is False
     if seconds <= 0:

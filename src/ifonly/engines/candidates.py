@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from ifonly.engines import semismooth
+from ifonly.engines.cost_problem import CostProblem
 from ifonly.engines.limited import SPARES, within_rules
-from ifonly.engines.limited_problem import LimitedProblem
 from ifonly.engines.relaxing import Relaxing
 from ifonly.engines.responses import nearest
 from ifonly.engines.semismooth import Response
@@ -38,7 +38,7 @@ MORE = 1e-3  # by which a goal is met for whoever evaluates it: no move has to g
 class Candidates:
     """Answers to one problem."""
 
-    problem: LimitedProblem
+    problem: CostProblem
     aim: Aim
     relaxing: Relaxing
     tried: set[bytes] = field(default_factory=set)  # decisions, each of which leads to one answer
@@ -138,7 +138,7 @@ class Candidates:
         """What is continuous, solved in a box with all choices made; None if nothing there will do."""
         return within_rules(self.problem.but(lo=lo, hi=hi), lambda part: self._solved(part, start))
 
-    def _solved(self, part: LimitedProblem, start: Response | None) -> tuple[Floats, Response | None] | None:
+    def _solved(self, part: CostProblem, start: Response | None) -> tuple[Floats, Response | None] | None:
         """The best point of a part in which nothing is discrete, and its multipliers; None if none meets the goal."""
         budget = self.relaxing.budget
         terms = part.terms(budget)

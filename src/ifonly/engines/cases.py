@@ -17,9 +17,9 @@ import numpy as np
 from ifonly.engines import constraints
 from ifonly.engines.budget import Budget
 from ifonly.engines.candidates import Candidates
+from ifonly.engines.cost_problem import CostProblem
 from ifonly.engines.cost_space import CostSpace
 from ifonly.engines.limited import LimitedEngine, stays
-from ifonly.engines.limited_problem import LimitedProblem
 from ifonly.engines.relaxing import Relaxed, Relaxing
 from ifonly.engines.searched import ALLOWANCES, MOST_ROUNDING, dual_of, measured, slack_of, tolerated
 from ifonly.engines.semismooth import Response
@@ -47,12 +47,12 @@ class Cases(LimitedEngine):
         """What takes no search."""
         return None if space.conditions.discrete else "nothing is discrete, and no search is needed"
 
-    def answer(self, problem: LimitedProblem, aim: Aim, budget: Budget, tol: float | None) -> Result:
+    def answer(self, problem: CostProblem, aim: Aim, budget: Budget, tol: float | None) -> Result:
         """See `LimitedEngine`."""
         found = stays(problem, aim) or constraints.solve(problem, aim, budget)
         if isinstance(found, Result) and (found.status.ok or budget.late or found.n_nodes >= budget.nodes):
             return found
-        search = Search(problem, aim, budget)
+        search = CaseSearch(problem, aim, budget)
         if isinstance(found, Proof):
             search.first()
             return _nothing(search, found)
@@ -66,13 +66,13 @@ class Cases(LimitedEngine):
         return answer if found is None or answer.status.ok or answer.gap < found.gap else found
 
 
-def _any_plan(problem: LimitedProblem, aim: Aim, budget: Budget) -> Result | None:
+def _any_plan(problem: CostProblem, aim: Aim, budget: Budget) -> Result | None:
     """A plan for a search that was stopped before it had one: whatever will do, and no matter how late it is."""
     short = replace(budget.anew(), nodes=PLAN_NODES, seconds=PLAN_SECONDS, gap=1.0)
-    return constraints.any_plan(problem, aim, short) or Search(problem, aim, short.anew()).run()
+    return constraints.any_plan(problem, aim, short) or CaseSearch(problem, aim, short.anew()).run()
 
 
-def impossible(problem: LimitedProblem, aim: Aim, budget: Budget) -> bool:
+def impossible(problem: CostProblem, aim: Aim, budget: Budget) -> bool:
     """Whether no point keeps the rules, or has the margin, as far as a linear program shows it."""
     if not problem.n_rules:
         return False
@@ -80,7 +80,7 @@ def impossible(problem: LimitedProblem, aim: Aim, budget: Budget) -> bool:
     return relaxing.impossible(relaxing.box(relaxing.choices.root)) is not None
 
 
-def proved(problem: LimitedProblem, aim: Aim, found: Result, budget: Budget) -> Result:
+def proved(problem: CostProblem, aim: Aim, found: Result, budget: Budget) -> Result:
     """An answer that took no search, with the bound that its multipliers prove, where its certificate says less."""
     dual, value = dual_of(problem, aim), aim.value(found)
     proof = continuous_proof(dual.problem, found.x, aim.prob, found.lam, found.multipliers)
@@ -92,10 +92,10 @@ def proved(problem: LimitedProblem, aim: Aim, found: Result, budget: Budget) -> 
     return replace(found, status=Status.of_gap(found.gap, size, tolerated(budget, slack, size)))
 
 
-class Search:
+class CaseSearch:
     """One search: for the least there is, or (``farthest``) for what comes nearest to a goal out of reach."""
 
-    def __init__(self, problem: LimitedProblem, aim: Aim, budget: Budget, *, farthest: bool = False) -> None:
+    def __init__(self, problem: CostProblem, aim: Aim, budget: Budget, *, farthest: bool = False) -> None:
         self.problem, self.aim, self.budget, self.farthest = problem, aim, budget, farthest
         self.dual = dual_of(problem, aim)
         self.choices = self.dual.choices
@@ -309,7 +309,7 @@ class Search:
         return None
 
 
-def _nothing(search: Search, given: Proof | None = None) -> Result:
+def _nothing(search: CaseSearch, given: Proof | None = None) -> Result:
     """No answer: none exists, or none was found in time. ``given`` shows it, where the search itself did not."""
     proof, sure = given or search.tree.proof(), given is not None or search.closed
     if sure:
@@ -320,10 +320,10 @@ def _nothing(search: Search, given: Proof | None = None) -> Result:
     return _nearest_to_it(search, proof if sure else None) or unknown
 
 
-def _nearest_to_it(search: Search, proof: Proof | None) -> Result | None:
+def _nearest_to_it(search: CaseSearch, proof: Proof | None) -> Result | None:
     """What comes nearest to a goal out of reach, as ``proof`` shows, or is to be searched for; None if nothing is found."""
     problem, aim, budget = search.problem, search.aim, search.budget
-    far = Search(problem, aim, replace(budget, gap=0.0), farthest=True)
+    far = CaseSearch(problem, aim, replace(budget, gap=0.0), farthest=True)
     far.tree.slack = 0.0 if proof is None else constraints.CLOSE
     for x in (problem.source, *search.known):
         far.offer(far.candidates.as_it_is(x))
@@ -340,17 +340,17 @@ def _nearest_to_it(search: Search, proof: Proof | None) -> Result | None:
     if best is None:
         return None
     if problem.careful and problem.seems_reached(best.x, aim.prob):  # with nothing to spare for rounding: better than none
-        again = Search(problem.but(careful=False), aim, budget)
+        again = CaseSearch(problem.but(careful=False), aim, budget)
         return again.answer(again.run(best) or best)
     return far.out_of_reach(best, shown)
 
 
-def _anywhere(problem: LimitedProblem, aim: Aim, budget: Budget) -> Result | None:
+def _anywhere(problem: CostProblem, aim: Aim, budget: Budget) -> Result | None:
     """The nearest point within the limits, whatever the classifier says of it; None where none was found in time."""
     space = problem.space
     without = CostSpace(replace(space.conditions, margin=None), reference=space.loops is None)
     plain = problem.but(space=without)
-    search = Search(plain, aim._replace(lam=1.0, prob=None), replace(budget, gap=1.0))
+    search = CaseSearch(plain, aim._replace(lam=1.0, prob=None), replace(budget, gap=1.0))
     found = search.run()
     if found is None and search.closed:
         search.refuse(search.tree.proof())

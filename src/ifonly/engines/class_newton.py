@@ -120,8 +120,8 @@ def _search_lam(problem: ClassProblem, prob: float, window: Window, first: float
         # 1. Solve for this λ: roughly while far from the goal, to the last digit when near.
         outcome = minimise(space, at, close=ROUGH, max_iter=stop.max_iter)
         n_iter += outcome.n_iter
-        reach = problem.rounding.reach(space, outcome.point)
-        top, width = map(float, window.edges(problem.rounding.of_estimator(problem.size, reach)))
+        extent = problem.rounding.extent(space, outcome.point)
+        top, width = map(float, window.edges(problem.rounding.of_estimator(problem.size, extent)))
         if abs(outcome.point.logit - top) < max(NEAR, width) and not outcome.precise:  # a wide window is all near
             outcome = minimise(space, outcome.point.at, max_iter=stop.max_iter)
             n_iter += outcome.n_iter

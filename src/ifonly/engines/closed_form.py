@@ -46,7 +46,7 @@ class ClosedForm(FreeEngine):
         s = margin - h * q
         e = math.exp(-abs(s))
         p, p_target = (1 / (1 + e), e / (1 + e)) if s > 0 else (e / (1 + e), 1 / (1 + e))
-        allowance = float(rounding.of_gradient(p * length, problem.size, rounding.reach_of(q / lam), lam))
+        allowance = float(rounding.of_gradient(p * length, problem.size, rounding.extent_of(q / lam), lam))
         grad_norm = abs(p - q) * length + allowance
         status = Status.CONVERGED if stop.tol is not None and grad_norm <= stop.tol else Status.EXACT
         first = problem.k == 0

@@ -14,12 +14,12 @@ import numpy as np
 
 from ifonly.engines.budget import Budget
 from ifonly.engines.candidates import Candidates
+from ifonly.engines.cost_problem import CostProblem
 from ifonly.engines.limited import SPARES
-from ifonly.engines.limited_problem import LimitedProblem
 from ifonly.engines.relaxing import WITHIN, Relaxing
 from ifonly.engines.searched import Record, dual_of, run, slack_of
 from ifonly.model.numerics import EPS, Floats
-from ifonly.native.one_multiplier import Constraints, Search
+from ifonly.native.one_multiplier import CompiledSearch, Constraints
 from ifonly.problem.asked import Aim
 from ifonly.problem.dual import Dual
 from ifonly.problem.limits import EDGE
@@ -35,7 +35,7 @@ HARDER = (1e-4, 1e-7, 0.0)  # relative: by which a goal is to be met, where any 
 EASY_NODES = 20_000  # until it is known whether a goal can be reached
 
 
-def solve(problem: LimitedProblem, aim: Aim, budget: Budget) -> Result | Proof | None:
+def solve(problem: CostProblem, aim: Aim, budget: Budget) -> Result | Proof | None:
     """The best answer, or the proof that there is none; None where this is not for such a problem, or did not find any."""
     begin = _Beginning.of(problem, aim)
     if begin is None:
@@ -62,7 +62,7 @@ def solve(problem: LimitedProblem, aim: Aim, budget: Budget) -> Result | Proof |
     return None
 
 
-def any_plan(problem: LimitedProblem, aim: Aim, budget: Budget) -> Result | None:
+def any_plan(problem: CostProblem, aim: Aim, budget: Budget) -> Result | None:
     """Whatever meets the goal within the limits; None where that was not found in time, or there is nothing.
 
     What a cost ties together does not matter for that, and without it there are D equations less. The goal is made harder than
@@ -84,7 +84,7 @@ def any_plan(problem: LimitedProblem, aim: Aim, budget: Budget) -> Result | None
     return None if x is None else candidates.made_of(x)
 
 
-def nearest_to_goal(problem: LimitedProblem, aim: Aim, budget: Budget, x: Floats, proof: Proof) -> tuple[Floats, Proof] | None:
+def nearest_to_goal(problem: CostProblem, aim: Aim, budget: Budget, x: Floats, proof: Proof) -> tuple[Floats, Proof] | None:
     """What comes nearest to a goal that is out of reach, and the proof that nothing comes nearer, but for `CLOSE`.
 
     By bisection of the goal; None where this is not for such a problem, or did not settle it. It begins with x, and with a
@@ -119,7 +119,7 @@ def nearest_to_goal(problem: LimitedProblem, aim: Aim, budget: Budget, x: Floats
 class _Beginning(NamedTuple):
     """What the searches for a goal begin with."""
 
-    problem: LimitedProblem
+    problem: CostProblem
     dual: Dual
     items: Any  # `one_multiplier.Items`
     lo: Floats
@@ -128,7 +128,7 @@ class _Beginning(NamedTuple):
     ties: Floats
 
     @classmethod
-    def of(cls, problem: LimitedProblem, aim: Aim) -> "_Beginning | None":
+    def of(cls, problem: CostProblem, aim: Aim) -> "_Beginning | None":
         """That of a problem; None where there are no compiled loops, or too many constraints or values of a feature for them.
 
         A cost that has a matrix, Q = θ diag(Q) + R, is θ times one of features on their own and of u = TΔ: for ½ΔᵀQΔ =
@@ -177,14 +177,14 @@ class _Beginning(NamedTuple):
         target = [] if dual.goal.lam is None else [1 - y.sum()]
         return np.concatenate([np.append(y, target) / dual.unit, nu / dual.unit, -self.ties @ change])
 
-    def run(self, allowance: float, budget: Budget, start: Floats | None = None) -> tuple[Search, bool]:
+    def run(self, allowance: float, budget: Budget, start: Floats | None = None) -> tuple[CompiledSearch, bool]:
         """A search for what meets a goal that is harder by an allowance, and whether it came to its end."""
         more, items, constraints = len(self.ties), self.items, self._constraints(allowance, start)
         nothing = np.zeros(more)
         wider = {name: np.append(getattr(items, name), nothing) for name in ("g", "mu", "step", "anchor")}
         wider["at_rest"] = np.append(items.at_rest, nothing > 0)  # they have to move, and may
         lo, hi, cap = np.append(self.lo, nothing - np.inf), np.append(self.hi, nothing + np.inf), self.problem.space.cap(items)
-        search = Search(items._replace(**wider), lo, hi, constraints, cap + more, 2 * budget.nodes + 1)
+        search = CompiledSearch(items._replace(**wider), lo, hi, constraints, cap + more, 2 * budget.nodes + 1)
         search.give_values([*self.values, *[np.zeros(0)] * more])
         return search, run(search, budget, constraints.work)
 
@@ -212,7 +212,7 @@ class _Beginning(NamedTuple):
             1 / dual.unit if weighed else 0.0,
         )
 
-    def placed(self, search: Search) -> Floats:
+    def placed(self, search: CompiledSearch) -> Floats:
         """The x of the best choices that were found."""
         problem, choices = self.problem, self.dual.choices
         t, bounds = search.t[None, : len(self.lo)], (problem.lo[None], problem.hi[None])
@@ -221,7 +221,7 @@ class _Beginning(NamedTuple):
         x[own] = choices.points_near(own, x[own])
         return x
 
-    def record(self, search: Search, allowance: float) -> Record:
+    def record(self, search: CompiledSearch, allowance: float) -> Record:
         """What a search did."""
         dual, log, more, n = self.dual, search.log, len(self.ties), len(self.lo)
         log[log[:, 1] >= n + more, 1] -= more

@@ -115,7 +115,7 @@ class Rivals:
         return min(terms, point.grad_norm + 1e-7 * terms)
 
     def evaluate(self, q: Floats, known: Floats | None = None) -> Point:
-        """E and its derivative at q; ``known``, if given, is what ``moved`` comes to, for `rounds.Crowd`."""
+        """E and its derivative at q; ``known``, if given, is what ``moved`` comes to, for `rounds.ManyRivals`."""
         return self.moved_by(q, self.times(q))
 
     def times(self, q: Floats) -> Floats:

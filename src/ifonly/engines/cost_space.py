@@ -114,7 +114,7 @@ class CostSpace:
         return slopes / self.per_unit if self.root is None else np.linalg.solve(self.root.T, slopes.T).T
 
     def items(self, X: Floats, lo: Floats, hi: Floats, g: Floats, scale: float = 1.0) -> tuple[Any, Floats, Floats]:
-        """What may move, for a `Search`, and the ranges of t, for sources (N, D): what depends on these has an axis of N.
+        """What may move, for a `CompiledSearch`, and the ranges of t: for sources (N, D), which are then the first axis.
 
         ``g`` are the gains per unit of cost; μ is divided by ``scale``.
         """
@@ -154,7 +154,7 @@ class CostSpace:
         return self.model.encoding.settled(X, x, [part.feature for part in self.limits.uneven])
 
     def placed(self, X: Floats, t: Floats, choice: Any, first: Any, lo: Floats, hi: Floats) -> Floats:
-        """Answers (N, D) from what a `Search` found, t of single features and the options of groups, within limits exactly.
+        """Answers (N, D) from the t of single features and the options of groups that were found, within limits exactly.
 
         What stays is the source's, what is at a bound is the bound.
         """

@@ -8,7 +8,7 @@ import numpy as np
 
 from ifonly.engines import choose
 from ifonly.engines.progress import watched
-from ifonly.engines.protocol import Engine, Rows
+from ifonly.engines.protocol import Engine, Piece
 from ifonly.engines.row_loops import read_rows
 from ifonly.model.errors import InputError
 from ifonly.model.numerics import Floats, Indices
@@ -152,7 +152,7 @@ def _chunks(
         if total is None:
             check_out(out, last * K, asked.model.n_features, least=True)
         into = None if out is None else out[first * K : last * K]
-        yield engine.solve(asked, Rows(piece, aims, first, None if total is None else total * K, into))
+        yield engine.solve(asked, Piece(piece, aims, first, None if total is None else total * K, into))
 
 
 def _streamed(engine: Engine, asked: Asked, x: Iterator[Any], out: Any, progress: bool | None) -> Answered:

@@ -7,7 +7,7 @@ from ifonly.engines.class_newton import ClassNewton, Followed
 from ifonly.engines.class_space import ClassProblem
 from ifonly.engines.free import Stop
 from ifonly.engines.newton import Outcome, minimise
-from ifonly.engines.rounds import Crowd, Rounds, solve_crowd
+from ifonly.engines.rounds import ManyRivals, Rounds, solve_rounds
 from ifonly.engines.windows import Window
 from ifonly.model.numerics import Floats
 from ifonly.native import takes_compiled
@@ -33,7 +33,7 @@ class FewAndRest(ClassNewton):
             return "a start is for Newton's method"
         return None if asked.model.shares_gram else "there are few classes, or too many for their Gram matrix"
 
-    def __init__(self, rounds: Rounds = solve_crowd, lean: "Lean | None" = None) -> None:
+    def __init__(self, rounds: Rounds = solve_rounds, lean: "Lean | None" = None) -> None:
         self.rounds, self.lean = rounds, lean
 
     def form(self, asked: Asked) -> "FewAndRest":
@@ -42,7 +42,7 @@ class FewAndRest(ClassNewton):
             return self
         from ifonly.native import few_and_rest as compiled
 
-        return FewAndRest(compiled.solve_crowd, compiled.Lean.of(asked.model))
+        return FewAndRest(compiled.solve_rounds, compiled.Lean.of(asked.model))
 
     def one(self, asked: Asked, sources: Sources, aim: Aim) -> Result:
         """The answer for one source, and at once where passes over the rows are cheap."""
@@ -66,8 +66,8 @@ class FewAndRest(ClassNewton):
         return _finished(problem, outcome, stop), (outcome.point.at / lam,)
 
 
-def _space(problem: ClassProblem, lam: float) -> Crowd:
-    return Crowd(problem.model.shared_gram(problem.k), problem.k, problem.margins, lam, problem.size)
+def _space(problem: ClassProblem, lam: float) -> ManyRivals:
+    return ManyRivals(problem.model.shared_gram(problem.k), problem.k, problem.margins, lam, problem.size)
 
 
 def _finished(problem: ClassProblem, outcome: Outcome, stop: Stop) -> Result:

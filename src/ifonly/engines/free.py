@@ -15,7 +15,7 @@ from ifonly.engines import nearest
 from ifonly.engines.class_space import ClassProblem
 from ifonly.engines.coordinates import logit, rivals_softmax, softmax_rows
 from ifonly.engines.newton import MAX_ITER, Solved
-from ifonly.engines.protocol import Engine, Rows
+from ifonly.engines.protocol import Engine, Piece
 from ifonly.engines.rounding import Rounding
 from ifonly.engines.row_loops import RowLoop, choose_loop, read_starts
 from ifonly.engines.threads import on_threads
@@ -23,7 +23,7 @@ from ifonly.engines.windows import Window
 from ifonly.model import Model
 from ifonly.model.errors import InputError
 from ifonly.model.numerics import Flags, Floats, Indices, softmax
-from ifonly.native.free import LEFT, Task
+from ifonly.native.free import LEFT, RowTask
 from ifonly.problem.asked import NEAREST, Aim, Aims, Asked
 from ifonly.problem.question import Question
 from ifonly.problem.results import Result, Results
@@ -111,7 +111,7 @@ class FreeEngine(Engine):
         """The answer for one source."""
         model, question = asked.model, asked.question
         if question.backend == "cuda":  # a table of one row
-            found = self.solve(asked, Rows(sources, Aims.of(aim)))[0]
+            found = self.solve(asked, Piece(sources, Aims.of(aim)))[0]
             if found.status is Status.INVALID:
                 raise sources.reject(0)
             return found
@@ -163,7 +163,7 @@ class FreeEngine(Engine):
         least, most = CHUNK_ROWS
         return min(max(CHUNK_BYTES // (8 * asked.model.n_features), least), most)
 
-    def solve(self, asked: Asked, rows: Rows) -> Results:
+    def solve(self, asked: Asked, rows: Piece) -> Results:
         """The answers for a piece of a table: the first pass, the loops between, and the second pass where x is wanted."""
         sources, aims, per = rows.sources, rows.aims, asked.per_source
         loop, plain = choose_loop(asked, rows.total), per == 1 and asked.question.start is None
@@ -188,11 +188,11 @@ class FreeEngine(Engine):
         """Whether the compiled loop takes such sources."""
         return self.lanes and not model.dependent and isinstance(table, np.ndarray)
 
-    def _straight(self, asked: Asked, rows: Rows, loop: RowLoop) -> Results:
+    def _straight(self, asked: Asked, rows: Piece, loop: RowLoop) -> Results:
         """A piece of a table, each row with its class, through the compiled loop: from sources to x."""
         model, sources, aims, stop = asked.model, rows.sources, rows.aims, Stop.of(asked.question)
         results = Results.empty(aims.targets, classes=model.n_classes, coef=model.basis.shape[0])
-        task = Task(aims, *stop, loop.threads, alone=rows.total == 1, X=_in_pieces(sources.rows), out=rows.out)
+        task = RowTask(aims, *stop, loop.threads, alone=rows.total == 1, X=_in_pieces(sources.rows), out=rows.out)
         loop.compiled.answer(model, aims.targets, np.arange(len(aims.targets)), results, task)
         left = np.flatnonzero(results.status == LEFT)
         if len(left):
@@ -240,7 +240,7 @@ class Batch(NamedTuple):
     def solve(self, index: Indices, targets: Indices) -> Flags:
         """Solve the rows ``index`` for these class indices, compiled or group by group; which of them are done."""
         if self.loop.compiled is not None:
-            task = Task(self.aims, *self.stop, self.loop.threads, alone=len(self.Z) == 1, Z=self.Z, sizes=self.sizes)
+            task = RowTask(self.aims, *self.stop, self.loop.threads, alone=len(self.Z) == 1, Z=self.Z, sizes=self.sizes)
             self.loop.compiled.answer(self.model, targets, index, self.results, task)
             return self.results.status[index] != LEFT
         done = np.zeros(len(index), dtype=bool)
@@ -298,7 +298,7 @@ class Batch(NamedTuple):
             solved = self.engine.leave_rows(self.loop, gram, margins[away], window.take(away), self.stop)
             self._fill(index[away], k, size[away], solved, rounding)
             change = np.abs(solved.q).sum(axis=1) / solved.lam
-            needed = rounding.of_estimator(size[away], rounding.reach_of(change, self.results.distance[index[away]]))
+            needed = rounding.of_estimator(size[away], rounding.extent_of(change, self.results.distance[index[away]]))
             done[away] = solved.done & (window.take(away).allowance(change) <= LOOSE * needed)
         return done
 
@@ -317,10 +317,10 @@ class Batch(NamedTuple):
         """Rows from what the loop found, with their certificate (`ClassProblem.finish` for many)."""
         lengths = self.model.rival_lengths(k)
         q, p, lam = solved.q, solved.p, solved.lam
-        reach = rounding.reach_of(np.abs(q).sum(axis=1) / lam)
+        extent = rounding.extent_of(np.abs(q).sum(axis=1) / lam)
         terms = np.abs(p - q) @ lengths
         computed = np.minimum(terms, solved.grad_norm + 1e-7 * terms)
-        grad_norm = computed + rounding.of_gradient(p @ lengths, size, reach, lam)
+        grad_norm = computed + rounding.of_gradient(p @ lengths, size, extent, lam)
         met = np.zeros(len(index), dtype=bool) if self.stop.tol is None else grad_norm <= self.stop.tol
         coef, distance = self.model.coefficients(q, k) / lam[:, None], np.sqrt(solved.square) / lam
         numbers = {"lam": lam, "distance": distance, "objective": solved.objective, "grad_norm": grad_norm}

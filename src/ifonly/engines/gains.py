@@ -112,7 +112,7 @@ class Gains:
         chosen[rest] = True
         return float(G[chosen].sum()), chosen
 
-    def reach(self, allowed: Flags) -> bool | None:
+    def can_reach(self, allowed: Flags) -> bool | None:
         """Whether the goal can be reached if only these items change (and those that must); None where no closed form tells."""
         if self.wrong or int(self.must.sum()) > self.cap:
             return False

@@ -1,6 +1,6 @@
 """What the engines for problems with a cost and limits share: one source, many one by one, the nearest class.
 
-Such an engine has ``answer(problem, aim, …)`` for one `LimitedProblem`. Which engine is for which problem:
+Such an engine has ``answer(problem, aim, …)`` for one `CostProblem`. Which engine is for which problem:
 
 * two classes and a probability or a margin, with limits on features one by one: `one_multiplier`, where there are compiled
   loops;
@@ -18,9 +18,9 @@ import numpy as np
 
 from ifonly.engines import nearest
 from ifonly.engines.budget import Budget
+from ifonly.engines.cost_problem import CostProblem
 from ifonly.engines.cost_space import CostSpace
-from ifonly.engines.limited_problem import LimitedProblem
-from ifonly.engines.protocol import Engine, Rows, put_row
+from ifonly.engines.protocol import Engine, Piece, put_row
 from ifonly.model.numerics import Flags, Floats
 from ifonly.problem.asked import NEAREST, Aim, Aims, Asked
 from ifonly.problem.results import Result, Results
@@ -52,7 +52,7 @@ class LimitedEngine(Engine):
         """Why this engine is not for these conditions (``weighed``: with λ); None if it is."""
 
     @abstractmethod
-    def answer(self, problem: LimitedProblem, aim: Aim, budget: Budget, tol: float | None) -> Result:
+    def answer(self, problem: CostProblem, aim: Aim, budget: Budget, tol: float | None) -> Result:
         """The least E, or the least cost with the goal met; where that is out of reach, the best there is."""
 
     def one(self, asked: Asked, sources: Sources, aim: Aim) -> Result:
@@ -82,7 +82,7 @@ class LimitedEngine(Engine):
 
     def towards(self, space: CostSpace, source: Floats, aim: Aim, budget: Budget, tol: float | None) -> Result:
         """The answer for one source and the class ``aim.k``."""
-        return self.answer(LimitedProblem(space, source, aim.k, aim.prob), aim, budget, tol)
+        return self.answer(CostProblem(space, source, aim.k, aim.prob), aim, budget, tol)
 
     def chunk_rows(self, asked: Asked) -> int | None:
         """A table of answers is kept anyway; this many are handed to a row loop at once."""
@@ -92,7 +92,7 @@ class LimitedEngine(Engine):
         """Fill in the rows that a compiled loop settles; which are left: all, where there is no loop."""
         return np.ones(len(X), dtype=bool)
 
-    def solve(self, asked: Asked, rows: Rows) -> Results:
+    def solve(self, asked: Asked, rows: Piece) -> Results:
         """The answers for a piece of a table, in a loop as far as that goes, the others one by one.
 
         A row that cannot be solved stays INVALID and NaN.
@@ -140,7 +140,7 @@ def _of_all(found: Result, tried: list[Result], aim: Aim, budget: Budget) -> Res
     return replace(found, bound=bound, gap=value - bound, status=status, proof=None)
 
 
-def stays(problem: LimitedProblem, aim: Aim) -> Result | None:
+def stays(problem: CostProblem, aim: Aim) -> Result | None:
     """The source as the answer, where it is within the limits and meets the goal; None otherwise."""
     x = problem.source
     if aim.lam is None and problem.reached(x, aim.prob) and problem.holds(x):
@@ -148,7 +148,7 @@ def stays(problem: LimitedProblem, aim: Aim) -> Result | None:
     return None
 
 
-def within_rules(problem: LimitedProblem, attempt: Callable[[LimitedProblem], tuple[Floats, Any] | None]) -> Any:
+def within_rules(problem: CostProblem, attempt: Callable[[CostProblem], tuple[Floats, Any] | None]) -> Any:
     """What an attempt finds, x first, with linear limits made tighter until x keeps them in floating point.
 
     Where none does so, the first that keeps them up to rounding. None where it finds nothing, or never what does: whether

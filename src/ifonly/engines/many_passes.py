@@ -13,7 +13,7 @@ import numpy as np
 
 from ifonly.engines import nearest
 from ifonly.engines.passes import Look, Seen, Task, take_a_pass
-from ifonly.engines.protocol import Engine, Rows
+from ifonly.engines.protocol import Engine, Piece
 from ifonly.engines.row_loops import read_starts
 from ifonly.engines.strong_rivals import FIRST_SHARE
 from ifonly.engines.threads import available
@@ -54,7 +54,7 @@ class ManyPasses(Engine):
         """Enough that one that is solved makes room for the next."""
         return max(1, CHUNKS * _at_once(asked) // asked.per_source)
 
-    def solve(self, asked: Asked, rows: Rows) -> Results:
+    def solve(self, asked: Asked, rows: Piece) -> Results:
         """The answers for a piece of a table, in step."""
         aims, each = rows.aims, rows.each
         results = Results.empty(aims.targets, classes=0, x=rows.out)

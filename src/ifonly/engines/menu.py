@@ -130,12 +130,12 @@ class Restrictions:
             return True
         return False if any(items <= short for short in self._short) else None
 
-    def reach(self, items: Set) -> bool | None:
+    def can_reach(self, items: Set) -> bool | None:
         """Whether these items, and those that must change, are enough; None where that was not found out in time."""
         items |= self.must
         known = self.known(items)
         if known is None:
-            known = self.gains.reach(self._flags(items))
+            known = self.gains.can_reach(self._flags(items))
         if known is None:
             self.plan(items, late=self.spent)
             known = self.known(items)
@@ -154,7 +154,7 @@ class Restrictions:
         left = self.all - out
         if self.covers is not None:
             return self.covers.floor(self._flags(inside), self._flags(left - inside), w)
-        if self.reach(left) is False:
+        if self.can_reach(left) is False:
             return math.inf, w
         found = self.plan(left, late=self.spent)
         return (0.0 if found is None else max(found.bound, 0.0)), w
@@ -176,7 +176,7 @@ def menu(question: Restrictions, n: int) -> tuple[list[Result], bool, bool]:
 
     Or as many as there are; one more is looked for, to know whether these are all.
     """
-    search = _Search(question)
+    search = _MenuSearch(question)
     for _ in search.run():
         if len(search.known) > n and search.ranked(n):
             break
@@ -184,7 +184,7 @@ def menu(question: Restrictions, n: int) -> tuple[list[Result], bool, bool]:
     return plans, not search.open and math.isinf(search.lost) and len(search.known) <= n, ranked
 
 
-class _Search:
+class _MenuSearch:
     """The classes that are open, and the minimal sets that are known."""
 
     def __init__(self, question: Restrictions) -> None:
@@ -219,7 +219,7 @@ class _Search:
 
     def _alone(self) -> Set:
         """The items that are enough by themselves: minimal sets already."""
-        if self.question.must or self.question.reach(Set()):
+        if self.question.must or self.question.can_reach(Set()):
             return Set()
         sure, least = self.question.gains.alone()
         self.known |= {Set([i]): float(least[i]) for i in np.flatnonzero(sure).tolist()}
@@ -232,7 +232,7 @@ class _Search:
         if there:
             return min(there, key=lambda known: len(known - here.inside))
         left = question.all - here.out - question.must
-        reached = question.reach(left)
+        reached = question.can_reach(left)
         if not reached:
             if reached is None:
                 self.lost = min(self.lost, bound)
@@ -240,7 +240,7 @@ class _Search:
         # What is inside comes first, so that it stays if it can: then less of the class is left.
         order = sorted(question.order(left, here.w), key=lambda i: i not in here.inside)
         run = max(1, len(order) // 2)
-        needed = irreducible(order, lambda some: question.reach(Set(some)), lambda: question.budget.late, run)
+        needed = irreducible(order, lambda some: question.can_reach(Set(some)), lambda: question.budget.late, run)
         found = Set(needed.parts)
         if needed.proved:
             self.known[found] = bound if question.covers is None else question.least(found, question.all - found, here.w)[0]

@@ -3,7 +3,7 @@
 import numpy as np
 
 from ifonly.engines.cost_space import CostSpace
-from ifonly.engines.protocol import Engine, Rows
+from ifonly.engines.protocol import Engine, Piece
 from ifonly.engines.row_loops import device_module
 from ifonly.model.numerics import Floats
 from ifonly.native.cuda_source import MOST_FEATURES, MOST_LIMITED_CLASSES, limited_blocks
@@ -28,7 +28,7 @@ def unfit(space: CostSpace) -> str | None:
     return None
 
 
-def solve(asked: Asked, rows: Rows, engine: Engine) -> Results:
+def solve(asked: Asked, rows: Piece, engine: Engine) -> Results:
     """The answers for a piece of a table; where a class is still to be chosen, the processor's."""
     device = device_module()  # or what is missing
     from ifonly.native import device_limited
@@ -38,7 +38,7 @@ def solve(asked: Asked, rows: Rows, engine: Engine) -> Results:
     def alone(X: Floats, aims: Aims) -> Results:
         out = np.empty(X.shape)
         found = [
-            engine.solve(here, Rows(Sources.read(asked.model, X[s]), aims.take(s), out=out[s]))
+            engine.solve(here, Piece(Sources.read(asked.model, X[s]), aims.take(s), out=out[s]))
             for s in (slice(a, a + LEFT_ROWS) for a in range(0, len(X), LEFT_ROWS))
         ]
         return Results.join(found).with_x(out)

@@ -13,15 +13,15 @@ import numpy as np
 
 from ifonly.engines.budget import Budget
 from ifonly.engines.cases import Cases
+from ifonly.engines.cost_problem import CostProblem
 from ifonly.engines.cost_space import CostSpace
 from ifonly.engines.limited import SPARES, LimitedEngine, stays
-from ifonly.engines.limited_problem import LimitedProblem
 from ifonly.engines.searched import Record, dual_of, run
 from ifonly.engines.semismooth_newton import sure
 from ifonly.engines.threads import available
 from ifonly.model.numerics import EPS, Flags, Floats, Indices
 from ifonly.native import intervals
-from ifonly.native.one_multiplier import Search, reach
+from ifonly.native.one_multiplier import CompiledSearch, reach
 from ifonly.problem.asked import NEAREST, Aim, Aims, Asked
 from ifonly.problem.goals import Weights
 from ifonly.problem.proof import Leaf, Multipliers, Proof
@@ -61,7 +61,7 @@ class OneMultiplier(LimitedEngine):
         """See `LimitedEngine`."""
         return QUICK_ROWS if CostSpace.of(asked).only_intervals else super().chunk_rows(asked)
 
-    def answer(self, problem: LimitedProblem, aim: Aim, budget: Budget, tol: float | None) -> Result:
+    def answer(self, problem: CostProblem, aim: Aim, budget: Budget, tol: float | None) -> Result:
         """See `LimitedEngine`."""
         return stays(problem, aim) or _solved(problem, aim, budget)
 
@@ -86,7 +86,7 @@ class OneMultiplier(LimitedEngine):
         return left
 
 
-def _solved(problem: LimitedProblem, aim: Aim, budget: Budget) -> Result:
+def _solved(problem: CostProblem, aim: Aim, budget: Budget) -> Result:
     """One constraint: the rival's margin at most ``top``."""
     space, source = problem.space, problem.source[None]
     items, lo, hi = problem.items(-space.rows(problem.k)[0])
@@ -94,7 +94,7 @@ def _solved(problem: LimitedProblem, aim: Aim, budget: Budget) -> Result:
     margin, top = float(problem.margins[0]), problem.asked(aim.prob)
     for spare in SPARES:  # the allowance for rounding grows with x, and may be too small for our own
         need = margin - top + (1 + spare) * problem.rounding(x)
-        search = Search(items, lo, hi, need, space.cap(items), 2 * budget.nodes + 1)
+        search = CompiledSearch(items, lo, hi, need, space.cap(items), 2 * budget.nodes + 1)
         ended = run(search, budget, len(items.g))
         if math.isinf(search.cost):
             break
@@ -115,7 +115,7 @@ def _solved(problem: LimitedProblem, aim: Aim, budget: Budget) -> Result:
     return found or Cases().answer(problem, aim, budget, None)
 
 
-def _certified(problem: LimitedProblem, x: Floats, w: float, prob: float | None) -> Result:
+def _certified(problem: CostProblem, x: Floats, w: float, prob: float | None) -> Result:
     """The answer x where nothing is discrete; w is the multiplier."""
     if w == 0:  # the limits ask for more than the goal does
         return replace(problem.certified(x, Weights.of_cost(), np.zeros(0)), lam=math.inf)
@@ -124,14 +124,14 @@ def _certified(problem: LimitedProblem, x: Floats, w: float, prob: float | None)
     return problem.certified(x, Weights.found(_lam(problem, x, w, prob)), np.zeros(0), prob)
 
 
-def _lam(problem: LimitedProblem, x: Floats, w: float, prob: float | None) -> float:
+def _lam(problem: CostProblem, x: Floats, w: float, prob: float | None) -> float:
     """λ of an answer with this multiplier: λ∇cost = (1 − p_k)·g there."""
     if prob is None:
         return 1.0
     return float(problem.textbook.proba(x)[0][problem.rivals].sum()) / w if w > 0 else math.inf
 
 
-def _out_of_reach(problem: LimitedProblem, aim: Aim) -> Result | None:
+def _out_of_reach(problem: CostProblem, aim: Aim) -> Result | None:
     """Every feature as far as it goes: the largest gain, which is not enough, as one multiplier shows; None if it does not."""
     dual, given = dual_of(problem, aim), Multipliers(np.ones(1), np.zeros(0))
     found = dual.bound(dual.choices.root, given, reach=True)
@@ -293,7 +293,7 @@ class _Searched(NamedTuple):
     def _certificate(
         self, rows: Indices, x: Floats, s: Floats, w: Floats, lam: Floats, limits: tuple[Floats, Floats]
     ) -> tuple[Floats, Floats]:
-        """Bounds on the least subgradient of E, and on the cost above the least (`LimitedProblem.certified` for many)."""
+        """Bounds on the least subgradient of E, and on the cost above the least (`CostProblem.certified` for many)."""
         space, X, (lo, hi) = self.space, self.X[rows], limits
         c, row = space.per_unit, space.rows(self.k)[0]
         others, loss = np.exp(-np.logaddexp(0.0, -s)), np.logaddexp(0.0, s)

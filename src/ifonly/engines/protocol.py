@@ -19,11 +19,11 @@ from ifonly.problem.asked import Aim, Aims, Asked
 from ifonly.problem.results import Result, Results
 from ifonly.rows.sources import Sources
 
-__all__ = ["Engine", "Rows"]
+__all__ = ["Engine", "Piece"]
 
 
 @dataclass(frozen=True)
-class Rows:
+class Piece:
     """A piece of a table: sources, and what is wanted of them (of each, K times where every class is asked for)."""
 
     sources: Sources
@@ -54,7 +54,7 @@ class Engine(ABC):
         """The answer for one source; what is wrong with the source is an InputError."""
 
     @abstractmethod
-    def solve(self, asked: Asked, rows: Rows) -> Results:
+    def solve(self, asked: Asked, rows: Piece) -> Results:
         """The answers for a piece of a table; a row that is wrong is INVALID."""
 
     def form(self, asked: Asked) -> "Engine":

@@ -12,7 +12,7 @@ import numpy as np
 
 from ifonly.engines import semismooth
 from ifonly.engines.budget import Budget
-from ifonly.engines.limited_problem import LimitedProblem
+from ifonly.engines.cost_problem import CostProblem
 from ifonly.engines.responses import Terms
 from ifonly.engines.semismooth import Response
 from ifonly.engines.semismooth_reach import Target, reach
@@ -43,7 +43,7 @@ class Relaxed(NamedTuple):
 class Relaxing:
     """The relaxations of one problem, for a goal; ``farthest``: where that is out of reach, for what comes nearest to it."""
 
-    def __init__(self, problem: LimitedProblem, dual: Dual, budget: Budget, farthest: bool = False) -> None:
+    def __init__(self, problem: CostProblem, dual: Dual, budget: Budget, farthest: bool = False) -> None:
         self.problem, self.dual, self.budget, self.farthest = problem, dual, budget, farthest
         self.choices, self.goal = dual.choices, dual.goal
 
@@ -144,7 +144,7 @@ class Relaxing:
 
     # ---- a probability ----
 
-    def _target(self, terms: Terms, part: LimitedProblem) -> Target:
+    def _target(self, terms: Terms, part: CostProblem) -> Target:
         top = self.goal.most
 
         def miss(at: Response) -> tuple[float, float]:
@@ -152,7 +152,7 @@ class Relaxing:
 
         return Target(self.goal.ceiling(0.0), top, miss, part.ceiling)
 
-    def _short(self, at: Response, part: LimitedProblem) -> Relaxed:
+    def _short(self, at: Response, part: CostProblem) -> Relaxed:
         """No point of the relaxation meets the goal: multipliers that show it, where the box has an end.
 
         Those of q, or (where features do not feel it, and it is not settled) of p.

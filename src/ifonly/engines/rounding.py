@@ -31,14 +31,14 @@ from ifonly.model.numerics import EPS, blocks, norms, summation_error
 from ifonly.problem.goals import coarser, in_logs
 from ifonly.rows.sources import Sizes
 
-__all__ = ["Lengths", "Reach", "Rounding"]
+__all__ = ["Extent", "Lengths", "Rounding"]
 
 UNIT = 0.5 * EPS
 MOST_ERROR = 300.0  # of a margin: a p_j that is e³⁰⁰ times as large is larger than any
 HALF = 1e-7  # of the terms: by no more is a distance off that is the root of a difference of squares
 
 
-class Reach(NamedTuple):
+class Extent(NamedTuple):
     """How large a change is, for what rounding can do to it; see the module."""
 
     norm: Any
@@ -50,7 +50,7 @@ class Lengths(NamedTuple):
     """How long rows are, for one target."""
 
     span: float  # max‖ā_j‖
-    unit: Reach  # of a change with Σ|q|/λ = 1
+    unit: Extent  # of a change with Σ|q|/λ = 1
     columns: Floats  # Σ_d |a_jd|·|basis_id|, at most, of each row i of the basis
     bias: float  # max|b_j|
 
@@ -58,7 +58,7 @@ class Lengths(NamedTuple):
     def any(cls, row_norm: float) -> "Lengths":
         """For no class in particular: rows of A are taken to be as different as they can be."""
         span = 2 * row_norm
-        return cls(span, Reach(span, row_norm * span, span * span), np.zeros(0), 0.0)
+        return cls(span, Extent(span, row_norm * span, span * span), np.zeros(0), 0.0)
 
     @classmethod
     def of(cls, model: Model, k: int) -> "Lengths":
@@ -66,7 +66,7 @@ class Lengths(NamedTuple):
         span, key = float(model.rival_lengths(k).max()), "basis lengths"
         longest, columns = model.memo.get(key) or model.memo.setdefault(key, _basis_lengths(model))
         made = longest if model.n_classes == 2 else 2 * longest  # coefficients are −q and Σq; of the one row of two classes ±q
-        return cls(span, Reach(made, model.row_norm * span, made * made), columns, float(np.abs(model.b).max()))
+        return cls(span, Extent(made, model.row_norm * span, made * made), columns, float(np.abs(model.b).max()))
 
 
 def _basis_lengths(model: Model) -> tuple[float, Floats]:
@@ -100,62 +100,62 @@ class Rounding:
         coarse = model.coarse * coarser(prob, in_logs(model, gamma))
         return cls(gamma, model.row_norm, K, sizes, coarse, lengths)
 
-    def reach(self, space: Space, point: Point) -> Reach:
+    def extent(self, space: Space, point: Point) -> Extent:
         """Of the change that a point makes."""
         size = np.abs(point.at)
         amount = float(np.add.reduce(size))
         if isinstance(space, Basis):
             terms = float(size.dot(self.lengths.columns))
-            return Reach(amount, terms, min(2 * terms, self.lengths.span * amount))
-        return self.reach_of(amount / space.lam, space.distance(point))
+            return Extent(amount, terms, min(2 * terms, self.lengths.span * amount))
+        return self.extent_of(amount / space.lam, space.distance(point))
 
-    def reach_of(self, change: Any, distance: Any = None) -> Reach:
+    def extent_of(self, change: Any, distance: Any = None) -> Extent:
         """Of a change ``−Āᵀq/λ`` with this Σ|q|/λ and, where it is known, of this length; or of many."""
-        made = Reach(*(size * change for size in self.lengths.unit))
+        made = Extent(*(size * change for size in self.lengths.unit))
         # Where rivals pull against each other the change is far shorter than its terms; of its own digits half are certain.
         return made if distance is None else made._replace(terms=self.row_norm * (distance + HALF * made.norm))
 
-    def at(self, distance: float) -> Reach:
+    def at(self, distance: float) -> Extent:
         """Of a change of this length that is no sum of rows."""
         terms = self.row_norm * distance
-        return Reach(distance, terms, 2 * terms)
+        return Extent(distance, terms, 2 * terms)
 
     @property
     def _swing(self) -> Any:
         """How far the terms of the source move a margin."""
         return _least(2 * self.sizes.terms, self.lengths.span * self.sizes.norm)
 
-    def of_logits(self, size: Any, reach: Reach) -> Any:
+    def of_logits(self, size: Any, extent: Extent) -> Any:
         """``δz``: how far a margin is from the exact one for whoever evaluates the logits at x."""
-        return 2 * self.gamma * (self.sizes.terms + reach.terms) + 2 * UNIT * size
+        return 2 * self.gamma * (self.sizes.terms + extent.terms) + 2 * UNIT * size
 
-    def of_estimator(self, size: Any, reach: Reach) -> Any:
+    def of_estimator(self, size: Any, extent: Extent) -> Any:
         """How far a margin can be from ours when the user's own estimator evaluates it at the rounded x: δs + δx + δz.
 
         One that rounds coarsely does so to its logits and, once, to x; our own margins are in double precision.
         """
-        return self.of_source(size) + self.of_change(reach)
+        return self.of_source(size) + self.of_change(extent)
 
     def of_source(self, size: Any) -> Any:
         """The part of `of_estimator` that is there without any change."""
         margins, swing = 2 * self.gamma * self.sizes.terms + 2 * UNIT * size, UNIT * self._swing
         return margins + (self.n_classes + 4) * swing + self.coarse * (margins + swing)
 
-    def of_change(self, reach: Reach) -> Any:
+    def of_change(self, extent: Extent) -> Any:
         """The part of `of_estimator` that grows with the change."""
-        ours = (2 * self.gamma + UNIT * (self.n_classes + 4)) * reach.swing
-        return ours + self.coarse * (2 * self.gamma * reach.terms + UNIT * reach.swing)
+        ours = (2 * self.gamma + UNIT * (self.n_classes + 4)) * extent.swing
+        return ours + self.coarse * (2 * self.gamma * extent.terms + UNIT * extent.swing)
 
-    def of_gradient(self, pull: Any, size: Any, reach: Reach, lam: Any) -> Any:
+    def of_gradient(self, pull: Any, size: Any, extent: Extent, lam: Any) -> Any:
         """What to add to a computed ‖∇E‖ so that it holds at the x that is handed out; ``pull`` is Σp_j‖ā_j‖."""
-        e = UNIT * (self.n_classes + 4) * (self.sizes.norm + reach.norm)
-        ds = 2 * self.gamma * (self.sizes.terms + reach.swing) + 2 * UNIT * size
-        dx = UNIT * (self.n_classes + 4) * (self._swing + reach.swing)
+        e = UNIT * (self.n_classes + 4) * (self.sizes.norm + extent.norm)
+        ds = 2 * self.gamma * (self.sizes.terms + extent.swing) + 2 * UNIT * size
+        dx = UNIT * (self.n_classes + 4) * (self._swing + extent.swing)
         return pull * (np.expm1(np.minimum(2 * (ds + dx), MOST_ERROR)) + UNIT * (self.n_classes + 8)) + lam * e
 
     def grad_norm(self, space: Space, point: Point, lengths: Floats) -> float:
         """A bound on ‖∇E‖ at the x that is handed out."""
-        rounding = self.of_gradient(float(point.p @ lengths), space.size, self.reach(space, point), space.lam)
+        rounding = self.of_gradient(float(point.p @ lengths), space.size, self.extent(space, point), space.lam)
         return float(space.grad_bound(point, lengths) + rounding)
 
 

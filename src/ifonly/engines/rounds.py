@@ -37,7 +37,7 @@ from ifonly.engines.windows import Window
 from ifonly.model.numerics import EPS, Floats, without
 from ifonly.problem.results import Iteration
 
-__all__ = ["Crowd", "Rounds", "solve_crowd"]
+__all__ = ["ManyRivals", "Rounds", "solve_rounds"]
 
 # The few: so many rivals at least, and all that have this share of the rivals' probability. On an ImageNet head (λ = 0.01, the
 # farthest class) 32, 64, 96 and 128 take 8.6, 8.2, 7.8 and 7.5 rounds; a round's product takes 65 µs there, and factorising the
@@ -54,7 +54,7 @@ MAX_MOVES, SURE = 30, 0.3  # of ln λ on a small problem, until one is shorter t
 ROUGH = 0.1  # how well a small problem is solved before λ moves
 
 
-class Crowd(Rivals):
+class ManyRivals(Rivals):
     """Coordinates q for very many rivals: H is not formed unless something asks for all of it.
 
     ``Ḡv`` comes from the Gram matrix G of all classes: with −Σv for the target, ``(Ḡv)_j = (Gv)_j − (Gv)_k``.
@@ -74,16 +74,16 @@ class Crowd(Rivals):
         """Ḡ/λ."""
         return self.gram / self.lam
 
-    def at(self, lam: float) -> "Crowd":
+    def at(self, lam: float) -> "ManyRivals":
         """The same problem with another λ."""
-        other = Crowd(self.G, self.k, self.margins, lam, self.size)
+        other = ManyRivals(self.G, self.k, self.margins, lam, self.size)
         if "gram" in self.__dict__:
             other.gram = self.gram
         return other
 
-    def at_temperature(self, T: float) -> "Crowd":
+    def at_temperature(self, T: float) -> "ManyRivals":
         """The same problem with ``T·ln Σ exp(s/T)`` for the loss, divided by T."""
-        return Crowd(self.G, self.k, self.margins / T, self.lam * T)
+        return ManyRivals(self.G, self.k, self.margins / T, self.lam * T)
 
     def rows(self, few: NDArray[np.intp]) -> Floats:
         """Rows of Ḡ, with an entry of 0 for the target."""
@@ -122,7 +122,7 @@ class Crowd(Rivals):
         return np.delete(self.product(np.insert(q, self.k, 0.0)), self.k) / self.lam
 
 
-Rounds = Callable[..., Outcome]  # `solve_crowd`, or its compiled twin in `native.few_and_rest`
+Rounds = Callable[..., Outcome]  # `solve_rounds`, or its compiled twin in `native.few_and_rest`
 
 
 class Rest(NamedTuple):
@@ -133,10 +133,10 @@ class Rest(NamedTuple):
     pull: Floats  # Ḡw
 
 
-class Few:
+class Strongest:
     """The strongest rivals at a point with these margins."""
 
-    def __init__(self, space: Crowd, s: Floats, p: Floats) -> None:
+    def __init__(self, space: ManyRivals, s: Floats, p: Floats) -> None:
         share = int(np.count_nonzero(p > SHARE * np.add.reduce(p)))
         n = min(max(FEW, share), len(s) - 2)  # at least one is left for the rest
         self.index = np.sort(np.argpartition(s, -n)[-n:])
@@ -146,7 +146,7 @@ class Few:
         self.gram = np.zeros((n + 1, n + 1))  # the last row and column are for the rest
         self.gram[:n, :n] = self.rows[:, self.index]
 
-    def rest(self, space: Crowd, s: Floats) -> Rest:
+    def rest(self, space: ManyRivals, s: Floats) -> Rest:
         """The others as one rival."""
         s = np.where(self.others, s, -math.inf)
         top = float(s.max())
@@ -198,8 +198,8 @@ class Place(NamedTuple):
         return 0.5 * lam * float(self.d @ self.u) + self.loss
 
 
-def solve_crowd(
-    space: Crowd, start: Floats | None = None, *, window: Window | None = None, max_iter: int = MAX_ROUNDS
+def solve_rounds(
+    space: ManyRivals, start: Floats | None = None, *, window: Window | None = None, max_iter: int = MAX_ROUNDS
 ) -> Outcome:
     """Minimise E; with a ``window``, find also the λ at which logit Q ends in it, starting from the space's own.
 
@@ -221,7 +221,7 @@ def solve_crowd(
 
         # 1. The few, and the rest as one.
         if (p * few.others).max() > SHARE * np.add.reduce(p):  # one of the rest has become strong
-            few = Few(space, sbar - u, p)
+            few = Strongest(space, sbar - u, p)
         rest = few.rest(space, sbar - u)
 
         # 2. The small problem's solution, as a step.
@@ -258,14 +258,14 @@ def solve_crowd(
     return space.at(lam).end(np.array(here[:3]), here.p_target, here.loss, done, window, history=tuple(history))
 
 
-def _started(space: Crowd, start: Floats | None, sbar: Floats, window: Window | None) -> tuple[float, Few, Place]:
+def _started(space: ManyRivals, start: Floats | None, sbar: Floats, window: Window | None) -> tuple[float, Strongest, Place]:
     """λ, the few, and a first place: the start, or the solution for the few alone, if E falls: it takes no product."""
     if start is not None:
         d = np.insert(start, space.k, 0.0)
         here = Place.of(d, space.product(d), sbar)
-        return space.lam, Few(space, sbar - here.u, here.p), here
+        return space.lam, Strongest(space, sbar - here.u, here.p), here
     here = Place.of(np.zeros_like(sbar), np.zeros_like(sbar), sbar)
-    few = Few(space, sbar, here.p)
+    few = Strongest(space, sbar, here.p)
     small = Rivals(few.gram[:-1, :-1], sbar[few.index], space.lam)  # as if there were no others
     lam, at = _solved(small, small.start(), window, FIRST_STEPS, math.inf)
     there = Place.of(*few.scatter(at / lam), sbar)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ifonly.engines.budget import Budget
-from ifonly.engines.limited_problem import LimitedProblem
+from ifonly.engines.cost_problem import CostProblem
 from ifonly.model.numerics import EPS, Flags, Floats
 from ifonly.problem.asked import Aim
 from ifonly.problem.dual import Dual, Goal
@@ -50,7 +50,7 @@ def tolerated(budget: Budget, slack: float, size: float) -> float:
     return max(budget.gap, min(REL_GAP + slack / max(size, 1e-300), MOST_ROUNDING))
 
 
-def slack_of(problem: LimitedProblem, aim: Aim, given: Multipliers, x: Floats) -> float:
+def slack_of(problem: CostProblem, aim: Aim, given: Multipliers, x: Floats) -> float:
     """What rounding costs an answer: in what is minimised, or by its allowance in the goal. It is not searched for."""
     if aim.lam is not None:
         return REL_GAP * LEAST_VALUE + problem.rounding(x)
@@ -74,7 +74,7 @@ def _worth(found: Result, dual: Dual) -> tuple[float, float]:
     return value, worth if worth - value > SAME_VALUE * EPS * (1 + abs(value)) else value
 
 
-def dual_of(problem: LimitedProblem, aim: Aim) -> Dual:
+def dual_of(problem: CostProblem, aim: Aim) -> Dual:
     """The bounds of a problem with a goal."""
     return Dual(problem.textbook, Goal.of(aim.lam, aim.prob, problem.space.conditions.margin))
 

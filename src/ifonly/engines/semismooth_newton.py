@@ -14,10 +14,10 @@ import numpy as np
 from ifonly.engines import on_device, responses, semismooth
 from ifonly.engines.budget import MAX_ITER, Budget
 from ifonly.engines.cases import Cases, impossible, proved
+from ifonly.engines.cost_problem import CostProblem
 from ifonly.engines.cost_space import CostSpace
 from ifonly.engines.limited import SPARES, LimitedEngine, stays, within_rules
-from ifonly.engines.limited_problem import LimitedProblem
-from ifonly.engines.protocol import Rows
+from ifonly.engines.protocol import Piece
 from ifonly.engines.semismooth_reach import reach
 from ifonly.engines.threads import available, share_out
 from ifonly.model.errors import InputError
@@ -59,7 +59,7 @@ class SemismoothNewton(LimitedEngine):
         if asked.question.backend != "cuda":
             return super().one(asked, sources, aim)
         out = np.empty((1, asked.model.n_features))
-        found = self.solve(asked, Rows(sources, Aims.of(aim), out=out)).with_x(out)[0]
+        found = self.solve(asked, Piece(sources, Aims.of(aim), out=out)).with_x(out)[0]
         if found.status is Status.INVALID:
             return self.one(asked.at(backend="auto"), sources, aim)  # says what is wrong
         return found
@@ -72,7 +72,7 @@ class SemismoothNewton(LimitedEngine):
         """The answer for one source and class."""
         return _one(space, source, aim, budget, tol) or super().towards(space, source, aim, budget, tol)
 
-    def solve(self, asked: Asked, rows: Rows) -> Results:
+    def solve(self, asked: Asked, rows: Piece) -> Results:
         """The answers for a piece of a table, on a GPU or in a compiled loop as far as those go."""
         return on_device.solve(asked, rows, self) if asked.question.backend == "cuda" else super().solve(asked, rows)
 
@@ -102,12 +102,12 @@ class SemismoothNewton(LimitedEngine):
         """What takes a search."""
         return "whole numbers, categories or few changes take a search" if space.conditions.discrete else None
 
-    def answer(self, problem: LimitedProblem, aim: Aim, budget: Budget, tol: float | None) -> Result:
+    def answer(self, problem: CostProblem, aim: Aim, budget: Budget, tol: float | None) -> Result:
         """See `LimitedEngine`."""
         return stays(problem, aim) or sure(problem, aim, _nearest(problem, aim, tol, budget), budget)
 
 
-def sure(problem: LimitedProblem, aim: Aim, found: Result | None, budget: Budget) -> Result:
+def sure(problem: CostProblem, aim: Aim, found: Result | None, budget: Budget) -> Result:
     """An answer that is as exact as it says, or else what `cases` finds."""
     if found is not None:
         size = problem.textbook.relative_to(aim.value(found), weighed=aim.lam is not None)
@@ -125,7 +125,7 @@ def sure(problem: LimitedProblem, aim: Aim, found: Result | None, budget: Budget
     return replace(best, status=Status.CONVERGED) if settled else best
 
 
-def _nearest(problem: LimitedProblem, aim: Aim, tol: float | None, budget: Budget) -> Result | None:
+def _nearest(problem: CostProblem, aim: Aim, tol: float | None, budget: Budget) -> Result | None:
     """The least E or cost within the rules; None where nothing was found that keeps them, or meets the goal."""
     if impossible(problem, aim, budget):
         return None
@@ -141,7 +141,7 @@ def _nearest(problem: LimitedProblem, aim: Aim, tol: float | None, budget: Budge
     return None
 
 
-def _solved(problem: LimitedProblem, aim: Aim, tol: float | None, budget: Budget) -> tuple[Floats, Result] | None:
+def _solved(problem: CostProblem, aim: Aim, tol: float | None, budget: Budget) -> tuple[Floats, Result] | None:
     """The best point, up to the rounding of rules and of a margin, with its certificate; None where none has the wanted p."""
     terms, weights = problem.terms(budget), Weights.of_cost()
     if aim.prob is None:

@@ -15,7 +15,7 @@ from ifonly.model.numerics import EPS, FLOAT32, Floats, Indices, length, softmax
 from ifonly.problem.results import Result
 from ifonly.problem.status import Status
 
-__all__ = ["FIRST_SHARE", "Asking", "Endpoint", "Few", "Last", "State", "Work", "finished", "more", "noise"]
+__all__ = ["FIRST_SHARE", "Asking", "Endpoint", "Last", "SmallProblem", "State", "Work", "finished", "more", "noise"]
 
 FIRST_SHARE = 1e-5  # of the rivals taken one by one at first: about all that there is room for
 DEPTH = 5  # steps that Anderson's acceleration combines; 8 saves nothing
@@ -51,7 +51,7 @@ Asking = Generator[Look, Seen, Endpoint]
 Looking = Generator[Look, Seen, Seen]
 
 
-class Few(NamedTuple):
+class SmallProblem(NamedTuple):
     """The problem with few rivals at a point: those in W, one by one, and one for all the others."""
 
     rows: Floats  # of the rivals less the target's
@@ -145,7 +145,7 @@ class Work:
         self.gram[:n, n:m] = self.gram[n:m, :n].T
         self.which = np.concatenate([self.which, new])
 
-    def at(self, x: Floats, seen: Seen) -> Few:
+    def at(self, x: Floats, seen: Seen) -> SmallProblem:
         """The problem with few rivals, of first order at x; it is overwritten by the next."""
         task, n = self.task, len(self.which)
         rows = self.rows[:n]
@@ -158,7 +158,7 @@ class Work:
             rows = self.rows[: n + 1]
             self.gram[n, : n + 1] = self.gram[: n + 1, n] = rows @ other
             margins, w = np.append(margins, math.log(rest) + seen.level), np.append(w, rest)
-        return Few(rows, self.gram[: len(w), : len(w)], margins, logistic(seen.level) * w)
+        return SmallProblem(rows, self.gram[: len(w), : len(w)], margins, logistic(seen.level) * w)
 
 
 @dataclass(slots=True)

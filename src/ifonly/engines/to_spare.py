@@ -1,6 +1,6 @@
 """What is left open by a search that stopped: cases that it did not look at, or only what rounding takes.
 
-An answer meets its goal for whoever evaluates the model (`LimitedProblem.reached`), but the bound of a search is about the goal
+An answer meets its goal for whoever evaluates the model (`CostProblem.reached`), but the bound of a search is about the goal
 as it was asked. So there may be a gap that no search closes:
 
 * a point at which the goal holds just so, such as a tie where p = 0.5 is asked for, is no answer, and yet it keeps the bound
@@ -14,9 +14,9 @@ The cases are those of the proof.
 from enum import Enum, auto
 
 from ifonly.engines.budget import Budget
-from ifonly.engines.cases import Search
+from ifonly.engines.cases import CaseSearch
+from ifonly.engines.cost_problem import CostProblem
 from ifonly.engines.cost_space import CostSpace
-from ifonly.engines.limited_problem import LimitedProblem
 from ifonly.engines.searched import ALLOWANCES, MOST_ROUNDING
 from ifonly.model.numerics import Floats
 from ifonly.problem.asked import Aim
@@ -45,8 +45,8 @@ def left_open(conditions: Conditions, source: Floats, aim: Aim, result: Result) 
     proof = result.proof
     if proof is None or len(proof) > MOST_NODES:
         return Left.CASES
-    budget, problem, found = Budget(seconds=SECONDS), LimitedProblem(CostSpace(conditions), source, aim.k), set[Left | None]()
-    search = Search(problem, aim, budget, farthest=True)
+    budget, problem, found = Budget(seconds=SECONDS), CostProblem(CostSpace(conditions), source, aim.k), set[Left | None]()
+    search = CaseSearch(problem, aim, budget, farthest=True)
     allowance = max(problem.allowance(aim.prob, x) for x in (source, result.x))
     for node, leaf in search.dual.leaves(proof):
         if not leaf.reach and not search.dual.empty(node):
@@ -56,7 +56,7 @@ def left_open(conditions: Conditions, source: Floats, aim: Aim, result: Result) 
     return next((left for left in Left if left in found), Left.CASES)
 
 
-def _left(search: Search, node: Node, given: Multipliers, cost: float, allowance: float) -> Left | None:
+def _left(search: CaseSearch, node: Node, given: Multipliers, cost: float, allowance: float) -> Left | None:
     """What is left open of a case of an answer that costs so much; None for nothing."""
     at = search.dual.bound(node, given)
     below = cost * (1 - REL_GAP) - float(at.value)

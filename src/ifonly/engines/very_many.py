@@ -39,7 +39,7 @@ from ifonly.engines.lam_search import LONGEST_STEP, Bracket
 from ifonly.engines.newton import minimise as newton
 from ifonly.engines.passes import MOST, Look, Seen, SumUp, Task, sum_up, take_a_pass
 from ifonly.engines.rounding import Lengths, Rounding
-from ifonly.engines.strong_rivals import FIRST_SHARE, Asking, Endpoint, Few, Last, State, Work, finished, more, noise
+from ifonly.engines.strong_rivals import FIRST_SHARE, Asking, Endpoint, Last, SmallProblem, State, Work, finished, more, noise
 from ifonly.model import Model
 from ifonly.model.numerics import EPS, Floats, length, summation_error
 from ifonly.problem.asked import Aim
@@ -275,7 +275,7 @@ def reach(model: Model, task: Task, loops: Loops) -> Asking:
     return more(found, found.status, n_iter, work.n_passes)
 
 
-def _reach_few(few: Few, margins: Floats, level: float, lam: float | None) -> tuple[Floats, float, int]:
+def _reach_few(few: SmallProblem, margins: Floats, level: float, lam: float | None) -> tuple[Floats, float, int]:
     """The problem with few rivals where its L is ``level``: q, λ, and Newton's iterations (−1: there is no such λ).
 
     ``margins`` are those at the source.

@@ -30,7 +30,7 @@ class Window(NamedTuple):
     def of(cls, model: Model, rounding: Rounding, size: Any, prob: Any) -> "Window":
         """For sources with margins of this size."""
         wanted = needed_logit(prob, model)
-        slope = rounding.of_change(rounding.reach_of(1.0)) + 0 * wanted  # the same for all rows
+        slope = rounding.of_change(rounding.extent_of(1.0)) + 0 * wanted  # the same for all rows
         return cls(wanted, rounding.of_source(size), slope, 8 * EPS * (abs(wanted) + 1))
 
     def take(self, index: Any) -> "Window":

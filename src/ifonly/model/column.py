@@ -21,7 +21,7 @@ import numpy as np
 from ifonly.model.formats import typed, untyped
 from ifonly.model.monotone import FARTHEST, Monotone, Quantiles, backward, from_dict, to_dict
 from ifonly.model.numerics import Floats, Indices
-from ifonly.model.tables import Table, is_missing
+from ifonly.model.tables import UserTable, is_missing
 
 __all__ = ["NAN", "Column", "nearest_two"]
 
@@ -108,7 +108,7 @@ class Column:
             least, most = (low, high) if step.rising else (high, low)
         return least, most
 
-    def read(self, table: Table) -> Floats:
+    def read(self, table: UserTable) -> Floats:
         """Coordinates (N, size) of its values; NaN where a value is none that it can have."""
         if self.numeric:
             v = self.filled(table.numbers(self.place, self.name))

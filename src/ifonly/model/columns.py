@@ -15,9 +15,9 @@ import numpy as np
 from ifonly.model.column import Column
 from ifonly.model.errors import InputError, reading
 from ifonly.model.numerics import Floats, Indices, frozen
-from ifonly.model.tables import Table, aligned, is_row
+from ifonly.model.tables import UserTable, aligned, is_row
 
-__all__ = ["Column", "Coordinates", "Documents", "Encoding", "Numbers", "Table"]
+__all__ = ["Column", "Coordinates", "Documents", "Encoding", "Numbers", "UserTable"]
 
 
 class Coordinates(ABC):
@@ -70,7 +70,7 @@ class Coordinates(ABC):
         """The least and largest value of each coordinate that means anything, and the steps between (0 for any number)."""
         return np.array(-np.inf), np.array(np.inf), np.array(0.0)
 
-    def flags(self, table: Table) -> list[str]:
+    def flags(self, table: UserTable) -> list[str]:
         """The columns of yes and no, by their type, that the classifier takes as numbers: 0 and 1, and nothing between."""
         return [column.name for column in self.columns if column.kind == "number" and table.is_flag(column.place)]
 
@@ -143,7 +143,7 @@ class Encoding(Coordinates):
 
     def read(self, X: Any, *, strict: bool = True) -> Floats:
         """Coordinates (N, D) of a table; values that a column cannot have raise, or are NaN if not ``strict``."""
-        table = Table.of(X, self.names)
+        table = UserTable.of(X, self.names)
         out = np.empty((table.n_rows, self.size))
         for column in self.columns:
             found = column.read(table)

@@ -20,7 +20,7 @@ from ifonly.model.errors import IfonlyError, InputError, reading
 from ifonly.model.formats import CONTAINERS, DAMAGE, check_archive, check_padded, labels_from, unpack
 from ifonly.model.numerics import EPS
 from ifonly.model.readers import as_model, boosted, graph, liblinear
-from ifonly.model.readers.weights import Weights
+from ifonly.model.readers.weights import LinearWeights
 
 __all__ = ["canonical", "fingerprint", "load"]
 
@@ -142,7 +142,7 @@ def _weights(entries: Mapping[str, Any]) -> Model:
         raise InputError(f"beside {pair[0]} and {pair[1]} it has {sorted(left)[0]!r}, which may change what they mean")
     labels = classes if classes is None or isinstance(classes, list) else np.asarray(classes)
     check_padded(labels)
-    return Weights(A, b, labels).model(names)
+    return LinearWeights(A, b, labels).model(names)
 
 
 def _prefixed(entries: Mapping[str, Any]) -> tuple[str, str] | None:

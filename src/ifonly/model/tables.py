@@ -13,7 +13,7 @@ import numpy as np
 from ifonly.model.errors import InputError
 from ifonly.model.numerics import Floats
 
-__all__ = ["Table", "aligned", "is_missing", "is_row", "library_of", "numpy_type", "unmasked"]
+__all__ = ["UserTable", "aligned", "is_missing", "is_row", "library_of", "numpy_type", "unmasked"]
 
 FEW = 8  # rows of a frame that are read in one go
 
@@ -64,7 +64,7 @@ def library_of(X: Any) -> str:
     return name if name in ("pandas", "polars") else "numpy"
 
 
-class Table:
+class UserTable:
     """Rows of the user's, with the columns of a model.
 
     A frame may have other columns besides ``names``, the model's, and an order of its own: ``order`` is where each of the
@@ -96,7 +96,7 @@ class Table:
         return [place[name] for name in names]
 
     @classmethod
-    def of(cls, X: Any, names: Sequence[str]) -> "Table":
+    def of(cls, X: Any, names: Sequence[str]) -> "UserTable":
         """A table as it comes; one row is a table of one."""
         if isinstance(X, cls):
             return X
@@ -109,15 +109,15 @@ class Table:
         array = _array(X, names)
         return cls(array[None] if array.ndim == 1 else array, names, row)
 
-    def take(self, rows: Any) -> "Table":
+    def take(self, rows: Any) -> "UserTable":
         """Some rows."""
         data = self.data.iloc[rows] if self.library == "pandas" else self.data[rows]
-        return Table(data, self.names, self.row, self.order)
+        return UserTable(data, self.names, self.row, self.order)
 
-    def repeated(self, n: int) -> "Table":
+    def repeated(self, n: int) -> "UserTable":
         """The one row so many times, as a table."""
         data = self.take([0] * n).data
-        return Table(data.infer_objects() if self.library == "pandas" else data, self.names, None, self.order)
+        return UserTable(data.infer_objects() if self.library == "pandas" else data, self.names, None, self.order)
 
     @property
     def n_rows(self) -> int:

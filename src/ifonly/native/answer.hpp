@@ -16,7 +16,7 @@ struct Precision {
     int K;
     double gamma, coarse; // the relative error of a logit's sum; how many times more coarsely the user's estimator rounds
     double span;          // max‖ā_j‖
-    double norm, terms, swing; // engines.rounding.Reach of a change with Σ|q|/λ = 1
+    double norm, terms, swing; // engines.rounding.Extent of a change with Σ|q|/λ = 1
     double logs = 0.0;         // problem.goals.in_logs
 };
 

@@ -51,7 +51,7 @@ class Board(NamedTuple):
     biases: Any  # (K,)
     grams: Any  # (K, pitch) Ḡ of every target
     lengths: Any  # (K, K − 1) ‖ā_j‖ of every target
-    reach: Any  # (K, 4) of `Lengths` of every target: span, and the reach of a change of size 1
+    extents: Any  # (K, 4) of `Lengths` of every target: span, and the extent of a change of size 1
     pulls: Any  # (K, ⌈K/4⌉·4) single: the Gram matrix of the classes' rows, moved to their mean
     rounding: tuple[float, float, float, float]  # γ, how coarsely the estimator rounds, max|b|, `goals.in_logs`
     shift: Any  # of the scaling, or None
@@ -64,16 +64,16 @@ class Board(NamedTuple):
         found = model.memo.get(key)
         if found is None:
             K, scaling = model.n_classes, model.scaling
-            grams, lengths, reach = np.zeros((K, gram_pitch(K))), np.empty((K, K - 1)), np.empty((K, 4))
+            grams, lengths, extents = np.zeros((K, gram_pitch(K))), np.empty((K, K - 1)), np.empty((K, 4))
             rounding = Rounding.of(model, NOWHERE)
             for k in range(K):
                 grams[k, : (K - 1) ** 2], lengths[k] = model.rival_gram(k).ravel(), model.rival_lengths(k)
                 of_target = Rounding.of(model, NOWHERE, k).lengths
-                reach[k] = of_target.span, *of_target.unit
+                extents[k] = of_target.span, *of_target.unit
             middle = model.A - model.A.mean(axis=0)
             pulls = np.pad(middle @ middle.T, ((0, 0), (0, -K % 4))).astype(np.float32)
             found = model.memo[key] = cls(
-                *(cp.asarray(a) for a in (model.basis, model.column_sizes, model.b, grams, lengths, reach, pulls)),
+                *(cp.asarray(a) for a in (model.basis, model.column_sizes, model.b, grams, lengths, extents, pulls)),
                 rounding=(rounding.gamma, rounding.coarse, float(np.abs(model.b).max()), in_logs(model, rounding.gamma)),
                 shift=None if scaling is None else cp.asarray(scaling.shift),
                 scale=None if scaling is None else cp.asarray(scaling.scale),
@@ -292,7 +292,7 @@ class Job(NamedTuple):
 
     def solve(self, board: Board, parts: Any, wanted: Any, answers: OnDevice) -> None:
         """The Newton problems: what `engines.free.Batch` does, certificates included, for rows of any targets."""
-        model = board.biases, board.grams, board.lengths, board.reach, *map(np.float64, board.rounding)
+        model = board.biases, board.grams, board.lengths, board.extents, *map(np.float64, board.rounding)
         question = answers.target, wanted, np.float64(self.tol or 0.0), np.int32(self.max_iter)
         found = answers.coef, answers.proba, answers.numbers, answers.n_iter, answers.status
         K, goal, N, known = self.model.n_classes, self.aims.prob is not None, len(answers.target), (parts, np.int32(len(parts)))

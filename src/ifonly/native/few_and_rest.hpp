@@ -11,7 +11,7 @@
 #include "rows.hpp"
 #include "spans.hpp"
 
-namespace ifonly::IFONLY_SET::crowd {
+namespace ifonly::IFONLY_SET::few_and_rest {
 
 // The method's constants, with their reasons in engines/rounds.py.
 constexpr double REUSE = 1e-2; // a step that changed no margin by more leaves Newton's matrix as it was, but for as much
@@ -305,7 +305,7 @@ struct Small {
 struct Rounds {
     static constexpr int VECTORS = 13 + 2 * (DEPTH + 1);
 
-    const CrowdRow &row;
+    const RoundsRow &row;
     const double *G;
     const i64 K, k, length; // classes, the target, and how long vectors are
     const i64 most;         // the few
@@ -315,15 +315,15 @@ struct Rounds {
     i64 *index, n = 0;
     double lam;
 
-    static i64 most_of(const CrowdRow &row) {
+    static i64 most_of(const RoundsRow &row) {
         const i64 share = i64(1.0 / row.share) + 1, few = row.few > share ? row.few : share;
         return few < row.K - 2 ? few : row.K - 2;
     }
-    static i64 room(const CrowdRow &row) {
+    static i64 room(const RoundsRow &row) {
         return VECTORS * padded(row.K) + Small::room(most_of(row) + 1) + most_of(row);
     }
 
-    Rounds(const CrowdRow &row, double *memory)
+    Rounds(const RoundsRow &row, double *memory)
         : row(row), G(row.G), K(row.K), k(row.k), length(padded(row.K)), most(most_of(row)),
           small(most + 1, memory + VECTORS * length), lam(row.lam) {
         for (i64 i = 0; i < VECTORS * length; i++) memory[i] = 0.0;
@@ -675,9 +675,9 @@ inline int solve_few(i64 n, const double *gram, i64 pitch, const double *margins
     return 0;
 }
 
-inline void solve_crowd(const CrowdRow &row) {
+inline void solve_rounds(const RoundsRow &row) {
     const Memory memory(Rounds::room(row) * i64(sizeof(double)));
     Rounds(row, memory.as<double>()).run();
 }
 
-} // namespace ifonly::IFONLY_SET::crowd
+} // namespace ifonly::IFONLY_SET::few_and_rest

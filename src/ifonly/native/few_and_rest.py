@@ -13,18 +13,18 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ifonly.engines import rounds as crowd
+from ifonly.engines import rounds as plain
 from ifonly.engines.class_newton import ROUGH
 from ifonly.engines.newton import Outcome
 from ifonly.engines.passes import NOTHING, Look, Sums, known_points, points, sum_up
-from ifonly.engines.rounds import MAX_ROUNDS, Crowd
+from ifonly.engines.rounds import MAX_ROUNDS, ManyRivals
 from ifonly.engines.very_many import Loops, solve_few
 from ifonly.engines.windows import Window
 from ifonly.model import Model
 from ifonly.model.numerics import Floats
 from ifonly.native import compiled
 
-__all__ = ["COMPILED", "Lean", "solve_crowd", "solve_few_compiled", "sum_up_compiled"]
+__all__ = ["COMPILED", "Lean", "solve_few_compiled", "solve_rounds", "sum_up_compiled"]
 
 
 class Lean(NamedTuple):
@@ -54,23 +54,23 @@ class Lean(NamedTuple):
         return change
 
 
-def solve_crowd(
-    space: Crowd, start: Floats | None = None, *, window: Window | None = None, max_iter: int = MAX_ROUNDS
+def solve_rounds(
+    space: ManyRivals, start: Floats | None = None, *, window: Window | None = None, max_iter: int = MAX_ROUNDS
 ) -> Outcome:
-    """`engines.rounds.solve_crowd`, compiled."""
+    """`engines.rounds.solve_rounds`, compiled."""
     k, K = space.k, len(space.G)
     margins, state, numbers = np.empty(K), np.zeros((3, K)), np.empty(5)
     margins[:k], margins[k], margins[k + 1 :] = space.margins[:k], -math.inf, space.margins[k:]
     if start is not None:
         state[0, :k], state[0, k + 1 :] = start[:k], start[k:]
-    limits = crowd.FEW, crowd.SHARE, min(max_iter, MAX_ROUNDS)
+    limits = plain.FEW, plain.SHARE, min(max_iter, MAX_ROUNDS)
     goal = np.array(window or (), dtype=np.float64)
     G = np.ascontiguousarray(space.G)
-    compiled().solve_crowd(G, k, margins, space.size, space.lam, goal, *limits, start is not None, state, numbers)
+    compiled().solve_rounds(G, k, margins, space.size, space.lam, goal, *limits, start is not None, state, numbers)
     lam, p_target, loss, rounds, settled = numbers.tolist()
     outcome = space.at(lam).end(state, p_target, loss, bool(settled), window, history=(), n_iter=int(rounds))
     if not outcome.converged and max_iter >= MAX_ROUNDS:
-        return crowd.solve_crowd(space, start, window=window, max_iter=max_iter)
+        return plain.solve_rounds(space, start, window=window, max_iter=max_iter)
     return outcome
 
 

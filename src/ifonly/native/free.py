@@ -19,7 +19,7 @@ from ifonly.problem.results import Result, Results
 from ifonly.problem.status import Status
 from ifonly.rows.sources import NOWHERE, Sizes
 
-__all__ = ["LEFT", "Task", "answer", "one", "project"]
+__all__ = ["LEFT", "RowTask", "answer", "one", "project"]
 
 # Coordinate steps of the start, in single precision: one costs a tenth of a Newton step or less. Mean iterations to the last
 # digit after 12, n, 2n, 4n of them: MNIST (n = 9) 3.6, 3.6, 3.1, 2.5; RCV1 (n = 50) 9.5, 5.7, 3.0, 2.0. The time is least at
@@ -71,7 +71,7 @@ def _pairs(model: Model) -> int:
     return max(PAIRS, 2 * model.n_classes - 10)
 
 
-class Task(NamedTuple):
+class RowTask(NamedTuple):
     """What is wanted of rows, how to solve them, from sources or from Z of them and their sizes, and where x goes."""
 
     aims: Aims
@@ -85,7 +85,7 @@ class Task(NamedTuple):
     out: Any = None
 
 
-def answer(model: Model, targets: Indices, index: Indices, results: Results, task: Task) -> None:
+def answer(model: Model, targets: Indices, index: Indices, results: Results, task: RowTask) -> None:
     """Answer rows ``index`` for these class indices, one each; some may be LEFT."""
     aims, known = task.aims, None if task.sizes is None else np.stack(task.sizes)
     wanted = np.ascontiguousarray(needed_logit(aims.prob, model) if aims.lam is None else aims.lam, dtype=np.float64)

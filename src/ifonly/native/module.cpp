@@ -324,7 +324,7 @@ NB_MODULE(_rows, m) {
         .def("project", &Target::project, "X"_a)
         .def("one", &Target::one, "X"_a.none(), "z"_a.none(), "norm"_a, "terms"_a, "wanted"_a, "goal"_a, "tol"_a, "max_iter"_a,
              "pairs"_a);
-    m.def("solve_crowd", [](In2 G, i64 k, In1 margins, double size, double lam, In1 window, i64 few, double share, i64 max_iter,
+    m.def("solve_rounds", [](In2 G, i64 k, In1 margins, double size, double lam, In1 window, i64 few, double share, i64 max_iter,
                             bool warm, Out2 state, Out1 numbers) {
         const size_t K = margins.shape(0);
         for (size_t length : {G.shape(0), G.shape(1), state.shape(1)}) same(length, K);
@@ -332,11 +332,11 @@ NB_MODULE(_rows, m) {
         same(numbers.shape(0), 5);
         const bool aims = window.shape(0) > 0;
         if (aims) same(window.shape(0), 4);
-        if (K < 3 || k < 0 || k >= i64(K) || few < 1 || !(share > 0.0)) throw std::invalid_argument("no crowd");
-        const CrowdRow row = {i64(K), k, G.data(), margins.data(), size, lam, aims ? window.data() : nullptr, few, share,
+        if (K < 3 || k < 0 || k >= i64(K) || few < 1 || !(share > 0.0)) throw std::invalid_argument("too few rivals");
+        const RoundsRow row = {i64(K), k, G.data(), margins.data(), size, lam, aims ? window.data() : nullptr, few, share,
                               max_iter, warm, state.data(), numbers.data()};
         nb::gil_scoped_release release;
-        chosen.rows->solve_crowd(row);
+        chosen.rows->solve_rounds(row);
     });
     m.def("solve_few", [](nb::ndarray<const double, nb::ndim<2>, nb::device::cpu> gram, In1 margins, double lam, double close, bool begin,
                           Out1 q) {

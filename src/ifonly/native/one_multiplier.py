@@ -26,7 +26,7 @@ from ifonly.engines.threads import share_out
 from ifonly.model.numerics import Flags, Floats
 from ifonly.native import compiled
 
-__all__ = ["LOG", "Constraints", "Items", "Search", "reach"]
+__all__ = ["LOG", "CompiledSearch", "Constraints", "Items", "reach"]
 
 ROWS_PER_THREAD = 64
 DONE, FULL = 1, 2  # how a search may end; 0 where it goes on
@@ -88,7 +88,7 @@ class Constraints(NamedTuple):
         return self._replace(equal=np.ascontiguousarray(self.equal), **floats)
 
 
-class Search:
+class CompiledSearch:
     """Branch and bound for one source, of which C++ has the rest."""
 
     cost: float  # of the best solution that is known; infinite where none is
@@ -154,7 +154,7 @@ class Search:
 def reach(
     need: tuple[Any, Any], items: Items, box: tuple[Any, Any], cap: int, gap: float, nodes: int, threads: int = 1
 ) -> tuple[Any, Any, Any]:
-    """`Search` for N sources: t, choice and (cost, w, nodes, bound, done) of each.
+    """`CompiledSearch` for N sources: t, choice and (cost, w, nodes, bound, done) of each.
 
     What depends on the source has a leading axis of N in ``items`` and ``box``. ``need`` are the needs, and by how much each is
     harder than what is asked for, of which the bounds are.

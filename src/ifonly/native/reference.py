@@ -230,7 +230,7 @@ def _run(advance: Callable[..., tuple[Any, ...]], state: tuple[Any, ...], max_it
     return _in_order(xp, rows, blocks)
 
 
-class Bracket(NamedTuple):
+class Brackets(NamedTuple):
     """The search for λ, row by row."""
 
     window: Window
@@ -251,11 +251,11 @@ def solve_prob(gram: Any, margins: Any, window: Window, *, max_iter: int = MAX_I
     failed = ~(first > 0)  # no change of x changes any margin
     first = xp.where(failed, 1.0, first)
     lanes = Lanes(xp, gram, margins, first)
-    search = Bracket(window, first, xp.zeros_like(first), xp.full_like(first, math.inf))
+    search = Brackets(window, first, xp.zeros_like(first), xp.full_like(first, math.inf))
     return _run(_seek, (lanes, lanes.evaluate(lanes.start()), search, first < 0, failed), max_iter)
 
 
-def _seek(lanes: Lanes, point: Iterate, search: Bracket) -> tuple[Any, ...]:
+def _seek(lanes: Lanes, point: Iterate, search: Brackets) -> tuple[Any, ...]:
     """One step in q and, where it is due, in λ."""
     xp = lanes.xp
     step, tangent = lanes.step(point)
@@ -306,7 +306,7 @@ def first_lam(xp: Any, gram: Any, margins: Any, window: Window) -> Any:
     return mass * xp.take(own, j, axis=0) / xp.where(gap > 0.1, gap, 0.1)
 
 
-def _next_lam(lanes: Lanes, search: Bracket, miss: Any, rate: Any) -> tuple[Any, Any]:
+def _next_lam(lanes: Lanes, search: Brackets, miss: Any, rate: Any) -> tuple[Any, Any]:
     """Newton's next λ, or the middle of the bracket where Newton leaves it; and whether that is inside and not absurd."""
     xp, low, high = lanes.xp, search.low, search.high
     flat = ~(xp.abs(miss) < LONGEST_STEP * rate)  # there Newton's step is no guide

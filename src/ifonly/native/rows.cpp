@@ -12,8 +12,8 @@ extern const Rows rows;
 const Rows rows = {
     .answer_free = answer_free,
     .project_free = project_free,
-    .solve_crowd = crowd::solve_crowd,
-    .solve_few = crowd::solve_few,
+    .solve_rounds = few_and_rest::solve_rounds,
+    .solve_few = few_and_rest::solve_few,
     .project_lean = project_lean,
     .combine_lean = combine_lean,
     .sum_up = passes::sum_up,

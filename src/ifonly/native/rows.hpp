@@ -45,7 +45,7 @@ struct FreeRows {
 };
 
 /** One row with very many classes. */
-struct CrowdRow {
+struct RoundsRow {
     i64 K, k;              // classes, and the target
     const double *G;       // (K, K) inner products of the classes' rows
     const double *margins; // (K) −∞ for the target
@@ -191,7 +191,7 @@ struct LimitedRows {
 struct Rows {
     void (*answer_free)(const FreeTarget &, const FreeRows &);
     void (*project_free)(const FreeTarget &, const FreeRows &, double *z, double *sizes);
-    void (*solve_crowd)(const CrowdRow &);
+    void (*solve_rounds)(const RoundsRow &);
     int (*solve_few)(i64 n, const double *gram, i64 pitch, const double *margins, double lam, double close, bool begin, double *q);
     void (*project_lean)(const float *A, int R, i64 D, const double *x, double *z);
     void (*combine_lean)(const float *A, int R, i64 D, const double *coef, double *change);

@@ -13,7 +13,7 @@ from ifonly.model.columns import Coordinates
 from ifonly.model.errors import InputError
 from ifonly.model.numerics import TINY_SQUARE, Floats, norms
 from ifonly.model.products import NOWHERE, Sizes
-from ifonly.model.tables import Table, unmasked
+from ifonly.model.tables import UserTable, unmasked
 from ifonly.model.tensors import Like, like, plain
 from ifonly.rows.tables import stacked, written
 
@@ -46,7 +46,7 @@ class Sources:
         if not encoding.identity:
             single = encoding.single(X)
             # In a table, a row that cannot be read is INVALID.
-            table = X if encoding.text else Table.of(X, encoding.names)
+            table = X if encoding.text else UserTable.of(X, encoding.names)
             rows = _weights(encoding, X) if encoding.text else encoding.read(table, strict=single)
             model.check_width(rows)
             return cls(model, rows, single, model.feature_names, own=X, flags=encoding.flags(table))
@@ -114,7 +114,7 @@ class Sources:
         """
         if self.own is None or self.model.encoding.text:
             return values if self.like is None else self.like(values)
-        table = Table.of(self.own, self.model.encoding.names or list(map(str, self.columns or ())))
+        table = UserTable.of(self.own, self.model.encoding.names or list(map(str, self.columns or ())))
         many, values = values.ndim > 1, np.atleast_2d(values)
         if table.row is not None:  # one row, and perhaps several answers for it
             table, rows = table.repeated(len(values)) if many else table, [0] * len(values)

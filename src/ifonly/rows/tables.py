@@ -13,7 +13,7 @@ import numpy as np
 
 from ifonly.model.columns import Coordinates
 from ifonly.model.numerics import Floats, Indices
-from ifonly.model.tables import Table, is_missing, library_of, numpy_type
+from ifonly.model.tables import UserTable, is_missing, library_of, numpy_type
 
 __all__ = ["stacked", "written"]
 
@@ -21,7 +21,7 @@ FLOAT = np.dtype(np.float64)
 Cells = tuple[Indices, list[Any]]  # rows, and their new values
 
 
-def written(encoding: Coordinates, table: Table, V: Floats, before: Floats, steps: Mapping[int, float]) -> Any:
+def written(encoding: Coordinates, table: UserTable, V: Floats, before: Floats, steps: Mapping[int, float]) -> Any:
     """A table (or a row) like this one with V for the coordinates ``before``; ``steps`` of mapped numbers are by coordinate."""
     if encoding.identity:
         return _renumbered(table, V, before)
@@ -35,7 +35,7 @@ def written(encoding: Coordinates, table: Table, V: Floats, before: Floats, step
     return _replaced(table, new, [column.place for column in encoding.columns if column.kind == "number"])
 
 
-def _renumbered(table: Table, V: Floats, before: Floats) -> Any:
+def _renumbered(table: UserTable, V: Floats, before: Floats) -> Any:
     """A table of numbers with others; what did not change keeps its type."""
     D = V.shape[1]
     if table.row is None and table.library == "pandas" and table.data.shape[1] == D and set(table.dtypes) == {FLOAT}:
@@ -58,7 +58,7 @@ def stacked(tables: Sequence[Any]) -> Any:
     return np.concatenate(tables) if kinds == {np.ndarray} else [row for table in tables for row in table]
 
 
-def _replaced(table: Table, new: Mapping[int, Cells], numbers: Sequence[int]) -> Any:
+def _replaced(table: UserTable, new: Mapping[int, Cells], numbers: Sequence[int]) -> Any:
     """The user's table, or row, with some cells replaced; ``numbers`` are the columns that the classifier sees as such."""
     row = table.row
     if isinstance(row, Mapping):
@@ -73,7 +73,7 @@ def _replaced(table: Table, new: Mapping[int, Cells], numbers: Sequence[int]) ->
     return _in_pandas(table, new, numbers) if table.library == "pandas" else _in_polars(table, new, numbers)
 
 
-def _in_array(table: Table, new: Mapping[int, Cells], numbers: Sequence[int]) -> np.ndarray:
+def _in_array(table: UserTable, new: Mapping[int, Cells], numbers: Sequence[int]) -> np.ndarray:
     out, all_new = table.data.copy(), [v for _, values in new.values() for v in values]
     if out.dtype.kind in "iubf" and (_is_narrow(out.dtype) or _held(all_new, out.dtype)[1]):
         out = out.astype(np.float64)
@@ -89,7 +89,7 @@ def _in_array(table: Table, new: Mapping[int, Cells], numbers: Sequence[int]) ->
     return out
 
 
-def _in_series(table: Table, new: Mapping[int, Any], numbers: Sequence[int]) -> Any:
+def _in_series(table: UserTable, new: Mapping[int, Any], numbers: Sequence[int]) -> Any:
     """One row of a pandas frame, whose columns share a type."""
     out = table.row.copy()
     for i in (table.order[place] for place in numbers if out.dtype == object):
@@ -105,7 +105,7 @@ def _in_series(table: Table, new: Mapping[int, Any], numbers: Sequence[int]) -> 
     return out
 
 
-def _in_pandas(table: Table, new: Mapping[int, Cells], numbers: Sequence[int]) -> Any:
+def _in_pandas(table: UserTable, new: Mapping[int, Cells], numbers: Sequence[int]) -> Any:
     out = table.data.copy()
     for i in (table.order[place] for place in numbers):
         if _is_narrow(table.dtypes[i]):
@@ -129,7 +129,7 @@ def _in_pandas(table: Table, new: Mapping[int, Cells], numbers: Sequence[int]) -
     return out
 
 
-def _in_polars(table: Table, new: Mapping[int, Cells], numbers: Sequence[int]) -> Any:
+def _in_polars(table: UserTable, new: Mapping[int, Cells], numbers: Sequence[int]) -> Any:
     pl, out = sys.modules["polars"], table.data
     narrow = [out.columns[i] for i in (table.order[place] for place in numbers) if table.dtypes[i] == pl.Float32]
     out = out.with_columns(pl.col(narrow).cast(pl.Float64)) if narrow else out

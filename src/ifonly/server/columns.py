@@ -12,7 +12,7 @@ import numpy as np
 
 from ifonly.answers.change import plain_value
 from ifonly.model import Model
-from ifonly.model.columns import Column, Table
+from ifonly.model.columns import Column, UserTable
 from ifonly.model.errors import InputError
 from ifonly.model.numerics import Floats
 from ifonly.server.wire import RefusedError, listed, shown
@@ -115,7 +115,7 @@ class Columns:
         same = (level for level in column.levels if type(level) is type(v) and level == v)
         found = next(chain(same, (level for level in column.levels if str(level) == str(v))), v)
         cells = np.full((1, len(self.encoding.names)), found, dtype=object)
-        if np.isnan(column.read(Table(cells, self.encoding.names))).any():
+        if np.isnan(column.read(UserTable(cells, self.encoding.names))).any():
             raise RefusedError(column.refusal(v), field)
         return found
 

@@ -24,7 +24,7 @@ from ifonly.frames.reading import open_batches
 from ifonly.model import Model
 from ifonly.model.numerics import Flags, Floats
 
-__all__ = ["SAMPLE", "Data", "Page", "Rows"]
+__all__ = ["SAMPLE", "Data", "DataRows", "Page"]
 
 BATCH_ROWS = 4096  # of the copy: what a search reads between two looks at the clock
 SAMPLE = 4096  # rows that say what is typical of a column
@@ -114,7 +114,7 @@ class Page:
         return [cell if cell is None or isinstance(cell, (str, int, float)) else str(cell) for cell in found]
 
 
-class Rows:
+class DataRows:
     """The data as one model reads them, by number, or by what is in them; what was asked for last is remembered."""
 
     def __init__(self, data: Data, model: Model) -> None:
@@ -153,7 +153,7 @@ class Rows:
 class RowSearch:
     """The rows that match, found as far as someone has asked; several threads may ask."""
 
-    def __init__(self, rows: Rows, text: str, label: int | None) -> None:
+    def __init__(self, rows: DataRows, text: str, label: int | None) -> None:
         self.rows, self.data, self.text, self.label = rows, rows.data, text, label
         features = rows.features
         self.tests = {n: _equals if c.numeric else _has for n, c in zip(features.names, features.columns, strict=True)}

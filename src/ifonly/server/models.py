@@ -26,7 +26,7 @@ from ifonly.model.store import fingerprint
 from ifonly.problem.policy import Feature, Policy
 from ifonly.problem.question import Question
 from ifonly.server.columns import Columns
-from ifonly.server.data import SAMPLE, Data, Rows
+from ifonly.server.data import SAMPLE, Data, DataRows
 from ifonly.server.journal import Journal, Metrics
 from ifonly.server.wire import RefusedError, shown
 from ifonly.show.letter.catalogue import languages
@@ -50,7 +50,7 @@ class Served:
         self.image = image  # height and width, where the features are the pixels of an image
         self.policy = policy  # what no request can undo
         self.told = {"name": name, "fingerprint": fingerprint(model)}  # which model answered, as in the receipts of its answers
-        self.rows = None if data is None else Rows(data, model)
+        self.rows = None if data is None else DataRows(data, model)
         self.columns = Columns(model, () if self.rows is None else self.rows.flags)
         self.classes: list[Any] = model.classes.tolist()
         self.class_names = [str(label) for label in self.classes]  # as they are written

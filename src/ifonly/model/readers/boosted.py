@@ -19,7 +19,7 @@ from ifonly.model import Model
 from ifonly.model.errors import InputError, UnsupportedModelError, reading
 from ifonly.model.formats import DAMAGE
 from ifonly.model.numerics import FLOAT32, Floats
-from ifonly.model.readers.weights import Weights
+from ifonly.model.readers.weights import LinearWeights
 
 __all__ = ["from_json", "from_ubjson", "margins_at_zero", "read"]
 
@@ -80,7 +80,7 @@ def from_json(document: dict[str, Any], ask: Callable[[], Floats]) -> Model:
         base = next((b for b in (base, base[:1]) if np.abs(found - b).max() < AGREE * (1 + np.abs(bias).max())), None)
         if base is None:
             raise UnsupportedModelError("xgboost's own margins at x = 0 are neither bias + base_score nor bias + base_score[0]")
-    return Weights(weights[:-1].T, bias + base, None).model(names, precision=FLOAT32)
+    return LinearWeights(weights[:-1].T, bias + base, None).model(names, precision=FLOAT32)
 
 
 def _single(values: Any) -> Floats:

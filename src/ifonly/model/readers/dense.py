@@ -11,7 +11,7 @@ import numpy as np
 
 from ifonly.model import Model
 from ifonly.model.errors import UnsupportedModelError
-from ifonly.model.readers.weights import Weights
+from ifonly.model.readers.weights import LinearWeights
 
 __all__ = ["read"]
 
@@ -35,7 +35,7 @@ def read(layer: Any) -> Model:
         )
     if activation in ("softmax", "log_softmax") and K == 1:
         raise UnsupportedModelError(f"{activation} over 1 unit is constant; expected 2 or more units, or sigmoid")
-    return Weights(kernel.T, bias[0] if bias else np.zeros(K), None).model(precision=eps)
+    return LinearWeights(kernel.T, bias[0] if bias else np.zeros(K), None).model(precision=eps)
 
 
 def _check(layer: Any) -> None:

@@ -18,9 +18,9 @@ from ifonly.model.columns import Column, Encoding
 from ifonly.model.errors import UnsupportedModelError
 from ifonly.model.monotone import Affine
 from ifonly.model.numerics import Floats, Indices
-from ifonly.model.readers.weights import Weights
+from ifonly.model.readers.weights import LinearWeights
 
-__all__ = ["Columns", "Feature", "Features", "Folded", "dense", "kind_of", "rounding"]
+__all__ = ["Folded", "ReadColumns", "Traced", "TracedFeatures", "dense", "kind_of", "rounding"]
 
 
 def kind_of(step: Any) -> str:
@@ -34,7 +34,7 @@ def dense(matrix: Any) -> Floats:
     return np.asarray(matrix.toarray() if hasattr(matrix, "toarray") else matrix, dtype=np.float64)
 
 
-class Columns:
+class ReadColumns:
     """The user's columns, and the ways in which they were read so far, each with coordinates of its own."""
 
     def __init__(self, names: Sequence[str]) -> None:
@@ -85,7 +85,7 @@ def _way(column: Column) -> str:
 
 
 @dataclass(frozen=True)
-class Feature:
+class Traced:
     """One feature half-way, affine in coordinates: ``Σ_i row[i]·(v_i − zero[i]) + offset``.
 
     A scaler's mean of a column goes into ``zero``, so that nothing is left to cancel later.
@@ -100,38 +100,38 @@ class Feature:
 
 
 @dataclass(frozen=True)
-class Features:
+class TracedFeatures:
     """Features half-way, or columns that nothing has touched yet; and each coordinate's scale just before they were mixed."""
 
-    columns: Columns
-    parts: list[Column | Feature]
+    columns: ReadColumns
+    parts: list[Column | Traced]
     unit: dict[int, float] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.parts)
 
     @classmethod
-    def untouched(cls, names: Sequence[str]) -> "Features":
+    def untouched(cls, names: Sequence[str]) -> "TracedFeatures":
         """The user's columns, before the first step."""
-        return cls(Columns(names), [Column(place, name, "number", -1) for place, name in enumerate(names)])
+        return cls(ReadColumns(names), [Column(place, name, "number", -1) for place, name in enumerate(names)])
 
-    def now(self, parts: Iterable[Column | Feature]) -> "Features":
+    def now(self, parts: Iterable[Column | Traced]) -> "TracedFeatures":
         """Others in their place."""
-        return Features(self.columns, list(parts), dict(self.unit))
+        return TracedFeatures(self.columns, list(parts), dict(self.unit))
 
-    def numbers(self, where: str) -> list[Feature]:
+    def numbers(self, where: str) -> list[Traced]:
         """All of them, untouched columns taken as numbers."""
         make = self.columns.make
-        return [Feature({make(part, "number", where).first: 1.0}) if isinstance(part, Column) else part for part in self.parts]
+        return [Traced({make(part, "number", where).first: 1.0}) if isinstance(part, Column) else part for part in self.parts]
 
-    def mixed(self, matrix: Floats, where: str) -> "Features":
+    def mixed(self, matrix: Floats, where: str) -> "TracedFeatures":
         """Matrix @ features."""
         W, S, zero, offset, rough = self.affine(where)
         unit = {i: 1 / abs(w) for part in reversed(self.numbers(where)) for i, w in part.row.items()} | self.unit
         rows, sizes = _rows(matrix @ W), _rows(np.abs(matrix) @ S)
         more = zip(rows, (matrix @ offset).tolist(), (np.abs(matrix) @ rough).tolist(), sizes, strict=True)
-        made = (Feature(*part, {i: float(zero[i]) for i in part[0] if zero[i] != 0}, None) for part in more)
-        return Features(self.columns, list(made), unit)
+        made = (Traced(*part, {i: float(zero[i]) for i in part[0] if zero[i] != 0}, None) for part in more)
+        return TracedFeatures(self.columns, list(made), unit)
 
     def affine(self, where: str) -> tuple[Any, Any, Floats, Floats, Floats]:
         """W and sizes (J×D, sparse), zero, w0 and rough."""
@@ -146,7 +146,7 @@ class Features:
         W, S = (_sparse(rows, len(zero)) for rows in ([part.row for part in parts], sizes))
         return W, S, zero, offset, np.array([part.rough for part in parts])
 
-    def alone(self, part: Feature) -> Column | None:
+    def alone(self, part: Traced) -> Column | None:
         """The one column that a feature depends on; None if there are several or none."""
         owners = {self.columns.owner[i] for i in part.row}
         return owners.pop() if len(owners) == 1 else None
@@ -163,7 +163,7 @@ class Folded(NamedTuple):
     extra: float  # how large what is added on the way is
 
     @classmethod
-    def of(cls, weights: Weights, features: Features) -> "Folded":
+    def of(cls, weights: LinearWeights, features: TracedFeatures) -> "Folded":
         """Those of a classifier with these weights over features."""
         coef, J = weights.coef, len(features)
         if coef.shape[1] != J:

@@ -12,7 +12,7 @@ import numpy as np
 from ifonly.model import Model, Scaling
 from ifonly.model.errors import UnsupportedModelError
 from ifonly.model.numerics import FLOAT32, Floats
-from ifonly.model.readers.weights import Weights
+from ifonly.model.readers.weights import LinearWeights
 
 __all__ = ["read"]
 
@@ -90,7 +90,7 @@ def _classifier(attributes: dict[str, Any], scalers: list[dict[str, Any]], softe
         _check_opposite(A, b)
         A, b = A[1:], b[1:]
     hard = transform == "NONE" and not softened
-    return Weights(A, b, labels, hard).model(scaling=_scaling(scalers, A.shape[1]), precision=FLOAT32)
+    return LinearWeights(A, b, labels, hard).model(scaling=_scaling(scalers, A.shape[1]), precision=FLOAT32)
 
 
 def _check_opposite(A: Floats, b: Floats) -> None:

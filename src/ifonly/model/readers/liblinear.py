@@ -10,7 +10,7 @@ import numpy as np
 
 from ifonly.model import Model
 from ifonly.model.errors import UnsupportedModelError, reading
-from ifonly.model.readers.weights import Weights
+from ifonly.model.readers.weights import LinearWeights
 
 __all__ = ["MAGIC", "read"]
 
@@ -45,4 +45,4 @@ def read(data: bytes) -> Model:
     W = weights.reshape(n_lines, n_rows).T
     b = (W[:, D:] * bias).sum(axis=1)  # of no column where the model has no bias
     towards = -1 if n_rows == 1 else 1  # the one row of two classes is towards the first label, ours towards the second
-    return Weights(towards * W[:, :D], towards * b, labels, solver in SCORES).model()
+    return LinearWeights(towards * W[:, :D], towards * b, labels, solver in SCORES).model()

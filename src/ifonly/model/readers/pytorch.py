@@ -19,7 +19,7 @@ import numpy as np
 from ifonly.model import Model, Scaling
 from ifonly.model.errors import UnsupportedModelError
 from ifonly.model.numerics import Floats
-from ifonly.model.readers.weights import Weights
+from ifonly.model.readers.weights import LinearWeights
 from ifonly.model.tensors import plain
 
 __all__ = ["read"]
@@ -29,7 +29,7 @@ ENDS = ("Softmax", "LogSoftmax", "Sigmoid")
 UNDERSTOOD = "Linear, BatchNorm1d, Dropout, Flatten and Identity, with Softmax, LogSoftmax or Sigmoid at the end"
 
 
-class Affine(NamedTuple):
+class Layer(NamedTuple):
     """``W x + c``; ``sizes`` bounds the constants that were added up on the way to c, where they may have cancelled."""
 
     W: Floats
@@ -52,10 +52,10 @@ def read(module: Any) -> Model:
     scaling = None if len(steps) == 1 else _rounding(chain)
     finfo = sys.modules["torch"].finfo
     precision = max(float(finfo(weight.dtype).eps) for weight in module.parameters())
-    return Weights(chain.W, chain.c, None).model(scaling=scaling, precision=precision)
+    return LinearWeights(chain.W, chain.c, None).model(scaling=scaling, precision=precision)
 
 
-def _rounding(chain: Affine) -> Scaling | None:
+def _rounding(chain: Layer) -> Scaling | None:
     """No change of units, but how much the constants inside a chain can round: as much as those in a scaler would."""
     columns = np.abs(chain.W).max(axis=0)
     square = float(columns @ columns)
@@ -92,19 +92,19 @@ def _does_nothing(layer: Any, name: str) -> bool:
     return kind in NOTHING
 
 
-def _affine(whole: Any, layer: Any, name: str) -> Affine:
+def _affine(whole: Any, layer: Any, name: str) -> Layer:
     """What one layer does to a row."""
     kind, where = _kind(layer), _where(layer, name)
     if kind == "Linear":
         W = _array(layer.weight, where, None)  # as it is: of very many classes no copy is made
         c = np.zeros(len(W)) if layer.bias is None else _array(layer.bias, where)
-        return Affine(W, c, np.abs(c))
+        return Layer(W, c, np.abs(c))
     if kind == "BatchNorm1d":
         return _normalisation(layer, where)
     raise UnsupportedModelError(f"{where} is not understood. Expected {UNDERSTOOD}. {_hint(whole)}")
 
 
-def _normalisation(layer: Any, where: str) -> Affine:
+def _normalisation(layer: Any, where: str) -> Layer:
     """``γ(x − mean)/√(var + ε) + β``, with the statistics that the layer has gathered."""
     if layer.running_mean is None:
         raise UnsupportedModelError(
@@ -119,17 +119,17 @@ def _normalisation(layer: Any, where: str) -> Affine:
     if layer.weight is not None:
         scale = scale * _array(layer.weight, where)
     bias = np.zeros_like(mean) if layer.bias is None else _array(layer.bias, where)
-    return Affine(np.diag(scale), bias - mean * scale, np.abs(bias) + np.abs(mean * scale))
+    return Layer(np.diag(scale), bias - mean * scale, np.abs(bias) + np.abs(mean * scale))
 
 
-def _then(first: Affine, second: Affine, name: str) -> Affine:
+def _then(first: Layer, second: Layer, name: str) -> Layer:
     """Two maps, one after the other."""
     if second.W.shape[1] != first.W.shape[0]:
         raise UnsupportedModelError(
             f"layer {name!r} takes {second.W.shape[1]} features, but what comes before it gives {first.W.shape[0]}"
         )
     first, second = (layer._replace(W=layer.W.astype(np.float64, copy=False)) for layer in (first, second))
-    return Affine(second.W @ first.W, second.W @ first.c + second.c, np.abs(second.W) @ first.sizes + second.sizes)
+    return Layer(second.W @ first.W, second.W @ first.c + second.c, np.abs(second.W) @ first.sizes + second.sizes)
 
 
 def _check_end(end: Any, K: int) -> None:

@@ -16,9 +16,9 @@ from ifonly.model.columns import Column, Encoding
 from ifonly.model.errors import UnsupportedModelError
 from ifonly.model.numerics import Floats, Indices
 from ifonly.model.readers import text
-from ifonly.model.readers.features import Feature, Features, Folded, dense, kind_of, rounding
+from ifonly.model.readers.features import Folded, Traced, TracedFeatures, dense, kind_of, rounding
 from ifonly.model.readers.steps import SCALERS, cut, fold, shift_and_scale
-from ifonly.model.readers.weights import Weights
+from ifonly.model.readers.weights import LinearWeights
 
 __all__ = ["fingerprint", "read"]
 
@@ -90,14 +90,14 @@ def _unwrapped(estimator: Any) -> tuple[list[tuple[str, Any]], Any]:
 _SEARCHES = ("GridSearchCV", "RandomizedSearchCV", "HalvingGridSearchCV", "HalvingRandomSearchCV")
 
 
-def _folded(steps: list[tuple[str, Any]], last: Any, weights: Weights, names: list[str] | None) -> Model:
+def _folded(steps: list[tuple[str, Any]], last: Any, weights: LinearWeights, names: list[str] | None) -> Model:
     """A model over the coordinates that the user's columns become."""
     first = steps[0][1] if steps else last
     if not hasattr(first, "n_features_in_"):
         if steps and "." in kind_of(first):  # of the user's own, which need not have it: it is refused for what it is
-            fold(first, Features.untouched([]), f"step {steps[0][0]!r} of the pipeline")
+            fold(first, TracedFeatures.untouched([]), f"step {steps[0][0]!r} of the pipeline")
         raise UnsupportedModelError(f"step {steps[0][0]!r} of the pipeline is not fitted; call fit first")
-    features = Features.untouched(names or [f"x{i}" for i in range(int(first.n_features_in_))])
+    features = TracedFeatures.untouched(names or [f"x{i}" for i in range(int(first.n_features_in_))])
     for name, step in steps:
         features = fold(step, features, f"step {name!r} of the pipeline")
     if kind_of(last) == "CategoricalNB":
@@ -135,7 +135,7 @@ def _units(before: dict[int, float], order: Indices, W: Any, encoding: Encoding)
     return np.where(np.isnan(unit), 1.0, unit)
 
 
-def _looked_up(last: Any, features: Features, weights: Weights) -> tuple[Features, Weights]:
+def _looked_up(last: Any, features: TracedFeatures, weights: LinearWeights) -> tuple[TracedFeatures, LinearWeights]:
     """Categorical naive Bayes: each feature is a category, whose values' log-probabilities are the weights."""
     where = "the classifier (CategoricalNB)"
     blocks, found = [np.asarray(block, dtype=np.float64) for block in last.feature_log_prob_], []
@@ -151,19 +151,19 @@ def _looked_up(last: Any, features: Features, weights: Weights) -> tuple[Feature
                 )
             levels = given.levels[: block.shape[1]]
         column = features.columns.make(given, "category", where, levels=levels)
-        found += [Feature({i: 1.0}) for i in column.coordinates.tolist()]
+        found += [Traced({i: 1.0}) for i in column.coordinates.tolist()]
         blocks[j] = block[:, : len(levels)]
     return features.now(found), weights._replace(coef=np.concatenate(blocks, axis=1))
 
 
-def _linear(estimator: Any) -> Weights:
+def _linear(estimator: Any) -> LinearWeights:
     """``coef_`` and ``intercept_``, with a softmax over rows, or a logistic function of one."""
     coef = np.atleast_2d(dense(estimator.coef_))
     intercept = np.broadcast_to(np.asarray(estimator.intercept_, dtype=np.float64), len(coef))
-    return Weights(coef, intercept, estimator.classes_)
+    return LinearWeights(coef, intercept, estimator.classes_)
 
 
-def _logistic(estimator: Any) -> Weights:
+def _logistic(estimator: Any) -> LinearWeights:
     weights = _linear(estimator)
     kind, K = kind_of(estimator), len(weights.classes)
     multi_class = getattr(estimator, "multi_class", "auto")  # before scikit-learn 1.8
@@ -180,7 +180,7 @@ def _logistic(estimator: Any) -> Weights:
     return weights
 
 
-def _sgd(estimator: Any) -> Weights:
+def _sgd(estimator: Any) -> LinearWeights:
     weights = _linear(estimator)
     if estimator.loss != "log_loss":
         return weights._replace(hard=True)
@@ -192,7 +192,7 @@ def _sgd(estimator: Any) -> Weights:
     return weights
 
 
-def _bernoulli(estimator: Any) -> Weights:
+def _bernoulli(estimator: Any) -> LinearWeights:
     """Σ x ln p + (1 − x) ln(1 − p), affine in x."""
     present = np.asarray(estimator.feature_log_prob_)
     absent = np.log(1 - np.exp(present))  # as scikit-learn has it: log1p would be more exact, and differ
@@ -200,12 +200,12 @@ def _bernoulli(estimator: Any) -> Weights:
     return weights if estimator.binarize is None else weights._replace(cut=float(estimator.binarize))
 
 
-def _bayes(estimator: Any, coef: Any, intercept: Any) -> Weights:
+def _bayes(estimator: Any, coef: Any, intercept: Any) -> LinearWeights:
     """Naive Bayes, whose probabilities are exponentials of differences of logarithms."""
-    return Weights(np.asarray(coef), np.asarray(intercept), estimator.classes_, log_space=True)
+    return LinearWeights(np.asarray(coef), np.asarray(intercept), estimator.classes_, log_space=True)
 
 
-def _network(estimator: Any) -> Weights:
+def _network(estimator: Any) -> LinearWeights:
     if len(estimator.coefs_) != 1:
         raise UnsupportedModelError(
             f"MLPClassifier has {len(estimator.coefs_) - 1} hidden layers: it is not linear. Its last layer is: "
@@ -213,10 +213,10 @@ def _network(estimator: Any) -> Weights:
         )
     if estimator.out_activation_ not in (("softmax", "logistic") if len(estimator.classes_) <= 2 else ("softmax",)):
         raise UnsupportedModelError("MLPClassifier with several labels at once is not a softmax")
-    return Weights(np.asarray(estimator.coefs_[0]).T, np.asarray(estimator.intercepts_[0]), estimator.classes_)
+    return LinearWeights(np.asarray(estimator.coefs_[0]).T, np.asarray(estimator.intercepts_[0]), estimator.classes_)
 
 
-def _one_vs_rest(estimator: Any) -> Weights:
+def _one_vs_rest(estimator: Any) -> LinearWeights:
     if len(estimator.estimators_) != 1 or len(estimator.classes_) != 2 or estimator.multilabel_:
         raise UnsupportedModelError(
             f"{kind_of(estimator)} on {len(estimator.classes_)} classes: its normalised probabilities are not a softmax. "
@@ -230,7 +230,7 @@ def _one_vs_rest(estimator: Any) -> Weights:
 
 
 _SCORES = ("LinearSVC", "Perceptron", "PassiveAggressiveClassifier", "RidgeClassifier", "RidgeClassifierCV")
-_CLASSIFIERS: dict[str, Callable[[Any], Weights]] = {
+_CLASSIFIERS: dict[str, Callable[[Any], LinearWeights]] = {
     **dict.fromkeys(("LogisticRegression", "LogisticRegressionCV"), _logistic),
     "SGDClassifier": _sgd,
     "LinearDiscriminantAnalysis": _linear,

@@ -17,13 +17,13 @@ from ifonly.model.column import NAN, Column
 from ifonly.model.errors import UnsupportedModelError
 from ifonly.model.monotone import FUNCTIONS, Affine, BoxCox, Function, Monotone, Quantiles, YeoJohnson, backward
 from ifonly.model.numerics import Floats
-from ifonly.model.readers.features import Feature, Features, dense, kind_of
+from ifonly.model.readers.features import Traced, TracedFeatures, dense, kind_of
 from ifonly.model.tables import is_missing
 
 __all__ = ["SCALERS", "STEPS", "cut", "fold", "refuse", "shift_and_scale"]
 
 
-def fold(step: Any, features: Features, where: str) -> Features:
+def fold(step: Any, features: TracedFeatures, where: str) -> TracedFeatures:
     """The features after a step."""
     if step is None or isinstance(step, str):  # "passthrough" or "drop"
         return features.now([]) if step == "drop" else features
@@ -63,7 +63,9 @@ def shift_and_scale(step: Any, n: int) -> tuple[Floats, Floats]:
     return shift, np.ones(n) if scale is None else np.asarray(scale, dtype=np.float64)
 
 
-def _scaled(features: Features, scale: Floats, shift: Floats, where: str, how: Sequence[Affine] | None = None) -> Features:
+def _scaled(
+    features: TracedFeatures, scale: Floats, shift: Floats, where: str, how: Sequence[Affine] | None = None
+) -> TracedFeatures:
     """(feature − shift) / scale, each; ``how`` it is computed, where that is something else."""
     how = how or [Affine(1.0, 0.0, m, s) for m, s in zip(shift.tolist(), scale.tolist(), strict=True)]
     out = []
@@ -80,7 +82,7 @@ def _scaled(features: Features, scale: Floats, shift: Floats, where: str, how: S
     return features.now(out)
 
 
-def _scaler(step: Any, features: Features, where: str) -> Features:
+def _scaler(step: Any, features: TracedFeatures, where: str) -> TracedFeatures:
     if getattr(step, "clip", False):
         refuse(where, "clips its output, which is not affine; use clip=False")
     shift, scale = shift_and_scale(step, len(features))
@@ -89,7 +91,7 @@ def _scaler(step: Any, features: Features, where: str) -> Features:
     return _scaled(features, scale, shift, where, how)
 
 
-def _pca(step: Any, features: Features, where: str) -> Features:
+def _pca(step: Any, features: TracedFeatures, where: str) -> TracedFeatures:
     matrix = np.asarray(step.components_, dtype=np.float64)
     if step.whiten:
         spread = np.sqrt(np.asarray(step.explained_variance_, dtype=np.float64))
@@ -98,7 +100,7 @@ def _pca(step: Any, features: Features, where: str) -> Features:
     return centred.mixed(matrix, where)
 
 
-def _projection(step: Any, features: Features, where: str) -> Features:
+def _projection(step: Any, features: TracedFeatures, where: str) -> TracedFeatures:
     return features.mixed(dense(step.components_), where)
 
 
@@ -108,14 +110,14 @@ def _projection(step: Any, features: Features, where: str) -> Features:
 UNKNOWN = "\0unknown"  # a value that no encoder knows
 
 
-def _untouched(features: Features, where: str) -> list[Column]:
+def _untouched(features: TracedFeatures, where: str) -> list[Column]:
     columns = [part for part in features.parts if isinstance(part, Column)]
     if len(columns) < len(features):
         refuse(where, "takes the output of another step as categories; put it first, on the columns themselves")
     return columns
 
 
-def _imputer(step: Any, features: Features, where: str) -> Features:
+def _imputer(step: Any, features: TracedFeatures, where: str) -> TracedFeatures:
     if step.add_indicator and len(step.indicator_.features_):
         refuse(where, "adds indicators of what was missing, which no change of a value can follow; use add_indicator=False")
     missing = None if is_missing(step.missing_values) else _plain(step.missing_values)
@@ -124,7 +126,7 @@ def _imputer(step: Any, features: Features, where: str) -> Features:
         value = _plain(statistic)
         if is_missing(value):  # always missing: scikit-learn drops such a column
             continue
-        if isinstance(part, Feature):
+        if isinstance(part, Traced):
             if missing is not None:
                 refuse(where, f"replaces {missing!r} in the output of another step; put it first, on the columns themselves")
             out.append(_filled_later(features, part, float(value), where))
@@ -138,7 +140,7 @@ def _imputer(step: Any, features: Features, where: str) -> Features:
     return features.now(out)
 
 
-def _filled_later(features: Features, part: Feature, value: float, where: str) -> Feature:
+def _filled_later(features: TracedFeatures, part: Traced, value: float, where: str) -> Traced:
     """A missing number that other steps have passed on: what it would have been, before them, to give this value."""
     column = features.alone(part)
     if column is None or column.kind != "number" or column.fill is not None:
@@ -150,7 +152,7 @@ def _filled_later(features: Features, part: Feature, value: float, where: str) -
     return replace(part, row={first: weight}, sizes=sizes, zero=zero)
 
 
-def _coded(step: Any, features: Features, where: str, *, unknown: bool) -> Features:
+def _coded(step: Any, features: TracedFeatures, where: str, *, unknown: bool) -> TracedFeatures:
     """One coordinate per category, and one for ``unknown`` values; what becomes of each is asked of the encoder itself."""
     given = _untouched(features, where)
     levels = [list(categories) for categories in step.categories_]
@@ -169,16 +171,16 @@ def _coded(step: Any, features: Features, where: str, *, unknown: bool) -> Featu
             for f in own[(start[own] + change[own]) != 0]:
                 rows[f][column.first + i] = float(start[f] + change[f])
     # A feature that nothing touches is a constant: that of a column with one category.
-    return features.now(Feature(row, 0.0 if row else float(offset)) for row, offset in zip(rows, start, strict=True))
+    return features.now(Traced(row, 0.0 if row else float(offset)) for row, offset in zip(rows, start, strict=True))
 
 
-def _one_hot(step: Any, features: Features, where: str) -> Features:
+def _one_hot(step: Any, features: TracedFeatures, where: str) -> TracedFeatures:
     if step.handle_unknown == "warn":
         refuse(where, 'warns about unknown categories; use handle_unknown="ignore" or "error"')
     return _coded(step, features, where, unknown=step.handle_unknown != "error")
 
 
-def _ordinal(step: Any, features: Features, where: str) -> Features:
+def _ordinal(step: Any, features: TracedFeatures, where: str) -> TracedFeatures:
     """The place in the list where that is the code, else categories with codes: missing, unknown and infrequent ones."""
     given = _untouched(features, where)
     infrequent = any(found is not None for found in getattr(step, "infrequent_categories_", None) or ())
@@ -186,7 +188,7 @@ def _ordinal(step: Any, features: Features, where: str) -> Features:
     if not infrequent and step.handle_unknown == "error" and not lacking:
         levels = [tuple(map(_plain, values)) for values in step.categories_]
         made = (features.columns.make(part, "ordinal", where, levels=own) for part, own in zip(given, levels, strict=True))
-        return features.now([Feature({column.first: 1.0}) for column in made])
+        return features.now([Traced({column.first: 1.0}) for column in made])
     if any(isinstance(code, float) and math.isnan(code) for code in (step.unknown_value, *lacking)):
         refuse(where, "encodes unknown or missing categories as NaN; use numbers, such as −1, or OneHotEncoder")
     return _coded(step, features, where, unknown=step.handle_unknown != "error")
@@ -215,30 +217,30 @@ def _plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def cut(features: Features, threshold: float, where: str) -> Features:
+def cut(features: TracedFeatures, threshold: float, where: str) -> TracedFeatures:
     """Whether each feature is above a threshold: of a column of numbers, or of a function of one category."""
     levels = (0.0, 1.0) if 0 <= threshold < 1 else (threshold, float(np.nextafter(threshold, np.inf)))
     out = []
     for j, part in enumerate(features.parts):
         if isinstance(part, Column):
             column = features.columns.make(part, "category", where, levels=levels, cut=threshold)
-            out.append(Feature({column.first + 1: 1.0}))
+            out.append(Traced({column.first + 1: 1.0}))
             continue
         alone = features.alone(part)
         if part.row and (alone is None or alone.kind == "number"):
             refuse(where, f"looks whether its column {j} is above {threshold:g}, which is a mixture or a scaled number")
         if alone is None:
-            out.append(Feature(offset=float(part.offset > threshold)))
+            out.append(Traced(offset=float(part.offset > threshold)))
         else:
             at = alone.coordinates.tolist()
-            out.append(Feature({i: 1.0 for i in at if part.row.get(i, 0.0) + part.offset > threshold}))
+            out.append(Traced({i: 1.0 for i in at if part.row.get(i, 0.0) + part.offset > threshold}))
     return features.now(out)
 
 
 # ---- steps that map single numbers ----
 
 
-def _mapped(features: Features, maps: Sequence[Monotone], where: str) -> Features:
+def _mapped(features: TracedFeatures, maps: Sequence[Monotone], where: str) -> TracedFeatures:
     """Each feature through a monotone map of its own."""
     out = []
     for j, (part, step) in enumerate(zip(features.parts, maps, strict=True)):
@@ -253,11 +255,11 @@ def _mapped(features: Features, maps: Sequence[Monotone], where: str) -> Feature
             way = (Affine(weight, part.offset, part.zero.get(i, 0.0)),) if part.way is None else part.way
             chain = (*column.maps, *(between for between in way if between != Affine(1.0, 0.0)))
         made = features.columns.make(column, "number", where, maps=(*chain, step))
-        out.append(Feature({made.first: 1.0}, rough=step.rough))
+        out.append(Traced({made.first: 1.0}, rough=step.rough))
     return features.now(out)
 
 
-def _power(step: Any, features: Features, where: str) -> Features:
+def _power(step: Any, features: TracedFeatures, where: str) -> TracedFeatures:
     """The power transform of each column, with the scaler that comes with it."""
     lambdas = np.asarray(step.lambdas_)
     scaler = vars(step)["_scaler"] if step.standardize else None
@@ -268,7 +270,7 @@ def _power(step: Any, features: Features, where: str) -> Features:
     return _mapped(features, [kind(*map(float, part)) for part in zip(*parts, strict=True)], where)
 
 
-def _quantile(step: Any, features: Features, where: str) -> Features:
+def _quantile(step: Any, features: TracedFeatures, where: str) -> TracedFeatures:
     references, normal = tuple(np.asarray(step.references_).tolist()), step.output_distribution == "normal"
     columns = np.asarray(step.quantiles_, dtype=np.float64).T
     for j, knots in enumerate(columns):
@@ -277,7 +279,7 @@ def _quantile(step: Any, features: Features, where: str) -> Features:
     return _mapped(features, [Quantiles(tuple(knots.tolist()), references, normal) for knots in columns], where)
 
 
-def _function(step: Any, features: Features, where: str) -> Features:
+def _function(step: Any, features: TracedFeatures, where: str) -> TracedFeatures:
     if step.func is None:
         return features
     name = getattr(step.func, "__name__", str(step.func))
@@ -291,7 +293,7 @@ def _function(step: Any, features: Features, where: str) -> Features:
     return _mapped(features, [Function(name)] * len(features), where)
 
 
-def _selector(step: Any, features: Features, where: str) -> Features:
+def _selector(step: Any, features: TracedFeatures, where: str) -> TracedFeatures:
     try:
         chosen = np.flatnonzero(step.get_support())
     except (AttributeError, ValueError) as error:
@@ -302,17 +304,17 @@ def _selector(step: Any, features: Features, where: str) -> Features:
 # ---- containers ----
 
 
-def _pipeline(step: Any, features: Features, where: str) -> Features:
+def _pipeline(step: Any, features: TracedFeatures, where: str) -> TracedFeatures:
     for name, part in step.steps:
         features = fold(part, features, f"{where}, step {name!r}")
     return features
 
 
-def _union(step: Any, features: Features, where: str) -> Features:
+def _union(step: Any, features: TracedFeatures, where: str) -> TracedFeatures:
     return _beside(step, [(name, part, features) for name, part in step.transformer_list], features, where)
 
 
-def _column_transformer(step: Any, features: Features, where: str) -> Features:
+def _column_transformer(step: Any, features: TracedFeatures, where: str) -> TracedFeatures:
     if not hasattr(step, "transformers_"):
         refuse(where, "is not fitted; call fit first")
     if step.n_features_in_ != len(features):
@@ -322,21 +324,21 @@ def _column_transformer(step: Any, features: Features, where: str) -> Features:
     return _beside(step, [(name, part, features.now(own)) for name, part, own in parts if own], features, where)
 
 
-def _beside(step: Any, parts: list[tuple[str, Any, Features]], features: Features, where: str) -> Features:
+def _beside(step: Any, parts: list[tuple[str, Any, TracedFeatures]], features: TracedFeatures, where: str) -> TracedFeatures:
     """Other steps side by side, each of them with the features that it takes, and with a weight if ``step`` has one for it."""
     out, unit = [], {}
     for name, part, own in parts:
         made, weight = fold(part, own, f"{where}, part {name!r}"), (step.transformer_weights or {}).get(name)
         if weight == 0:  # what it says is lost
-            made = made.now(Feature() for _ in made.parts)
+            made = made.now(Traced() for _ in made.parts)
         elif weight is not None:
             n = len(made)
             made = _scaled(made, np.full(n, 1 / weight), np.zeros(n), where, [Affine(float(weight), 0.0)] * n)
         out, unit = [*out, *made.parts], unit | made.unit
-    return Features(features.columns, out, unit)
+    return TracedFeatures(features.columns, out, unit)
 
 
-STEPS: dict[str, Callable[[Any, Features, str], Features]] = {
+STEPS: dict[str, Callable[[Any, TracedFeatures, str], TracedFeatures]] = {
     **dict.fromkeys(SCALERS, _scaler),
     **dict.fromkeys(("PCA", "IncrementalPCA"), _pca),
     **dict.fromkeys(("TruncatedSVD", "GaussianRandomProjection", "SparseRandomProjection"), _projection),

@@ -12,16 +12,16 @@ import numpy as np
 from ifonly.model import Model, Scaling
 from ifonly.model.columns import Documents
 from ifonly.model.errors import UnsupportedModelError
-from ifonly.model.readers.features import Feature, Features, Folded, kind_of, rounding
+from ifonly.model.readers.features import Folded, Traced, TracedFeatures, kind_of, rounding
 from ifonly.model.readers.steps import cut, fold, refuse
-from ifonly.model.readers.weights import Weights
+from ifonly.model.readers.weights import LinearWeights
 
 __all__ = ["read"]
 
 REWEIGHTS = ("TfidfTransformer", "Normalizer", "Binarizer")  # not affine, but each word keeps its place
 
 
-def read(steps: list[tuple[str, Any]], weights: Weights, kind: str) -> Model:
+def read(steps: list[tuple[str, Any]], weights: LinearWeights, kind: str) -> Model:
     """A pipeline that begins with a vectorizer."""
     (name, vectorizer), rest = steps[0], list(steps[1:])
     where = f"step {name!r} of the pipeline ({kind_of(vectorizer)})"
@@ -46,14 +46,14 @@ def read(steps: list[tuple[str, Any]], weights: Weights, kind: str) -> Model:
     return read.model(words, scaling=scaling, encoding=encoding)
 
 
-def _affine(words: list[str], steps: list[tuple[str, Any]], threshold: float | None) -> Features:
+def _affine(words: list[str], steps: list[tuple[str, Any]], threshold: float | None) -> TracedFeatures:
     """What the steps after the vectorizer, which may be no more than affine, make of the words' weights."""
-    features = Features.untouched(words)
+    features = TracedFeatures.untouched(words)
     for name, step in steps:
         if kind_of(step) in REWEIGHTS:
             refuse(f"step {name!r} of the pipeline ({kind_of(step)})", "reweights words after other steps; put it before them")
         features = fold(step, features, f"step {name!r} of the pipeline")
-    if threshold is not None and any(isinstance(part, Feature) for part in features.parts):
+    if threshold is not None and any(isinstance(part, Traced) for part in features.parts):
         cut(features, threshold, "the classifier (BernoulliNB)")
     features = features.now(features.numbers("the classifier"))
     for column in features.columns.read.values():

@@ -7,10 +7,10 @@ import numpy as np
 
 from ifonly.model import Model
 
-__all__ = ["Weights"]
+__all__ = ["LinearWeights"]
 
 
-class Weights(NamedTuple):
+class LinearWeights(NamedTuple):
     """One row of weights for two classes, or one per class."""
 
     coef: np.ndarray

@@ -93,7 +93,7 @@ def _within(name: str, check: Callable[[Any], Any], value: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class Checked:
+class Section:
     """A frozen dataclass whose fields say how they are checked."""
 
     def __post_init__(self) -> None:
@@ -119,7 +119,7 @@ class Checked:
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, Checked):
+    if isinstance(value, Section):
         return value.to_dict()
     if isinstance(value, Mapping):
         return {key: _plain(part) for key, part in value.items()}
@@ -135,7 +135,7 @@ def _said(check: Callable[[Any], Any], default: Any = None, factory: Any = None)
 
 
 @dataclass(frozen=True)
-class Feature(Checked):
+class Feature(Section):
     """What a house says about one column."""
 
     name: str = _said(_text, "")  # what people call it ("term of the loan")
@@ -154,7 +154,7 @@ class Feature(Checked):
 
 
 @dataclass(frozen=True)
-class Rule(Checked):
+class Rule(Section):
     """A rule that ties columns together: Σ terms·column ``sense`` ``value``."""
 
     terms: Mapping[str, float] = _said(_table(_number), factory=dict)
@@ -164,7 +164,7 @@ class Rule(Checked):
 
 
 @dataclass(frozen=True)
-class Said(Checked):
+class Said(Section):
     """All that a policy says; see :class:`ifonly.Policy`."""
 
     house: str = _said(_text, "")

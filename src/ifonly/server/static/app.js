@@ -4,7 +4,7 @@ import { drawAnswer, keepInView } from "./answer.js";
 import { download, get, Line, post, Refusal, tokensFrom } from "./ask.js";
 import { firstProblem, inOurWords } from "./checks.js";
 import { calm, complain } from "./complaints.js";
-import { Crowd } from "./crowd.js";
+import { Others } from "./others.js";
 import { Features } from "./features.js";
 import { put, readNumber, shown, tidied } from "./fields.js";
 import { Chart, pathQuestion } from "./path.js";
@@ -45,7 +45,7 @@ const features = new Features({
   rest: () => go(state),
   look: () => learn(),
 });
-const crowd = new Crowd((index) => change(toRow(String(index))));
+const others = new Others((index) => change(toRow(String(index))));
 const slider = new Slider(
   (prob, first) => slide({ ...state, prob }, first),
   (name, value) => change({ ...state, [name]: value }),
@@ -129,7 +129,7 @@ async function loadModel() {
   chart.clear();
   lookedAt = learned = "";
   picture = model.image ? new Pixels(model) : null;
-  crowd.load(model, picture);
+  others.load(model, picture);
   features.load(model);
   rows.load(model, picture);
   $("model-name").textContent = model.name;
@@ -267,7 +267,7 @@ function answered(found, flight) {
   slider.show(state, reply);
   outOfReach(answer);
   chart.mark(answer);
-  crowd.show(answer, rowNow(view.state, model, view.row));
+  others.show(answer, rowNow(view.state, model, view.row));
   if (!settled) return;
   drawPath(body, answer);
   learn();
@@ -294,17 +294,17 @@ async function learn() {
       const overview = await get("v1/overview", { model: mine.name });
       if (mine !== model) return;
       features.data(overview);
-      crowd.data(overview);
+      others.data(overview);
     }
     const found = await post("v1/around", { ...about, features: names });
     if (learned !== key || mine !== model) return; // stale
     features.learn(found.curves, called(mine, found.target));
-    crowd.show(chosen(), rowNow(asked.view.state, model, asked.view.row), fresh ? found.nearest : undefined);
+    others.show(chosen(), rowNow(asked.view.state, model, asked.view.row), fresh ? found.nearest : undefined);
   } catch (error) {
     if (!(error instanceof Refusal)) throw error;
     if (learned !== key) return;
     features.learn([], called(mine, about.target)); // the page does without
-    crowd.show(chosen(), rowNow(asked.view.state, model, asked.view.row), null);
+    others.show(chosen(), rowNow(asked.view.state, model, asked.view.row), null);
   }
 }
 

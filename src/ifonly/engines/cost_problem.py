@@ -16,13 +16,13 @@ from ifonly.engines.semismooth_reach import Target
 from ifonly.model.errors import InputError
 from ifonly.model.numerics import EPS, Flags, Floats, Indices, log_sum_exp, summation_error
 from ifonly.problem.goals import Weights, entropy, excess
-from ifonly.problem.limited import LimitedProblem as Textbook
+from ifonly.problem.limited import LimitedProblem
 from ifonly.problem.limits import EDGE
 from ifonly.problem.proof import Proof
 from ifonly.problem.results import Result
 from ifonly.problem.status import Status
 
-__all__ = ["LimitedProblem"]
+__all__ = ["CostProblem"]
 
 IDLE = 1e30  # the right-hand side of a row that is to have no effect
 BLUR = 1e-3  # of a logit: where rounding is more, what is computed says nothing
@@ -32,7 +32,7 @@ UPPER, LOWER, SOFT = range(3)  # rows of a feature of its own, where a matrix ti
 KEEPING = 8  # corrections of x by a few roundings; one is usual
 
 
-class LimitedProblem:
+class CostProblem:
     """One source and one target in a `CostSpace`; a value, of which `but` makes others."""
 
     def __init__(self, space: CostSpace, source: Floats, k: int, prob: float | None = None) -> None:
@@ -213,9 +213,9 @@ class LimitedProblem:
     # ---- what a point is worth ----
 
     @cached_property
-    def textbook(self) -> Textbook:
+    def textbook(self) -> LimitedProblem:
         """The same problem as `problem.limited` has it, for what answers are worth."""
-        return Textbook(self.space.conditions, self.source, self.k)
+        return LimitedProblem(self.space.conditions, self.source, self.k)
 
     def certified(self, x: Floats, weights: Weights, nu: Floats, prob: float | None = None, **more: Any) -> Result:
         """A point as a result, with the bound that its certificate proves."""
