@@ -25,7 +25,7 @@ PYTEST := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 
 test: $(VENV)/.test browser java
 	$(PYTEST)
 
-# While working: without a browser, a cluster, a GPU or anything that takes a minute, and five cases of each test.
+# While working: without a browser, a cluster, a GPU or anything that takes seconds, and four cases of each test.
 test-fast: $(VENV)/.test
 	$(PYTEST) --fast
 

@@ -21,7 +21,8 @@ from ifonly import cli
 
 TESTS = Path(__file__).parent
 APART = ("browser", "cluster", "gpu", "slow")  # folders and marks
-FEW_CASES = 5  # of one test, in the fast lane
+FEW_CASES = 4  # of one test, in the fast lane
+SLOWER = (*APART, "seconds")  # marks of what is not in it
 
 
 settings.register_profile("the same each time", derandomize=True, deadline=None)
@@ -33,7 +34,7 @@ providers.is_local_module_file = lambda path: False
 
 
 def pytest_addoption(parser):
-    text = f"leave out what is marked {', '.join(APART)}; of a test with many cases, run {FEW_CASES}"
+    text = f"leave out what is marked {', '.join(SLOWER)}; of a test with many cases, run {FEW_CASES}"
     parser.addoption("--fast", action="store_true", help=text)
 
 
@@ -75,7 +76,7 @@ def pytest_collection_modifyitems(config, items):
         if folder in APART:
             item.add_marker(folder)
     if config.getoption("fast"):
-        fast = few_of_each([item for item in items if not any(map(item.get_closest_marker, APART))])
+        fast = few_of_each([item for item in items if not any(map(item.get_closest_marker, SLOWER))])
         chosen = set(fast)
         config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
         items[:] = fast

@@ -33,7 +33,7 @@ def learned(page):
     """Wait for what the data say."""
     settle(page)
     page.wait_for_selector("#rows .spark svg *", state="attached")
-    page.wait_for_selector("#others:not([hidden])", state="attached")
+    page.wait_for_selector("#neighbours:not([hidden])", state="attached")
 
 
 def chance(**edits):
@@ -239,7 +239,7 @@ def test_without_data_the_curves_are_there_and_the_others_are_not(browser, addre
         settle(page)
         page.wait_for_selector("#rows .spark .curve", state="attached")
         assert page.locator("#rows .spark .bar").count() == 0
-        assert not page.locator("#others").is_visible()
+        assert not page.locator("#neighbours").is_visible()
         assert not page.locator("#who").is_visible()
         page.get_by_role("button", name="income in the data, and by itself").click()
         words = page.locator(".look .note").first.inner_text()
@@ -256,7 +256,7 @@ def test_the_page_does_without_where_the_server_does_not_say(browser, address):
         page.reload()
         check(read(page), answer())
         page.wait_for_selector(".spark", state="hidden")
-        assert not page.locator("#others").is_visible()
+        assert not page.locator("#neighbours").is_visible()
         assert not page.locator("#trouble").is_visible()
 
 

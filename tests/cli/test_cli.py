@@ -306,6 +306,7 @@ def test_a_page_is_written(run, place):
 # ---- pipes ----
 
 
+@pytest.mark.seconds
 def test_a_closed_pipe_is_no_error(place):
     process = ifonly_process(["path", "credit.npz", "people.csv", "--count", "3000", "--json"])
     assert process.stdout.readline() == "{\n"

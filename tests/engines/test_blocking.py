@@ -34,6 +34,7 @@ def stuck(K, goal, n=4):
     return found
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize("goal", ["prob", "margin"])
 @pytest.mark.parametrize("K", [2, 3, 4])
 def test_out_of_reach_with_these_limits_and_within_without_any_of_them(K, goal):
@@ -114,6 +115,7 @@ def test_a_category_is_frozen_as_a_whole_and_its_own_values_are_no_limits():
         assert invert(bank, row, "approved", prob=0.995, actions=freed).status is Status.EXACT
 
 
+@pytest.mark.seconds
 def test_many_limits_take_no_long_time(mnist):
     """No time is asserted; 784 pixels with two sides each, all of one side needed, would not end otherwise."""
     A, b, images = mnist

@@ -821,6 +821,7 @@ def test_the_first_node_has_an_answer_that_is_near_the_best(K, rng):
         assert cf.cost <= 10 * cf.bound
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize("seed", range(8))
 def test_out_of_reach_with_a_matrix_and_absolute_changes_is_settled(seed):
     """The rows of ℓ1 terms have no room where cost does not count; the best point is found, not two numbers at the limit."""

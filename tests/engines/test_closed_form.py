@@ -22,12 +22,14 @@ def assert_phi(alpha, beta):
                 assert abs(mp.mpf(float(got)) - truth) <= FEW_ULPS * truth, (alpha, beta)
 
 
+@pytest.mark.seconds
 @settings(max_examples=400)
 @given(st.floats(-12, 12), st.floats(-1e6, 1e6))
 def test_phi_is_exact_to_a_few_ulps(exponent, beta):
     assert_phi(10.0**exponent, beta)
 
 
+@pytest.mark.seconds
 @settings(max_examples=400)
 @given(st.floats(-12, 6), st.floats(-0.2, 1.2))
 def test_phi_is_exact_where_alpha_and_beta_nearly_cancel(exponent, share):

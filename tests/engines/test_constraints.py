@@ -54,6 +54,7 @@ def test_the_plain_search_finds_nothing_better(number):
         assert (quick.status, quick.proba[target]) == (Status.UNREACHABLE, pytest.approx(plain.proba[target], abs=1e-6))
 
 
+@pytest.mark.seconds
 def test_every_set_of_instructions(instructions):
     """Nodes may differ where sums round otherwise; what is found, and that it is proved, does not."""
     for number in range(8):

@@ -227,6 +227,7 @@ def test_rivals_all_but_equal_to_the_target_lose_no_digits(tiny, backend):
 # ---- against Newton's method with the whole matrix ----
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize("chosen", range(4))
 def test_answers_on_an_imagenet_head_are_those_of_the_whole_matrix(head, chosen):
     """24 embeddings, half of them to the farthest class, with λ from 1e-6 to 1e3 or a probability of 0.9."""
@@ -321,6 +322,7 @@ def test_trouble_makes_no_difference(rng, solve, shape, lam):
         assert_same(change(A, 0, ended), dense(A, 0, margins, ended.space.lam))
 
 
+@pytest.mark.seconds
 def test_two_thousand_equal_rivals(rng, backend):
     K, D = 2000, 2100
     model = ifonly.Model(rng.normal(size=(K, D)) / 10, np.zeros(K))

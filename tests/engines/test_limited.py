@@ -149,6 +149,7 @@ def test_problems_that_were_hard_once(seed, cost, limits, K, wish, why):
     compare(make(rng, cost, limits, K or int(rng.integers(3, 9)), wish))
 
 
+@pytest.mark.seconds
 def test_most_of_these_problems_are_solved_by_both():
     """The tests above skip what one side cannot solve: that is rare."""
     solved = 0

@@ -50,6 +50,7 @@ def test_weights_of_features_have_an_effect(model):
         assert (np.delete(sparse.delta, d) != 0).all()
 
 
+@pytest.mark.seconds
 @BOTH
 def test_the_same_answer_on_each_run(model):
     """DiCE #206: a different answer each run."""
@@ -99,6 +100,7 @@ def test_where_nothing_exists_the_answer_says_so(model):
     assert freed.status is Status.EXACT
 
 
+@pytest.mark.seconds
 def test_no_time_limit_needed_for_thousands_of_rows(rng):
     """DiCE #258, #218: hours for a few rows. (No time is asserted; 3 000 rows at seconds each would not end.)"""
     n = 300 if compiled() is None else 3000

@@ -196,6 +196,7 @@ def wide(rng, K=4, D=24):
     return model, x, int(model.scores(x).argmin())
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize("options", [{"time_limit": 0.2}, {"node_limit": 20, "max_changes": 20}])
 def test_stopped_early_it_says_so_and_what_is_listed_is_minimal(rng, options):
     model, x, k = wide(rng)
@@ -239,6 +240,7 @@ def bank():
     return model, others[model.predict(others) == "refused"]
 
 
+@pytest.mark.seconds
 def test_a_category_is_one_change_and_no_plan_contains_another():
     model, refused = bank()
     actions = ifonly.credit.actions()
@@ -259,6 +261,7 @@ def test_a_category_is_one_change_and_no_plan_contains_another():
 # ---- closed forms ----
 
 
+@pytest.mark.seconds
 def test_what_closed_forms_say_of_sets_is_what_engines_say():
     seen = set()
     for K, kind in itertools.product((2, 4), ("free", "bounds", "whole numbers", "group", "few changes", "rule", "margin")):
@@ -305,6 +308,7 @@ def test_the_bound_of_covers_is_below_every_minimal_plan(kind, rng):
             )  # what is between whole numbers counts
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize("goal", [{"prob": 0.5}, {"margin": 0.0}])
 def test_plans_that_are_just_enough(goal):
     """Whole numbers with weights of 1: the goal is met to the last bit, and the same for whoever adds up."""

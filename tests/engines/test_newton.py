@@ -28,6 +28,7 @@ def test_iterates_from_the_source_are_those_of_the_paper(mnist, paper_problems):
         np.testing.assert_allclose(ours.x, theirs.x, atol=1e-6)
 
 
+@pytest.mark.seconds
 def test_iterates_from_the_source_are_newtons_in_d_dimensions(mnist, paper_problems):
     """With the Hessian formed and solved in full, no formula between: the same E to twelve digits, step by step."""
     A, b, _ = mnist

@@ -67,6 +67,7 @@ def test_rivals_leave_and_return(forced, rng):
 # ---- against the solvers for few classes ----
 
 
+@pytest.mark.seconds
 def test_imagenet_head_as_the_dense_solver(imagenet, monkeypatch):
     A, b, X = imagenet
     rows, lams = (0, 401), (1e-6, 1e-4, 1e-2, 1.0, 1e3)
@@ -98,6 +99,7 @@ def test_imagenet_embeddings_in_step(imagenet, monkeypatch):
     cfs.verify()
 
 
+@pytest.mark.seconds
 def test_batch_as_one_by_one(synthetic):
     targets = np.arange(12) * 400
     for asked in ({"lam": 0.01}, {"prob": 0.8}):
@@ -113,6 +115,7 @@ def test_batch_as_one_by_one(synthetic):
 # ---- single precision, where many points share a pass ----
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize("lam", [1e-6, 1e-2, 1e3])
 @pytest.mark.parametrize(("K", "D"), [(5, 2), (8, 30), (20, 12)])
 def test_many_at_once_against_fifty_digits(forced, rng, monkeypatch, K, D, lam):
@@ -130,6 +133,7 @@ def test_many_at_once_against_fifty_digits(forced, rng, monkeypatch, K, D, lam):
     assert sum(look.single for look in looks) >= 20
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize("kind", [np.float16, np.float32, np.float64])
 def test_most_passes_of_a_batch_are_in_single_precision(rng, monkeypatch, kind):
     """The same answers as one by one, reached by a pass or two a row in double precision."""
@@ -239,6 +243,7 @@ def test_path(synthetic):
 # ---- the promise ----
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize("prob", [0.1, 0.5, 0.9, 0.999999, 1 - 1e-12])
 def test_probability_is_reached_to_the_last_bit(synthetic, prob):
     cfs = ifonly.invert(synthetic.model, synthetic.X[:10], np.arange(10) * 599, prob=prob)
@@ -473,6 +478,7 @@ def test_backends_agree(synthetic, backend):
 # ---- A as it is ----
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize("kind", [np.float16, np.float32, "memory map"])
 def test_weights_stay_as_they_are(kind, tmp_path):
     rng = np.random.default_rng(7)

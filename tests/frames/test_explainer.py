@@ -106,6 +106,7 @@ def test_it_survives_pickling():
     assert (explainer.estimator_.predict(explainer.transform(X)) == 1).all()
 
 
+@pytest.mark.seconds
 def test_ifonly_loads_scikit_learn_for_it_only():
     code = (
         "import ifonly, sys; print('sklearn' in sys.modules); ifonly.CounterfactualExplainer; print('sklearn' in sys.modules)"

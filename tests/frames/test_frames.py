@@ -640,6 +640,7 @@ def test_a_folder_that_is_complete_is_left_alone(model, source, tmp_path):
 FLIPS = 4  # in each file: any bit of it may be wrong
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize("name", READ)
 def test_a_flipped_bit_is_made_good_or_refused(model, source, tmp_path, rng, name):
     """Whatever a disk does to the files of a stopped run: the same bytes come out, or a refusal that says why."""

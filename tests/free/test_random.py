@@ -8,7 +8,7 @@ from tests.free.families import FAMILIES, make
 from tests.free.run import run
 from tests.free.verdict import judge
 
-COUNT = 15  # of each family; `python -m tests.free.run` takes any number
+COUNT = 10  # of each family; `python -m tests.free.run` takes any number
 
 # Problems that were answered wrongly, one or two for each cause; the families draw such problems rarely.
 WERE_WRONG = [
@@ -62,6 +62,7 @@ def test_answers_to_random_problems_are_right(family):
     assert [text for case in run([family], COUNT) for text in complaints(case)] == []
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize(("family", "number", "seed"), WERE_WRONG)
 def test_what_was_wrong_is_right(family, number, seed):
     assert complaints(judge(make(family, number, seed))) == []

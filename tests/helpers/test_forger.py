@@ -44,6 +44,7 @@ def test_bytes_are_corrupted(text):
     assert all(data != text.encode() for data in found.values())
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize("name", RECORDS)
 def test_true_records_are_believed_and_false_ones_are_not(name):
     model, make = RECORDS[name]

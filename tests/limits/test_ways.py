@@ -18,6 +18,7 @@ ONCE += [("stopped", "continuous", 13, 6001), ("stopped", "edges of p", 7, 6001)
 ONCE += [("stopped", "everything at once", 12, 6001), ("stopped", "endless grids, with a matrix", 12, 6001)]
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize("way", WAYS)
 def test_answers_are_right_whichever_way_they_are_asked_for(way):
     wrong = [v for i, family in enumerate(SOME[::2]) for v in complaints(way, family, i, 7)]
@@ -29,6 +30,7 @@ def test_answers_that_were_wrong_once_are_right(way, family, number, seed):
     assert not complaints(way, family, number, seed)
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize(("family", "number"), [("anything", 1), ("outside bounds", 4), ("few, with a matrix", 7)])
 @pytest.mark.parametrize("nodes", [1, 3, 10])
 def test_the_nearest_class_is_as_sure_as_the_others_are(family, number, nodes):

@@ -58,6 +58,7 @@ def unnamed(place, module, extra):
     return None if package(module) in packages(named) else f"{place}: {module} is not in the extra {named}"
 
 
+@pytest.mark.seconds
 def test_every_import_of_an_optional_package_names_the_extra_that_has_it():
     trees = {file.relative_to(SRC).as_posix(): ast.parse(file.read_text(encoding="utf-8")) for file in SRC.rglob("*.py")}
     found = [(place, *found) for place, tree in trees.items() for found in imports(tree)]
@@ -122,6 +123,7 @@ def folder(tmp_path_factory):
     return place
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize("case", NEEDS)
 def test_a_missing_package_says_what_installs_it(case, folder):
     name, code, what, extra = NEEDS[case]

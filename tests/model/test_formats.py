@@ -118,6 +118,7 @@ BOMBS = {
 }
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize("what", BOMBS)
 def test_what_would_fill_the_memory_is_refused_before_it_does(tmp_path, what):
     (suffix, write), message = BOMBS[what]
@@ -154,6 +155,7 @@ def test_a_large_file_may_hold_a_large_model(tmp_path, rng, monkeypatch):
     assert not load(tmp_path / "m.npz").A.any()  # a small model may be nothing but zeros
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize("suffix", [".npz", ".safetensors"])
 def test_a_head_that_is_mapped_from_a_file_comes_back_as_it_was_kept(tmp_path, rng, suffix):
     A = np.lib.format.open_memmap(tmp_path / "A.npy", "w+", np.float16, (512, 2**14))

@@ -75,6 +75,7 @@ extern "C" void run(const Given *all, unsigned block) {
 """
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize("K", [34, 57])
 def test_a_warp_with_the_matrix_in_its_registers(K, rng):
     source = HostSource("newton", "cuda_warp.hpp", WARP_ENTRY)

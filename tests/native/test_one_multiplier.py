@@ -266,6 +266,7 @@ def test_arrays_that_do_not_fit_are_refused(instructions):
         one_multiplier.CompiledSearch(items._replace(first=items.first + 1), lo, hi, 1.0, 7, ROOM)
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize(
     "question", [{"actions": {"integer": range(4)}}, {"max_changes": 2}, {"max_changes": 2, "actions": {}}]

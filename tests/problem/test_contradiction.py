@@ -62,6 +62,7 @@ def conditions(limits, kept):
     return Conditions(limits.model, Cost(), options["actions"], options.get("max_changes"))
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize("seed", range(8))
 def test_the_limits_that_are_named_leave_no_point_and_without_any_of_them_there_is_one(seed):
     rng, sizes = np.random.default_rng([seed, 5]), []

@@ -336,6 +336,7 @@ def renamed(bank):
     ), re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, data))})(?!\w)")
 
 
+@pytest.mark.seconds
 def test_nothing_that_people_read_has_the_datas_names(bank, tmp_path):
     policy, theirs = renamed(bank)
     frame = credit.applicants().drop(columns="decision")

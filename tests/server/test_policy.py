@@ -110,6 +110,7 @@ def test_people_read_the_policys_words_and_data_keep_their_own(server):
     assert (policy["house"], policy["target"], policy["prob"], policy["may_choose"]) == ("Example Bank", "approved", 0.6, [])
 
 
+@pytest.mark.seconds
 def test_an_edited_policy_holds_and_a_broken_one_does_not(tmp_path):
     file = tmp_path / "policy.toml"
     file.write_text('target = "approved"\n')

@@ -120,6 +120,7 @@ def test_a_body_in_pieces_is_as_good_as_any(server):
 # ---- slow, and gone ----
 
 
+@pytest.mark.seconds
 def test_a_body_that_does_not_come_is_not_waited_for(server):
     began = time.monotonic()
     status, error = parsed(server.raw(post(b'{"row":', length=1000)))
@@ -127,6 +128,7 @@ def test_a_body_that_does_not_come_is_not_waited_for(server):
     assert 1.5 < time.monotonic() - began < 6
 
 
+@pytest.mark.seconds
 def test_a_body_that_comes_byte_by_byte_is_not_waited_for(server):
     began = time.monotonic()
     with server.connect() as sock:
@@ -147,6 +149,7 @@ def test_a_body_that_comes_byte_by_byte_is_not_waited_for(server):
     assert time.monotonic() - began < 6
 
 
+@pytest.mark.seconds
 def test_connections_that_never_finish_a_sentence_keep_nobody_out(tmp_path):
     """Slowloris: hundreds of connections with headers that never end are hung up on, and others are answered meanwhile."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -174,6 +177,7 @@ def test_connections_that_never_finish_a_sentence_keep_nobody_out(tmp_path):
                 sock.close()
 
 
+@pytest.mark.seconds
 def test_a_silent_connection_is_hung_up_on_without_a_word(server):
     with server.connect() as sock:
         began = time.monotonic()
@@ -251,6 +255,7 @@ def test_pages_of_other_sites_may_not_ask(server):
     assert not [name for name in asked.headers if name.startswith("access-control")]
 
 
+@pytest.mark.seconds
 def test_pages_behind_a_gateway_may_ask_by_its_name(tmp_path):
     with serving(tmp_path, *make_toy(tmp_path), "--allow-host", "whatif.example.org") as server:
         for host, origin, status in (
@@ -361,6 +366,7 @@ main()
 """
 
 
+@pytest.mark.seconds
 def test_an_error_that_nobody_expected_says_nothing(tmp_path):
     with serving(tmp_path, *make_toy(tmp_path), code=BROKEN) as server:
         answers = server.client.get("/v1/rows"), server.invert(index=0)
@@ -373,6 +379,7 @@ def test_an_error_that_nobody_expected_says_nothing(tmp_path):
     assert all("message" not in line and any("service.py" in place for place in line["where"]) for line in errors)
 
 
+@pytest.mark.seconds
 def test_nothing_that_applicants_said_is_logged(tmp_path):
     with serving(tmp_path, *make_toy(tmp_path)) as server:
         server.answer(row={**ROW, "age": 31.4159}, prob=0.987654)
@@ -397,6 +404,7 @@ def test_nothing_that_applicants_said_is_logged(tmp_path):
     assert all(set(line) == {"time", "event", "id", "method", "path", "status", "ms"} for line in asked)
 
 
+@pytest.mark.seconds
 def test_what_was_said_is_logged_on_request(tmp_path):
     with serving(tmp_path, *make_toy(tmp_path), "--log-data") as server:
         server.answer(row={**ROW, "age": 31.4159}, target="approved")

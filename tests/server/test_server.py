@@ -395,6 +395,7 @@ def test_rows_are_searched_by_text_number_and_class(server, bank, applicants):
     assert search(q="no such thing") == []
 
 
+@pytest.mark.seconds
 def test_keys_of_any_type_are_shown(tmp_path):
     toy_model().save(tmp_path / "toy.npz")
     keys = {

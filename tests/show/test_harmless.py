@@ -86,6 +86,7 @@ def printed(table):
     return out.getvalue()
 
 
+@pytest.mark.seconds
 def test_nothing_that_a_terminal_acts_on_is_printed(switched):
     summary = switched.summary()
     assert summary.switches  # a category moves

@@ -40,6 +40,7 @@ def test_a_page_with_rules_has_a_few_answers(ruled):
         assert step["p"][data["k"]] >= step["wanted"]
 
 
+@pytest.mark.seconds
 def test_what_is_not_the_least_is_not_called_so(ruled):
     """An answer that was stopped at a gap says the bound that is proved: one that a search to the end does not go below."""
     assert ruled.status is Status.CONVERGED

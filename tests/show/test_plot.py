@@ -57,6 +57,7 @@ PICTURES = {
 }
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize("case", PICTURES)
 def test_every_picture_is_drawn_on_axes_of_its_own_or_given(case):
     picture = PICTURES[case]()

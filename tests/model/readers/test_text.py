@@ -127,6 +127,7 @@ FEWER = [{"actions": Actions(decrease=True)}, {"max_changes": 5, "node_limit": 1
 
 
 # To show that fewer words are not enough takes seconds with 20 000 words and four classes.
+@pytest.mark.seconds
 @pytest.mark.parametrize(("K", "V", "questions"), [(2, 20_000, FREE + FEWER), (4, 20_000, FREE), (4, 4_000, FEWER)])
 def test_a_large_vocabulary(K, V, questions):
     rng = np.random.default_rng(K)

@@ -4,7 +4,7 @@ import { drawAnswer, keepInView } from "./answer.js";
 import { download, get, Line, post, Refusal, tokensFrom } from "./ask.js";
 import { firstProblem, inOurWords } from "./checks.js";
 import { calm, complain } from "./complaints.js";
-import { Others } from "./others.js";
+import { Neighbours } from "./neighbours.js";
 import { Features } from "./features.js";
 import { put, readNumber, shown, tidied } from "./fields.js";
 import { Chart, pathQuestion } from "./path.js";
@@ -45,7 +45,7 @@ const features = new Features({
   rest: () => go(state),
   look: () => learn(),
 });
-const others = new Others((index) => change(toRow(String(index))));
+const neighbours = new Neighbours((index) => change(toRow(String(index))));
 const slider = new Slider(
   (prob, first) => slide({ ...state, prob }, first),
   (name, value) => change({ ...state, [name]: value }),
@@ -129,7 +129,7 @@ async function loadModel() {
   chart.clear();
   lookedAt = learned = "";
   picture = model.image ? new Pixels(model) : null;
-  others.load(model, picture);
+  neighbours.load(model, picture);
   features.load(model);
   rows.load(model, picture);
   $("model-name").textContent = model.name;
@@ -267,7 +267,7 @@ function answered(found, flight) {
   slider.show(state, reply);
   outOfReach(answer);
   chart.mark(answer);
-  others.show(answer, rowNow(view.state, model, view.row));
+  neighbours.show(answer, rowNow(view.state, model, view.row));
   if (!settled) return;
   drawPath(body, answer);
   learn();
@@ -294,17 +294,17 @@ async function learn() {
       const overview = await get("v1/overview", { model: mine.name });
       if (mine !== model) return;
       features.data(overview);
-      others.data(overview);
+      neighbours.data(overview);
     }
     const found = await post("v1/around", { ...about, features: names });
     if (learned !== key || mine !== model) return; // stale
     features.learn(found.curves, called(mine, found.target));
-    others.show(chosen(), rowNow(asked.view.state, model, asked.view.row), fresh ? found.nearest : undefined);
+    neighbours.show(chosen(), rowNow(asked.view.state, model, asked.view.row), fresh ? found.nearest : undefined);
   } catch (error) {
     if (!(error instanceof Refusal)) throw error;
     if (learned !== key) return;
     features.learn([], called(mine, about.target)); // the page does without
-    others.show(chosen(), rowNow(asked.view.state, model, asked.view.row), null);
+    neighbours.show(chosen(), rowNow(asked.view.state, model, asked.view.row), null);
   }
 }
 

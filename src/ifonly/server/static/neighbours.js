@@ -20,7 +20,7 @@ const LINE = 16; // the height of a name
 /* Multiples of these, by their fractions, fill a square evenly and look like chance; they are the same each time. */
 const [APART, ABOVE] = [0.754878, 0.56984];
 
-export class Others {
+export class Neighbours {
   /** `pick` takes the number of the row that was chosen. */
   constructor(pick) {
     for (const id of ["across", "up"]) {
@@ -38,7 +38,7 @@ export class Others {
   /** Another model; what the data say comes later, or never. */
   load(model, picture) {
     Object.assign(this, { model, picture, overview: null, near: null, view: null, chosen: false });
-    $("others").hidden = true;
+    $("neighbours").hidden = true;
   }
 
   /** What is usual in the data. */
@@ -68,7 +68,7 @@ export class Others {
       $("neighbour").hidden = !near;
       if (near) drawNeighbour(this.near, answer.target, now, this);
     }
-    $("others").hidden = $("scatter-box").hidden && !this.near;
+    $("neighbours").hidden = $("scatter-box").hidden && !this.near;
     this.draw();
   }
 
