@@ -68,9 +68,9 @@ def pytest_collection():
 def pytest_collection_modifyitems(config, items):
     """Mark each test by its folder, and thin the fast lane."""
     if hasattr(config, "workerinput"):
-        from helpers.scheduling import longest_first
+        from helpers.scheduling import in_order
 
-        items.sort(key=longest_first)
+        items[:] = in_order(items)
     for item in items:
         folder = item.path.relative_to(TESTS).parts[0] if item.path.is_relative_to(TESTS) else ""
         if folder in APART:

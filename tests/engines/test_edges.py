@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from helpers.problems import half
 from helpers.small import MODEL, NEARLY_ONE, PAIR, SAME, A, B, X, sound, true_bound
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
@@ -128,8 +129,7 @@ LARGE = {
 }
 
 
-@pytest.mark.parametrize("lam", [1e-6, 1e-3, 1.0, 1e3, 1e6])
-@pytest.mark.parametrize("what", LARGE)
+@pytest.mark.parametrize(("lam", "what"), half([1e-6, 1e-3, 1.0, 1e3, 1e6], LARGE))
 def test_logits_of_a_million_are_solved_for_lam(what, lam):
     weights, biases, x = LARGE[what]
     for k in range(2):
@@ -146,9 +146,10 @@ def test_logits_of_a_million_are_solved_for_prob(what, prob):
         assert prob < 0.5 or model.predict(cf.x) == k
 
 
-@pytest.mark.parametrize("options", [{"lam": 1e-4}, {"lam": 1.0}, {"lam": 1e8}, {"prob": 0.5}, {"prob": 0.99}])
-@pytest.mark.parametrize("factor", [1e-8, 1e8])
-@pytest.mark.parametrize("columns", [[0], [3], [0, 1, 2, 3]])
+@pytest.mark.parametrize(
+    ("options", "factor", "columns"),
+    half([{"lam": 1e-4}, {"lam": 1.0}, {"lam": 1e8}, {"prob": 0.5}, {"prob": 0.99}], [1e-8, 1e8], [[0], [3], [0, 1, 2, 3]]),
+)
 def test_columns_may_be_scaled_by_eight_orders_of_magnitude(rng, columns, factor, options):
     scaled = A.copy()
     scaled[:, columns] *= factor

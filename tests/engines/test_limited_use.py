@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from helpers.applicant import BOTH, CREDIT, GRADES, NAMES, PERSON
 from helpers.limits import make, sound
+from helpers.problems import half
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
@@ -171,9 +172,7 @@ def test_a_path_without_a_target_goes_to_the_nearest_class(rng):
     assert found.target == nearest.target
 
 
-@pytest.mark.parametrize("wish", ["lam", "prob"])
-@pytest.mark.parametrize("limits", ["none", "both sides", "one way", "<="])
-@pytest.mark.parametrize("K", [2, 4])
+@pytest.mark.parametrize(("wish", "limits", "K"), half(["lam", "prob"], ["none", "both sides", "one way", "<="], [2, 4]))
 def test_several_answers_differ_in_what_moves_and_each_is_exact(rng, K, limits, wish):
     case = make(rng, "l1", limits, K, wish, D=8)
     case.cost = Cost(l1=0.3)
@@ -242,9 +241,7 @@ def promised(estimator, cfs, actions_hold):
     return reached
 
 
-@pytest.mark.parametrize("tau", [0.5, 0.9])
-@pytest.mark.parametrize("scaler", SCALERS)
-@pytest.mark.parametrize("data", ["cancer", "wine", "iris"])
+@pytest.mark.parametrize(("tau", "scaler", "data"), half([0.5, 0.9], SCALERS, ["cancer", "wine", "iris"]))
 def test_the_promise_holds_for_pipelines_with_limits(rng, data, scaler, tau):
     estimator, X = pipeline(data, scaler)
     X = X.to_numpy()

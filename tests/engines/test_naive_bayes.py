@@ -6,6 +6,7 @@ p = exp(logit − ln Σ exp) is rounded as a number of the size of logits: near 
 import numpy as np
 import pytest
 from helpers.compiled import needs_compiled
+from helpers.problems import half
 from sklearn.naive_bayes import BernoulliNB, ComplementNB, MultinomialNB
 
 from ifonly import Actions, Model, Status, as_model, invert
@@ -45,10 +46,9 @@ def short(estimator, found, target, prob):
     return seen[seen < prob].tolist(), len(answered)
 
 
-@pytest.mark.parametrize("prob", PROBS)
-@pytest.mark.parametrize("name", ["bounds", "counts", "few"])
-@pytest.mark.parametrize("K", [2, 3])
-@pytest.mark.parametrize("kind", [MultinomialNB, ComplementNB])
+@pytest.mark.parametrize(
+    ("prob", "name", "K", "kind"), half(PROBS, ["bounds", "counts", "few"], [2, 3], [MultinomialNB, ComplementNB])
+)
 def test_within_limits_in_a_table_and_alone(kind, K, name, prob):
     estimator, X = fitted(kind, K)
     more = limits(X, name)

@@ -8,6 +8,7 @@ from functools import cache
 import cvxpy as cp
 import numpy as np
 import pytest
+from helpers.problems import half
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import ComplementNB, MultinomialNB
@@ -138,18 +139,16 @@ def test_a_first_scaler_that_drops_digits_does_not_break_the_promise(rng, tau):
     assert_kept(estimator, estimator.classes_, invert(estimator, x, target, prob=tau), tau)
 
 
-@pytest.mark.parametrize("tau", TAUS)
-@pytest.mark.parametrize(("K", "D"), [(2, 1), (2, 300), (3, 2), (3, 50), (10, 5), (20, 200)])
-def test_a_model_itself_finds_the_probability_and_the_label(rng, K, D, tau):
+@pytest.mark.parametrize(("tau", "shape"), half(TAUS, [(2, 1), (2, 300), (3, 2), (3, 50), (10, 5), (20, 200)]))
+def test_a_model_itself_finds_the_probability_and_the_label(rng, shape, tau):
+    K, D = shape
     angle = rng.normal(size=(K, D)) if D > 1 else np.array([[-1.0], [1.0]])
     model = Model(3 * angle / np.linalg.norm(angle, axis=1, keepdims=True), np.zeros(K))  # on a sphere: all are reachable
     X, target = rng.normal(size=(SOURCES, D)), rng.integers(K, size=SOURCES)
     assert_kept(model, model.classes, invert(model, X, target, prob=tau), tau)
 
 
-@pytest.mark.parametrize("tau", TAUS)
-@pytest.mark.parametrize("scalers", ["alone", "minmax, robust"])
-@pytest.mark.parametrize("data", DATA)
+@pytest.mark.parametrize(("tau", "scalers", "data"), half(TAUS, ["alone", "minmax, robust"], DATA))
 def test_the_promise_holds_for_one_source_at_a_time(rng, data, scalers, tau):
     estimator, X = fitted(data, scalers)
     for x, target in zip(*drawn(rng, estimator, X, ALONE), strict=True):

@@ -1,10 +1,17 @@
 """Problems of random numbers."""
 
+from itertools import product
 from types import SimpleNamespace
 
 import numpy as np
 
 from ifonly import Model
+
+
+def half(*values):
+    """Half of all combinations of some lists: of any two lists of which one is long enough, all pairs are there."""
+    numbered = product(*(list(enumerate(each)) for each in values))
+    return [tuple(v for _, v in some) for some in numbered if sum(i for i, _ in some) % 2 == 0]
 
 
 def make(rng, K, D, N, size=1.0):

@@ -35,9 +35,9 @@ SHAPES = [(2, 1), (2, 30), (3, 2), (5, 9), (10, 33), (24, 40)]
 
 
 WISHES = [{"lam": 1e-3}, {"lam": 2.0}, {"lam": 1e6}, {"prob": 0.3}, {"prob": 0.999}]
-# Every shape with every wish, with a scaler in turn.
-CASES = [(wish, *shape, (i + j) % 2 == 1) for i, shape in enumerate(SHAPES) for j, wish in enumerate(WISHES)]
-CASES += [(wish, 160, 170, False) for wish in WISHES]
+# Every shape with half of the wishes, with a scaler in turn.
+CASES = [(wish, *shape, j % 4 < 2) for i, shape in enumerate(SHAPES) for j, wish in enumerate(WISHES) if (i + j) % 2]
+CASES += [(wish, 160, 170, False) for wish in WISHES[::2]]
 
 
 @pytest.mark.parametrize(("wish", "K", "D", "scaled"), CASES)
