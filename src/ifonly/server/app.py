@@ -66,8 +66,12 @@ def _visit(request: Request) -> Visit:
     return Visit(request.scope["ifonly.until"], request.receive)
 
 
-def _json(found: Any, status: int = 200) -> Response:
-    return Response(encode(found), status, media_type="application/json")
+class _Json(Response):
+    """A reply, with the two headers that it needs: Starlette's own takes twice as long to find them."""
+
+    def __init__(self, found: Any, status: int = 200) -> None:
+        self.body, self.status_code, self.background = encode(found), status, None
+        self.raw_headers = [(b"content-length", b"%d" % len(self.body)), (b"content-type", b"application/json")]
 
 
 async def _told(_: Request, error: Exception) -> Response:
@@ -80,17 +84,17 @@ def _add_questions(app: FastAPI, service: Service) -> None:
         """The smallest change of one row, or of many, that gives the wanted decision."""
         work = service.invert(question, _visit(request))
         del question  # and with it the row as it came, some 40 kB at (784, 10), which would only fill the caches
-        return _json(await work)
+        return _Json(await work)
 
     @app.post("/v1/path", response_model=shapes.Curve, responses=POSTED)
     async def path(question: schema.PathQuestion, request: Request) -> Response:
         """How the answer moves as λ falls: further from the row, and surer."""
-        return _json(await service.timed(_visit(request), follow_path, question))
+        return _Json(await service.timed(_visit(request), follow_path, question))
 
     @app.post("/v1/around", response_model=shapes.Around, responses=POSTED)
     async def around(question: schema.AroundQuestion, request: Request) -> Response:
         """The nearest row of the data that is decided otherwise, and how the decision moves with one feature alone."""
-        return _json(await service.timed(_visit(request), look_around, question))
+        return _Json(await service.timed(_visit(request), look_around, question))
 
     content = {kind.partition(";")[0]: {} for kind in replies.FORMATS.values()}
 
@@ -127,13 +131,13 @@ def _add_views(app: FastAPI, service: Service) -> None:
     @app.get("/healthz", response_model=shapes.Health)
     async def healthz() -> Response:
         """Whether the process lives."""
-        return _json({"status": "ok"})
+        return _Json({"status": "ok"})
 
     @app.get("/readyz", response_model=shapes.Ready, responses={503: {"model": shapes.Ready, "description": "Not now."}})
     async def readyz() -> Response:
         """Whether requests are taken; and what is wrong with the file of a model that is served as it was before."""
         status = "draining" if service.draining else "full" if service.desk.full else "ready"
-        return _json({"status": status, "models": shelf.problems}, 200 if status == "ready" else 503)
+        return _Json({"status": status, "models": shelf.problems}, 200 if status == "ready" else 503)
 
     @app.get("/metrics", response_class=PlainTextResponse, responses=_failures(401, 403, 421))
     async def metrics() -> Response:
@@ -144,19 +148,19 @@ def _add_views(app: FastAPI, service: Service) -> None:
     @app.get("/v1/models", response_model=shapes.ModelList, responses=_failures(401, 403, 421))
     async def models() -> Response:
         """The models that are served."""
-        return _json({"models": shelf.listed()})
+        return _Json({"models": shelf.listed()})
 
     @app.get("/v1/model", response_model=shapes.ModelOut, responses=ASKED)
     async def model(model: Which = None) -> Response:
         """A model: classes, columns, what is usual in the data, and how much may be asked at once."""
-        return _json({**shelf.get(model).description, "limits": limits})
+        return _Json({**shelf.get(model).description, "limits": limits})
 
     @app.get("/v1/overview", response_model=shapes.OverviewOut, responses=ASKED)
     async def overview(request: Request, model: Which = None) -> Response:
         """What is usual in the data: histograms of all columns, and some of the rows to draw."""
         served = shelf.get(model)
         if served not in overviews:  # computed once, as long as the model's file stays the same
-            overviews[served] = _json(await service.at_desk(_visit(request), model, seen.overview))
+            overviews[served] = _Json(await service.at_desk(_visit(request), model, seen.overview))
         return overviews[served]
 
     @app.get("/v1/rows", response_model=shapes.RowPage, responses=ASKED)
@@ -170,4 +174,4 @@ def _add_views(app: FastAPI, service: Service) -> None:
         values: Annotated[bool, Query(description="Whether rows come with their values.")] = True,
     ) -> Response:
         """The rows of the data, a page at a time."""
-        return _json(await service.at_desk(_visit(request), model, replies.rows_page, offset, limit, q, label, values))
+        return _Json(await service.at_desk(_visit(request), model, replies.rows_page, offset, limit, q, label, values))

@@ -69,8 +69,8 @@ class Guard:
         known, ours = self.places.get(STATIC if path.startswith(STATIC) else path, ("other", SECRET))
         headers: dict[bytes, bytes] = dict(scope["headers"])
         scope["ifonly.until"] = began + self.settings.timeout
-        given = headers.get(b"x-request-id", b"")
-        name = given if REQUEST_ID.fullmatch(given) else b"%016x" % getrandbits(64)
+        given = headers.get(b"x-request-id")
+        name = given if given and REQUEST_ID.fullmatch(given) else b"%016x" % getrandbits(64)
         said: dict[str, Any] = {}  # for the log, where that may have it
         status, unread = GONE, b"content-length" in headers or b"transfer-encoding" in headers
 

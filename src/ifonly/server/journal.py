@@ -1,5 +1,6 @@
 """What is written down: a log of one JSON object a line, without anything that applicants said, and Prometheus's counters."""
 
+import asyncio
 import logging
 import sys
 import traceback
@@ -28,16 +29,29 @@ class Journal(logging.Handler):
     def __init__(self, *, data: bool = False) -> None:
         super().__init__(logging.WARNING)
         self.stream, self.data = sys.stderr.buffer, data
+        self.held = False  # whether lines wait for the event loop to come round
 
     def emit(self, record: logging.LogRecord) -> None:
         """What a library has to say."""
         self.write("server", level=record.levelname.lower(), message=record.getMessage())
 
     def write(self, event: str, **fields: Any) -> None:
-        """One line."""
+        """One line; of the event loop, with all others of one round of it: a call of the system for each takes longer."""
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
         with suppress(OSError):  # that nobody reads the log any more is no reason not to answer
             self.stream.write(encode({"time": now, "event": event, **fields}) + b"\n")
+        if self.held:
+            return
+        try:
+            asyncio.get_running_loop().call_soon(self.flush)
+            self.held = True
+        except RuntimeError:  # before it began, after its end, or in a thread
+            self.flush()
+
+    def flush(self) -> None:
+        """Hand over what was written."""
+        self.held = False
+        with suppress(OSError):
             self.stream.flush()
 
     def failed(self, event: str, error: BaseException, **fields: Any) -> None:
