@@ -2,6 +2,10 @@
 
 ``L(ln λ) = logit(1 − p_k)`` of the answers rises with λ, and λ is wanted where it is at its goal: Newton on L, in a bracket. An
 engine solves for a λ, says by how much L missed and how fast it rises there, and is told the next λ.
+
+L has bends: where one rival takes over from another it may be steep between two flat parts, from each of which Newton's step
+leads to the other and back, well within the bracket. So where a step is more than half as long as the last but one, the middle
+of the bracket is taken instead.
 """
 
 import math
@@ -17,10 +21,11 @@ class Bracket:
     ``longest`` is how far a step in ln λ may go: where L is flat, Newton's step is no guide.
     """
 
-    __slots__ = ("high", "longest", "low")
+    __slots__ = ("high", "last", "longest", "low")
 
     def __init__(self, longest: float) -> None:
         self.low, self.high, self.longest = 0.0, math.inf, longest
+        self.last = math.inf, math.inf  # how long the last two steps in ln λ were
 
     def saw(self, lam: float, miss: float) -> None:
         """L at λ is above its goal by ``miss``, or (≤ 0) meets it."""
@@ -36,13 +41,18 @@ class Bracket:
     def next(self, lam: float, miss: float, rate: float) -> float | None:
         """The next λ, where L is hoped to be lower by ``miss``; ``rate`` is dL/d ln λ. None: nothing is left between the ends.
 
-        Newton's step, or where it leaves the bracket the middle of that, or (with no lower end) the longest step down.
+        Newton's step, or where it leaves the bracket or goes to and fro the middle of that, or (with no lower end) the longest
+        step down.
         """
         step = -miss / rate if rate > 0 else math.copysign(self.longest, -miss)
-        new = lam * math.exp(min(max(step, -self.longest), self.longest))
-        if not self.low < new < self.high:
+        step = min(max(step, -self.longest), self.longest)
+        new, ended = lam * math.exp(step), self.low > 0 and self.high < math.inf
+        if not self.low < new < self.high or (ended and abs(step) > 0.5 * self.last[0]):
             if self.low > 0:
-                new = math.sqrt(self.low) * math.sqrt(self.high) if self.high < math.inf else lam * math.exp(self.longest)
+                new = math.sqrt(self.low) * math.sqrt(self.high) if ended else lam * math.exp(self.longest)
             else:
                 new = self.high * math.exp(-self.longest)
-        return new if self.low < new < self.high else None
+        if not self.low < new < self.high:
+            return None
+        self.last = self.last[1], abs(math.log(new / lam))
+        return new
