@@ -68,7 +68,7 @@ ARRAYS = {
     "classes": lambda m: m.classes,
     "gram": lambda m: m.gram,
     "basis": lambda m: m.basis,
-    "basis_transposed": lambda m: m.basis_transposed,
+    "projection": lambda m: m.projection_transposed,
     "rivals": lambda m: m.rivals(0),
     "rival_gram": lambda m: m.rival_gram(0),
     "rival_lengths": lambda m: m.rival_lengths(0),

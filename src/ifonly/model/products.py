@@ -201,26 +201,31 @@ class Products:
         return self.dependent and (D < K - 1 or (uneven and D <= UNIT_BASIS * K))
 
     @cached_property
-    def mixes_units(self) -> bool:
-        """Whether the basis is orthonormal but not of unit vectors.
-
-        Its own rounding meets every feature of a source alike, one in small units with a small weight too: then what rounding
-        can do to a logit is a share of ‖a‖·‖x̄‖, however small the terms are.
-        """
+    def _mixes_units(self) -> bool:
+        """Whether the basis is orthonormal but not of unit vectors."""
         return len(self.A) < SHARED_GRAM and self.dependent and not self._has_unit_basis
 
-    def basis_times(self, x: Floats) -> Floats:
-        """``basis @ x`` for one point, in the classifier's space."""
-        return np.array([self.basis[0] @ x]) if len(self.basis) == 1 else self.basis @ x
+    @cached_property
+    def projection(self) -> Floats:
+        """The rows that sources are multiplied with: those of the basis, or of A less what they have in common.
+
+        The rounding of an orthonormal basis meets every feature alike, one in small units with a small weight too: what it does
+        to a logit is a share of ‖a‖·‖x̄‖, however small the terms are. So it is for changes alone.
+        """
+        return frozen(self.A - self.A.mean(axis=0)) if self._mixes_units else self.basis
+
+    def projected(self, x: Floats) -> Floats:
+        """``projection @ x`` for one point, in the classifier's space."""
+        return np.array([self.projection[0] @ x]) if len(self.projection) == 1 else self.projection @ x
 
     def basis_combination(self, y: Floats) -> Floats:
         """``basisᵀ y``."""
         return y[0] * self.basis[0] if len(self.basis) == 1 else self.basis.T @ y
 
     @cached_property
-    def basis_transposed(self) -> Floats:
-        """The basis as contiguous columns: what a sparse source is multiplied with."""
-        return frozen(np.ascontiguousarray(self.basis.T))
+    def projection_transposed(self) -> Floats:
+        """The same as contiguous columns: what a sparse source is multiplied with."""
+        return frozen(np.ascontiguousarray(self.projection.T))
 
     @cached_property
     def gram(self) -> Floats:
@@ -238,18 +243,18 @@ class Products:
         return self.gram if self.basis is self.A else frozen(gram_of(self.basis))
 
     def margins(self, z: Floats, k: int) -> Floats:
-        """The rivals' margins ``s̄_j`` over class index ``k``, from ``z = basis @ x̄`` (one source or many)."""
+        """The rivals' margins ``s̄_j`` over class index ``k``, from ``z = projection @ x̄`` (one source or many)."""
         if len(self.A) == 2:
             s = z + (self.b[1] - self.b[0])
             return s if k == 0 else -s
         rivals = self.rivals(k)
-        if self.dependent:
+        if self.dependent and not self._mixes_units:
             return z @ self.rival_map(k).T + (self.b[rivals] - self.b[k])
         z = z + self.b
         return z[..., rivals] - z[..., k, None]
 
     def best_class(self, z: Floats) -> Indices:
-        """The index of the most probable class, from ``z = basis @ x̄`` (one source or many)."""
+        """The index of the most probable class, from ``z = projection @ x̄`` (one source or many)."""
         margins = self.margins(z, 0)
         return np.where(margins.max(axis=-1) > 0, margins.argmax(axis=-1) + 1, 0)
 
@@ -355,14 +360,14 @@ class Products:
         """Those of sources X (N, D; dense or sparse) in the classifier's units, with their logits' size Z and their lengths."""
         terms = self.row_norm * lengths
         loose = terms > LOOSE * (1 + np.abs(Z).max(axis=1, initial=0.0))
-        if loose.any() and not self.mixes_units:
+        if loose.any():
             terms[loose] = np.asarray(abs(X[loose]) @ self.column_sizes).ravel()
         return Sizes(lengths + 2 * self.offset_norm, terms + 2 * self.offset_size)
 
     def size_of(self, x: Floats, z: Floats, length: float) -> Sizes:
         """`sizes_of` for one dense source, in plain numbers: a tenth of the time."""
         terms = self.row_norm * length
-        if terms > LOOSE * (1 + float(np.abs(z).max())) and not self.mixes_units:
+        if terms > LOOSE * (1 + float(np.abs(z).max())):
             terms = float(np.abs(x) @ self.column_sizes)
         return Sizes(length + 2 * self.offset_norm, terms + 2 * self.offset_size)
 

@@ -232,7 +232,9 @@ class DeviceSources(Sources):
             out[...] = cp.asnumpy(made)
 
     def project(self) -> tuple[np.ndarray, Sizes]:
-        """``Z = X rowsᵀ`` and how large the sources are, both on the host."""
+        """``Z = X projectionᵀ`` and how large the sources are, both on the host."""
+        if self.model.projection is not self.model.basis:  # the device has the basis alone
+            return Sources(self.model, cp.asnumpy(self.rows), False).project()
         with self.rows.device:
             return _on_host(self.model, self.rows, Board.of(self.model).project(self.model, self.rows))
 

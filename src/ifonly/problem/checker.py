@@ -239,8 +239,6 @@ def _facts(case: _Case) -> _Facts:
         distance = float(np.linalg.norm(x - source))
         cost, mu = 0.5 * distance**2, 0.0
         norm = float(np.linalg.norm(x) + np.linalg.norm(source)) + model.offset_norm
-        if model.mixes_units:  # answers are computed in a basis whose rounding meets all features alike
-            sizes = max(sizes, model.row_norm * norm)
     else:
         broken = case.problem.broken(case.x)
         if broken is not None:
@@ -433,10 +431,9 @@ def _check_near(case: _Case, facts: _Facts, prob: float) -> None:
 
 def _check_leaf(case: _Case, facts: _Facts, most: float) -> None:
     """Whether the gap of a continuous answer is at most that in fractions too: a proof of one leaf."""
-    proof = continuous_proof(case.problem, case.x, case.prob, case.result.lam, case.result.multipliers)
-    gap = float(
-        case.exactly.worth(case.x) - max(case.exactly.prove(proof).bound, 0)
-    )  # nothing costs less, and −ln p is no less
+    exactly, p = case.exactly, case.exactly.rivals_proba(case.x)  # scores may be coarser than a gap
+    proof = continuous_proof(case.problem, case.x, case.prob, case.result.lam, case.result.multipliers, p)
+    gap = float(exactly.worth(case.x) - max(exactly.prove(proof).bound, 0))  # nothing costs less, and −ln p is no less
     if gap > most + SAME * (1 + abs(facts.value)):
         raise CertificateError(f"the gap that is proved in fractions is {gap!r}, more than {most!r}")
 
@@ -457,9 +454,10 @@ def _by_proof(case: _Case, facts: _Facts, *, exact: bool) -> Checked:
     proved = case.exactly.prove(proof, slack) if exact else case.dual.prove(proof, slack)
     if case.out:
         return _proved_out_of_reach(case, found, proved, exact=exact)
-    bound, value = max(float(proved.bound), 0.0), facts.value  # nothing costs less than 0, and −ln p is no less
+    least, value = max(proved.bound, 0), facts.value  # nothing costs less than 0, and −ln p is no less
+    bound = float(least)
     _check_bound(case, facts, bound)
-    if exact and float(case.exactly.worth(case.x) - proved.bound) > result.gap + 4 * EPS * (1 + abs(value)):
+    if exact and float(case.exactly.worth(case.x) - least) > result.gap + 4 * EPS * (1 + abs(value)):
         raise CertificateError(f"what is minimised is {value!r} and the bound {bound!r}; the gap is said to be {result.gap!r}")
     # With λ scores may be coarser than a gap.
     worth = value if case.goal else max(value, case.dual.worth(case.x))

@@ -318,11 +318,16 @@ def _log(v: float, of: float) -> float:
     return math.log(v / of) if v / of > 0 else math.log(v) - math.log(of)
 
 
-def continuous_proof(problem: LimitedProblem, x: Floats, prob: float | None, lam: float, multipliers: Floats | None) -> Proof:
-    """The proof of an answer that took no search, from its λ and multipliers: one leaf."""
+def continuous_proof(
+    problem: LimitedProblem, x: Floats, prob: float | None, lam: float, multipliers: Floats | None, p: Floats | None = None
+) -> Proof:
+    """The proof of an answer that took no search, from its λ and multipliers: one leaf.
+
+    ``p`` are the rivals' probabilities at x, where they are known better than from scores.
+    """
     n, m, margin = len(problem.rivals), len(problem.conditions.limits.C), problem.conditions.margin
     nu = problem.multipliers(multipliers)
-    y = problem.proba(x)[0][problem.rivals]
+    y = problem.proba(x)[0][problem.rivals] if p is None else p
     if margin is not None:
         y = nu[m : m + n]
     elif prob is not None:

@@ -151,6 +151,13 @@ class Exactly:
         change = [v - own for v, own in zip(point, self.source, strict=True)]
         return [s + _dot(row, change) for s, row in zip(self.margins, self.S, strict=True)]
 
+    def rivals_proba(self, x: Floats) -> Floats:
+        """The rivals' probabilities at x, to the nearest floats."""
+        s = self.margins_at(_fractions(x))
+        top = max(*s, Fraction(0))
+        e, own = [exp_within(v - top)[0] for v in s], exp_within(-top)[0]
+        return np.array([float(v / (sum(e) + own)) for v in e])
+
     # ---- a proof ----
 
     def prove(self, proof: Proof, slack: float = 0.0) -> Proved:

@@ -146,7 +146,7 @@ class Sources:
             out[...] = change
 
     def project(self) -> tuple[Floats, Sizes]:
-        """``Z = X basisᵀ`` (N×R) and how large the sources are, in the classifier's units.
+        """``Z = X projectionᵀ`` (N×R) and how large the sources are, in the classifier's units.
 
         This is the first of the two passes over ``A``. It also finds every NaN and infinity in X, at no further cost:
         they make the row of Z they belong to NaN or infinite.
@@ -155,10 +155,10 @@ class Sources:
         with np.errstate(invalid="ignore", over="ignore"):
             X = model.to_classifier(self.rows.astype(np.float64, copy=False))
             if _is_sparse(X):
-                Z = X @ model.basis_transposed
+                Z = X @ model.projection_transposed
                 lengths = np.sqrt(np.asarray(X.multiply(X).sum(axis=1))).ravel()
             else:
-                Z = X @ model.basis.T
+                Z = X @ model.projection.T
                 lengths = norms(X)
             sizes = model.sizes_of(X, Z, lengths)
             Z[lengths > LARGEST] = np.inf
@@ -167,7 +167,7 @@ class Sources:
     def project_one(self, times: Callable[[Floats], Floats] | None = None) -> tuple[Floats, Sizes]:
         """`project` for one source, as ``z`` (R) and two numbers; raises if it is not finite.
 
-        ``times``, if given, is another way to multiply a dense source with the basis.
+        ``times``, if given, is another way to multiply a dense source with those rows.
         """
         model = self.model
         if _is_sparse(self.rows):
@@ -177,7 +177,7 @@ class Sources:
             with np.errstate(invalid="ignore", over="ignore"):
                 row = self.rows[0].astype(np.float64, copy=False)
                 row = row if model.scaling is None else model.scaling(row)
-                z = (times or model.basis_times)(row)
+                z = (times or model.projected)(row)
                 square = float(row @ row)
                 length = math.sqrt(square) if TINY_SQUARE < square < math.inf else float(norms(row[None])[0])
                 sizes = model.size_of(row, z, length)
