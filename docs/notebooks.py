@@ -49,8 +49,10 @@ def cells(script: str) -> list[Cell]:
 def run(name: str) -> list[Cell]:
     """Execute an example, cell by cell, in a folder of its own; an error says which cell it came from."""
     import matplotlib
+    import matplotlib.pyplot as plt
 
     matplotlib.use("Agg")
+    plt.close("all")  # figures that others left open: an example would draw on them
     found, space = cells((EXAMPLES / f"{name}.py").read_text(encoding="utf-8")), {"__name__": "__main__"}
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
         for number, cell in enumerate(found):

@@ -46,6 +46,9 @@ def one(notebooks, tmp_path, monkeypatch):
 
 
 def test_a_page_shows_what_the_cells_print_return_and_draw(one, tmp_path):
+    import matplotlib.pyplot as plt
+
+    plt.figure()  # one that somebody left open
     found = one.run("one")
     assert [(cell.code, [kind for kind, _ in cell.outputs]) for cell in found] == [
         (False, []),
