@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from scipy.optimize import linprog
 
 import ifonly
 from ifonly.engines import nearest
@@ -68,3 +69,24 @@ def test_a_class_is_solved_only_if_its_sharper_bound_says_so():
     found = nearest.search([0, 1, 2], np.zeros(3), solve, Cost, [4.0, 2.0, math.inf].__getitem__)
     assert found.cost == 3.0
     assert solved == [1]
+
+
+@pytest.mark.parametrize("prob", [0.3, 0.999999])
+def test_many_classes_of_few_features_most_of_them_out_of_reach(prob):
+    """450 points of 5 numbers: most lie between others. That took minutes, with numbers that overflowed."""
+    rng = np.random.default_rng(3)
+    A, b, x = 0.2 * rng.normal(size=(450, 5)), rng.normal(size=450), rng.normal(size=5)
+    model = ifonly.Model(A, b)
+    found = ifonly.invert(model, x, prob=prob)
+    assert found.verify().claim == "proved"
+    others = np.delete(np.arange(450), model.logits(x).argmax())
+    answers = [ifonly.invert(model, x, k, prob=prob) for k in rng.choice(others, 40, replace=False).tolist()]
+    reached = [cf for cf in answers if cf.status is ifonly.Status.EXACT]
+    assert {cf.status for cf in answers} <= {ifonly.Status.EXACT, ifonly.Status.UNREACHABLE}
+    assert 0 < len(reached) < len(answers)
+    assert all(found.distance <= cf.distance * (1 + 1e-9) for cf in reached)
+    # A class that is out of reach lies between others: there are shares of these whose mean it is.
+    for cf in answers:
+        points = np.vstack([np.delete(A, cf.target, axis=0).T, np.ones(449)])
+        between = linprog(np.zeros(449), A_eq=points, b_eq=np.append(A[cf.target], 1.0)).status == 0
+        assert between or cf in reached

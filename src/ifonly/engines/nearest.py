@@ -16,6 +16,7 @@ import numpy as np
 from ifonly.engines.phi import phi
 from ifonly.model import Model
 from ifonly.model.numerics import Floats, Indices, softmax
+from ifonly.model.products import SHARED_GRAM
 from ifonly.problem.asked import Aim, Aims
 from ifonly.problem.goals import needed_logit
 from ifonly.problem.results import Result
@@ -126,11 +127,14 @@ def of_one(model: Model, z: Floats, aim: Aim) -> tuple[Indices, Floats]:
     """The classes to try for one source, from ``z = rows @ x̄``, and their bounds."""
     now = int(model.best_class(z))
     classes = candidates(model, aim, now)
-    if model.shares_gram:
-        logits = z + model.b
+    if model.n_classes >= SHARED_GRAM:
+        logits = (z if model.shares_gram else model.A @ z) + model.b  # of dependent rows, the basis are the features
         strong = np.argpartition(logits, -BOUNDING)[-BOUNDING:]
-        G = model.basis_gram
-        squares = np.diagonal(G)[:, None] - 2 * G[:, strong] + np.diagonal(G)[strong]
+        if model.shares_gram:
+            G = model.basis_gram
+            squares = np.diagonal(G)[:, None] - 2 * G[:, strong] + np.diagonal(G)[strong]
+        else:
+            squares = np.stack([np.square(model.A - model.A[j]).sum(axis=1) for j in strong], axis=1)
         return classes, bounds_by_few(model, logits, strong, squares, aim)[classes]
     return classes, of_many(model, z[None], Aims.of(aim))[0, classes]
 

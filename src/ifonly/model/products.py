@@ -44,6 +44,10 @@ UNIT_BASIS = 8
 SHARED_GRAM = 400  # classes from which Ḡ is never formed: its products and the rivals' lengths come from the Gram matrix of all
 GRAM_CLASSES = 4096  # the most classes for which that is formed: more would take 128 MB and seconds
 
+# K²D: up to here Newton's method in the D dimensions of dependent rivals takes milliseconds. Passes took a second a row where a
+# probability is out of reach (K = 450, D = 5, now 3 ms), and six times as long where it is not (D = 60).
+BASIS_WORK = 2**24
+
 KEEP_BYTES = 64 * 2**20  # weights of many classes that would be this large as float64 stay as they are, see `borrowed`
 CACHE_BYTES = 64 * 2**20  # of matrices kept per target: all targets of a model up to K = 200
 
@@ -163,13 +167,14 @@ class Products:
     @cached_property
     def only_passes(self) -> bool:
         """Whether there are so many classes that nothing is left but passes over ``A``."""
-        K = len(self.A)
-        return K >= SHARED_GRAM and (K > GRAM_CLASSES or self.borrowed or self.dependent)
+        K, D = self.A.shape
+        many = K > GRAM_CLASSES or self.borrowed
+        return K >= SHARED_GRAM and (many or (K * K * D > BASIS_WORK and self.dependent))
 
     @cached_property
     def shares_gram(self) -> bool:
         """Whether there are many classes, and all targets share their one Gram matrix."""
-        return len(self.A) >= SHARED_GRAM and not self.only_passes
+        return len(self.A) >= SHARED_GRAM and not self.only_passes and not self.dependent
 
     # ---- the basis of all changes ----
 
@@ -311,7 +316,7 @@ class Products:
 
     def rival_lengths(self, k: int) -> Floats:
         """``‖ā_j‖`` of the rivals of class index ``k``."""
-        if len(self.A) < SHARED_GRAM:
+        if not self.shares_gram:
             return self._few_lengths(k)
         size, products = self._squares, self.gram[k]  # many: an upper bound on what they round to
         squares = size - 2 * products + products[k]
