@@ -75,7 +75,7 @@ def any_plan(problem: CostProblem, aim: Aim, budget: Budget) -> Result | None:
     for more in HARDER:
         allowance = begin.allowance(aim, problem.source, SPARES[-1])
         allowance += more * (1 + abs(begin.dual.goal.most)) if aim.lam is None else 0.0
-        search, _ = begin.untied.run(allowance, replace(budget.anew(), gap=1.0))
+        search, _ = begin.untied.run(allowance, replace(budget, gap=1.0))
         if math.isfinite(search.cost):
             x = begin.placed(search)
             found = candidates.as_it_is(problem.kept(x))
