@@ -41,6 +41,10 @@ class Wish:
         Shares of no rule, one and two; ``just`` is the share of those that just hold, ``equal`` of equations.
     ends : float
         The share of grids with two ends.
+    grids : int
+        At most so many features are on grids.
+    room : int
+        Bounds of a grid are at least so many steps from the source.
 
     """
 
@@ -57,6 +61,8 @@ class Wish:
     just: float = 0.2
     equal: float = 0.2
     ends: float = 0.85
+    grids: int = MOST_GRIDS
+    room: int = 0
 
 
 def make(family: str, number: int, seed: int = 0) -> Problem:
@@ -124,7 +130,7 @@ def _features(rng: np.random.Generator, wish: Wish, x: np.ndarray) -> dict[str, 
         kinds[group] = "group"
         groups.append(group)
     grids = [d for d in range(D) if kinds[d] in ("integer", "step")]
-    kinds[grids[MOST_GRIDS:]] = "free"
+    kinds[grids[wish.grids :]] = "free"
     found: dict[str, Any] = {name: [] for name in ("integer", "frozen", "increase", "decrease")}
     found |= {"bounds": {}, "step": {}, "one_of": groups}
     endless = 0
@@ -185,6 +191,8 @@ def _grid_pair(rng: np.random.Generator, wish: Wish, v: float, step: float, *, e
         n += shift
     off = float(rng.choice([0.0, 0.01 * step, 1e-12, 0.4 * step]))
     low, high = round(float((n - down) * step), 10) - off, round(float((n + up) * step), 10) + off
+    if wish.room:
+        low, high = min(low, v - wish.room * step), max(high, v + wish.room * step)
     if ends:
         return low, high
     return {0: (None, None), 1: (low, None), 2: (None, high)}[int(rng.integers(3))]

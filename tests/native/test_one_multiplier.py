@@ -195,6 +195,19 @@ def test_a_search_may_be_interrupted(instructions):
     np.testing.assert_array_equal(parts.t, whole.t)
 
 
+def test_a_search_without_time_solves_one_node_and_can_go_on(instructions):
+    rng = np.random.default_rng(1)
+    items, lo, hi = make(rng, 20, 2)
+    need = 0.5 * min(most(items, lo, hi, 22), 10.0)
+    whole, _ = run(items, lo, hi, need, 22)
+    hurried = one_multiplier.CompiledSearch(items, lo, hi, need, 22, ROOM)
+    assert not hurried.expand(GAP, NODES, 0.0)
+    assert hurried.solved == 1 < whole.solved
+    assert hurried.bound <= whole.cost
+    assert hurried.expand(GAP, NODES, 3600.0)
+    assert (hurried.cost, hurried.solved, hurried.bound) == (whole.cost, whole.solved, whole.bound)
+
+
 def test_without_room_for_more_nodes_a_search_says_so_and_what_it_has_holds(instructions):
     rng = np.random.default_rng(4)
     items, lo, hi = make(rng, 24)

@@ -36,6 +36,10 @@ class Budget:
         """The same with half of the time that is left: others come after it."""
         return self if math.isinf(self.seconds) else replace(self, seconds=self.seconds - 0.5 * max(self.left, 0.0))
 
+    def all_but(self, share: float) -> float:
+        """Seconds until this share of all of them is left."""
+        return self.left if math.isinf(self.seconds) else self.left - share * self.seconds
+
     @property
     def left(self) -> float:
         """Seconds that are left."""

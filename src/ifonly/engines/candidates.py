@@ -141,8 +141,8 @@ class Candidates:
     def _solved(self, part: CostProblem, start: Response | None) -> tuple[Floats, Response | None] | None:
         """The best point of a part in which nothing is discrete, and its multipliers; None if none meets the goal."""
         budget = self.relaxing.budget
-        terms = part.terms(budget)
         if self.aim.prob is not None:
+            terms = part.terms(budget)
             x = part.placed(*nearest(terms), 1.0)
             if self.meets(x) and part.holds(x):  # the choices are enough
                 return x, None
@@ -179,7 +179,7 @@ class Candidates:
         problem, choices, dual = self.problem, self.relaxing.choices, self.relaxing.dual
         x, _ = self.decided(np.clip(problem.source, choices.root.lo, choices.root.hi))
         for _ in range(max(choices.most - int((~choices.rests(choices.root)).sum()), 0)):
-            if self.meets(x):
+            if self.meets(x) or self.relaxing.budget.late:
                 break
             s = dual.margins + dual.S @ (x - problem.source)
             new = next((y for y in self._tried(x, s) if problem.textbook.broken(y) is None), None)
@@ -194,19 +194,16 @@ class Candidates:
 
     def _tried(self, x: Floats, s: Floats) -> Iterator[Floats]:
         """The points that moves lead to which help, the most helpful of some first, and of those the shortest."""
-        c, now = self.problem.space.per_unit, self._short(s)
-        moves = [
-            (short, float(np.max(c[features] * np.abs(values - x[features]))), features, values)
-            for short, features, values in self._moves(x, s)
-            if short < now
-        ]
+        now = self._short(s)
+        moves = (move for move in self._moves(x, s) if move[0] < now)
         for _, _, features, values in sorted(moves, key=itemgetter(0, 1))[:TRIED]:
             y = x.copy()
             y[features] = values
             yield y
 
-    def _moves(self, x: Floats, s: Floats) -> Iterator[tuple[float, Any, Any]]:
-        """What is missed after a move, which features it changes, and to what: the best for every item that has not moved.
+    def _moves(self, x: Floats, s: Floats) -> Iterator[tuple[float, float, Any, Any]]:
+        """What is missed after a move, how long it is, which features it changes, and to what: of the items that have not moved
+        the best for each group, and those of the most helpful features.
 
         What meets the goal is as good as anything beyond, where the cost may be too large for floats: the shortest is best.
         """
@@ -225,11 +222,14 @@ class Candidates:
         with np.errstate(over="ignore", invalid="ignore"):  # so far away that nothing can be said of it
             tried = s[:, None, None] + dual.S[:, None, still] * (values - x)[:, still]
             short = np.maximum(np.nan_to_num(self._short(np.moveaxis(tried, 0, -1)), nan=np.inf), enough)
-        best = short.argmin(axis=0)
-        for i, (v, d) in enumerate(zip(best.tolist(), still.tolist(), strict=True)):
-            yield float(short[v, i]), d, values[v, d]
+        best, c = short.argmin(axis=0), problem.space.per_unit
+        short, there = short.min(axis=0), values[best, still]
+        length = c[still] * np.abs(there - x[still])
+        for i in np.lexsort((length, short))[:TRIED].tolist():
+            yield float(short[i]), float(length[i]), int(still[i]), float(there[i])
         for group in choices.groups:
             if x[group].argmax() == problem.source[group].argmax():
                 for option in np.flatnonzero(choices.options(node)[group]).tolist():
                     new = np.eye(len(group))[option]
-                    yield max(float(self._short(s + dual.S[:, group] @ (new - x[group]))), enough), group, new
+                    length = float(np.max(c[group] * np.abs(new - x[group])))
+                    yield max(float(self._short(s + dual.S[:, group] @ (new - x[group]))), enough), length, group, new

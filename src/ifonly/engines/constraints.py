@@ -17,7 +17,7 @@ from ifonly.engines.candidates import Candidates
 from ifonly.engines.cost_problem import CostProblem
 from ifonly.engines.limited import SPARES
 from ifonly.engines.relaxing import WITHIN, Relaxing
-from ifonly.engines.searched import Record, dual_of, run, slack_of
+from ifonly.engines.searched import Record, dual_of, measured, run, slack_of
 from ifonly.model.numerics import EPS, Floats
 from ifonly.native.one_multiplier import CompiledSearch, Constraints
 from ifonly.problem.asked import Aim
@@ -51,9 +51,11 @@ def solve(problem: CostProblem, aim: Aim, budget: Budget) -> Result | Proof | No
             found = candidates.made_of(x)
         if found is not None or closed:
             record = begin.record(search, allowance)
-            proof = record.proof_of_none() if found is None else record.proof()
-            if found is None or proof is None:
+            proof = record.proof_of_none(budget) if found is None else record.proof(budget)
+            if found is None or (proof is None and not budget.late):
                 return proof
+            if proof is None:
+                return measured(found, begin.dual, 0.0, budget, 0.0)
             slack = 0.0 if aim.lam is None else slack_of(problem, aim, proof.multipliers[0], found.x)
             n_nodes = len(proof) if problem.space.conditions.discrete else 0
             return record.bounded(replace(found, n_nodes=n_nodes, proof=proof), budget, done=done, slack=slack)
@@ -105,7 +107,7 @@ def nearest_to_goal(problem: CostProblem, aim: Aim, budget: Budget, x: Floats, p
                 return None
             x, high = there, problem.level(aim.prob, there)
         elif done and math.isinf(search.bound):
-            shown = begin.untied.record(search, 0.0).proof_of_none()
+            shown = begin.untied.record(search, 0.0).proof_of_none(budget)
             if shown is None:
                 return None
             low, proof = middle, shown
@@ -237,4 +239,4 @@ class _Beginning(NamedTuple):
     def none(self, allowance: float, budget: Budget) -> Proof | None:
         """The proof that nothing meets the goal; None where that is not shown."""
         search, done = self.run(allowance, replace(budget, gap=1.0))
-        return self.record(search, allowance).proof_of_none() if done and math.isinf(search.bound) else None
+        return self.record(search, allowance).proof_of_none(budget) if done and math.isinf(search.bound) else None

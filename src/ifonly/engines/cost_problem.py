@@ -55,7 +55,7 @@ class CostProblem:
     def but(self, **changed: Any) -> Self:
         """The same problem with other bounds (``lo``, ``hi``) or in another ``space``, or tighter (``tight``, ``ahead``)."""
         other = copy(self)
-        for name in ("moving", "still", "_root", *(["textbook"] if "space" in changed else [])):  # worked out from these
+        for name in ("moving", "still", *(["textbook"] if "space" in changed else [])):  # worked out from these
             other.__dict__.pop(name, None)
         other.__dict__.update(changed)
         return other
@@ -77,10 +77,10 @@ class CostProblem:
             change[moving] = -np.linalg.solve(Q[moving][:, moving], Q[moving] @ change)
         return change
 
-    @cached_property
-    def _root(self) -> Floats:
-        Q = np.asarray(self.space.conditions.matrix)[self.moving][:, self.moving]
-        return np.asarray(np.linalg.cholesky(Q).T)
+    @property
+    def _back(self) -> Floats:
+        """What makes changes of the features that can move out of t, where a matrix ties them together."""
+        return self.space.inverse(self.lo < self.hi)
 
     def terms(self, budget: Budget, tight: float | None = None) -> Terms:
         """The problem as it is within its bounds, whole numbers left out of account; ``budget`` is of those who solve it."""
@@ -102,7 +102,7 @@ class CostProblem:
 
     def _tied(self, margins: Floats, C: Floats, rest: Floats, low: Floats, slip: Floats) -> Terms:
         """`terms` where a matrix ties features together: bounds and ℓ1 terms on x are rows in t."""
-        space, back, (d, kind) = self.space, np.linalg.inv(self._root), self._own_rows
+        space, back, (d, kind) = self.space, self._back, self._own_rows
         # In units of cost: in the user's, one row might be a million times as long as another.
         size, begin = np.where(kind == LOWER, -1.0, 1.0) * space.per_unit[d], self.source + self.still
         own = size * np.stack([self.hi - begin, self.lo - begin, -self.still])[kind, d]
@@ -152,7 +152,7 @@ class CostProblem:
     def x(self, t: Floats) -> Floats:
         """The point of t, up to rounding."""
         change, c = self.still.copy(), self.space.per_unit
-        change[self.moving] += t / c[self.moving] if self.space.root is None else np.linalg.solve(self._root, t)
+        change[self.moving] += t / c[self.moving] if self.space.root is None else self._back @ t
         return self.source + change
 
     def placed(self, t: Floats, nu: Floats, weight: float) -> Floats:

@@ -52,6 +52,7 @@ class CostSpace:
         self.logs = in_logs(self.model, gamma)  # relative to `per_term`
         self.shift, self.scale = (np.zeros(D), np.ones(D)) if scaling is None else (scaling.shift, scaling.scale)
         self.root = None if conditions.matrix is None else np.linalg.cholesky(conditions.matrix).T
+        self._inverse: tuple[bytes, Any] = b"", None
 
     @cached_property
     def errors(self) -> Floats:
@@ -111,7 +112,16 @@ class CostSpace:
     def rows(self, k: int) -> Floats:
         """The rivals' rows less the target's, in units of cost; subtracted first, as rows may be close."""
         slopes = (self.model.A[self.model.rivals(k)] - self.model.A[k]) / self.scale
-        return slopes / self.per_unit if self.root is None else np.linalg.solve(self.root.T, slopes.T).T
+        return slopes / self.per_unit if self.root is None else slopes @ self.inverse(np.ones(slopes.shape[1], dtype=bool))
+
+    def inverse(self, some: Flags) -> Floats:
+        """The inverse of `root` as it is of some features alone; kept until others are asked for."""
+        (known, found), key = self._inverse, some.tobytes()
+        if known != key:
+            root = np.linalg.cholesky(np.asarray(self.conditions.matrix)[np.ix_(some, some)])
+            found = np.asarray(np.linalg.inv(root).T, dtype=np.float64)
+            self._inverse = key, found
+        return found
 
     def items(self, X: Floats, lo: Floats, hi: Floats, g: Floats, scale: float = 1.0) -> tuple[Any, Floats, Floats]:
         """What may move, for a `CompiledSearch`, and the ranges of t: for sources (N, D), which are then the first axis.

@@ -33,6 +33,7 @@ __all__ = ["CHASE", "SPARES", "LimitedEngine", "stays", "within_rules"]
 CHASE = 12  # times that an allowance for rounding is tried, with more of it each time
 SPARES = tuple(2.0 ** (i - 3) for i in range(CHASE))  # what our own rounding needs besides, as a share of the allowance
 CHUNK_ROWS = 4096
+GRACE = 0.05  # seconds beyond its limit that a search for the nearest class goes on for some plan
 
 
 class LimitedEngine(Engine):
@@ -68,8 +69,14 @@ class LimitedEngine(Engine):
 
         def solve(k: int) -> Result:
             part = budget if len(tried) == len(classes) - 1 else budget.half()
-            tried.append(self.towards(space, source, aim._replace(k=k), part, tol))
+            if budget.left < -GRACE or (budget.late and any(there(result) for result in tried)):
+                tried.append(CostProblem(space, source, k).nothing_found(0, float(bounds[classes == k][0])))
+            else:
+                tried.append(self.towards(space, source, aim._replace(k=k), part, tol))
             return tried[-1]
+
+        def there(result: Result) -> bool:
+            return result.status is not Status.UNREACHABLE and math.isfinite(result.cost)
 
         if aim.k != NEAREST:
             return self.towards(space, source, aim, budget, tol)

@@ -277,17 +277,21 @@ class _MenuSearch:
 
         The cost of a plan takes the place of its bound; what turns out to be no plan is struck off.
         """
-        question = self.question
-        while True:
-            first = sorted(self.known, key=lambda items: (self.known[items], sorted(items, reverse=True)))[:n]
-            items = next((items for items in first if items not in self.plans), None)
-            if items is None:
-                return first
+        question, first = self.question, list[Set]()
+        waiting = [(bound, sorted(items, reverse=True), items) for items, bound in self.known.items()]
+        heapq.heapify(waiting)
+        while waiting and len(first) < n:
+            _, ordered, items = heapq.heappop(waiting)
+            if items in self.plans:
+                first.append(items)
+                continue
             found = question.plan(items, late=question.budget.late)
             if found is not None and _is_plan(found) and question.changed(found) == items | question.must:
                 self.known[items], self.plans[items] = found.cost, found
+                heapq.heappush(waiting, (found.cost, ordered, items))
             else:
                 self.lost = min(self.lost, self.known.pop(items))
+        return first
 
 
 def _is_plan(result: Result) -> bool:

@@ -105,7 +105,7 @@ def _solved(problem: CostProblem, aim: Aim, budget: Budget) -> Result:
             dual, log = dual_of(problem, aim), search.log
             multipliers = np.where(np.isinf(log[:, :1]), 1.0, log[:, :1])
             record = Record(dual, items, log, multipliers, need - (float(dual.margins[0]) - dual.goal.most))
-            proof = record.proof()
+            proof = record.proof(budget)
             if proof is None:
                 break
             lam = _lam(problem, x, search.w, aim.prob)

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +16,9 @@ __all__ = ["Terms", "free_features", "nearest", "respond"]
 INNER = 100  # steps for the multipliers of linear limits; two or three are usual
 FLAT = 1e-10  # curvature along a combination of rows, relative to that with all features free: below, there is none
 UNSETTLED = 1e3  # roundings: below, rows that Newton no longer brings to hold differ by rounding
+FIRM = (
+    1e-3  # what every row adds to those before it: then nothing is flat, and no axes are needed, which take ten times as long
+)
 ENDLESS = 1e15  # times the step at which all features are free: a multiplier that has no end
 
 
@@ -61,6 +65,8 @@ def respond(terms: Terms, lam: float, weight: float, u: Floats, nu: Floats) -> t
     pull, t, over = at(nu)
     off = math.inf
     for _ in range(INNER + 4 * len(C)):
+        if terms.budget.late:
+            break
         free = free_features(terms, t)
         terms_of_t = np.where(free, (np.abs(u) + np.abs(nu) @ np.abs(C) + mu) / lam, 0.0)  # they may cancel, but each rounds
         rounding = 4 * EPS * (np.abs(C) @ (np.abs(t) + terms_of_t) + np.abs(rest)) + terms.slip + 1e-300
@@ -90,7 +96,7 @@ def respond(terms: Terms, lam: float, weight: float, u: Floats, nu: Floats) -> t
         before_step, nu = nu, nu + alpha * change
         if alpha == most:
             nu[first] = low[first] if change[first] < 0 else high[first]
-        if (nu == before_step).all() or terms.budget.late:  # by less than numbers can tell
+        if (nu == before_step).all():  # by less than numbers can tell
             break
         pull, t, over = at(nu)
     return t, nu
@@ -129,7 +135,11 @@ def _length(slope_at: Callable[[float], float], turns: Floats, slope: float, mos
 
 def _newton_rows(CF: Floats, over: Floats, noise: float) -> Floats:
     """(C_F C_Fᵀ)⁻¹over for rows of length 1; or, where ``over`` has a part that no free feature curves, that part alone."""
-    curve, axes = np.linalg.eigh(CF @ CF.T)
+    gram = CF @ CF.T
+    with suppress(np.linalg.LinAlgError):
+        if np.diag(np.linalg.cholesky(gram)).min() > FIRM:
+            return np.asarray(np.linalg.solve(gram, over), dtype=np.float64)
+    curve, axes = np.linalg.eigh(gram)
     along, flat = over @ axes, curve <= FLAT
     if np.abs(along[flat]).max(initial=0.0) > max(noise, FLAT * np.abs(along).max()):
         return axes @ np.where(flat, along, 0.0)

@@ -9,7 +9,7 @@ import numpy as np
 
 from ifonly.engines.budget import Budget
 from ifonly.engines.cost_problem import CostProblem
-from ifonly.model.numerics import EPS, Flags, Floats
+from ifonly.model.numerics import EPS, Flags, Floats, Indices
 from ifonly.problem.asked import Aim
 from ifonly.problem.dual import Dual, Goal
 from ifonly.problem.proof import Cut, Leaf, Multipliers, Node, Proof
@@ -25,7 +25,7 @@ FAR_MORE = 64.0  # roundings
 SAME_VALUE = 4.0  # roundings of a value: two ways to compute it differ by no more, as a rule
 ROUNDED_TWICE = 2.0  # by a search, and by those who check it
 PATIENCE = 0.25  # of the time
-AFTER = 0.1  # of the time: what is left for the answer and its proof
+AFTER, PER_NODE = 0.1, 5e-6  # of the time, and seconds for each node: what is left for the answer and its proof
 SLICE, WORK = 256, 1_000_000  # nodes between two looks at the clock: so many, with no more work in them
 VALUE, MOVE, OPTIONS = range(3)  # how a node was cut
 NO_TIES = np.zeros((0, 0))
@@ -38,9 +38,11 @@ def run(search: Any, budget: Budget, work: int) -> bool:
     """
     some = max(1, min(SLICE, WORK // max(work, 1)))
     while search.solved < budget.nodes and not search.full:
-        if budget.left < AFTER * budget.seconds or (math.isinf(search.cost) and budget.left < (1 - PATIENCE) * budget.seconds):
+        left = budget.all_but(max(AFTER, 1 - PATIENCE) if math.isinf(search.cost) else AFTER)
+        left -= PER_NODE * search.count
+        if left < 0:
             break
-        if search.expand(budget.gap, min(some, budget.nodes - search.solved)):
+        if search.expand(budget.gap, min(some, budget.nodes - search.solved), left):
             return True
     return False
 
@@ -99,9 +101,9 @@ class Record:
         self.others = np.flatnonzero(cut & (log[:, 2] != VALUE))
         self.rivals = multipliers[:, : len(dual.margins)].sum(axis=1)
 
-    def proof(self) -> Proof | None:
-        """The record as a proof; None where a node that is closed misses no more than a harder goal."""
-        if not np.isfinite(self.multipliers).all():
+    def proof(self, budget: Budget) -> Proof | None:
+        """The record as a proof; None where a closed node misses no more than a harder goal, or may, when time is up."""
+        if not (np.isfinite(self.multipliers).all() and self._missed(budget)):
             return None
         cuts, closed, first = self._cuts(), self.closed.tolist(), self.log[:, 5].astype(int).tolist()
         tree: list[Cut | Leaf] = []
@@ -115,8 +117,7 @@ class Record:
             else:
                 given = self.multipliers[node].tobytes()
                 tree.append(Leaf(known.setdefault(given, len(known)), reach=closed[node]))
-        proof = Proof(tuple(tree), self._given(np.frombuffer(b"".join(known)).reshape(len(known), -1)))
-        return proof if self._surely_missed() or self.dual.misses(proof) else None
+        return Proof(tuple(tree), self._given(np.frombuffer(b"".join(known)).reshape(len(known), -1)))
 
     def _given(self, rows: Floats) -> tuple[Multipliers, ...]:
         """The multipliers of nodes, as a proof has them."""
@@ -125,15 +126,25 @@ class Record:
             return tuple(map(Multipliers, y, nu))
         return tuple(map(Multipliers, y, nu, np.linalg.solve(self.ties, -of_ties.T).T / self.dual.unit))
 
-    def proof_of_none(self) -> Proof | None:
+    def proof_of_none(self, budget: Budget) -> Proof | None:
         """The record as a proof that nothing meets the goal; None where a node is left in which something may."""
-        return None if len(self.leaves) else self.proof()
+        return None if len(self.leaves) else self.proof(budget)
 
-    def _surely_missed(self) -> bool:
-        """Whether what is missed in closed nodes is far more than the allowance and rounding."""
-        dual, closed = self.dual, self.closed
-        if not closed.any():
-            return True
+    def _missed(self, budget: Budget) -> bool:
+        """Whether no closed node meets the goal, as far as there is time to look at those of which that is not obvious."""
+        closed = np.flatnonzero(self.closed)
+        doubtful = closed[~self._surely_missed(closed)].tolist()
+        cuts, parents = self._tree() if doubtful else ({}, {})
+        for leaf in doubtful:
+            node = self._node(leaf, parents, cuts)
+            given = self._given(self.multipliers[[leaf]])
+            if budget.late or not (self.dual.empty(node) or self.dual.bound(node, *given, reach=True).value > 0):
+                return False
+        return True
+
+    def _surely_missed(self, closed: Indices) -> Flags:
+        """Whether what is missed in these closed nodes is far more than the allowance and rounding."""
+        dual = self.dual
         rows, longest = np.abs(np.concatenate([dual.S, dual.C])), dual.longest(dual.choices.root)
         values = self.log[self.values]
         features = dual.choices.singles[values[:, 1].astype(int)]
@@ -143,7 +154,12 @@ class Record:
             given = np.abs(self.multipliers[closed, : len(rows)])
             terms = given @ (np.concatenate(dual.sizes) + reach + abs(dual.goal.most) + 1)
             rounding = FAR_MORE * EPS * (len(longest) + 8) * terms
-            return bool((self.log[closed, 3] > self.allowance * self.rivals[closed] + rounding).all())
+            return self.log[closed, 3] > self.allowance * self.rivals[closed] + rounding
+
+    def _tree(self) -> tuple[dict[int, Cut], dict[int, int]]:
+        """How nodes were cut that were, and of which each is a part."""
+        cuts = self._cuts()
+        return cuts, {int(self.log[node, 5]) + part: node for node in cuts for part in (0, 1)}
 
     def _cuts(self) -> dict[int, Cut]:
         """How the nodes were cut that were."""
@@ -197,8 +213,7 @@ class Record:
         ``least`` are bounds below those of nodes: so leaves are looked at from the lowest on, until none can be lower, or time
         is up; where the ``whole`` is not wanted, until one is less than that.
         """
-        cuts, leaves, bound = self._cuts(), self.leaves, math.inf
-        parents = {int(self.log[node, 5]) + part: node for node in cuts for part in (0, 1)}
+        (cuts, parents), leaves, bound = self._tree(), self.leaves, math.inf
         for leaf in leaves[np.argsort(least[leaves], kind="stable")].tolist():
             low = float(least[leaf])
             if low >= bound or budget.late or (bound < exact and not whole):

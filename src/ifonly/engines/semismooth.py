@@ -315,7 +315,9 @@ def _pair_start(terms: Terms, lam: float, weight: float) -> Floats:
         room = max(1.0 - (float(q.sum()) - q[j]), 1e-12)
         low, high = -36.0, 36.0  # bisection on the logit of q_j's share: a start needs two digits
         share = 0.5
-        for _ in range(0 if terms.budget.late else PAIR_STEPS):
+        for _ in range(PAIR_STEPS):
+            if terms.budget.late:
+                break
             middle = 0.5 * (low + high)
             share = room / (1.0 + math.exp(-middle))
             t, nu = respond(terms, lam, weight, others + share * B[j], nu)

@@ -138,6 +138,8 @@ def _nearest(problem: CostProblem, aim: Aim, tol: float | None, budget: Budget) 
         x, found = kept
         if problem.space.margin is None or problem.reached(x, None):
             return found
+        if budget.late:
+            break
     return None
 
 

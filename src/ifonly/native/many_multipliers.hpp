@@ -363,7 +363,7 @@ class ManyMultipliers final : public OneMultiplier {
         double share = share_of(found);
         scale(y, y, found.best);
         if (found.best == 0.0) return found; // what is cheapest meets the constraint
-        for (int i = 0; i < steps && !settled(found.bound, rel_gap); i++) {
+        for (int i = 0; i < steps && !settled(found.bound, rel_gap) && !late(); i++) {
             const double before = found.bound, hope = cost < INF ? larger(cost - before, 1e-12 * cost) : larger(before, 1e-300);
             differentiate(part, system, found, share, y);
             curve(part, system, *found.right);
@@ -463,7 +463,7 @@ class ManyMultipliers final : public OneMultiplier {
         for (i64 r = 0; r < rivals; r++) total += y[r];
         if (!(total > 0.0)) begin_weighed(part, system, y, *solutions);
         Maximum found = weighed(part, system, y, *solutions);
-        for (int i = 0; i < steps && !settled(found.bound, rel_gap); i++) {
+        for (int i = 0; i < steps && !settled(found.bound, rel_gap) && !late(); i++) {
             const double before = found.bound, hope = cost < INF ? larger(cost - before, 1e-12 * cost) : larger(before, 1e-300);
             direct(part, system, y);
             differentiate(part, system, found, share, y);

@@ -274,9 +274,9 @@ class OwnSearch {
         search->give_values(values.data(), starts.data());
     }
 
-    int expand(double rel_gap, int64_t nodes) {
+    int expand(double rel_gap, int64_t nodes, double seconds) {
         nb::gil_scoped_release release;
-        return search->expand(rel_gap, nodes);
+        return search->expand(rel_gap, nodes, seconds);
     }
 
     void answer(Out1 t, Array<int64_t, 1> choice) const {

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 
 #include "intervals.hpp"
@@ -84,6 +85,7 @@ class OneMultiplier : public Search {
     Open *heap = nullptr;
     i64 capacity = 0, opened = 0;
     double last_w = 1.0, cut_off = INF;
+    double until = INF; // when it is to stop
     std::unique_ptr<Memory> memory;
 
     static i64 vectors(i64 count) { return (count + W - 1) / W; }
@@ -567,6 +569,10 @@ class OneMultiplier : public Search {
         std::push_heap(heap, heap + opened);
     }
 
+    static double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+    bool late() const { return until < INF && now() > until; }
+
     bool settled(double bound, double rel_gap) const { return bound >= cost * (1.0 - rel_gap); }
 
     /** The node of an item is cut in two: the item as on the left, or as on the right. */
@@ -665,8 +671,10 @@ class OneMultiplier : public Search {
         this->starts = starts[n] > 0 ? starts : nullptr;
     }
 
-    State expand(double rel_gap, i64 nodes) override {
+    State expand(double rel_gap, i64 nodes, double seconds) override {
+        until = seconds < INF ? now() + seconds : INF;
         for (i64 i = 0; i < nodes; i++) {
+            if (i > 0 && late()) return OPEN;
             if (!grow(nodes - i)) return FULL;
             if (count == 0) {
                 tree[0] = {-1.0, -1.0, 0.0, -1, -1, -1, -1};
@@ -724,7 +732,7 @@ inline void search_rows(const SearchRows &rows) {
     for (i64 i = 0; i < rows.N; i++) {
         items.need = rows.need[i];
         search.begin(items);
-        const bool done = search.expand(rows.gap, rows.nodes) == Search::DONE;
+        const bool done = search.expand(rows.gap, rows.nodes, INF) == Search::DONE;
         search.answer(rows.t + i * n, rows.choice + i * groups);
         const double found[] = {search.cost, search.w, double(search.count), search.bound(rows.harder[i]),
                                 done ? 1.0 : 0.0};

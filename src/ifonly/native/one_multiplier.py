@@ -17,6 +17,7 @@ two solutions left and right of the jump differ in (usually) one item: the right
 This is multiplier_search.hpp, for one source and for many; and many_multipliers.hpp, for more constraints than one.
 """
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -144,9 +145,9 @@ class CompiledSearch:
         self._search.multipliers(found)
         return found
 
-    def expand(self, rel_gap: float, nodes: int) -> bool:
-        """Solve up to ``nodes`` open nodes, best bound first; whether nothing is left that could be better."""
-        ended = self._search.expand(rel_gap, nodes)
+    def expand(self, rel_gap: float, nodes: int, seconds: float = math.inf) -> bool:
+        """Solve up to ``nodes`` open nodes, best bound first, one at least; whether nothing is left that could be better."""
+        ended = self._search.expand(rel_gap, nodes, seconds)
         self.full = ended == FULL
         return ended == DONE
 

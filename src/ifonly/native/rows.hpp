@@ -129,7 +129,8 @@ struct Search {
     virtual ~Search() = default;
     virtual void begin(const SearchItems &) = 0;
     virtual void give_values(const double *, const i64 *) = 0; // values of features at uneven distances, and where each one's begin
-    virtual State expand(double rel_gap, i64 nodes) = 0; // solve so many nodes; DONE where nothing is left that could be better
+    /** Solve so many nodes, or for so many seconds; DONE where nothing is left that could be better. */
+    virtual State expand(double rel_gap, i64 nodes, double seconds) = 0;
     virtual double bound() const = 0;
     virtual void answer(double *t, i64 *choice) const = 0; // (n), (groups)
     virtual void record(double *log) const = 0;            // (count, 6) `multiplier_search.LOG`

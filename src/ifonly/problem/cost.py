@@ -11,6 +11,7 @@ place of the c_d (Mahalanobis) makes ``‖t‖² = (x − x̄)ᵀQ(x − x̄)``.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -70,13 +71,20 @@ class Cost:
             raise InputError(f"matrix must be square; got an array of shape {Q.shape}")
         if not np.allclose(Q, Q.T, rtol=1e-10, atol=1e-300):
             raise InputError("matrix must be symmetric")
-        unit = np.sqrt(np.maximum(np.diag(Q), 0.0))  # whatever the users' units: one of each costs the same here
-        sizes = np.linalg.eigvalsh(Q / np.multiply.outer(unit, unit)) if unit.all() else np.linalg.eigvalsh(Q)
-        if not (unit.all() and sizes[0] > LEAST_EIGENVALUE * sizes[-1]):
-            raise InputError(
-                f"matrix must be positive definite; its least eigenvalue is {sizes[0]:.3g}, its largest {sizes[-1]:.3g}"
-            )
         object.__setattr__(self, "matrix", 0.5 * (Q + Q.T))
+        least, largest = self.eigenvalues
+        if not (np.diag(Q).min() > 0 and least > LEAST_EIGENVALUE * largest):
+            raise InputError(
+                f"matrix must be positive definite; its least eigenvalue is {least:.3g}, its largest {largest:.3g}"
+            )
+
+    @cached_property
+    def eigenvalues(self) -> tuple[float, float]:
+        """The least and the largest of the matrix, in units of which one of each feature costs the same."""
+        Q = np.asarray(self.matrix, dtype=np.float64)
+        unit = np.sqrt(np.diag(Q)) if np.diag(Q).min() > 0 else np.ones(len(Q))
+        sizes = np.linalg.eigvalsh(Q / np.multiply.outer(unit, unit))
+        return float(sizes[0]), float(sizes[-1])
 
     @property
     def plain(self) -> bool:

@@ -106,7 +106,7 @@ class Dual:
         self.R: Any = None  # αR
         share, self.kappa = 1.0, self.lam * conditions.per_unit**2  # θ, κ
         if conditions.matrix is not None:
-            share = _share(conditions.matrix)
+            share = SHARE * conditions.cost.eigenvalues[0]
             diagonal = np.diag(conditions.matrix) * share
             self.kappa, self.R = self.lam * diagonal, self.lam * (conditions.matrix - np.diag(diagonal))
         self.unit = share * self.lam  # κ over c²
@@ -169,15 +169,6 @@ class Dual:
             else:
                 raise CertificateError(f"a leaf of the proof is said to miss the goal, and may meet it by {-found!r}")
         return Proved(bound, missed)
-
-    def misses(self, proof: Proof) -> bool:
-        """Whether the leaves that are said to miss the goal do."""
-        found = (
-            self.bound(node, proof.multipliers[leaf.multipliers], reach=True).value
-            for node, leaf in self.leaves(proof)
-            if leaf.reach and not self.empty(node)
-        )
-        return all(value > 0 for value in found)
 
     # ---- the bound ----
 
@@ -305,12 +296,6 @@ class Dual:
                 more += summation_error(len(at) ** 2) * float(at @ np.abs(self.R) @ at)
         terms = float(np.abs(constant).sum() + y @ margins + np.abs(nu) @ over + size @ moves)
         return 2 * summation_error(len(moves) + len(constant) + 8) * terms + more
-
-
-def _share(Q: Floats) -> float:
-    """Θ."""
-    c = np.sqrt(np.diag(Q))
-    return SHARE * float(np.linalg.eigvalsh(Q / np.multiply.outer(c, c))[0])
 
 
 def _log(v: float, of: float) -> float:

@@ -62,7 +62,7 @@ from ifonly.problem.status import LEAST_VALUE, REL_GAP
 
 __all__ = ["LimitedProblem"]
 
-SWEEPS = 200  # of coordinate descent on a matrix; what they leave makes the dual bound lower, never wrong
+SWEEPS = 20  # of coordinate descent on a matrix; what they leave makes the dual bound lower, never wrong
 SETTLED = 1e-9  # relative: a sweep that changes no more is the last
 
 
@@ -250,19 +250,26 @@ class LimitedProblem:
             return float(np.linalg.norm((xi / c)[free])), float(np.linalg.norm((slip / c)[free]))
         unit = np.sqrt(np.diag(Q))[free]  # in these Q has ones on its diagonal, whatever the user's units
         part = Q[np.ix_(free, free)] / np.multiply.outer(unit, unit)
-        sizes, xi = np.linalg.eigvalsh(part), _shortest(np.linalg.inv(part), least[free] / unit, most[free] / unit)
-        norm = float(np.linalg.norm(np.linalg.solve(np.linalg.cholesky(part), xi)))
-        of_root = len(part) ** 2 * EPS * float(sizes[-1] / sizes[0])  # of a Cholesky factor and of the solution with it
-        return norm, float(np.linalg.norm(slip[free] / unit)) / math.sqrt(float(sizes[0])) + of_root * norm
+        root, least, most = np.linalg.cholesky(part), least[free] / unit, most[free] / unit
+        eigenvalue, xi = self.conditions.cost.eigenvalues[0], np.clip(0.0, least, most)  # no eigenvalue of a part is less
+        norm, rounding = _norm(root, xi), float(np.linalg.norm(slip[free] / unit)) / math.sqrt(eigenvalue)
+        if norm > rounding:
+            norm = min(norm, _norm(root, _shorter(np.linalg.inv(part), xi, least, most)))
+        return norm, rounding + len(part) ** 3 * EPS / eigenvalue * norm  # of a Cholesky factor and of the solution with it
 
 
-def _shortest(P: NDArray[np.floating[Any]], least: Floats, most: Floats) -> Floats:
-    """A ξ within its ranges with a small ξᵀPξ, by coordinate descent from the ξ_d nearest to 0."""
-    xi = np.clip(0.0, least, most)
+def _norm(root: NDArray[np.floating[Any]], xi: Floats) -> float:
+    """√(ξᵀQ⁻¹ξ) for Q = root rootᵀ."""
+    return float(np.linalg.norm(np.linalg.solve(root, xi)))
+
+
+def _shorter(P: NDArray[np.floating[Any]], xi: Floats, least: Floats, most: Floats) -> Floats:
+    """A ξ within its ranges with a smaller ξᵀPξ, by coordinate descent."""
+    xi, ends = xi.copy(), list(zip(np.diag(P).tolist(), least.tolist(), most.tolist(), strict=True))
     for _ in range(SWEEPS):
         before = xi.copy()
-        for d in range(len(xi)):
-            xi[d] = np.clip(xi[d] - float(P[d] @ xi) / P[d, d], least[d], most[d])
+        for d, (own, low, high) in enumerate(ends):
+            xi[d] = min(max(float(xi[d]) - float(P[d] @ xi) / own, low), high)
         if np.abs(xi - before).max() <= SETTLED * np.abs(xi).max():
             break
     return xi

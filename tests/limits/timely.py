@@ -1,0 +1,113 @@
+"""Hard problems of users' sizes with little time: ``python -m tests.limits.timely --seed S --count N``.
+
+K up to 30, D up to 784, every kind of limit and cost, for one class, the nearest, or a menu. What is the optimum nobody knows;
+but an answer comes within its time, keeps every limit, and nothing that it says of itself is false.
+"""
+
+import argparse
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+import ifonly
+from tests.limits.families import DISCRETE, KINDS, Wish, draw
+from tests.limits.problem import Limits, Problem
+from tests.limits.verdict import SPARE, Verdict
+
+__all__ = ["complaints", "hard"]
+
+MANY = 400  # features on grids: more than in problems that are enumerated
+ROOM = 2  # steps of a grid from a source to its bounds, at least
+MIXTURES = (KINDS, DISCRETE, {"bounds": 1.0}, {"integer": 1.0}, {"free": 1.0})
+RULES = ((1.0, 0.0, 0.0), (0.3, 0.4, 0.3), (0.0, 0.0, 1.0))
+COSTS = ("none", "scale", "l1", "matrix", "matrix, l1")
+
+
+def hard(number: int, seed: int) -> tuple[Problem, dict[str, Any]]:
+    """A problem, and how it is asked."""
+    rng = np.random.default_rng([seed, number])
+    D, K = int(rng.choice([10, 20, 30, 60, 100, 200, 400, 784])), int(rng.choice([2, 2, 3, 5, 10, 30]))
+    goal = str(rng.choice(["prob", "margin", "lam"], p=[0.6, 0.25, 0.15]))
+    wish = Wish(
+        K=K, D=D, goal=goal, cost=COSTS[rng.integers(5)], few=bool(rng.random() < 0.6), groups=rng.choice([0.0, 0.3, 0.9])
+    )
+    wish = replace(wish, kinds=MIXTURES[rng.integers(5)], rules=RULES[rng.integers(3)], outside=0.0, off="never")
+    problem = draw(rng, replace(wish, grids=MANY, room=ROOM))
+    if problem.max_changes is not None:
+        problem = replace(problem, max_changes=int(rng.integers(1, min(12, D))))
+    asked: dict[str, Any] = {"time_limit": float(rng.choice([0.05, 0.1, 0.3, 0.6, 1.0]))}
+    way = str(rng.choice(["own", "own", "own", "nearest", "menu"]))
+    asked |= {"n": 3} if way == "menu" and goal != "lam" else {}
+    return replace(problem, name=f"hard {number} (seed {seed})"), asked | {
+        "target": None if way == "nearest" else problem.target
+    }
+
+
+def complaints(number: int, seed: int) -> list[Verdict]:
+    """What is wrong with the answer to a hard problem."""
+    problem, asked = hard(number, seed)
+    asked |= {problem.goal: problem.want} | problem.options
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        try:
+            answers, seconds = _timed(lambda: _ask(problem, asked))
+            if seconds > asked["time_limit"] + SPARE:  # once more: the machine may have been busy
+                seconds = min(seconds, _timed(lambda: _ask(problem, asked))[1])
+            found = [v for cf in answers for v in _held(problem, cf)]
+        except Exception as error:  # whatever it is, it is what we are here for
+            return [Verdict("CRASH", f"{problem.name}, {_outline(problem, asked)}: {type(error).__name__}: {error}")]
+    if seconds > asked["time_limit"] + SPARE:
+        found.append(Verdict("LATE", f"{seconds:.2f} s"))
+    return [replace(v, text=f"{problem.name}, {_outline(problem, asked)}: {v.text}") for v in found]
+
+
+def _ask(problem: Problem, asked: dict[str, Any]) -> list[ifonly.Counterfactual]:
+    try:
+        found = ifonly.invert(problem.model, problem.x, **asked)
+    except ifonly.InputError:  # limits that contradict each other
+        return []
+    return list(found) if "n" in asked else [found]
+
+
+def _timed(work: Callable[[], Any]) -> tuple[Any, float]:
+    """What comes of it, and in how many seconds; on a busy machine the clock runs on while nothing is done."""
+    start, cpu = time.perf_counter(), time.process_time()
+    found = work()
+    return found, min(time.perf_counter() - start, time.process_time() - cpu)
+
+
+def _held(problem: Problem, cf: ifonly.Counterfactual) -> list[Verdict]:
+    if not np.isfinite(cf.x).all():
+        return []
+    cf.verify()
+    broken = Limits(problem).broken(cf.x)
+    return [Verdict("LIMIT", broken)] if broken else []
+
+
+def _outline(problem: Problem, asked: dict[str, Any]) -> str:
+    K, D = problem.A.shape
+    limits = {name: len(value) for name, value in problem.actions.items()} | {"max_changes": problem.max_changes}
+    goal, how = f"{problem.goal} {problem.want:g}", {name: asked.get(name) for name in ("target", "n", "time_limit")}
+    return f"K = {K}, D = {D}, {goal}, {'+'.join(problem.cost or ())} {limits} {how}"
+
+
+def main() -> None:
+    """See the module."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--count", type=int, default=100)
+    given, wrong = parser.parse_args(), 0
+    for number in range(given.count):
+        found = complaints(number, given.seed)
+        wrong += bool(found)
+        for v in found:
+            print(v, flush=True)
+    print(f"{given.count} problems, {wrong} of them wrong")
+
+
+if __name__ == "__main__":
+    main()
