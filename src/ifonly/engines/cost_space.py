@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from ifonly.engines.lapack import dtrtri
 from ifonly.engines.semismooth import MOST_RIVALS
 from ifonly.model import Model
 from ifonly.model.numerics import EPS, Flags, Floats, summation_error
@@ -119,7 +120,7 @@ class CostSpace:
         (known, found), key = self._inverse, some.tobytes()
         if known != key:
             root = np.linalg.cholesky(np.asarray(self.conditions.matrix)[np.ix_(some, some)])
-            found = np.asarray(np.linalg.inv(root).T, dtype=np.float64)
+            found = dtrtri(root, lower=True)[0].T
             self._inverse = key, found
         return found
 

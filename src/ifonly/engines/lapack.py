@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["dposv", "dpotrf", "dpotrs", "dsymv"]
+__all__ = ["dposv", "dpotrf", "dpotrs", "dsymv", "dtrtri"]
 
 
 def _late(name: str, library: str) -> Callable[..., Any]:
@@ -26,5 +26,5 @@ def _late(name: str, library: str) -> Callable[..., Any]:
     return call
 
 
-dposv, dpotrf, dpotrs = (_late(name, "lapack") for name in ("posv", "potrf", "potrs"))
+dposv, dpotrf, dpotrs, dtrtri = (_late(name, "lapack") for name in ("posv", "potrf", "potrs", "trtri"))
 dsymv = _late("symv", "blas")

@@ -2,12 +2,12 @@
 
 import math
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ifonly.engines.budget import Budget
+from ifonly.engines.lapack import dposv
 from ifonly.model.numerics import EPS, Flags, Floats
 
 __all__ = ["Terms", "free_features", "nearest", "respond"]
@@ -136,9 +136,9 @@ def _length(slope_at: Callable[[float], float], turns: Floats, slope: float, mos
 def _newton_rows(CF: Floats, over: Floats, noise: float) -> Floats:
     """(C_F C_Fᵀ)⁻¹over for rows of length 1; or, where ``over`` has a part that no free feature curves, that part alone."""
     gram = CF @ CF.T
-    with suppress(np.linalg.LinAlgError):
-        if np.diag(np.linalg.cholesky(gram)).min() > FIRM:
-            return np.asarray(np.linalg.solve(gram, over), dtype=np.float64)
+    factor, step, failed = dposv(gram, over)
+    if not failed and np.diag(factor).min() > FIRM:
+        return step
     curve, axes = np.linalg.eigh(gram)
     along, flat = over @ axes, curve <= FLAT
     if np.abs(along[flat]).max(initial=0.0) > max(noise, FLAT * np.abs(along).max()):
