@@ -120,7 +120,7 @@ class CostSpace:
         (known, found), key = self._inverse, some.tobytes()
         if known != key:
             root = np.linalg.cholesky(np.asarray(self.conditions.matrix)[np.ix_(some, some)])
-            found = dtrtri(root, lower=True)[0].T
+            found = dtrtri(root, lower=True)[0].T if len(root) else root
             self._inverse = key, found
         return found
 
