@@ -29,6 +29,7 @@ INFEASIBLE = 1e-10  # of its certificates that there is no point
 TIGHT = 1e-11  # relative to the terms of a rule
 ROUNDED = 1e-12  # relative to the terms of a rule in which nothing is free
 FAR = 1e5  # units of cost: where there is no bound, the best probability is looked for this far
+SHORTEST = 1e-100  # units of cost: squares of shorter lengths would be 0
 RATIO = 1e3  # a solution this much longer or shorter than it was scaled for is found again, in units of its own
 
 
@@ -307,7 +308,7 @@ def _radius(numbers: Numbers, free: list[int], fixed: np.ndarray) -> float:
         ahead = np.minimum(ahead + 1.0, length / numbers.lam)
     outside = np.maximum(np.maximum(numbers.low[free], -numbers.high[free]), 0.0) * roots
     found = max(float(ahead.max(initial=0.0)), float(outside.max(initial=0.0)))
-    return found if 0 < found < math.inf else 1.0
+    return found if SHORTEST < found < math.inf else 1.0
 
 
 def _least(choice: _Choice) -> Found | None:

@@ -7,6 +7,7 @@ one that has the same mistake.
 
 import argparse
 import json
+import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -100,7 +101,11 @@ def main() -> None:
         print(snippet(judge(problem, time_limit=given.time_limit)))
         return
     start = time.perf_counter()
-    cases = list(run(given.family or list(FAMILIES), given.count, given.seed, given.time_limit))
+    cases = []
+    for case in run(given.family or list(FAMILIES), given.count, given.seed, given.time_limit):
+        cases.append(case)
+        for v in case.verdicts:  # now: a long run may be stopped
+            print(f"{case.problem.name}: {v}", file=sys.stderr, flush=True)
     print(table(cases))
     for kind in KINDS:
         wrong = [(case, v) for case in cases for v in case.verdicts if v.kind == kind]
