@@ -4,6 +4,7 @@ Prints what went wrong, by kind and by family, and examples; ``--case`` judges o
 """
 
 import argparse
+import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -58,7 +59,11 @@ def main() -> None:
         print("\n".join(map(str, case.verdicts)) or "nothing wrong")
         return
     start = time.perf_counter()
-    cases = list(run(given.family or list(FAMILIES), given.count, given.seed))
+    cases = []
+    for case in run(given.family or list(FAMILIES), given.count, given.seed):
+        cases.append(case)
+        for v in case.verdicts:  # now: a long run may be stopped
+            print(f"{case.problem.name}: {v}", file=sys.stderr, flush=True)
     print(table(cases))
     for kind in KINDS:
         wrong = [(case, v) for case in cases for v in case.verdicts if v.kind == kind]

@@ -1,4 +1,4 @@
-"""Hard problems of users' sizes that are stopped: more of them, and whether it is in time, by ``python -m tests.limits.timely``."""
+"""Hard problems of users' sizes that are stopped: more of them, and whether in time, by ``python -m tests.limits.timely``."""
 
 import pytest
 
