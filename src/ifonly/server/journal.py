@@ -4,6 +4,7 @@ import asyncio
 import logging
 import sys
 import traceback
+from collections import deque
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import cache, partial
@@ -29,7 +30,7 @@ class Journal(logging.Handler):
     def __init__(self, *, data: bool = False) -> None:
         super().__init__(logging.WARNING)
         self.stream, self.data = sys.stderr.buffer, data
-        self.held = False  # whether lines wait for the event loop to come round
+        self.lines, self.held = deque[bytes](), False  # what waits, and whether that is for the event loop to come round
 
     def emit(self, record: logging.LogRecord) -> None:
         """What a library has to say."""
@@ -38,8 +39,7 @@ class Journal(logging.Handler):
     def write(self, event: str, **fields: Any) -> None:
         """One line; of the event loop, with all others of one round of it: a call of the system for each takes longer."""
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
-        with suppress(OSError):  # that nobody reads the log any more is no reason not to answer
-            self.stream.write(encode({"time": now, "event": event, **fields}) + b"\n")
+        self.lines.append(encode({"time": now, "event": event, **fields}) + b"\n")
         if self.held:
             return
         try:
@@ -51,7 +51,12 @@ class Journal(logging.Handler):
     def flush(self) -> None:
         """Hand over what was written."""
         self.held = False
-        with suppress(OSError):
+        lines = []
+        with suppress(IndexError):  # the last is out; a thread may take some too
+            while True:
+                lines.append(self.lines.popleft())
+        with suppress(OSError):  # that nobody reads the log any more is no reason not to answer
+            self.stream.write(b"".join(lines))
             self.stream.flush()
 
     def failed(self, event: str, error: BaseException, **fields: Any) -> None:
