@@ -229,11 +229,11 @@ def test_rivals_all_but_equal_to_the_target_lose_no_digits(tiny, backend):
 
 
 @pytest.mark.seconds
-@pytest.mark.parametrize("chosen", range(4))
+@pytest.mark.parametrize("chosen", range(2))
 def test_answers_on_an_imagenet_head_are_those_of_the_whole_matrix(head, chosen):
-    """24 embeddings, half of them to the farthest class, with λ from 1e-6 to 1e3 or a probability of 0.9."""
+    """12 embeddings, half of them to the farthest class, with λ from 1e-6 to 1e3 or a probability of 0.9."""
     model, X = head
-    for i in range(chosen, 24, 4):
+    for i in range(chosen, 24, 4):  # 0, 1, 4, 5, …
         z = model.logits(X[20 * i])
         k = int(z.argmin()) if i % 8 < 4 else (37 * i) % 1000
         margins = np.delete(z - z[k], k)

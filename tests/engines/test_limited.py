@@ -117,7 +117,7 @@ def compare(case):
 # matrix there are no compiled loops.
 WISHES = [[(2, "lam"), ("more", "prob")], [(2, "prob"), ("more", "lam")]]
 PAIRS = [(i + j, cost, limits) for (i, cost), (j, limits) in product(enumerate(COSTS), enumerate(LIMITS))]
-FORMS = [("compiled", cost, limits, *wish) for n, cost, limits in PAIRS for wish in WISHES[n % 2]]
+FORMS = [("compiled", cost, limits, *WISHES[n % 2][n // 2 % 2]) for n, cost, limits in PAIRS]
 FORMS += [("NumPy", cost, limits, *WISHES[1 - n % 2][n // 2 % 2]) for n, cost, limits in PAIRS if not cost.startswith("matrix")]
 
 
@@ -153,12 +153,12 @@ def test_problems_that_were_hard_once(seed, cost, limits, K, wish, why):
 def test_most_of_these_problems_are_solved_by_both():
     """The tests above skip what one side cannot solve: that is rare."""
     solved = 0
-    for seed in range(60):
+    for seed in range(30):
         rng = np.random.default_rng(seed)
         case = make(rng, COSTS[seed % 9], LIMITS[seed % 10], 2 + seed % 5, ["lam", "prob"][seed % 2])
         cf = attempt(case)
         solved += cf is not None and cf.status is Status.EXACT and conic(case)[0] is not None
-    assert solved >= 48
+    assert solved >= 24
 
 
 # ---- against 50-digit arithmetic ----

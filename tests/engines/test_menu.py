@@ -5,6 +5,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+from helpers.problems import half
 
 import ifonly
 from ifonly import Actions, Cost, InputError, Model, Status, invert
@@ -93,8 +94,7 @@ def cases(kind, K, n=2):
     return found
 
 
-@pytest.mark.parametrize("K", [2, 3, 4])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("K", "kind"), half([2, 3, 4], KINDS))
 def test_all_minimal_plans_in_order_against_all_subsets(kind, K):
     for case, optimum in cases(kind, K, n=1):
         enough = case.enough()

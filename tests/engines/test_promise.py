@@ -168,9 +168,8 @@ def test_the_adopted_model_finds_what_the_estimator_finds(rng, data, scalers):
         assert_kept(model, model.classes, invert(model, x, target, prob=tau), tau)
 
 
-@pytest.mark.parametrize("tau", TAUS[:-1])  # at 1 − 2⁻⁵³ the rounding of p alone is as large as 1 − τ
-@pytest.mark.parametrize("scalers", ["alone", "minmax, robust"])
-@pytest.mark.parametrize("data", DATA)
+# At 1 − 2⁻⁵³ the rounding of p alone is as large as 1 − τ.
+@pytest.mark.parametrize(("tau", "scalers", "data"), half(TAUS[:-1], ["alone", "minmax, robust"], DATA))
 def test_no_input_that_reaches_the_probability_is_nearer(rng, data, scalers, tau):
     estimator, X = fitted(data, scalers)
     x, target = drawn(rng, estimator, X, 40)
