@@ -47,7 +47,7 @@ class Batch:
         self.k = int(rng.integers(n + 1))
         self.X = rng.normal(size=(B, D)) * 10 ** rng.uniform(-3, 1.5, size=(B, 1))
         self.Z = self.X @ self.model.basis.T
-        self.lam = 10 ** rng.uniform(-6, 6, size=B)
+        self.lam = 10 ** rng.uniform(-6, 6, size=shape[-1])
         self.gram = np.array(self.model.rival_gram(self.k))
         self.margins = self.model.margins(self.Z, self.k)
 
@@ -115,7 +115,7 @@ def test_rows_are_those_of_the_single_solver(library, shape, scale, rng):
     solved = run(solve_lam, library, batch.gram, batch.margins, batch.lam)
     assert solved.done.all()
     np.testing.assert_array_equal(solved.lam, batch.lam)
-    batch.assert_answers(solved, range(B))
+    batch.assert_answers(solved, range(shape[-1]))
 
 
 def test_no_rows_are_no_trouble(library):
@@ -191,7 +191,7 @@ def test_a_gram_of_zeros_leaves_the_source(library):
 @pytest.mark.parametrize(("scale", "shape"), half([0.1, 10.0], SHAPES))
 def test_goals_are_met_where_the_single_solver_meets_them(library, shape, scale, rng):
     batch = Batch(rng, *shape, scale)
-    prob = rng.uniform(0.05, 0.9999, size=B)
+    prob = rng.uniform(0.05, 0.9999, size=shape[-1])
     goals = batch.goals(prob)
     away = np.flatnonzero(logit_of(batch.margins) > goals.logit - goals.slack)
     assert len(away)
