@@ -47,7 +47,7 @@ class Batch:
         self.k = int(rng.integers(n + 1))
         self.X = rng.normal(size=(B, D)) * 10 ** rng.uniform(-3, 1.5, size=(B, 1))
         self.Z = self.X @ self.model.basis.T
-        self.lam = 10 ** rng.uniform(-6, 6, size=shape[-1])
+        self.lam = 10 ** rng.uniform(-6, 6, size=B)
         self.gram = np.array(self.model.rival_gram(self.k))
         self.margins = self.model.margins(self.Z, self.k)
 
