@@ -8,6 +8,7 @@ slower and knows more.
 
 import math
 from dataclasses import replace
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -60,7 +61,7 @@ def solve(problem: CostProblem, aim: Aim, budget: Budget) -> Result | Proof | No
             n_nodes = len(proof) if problem.space.conditions.discrete else 0
             return record.bounded(replace(found, n_nodes=n_nodes, proof=proof), budget, done=done, slack=slack)
         if math.isinf(search.cost):  # for the proof that there is no answer costs do not matter
-            return begin.untied.none(allowance, budget) if done and len(begin.ties) else None
+            return begin.careless.none(allowance, budget) if done and len(begin.ties) else None
     return None
 
 
@@ -74,10 +75,10 @@ def any_plan(problem: CostProblem, aim: Aim, budget: Budget) -> Result | None:
     if begin is None:
         return None
     candidates, x = Candidates(problem, aim, Relaxing(problem, begin.dual, budget)), None
-    for more in HARDER:
+    for way, more in product((begin.untied, begin.careless), HARDER):
         allowance = begin.allowance(aim, problem.source, SPARES[-1])
         allowance += more * (1 + abs(begin.dual.goal.most)) if aim.lam is None else 0.0
-        search, _ = begin.untied.run(allowance, replace(budget, gap=1.0))
+        search, _ = way.run(allowance, replace(budget, gap=1.0))
         if math.isfinite(search.cost):
             x = begin.placed(search)
             found = candidates.as_it_is(problem.kept(x))
@@ -100,14 +101,14 @@ def nearest_to_goal(problem: CostProblem, aim: Aim, budget: Budget, x: Floats, p
     low, high = goal, problem.level(aim.prob, x)
     while high - low > CLOSE * (1 + abs(high)):  # of large ones, relative to them
         middle = 0.5 * (low + high)
-        search, done = begin.untied.run(goal - middle, replace(budget, gap=1.0, nodes=EASY_NODES))
+        search, done = begin.careless.run(goal - middle, replace(budget, gap=1.0, nodes=EASY_NODES))
         if math.isfinite(search.cost):
             there = problem.kept(begin.placed(search))
             if problem.space.limits.broken(problem.source, there) is not None or not problem.level(aim.prob, there) < high:
                 return None
             x, high = there, problem.level(aim.prob, there)
         elif done and math.isinf(search.bound):
-            shown = begin.untied.record(search, 0.0).proof_of_none(budget)
+            shown = begin.careless.record(search, 0.0).proof_of_none(budget)
             if shown is None:
                 return None
             low, proof = middle, shown
@@ -158,8 +159,13 @@ class _Beginning(NamedTuple):
 
     @property
     def untied(self) -> "_Beginning":
-        """The same where costs do not matter."""
+        """The same without what a cost ties together."""
         return self._replace(ties=self.ties[:0])
+
+    @property
+    def careless(self) -> "_Beginning":
+        """The same where costs do not matter: large ℓ1 terms would only be in the way."""
+        return self.untied._replace(items=self.items._replace(mu=0.0 * self.items.mu))
 
     def allowance(self, aim: Aim, x: Floats, spare: float) -> float:
         """By how much the goal of a search is harder than what is asked: that grows with x, and our own rounding needs more."""
