@@ -238,8 +238,10 @@ class _Beginning(NamedTuple):
         log[(log[:, 1] < 0) & ~closed, 4] *= dual.unit
         given = search.multipliers * dual.unit
         if dual.goal.lam is not None:  # the target's is what is left of 1
-            given = np.delete(given, len(dual.margins), axis=1)
-            given[:, : len(dual.margins)] *= WITHIN
+            rivals = len(dual.margins)
+            total = given[:, : rivals + 1].sum(axis=1, keepdims=True)
+            given = np.delete(given, rivals, axis=1)
+            given[:, :rivals] *= WITHIN / np.maximum(total, 1.0)
         return Record(dual, self.items, log, given, allowance, self.ties)
 
     def none(self, allowance: float, budget: Budget) -> Proof | None:
