@@ -260,7 +260,7 @@ class _Held:
             if known.whole and known.reachable is False and self._near() and not self._goal() and not self._limit():
                 return [Verdict("JUDGE", f"{self.status.name} of value {value!r}, and the goal was out of reach")]
             return []
-        # p is a float: what a few units in its last place cost, that are next to nothing unless it is next to 1, is nobody's fault.
+        # p is a float: what a few units in its last place cost, next to nothing unless it is next to 1, is nobody's fault.
         rounding = known.weight * self.problem.p_error * (ROOM if self.status is Status.CONVERGED else 1.0)
         if value > known.least * (1 + WORSE) + self._tiny() + rounding:
             return [Verdict("WORSE", f"{self.status.name} of value {value!r}, but a point has {known.least!r}")]
