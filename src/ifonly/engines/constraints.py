@@ -65,6 +65,22 @@ def solve(problem: CostProblem, aim: Aim, budget: Budget) -> Result | Proof | No
     return None
 
 
+def multipliers(problem: CostProblem, aim: Aim, budget: Budget) -> tuple[Floats, Floats] | None:
+    """Where nothing is discrete, those of rivals and of rules, all but exact, from one node; None where this is not for it.
+
+    Nor is it for a matrix: the equations that this takes are as many as there are features.
+    """
+    begin = None if problem.space.root is not None else _Beginning.of(problem, aim)
+    if begin is None:
+        return None
+    allowance = begin.allowance(aim, problem.source, SPARES[0])
+    search, _ = begin.run(allowance, replace(budget, gap=0.0, nodes=1))
+    if math.isinf(search.cost):
+        return None
+    given = begin.record(search, allowance).multipliers[0]
+    return given[: len(problem.rivals)], given[len(problem.rivals) :]
+
+
 def any_plan(problem: CostProblem, aim: Aim, budget: Budget) -> Result | None:
     """Whatever meets the goal within the limits; None where that was not found in time, or there is nothing.
 

@@ -28,6 +28,7 @@ Small λ with μ > 0 makes t(q) a staircase, and 1/λ its steepness; there λ is
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -81,6 +82,20 @@ class Response:
         return -float(self.lp[-1])
 
 
+class Start(NamedTuple):
+    """What a solution begins with: that of a `Response`, or of somebody else."""
+
+    lq: Floats  # (K,)
+    nu: Floats  # (m,)
+    lam: float
+
+    @classmethod
+    def of(cls, q: Floats, nu: Floats, lam: float) -> "Start":
+        """From the rivals' probabilities."""
+        every = np.append(q, max(1.0 - float(q.sum()), 0.0))
+        return cls(np.maximum(np.log(np.maximum(every, 1e-300)), LOW), nu, lam)
+
+
 def evaluate(terms: Terms, lam: float, weight: float, lq: Floats | None, nu: Floats) -> Response:
     """Every feature's answer to q (None: to one near the best), and what the classifier makes of it."""
     lq = _pair_start(terms, lam, weight) if lq is None else lq
@@ -92,7 +107,7 @@ def evaluate(terms: Terms, lam: float, weight: float, lq: Floats | None, nu: Flo
 
 
 def solve(
-    terms: Terms, lam: float, weight: float = 1.0, *, start: Response | None = None, tol: float = 0.0
+    terms: Terms, lam: float, weight: float = 1.0, *, start: Response | Start | None = None, tol: float = 0.0
 ) -> tuple[Response, int, bool]:
     """The optimum for this λ, the iterations it took, and whether it was found before the budget of the terms was spent.
 

@@ -14,10 +14,12 @@ import numpy as np
 from ifonly.engines import on_device, responses, semismooth
 from ifonly.engines.budget import MAX_ITER, Budget
 from ifonly.engines.cases import Cases, impossible, proved
+from ifonly.engines.constraints import multipliers
 from ifonly.engines.cost_problem import CostProblem
 from ifonly.engines.cost_space import CostSpace
 from ifonly.engines.limited import SPARES, LimitedEngine, stays, within_rules
 from ifonly.engines.protocol import Piece
+from ifonly.engines.semismooth import Start
 from ifonly.engines.semismooth_reach import reach
 from ifonly.engines.threads import available, share_out
 from ifonly.model.errors import InputError
@@ -32,6 +34,7 @@ __all__ = ["SemismoothNewton", "sure"]
 
 
 SETTLED = 1e-6  # relative: a gap that rounding leaves where costs have a matrix of condition 1e6 and more
+IDLE = 1e-9  # of a rule's multiplier: with one that is less, the goal asks for nothing that rules do not
 ROWS_PER_THREAD = 64  # fewer than these are solved sooner than they are handed over
 LEFT = 0  # how a row ended that is; 1: it is done, 2: the source is the answer
 COLUMNS = ("lam", "distance", "objective", "grad_norm", "cost", "gap")
@@ -127,12 +130,12 @@ def sure(problem: CostProblem, aim: Aim, found: Result | None, budget: Budget) -
 
 def _nearest(problem: CostProblem, aim: Aim, tol: float | None, budget: Budget) -> Result | None:
     """The least E or cost within the rules; None where nothing was found that keeps them, or meets the goal."""
-    if impossible(problem, aim, budget):
+    x, start = problem.source, _start(problem, aim, budget)
+    if start is None and impossible(problem, aim, budget):
         return None
-    x = problem.source
     for spare in SPARES:  # the allowance for rounding grows with x, and may be too small for our own
         harder = problem.but(ahead=(1 + spare) * problem.rounding(x))
-        kept = within_rules(harder, lambda part: _solved(part, aim, tol, budget))
+        kept = within_rules(harder, lambda part: _solved(part, aim, tol, budget, start))
         if kept is None:
             return None
         x, found = kept
@@ -143,23 +146,43 @@ def _nearest(problem: CostProblem, aim: Aim, tol: float | None, budget: Budget) 
     return None
 
 
-def _solved(problem: CostProblem, aim: Aim, tol: float | None, budget: Budget) -> tuple[Floats, Result] | None:
+def _solved(
+    problem: CostProblem, aim: Aim, tol: float | None, budget: Budget, start: Start | None
+) -> tuple[Floats, Result] | None:
     """The best point, up to the rounding of rules and of a margin, with its certificate; None where none has the wanted p."""
     terms, weights = problem.terms(budget), Weights.of_cost()
     if aim.prob is None:
-        at, n_iter, done = semismooth.solve(terms, aim.lam or 1.0, tol=tol or 0.0)
+        at, n_iter, done = semismooth.solve(terms, aim.lam or 1.0, start=start, tol=tol or 0.0)
         x, more = problem.placed(at.t, at.nu, at.weight), {}
         if aim.lam is not None:
             weights = Weights.given(aim.lam)
             more["status"] = Status.MAX_ITER if not done else Status.EXACT if tol is None else Status.CONVERGED
         return x, problem.certified(x, weights, at.nu, n_iter=n_iter, **more)
-    t, nu = responses.nearest(terms)
-    x = problem.placed(t, nu, 1.0)
-    if problem.reached(x, aim.prob):  # the limits ask for more than the goal does
-        return x, problem.certified(x, weights, nu)
-    at, n_iter, met = reach(terms, problem.goal_of(aim.prob))
+    if start is None:
+        t, nu = responses.nearest(terms)
+        x = problem.placed(t, nu, 1.0)
+        if problem.reached(x, aim.prob):  # the limits ask for more than the goal does
+            return x, problem.certified(x, weights, nu)
+    at, n_iter, met = reach(terms, problem.goal_of(aim.prob), start)
     x = problem.placed(at.t, at.nu, at.weight)
     return (x, problem.certified(x, Weights.found(at.lam), at.nu, aim.prob, n_iter=n_iter)) if met else None
+
+
+def _start(problem: CostProblem, aim: Aim, budget: Budget) -> Start | None:
+    """Where Newton is to begin within rules, or with a margin: a compiled search is all but there in its first node."""
+    found = multipliers(problem, aim, budget) if problem.n_rules and budget.max_iter == MAX_ITER else None
+    if found is None:
+        return None
+    y, nu = found
+    if aim.lam is not None:
+        return Start.of(y, nu, aim.lam)
+    if aim.prob is None:
+        return Start(np.zeros(1), np.append(nu, y), 1.0)
+    total = float(y.sum())  # they are those of logit(1 − p_k), and of the cost: λ times as much is p
+    if total <= IDLE * float(np.abs(nu).max(initial=0.0)):
+        return None
+    lam = (1 - aim.prob) / total
+    return Start.of(lam * y, lam * nu, lam)
 
 
 # ---- in compiled loops ----

@@ -13,7 +13,7 @@ import numpy as np
 
 from ifonly.engines.lam_search import Bracket
 from ifonly.engines.responses import Terms
-from ifonly.engines.semismooth import MAX_TRIALS, Response, logit_slope, noise, solve
+from ifonly.engines.semismooth import MAX_TRIALS, Response, Start, logit_slope, noise, solve
 
 __all__ = ["Target", "reach"]
 
@@ -37,7 +37,7 @@ class Target(NamedTuple):
     ceiling: Callable[[Response], float]  # an upper bound on p_k within the limits, from a point's multipliers
 
 
-def reach(terms: Terms, target: Target, start: Response | None = None) -> tuple[Response, int, bool]:
+def reach(terms: Terms, target: Target, start: Response | Start | None = None) -> tuple[Response, int, bool]:
     """The answer for the largest λ at which the target is met, the iterations, and whether it is met.
 
     Where it is not, the largest p_k that was found.
@@ -78,7 +78,7 @@ def _no_more(target: Target, at: Response, found: bool, first: float) -> bool:
     return at.lam <= (LEAST_LAM if found else ROUGH_LAM) * first or target.ceiling(at) < target.prob
 
 
-def _first_lam(terms: Terms, target: Target, start: Response | None) -> float:
+def _first_lam(terms: Terms, target: Target, start: Response | Start | None) -> float:
     """That of a start; or of the problem with the rival alone that is hardest to beat, or (all are beaten) is least so."""
     square = np.square(terms.B[:, terms.lo < terms.hi]).sum(axis=1)
     ahead = terms.margins - target.logit
