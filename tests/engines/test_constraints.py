@@ -13,6 +13,14 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from ifonly import Actions, Cost, InputError, Model, Status, invert
+from ifonly.engines.budget import Budget
+from ifonly.engines.constraints import any_plan
+from ifonly.engines.cost_problem import CostProblem
+from ifonly.engines.cost_space import CostSpace
+from ifonly.problem.asked import Aim
+from ifonly.problem.conditions import Conditions
+from tests.limits.families import make
+from tests.limits.problem import Limits
 
 pytestmark = needs_compiled
 
@@ -244,3 +252,29 @@ def test_a_search_with_a_matrix_knows_at_once_what_the_relaxation_costs(goal):
         cf = invert(model, x, actions=Actions(bounds=(-9, 9), integer=[0]), max_changes=29, node_limit=1, **asked)
         cf.verify()
         assert cf.bound >= (relaxed.objective if "lam" in goal else relaxed.cost) * (1 - 1e-6)
+
+
+def test_large_terms_of_absolute_changes_are_not_in_the_way_of_any_plan():
+    """The search with them ends without a point, as its proof of optimality would take multipliers of 1e15."""
+    hard = make("zero rows", 5, 101003)
+    conditions = Conditions(hard.model, **{**hard.options, "margin": hard.want})
+    space = CostProblem(CostSpace(conditions), hard.x, hard.target)
+    found = any_plan(space, Aim(hard.target, None, None, None), Budget())
+    assert found is not None
+    assert Limits(hard).broken(found.x) == ""
+    assert hard.short(found.x) <= 0
+
+
+@pytest.mark.parametrize("number", range(8))
+def test_what_newton_begins_with_within_rules_is_all_but_there(number):
+    """Two steps are left, and the answer is that of the array program, which begins by itself."""
+    rng = np.random.default_rng([9, number])
+    K, D = int(rng.integers(2, 6)), int(rng.integers(4, 30))
+    model, x = Model(rng.normal(size=(K, D)), rng.normal(size=K)), rng.normal(size=D)
+    rules = [({0: 1.0, 1: 1.0}, "<=", float(x[0] + x[1]) + 0.1), ({2: 1.0, 3: -2.0}, ">=", float(x[2] - 2 * x[3]) - 0.1)]
+    options = {"actions": Actions(bounds=(-4, 4), linear=rules), "cost": Cost("raw", l1=0.1 * (number % 2))}
+    for goal in ({"prob": 0.8}, {"lam": 0.3}, {"margin": 1.0}):
+        found, plain = (invert(model, x, 0, backend=backend, **goal, **options) for backend in ("cpu", "reference"))
+        assert found.status is plain.status
+        assert found.n_iter <= max(4, plain.n_iter)
+        np.testing.assert_allclose(found.x, plain.x, rtol=0, atol=1e-9 * (1 + plain.distance))

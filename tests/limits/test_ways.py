@@ -15,7 +15,6 @@ ONCE = [("table", "ties", 1, 2001), ("table", "two classes", 0, 2004), ("pickled
 ONCE += [("stopped", "contradictory", 7, 2002), ("stopped", "common part", 3, 2005), ("nearest", "margin, discrete", 6, 7)]
 ONCE += [("pickled", "common part", 3, 5101), ("pickled", "common part", 6, 5101), ("pickled", "common part", 11, 5101)]
 ONCE += [("stopped", "continuous", 13, 6001), ("stopped", "edges of p", 7, 6001), ("stopped", "units", 9, 6001)]
-ONCE += [("stopped", "zero rows", 5, 101003)]  # ℓ1 terms that were in the way of any plan
 ONCE += [("stopped", "everything at once", 12, 6001), ("stopped", "endless grids, with a matrix", 12, 6001)]
 
 

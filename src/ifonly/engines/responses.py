@@ -50,8 +50,9 @@ def respond(terms: Terms, lam: float, weight: float, u: Floats, nu: Floats) -> t
     if not len(terms.C):
         return _answers(terms, lam, mu, -u), nu
     C, rest, low, high = terms.C, terms.rest, weight * terms.low, weight * terms.high
-    lengths = np.sqrt(np.square(C).sum(axis=1))
+    lengths, sizes = np.sqrt(np.square(C).sum(axis=1)), np.abs(C)
     lengths[lengths == 0.0] = math.inf  # a row over features that cannot change
+    bends = bool(mu.any() or np.isfinite(terms.lo).any() or np.isfinite(terms.hi).any())
 
     def at(nu: Floats) -> tuple[Floats, Floats, Floats]:
         pull = -(u + nu @ C)
@@ -68,8 +69,8 @@ def respond(terms: Terms, lam: float, weight: float, u: Floats, nu: Floats) -> t
         if terms.budget.late:
             break
         free = free_features(terms, t)
-        terms_of_t = np.where(free, (np.abs(u) + np.abs(nu) @ np.abs(C) + mu) / lam, 0.0)  # they may cancel, but each rounds
-        rounding = 4 * EPS * (np.abs(C) @ (np.abs(t) + terms_of_t) + np.abs(rest)) + terms.slip + 1e-300
+        terms_of_t = np.where(free, (np.abs(u) + np.abs(nu) @ sizes + mu) / lam, 0.0)  # they may cancel, but each rounds
+        rounding = 4 * EPS * (sizes @ (np.abs(t) + terms_of_t) + np.abs(rest)) + terms.slip + 1e-300
         inside = (nu > low) & (nu < high)
         work = np.flatnonzero(inside)
         before, off = off, float((np.abs(over[work]) / rounding[work]).max(initial=0.0))
@@ -81,7 +82,8 @@ def respond(terms: Terms, lam: float, weight: float, u: Floats, nu: Floats) -> t
             work = np.append(work, best)
         change = np.zeros(len(nu))
         size, noise = lengths[work], float((rounding[work] / lengths[work]).max())
-        change[work] = lam * _newton_rows(C[work] / size[:, None] * free, over[work] / size, noise) / size
+        step, curved = _newton_rows(C[work] / size[:, None] * free, over[work] / size, noise)
+        change[work] = lam * step / size
         slope = float(over @ change)
         if not slope > 0:
             break
@@ -89,8 +91,10 @@ def respond(terms: Terms, lam: float, weight: float, u: Floats, nu: Floats) -> t
             until = np.where(change < 0, (low - nu) / change, np.where(change > 0, (high - nu) / change, math.inf))
         first = int(until.argmin())
         most = float(until[first])
-        turns = _turns(terms, lam, mu, pull, -(change @ C))
-        alpha = _length(lambda alpha, nu=nu, change=change: float(at(nu + alpha * change)[2] @ change), turns, slope, most)
+        alpha: float | None = min(1.0, most)  # where nothing bends, and Newton has a step
+        if bends or not curved:
+            turns = _turns(terms, lam, mu, pull, -(change @ C))
+            alpha = _length(lambda alpha, nu=nu, change=change: float(at(nu + alpha * change)[2] @ change), turns, slope, most)
         if alpha is None:  # no t keeps the rows, if only by a rounding
             break
         before_step, nu = nu, nu + alpha * change
@@ -133,17 +137,20 @@ def _length(slope_at: Callable[[float], float], turns: Floats, slope: float, mos
     return alpha if alpha <= ENDLESS else None
 
 
-def _newton_rows(CF: Floats, over: Floats, noise: float) -> Floats:
-    """(C_F C_Fᵀ)⁻¹over for rows of length 1; or, where ``over`` has a part that no free feature curves, that part alone."""
+def _newton_rows(CF: Floats, over: Floats, noise: float) -> tuple[Floats, bool]:
+    """(C_F C_Fᵀ)⁻¹over for rows of length 1; or, where ``over`` has a part that no free feature curves, that part alone.
+
+    And whether it is the first, for certain.
+    """
     gram = CF @ CF.T
     factor, step, failed = dposv(gram, over)
     if not failed and np.diag(factor).min() > FIRM:
-        return step
+        return step, True
     curve, axes = np.linalg.eigh(gram)
     along, flat = over @ axes, curve <= FLAT
     if np.abs(along[flat]).max(initial=0.0) > max(noise, FLAT * np.abs(along).max()):
-        return axes @ np.where(flat, along, 0.0)
-    return axes @ np.where(flat, 0.0, along / np.where(flat, 1.0, curve))
+        return axes @ np.where(flat, along, 0.0), False
+    return axes @ np.where(flat, 0.0, along / np.where(flat, 1.0, curve)), False
 
 
 def nearest(terms: Terms) -> tuple[Floats, Floats]:
