@@ -103,6 +103,7 @@ class _Server(uvicorn.Server):
         await super().shutdown(sockets)
         self.service.close()
         self.service.journal.write("stopped")
+        self.service.journal.flush()  # the loop may not come round again
 
 
 def _busy(connection: Any) -> bool:
