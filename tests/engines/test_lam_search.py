@@ -48,3 +48,17 @@ def test_newton_is_left_alone_where_it_converges():
         bracket.saw(lam, miss)
         t, lam = t - miss / rate, bracket.next(lam, miss, rate)
     assert math.log(lam) == pytest.approx(0.0, abs=1e-9)
+
+
+@pytest.mark.parametrize("wrong", [1e-3, 1e3])
+def test_an_end_that_was_not_solved_for_does_not_shut_the_bracket_for_good(wrong):
+    """L is ln λ, and what is said of one λ is false: that it meets its goal, or that it does not."""
+    bracket, lam = Bracket(LONGEST_STEP), wrong
+    bracket.saw(lam, -math.log(lam), 1e-6, solved=False)
+    for _ in range(STEPS):
+        lam = bracket.next(lam, math.log(lam), 0.5)
+        assert lam is not None
+        bracket.saw(lam, math.log(lam), 1e-6)
+        if -1e-6 <= math.log(lam) <= 0:
+            return
+    pytest.fail(f"it came to {lam}")

@@ -43,7 +43,6 @@ MAX_STEPS = 100  # of the search for λ; four to six are usual
 ROUGH = 1e-3  # inner solves are this good (δ of their last step, so 1e-9 in the margins) …
 NEAR = 1e-2  # … until logit Q is this near to the goal, then to the last digit
 NEARLY = 0.1  # relative: how well λ is known where the window is wider than that
-MISLED = 1e-3  # relative: a bracket that shuts with its goal outside has an end that was not solved for
 NOISE = 1e6  # rounding of logits where nothing is in reach: rows that differ in a last bit pull x to where it is about 1
 REACH = 0.5  # steps in ln λ longer than this are beyond a polynomial; up to twice that the tangent serves
 LEAST_LAM = 1e-60  # relative to the first guess: from there on down only the exponent changes
@@ -114,7 +113,6 @@ def _search_lam(problem: ClassProblem, prob: float, window: Window, first: float
     space = problem.space(first)
     at, bracket = space.start(), Bracket(LONGEST_STEP)
     almost = below = None  # the last that meets the goal, or would but for rounding; the last whose p_k is below for all
-    misled = False  # whether an end of the bracket may be wrong: far away from the source not every λ is solved to a digit
     inside = tight = False  # of the last that meets it: not far beyond, and its window
     room = math.log1p(-prob) - math.log(prob) - float(window.logit)
     n_iter, outcome = 0, None
@@ -130,11 +128,7 @@ def _search_lam(problem: ClassProblem, prob: float, window: Window, first: float
         miss = outcome.point.logit - top
 
         # 2. There, or provably not to be reached?
-        misled |= not outcome.converged
-        bracket.saw(space.lam, miss)
-        if misled and outcome.converged and bracket.shut(MISLED) and not -width <= miss <= 0:
-            misled, bracket = False, Bracket(LONGEST_STEP)
-            bracket.saw(space.lam, miss)
+        bracket.saw(space.lam, miss, width, solved=outcome.converged)
         meets = miss <= 0 and width < GUESS
         if meets:
             almost, inside, tight = outcome, miss >= -width, width <= NEAR

@@ -50,16 +50,10 @@ def solve(problem: CostProblem, aim: Aim, budget: Budget) -> Result | Proof | No
         if math.isfinite(search.cost):
             x = begin.placed(search)
             found = candidates.made_of(x)
-        if found is not None or closed:
-            record = begin.record(search, allowance)
-            proof = record.proof_of_none(budget) if found is None else record.proof(budget)
-            if found is None or (proof is None and not budget.late):
-                return proof
-            if proof is None:
-                return measured(found, begin.dual, 0.0, budget, 0.0)
-            slack = 0.0 if aim.lam is None else slack_of(problem, aim, proof.multipliers[0], found.x)
-            n_nodes = len(proof) if problem.space.conditions.discrete else 0
-            return record.bounded(replace(found, n_nodes=n_nodes, proof=proof), budget, done=done, slack=slack)
+        if found is not None:
+            return begin.shown(found, aim, budget, begin.record(search, allowance), done=done)
+        if closed:
+            return begin.record(search, allowance).proof_of_none(budget)
         if math.isinf(search.cost):  # for the proof that there is no answer costs do not matter
             return begin.careless.none(allowance, budget) if done and len(begin.ties) else None
     return None
@@ -259,6 +253,15 @@ class _Beginning(NamedTuple):
             given = np.delete(given, rivals, axis=1)
             given[:, :rivals] *= WITHIN / np.maximum(total, 1.0)
         return Record(dual, self.items, log, given, allowance, self.ties)
+
+    def shown(self, found: Result, aim: Aim, budget: Budget, record: Record, *, done: bool) -> Result | None:
+        """An answer with what its search shows of it, nothing if there was no time to see to that; None where it does not."""
+        proof, problem = record.proof(budget), self.problem
+        if proof is None:
+            return measured(found, self.dual, 0.0, budget, 0.0) if budget.late else None
+        slack = 0.0 if aim.lam is None else slack_of(problem, aim, proof.multipliers[0], found.x)
+        n_nodes = len(proof) if problem.space.conditions.discrete else 0
+        return record.bounded(replace(found, n_nodes=n_nodes, proof=proof), budget, done=done, slack=slack)
 
     def none(self, allowance: float, budget: Budget) -> Proof | None:
         """The proof that nothing meets the goal; None where that is not shown."""

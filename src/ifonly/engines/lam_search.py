@@ -13,6 +13,7 @@ import math
 __all__ = ["LONGEST_STEP", "Bracket"]
 
 LONGEST_STEP = math.log(1e4)  # where L is flat, Newton's step is no guide
+MISLED = 1e-3  # relative: a bracket so narrow with its goal outside has an end that is none
 
 
 class Bracket:
@@ -21,18 +22,31 @@ class Bracket:
     ``longest`` is how far a step in ln λ may go: where L is flat, Newton's step is no guide.
     """
 
-    __slots__ = ("high", "last", "longest", "low")
+    __slots__ = ("doubtful", "high", "last", "longest", "low")
 
     def __init__(self, longest: float) -> None:
-        self.low, self.high, self.longest = 0.0, math.inf, longest
+        self.longest = longest
+        self._begin()
+
+    def _begin(self) -> None:
+        self.low, self.high, self.doubtful = 0.0, math.inf, False
         self.last = math.inf, math.inf  # how long the last two steps in ln λ were
 
-    def saw(self, lam: float, miss: float) -> None:
-        """L at λ is above its goal by ``miss``, or (≤ 0) meets it."""
-        if miss <= 0:
-            self.low = max(self.low, lam)
-        else:
-            self.high = min(self.high, lam)
+    def saw(self, lam: float, miss: float, width: float = math.inf, *, solved: bool = True) -> None:
+        """L at λ is above its goal by ``miss``, or (≤ 0) meets it, and is there if it is below by no more than ``width``.
+
+        What an engine has not ``solved`` may be wrong, as far away from the source: where the bracket shuts on a λ that is not
+        there, all others are forgotten.
+        """
+        self.doubtful |= not solved
+        for _ in range(2):
+            if miss <= 0:
+                self.low = max(self.low, lam)
+            else:
+                self.high = min(self.high, lam)
+            if -width <= miss <= 0 or not (self.doubtful and solved and self.shut(MISLED)):
+                break
+            self._begin()
 
     def shut(self, width: float) -> bool:
         """Whether the ends are this near to each other, relatively."""
