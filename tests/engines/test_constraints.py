@@ -267,7 +267,7 @@ def test_large_terms_of_absolute_changes_are_not_in_the_way_of_any_plan():
 
 @pytest.mark.parametrize("number", range(8))
 def test_what_newton_begins_with_within_rules_is_all_but_there(number):
-    """Two steps are left, and the answer is that of the array program, which begins by itself."""
+    """A few steps are left, and the answer is that of the array program, which begins by itself."""
     rng = np.random.default_rng([9, number])
     K, D = int(rng.integers(2, 6)), int(rng.integers(4, 30))
     model, x = Model(rng.normal(size=(K, D)), rng.normal(size=K)), rng.normal(size=D)
@@ -276,5 +276,5 @@ def test_what_newton_begins_with_within_rules_is_all_but_there(number):
     for goal in ({"prob": 0.8}, {"lam": 0.3}, {"margin": 1.0}):
         found, plain = (invert(model, x, 0, backend=backend, **goal, **options) for backend in ("cpu", "reference"))
         assert found.status is plain.status
-        assert found.n_iter <= max(4, plain.n_iter)
+        assert found.n_iter <= 3
         np.testing.assert_allclose(found.x, plain.x, rtol=0, atol=1e-9 * (1 + plain.distance))

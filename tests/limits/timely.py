@@ -5,9 +5,7 @@ but an answer comes within its time, keeps every limit, and nothing that it says
 """
 
 import argparse
-import time
 import warnings
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -16,7 +14,7 @@ import numpy as np
 import ifonly
 from tests.limits.families import DISCRETE, KINDS, Wish, draw
 from tests.limits.problem import Limits, Problem
-from tests.limits.verdict import SPARE, Verdict
+from tests.limits.verdict import SPARE, Verdict, timed
 
 __all__ = ["complaints", "hard"]
 
@@ -32,19 +30,23 @@ def hard(number: int, seed: int) -> tuple[Problem, dict[str, Any]]:
     rng = np.random.default_rng([seed, number])
     D, K = int(rng.choice([10, 20, 30, 60, 100, 200, 400, 784])), int(rng.choice([2, 2, 3, 5, 10, 30]))
     goal = str(rng.choice(["prob", "margin", "lam"], p=[0.6, 0.25, 0.15]))
-    wish = Wish(
-        K=K, D=D, goal=goal, cost=COSTS[rng.integers(5)], few=bool(rng.random() < 0.6), groups=rng.choice([0.0, 0.3, 0.9])
+    wish = Wish(K=K, D=D, goal=goal, cost=COSTS[rng.integers(5)], few=bool(rng.random() < 0.6))
+    wish = replace(
+        wish,
+        groups=rng.choice([0.0, 0.3, 0.9]),
+        kinds=MIXTURES[rng.integers(5)],
+        rules=RULES[rng.integers(3)],
+        outside=0.0,
+        off="never",
     )
-    wish = replace(wish, kinds=MIXTURES[rng.integers(5)], rules=RULES[rng.integers(3)], outside=0.0, off="never")
     problem = draw(rng, replace(wish, grids=MANY, room=ROOM))
     if problem.max_changes is not None:
         problem = replace(problem, max_changes=int(rng.integers(1, min(12, D))))
     asked: dict[str, Any] = {"time_limit": float(rng.choice([0.05, 0.1, 0.3, 0.6, 1.0]))}
     way = str(rng.choice(["own", "own", "own", "nearest", "menu"]))
     asked |= {"n": 3} if way == "menu" and goal != "lam" else {}
-    return replace(problem, name=f"hard {number} (seed {seed})"), asked | {
-        "target": None if way == "nearest" else problem.target
-    }
+    asked["target"] = None if way == "nearest" else problem.target
+    return replace(problem, name=f"hard {number} (seed {seed})"), asked
 
 
 def complaints(number: int, seed: int) -> list[Verdict]:
@@ -53,39 +55,29 @@ def complaints(number: int, seed: int) -> list[Verdict]:
     asked |= {problem.goal: problem.want} | problem.options
     with warnings.catch_warnings():
         warnings.simplefilter("error", RuntimeWarning)
-        try:
-            answers, seconds = _timed(lambda: _ask(problem, asked))
-            if seconds > asked["time_limit"] + SPARE:  # once more: the machine may have been busy
-                seconds = min(seconds, _timed(lambda: _ask(problem, asked))[1])
-            found = [v for cf in answers for v in _held(problem, cf)]
-        except Exception as error:  # whatever it is, it is what we are here for
-            return [Verdict("CRASH", f"{problem.name}, {_outline(problem, asked)}: {type(error).__name__}: {error}")]
+        found, seconds = timed(lambda: ifonly.invert(problem.model, problem.x, **asked))
+        if seconds > asked["time_limit"] + SPARE:  # once more: the machine may have been busy
+            seconds = min(seconds, timed(lambda: ifonly.invert(problem.model, problem.x, **asked))[1])
+        wrong = _held(problem, found)
     if seconds > asked["time_limit"] + SPARE:
-        found.append(Verdict("LATE", f"{seconds:.2f} s"))
-    return [replace(v, text=f"{problem.name}, {_outline(problem, asked)}: {v.text}") for v in found]
+        wrong.append(Verdict("LATE", f"{seconds:.2f} s"))
+    return [replace(v, text=f"{problem.name}, {_outline(problem, asked)}: {v.text}") for v in wrong]
 
 
-def _ask(problem: Problem, asked: dict[str, Any]) -> list[ifonly.Counterfactual]:
-    try:
-        found = ifonly.invert(problem.model, problem.x, **asked)
-    except ifonly.InputError:  # limits that contradict each other
-        return []
-    return list(found) if "n" in asked else [found]
-
-
-def _timed(work: Callable[[], Any]) -> tuple[Any, float]:
-    """What comes of it, and in how many seconds; on a busy machine the clock runs on while nothing is done."""
-    start, cpu = time.perf_counter(), time.process_time()
-    found = work()
-    return found, min(time.perf_counter() - start, time.process_time() - cpu)
-
-
-def _held(problem: Problem, cf: ifonly.Counterfactual) -> list[Verdict]:
-    if not np.isfinite(cf.x).all():
-        return []
-    cf.verify()
-    broken = Limits(problem).broken(cf.x)
-    return [Verdict("LIMIT", broken)] if broken else []
+def _held(problem: Problem, found: Any) -> list[Verdict]:
+    """What is wrong with an answer, or with each of some plans; limits may contradict each other."""
+    if isinstance(found, Exception):
+        return [] if isinstance(found, ifonly.InputError) else [Verdict("CRASH", f"{type(found).__name__}: {found}")]
+    wrong, limits = [], Limits(problem)
+    for cf in [found] if isinstance(found, ifonly.Counterfactual) else found:
+        if not np.isfinite(cf.x).all():
+            continue
+        try:
+            cf.verify()
+        except ifonly.CertificateError as error:
+            wrong.append(Verdict("VERIFY", str(error)))
+        wrong += [Verdict("LIMIT", broken)] if (broken := limits.broken(cf.x)) else []
+    return wrong
 
 
 def _outline(problem: Problem, asked: dict[str, Any]) -> str:

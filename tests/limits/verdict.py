@@ -131,16 +131,20 @@ def _ambiguous(found: Truth) -> str:
     return "" if found.firm or found.point is None else "no firm witness"
 
 
+def timed(work: Callable[[], Any]) -> tuple[Any, float]:
+    """What comes of it, an error too, and in how many seconds; on a busy machine the clock runs on while nothing is done."""
+    start, cpu = time.perf_counter(), time.process_time()
+    try:
+        found = work()
+    except Exception as error:  # whatever it is, it is what we are here for
+        found = error
+    return found, min(time.perf_counter() - start, time.process_time() - cpu)
+
+
 def _ask(problem: Problem, time_limit: float) -> tuple[Any, float, list[str]]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        start, cpu = time.perf_counter(), time.process_time()
-        try:
-            answer: Any = problem.ask(**({"time_limit": time_limit} if problem.limited else {}))
-        except Exception as error:  # whatever it is, it is what we are here for
-            answer = error
-        # on a busy machine the clock runs on while nothing is done
-        seconds = min(time.perf_counter() - start, time.process_time() - cpu)
+        answer, seconds = timed(lambda: problem.ask(**({"time_limit": time_limit} if problem.limited else {})))
     numerical = [w for w in caught if issubclass(w.category, RuntimeWarning)]
     noise = dict.fromkeys(f"{w.message} ({w.filename.rpartition('/')[2]}:{w.lineno})" for w in numerical)
     return answer, seconds, list(noise)

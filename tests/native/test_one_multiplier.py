@@ -180,13 +180,16 @@ def test_what_is_no_number_ends_the_search_and_nothing_else(name, bad, instructi
         assert search.log.shape == (len(search.log), len(LOG))
 
 
+def ended_and_begun():
+    """A search that has come to its end, that it has, and the same before its first node."""
+    items, lo, hi = make(np.random.default_rng(1), 20, 2)
+    need = 0.5 * min(most(items, lo, hi, 22), 10.0)
+    return *run(items, lo, hi, need, 22), one_multiplier.CompiledSearch(items, lo, hi, need, 22, ROOM)
+
+
 def test_a_search_may_be_interrupted(instructions):
     """Nodes a few at a time, or all at once: the same to the last bit."""
-    rng = np.random.default_rng(1)
-    items, lo, hi = make(rng, 20, 2)
-    need = 0.5 * min(most(items, lo, hi, 22), 10.0)
-    whole, done = run(items, lo, hi, need, 22)
-    parts = one_multiplier.CompiledSearch(items, lo, hi, need, 22, ROOM)
+    whole, done, parts = ended_and_begun()
     while not parts.expand(GAP, 1):
         assert parts.bound <= whole.cost
     assert done
@@ -196,11 +199,7 @@ def test_a_search_may_be_interrupted(instructions):
 
 
 def test_a_search_without_time_solves_one_node_and_can_go_on(instructions):
-    rng = np.random.default_rng(1)
-    items, lo, hi = make(rng, 20, 2)
-    need = 0.5 * min(most(items, lo, hi, 22), 10.0)
-    whole, _ = run(items, lo, hi, need, 22)
-    hurried = one_multiplier.CompiledSearch(items, lo, hi, need, 22, ROOM)
+    whole, _, hurried = ended_and_begun()
     assert not hurried.expand(GAP, NODES, 0.0)
     assert hurried.solved == 1 < whole.solved
     assert hurried.bound <= whole.cost

@@ -59,7 +59,7 @@ def solve(problem: CostProblem, aim: Aim, budget: Budget) -> Result | Proof | No
     return None
 
 
-def multipliers(problem: CostProblem, aim: Aim, budget: Budget) -> tuple[Floats, Floats] | None:
+def first_multipliers(problem: CostProblem, aim: Aim, budget: Budget) -> tuple[Floats, Floats] | None:
     """Where nothing is discrete, those of rivals and of rules, all but exact, from one node; None where this is not for it.
 
     Nor is it for a matrix: the equations that this takes are as many as there are features.

@@ -35,18 +35,20 @@ class Bracket:
     def saw(self, lam: float, miss: float, width: float = math.inf, *, solved: bool = True) -> None:
         """L at λ is above its goal by ``miss``, or (≤ 0) meets it, and is there if it is below by no more than ``width``.
 
-        What an engine has not ``solved`` may be wrong, as far away from the source: where the bracket shuts on a λ that is not
-        there, all others are forgotten.
+        What an engine has not ``solved`` may be wrong: where the bracket shuts on a λ that is, and is not there, all others are
+        forgotten.
         """
         self.doubtful |= not solved
-        for _ in range(2):
-            if miss <= 0:
-                self.low = max(self.low, lam)
-            else:
-                self.high = min(self.high, lam)
-            if -width <= miss <= 0 or not (self.doubtful and solved and self.shut(MISLED)):
-                break
+        self._narrow(lam, miss)
+        if self.doubtful and solved and not -width <= miss <= 0 and self.shut(MISLED):
             self._begin()
+            self._narrow(lam, miss)
+
+    def _narrow(self, lam: float, miss: float) -> None:
+        if miss <= 0:
+            self.low = max(self.low, lam)
+        else:
+            self.high = min(self.high, lam)
 
     def shut(self, width: float) -> bool:
         """Whether the ends are this near to each other, relatively."""

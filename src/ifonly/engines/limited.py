@@ -69,14 +69,11 @@ class LimitedEngine(Engine):
 
         def solve(k: int) -> Result:
             part = budget if len(tried) == len(classes) - 1 else budget.half()
-            if budget.left < -GRACE or (budget.late and any(there(result) for result in tried)):
+            if budget.left < -GRACE or (budget.late and any(result.is_plan for result in tried)):
                 tried.append(CostProblem(space, source, k).nothing_found(0, float(bounds[classes == k][0])))
             else:
                 tried.append(self.towards(space, source, aim._replace(k=k), part, tol))
             return tried[-1]
-
-        def there(result: Result) -> bool:
-            return result.status is not Status.UNREACHABLE and math.isfinite(result.cost)
 
         if aim.k != NEAREST:
             return self.towards(space, source, aim, budget, tol)

@@ -118,7 +118,7 @@ class Restrictions:
         """What a plan that was sought among these items says of others."""
         if found.status is Status.UNREACHABLE:
             self._short.append(items)
-        elif _is_plan(found):
+        elif found.is_plan:
             changed = self.changed(found)
             self._enough.append(changed)
             if found.status.ok:  # the cheapest with more items is that with what it changes
@@ -165,7 +165,7 @@ class Restrictions:
         if self.covers is not None:
             return sorted(members, key=self.covers.saved(w).__getitem__, reverse=True)
         found = self.plan(items, late=self.spent)
-        if found is None or not _is_plan(found):
+        if found is None or not found.is_plan:
             return members
         costs = price(self.conditions, np.abs(found.x - self.source))
         return sorted(members, key=lambda i: -float(costs[self.gains.items[i]].sum()))
@@ -286,14 +286,9 @@ class _MenuSearch:
                 first.append(items)
                 continue
             found = question.plan(items, late=question.budget.late)
-            if found is not None and _is_plan(found) and question.changed(found) == items | question.must:
+            if found is not None and found.is_plan and question.changed(found) == items | question.must:
                 self.known[items], self.plans[items] = found.cost, found
                 heapq.heappush(waiting, (found.cost, ordered, items))
             else:
                 self.lost = min(self.lost, self.known.pop(items))
         return first
-
-
-def _is_plan(result: Result) -> bool:
-    """Whether this is a plan that reaches the goal."""
-    return result.status is not Status.UNREACHABLE and bool(np.isfinite(result.x).all())

@@ -16,9 +16,7 @@ __all__ = ["Terms", "free_features", "nearest", "respond"]
 INNER = 100  # steps for the multipliers of linear limits; two or three are usual
 FLAT = 1e-10  # curvature along a combination of rows, relative to that with all features free: below, there is none
 UNSETTLED = 1e3  # roundings: below, rows that Newton no longer brings to hold differ by rounding
-FIRM = (
-    1e-3  # what every row adds to those before it: then nothing is flat, and no axes are needed, which take ten times as long
-)
+FIRM = 1e-3  # what every row adds to those before it: then nothing is flat, and it takes no axes to see that
 ENDLESS = 1e15  # times the step at which all features are free: a multiplier that has no end
 
 

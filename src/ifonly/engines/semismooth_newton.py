@@ -14,7 +14,7 @@ import numpy as np
 from ifonly.engines import on_device, responses, semismooth
 from ifonly.engines.budget import MAX_ITER, Budget
 from ifonly.engines.cases import Cases, impossible, proved
-from ifonly.engines.constraints import multipliers
+from ifonly.engines.constraints import first_multipliers
 from ifonly.engines.cost_problem import CostProblem
 from ifonly.engines.cost_space import CostSpace
 from ifonly.engines.limited import SPARES, LimitedEngine, stays, within_rules
@@ -34,7 +34,7 @@ __all__ = ["SemismoothNewton", "sure"]
 
 
 SETTLED = 1e-6  # relative: a gap that rounding leaves where costs have a matrix of condition 1e6 and more
-IDLE = 1e-9  # of a rule's multiplier: with one that is less, the goal asks for nothing that rules do not
+NEEDLESS = 1e-9  # of a rule's multiplier: with one that is less, the goal asks for nothing that rules do not
 ROWS_PER_THREAD = 64  # fewer than these are solved sooner than they are handed over
 LEFT = 0  # how a row ended that is; 1: it is done, 2: the source is the answer
 COLUMNS = ("lam", "distance", "objective", "grad_norm", "cost", "gap")
@@ -170,7 +170,7 @@ def _solved(
 
 def _start(problem: CostProblem, aim: Aim, budget: Budget) -> Start | None:
     """Where Newton is to begin within rules, or with a margin: a compiled search is all but there in its first node."""
-    found = multipliers(problem, aim, budget) if problem.n_rules and budget.max_iter == MAX_ITER else None
+    found = first_multipliers(problem, aim, budget) if problem.n_rules and budget.max_iter == MAX_ITER else None
     if found is None:
         return None
     y, nu = found
@@ -179,7 +179,7 @@ def _start(problem: CostProblem, aim: Aim, budget: Budget) -> Start | None:
     if aim.prob is None:
         return Start(np.zeros(1), np.append(nu, y), 1.0)
     total = float(y.sum())  # they are those of logit(1 − p_k), and of the cost: λ times as much is p
-    if total <= IDLE * float(np.abs(nu).max(initial=0.0)):
+    if total <= NEEDLESS * float(np.abs(nu).max(initial=0.0)):
         return None
     lam = (1 - aim.prob) / total
     return Start.of(lam * y, lam * nu, lam)

@@ -54,6 +54,11 @@ class Result:
     conditions: Conditions | None = None  # where they differ from those of other answers: each of several plans has its own
     proof: Proof | None = None  # of a search
 
+    @property
+    def is_plan(self) -> bool:
+        """Whether it has a point that reaches the goal."""
+        return self.status is not Status.UNREACHABLE and bool(np.isfinite(self.x).all())
+
 
 _OF_LIMITS = ("cost", "bound", "gap")  # columns that answers without limits have no use for
 
