@@ -6,8 +6,8 @@ from ifonly.model.extras import needing
 
 with needing("tables and streams need pyarrow", "frames"):
     import pyarrow as pa
-    from pyarrow import compute, csv, dataset, ipc, parquet
+    from pyarrow import compute, csv, ipc, parquet
 
 pc: Any = compute  # its functions are made when it is loaded, so that no checker knows them
 
-__all__ = ["csv", "dataset", "ipc", "pa", "parquet", "pc"]
+__all__ = ["csv", "ipc", "pa", "parquet", "pc"]

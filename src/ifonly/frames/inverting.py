@@ -14,7 +14,7 @@ from ifonly.answers.change import plain_value
 from ifonly.api import Ask, ask
 from ifonly.engines.row_loops import any_cut
 from ifonly.engines.threads import available
-from ifonly.frames.arrow import dataset, pa
+from ifonly.frames.arrow import pa
 from ifonly.frames.features import Features, needed
 from ifonly.model import Model
 from ifonly.model.errors import InputError
@@ -33,7 +33,7 @@ CHUNK_ROWS = (256, 16384)
 SLOW_ROWS = 256  # where rows take milliseconds each, or some of them a search: one can see it go on, and stop it
 
 MEASURES = ("probability", "distance", "cost", "gap")
-STATUS_NAMES = pa.array([Status(code).name for code in range(len(Status))])
+STATUS_NAMES = [Status(code).name for code in range(len(Status))]
 
 
 def invert_batches(
@@ -156,11 +156,11 @@ def _joined(parts: list[Any], schema: Any) -> Any:
 
 def _stream(batches: Any, model: Model, keys: Sequence[str] | None) -> tuple[Any, Iterable[Any]]:
     """The schema of whatever carries record batches, and the batches; of a data set only the columns that are needed."""
-    if isinstance(batches, dataset.Dataset):
+    if hasattr(batches, "scanner"):  # a data set, known by what it can do: its module brings pandas, 0.3 s, with it
         wanted = needed(model, keys)
         there = None if wanted is None else [name for name in wanted if name in batches.schema.names]
         batches = batches.scanner(columns=there, batch_readahead=2, fragment_readahead=1)
-    if isinstance(batches, dataset.Scanner):
+    if hasattr(batches, "projected_schema"):
         return batches.projected_schema, batches.to_batches()
     if hasattr(batches, "__arrow_c_stream__"):
         reader = pa.RecordBatchReader.from_stream(batches)
@@ -249,7 +249,7 @@ class Inverter:
         arrays = [table.column(key).combine_chunks() for key in self.features.keys]
         arrays.append(labels.take(pa.array(np.where(invalid, model.n_classes, k))))
         arrays += [pa.array(v, mask=invalid | np.isnan(v)) for v in measures]
-        arrays.append(STATUS_NAMES.take(pa.array(status)))
+        arrays.append(pa.array(STATUS_NAMES).take(pa.array(status)))
         arrays.append(pa.array([bad.get(row) for row in range(len(table))] if bad else pa.nulls(len(table)), pa.string()))
         arrays += self._answers(cfs, invalid)
         return pa.record_batch(arrays, schema=self.schema)
