@@ -225,6 +225,15 @@ def wished(**wish: Any) -> Family:
     return lambda rng: draw(rng, Wish(**wish))
 
 
+def equations(rng: np.random.Generator) -> Problem:
+    """An equation with many solutions on grids, which a source keeps that is off these: so they miss it by next to nothing."""
+    off = str(rng.choice(["never", "ulp", "1e-12", "1e-12"]))
+    problem = draw(rng, Wish(kinds={"integer": 2.0, "step": 1.0}, off=off, D=int(rng.integers(2, 5)), groups=0.0, outside=0.0))
+    row = {d: float(rng.choice([-2.0, -0.5, -0.1, 0.1, 0.4, 0.5, 1.0])) for d in range(problem.x.size)}
+    now = float(sum(v * problem.x[d] for d, v in row.items()))
+    return replace(problem, actions={**problem.actions, "linear": [(row, "==", now)]})
+
+
 def common_part(rng: np.random.Generator) -> Problem:
     """Every row of A has the same large part, and a small one of its own."""
     problem = draw(rng)
@@ -379,6 +388,7 @@ FAMILIES: dict[str, Family] = {
     "1e-12 off the grid": wished(kinds=DISCRETE, off="1e-12"),
     "outside bounds": wished(outside=0.6, kinds={**KINDS, "bounds": 6.0}),
     "rules that just hold": wished(rules=(0.0, 0.5, 0.5), just=0.9),
+    "equations": equations,
     "common part": common_part,
     "close rows": close_rows,
     "zero rows": zero_rows,

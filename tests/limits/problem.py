@@ -22,7 +22,7 @@ EPS = float(np.finfo(float).eps)
 ON_GRID = 1e-9  # relative to the step: a source or a bound this near to a grid point stands for it
 LEAST = Fraction(2) ** -1022  # what floats have no digits left for
 EDGE = 16  # roundings of a rule's terms: nearer to its edge, sums say one thing or the other
-SAME = 1e-12  # relative to the terms of an equation, most of which have no solution in floating point
+SAME = 1e-13  # relative to an equation's terms at the source: most equations have no solution in floating point
 DIGITS = 60
 MOST_VALUES = 10_000  # of a grid
 
@@ -317,5 +317,7 @@ class Limits:
         terms = [Fraction(float(row[d])) * Fraction(float(x[d])) for d in used]
         left, size = Fraction(rest) - sum(terms), sum(map(abs, terms)) + abs(Fraction(rest))
         if sense == "==":
-            return abs(left) <= SAME * size + LEAST
+            before = sum(abs(Fraction(float(row[d])) * Fraction(float(self.x[d]))) for d in used) + abs(Fraction(rest))
+            left = max(abs(left) - SAME * before, 0)
+            return not left or (None if left <= EDGE * EPS * size + LEAST else False)
         return None if left and abs(left) <= EDGE * EPS * size + LEAST else left >= 0 if sense == "<=" else left <= 0

@@ -342,6 +342,31 @@ def test_no_probability_is_above_the_ceiling(seed):
         assert ceiling(Multipliers(q[problem.rivals], np.zeros(0))) <= math.exp(-least) + TOLERANCES["tight"]
 
 
+# ---- equations ----
+
+
+@pytest.mark.parametrize("prover", [Dual, in_fractions])
+@pytest.mark.parametrize("seed", range(8))
+def test_what_is_proved_holds_for_all_points_that_pass_for_keeping_an_equation(prover, seed):
+    """An equation that is missed by less than counts leaves its points in, however large its multiplier is."""
+    rng = np.random.default_rng(seed)
+    A, source = rng.normal(size=(2, 2)), rng.normal(size=2) * 10 ** rng.uniform(-3, 6)
+    model = Model(A, rng.normal(size=2) - A @ source)
+    row = rng.choice([-1, 1], 2) * rng.uniform(0.1, 3.0, 2)
+    limits = Actions(linear=[({0: row[0], 1: row[1]}, "==", float(row @ source))])
+    problem = LimitedProblem(Conditions(model, actions=limits), source, 0)
+    (spare,), root = problem.conditions.limits.spare(source), Choices(problem.conditions, source).root
+    for part in (-0.9, -0.1, 0.1, 0.9):
+        x = source + [0.0, part * spare / row[1]]
+        assert problem.broken(x) is None
+        dual = prover(problem, Goal.of(None, float(problem.proba(x)[0][0]) * (1 - 1e-9), None))  # x meets it
+        for nu in np.sign(part * row[1]) * 10.0 ** rng.uniform(-3, 20, 6):
+            given = Multipliers(np.array([float(rng.choice([0.0, 1.0]))]), np.array([nu]))
+            for reach, most in ((False, problem.cost_of(x)[1]), (True, 0.0)):
+                found = dual.bound(root._replace(lo=x, hi=x), given, reach=reach)
+                assert getattr(found, "value", found) <= most
+
+
 # ---- what are no multipliers ----
 
 

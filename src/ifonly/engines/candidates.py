@@ -57,7 +57,7 @@ class Candidates:
             return None, None
         self.tried.add(decisions)
         outside = (x[fixed] < problem.lo[fixed]).any() or (x[fixed] > problem.hi[fixed]).any()
-        if outside or problem.space.limits.broken_rule(x, fixed) is not None:
+        if outside or problem.space.limits.broken_rule(problem.source, x, fixed) is not None:
             return None, None
         at = start
         if not fixed.all():

@@ -111,8 +111,9 @@ class Relaxing:
         dual, change = self.dual, x - self.problem.source
         s, over = dual.margins + dual.S @ change, dual.over + dual.C @ change
         nothing, no_rules = np.zeros(len(s)), np.zeros(len(over))
-        broken = np.where(self.problem.space.limits.equal, np.abs(over), over)
-        if len(over) and broken.max() > 0 and self.problem.space.limits.broken(self.problem.source, x) is not None:
+        limits = self.problem.space.limits
+        broken = np.where(limits.equal, np.abs(over) - dual.spare, over)
+        if len(over) and broken.max() > 0 and limits.broken(self.problem.source, x) is not None:
             i = int(broken.argmax())
             no_rules[i] = np.sign(over[i])
             return Relaxed(None, Multipliers(nothing, no_rules))

@@ -53,10 +53,14 @@ def tolerated(budget: Budget, slack: float, size: float) -> float:
 
 
 def slack_of(problem: CostProblem, aim: Aim, given: Multipliers, x: Floats) -> float:
-    """What rounding costs an answer: in what is minimised, or by its allowance in the goal. It is not searched for."""
+    """What rounding costs an answer: in what is minimised, by its allowance in the goal, and by that of equations.
+
+    It is not searched for.
+    """
+    spare = float(np.abs(given.nu) @ problem.space.limits.spare(problem.source))
     if aim.lam is not None:
-        return REL_GAP * LEAST_VALUE + problem.rounding(x)
-    return ALLOWANCES * float(given.y.sum()) * max(problem.allowance(aim.prob, at) for at in (problem.source, x))
+        return REL_GAP * LEAST_VALUE + problem.rounding(x) + spare
+    return ALLOWANCES * float(given.y.sum()) * max(problem.allowance(aim.prob, at) for at in (problem.source, x)) + spare
 
 
 def measured(found: Result, dual: Dual, bound: float, budget: Budget, slack: float) -> Result:
@@ -99,7 +103,9 @@ class Record:
         self.leaves = np.flatnonzero(~cut & ~self.closed)
         self.values = np.flatnonzero(cut & (log[:, 2] == VALUE))  # cut between two values of a feature
         self.others = np.flatnonzero(cut & (log[:, 2] != VALUE))
-        self.rivals = multipliers[:, : len(dual.margins)].sum(axis=1)
+        of_rules = multipliers[:, len(dual.margins) : len(dual.margins) + len(dual.over)]
+        # What a harder goal, and equations that need not hold to the last digit, add to each bound.
+        self.slack = allowance * multipliers[:, : len(dual.margins)].sum(axis=1) + np.abs(of_rules) @ dual.spare
 
     def proof(self, budget: Budget) -> Proof | None:
         """The record as a proof; None where a closed node misses no more than a harder goal, or may, when time is up."""
@@ -154,7 +160,7 @@ class Record:
             given = np.abs(self.multipliers[closed, : len(rows)])
             terms = given @ (np.concatenate(dual.sizes) + reach + abs(dual.goal.most) + 1)
             rounding = FAR_MORE * EPS * (len(longest) + 8) * terms
-            return self.log[closed, 3] > self.allowance * self.rivals[closed] + rounding
+            return self.log[closed, 3] > self.slack[closed] + rounding
 
     def _tree(self) -> tuple[dict[int, Cut], dict[int, int]]:
         """How nodes were cut that were, and of which each is a part."""
@@ -189,7 +195,7 @@ class Record:
         shows that the answer is exact is only kept if the answer says so.
         """
         _, value = _worth(plan, self.dual)
-        slacks = self.allowance * self.rivals + FAR_MORE * slack
+        slacks = self.slack + FAR_MORE * slack
         bounds = self.log[:, 4] - slacks
         own, bound, doubt = 0.0, value, 0.0
         if len(self.leaves):

@@ -1,6 +1,7 @@
 """The bound that multipliers prove for a set of points: what a leaf of a proof is.
 
-The notation is that of `limited`: Δ = x − x̄, rivals' margins s(x) = s̄ + SΔ, linear rules C x ≤ c. What is minimised is
+The notation is that of `limited`: Δ = x − x̄, rivals' margins s(x) = s̄ + SΔ, linear rules C x ≤ c, or, for equations,
+|C x − c| ≤ σ (`Limits.spare`; σ = 0 for others). What is minimised is
 
     F(x) = (α/2)‖Δ‖²_Q + β Σ_d μ_d c_d|Δ_d|     (+ ln(1 + Σe^{s_j}), where λ was given; then α = λ and β = 1, else α = β = 1)
 
@@ -9,7 +10,7 @@ over the points of a `Node` that keep the rules and meet the goal, which is one 
     a probability   ln Σ_j e^{s_j(x)} ≤ top             a margin   s_j(x) ≤ −margin for all j.
 
 **Theorem.** For any y ≥ 0 (n rivals), any ν ≥ 0 (of any sign for equations) and any Δ° (where Q is no diagonal matrix), every
-such x has F(x) ≥ y·s̄ + e(y) + ν·(C x̄ − c) − (α/2)Δ°ᵀRΔ° + the least over the node of Σ_d f_d(Δ_d), with
+such x has F(x) ≥ y·s̄ + e(y) + ν·(C x̄ − c) − |ν|·σ − (α/2)Δ°ᵀRΔ° + the least over the node of Σ_d f_d(Δ_d), with
 
     f_d(Δ) = ½κ_dΔ² + βμ_d c_d|Δ| + h_dΔ,        h = Sᵀy + Cᵀν + αRΔ°,
 
@@ -20,7 +21,7 @@ such x has F(x) ≥ y·s̄ + e(y) + ν·(C x̄ − c) − (α/2)Δ°ᵀRΔ° + t
 κ = αc² and R = 0, or, with a matrix, κ_d = αθQ_dd and R = Q − θ diag(Q), θ so small that R is positive semidefinite.
 
 *Proof.* ln Σe^s ≥ q·s − Σq ln q for all q ≥ 0 with Σq = 1 (Gibbs). So with q = y/w the goal gives y·s − Σy ln(y/w) ≤ w·top;
-a margin gives y·(s + margin) ≤ 0; rules give ν·(C x − c) ≤ 0; with λ the same Gibbs bound is on F itself. ΔᵀRΔ ≥ 2Δ°ᵀRΔ −
+a margin gives y·(s + margin) ≤ 0; rules give ν·(C x − c) ≤ |ν|·σ; with λ the same Gibbs bound is on F itself. ΔᵀRΔ ≥ 2Δ°ᵀRΔ −
 Δ°ᵀRΔ°, because (Δ − Δ°)ᵀR(Δ − Δ°) ≥ 0. What is left is linear in x but for one quadratic per feature. ∎
 
 The last minimum falls apart into items: a feature's is a soft-thresholded and clipped number, or of the values beside it the
@@ -101,6 +102,7 @@ class Dual:
         self.margins = away @ ((self.source - shift) / scale) + ahead
         self.C = conditions.limits.C
         self.over = self.C @ self.source - conditions.limits.rest  # by how much the source breaks the rules
+        self.spare = conditions.limits.spare(self.source)  # σ
         self.lam = 1.0 if goal.lam is None else goal.lam  # α
         self.bend = conditions.mu * conditions.per_unit
         self.R: Any = None  # αR
@@ -185,7 +187,7 @@ class Dual:
         y, nu = self._checked(given, reach=reach)
         choices, source = self.choices, self.source
         h = y @ self.S + nu @ self.C
-        constant = [*(y * self.margins), *(nu * self.over), *self._goal(y)]
+        constant = [*(y * self.margins), *(nu * self.over), *(-np.abs(nu) * self.spare), *self._goal(y)]
         kappa, bend = (0 * self.kappa, 0 * self.bend) if reach else (self.kappa, self.bend)
         if self.R is not None and not reach:
             at = np.zeros(len(source)) if given.at is None else np.asarray(given.at)

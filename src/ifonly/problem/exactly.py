@@ -1,9 +1,9 @@
 """The checker in fractions: a second text of the theorem, beside that of `dual`, which no search and no solver uses.
 
 What is proved is the theorem of docs/proof.md, with the letters that it and `dual` have: Δ = x − x̄, margins s = s̄ + SΔ of the
-rivals, rules C x ≤ c, and for multipliers y, ν and Δ° the bound
+rivals, rules C x ≤ c, equations up to σ, and for multipliers y, ν and Δ° the bound
 
-    y·s̄ + e(y) + ν·(C x̄ − c) − (α/2)Δ°ᵀRΔ° + Σ over items of the least of f,   f_d(Δ) = ½κ_dΔ² + β_d|Δ| + h_dΔ,
+    y·s̄ + e(y) + ν·(C x̄ − c) − |ν|·σ − (α/2)Δ°ᵀRΔ° + Σ over items of the least of f,   f_d(Δ) = ½κ_dΔ² + β_d|Δ| + h_dΔ,
     h = Sᵀy + Cᵀν + αRΔ°.
 
 Floats are fractions, and so are their sums and products and the lowest points of parabolas. Nothing is rounded but logarithms
@@ -24,7 +24,7 @@ import numpy as np
 from ifonly.model.errors import CertificateError
 from ifonly.model.numerics import EPS, Floats
 from ifonly.problem.conditions import Conditions
-from ifonly.problem.limits import EDGE, FAR, FELT, ON_GRID, SAME
+from ifonly.problem.limits import EDGE, FAR, FELT, ON_GRID, SAME, TINY
 from ifonly.problem.proof import MOVES, OPEN, STAYS, Cut, Leaf, Multipliers, Node, Proof, Proved
 
 __all__ = ["Exactly", "exp_within", "log_within"]
@@ -32,7 +32,6 @@ __all__ = ["Exactly", "exp_within", "log_within"]
 DIGITS = 60  # of logarithms and exponentials
 LARGEST = 3000  # an exponent: beyond, e^−v is as good as nothing, and e^v more than any answer has
 SHARE = 0.9  # of the largest θ for which Q − θ diag(Q) is positive semidefinite: with less it is so in fractions too
-LEAST = Fraction(np.finfo(np.float64).tiny)  # numbers below have lost their digits
 
 Fractions = list[Fraction]
 
@@ -89,6 +88,8 @@ class Exactly:
         self.S, self.margins = self._rivals(k)
         self.C, self.rest = [_fractions(row) for row in limits.C], _fractions(limits.rest)
         self.over = [_dot(row, self.source) - rest for row, rest in zip(self.C, self.rest, strict=True)]
+        spare = [Fraction(SAME) * self._size(i, self.source) + Fraction(TINY) for i in range(len(self.C))]
+        self.spare = [of if equal else Fraction(0) for of, equal in zip(spare, limits.equal, strict=True)]  # σ
         self.columns = [[row[d] for row in (*self.S, *self.C)] for d in range(D)]  # of S, and of C below it
         self.groups = [group.tolist() for group in limits.groups]
         self.items = [[d] for d in np.flatnonzero(~conditions.grouped).tolist()] + self.groups
@@ -121,8 +122,7 @@ class Exactly:
         point = _fractions(x)
         for i, (row, rest) in enumerate(zip(self.C, self.rest, strict=True)):
             over, equal = _dot(row, point) - rest, self.limits.equal[i]
-            size = sum((abs(v * at) for v, at in zip(row, point, strict=True)), abs(rest))
-            if (abs(over) if equal else over) > Fraction(SAME if equal else EDGE * EPS) * size + LEAST:
+            if (abs(over) if equal else over) > self.spare[i] + Fraction(EDGE * EPS) * self._size(i, point) + Fraction(TINY):
                 raise CertificateError(f"rule {i + 1} is broken by {float(over)!r}, in fractions")
         if not reached:
             return
@@ -131,6 +131,10 @@ class Exactly:
             raise CertificateError(f"the target's score is ahead by {float(-max(s))!r}, in fractions")
         if self.prob is not None and sum(exp_within(v)[1] for v in s) > (1 - self.prob) / self.prob:
             raise CertificateError(f"p(target) is below the {float(self.prob)!r} that was asked for, in fractions")
+
+    def _size(self, i: int, point: Fractions) -> Fraction:
+        """The size of a rule's terms."""
+        return sum((abs(v * at) for v, at in zip(self.C[i], point, strict=True)), abs(self.rest[i]))
 
     def worth(self, x: Floats) -> Fraction:
         """What is minimised at x: the cost; with λ, λ times its square, Σμc|Δ| and −ln p, or a little above."""
@@ -230,7 +234,7 @@ class Exactly:
         """The bound that multipliers prove for the points of a node; with ``reach``, of the goal alone."""
         y, nu, at = self._multipliers(given, reach=reach)
         h = [_dot([*y, *nu], column) for column in self.columns]
-        value = _dot(y, self.margins) + self._of_goal(y) + _dot(nu, self.over)
+        value = _dot(y, self.margins) + self._of_goal(y) + _dot(nu, self.over) - _dot([abs(v) for v in nu], self.spare)
         kappa, bend = [Fraction(0)] * len(h), [Fraction(0)] * len(h)
         if not reach:
             kappa, bend = [self.alpha * self.theta * q for q in self.square], self.bend

@@ -5,14 +5,14 @@ All points are in the user's units, and Δ = x − x̄. With Q = diag(c²), or t
     min over x of  E(x) = (λ/2)‖Δ‖²_Q + ω Σ_d μ_d c_d|Δ_d| − ln p_k(x)    within  lo ≤ x ≤ hi,   R Δ ≤ r  (= for some rows).
 
 The rows R are, in this order: the linear rules; one row for each rival where a margin is asked for, s_j(x) ≤ −margin; and
-Σx = 1 for each group of one-hot columns. ω is 1 where λ was given, λ where a probability was asked for; with a margin E is the
-cost alone (`goals.Weights`). Whole numbers, grids and "at most so many changes" are left out here: a bound without them is a
-bound with them too.
+Σx = 1 for each group of one-hot columns. A rule that is an equation is kept up to σ (`Limits.spare`, 0 for other rows). ω is 1
+where λ was given, λ where a probability was asked for; with a margin E is the cost alone (`goals.Weights`). Whole numbers,
+grids and "at most so many changes" are left out here: a bound without them is a bound with them too.
 
 **The bound.** −ln p_k(x) = max over q of q·s(x) + H(q), with the rivals' margins s(x) = s̄ + SΔ, q ≥ 0 over all K classes with
 Σq = 1, and the entropy H. So for any such q, and any ν (≥ 0 but for equations),
 
-    L(x) = (λ/2)‖Δ‖²_Q + ω Σμc|Δ| + q·s(x) + H(q) + ν·(RΔ − r)  ≤  E(x)          wherever the limits hold.
+    L(x) = (λ/2)‖Δ‖²_Q + ω Σμc|Δ| + q·s(x) + H(q) + ν·(RΔ − r) − |ν|·σ  ≤  E(x)          wherever the limits hold.
 
 L is convex. At any x in the box let g = λQΔ + Sᵀq + Rᵀν, and let ξ_d be a number in
 
@@ -26,9 +26,9 @@ least at y = x − Q⁻¹ξ/λ, and so
 The best ξ is the shortest: without a matrix, the ξ_d nearest to 0. Bounds and ℓ1 terms need no multipliers of their own, not
 even with a matrix: the choice of ξ makes them.
 
-**The certificate.** With q = p(x), L(x) = E(x) − ν·(r − RΔ), so that
+**The certificate.** With q = p(x), L(x) = E(x) − ν·(r − RΔ) − |ν|·σ, so that
 
-    E(x) − E* ≤ gap = ‖ξ‖²_{Q⁻¹}/(2λ) + ν·(r − RΔ),        ‖x − x*‖_Q ≤ √(2·gap/λ),
+    E(x) − E* ≤ gap = ‖ξ‖²_{Q⁻¹}/(2λ) + ν·(r − RΔ) + |ν|·σ,        ‖x − x*‖_Q ≤ √(2·gap/λ),
 
 the second because E grows at least as (λ/2)‖x − x*‖²_Q from its optimum. With a probability τ, every x' that reaches it has
 −ln p_k(x') ≤ −ln τ, and so λ·cost(x') ≥ E* + ln τ, which is cost(x') ≥ cost(x) − (gap + ln p_k(x) − ln τ)/λ.
@@ -126,14 +126,14 @@ class LimitedProblem:
         return np.concatenate([limits.C, S, groups]), equal
 
     def left(self, x: Floats) -> tuple[Floats, Floats]:
-        """What the rows leave at x, r − RΔ, and how much rounding there can be in it."""
+        """What the rows leave at x, r − RΔ; and how much rounding there can be in it, with what equations may be missed by."""
         limits, margin, D = self.conditions.limits, self.conditions.margin, len(x)
         rules, rules_size = limits.rest - limits.C @ x, np.abs(limits.C) @ np.abs(x) + np.abs(limits.rest)
         s = np.zeros(0) if margin is None else -margin - self.margins(x)
         groups = np.array([1.0 - x[group].sum() for group in limits.groups])
         groups_size = np.array([1.0 + np.abs(x[group]).sum() for group in limits.groups])
         gamma = summation_error(D)
-        error = [gamma * rules_size, self.logit_error(x) + EPS * np.abs(s), gamma * groups_size]
+        error = [gamma * rules_size + limits.spare(self.source), self.logit_error(x) + EPS * np.abs(s), gamma * groups_size]
         return np.concatenate([rules, s, groups]), np.concatenate(error)
 
     def multipliers(self, given: Floats | None) -> Floats:

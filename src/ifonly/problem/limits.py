@@ -13,9 +13,10 @@ from ifonly.model.columns import Column
 from ifonly.model.errors import InputError
 from ifonly.model.numerics import EPS, Flags, Floats, Indices
 
-__all__ = ["EDGE", "FAR", "FELT", "ON_GRID", "SAME", "Limits", "Uneven"]
+__all__ = ["EDGE", "FAR", "FELT", "ON_GRID", "SAME", "TINY", "Limits", "Uneven"]
 
-SAME = 1e-12  # relative to the terms of an equation: most have no solution in floating point that is exact
+SAME = 1e-13  # relative to an equation's terms at the source: most have no solution in floating point that is exact
+TINY = float(np.finfo(np.float64).tiny)  # numbers below have lost their digits
 EDGE = 16  # roundings of a rule's terms by which a point on its very edge may seem to break it: 0.1·3 ≤ 0.3
 ON_GRID = 1e-9  # relative to the step: a bound or a source this near to a grid point is one
 FAR = 1e8  # where a feature has no bound, a ceiling is proved for changes that move scores by no more than this
@@ -183,16 +184,23 @@ class Limits:
         for group in self.groups:
             if sorted(x[group].tolist()) != [0.0] * (len(group) - 1) + [1.0]:
                 return f"the group {[label(d) for d in group]} is {x[group].tolist()}"
-        return self.broken_rule(x, edge=edge)
+        return self.broken_rule(source, x, edge=edge)
 
-    def broken_rule(self, x: Floats, among: Flags | None = None, edge: float = EDGE) -> str | None:
+    def spare(self, source: Floats) -> Floats:
+        """By how much a point may miss each rule that is an equation, besides the rounding of its own terms (m,)."""
+        size = np.abs(self.C) @ np.abs(source) + np.abs(self.rest)
+        return np.where(self.equal, SAME * size + TINY, 0.0)
+
+    def broken_rule(self, source: Floats, x: Floats, among: Flags | None = None, edge: float = EDGE) -> str | None:
         """The first linear rule that x breaks, of those between features that are ``among`` some; in words."""
+        spare = self.spare(source).tolist()
         for i, (row, rest) in enumerate(zip(self.C, self.rest.tolist(), strict=True)):
             used = np.flatnonzero(row)
             if among is not None and not among[used].all():
                 continue
             value = float(row[used] @ x[used])
             size = float(np.abs(row[used]) @ np.abs(x[used]) + abs(rest))
-            if abs(value - rest) > SAME * size if self.equal[i] else value - rest > edge * EPS * size:
+            over = abs(value - rest) if self.equal[i] else value - rest
+            if over > spare[i] + edge * EPS * size:
                 return f"rule {i + 1} is broken: {value!r} {'≠' if self.equal[i] else '>'} {rest!r}"
         return None
