@@ -357,7 +357,7 @@ def test_what_is_proved_holds_for_all_points_that_pass_for_keeping_an_equation(p
     problem = LimitedProblem(Conditions(model, actions=limits), source, 0)
     (spare,), root = problem.conditions.limits.spare(source), Choices(problem.conditions, source).root
     for part in (-0.9, -0.1, 0.1, 0.9):
-        x = source + [0.0, part * spare / row[1]]
+        x = source + np.array([0.0, part * spare / row[1]])
         assert problem.broken(x) is None
         dual = prover(problem, Goal.of(None, float(problem.proba(x)[0][0]) * (1 - 1e-9), None))  # x meets it
         for nu in np.sign(part * row[1]) * 10.0 ** rng.uniform(-3, 20, 6):

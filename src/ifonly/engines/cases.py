@@ -56,7 +56,7 @@ class Cases(LimitedEngine):
         if isinstance(found, Proof):
             search.first()
             return _nothing(search, found)
-        best = search.run(found)
+        best = search.run(found) if found is not None or not budget.late else None
         if best is None and not search.closed and (budget.late or not search.tree.done):
             best = _any_plan(problem, aim, budget)
             search.offer(best)

@@ -54,7 +54,7 @@ class Tree:
     @property
     def bound(self) -> float:
         """Nothing is below this."""
-        return min(self._closed, self._heap[0][0] if self._heap else math.inf)
+        return min(self._closed, self._heap[0][2].bound if self._heap else math.inf)
 
     def hopeless(self, bound: float) -> bool:
         """Whether nothing with this bound is better than what is known."""

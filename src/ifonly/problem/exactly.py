@@ -8,7 +8,7 @@ rivals, rules C x ≤ c, equations up to σ, and for multipliers y, ν and Δ° 
 
 Floats are fractions, and so are their sums and products and the lowest points of parabolas. Nothing is rounded but logarithms
 and exponentials, each to the side on which less is proved. Taken from elsewhere is what a question *means*: which box the
-limits make around a source, and which numbers a pipeline's map gives (`limits`). It goes item by item, as one would by hand;
+limits make around a source, which numbers a pipeline's map gives, and σ (`limits`). It goes item by item, as one would by hand;
 `dual` computes the same with arrays of floats, less an allowance for their rounding.
 """
 
@@ -24,7 +24,7 @@ import numpy as np
 from ifonly.model.errors import CertificateError
 from ifonly.model.numerics import EPS, Floats
 from ifonly.problem.conditions import Conditions
-from ifonly.problem.limits import EDGE, FAR, FELT, ON_GRID, SAME, TINY
+from ifonly.problem.limits import EDGE, FAR, FELT, ON_GRID, TINY
 from ifonly.problem.proof import MOVES, OPEN, STAYS, Cut, Leaf, Multipliers, Node, Proof, Proved
 
 __all__ = ["Exactly", "exp_within", "log_within"]
@@ -88,8 +88,7 @@ class Exactly:
         self.S, self.margins = self._rivals(k)
         self.C, self.rest = [_fractions(row) for row in limits.C], _fractions(limits.rest)
         self.over = [_dot(row, self.source) - rest for row, rest in zip(self.C, self.rest, strict=True)]
-        spare = [Fraction(SAME) * self._size(i, self.source) + Fraction(TINY) for i in range(len(self.C))]
-        self.spare = [of if equal else Fraction(0) for of, equal in zip(spare, limits.equal, strict=True)]  # σ
+        self.spare = _fractions(limits.spare(source))  # σ
         self.columns = [[row[d] for row in (*self.S, *self.C)] for d in range(D)]  # of S, and of C below it
         self.groups = [group.tolist() for group in limits.groups]
         self.items = [[d] for d in np.flatnonzero(~conditions.grouped).tolist()] + self.groups
