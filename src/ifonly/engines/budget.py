@@ -9,6 +9,7 @@ from ifonly.problem.status import REL_GAP
 
 __all__ = ["MAX_ITER", "Budget"]
 
+PER_OPERATION = 2e-10  # seconds: eigenvectors of 800 rows take a tenth of one
 MAX_ITER = 300  # of Newton's for a continuous answer, where the user does not say
 
 
@@ -44,6 +45,10 @@ class Budget:
     def left(self) -> float:
         """Seconds that are left."""
         return self.seconds - (perf_counter() - self.began)
+
+    def allows(self, n: int) -> bool:
+        """Whether there is time for what takes n³ operations of linear algebra, which no clock cuts short."""
+        return math.isinf(self.seconds) or self.left > PER_OPERATION * n**3
 
     @property
     def late(self) -> bool:

@@ -49,7 +49,7 @@ class Cases(LimitedEngine):
 
     def answer(self, problem: CostProblem, aim: Aim, budget: Budget, tol: float | None) -> Result:
         """See `LimitedEngine`."""
-        found = stays(problem, aim) or constraints.solve(problem, aim, budget)
+        found = stays(problem, aim) or (None if budget.late else constraints.solve(problem, aim, budget))
         if isinstance(found, Result) and (found.status.ok or budget.late or found.n_nodes >= budget.nodes):
             return found
         search = CaseSearch(problem, aim, budget)
@@ -58,18 +58,11 @@ class Cases(LimitedEngine):
             return _nothing(search, found)
         best = search.run(found) if found is not None or not budget.late else None
         if best is None and not search.closed and (budget.late or not search.tree.done):
-            best = _any_plan(problem, aim, budget)
-            search.offer(best)
+            best = search.any_plan()
         if best is None:
             return _nothing(search)
         answer = search.answer(best)
         return answer if found is None or answer.status.ok or answer.gap < found.gap else found
-
-
-def _any_plan(problem: CostProblem, aim: Aim, budget: Budget) -> Result | None:
-    """A plan for a search that was stopped before it had one: whatever will do, and no matter how late it is."""
-    short = replace(budget.anew(), nodes=PLAN_NODES, seconds=PLAN_SECONDS, gap=1.0)
-    return constraints.any_plan(problem, aim, short) or CaseSearch(problem, aim, short.anew()).run()
 
 
 def impossible(problem: CostProblem, aim: Aim, budget: Budget) -> bool:
@@ -144,6 +137,13 @@ class CaseSearch:
                 continue
             branch.start = relaxed.at or branch.start
             self.tree.split(branch, cut, self.choices.cut(branch.node, cut))
+        return self.best
+
+    def any_plan(self) -> Result | None:
+        """A plan for a search that was stopped before it had one: whatever will do, and no matter how late it is."""
+        short, untied = replace(self.budget.anew(), nodes=PLAN_NODES, seconds=PLAN_SECONDS, gap=1.0), self.problem.untied
+        found = constraints.any_plan(untied, self.aim, short) or CaseSearch(untied, self.aim, short.anew()).run()
+        self.offer(None if found is None else self.candidates.as_it_is(found.x))
         return self.best
 
     def _rooted(self, relaxed: Relaxed) -> None:

@@ -78,14 +78,14 @@ def first_multipliers(problem: CostProblem, aim: Aim, budget: Budget) -> tuple[F
 def any_plan(problem: CostProblem, aim: Aim, budget: Budget) -> Result | None:
     """Whatever meets the goal within the limits; None where that was not found in time, or there is nothing.
 
-    What a cost ties together does not matter for that, and without it there are D equations less. The goal is made harder than
-    it is, if there is room, so that points meet it as they are: to solve what is continuous takes longer than all of this.
+    The goal is made harder than it is, if there is room, so that points meet it as they are: to solve what is continuous takes
+    longer than all of this.
     """
     begin = _Beginning.of(problem, aim)
     if begin is None:
         return None
     candidates, x = Candidates(problem, aim, Relaxing(problem, begin.dual, budget)), None
-    for way, more in product((begin.untied, begin.careless), HARDER):
+    for way, more in product((begin, begin.careless), HARDER):
         allowance = begin.allowance(aim, problem.source, SPARES[-1])
         allowance += more * (1 + abs(begin.dual.goal.most)) if aim.lam is None else 0.0
         search, _ = way.run(allowance, replace(budget, gap=1.0))
@@ -168,14 +168,9 @@ class _Beginning(NamedTuple):
         return cls(problem, dual, items._replace(step=step, at_rest=at_rest), lo, hi, values, ties)
 
     @property
-    def untied(self) -> "_Beginning":
-        """The same without what a cost ties together."""
-        return self._replace(ties=self.ties[:0])
-
-    @property
     def careless(self) -> "_Beginning":
-        """The same where costs do not matter: large ℓ1 terms would only be in the way."""
-        return self.untied._replace(items=self.items._replace(mu=0.0 * self.items.mu))
+        """The same where costs do not matter: what they tie together, and large ℓ1 terms, would only be in the way."""
+        return self._replace(ties=self.ties[:0], items=self.items._replace(mu=0.0 * self.items.mu))
 
     def allowance(self, aim: Aim, x: Floats, spare: float) -> float:
         """By how much the goal of a search is harder than what is asked: that grows with x, and our own rounding needs more."""

@@ -15,6 +15,7 @@ from ifonly.engines.semismooth import Response
 from ifonly.engines.semismooth_reach import Target
 from ifonly.model.errors import InputError
 from ifonly.model.numerics import EPS, Flags, Floats, Indices, log_sum_exp, summation_error
+from ifonly.problem.cost import Cost
 from ifonly.problem.goals import Weights, entropy, excess
 from ifonly.problem.limited import LimitedProblem
 from ifonly.problem.limits import EDGE
@@ -59,6 +60,15 @@ class CostProblem:
             other.__dict__.pop(name, None)
         other.__dict__.update(changed)
         return other
+
+    @property
+    def untied(self) -> Self:
+        """The same where a feature's cost does not depend on others: what meets a goal does not depend on costs."""
+        space, conditions = self.space, self.space.conditions
+        if space.root is None:
+            return self
+        alone = replace(conditions, cost=Cost(space.per_unit, conditions.cost.l1))
+        return self.but(space=CostSpace(alone, reference=space.loops is None))
 
     # ---- the problem in units of cost, over the features that can move ----
 

@@ -33,7 +33,7 @@ __all__ = ["CHASE", "SPARES", "LimitedEngine", "stays", "within_rules"]
 CHASE = 12  # times that an allowance for rounding is tried, with more of it each time
 SPARES = tuple(2.0 ** (i - 3) for i in range(CHASE))  # what our own rounding needs besides, as a share of the allowance
 CHUNK_ROWS = 4096
-GRACE = 0.05  # seconds beyond its limit that a search for the nearest class goes on for some plan
+GRACE = 0.02  # seconds beyond its limit that a search for the nearest class goes on for some plan
 
 
 class LimitedEngine(Engine):

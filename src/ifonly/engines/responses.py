@@ -64,7 +64,7 @@ def respond(terms: Terms, lam: float, weight: float, u: Floats, nu: Floats) -> t
     pull, t, over = at(nu)
     off = math.inf
     for _ in range(INNER + 4 * len(C)):
-        if terms.budget.late:
+        if not terms.budget.allows(min(C.shape)):
             break
         free = free_features(terms, t)
         terms_of_t = np.where(free, (np.abs(u) + np.abs(nu) @ sizes + mu) / lam, 0.0)  # they may cancel, but each rounds
