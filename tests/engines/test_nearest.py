@@ -1,13 +1,23 @@
 """The nearest class: bounds that hold, and the same answer as from all classes one by one."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy.optimize import linprog
 
 import ifonly
-from ifonly.engines import nearest
+from ifonly import Status
+from ifonly.engines import limited, nearest
+from ifonly.engines.budget import Budget
+from ifonly.engines.cases import Cases
+from ifonly.engines.cost_problem import CostProblem
+from ifonly.engines.cost_space import CostSpace
+from ifonly.problem.asked import Aim
+from ifonly.problem.checker import check
+from ifonly.problem.conditions import Conditions
+from ifonly.problem.proof import Leaf, Proof
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -90,3 +100,24 @@ def test_many_classes_of_few_features_most_of_them_out_of_reach(prob):
         points = np.vstack([np.delete(A, cf.target, axis=0).T, np.ones(449)])
         between = linprog(np.zeros(449), A_eq=points, b_eq=np.append(A[cf.target], 1.0)).status == 0
         assert between or cf in reached
+
+
+@pytest.mark.parametrize("ended", [Status.EXACT, Status.STOPPED])
+@pytest.mark.parametrize("goal", [{"margin": 1.0}, {"prob": 0.8}, {"lam": 0.05}], ids=str)
+def test_an_answer_beside_which_other_classes_are_left_open_claims_no_more_than_can_be_checked(rng, goal, ended):
+    """Nothing is discrete, and the answer's own class was settled by a proof, or stopped with one."""
+    model, x = ifonly.Model(rng.normal(size=(3, 4)), rng.normal(size=3)), rng.normal(size=4)
+    k, actions = int(model.scores(x).argmin()), ifonly.Actions(bounds=(-5, 5), linear=[({0: 1.0, 1: 1.0}, "<=", x[0] + x[1])])
+    conditions, aim = Conditions(model, actions=actions, margin=goal.get("margin")), Aim(k, goal.get("lam"), goal.get("prob"))
+    problem = CostProblem(CostSpace(conditions), x, k)
+    found = Cases().answer(problem, aim, Budget(), None)
+    assert found.proof is not None and found.status.ok
+    if ended is Status.STOPPED:
+        bound = aim.value(found) - 0.1
+        found = replace(found, status=ended, bound=bound, gap=0.1, proof=Proof((Leaf(-1),), ()))
+    other = problem.nothing_found(0, 0.5 * found.bound)
+    told = limited._of_all(found, [found, other], aim, Budget())
+    assert (told.status, told.bound) == (Status.STOPPED, other.bound)
+    assert (told.proof is None) == (ended is Status.EXACT)
+    if told.proof is None:
+        assert check(model, conditions, x, told.x, aim.prob, told).claim == "not proved here"

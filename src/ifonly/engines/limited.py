@@ -132,7 +132,7 @@ def _least(space: CostSpace, source: Floats, k: int, aim: Aim, *, within: bool) 
 def _of_all(found: Result, tried: list[Result], aim: Aim, budget: Budget) -> Result:
     """The nearest of the classes that were tried, as far as that is known: what others leave open is left open of it.
 
-    Its proof is about its own class, and shows more than that: it is left out then.
+    Its proof is about its own class. Where that shows it to be exact, which is not what is claimed then, it is left out.
     """
     others = [other for other in tried if other is not found and other.status is not Status.UNREACHABLE]
     if found.status is Status.UNREACHABLE:  # all are, or nothing is known
@@ -141,7 +141,8 @@ def _of_all(found: Result, tried: list[Result], aim: Aim, budget: Budget) -> Res
     status = Status.of_gap(value - bound, value, budget.gap)
     if not value - bound > found.gap or status is Status.EXACT:
         return found
-    return replace(found, bound=bound, gap=value - bound, status=status, proof=None)
+    proof = None if found.status is Status.EXACT else found.proof
+    return replace(found, bound=bound, gap=value - bound, status=status, proof=proof)
 
 
 def stays(problem: CostProblem, aim: Aim) -> Result | None:
