@@ -111,7 +111,8 @@ def test_an_answer_beside_which_other_classes_are_left_open_claims_no_more_than_
     conditions, aim = Conditions(model, actions=actions, margin=goal.get("margin")), Aim(k, goal.get("lam"), goal.get("prob"))
     problem = CostProblem(CostSpace(conditions), x, k)
     found = Cases().answer(problem, aim, Budget(), None)
-    assert found.proof is not None and found.status.ok
+    assert found.proof is not None
+    assert found.status.ok
     if ended is Status.STOPPED:
         bound = aim.value(found) - 0.1
         found = replace(found, status=ended, bound=bound, gap=0.1, proof=Proof((Leaf(-1),), ()))

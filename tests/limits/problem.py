@@ -310,6 +310,12 @@ class Limits:
             return True
         return abs(v - n * step) <= ON_GRID * step and v in (self.x[d], self.lo[d], self.hi[d])
 
+    def beside(self, d: int) -> Fraction:
+        """How far what stands for a grid point is from it: the source, or a bound."""
+        step, stood = self.step[d], [Fraction(float(v)) for v in (self.x[d], self.lo[d], self.hi[d]) if math.isfinite(v)]
+        off = [abs(v - round(v / step) * step) for v in stood]
+        return max((v for v in off if v <= ON_GRID * step), default=Fraction(0))
+
     def kept(self, i: int, x: np.ndarray) -> bool | None:
         """Whether x keeps a rule. None where it does so but for a few roundings of its terms: then it depends on who adds."""
         row, sense, rest = self.rules[i]
@@ -318,6 +324,7 @@ class Limits:
         left, size = Fraction(rest) - sum(terms), sum(map(abs, terms)) + abs(Fraction(rest))
         if sense == "==":
             before = sum(abs(Fraction(float(row[d])) * Fraction(float(self.x[d]))) for d in used) + abs(Fraction(rest))
-            left = max(abs(left) - SAME * before, 0)
+            beside = sum(abs(Fraction(float(row[d]))) * self.beside(d) for d in used if d in self.step)
+            left = max(abs(left) - SAME * before - beside, 0)
             return not left or (None if left <= EDGE * EPS * size + LEAST else False)
         return None if left and abs(left) <= EDGE * EPS * size + LEAST else left >= 0 if sense == "<=" else left <= 0

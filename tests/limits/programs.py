@@ -47,6 +47,7 @@ class Numbers:
     c: np.ndarray
     equal: np.ndarray
     size: np.ndarray  # of the terms of the rules
+    beside: np.ndarray  # by how much equations may be missed, as a source or bound next to a grid point stands for it
     low: np.ndarray
     high: np.ndarray
     Q: np.ndarray
@@ -61,10 +62,12 @@ class Numbers:
         turn = np.array([-1.0 if sense == ">=" else 1.0 for _, sense, _ in limits.rules])
         C = np.array([row for row, _, _ in limits.rules]).reshape(-1, x.size) * turn[:, None]
         rest = np.array([rest for *_, rest in limits.rules]) * turn
+        equal = np.array([sense == "==" for _, sense, _ in limits.rules], dtype=bool)
+        off = np.array([float(limits.beside(d)) if d in limits.step else 0.0 for d in range(x.size)])
         return cls(
             problem.A[rivals] - problem.A[k], problem.margins(x),
             C, np.array([math.fsum([r, *(-row * x).tolist()]) for row, r in zip(C, rest, strict=True)]),
-            np.array([sense == "==" for _, sense, _ in limits.rules], dtype=bool), np.abs(C) @ np.abs(x) + np.abs(rest),
+            equal, np.abs(C) @ np.abs(x) + np.abs(rest), np.where(equal, np.abs(C) @ off, 0.0),
             limits.lo - x, limits.hi - x, *problem.price, problem.goal, problem.want, allow,
         )  # fmt: skip
 
@@ -293,7 +296,7 @@ def _with_room(solve: Callable[[float], Found | None], numbers: Numbers) -> Foun
 def _rules_hold(numbers: Numbers, free: list[int], fixed: np.ndarray) -> bool:
     """Whether the rules in which nothing is free hold, up to rounding."""
     held = np.abs(numbers.C[:, free]).max(axis=1, initial=0.0) == 0
-    left, slip = numbers.c - numbers.C @ fixed, ROUNDED * (numbers.size + np.abs(numbers.C) @ np.abs(fixed))
+    left, slip = numbers.c - numbers.C @ fixed, ROUNDED * (numbers.size + np.abs(numbers.C) @ np.abs(fixed)) + numbers.beside
     return bool((np.where(numbers.equal, -np.abs(left), left) >= -slip)[held].all())
 
 

@@ -168,10 +168,11 @@ def _choices(limits: Limits, numbers: Numbers, ranges: dict[int, tuple[float, fl
 def _could_keep(numbers: Numbers, fixed: np.ndarray, free: np.ndarray) -> np.ndarray:
     """Which choices could keep each rule by itself."""
     ok = np.ones(len(fixed), dtype=bool)
-    for row, rest, equal, size in zip(numbers.C, numbers.c, numbers.equal, numbers.size, strict=True):
+    rules = zip(numbers.C, numbers.c, numbers.equal, numbers.size, numbers.beside, strict=True)
+    for row, rest, equal, size, beside in rules:
         with np.errstate(invalid="ignore"):
             ends = np.nan_to_num(np.array([row * numbers.low, row * numbers.high]), nan=0.0, posinf=np.inf, neginf=-np.inf)
-        slip = 1e-9 * (size + np.abs(fixed) @ np.abs(row))
+        slip = 1e-9 * (size + np.abs(fixed) @ np.abs(row)) + beside
         ok &= fixed @ row + np.where(free, ends.min(axis=0), 0.0).sum(axis=1) <= rest + slip
         if equal:
             ok &= fixed @ row + np.where(free, ends.max(axis=0), 0.0).sum(axis=1) >= rest - slip

@@ -187,9 +187,17 @@ class Limits:
         return self.broken_rule(source, x, edge=edge)
 
     def spare(self, source: Floats) -> Floats:
-        """By how much a point may miss each rule that is an equation, besides the rounding of its own terms (m,)."""
-        size = np.abs(self.C) @ np.abs(source) + np.abs(self.rest)
-        return np.where(self.equal, SAME * size + TINY, 0.0)
+        """By how much a point may miss each rule that is an equation, besides the rounding of its own terms (m,).
+
+        A source or a bound next to a grid point stands for it: an equation that it keeps is one that the grid point keeps.
+        """
+        if not self.equal.any():
+            return np.zeros(len(self.C))
+        size, near = np.abs(self.C) @ np.abs(source) + np.abs(self.rest), ON_GRID * np.where(self.on_grid, self.step, 0.0)
+        stood = np.nan_to_num(np.stack([source, self.lo, self.hi]), posinf=0.0, neginf=0.0)
+        off = np.abs(stood - self.nearest(stood))
+        beside = np.where(off <= near, off, 0.0).max(axis=0)
+        return np.where(self.equal, SAME * size + np.abs(self.C) @ beside + TINY, 0.0)
 
     def broken_rule(self, source: Floats, x: Floats, among: Flags | None = None, edge: float = EDGE) -> str | None:
         """The first linear rule that x breaks, of those between features that are ``among`` some; in words."""
