@@ -234,6 +234,19 @@ def equations(rng: np.random.Generator) -> Problem:
     return replace(problem, actions={**problem.actions, "linear": [(row, "==", now)]})
 
 
+def pinched(rng: np.random.Generator) -> Problem:
+    """Bounds of features on grids that leave them one value: both next to one grid point, on the same side of it or not."""
+    problem = draw(rng, Wish(kinds=DISCRETE, D=int(rng.integers(2, 5)), off=str(rng.choice(["never", "ulp", "1e-12"]))))
+    steps = {**dict.fromkeys(problem.actions.get("integer", ()), 1.0), **problem.actions.get("step", {})}
+    bounds = dict(problem.actions.get("bounds", {}))
+    for d, step in steps.items():
+        point = (round(problem.x[d] / step) + int(rng.integers(-2, 3))) * step
+        ends = [point + float(rng.choice([-1e-12, 0.0, 1e-12])) * step, np.nextafter(point, float(rng.choice([-9e9, 9e9])))]
+        if rng.random() < 0.7:
+            bounds[d] = tuple(float(v) for v in sorted(rng.choice(ends, 2)))
+    return replace(problem, actions={**problem.actions, "bounds": bounds})
+
+
 def common_part(rng: np.random.Generator) -> Problem:
     """Every row of A has the same large part, and a small one of its own."""
     problem = draw(rng)
@@ -389,6 +402,7 @@ FAMILIES: dict[str, Family] = {
     "outside bounds": wished(outside=0.6, kinds={**KINDS, "bounds": 6.0}),
     "rules that just hold": wished(rules=(0.0, 0.5, 0.5), just=0.9),
     "equations": equations,
+    "pinched": pinched,
     "common part": common_part,
     "close rows": close_rows,
     "zero rows": zero_rows,

@@ -170,6 +170,18 @@ def test_contradictory_sources_are_named(source, more, match):
         assert np.isfinite(cfs.x[1]).all()
 
 
+@pytest.mark.parametrize("x", [-0.12, -0.09, -0.09000000000000001])
+@pytest.mark.parametrize("end", [-0.09, -0.09000000000000001, -0.08999999999999998, -0.09 + 1e-12, -0.09 - 1e-12])
+def test_bounds_beside_a_grid_point_stand_for_it(end, x):
+    """Both ends on the same side of it, by an ulp or more: that is the value, and no contradiction."""
+    model = Model.binary([-1.0, 1.0], 0.0, ["no", "yes"])
+    actions = Actions(step={0: 0.03}, bounds={0: (end, end)})
+    cf = invert(model, [x, -1.0], "yes", actions=actions)
+    assert cf.x[0] == end
+    assert cf.status.ok
+    cf.verify(exact=True)
+
+
 @pytest.mark.parametrize(
     ("more", "match"),
     [

@@ -105,8 +105,12 @@ class Limits:
         if on_grid.any():
             step = self.step[on_grid]
             low, high = lo[:, on_grid], hi[:, on_grid]
-            lo[:, on_grid] = np.maximum(low, self.multiples(np.ceil(low / step - ON_GRID), on_grid))
-            hi[:, on_grid] = np.minimum(high, self.multiples(np.floor(high / step + ON_GRID), on_grid))
+            least = np.maximum(low, self.multiples(np.ceil(low / step - ON_GRID), on_grid))
+            most = np.minimum(high, self.multiples(np.floor(high / step + ON_GRID), on_grid))
+            # Bounds that are both next to a grid point, on the same side: the nearer one stands for it.
+            pinched = (low <= high) & (least > most) & (least <= most + ON_GRID * step)
+            point = np.minimum(np.maximum(self.multiples(np.rint(low / step), on_grid), low), high)
+            lo[:, on_grid], hi[:, on_grid] = np.where(pinched, point, least), np.where(pinched, point, most)
             # A source that is a grid point up to rounding stands for it, at the end of the range too.
             near = ON_GRID * np.where(on_grid, self.step, 0.0)
             lo = np.where(on_grid & ~outside & (np.abs(X - lo) <= near), X, lo)
