@@ -164,11 +164,11 @@ class _Held:
         seen = float(scores[self.k] - np.delete(scores, self.k).max())
         if lead < self.want or seen < self.want:
             found.append(Verdict("P", f"ahead by {float(lead)!r}, {seen!r} as computed, of {self.want!r}"))
-        value, rows = free.square(self.x) / 2, free.rows
-        room = mpfr(8 * self._noise(self.sizes) + 1e-9 * (abs(self.want) + 1e-12))
-        farther = room / gmpy2.sqrt((rows * rows).sum(axis=1).min())
-        if least is not None and value > least * (1 + 1e-8) + farther * (gmpy2.sqrt(2 * least) + farther):
-            found.append(Verdict("WORSE", f"costs {float(value)!r}; {float(least)!r} is enough"))
+        value, room = free.square(self.x) / 2, mpfr(8 * self._noise(self.sizes) + 1e-9 * (abs(self.want) + 1e-12))
+        if least is not None and value > least * (1 + 1e-8):
+            dearer = free.ahead(mpfr(self.want) + room)  # rivals together are nearer to the target than each alone
+            if dearer is not None and value > dearer * (1 + 1e-8):
+                found.append(Verdict("WORSE", f"costs {float(value)!r}; {float(least)!r} is enough"))
         return found
 
     def _undone(self) -> Verdict | None:
