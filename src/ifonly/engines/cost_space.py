@@ -91,6 +91,11 @@ class CostSpace:
         A = self.model.A
         return self.only_intervals and self.margin is None and A.dtype == np.float64 and len(A) <= MOST_RIVALS + 1
 
+    @property
+    def looped(self) -> bool:
+        """Whether a compiled loop goes from sources to answers, with λ or a probability."""
+        return self.loops is not None and self.one_by_one
+
     def around(self, X: Floats) -> tuple[Floats, Floats, dict[int, str]]:
         """`Limits.around`, and the rows in which more features must move than may, or farther than can be measured."""
         lo, hi, wrong = self.limits.around(X)

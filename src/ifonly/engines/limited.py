@@ -80,7 +80,8 @@ class LimitedEngine(Engine):
         now = int(space.model.scores(source).argmax())
         classes = nearest.candidates(space.model, aim, now)
         bounds = np.array([_least(space, source, k, aim, within=False) for k in classes.tolist()])
-        sharper = aim.lam is None and space.root is None and space.model.n_classes > 2
+        # A compiled loop has solved a class before its bound is any sharper.
+        sharper = aim.lam is None and space.root is None and space.model.n_classes > 2 and not space.looped
         sharpen = (lambda k: _least(space, source, k, aim, within=True)) if sharper else None
         return _of_all(nearest.search(classes, bounds, solve, aim, sharpen), tried, aim, budget)
 

@@ -205,8 +205,7 @@ def _one(space: CostSpace, source: Floats, aim: Aim, budget: Budget, tol: float 
 
 def _fit(space: CostSpace, budget: Budget, weighed: bool) -> bool:
     """Whether the loop is for these conditions, and for what else was asked."""
-    in_time = budget.left >= BLINK and (budget.max_iter == MAX_ITER or weighed)
-    return space.loops is not None and in_time and space.one_by_one
+    return space.looped and budget.left >= BLINK and (budget.max_iter == MAX_ITER or weighed)
 
 
 def _status(tol: float | None, weighed: bool) -> Status:
