@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from helpers.libraries import needs
 
 from tests.free.families import FAMILIES, make
 from tests.free.run import run
@@ -55,6 +56,13 @@ WERE_WRONG = [
 
 
 PULLS_CANCEL = [("table", 222, 42), ("table", 261, 101)]
+
+
+@pytest.fixture(autouse=True)
+def _library(request):
+    """A family of models of another library is asked where that is installed."""
+    if request.node.callspec.params["family"] == "torch":
+        needs("torch")
 
 
 def complaints(case):
