@@ -160,3 +160,21 @@ def test_more_probability_never_costs_less(seed, cost, limits, K, taus):
     case.prob = taus[0] + taus[1]
     _, high, more = solved(case)
     assert high >= low - gap - more
+
+
+@pytest.mark.parametrize(
+    "limits", [{}, {"integer": [0]}, {"linear": [({0: 1.0, 1: 1.0}, "<=", 6.0)]}], ids=lambda limits: "".join(limits) or "plain"
+)
+@pytest.mark.parametrize("goal", [{"prob": 0.7}, {"lam": 0.1}, {"margin": 0.5}], ids="".join)
+@pytest.mark.parametrize("K", [2, 3, 4])
+def test_a_source_beyond_a_bound_by_next_to_nothing_is_moved_to_it(loops, rng, K, goal, limits):
+    """In units of cost the way there is too short for any float but 0, which stands for a feature that stays."""
+    model = Model(rng.normal(size=(K, 3)), rng.normal(size=K))
+    for side in (-1.0, 1.0):
+        x = np.append(-side * 5e-324, rng.normal(size=2))
+        bounds = {0: (0.0, 3.0) if side > 0 else (-3.0, 0.0), 1: (-5, 5)}
+        asked = {"actions": Actions(bounds=bounds, **limits), "cost": Cost(scale=[0.2, 1.0, 1.0]), **goal}
+        k = int(model.scores(x).argmin())
+        for cf in (invert(model, x, k, **asked), *invert(model, np.stack([x, x]), k, **asked)):
+            assert bounds[0][0] <= cf.x[0] <= bounds[0][1]
+            cf.verify()

@@ -172,7 +172,7 @@ class CostProblem:
             low, high, own, c = (v[moving] for v in (lo, hi, self.source, self.space.per_unit))
             with np.errstate(invalid="ignore"):
                 at_end = np.where(t == (low - own) * c, low, np.where(t == (high - own) * c, high, x[moving]))
-            x[moving] = np.where(t == 0.0, own, at_end)
+            x[moving] = np.where((t == 0.0) & (low <= own) & (own <= high), own, at_end)
         else:  # rows of `terms` hold up to rounding; their multipliers say which
             (d, kind), own = self._own_rows, nu[self.n_rules + len(self.space.limits.groups) :]
             at = np.where(kind == SOFT, np.abs(own) < weight * self.space.mu[d], own > 0)

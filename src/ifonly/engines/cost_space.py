@@ -183,7 +183,8 @@ class CostSpace:
         own, low, high, c = X[:, single], lo[:, single], hi[:, single], self.per_unit[single]
         with np.errstate(invalid="ignore"):
             at_low, at_high = t == (low - own) * c, t == (high - own) * c
-        x[:, single] = np.where(t == 0.0, own, np.where(at_low, low, np.where(at_high, high, x[:, single])))
+        stays = (t == 0.0) & (low <= own) & (own <= high)  # a way into the limits may be too short for a t
+        x[:, single] = np.where(stays, own, np.where(at_low, low, np.where(at_high, high, x[:, single])))
         return self.settled(X, x)
 
     def rounding(self, x: Floats, size: Any, prob: Any = None) -> Any:

@@ -214,7 +214,8 @@ template <class T> struct BoxLoop {
         for (i64 v = 0; v < V; v++) {
             const T u = step(w * gains[v], v);
             const T inside = smaller(larger(first[v] + u / c[v], lo[v]), hi[v]) + 0.0; // no −0.0
-            x[v] = select(u == 0.0, first[v], select(u == down[v], lo[v], select(u == up[v], hi[v], inside)));
+            const T stays = smaller(larger(first[v], lo[v]), hi[v]); // a way into the limits may be too short for a u
+            x[v] = select(u == 0.0, stays, select(u == down[v], lo[v], select(u == up[v], hi[v], inside)));
         }
     }
 

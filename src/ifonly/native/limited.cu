@@ -454,7 +454,7 @@ struct Loop {
             double point = smaller(larger(v + (COSTED ? t / all.c[d] : t), f.least), f.most) + 0.0;
             if (t == f.hi) point = f.most;
             if (t == f.lo) point = f.least;
-            if (t == 0.0) point = v;
+            if (t == 0.0) point = smaller(larger(v, f.least), f.most); // a way into the limits may be too short for a t
             if (d < D) x[d] = point;
             return point;
         });

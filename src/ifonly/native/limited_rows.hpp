@@ -137,7 +137,7 @@ struct LimitedLoop {
             V point = smaller(larger(v + t * space.per_c[tile], least), most) + 0.0;
             point = select(t == row.hi[tile], most, point);
             point = select(t == row.lo[tile], least, point);
-            x[tile] = select(t == 0.0, v, point);
+            x[tile] = select(t == 0.0, smaller(larger(v, least), most), point); // a way into the limits may be too short for a t
         }
     }
 
