@@ -16,6 +16,7 @@ ONCE += [("stopped", "contradictory", 7, 2002), ("stopped", "common part", 3, 20
 ONCE += [("pickled", "common part", 3, 5101), ("pickled", "common part", 6, 5101), ("pickled", "common part", 11, 5101)]
 ONCE += [("stopped", "continuous", 13, 6001), ("stopped", "edges of p", 7, 6001), ("stopped", "units", 9, 6001)]
 ONCE += [("stopped", "everything at once", 12, 6001), ("stopped", "endless grids, with a matrix", 12, 6001)]
+ONCE += [("stopped", "close rows", 0, 301003)]
 
 
 @pytest.mark.seconds

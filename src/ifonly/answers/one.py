@@ -18,7 +18,7 @@ from ifonly.answers.views import Told, View, Within, frame_of
 from ifonly.model import Model
 from ifonly.model.numerics import Floats, softmax
 from ifonly.problem.asked import Aim, Asked
-from ifonly.problem.checker import Checked, check
+from ifonly.problem.checker import SAME, Checked, check
 from ifonly.problem.conditions import Conditions
 from ifonly.problem.contradiction import contradiction
 from ifonly.problem.dual import continuous_proof
@@ -274,7 +274,7 @@ class Counterfactual(ShownOne, View):
         return continuous_proof(problem, self._x, self.prob, self.lam, self.result.multipliers)
 
     def _proved_again(self) -> Proof | None:
-        """The proof of an answer that was kept without; None if it does not come out the same."""
+        """The proof of an answer that was kept without; None if it does not come out the same, or shows less than is claimed."""
         from ifonly.engines import drive
 
         value = self.cost if self._goal else self.objective
@@ -282,7 +282,7 @@ class Counterfactual(ShownOne, View):
         asked = Asked(Question(self.target, lam, self.prob, margin=self._margin, gap=gap), self.model, self.conditions)
         found = drive.one(asked, Sources(self.model, self._source[None], True), asked.aim())
         same = found.status is self.status and abs(found.cost - self.result.cost) <= REL_GAP * (1 + self.result.cost)
-        return found.proof if same else None
+        return found.proof if same and found.bound >= self.result.bound - SAME * (1 + abs(value)) else None
 
     def verify(self, *, exact: bool = False) -> Checked:
         """Recompute everything from A, b, the source and ``x`` in D dimensions, trusting nothing the solver said.

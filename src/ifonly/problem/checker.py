@@ -38,7 +38,7 @@ from ifonly.problem.proof import Multipliers, Proved
 from ifonly.problem.results import Result
 from ifonly.problem.status import LEAST_VALUE, REL_GAP, Status
 
-__all__ = ["Checked", "check"]
+__all__ = ["SAME", "Checked", "check"]
 
 SAME = 1e-10  # relative: the same number, computed in another order
 SETTLED = 1e-6  # relative: probabilities that are the same to whoever asked, where a proof needs no more digits
