@@ -274,7 +274,7 @@ class Counterfactual(ShownOne, View):
         return continuous_proof(problem, self._x, self.prob, self.lam, self.result.multipliers)
 
     def _proved_again(self) -> Proof | None:
-        """The proof of an answer that was kept without; None if it does not come out the same, or shows less than is claimed."""
+        """The proof of an answer that was kept without; None if it does not come out the same, or shows less than claimed."""
         from ifonly.engines import drive
 
         value = self.cost if self._goal else self.objective
