@@ -158,7 +158,7 @@ def look_into(answers: list[Any], total: float, parts: dict[str, float]) -> Row:
 
 
 def path(case: problems.Case) -> Row:
-    """100 λ against one inversion (in place of the floor, and compiled), coefficients only in all."""
+    """100 λ against one inversion (in place of the floor, and by each method), coefficients only in all."""
     model, P = case.model, case.draw(4)
     lams = np.geomspace(1e3, 1e-5, 100)
 
@@ -168,8 +168,10 @@ def path(case: problems.Case) -> Row:
     def one(x: np.ndarray, k: int, lam: float, backend: str) -> Any:
         return ifonly.invert(model, x, k, lam=lam, backend=backend)
 
-    contenders = {"floor": each(partial(one, backend="auto"), P, 4), "one, cpu": each(partial(one, backend="cpu"), P, 4)}
-    contenders |= {backend: each(partial(follow, backend=backend), P, 4) for backend in ("reference", "cpu")}
+    methods = ("reference", "cpu")
+    contenders = {"floor": each(partial(one, backend="auto"), P, 4)}
+    contenders |= {f"one, {backend}": each(partial(one, backend=backend), P, 4) for backend in methods}
+    contenders |= {backend: each(partial(follow, backend=backend), P, 4) for backend in methods}
     found = row("path of 100 λ", case, 1, contenders)
     parts = medians({READ: each(lambda x, *_: model.A @ x, P, 4)})
     return found | look_into(contenders["cpu"].call(), found["us"]["cpu"], parts)
