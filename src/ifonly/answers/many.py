@@ -100,7 +100,9 @@ class Answers(View):
     def _x(self) -> Any:
         if self.results.x is not None:
             return self.results.x[: len(self)]
-        return self._source + self.model.to_user(self.coef @ self.model.basis)
+        x = self.model.to_user(self.coef @ self.model.basis)
+        x += self._source
+        return x
 
     @property
     def _source(self) -> Floats:
