@@ -117,3 +117,13 @@ def test_out_of_time_fewer_are_not_claimed():
     named = contradicting(Conditions(MODEL, Cost(), actions), SOURCE, seconds=-1.0)
     assert not named.proved
     assert {"age ≤ 20", "age ≥ 21"} <= set(named.parts)
+
+
+def test_the_linear_programs_print_nothing(capfd):
+    """With HiGHS's presolve this one wrote a line of its own to the standard output."""
+    linear = [({2: -0.1, 0: 0.5}, ">=", -1.022876057624875), ({4: -0.2, 3: 0.9, 5: -0.4, 1: -1.0}, "==", -0.20238081012440812)]
+    actions = Actions(increase=[2], bounds={5: (-2.0, 10.0)}, step={5: 2.0}, one_of=[[1, 3], [0, 4]], linear=linear)
+    conditions = Conditions(Model(np.zeros((2, 6)), np.zeros(2)), Cost(), actions, 1)
+    named = contradicting(conditions, np.array([0.0, 0.0, 4.21976905, 1.0, 1.0, 2.25595203]))
+    assert len(named.parts) == 4
+    assert capfd.readouterr() == ("", "")

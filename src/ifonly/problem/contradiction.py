@@ -27,7 +27,9 @@ __all__ = ["contradicting", "contradiction", "possible"]
 
 LEAST, SHARE = 0.01, 0.5  # seconds of a program, if it is begun; of those that are left: it may take more than it is given
 PRESOLVE = 1.0  # seconds that have to be left for it: over whole numbers without bounds it takes 0.8, whatever it is given
+ALONE = 0.2  # seconds without it first, as nearly always will do: with it HiGHS may print that it corrects what it found
 NAMING, SECONDS = 0.03, 2.0  # what the names of limits may take where no time is left, and at most: something is wrong already
+INFEASIBLE = 2  # SciPy's status
 MOST_BRANCHES = 2000  # of the search for few changes
 CHANGED = 1e-6  # relative: what HiGHS moves by less stays, up to its tolerance
 MOST_NAMED = 8  # limits in one message
@@ -122,19 +124,25 @@ def _point(limits: Limits, source: Floats, node: Node, used: Indices, until: flo
     rows, most = rows / size[:, None], limits.rest / size
     sums = [np.isin(used, group) * step for group in limits.groups if np.isin(group, used).any()]
     # Variables: n features, and how far each is from the source, of which the sum is least: few changes.
-    own, eye, left = source[used] / step, np.eye(n), until - perf_counter()
+    own, eye = source[used] / step, np.eye(n)
     A = np.vstack([np.pad(np.vstack([rows, *sums]), ((0, 0), (0, n))), np.block([[eye, -eye], [-eye, -eye]])])
     ones, low = np.ones(len(sums)), np.full(2 * n, -np.inf)
     ends = [np.where(limits.equal, most, -np.inf), ones, low], [most, ones, own, -own]
-    found = optimize.milp(
-        np.append(np.zeros(n), np.ones(n)),
-        constraints=optimize.LinearConstraint(A, *map(np.concatenate, ends)),
-        bounds=optimize.Bounds(np.append(node.lo[used] / step, 0 * own), np.append(node.hi[used] / step, np.full(n, np.inf))),
-        integrality=np.append(limits.on_grid[used], np.zeros(n, dtype=bool)).astype(int),
-        options={"time_limit": max(SHARE * left, LEAST), "presolve": left > PRESOLVE},
-    )
+    program = {
+        "c": np.append(np.zeros(n), np.ones(n)),
+        "constraints": optimize.LinearConstraint(A, *map(np.concatenate, ends)),
+        "bounds": optimize.Bounds(
+            np.append(node.lo[used] / step, 0 * own), np.append(node.hi[used] / step, np.full(n, np.inf))
+        ),
+        "integrality": np.append(limits.on_grid[used], np.zeros(n, dtype=bool)).astype(int),
+    }
+    left = max(SHARE * (until - perf_counter()), LEAST)
+    found = optimize.milp(**program, options={"time_limit": min(left, ALONE), "presolve": False})
+    left = until - perf_counter()
+    if found.x is None and found.status != INFEASIBLE and left > PRESOLVE:
+        found = optimize.milp(**program, options={"time_limit": SHARE * left})
     if found.x is None:
-        return False if found.status == 2 else None
+        return False if found.status == INFEASIBLE else None
     x = source.copy()
     x[used] = found.x[:n] * step
     return x
