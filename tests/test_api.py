@@ -1,5 +1,8 @@
 """`invert` and `path`: bad questions are refused with what was expected and what came; targets and tables of any kind."""
 
+import gc
+import weakref
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -346,6 +349,47 @@ def test_an_ask_with_another_goal_shares_what_was_prepared():
     assert (free.per_source, ifonly.ask(model, "all").per_source, ifonly.ask(model, "b", n=3).per_source) == (1, 2, 3)
     assert not ask.row_by_row
     assert ifonly.ask(model, "b", lam=0.1, actions=ifonly.Actions(frozen=[0])).row_by_row
+
+
+def test_limits_that_were_changed_in_place_are_asked_again():
+    model, bounds = ifonly.Model([[1.0, 0.0], [0.0, 1.0]], [0.0, 0.0], classes=["a", "b"]), {0: (1.5, 2.0)}
+    actions = ifonly.Actions(bounds=bounds)
+    first = [ifonly.invert(model, [2.0, 0.0], "b", actions=actions).x[0] for _ in range(3)]
+    bounds[0] = (1.75, 2.0)
+    assert (first, ifonly.invert(model, [2.0, 0.0], "b", actions=actions).x[0]) == ([1.5] * 3, 1.75)
+
+
+def test_labels_that_are_equal_but_of_other_types_are_told_apart():
+    model = ifonly.Model([[1.0, 0.0], [0.0, 1.0]], [0.0, 0.0], classes=[0, 1])
+    for _ in range(3):
+        assert ifonly.invert(model, [2.0, 0.0], 1).target == 1
+        with pytest.raises(InputError, match="unknown class '1'"):
+            ifonly.invert(model, [2.0, 0.0], "1")
+        assert ifonly.invert(model, [2.0, 0.0], 1, max_changes=1).status.ok
+        with pytest.raises(InputError, match="max_changes must be a whole number ≥ 0; got True"):  # though 1 == True
+            ifonly.invert(model, [2.0, 0.0], 1, max_changes=True)
+
+
+def test_a_model_that_is_asked_once_is_gone_with_its_last_user():
+    model = ifonly.Model([[1.0, 0.0], [0.0, 1.0]], [0.0, 0.0])
+    seen = weakref.ref(model)
+    gc.disable()  # by itself, not because somebody looks for garbage
+    try:
+        ifonly.invert(model, [2.0, 0.0], 1, prob=0.75)
+        del model
+        assert seen() is None
+    finally:
+        gc.enable()
+
+
+def test_no_more_than_some_questions_of_a_model_are_kept(monkeypatch):
+    monkeypatch.setattr("ifonly.api.KEPT", 3)
+    model = ifonly.Model([[1.0, 0.0], [0.0, 1.0]], [0.0, 0.0])
+    for i in range(20):
+        for _ in range(2):
+            found = ifonly.invert(model, [2.0, 0.0], 1, prob=0.5 + i / 100)
+            assert found.prob == 0.5 + i / 100
+        assert len(model.memo["asked"]) <= 3
 
 
 def test_a_table_of_no_rows_has_no_answers():

@@ -1,5 +1,6 @@
 """The questions that a user asks: `invert` for an answer, `path` for all of them along λ, `ask` for many of the same kind."""
 
+import pickle
 import warnings
 from collections.abc import Hashable, Mapping, Sequence
 from copy import copy
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Ask", "ask", "invert", "path"]
 
+KEPT = 1024  # questions of one model
 DEFAULT_LAMS = np.geomspace(1e3, 1e-5, 100)  # the paper's range, section 3.5
 
 
@@ -310,10 +312,8 @@ def invert(
     True
 
     """
-    method = {"tol": tol, "start": start, "max_iter": max_iter, "backend": backend, "threads": threads}
-    limits = {"cost": cost, "actions": actions, "max_changes": max_changes, "n": n}
-    stops = {"gap": gap, "time_limit": time_limit, "node_limit": node_limit}
-    question = Question(target, lam, prob, margin, **method, **limits, **stops)
+    goal, limits, stops = (target, lam, prob, margin), (cost, actions, max_changes, n), (gap, time_limit, node_limit)
+    question = (*goal, tol, start, max_iter, *limits, *stops, backend, threads)
     if joint:
         from ifonly import joint as together
 
@@ -322,8 +322,9 @@ def invert(
             raise InputError("out is for tables; joint=True takes one source, leave it out")
         if policy is not None:
             raise InputError("policy does not go with joint=True; leave one of them out")
-        return together.answer(model, x, question)
-    return Ask(model, question, policy)(x, out=out, progress=progress)
+        return together.answer(model, x, Question(*question))
+    put = _again(as_model(model), question) if policy is None else Ask(model, Question(*question), policy)
+    return put(x, out=out, progress=progress)
 
 
 def path(
@@ -365,6 +366,28 @@ def path(
     limits = {"cost": cost, "actions": actions, "max_changes": max_changes}
     question = Question(target, float(values[0]), tol=tol, max_iter=max_iter, backend=backend, **limits)
     return Ask(model, question, policy, along=True).path(x, lams=values)
+
+
+def _again(model: Model, question: tuple[Any, ...]) -> Ask:
+    """The same as before where the same is asked of a model again, as in a loop: to check it takes as long as to answer.
+
+    Limits and costs are compared by content, since what they hold may have been changed in place; types too, as 1 may be one
+    label and True another. The first time only the key is kept: a model of one call is gone as soon as nobody has it.
+    """
+    cost, actions = question[7:9]
+    try:
+        ground = None if cost is actions is None else pickle.dumps((cost, actions))
+        key = (*question[:7], ground, *question[9:], *map(type, question))
+        kept = model.memo.setdefault("asked", {})
+        found = kept.get(key)
+    except (TypeError, AttributeError, pickle.PicklingError):  # an array, a list, what cannot be pickled
+        return Ask(model, Question(*question))
+    if found is None:
+        found = Ask(model, Question(*question))
+        if len(kept) >= KEPT:
+            kept.clear()
+        kept[key] = found if key in kept else None
+    return found
 
 
 def _lams(model: Model, lams: ArrayLike | None) -> np.ndarray:
