@@ -16,6 +16,7 @@ from ifonly.engines import choose, drive
 from ifonly.model import Model
 from ifonly.model.errors import InputError
 from ifonly.model.readers import as_model
+from ifonly.native import compiled
 from ifonly.problem.actions import Actions
 from ifonly.problem.asked import Asked
 from ifonly.problem.conditions import Conditions
@@ -372,12 +373,13 @@ def _again(model: Model, question: tuple[Any, ...]) -> Ask:
     """The same as before where the same is asked of a model again, as in a loop: to check it takes as long as to answer.
 
     Limits and costs are compared by content, since what they hold may have been changed in place; types too, as 1 may be one
-    label and True another. The first time only the key is kept: a model of one call is gone as soon as nobody has it.
+    label and True another, and the row loops that there are. The first time only the key is kept: a model of one call is gone
+    as soon as nobody has it.
     """
     cost, actions = question[7:9]
     try:
         ground = None if cost is actions is None else pickle.dumps((cost, actions))
-        key = (*question[:7], ground, *question[9:], *map(type, question))
+        key = (*question[:7], ground, *question[9:], *map(type, question), compiled())
         kept = model.memo.setdefault("asked", {})
         found = kept.get(key)
     except (TypeError, AttributeError, pickle.PicklingError):  # an array, a list, what cannot be pickled
