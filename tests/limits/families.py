@@ -7,6 +7,7 @@ settled beforehand, or changes one that was drawn.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any
 from zlib import crc32
 
@@ -220,6 +221,11 @@ Family = Callable[[np.random.Generator], Problem]
 DISCRETE = {"free": 2.0, "bounds": 1.0, "integer": 4.0, "step": 3.0}
 
 
+def steps_of(actions: dict[str, Any]) -> dict[int, float]:
+    """The features on grids, and their steps."""
+    return {**dict.fromkeys(actions.get("integer", ()), 1.0), **actions.get("step", {})}
+
+
 def wished(**wish: Any) -> Family:
     """Problems with something settled beforehand."""
     return lambda rng: draw(rng, Wish(**wish))
@@ -236,8 +242,9 @@ def equations(rng: np.random.Generator) -> Problem:
 
 def pinched(rng: np.random.Generator) -> Problem:
     """Bounds of features on grids that leave them one value: both next to one grid point, on the same side of it or not."""
-    problem = draw(rng, Wish(kinds=DISCRETE, D=int(rng.integers(2, 5)), off=str(rng.choice(["never", "ulp", "1e-12"]))))
-    steps = {**dict.fromkeys(problem.actions.get("integer", ()), 1.0), **problem.actions.get("step", {})}
+    kinds, off = {**DISCRETE, "increase": 1.0}, str(rng.choice(["never", "ulp", "1e-12", "all"]))
+    problem = draw(rng, Wish(kinds=kinds, D=int(rng.integers(2, 5)), off=off))
+    steps = steps_of(problem.actions)
     bounds = dict(problem.actions.get("bounds", {}))
     for d, step in steps.items():
         point = (round(problem.x[d] / step) + int(rng.integers(-2, 3))) * step
@@ -245,6 +252,26 @@ def pinched(rng: np.random.Generator) -> Problem:
         if rng.random() < 0.7:
             bounds[d] = tuple(float(v) for v in sorted(rng.choice(ends, 2)))
     return replace(problem, actions={**problem.actions, "bounds": bounds})
+
+
+def far_grids(rng: np.random.Generator) -> Problem:
+    """Millions of steps from 0, as amounts in cents are: a rounding of such a number is more than a billionth of its step.
+
+    Rules are about other features: the judge makes them tighter by a share of their terms.
+    """
+    off = str(rng.choice(["never", "ulp"]))
+    problem = draw(rng, Wish(kinds={**DISCRETE, "increase": 1.0}, off="never", outside=0.1))
+    actions, x = dict(problem.actions), problem.x.copy()
+    steps = steps_of(actions)
+    far = np.zeros(x.size)
+    for d, step in steps.items():
+        far[d] = float(Fraction(step).limit_denominator(10**6) * round(10 ** rng.uniform(5, 9)) * int(rng.choice([-1, 1])))
+        x[d] = x[d] + far[d] if off == "never" else np.nextafter(x[d] + far[d], float(rng.choice([-9e99, 9e99])))
+    if "bounds" in actions:
+        pairs = actions["bounds"].items()
+        actions["bounds"] = {d: tuple(None if v is None else float(v + far[d]) for v in pair) for d, pair in pairs}
+    actions["linear"] = [rule for rule in actions.pop("linear", ()) if not far[list(rule[0])].any()]
+    return replace(problem, x=x, actions=actions, b=problem.b - problem.A @ far)
 
 
 def common_part(rng: np.random.Generator) -> Problem:
@@ -350,8 +377,9 @@ def units(rng: np.random.Generator) -> Problem:
     powers = rng.integers(-6, 7, problem.x.size)
     powers[grouped] = 0
     unit = np.array([float(f"1e{n}") for n in powers])
-    steps = {**dict.fromkeys(actions.pop("integer", ()), 1.0), **actions.pop("step", {})}
+    steps = steps_of(actions)
     if steps:
+        actions.pop("integer", None)
         actions["step"] = {d: float(f"{v!r}e{powers[d]}") for d, v in steps.items()}
     if "bounds" in actions:
         pairs = actions["bounds"].items()
@@ -403,6 +431,7 @@ FAMILIES: dict[str, Family] = {
     "rules that just hold": wished(rules=(0.0, 0.5, 0.5), just=0.9),
     "equations": equations,
     "pinched": pinched,
+    "far grids": far_grids,
     "common part": common_part,
     "close rows": close_rows,
     "zero rows": zero_rows,

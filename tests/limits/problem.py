@@ -19,7 +19,8 @@ import ifonly
 __all__ = ["EPS", "ON_GRID", "SAME", "Limits", "Problem"]
 
 EPS = float(np.finfo(float).eps)
-ON_GRID = 1e-9  # relative to the step: a source or a bound this near to a grid point stands for it
+ON_GRID = 1e-9  # relative to the step: a source or a bound this near to a grid point stands for it …
+ROUNDINGS = 4  # … or nearer than so many roundings of itself, as long as that is a part of the step
 LEAST = Fraction(2) ** -1022  # what floats have no digits left for
 EDGE = 16  # roundings of a rule's terms: nearer to its edge, sums say one thing or the other
 SAME = 1e-13  # relative to an equation's terms at the source: most equations have no solution in floating point
@@ -242,22 +243,27 @@ class Limits:
     def grid(self, d: int, low: float = -math.inf, high: float = math.inf) -> list[float]:
         """The values of a feature on a grid within its limits (and a range).
 
-        A bound that is a grid point up to `ON_GRID` stands for it, and so does the source's own value.
+        A bound that is `near` to a grid point stands for it, and so does the source's own value.
         """
         multiples, step, found = self._multiples(d, low, high), self.step[d], []
         if len(multiples) > MOST_VALUES:
             raise OverflowError(f"feature {d} has {len(multiples)} values")
         for n in multiples:
             v = float(n * step)
-            v = float(self.x[d]) if abs(v - self.x[d]) <= ON_GRID * step else v
+            v = float(self.x[d]) if abs(v - self.x[d]) <= self.near(d, float(self.x[d])) else v
             found.append(min(max(v, float(self.lo[d])), float(self.hi[d])))
         return found
 
     def _multiples(self, d: int, low: float = -math.inf, high: float = math.inf) -> range:
         """How many steps the values of a feature on a grid are."""
-        step, slip = self.step[d], Fraction(ON_GRID)
         low, high = max(float(self.lo[d]), low), min(float(self.hi[d]), high)
-        return range(math.ceil(Fraction(low) / step - slip), math.floor(Fraction(high) / step + slip) + 1)
+        first, last = Fraction(low) - self.near(d, low), Fraction(high) + self.near(d, high)
+        return range(math.ceil(first / self.step[d]), math.floor(last / self.step[d]) + 1)
+
+    def near(self, d: int, v: float) -> Fraction:
+        """How near to a grid point a number has to be to stand for it."""
+        step = self.step[d]
+        return min(Fraction(ON_GRID) * step + ROUNDINGS * Fraction(EPS) * abs(Fraction(v)), step / 4)
 
     def options(self, group: list[int]) -> list[int]:
         """The members of a group that may be the one."""
@@ -308,13 +314,13 @@ class Limits:
         n = round(Fraction(v) / step)
         if v in (float(n * step), n * float(step)):
             return True
-        return abs(v - n * step) <= ON_GRID * step and v in (self.x[d], self.lo[d], self.hi[d])
+        return abs(v - n * step) <= self.near(d, v) and v in (self.x[d], self.lo[d], self.hi[d])
 
     def beside(self, d: int) -> Fraction:
         """How far what stands for a grid point is from it: the source, or a bound."""
-        step, stood = self.step[d], [Fraction(float(v)) for v in (self.x[d], self.lo[d], self.hi[d]) if math.isfinite(v)]
-        off = [abs(v - round(v / step) * step) for v in stood]
-        return max((v for v in off if v <= ON_GRID * step), default=Fraction(0))
+        step, stood = self.step[d], [float(v) for v in (self.x[d], self.lo[d], self.hi[d]) if math.isfinite(v)]
+        off = {v: abs(Fraction(v) - round(Fraction(v) / step) * step) for v in stood}
+        return max((far for v, far in off.items() if far <= self.near(d, v)), default=Fraction(0))
 
     def kept(self, i: int, x: np.ndarray) -> bool | None:
         """Whether x keeps a rule. None where it does so but for a few roundings of its terms: then it depends on who adds."""

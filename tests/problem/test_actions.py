@@ -182,6 +182,24 @@ def test_bounds_beside_a_grid_point_stand_for_it(end, x):
     cf.verify(exact=True)
 
 
+def test_one_value_that_is_left_by_a_bound_and_a_direction_is_on_the_grid():
+    """The end that is beside a grid point stands for it, and no other: the source, which is off the grid, may not stay."""
+    model = Model.binary([-0.07, 0.02], 0.6, ["yes", "no"])
+    actions = Actions(step={0: 0.1}, bounds={0: (-0.5, -0.30000000000000004)}, increase=[0], frozen=[1])
+    assert invert(model, [-0.39998, 1.0], "no", prob=0.9, actions=actions).x[0] == -0.30000000000000004
+
+
+@pytest.mark.parametrize("x", [743200.07, np.nextafter(743200.07, np.inf)])
+def test_a_number_far_from_0_is_on_its_grid_up_to_its_own_rounding(x):
+    """An ulp of an amount in cents is more than a billionth of one."""
+    model = Model.binary([1.0, 0.01], -743205.0, ["no", "yes"])
+    actions = Actions(step={0: 0.01}, bounds={0: (None, x)})
+    cf = invert(model, [x, 3.0], "yes", prob=0.9, actions=actions, max_changes=1)
+    assert cf.x[0] == x
+    assert cf.n_changes == 1
+    cf.verify(exact=True)
+
+
 @pytest.mark.parametrize(
     ("more", "match"),
     [

@@ -11,6 +11,7 @@ from ifonly.engines.budget import Budget
 from ifonly.engines.cost_problem import CostProblem
 from ifonly.model.numerics import EPS, Flags, Floats, Indices
 from ifonly.problem.asked import Aim
+from ifonly.problem.checker import SAME
 from ifonly.problem.dual import Dual, Goal
 from ifonly.problem.proof import Cut, Leaf, Multipliers, Node, Proof
 from ifonly.problem.results import Result
@@ -201,10 +202,9 @@ class Record:
         if len(self.leaves):
             least = int(self.leaves[bounds[self.leaves].argmin()])
             own = float(slacks[least])
-            if len(self.ties):  # those who check a leaf's bound count much of it as rounding: it is D² terms
-                doubt = (
-                    ROUNDED_TWICE * self.dual.bound(self.dual.choices.root, *self._given(self.multipliers[[least]])).rounding
-                )
+            doubt = ROUNDED_TWICE * self.dual.bound(self.dual.choices.root, *self._given(self.multipliers[[least]])).rounding
+            if doubt <= SAME * (1 + abs(value)):  # those who check a leaf's bound count so much as nothing
+                doubt = 0.0
             bound = float(bounds[least]) - doubt
         bound = max(min(value, bound), 0.0)
         exact = value - REL_GAP * self.dual.problem.relative_to(value, weighed=self.dual.goal.lam is not None)

@@ -461,9 +461,10 @@ def _by_proof(case: _Case, facts: _Facts, *, exact: bool) -> Checked:
     _check_bound(case, facts, bound)
     if exact and float(case.exactly.worth(case.x) - least) > result.gap + 4 * EPS * (1 + abs(value)):
         raise CertificateError(f"what is minimised is {value!r} and the bound {bound!r}; the gap is said to be {result.gap!r}")
-    # With λ scores may be coarser than a gap.
+    # With λ scores may be coarser than a gap; and whoever answered in floats may not know what fractions show.
     worth = value if case.goal else max(value, case.dual.worth(case.x))
-    _check_said(case, value, worth - bound)
+    known = bound if not exact or result.status is Status.EXACT else max(float(case.dual.prove(proof).bound), 0.0)
+    _check_said(case, value, worth - known)
     more = (_MORE,) if result.status is not Status.EXACT and value - bound < result.gap * (1 - SETTLED) else ()
     return Checked(**vars(found), bound=min(bound, value), notes=more)
 

@@ -16,7 +16,7 @@ from ifonly.model.column import nearest_two
 from ifonly.model.errors import CertificateError, InputError
 from ifonly.model.numerics import Flags, Floats, Indices
 from ifonly.problem.conditions import Conditions
-from ifonly.problem.limits import ON_GRID, Uneven
+from ifonly.problem.limits import Uneven
 from ifonly.problem.proof import MOVES, OPEN, STAYS, Cut, Node
 
 __all__ = ["Choices"]
@@ -175,7 +175,7 @@ class Choices:
     def _grid_points(self, n: Any, which: Any) -> Floats:
         """``n`` steps of some features, with the source's own value for the point that it is up to rounding."""
         own, points = self.source[which], self.limits.multiples(n, which)
-        return np.where(np.abs(own - points) <= ON_GRID * self.limits.step[which], own, points)
+        return np.where(np.abs(own - points) <= self.limits.near(own, which), own, points)
 
     def _uneven(self, node: Node, part: Uneven, x: float) -> Floats:
         lo, hi = float(node.lo[part.feature]), float(node.hi[part.feature])

@@ -24,7 +24,7 @@ import numpy as np
 from ifonly.model.errors import CertificateError
 from ifonly.model.numerics import EPS, Floats
 from ifonly.problem.conditions import Conditions
-from ifonly.problem.limits import EDGE, FAR, FELT, ON_GRID, TINY
+from ifonly.problem.limits import EDGE, FAR, FELT, TINY
 from ifonly.problem.proof import MOVES, OPEN, STAYS, Cut, Leaf, Multipliers, Node, Proof, Proved
 
 __all__ = ["Exactly", "exp_within", "log_within"]
@@ -305,7 +305,7 @@ class Exactly:
     def _grid(self, d: int, n: int) -> float:
         """``n`` steps of a feature; the source's own value, where that is the grid point up to rounding."""
         own, point = float(self.floats[d]), float(self.limits.multiples(float(n), d))
-        return own if abs(own - point) <= ON_GRID * float(self.limits.step[d]) else point
+        return own if abs(own - point) <= float(self.limits.near(own, d)) else point
 
     def _nothing_between(self, d: int, below: float, above: float) -> bool:
         """Whether a feature has no value between these two."""

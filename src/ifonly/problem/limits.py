@@ -13,12 +13,14 @@ from ifonly.model.columns import Column
 from ifonly.model.errors import InputError
 from ifonly.model.numerics import EPS, Flags, Floats, Indices
 
-__all__ = ["EDGE", "FAR", "FELT", "ON_GRID", "SAME", "TINY", "Limits", "Uneven"]
+__all__ = ["EDGE", "FAR", "FELT", "SAME", "TINY", "Limits", "Uneven"]
 
 SAME = 1e-13  # relative to an equation's terms at the source: most have no solution in floating point that is exact
 TINY = float(np.finfo(np.float64).tiny)  # numbers below have lost their digits
 EDGE = 16  # roundings of a rule's terms by which a point on its very edge may seem to break it: 0.1·3 ≤ 0.3
-ON_GRID = 1e-9  # relative to the step: a bound or a source this near to a grid point is one
+# A bound or a source this near to a grid point is one: a share of the step, and so many roundings of the number itself, which
+# are more from 1e7 steps on; but never more than a part of the step.
+ON_GRID, ROUNDINGS, MOST_OF_STEP = 1e-9, 4, 0.25
 FAR = 1e8  # where a feature has no bound, a ceiling is proved for changes that move scores by no more than this
 FELT = 1e3  # times that: a bound so far away is none
 MOST_PARTS = 10**6  # of a unit, in a step: 0.1 is 1/10, and seven of it are 0.7, not 0.7000000000000001
@@ -60,6 +62,11 @@ class Limits:
         return (self.step > 0) & ~self.frozen
 
     @cached_property
+    def _steps(self) -> Floats:
+        """The steps of features on grids; 0 for others."""
+        return np.where(self.on_grid, self.step, 0.0)
+
+    @cached_property
     def _parts(self) -> tuple[Floats, Floats]:
         """The steps as fractions: numerators, denominators."""
         steps, place = np.unique(np.where(self.on_grid, self.step, 1.0), return_inverse=True)
@@ -73,6 +80,11 @@ class Limits:
         up, down = self._parts
         return n * up[which] / down[which] + 0.0  # no −0.0
 
+    def near(self, X: Any, which: Any = slice(None)) -> Floats:
+        """How near some features have to be to a grid point to be it (0 where they are on none)."""
+        step = self._steps[which]
+        return np.minimum(ON_GRID * step + ROUNDINGS * EPS * np.abs(X), MOST_OF_STEP * step)
+
     def nearest(self, X: Floats) -> Floats:
         """Every feature on a grid at the grid point nearest to it."""
         if not self.on_grid.any():
@@ -84,7 +96,7 @@ class Limits:
     def snapped(self, X: Floats, source: Floats) -> Floats:
         """`nearest`, but the source's own value where that is the grid point up to rounding."""
         nearest = self.nearest(X)
-        return np.where(np.abs(source - nearest) <= ON_GRID * np.where(self.on_grid, self.step, 0.0), source, nearest)
+        return np.where(np.abs(source - nearest) <= self.near(source), source, nearest)
 
     def must_move(self, X: Floats, lo: Floats, hi: Floats) -> Flags:
         """Which features of the sources (N, D) cannot stay as they are."""
@@ -105,16 +117,16 @@ class Limits:
         if on_grid.any():
             step = self.step[on_grid]
             low, high = lo[:, on_grid], hi[:, on_grid]
-            least = np.maximum(low, self.multiples(np.ceil(low / step - ON_GRID), on_grid))
-            most = np.minimum(high, self.multiples(np.floor(high / step + ON_GRID), on_grid))
-            # Bounds that are both next to a grid point, on the same side: the nearer one stands for it.
-            pinched = (low <= high) & (least > most) & (least <= most + ON_GRID * step)
-            point = np.minimum(np.maximum(self.multiples(np.rint(low / step), on_grid), low), high)
+            first = np.ceil((low - self.near(low, on_grid)) / step)
+            least = np.maximum(low, self.multiples(first, on_grid))
+            most = np.minimum(high, self.multiples(np.floor((high + self.near(high, on_grid)) / step), on_grid))
+            # A bound next to a grid point stands for it, and so does the nearer of two that are on the same side of one.
+            pinched = (low <= high) & (least > most) & (least <= most + self.near(most, on_grid))
+            point = np.minimum(np.maximum(self.multiples(first, on_grid), low), high)
             lo[:, on_grid], hi[:, on_grid] = np.where(pinched, point, least), np.where(pinched, point, most)
             # A source that is a grid point up to rounding stands for it, at the end of the range too.
-            near = ON_GRID * np.where(on_grid, self.step, 0.0)
-            lo = np.where(on_grid & ~outside & (np.abs(X - lo) <= near), X, lo)
-            hi = np.where(on_grid & ~outside & (np.abs(X - hi) <= near), X, hi)
+            near = np.where(outside, -1.0, self.near(X))
+            lo, hi = (np.where(on_grid & (np.abs(X - end) <= near), X, end) for end in (lo, hi))
         wrong: dict[int, str] = {}
         label = self.model.feature_label
         for n, d in np.argwhere(outside & self.frozen):
@@ -197,10 +209,10 @@ class Limits:
         """
         if not self.equal.any():
             return np.zeros(len(self.C))
-        size, near = np.abs(self.C) @ np.abs(source) + np.abs(self.rest), ON_GRID * np.where(self.on_grid, self.step, 0.0)
+        size = np.abs(self.C) @ np.abs(source) + np.abs(self.rest)
         stood = np.nan_to_num(np.stack([source, self.lo, self.hi]), posinf=0.0, neginf=0.0)
         off = np.abs(stood - self.nearest(stood))
-        beside = np.where(off <= near, off, 0.0).max(axis=0)
+        beside = np.where(off <= self.near(stood), off, 0.0).max(axis=0)
         return np.where(self.equal, SAME * size + np.abs(self.C) @ beside + TINY, 0.0)
 
     def broken_rule(self, source: Floats, x: Floats, among: Flags | None = None, edge: float = EDGE) -> str | None:
