@@ -468,3 +468,11 @@ def test_multipliers_whose_ratio_is_less_than_any_float():
     for least, most in ((5e-324, 1e10), (1e-310, 1e300), (5e-324, 5e-324)):
         found = dual.bound(dual.choices.root, Multipliers(np.array([least, most]), np.zeros(0)))
         assert found.value <= 5.0  # what the answer costs is more
+
+
+def test_a_ceiling_is_never_below_what_it_is_a_ceiling_of(rng):
+    """1/(1 + e^v) with 50 digits: rounding to the nearest float would leave some points above."""
+    with mp.workdps(50):
+        for top, missed in zip(rng.uniform(-30, 30, 2000).tolist(), (10 ** rng.uniform(-9, 1, 2000)).tolist(), strict=True):
+            ceiling, most = Goal(top=top).ceiling(missed), 1 / (1 + mp.exp(mp.mpf(top) + mp.mpf(missed)))
+            assert most <= ceiling <= most * (1 + TOLERANCES["tight"])

@@ -140,7 +140,7 @@ def _out_of_reach(problem: CostProblem, aim: Aim) -> Result | None:
     x = problem.space.settled(problem.source[None], found.x[None])[0]
     if problem.seems_reached(x, aim.prob):
         return None
-    ceiling = dual.goal.ceiling(float(found.value))
+    ceiling = min(dual.goal.ceiling(float(found.value)), 1.0 if aim.prob is None else math.nextafter(aim.prob, 0.0))
     proof = Proof((Leaf(0, reach=True),), (given,))
     n_nodes = len(proof) if problem.space.conditions.branched else 0
     result = problem.result(x, math.inf, status=Status.UNREACHABLE, ceiling=ceiling, proof=proof, n_nodes=n_nodes)

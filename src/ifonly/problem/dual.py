@@ -73,8 +73,11 @@ class Goal(NamedTuple):
         return -(self.margin or 0.0) if self.top is None else self.top
 
     def ceiling(self, missed: float) -> float:
-        """What p_k is at most where its goal is missed by so much; 1 where that is none."""
-        return 1.0 if self.top is None else 1 / (1 + math.exp(min(self.top + missed, LARGEST)))
+        """What p_k is at most where its goal is missed by so much, rounded up; 1 where that is none."""
+        if self.top is None:
+            return 1.0
+        logit = min(self.top + missed, LARGEST)
+        return math.nextafter(1 / (1 + math.exp(logit - 4 * EPS * (1 + abs(logit)))), 1.0)
 
 
 class Bounded(NamedTuple):

@@ -191,10 +191,10 @@ class Exactly:
         return Proved(bound, missed)
 
     def ceiling(self, proved: Proved) -> float:
-        """What p of the target is at most where a proof shows by how much its goal is missed."""
+        """What p of the target is at most where a proof shows by how much its goal is missed, rounded up."""
         if self.top is None or proved.missed == math.inf:  # no such goal, or no point at all
             return 0.0
-        return float(1 / (1 + exp_within(self.top + proved.missed)[0]))
+        return math.nextafter(float(1 / (1 + exp_within(self.top + proved.missed)[0])), 1.0)
 
     @cached_property
     def root(self) -> Node:
