@@ -76,8 +76,9 @@ class Goal(NamedTuple):
         """What p_k is at most where its goal is missed by so much, rounded up; 1 where that is none."""
         if self.top is None:
             return 1.0
-        logit = min(self.top + missed, LARGEST)
-        return math.nextafter(1 / (1 + math.exp(logit - 4 * EPS * (1 + abs(logit)))), 1.0)
+        missed = min(missed, 2 * LARGEST)  # it may be infinite
+        logit = self.top + missed - 4 * EPS * (1 + abs(self.top) + abs(missed))
+        return math.nextafter(1 / (1 + math.exp(min(logit, LARGEST))), 1.0)
 
 
 class Bounded(NamedTuple):
