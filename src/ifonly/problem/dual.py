@@ -78,7 +78,7 @@ class Goal(NamedTuple):
             return 1.0
         missed = min(missed, 2 * LARGEST)  # it may be infinite
         logit = self.top + missed - 4 * EPS * (1 + abs(self.top) + abs(missed))
-        return math.nextafter(1 / (1 + math.exp(min(logit, LARGEST))), 1.0)
+        return min((1 + 2 * EPS) / (1 + math.exp(min(logit, LARGEST))), 1.0)
 
 
 class Bounded(NamedTuple):
