@@ -12,7 +12,7 @@ from ifonly import Status
 from ifonly.engines import limited, nearest
 from ifonly.engines.budget import Budget
 from ifonly.engines.cases import Cases
-from ifonly.engines.cost_problem import CostProblem
+from ifonly.engines.cost_problem import CostProblem, nothing_found
 from ifonly.engines.cost_space import CostSpace
 from ifonly.problem.asked import Aim
 from ifonly.problem.checker import check
@@ -116,7 +116,7 @@ def test_an_answer_beside_which_other_classes_are_left_open_claims_no_more_than_
     if ended is Status.STOPPED:
         bound = aim.value(found) - 0.1
         found = replace(found, status=ended, bound=bound, gap=0.1, proof=Proof((Leaf(-1),), ()))
-    other = problem.nothing_found(0, 0.5 * found.bound)
+    other = nothing_found(problem.space, k, 0, 0.5 * found.bound)
     told = limited._of_all(found, [found, other], aim, Budget())
     assert (told.status, told.bound) == (Status.STOPPED, other.bound)
     assert (told.proof is None) == (ended is Status.EXACT)

@@ -7,9 +7,12 @@ from time import perf_counter
 from ifonly.problem.question import MAX_NODES, Question
 from ifonly.problem.status import REL_GAP
 
-__all__ = ["MAX_ITER", "Budget"]
+__all__ = ["EIGENVECTORS", "INVERSE", "MAX_ITER", "PRODUCT", "PROGRAM", "Budget"]
 
-PER_OPERATION = 2e-10  # seconds: eigenvectors of 800 rows take a tenth of one
+# Seconds for each of n³ (or n²D) operations: of eigenvectors, of which 800 take a tenth of one, of an inverse, of a product.
+EIGENVECTORS, INVERSE, PRODUCT = 2e-10, 3e-11, 6e-11
+PROGRAM = 5e-7  # seconds for each number of a linear program
+GRACE = 0.02  # seconds beyond the limit in which something is found, or shown, that is all but there
 MAX_ITER = 300  # of Newton's for a continuous answer, where the user does not say
 
 
@@ -46,11 +49,20 @@ class Budget:
         """Seconds that are left."""
         return self.seconds - (perf_counter() - self.began)
 
-    def allows(self, n: int) -> bool:
-        """Whether there is time for what takes n³ operations of linear algebra, which no clock cuts short."""
-        return math.isinf(self.seconds) or self.left > PER_OPERATION * n**3
+    def allows(self, operations: int, each: float) -> bool:
+        """Whether there is time for so many operations of linear algebra, which no clock cuts short."""
+        return math.isinf(self.seconds) or self.left > each * operations
+
+    def ends(self, operations: int, each: float) -> bool:
+        """Whether there is time for what shows that nothing is to be found, or a little more than that."""
+        return self.allows(operations, each) or (each * operations < GRACE and not self.overdue)
 
     @property
     def late(self) -> bool:
         """Whether the time is up."""
         return self.left < 0
+
+    @property
+    def overdue(self) -> bool:
+        """Whether it is up for what is all but there, too."""
+        return self.left < -GRACE

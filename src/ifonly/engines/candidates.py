@@ -29,6 +29,7 @@ __all__ = ["Candidates"]
 
 MOST_BACK = 200  # values that are tried on their other side
 TRIED = 20  # of the most helpful moves, where linear rules forbid some
+STRONG = 64  # rivals by which moves are chosen: the others are behind, or will be found ahead at the next
 CLEAR = 1e-10  # relative: a lower value that is not the rounding of what is continuous
 STRIDES = 2.0 ** np.arange(-2, 5)  # of what a feature without bounds would have to move by if the classifier were linear
 MORE = 1e-3  # by which a goal is met for whoever evaluates it: no move has to go farther
@@ -130,7 +131,7 @@ class Candidates:
         if relaxed.x is None:
             return None
         part = self.problem.but(lo=lo, hi=hi)
-        if relaxed.at is None or self.problem.space.root is None:
+        if relaxed.at is None or not self.problem.space.tied:
             return part.kept(relaxed.x), relaxed.at
         return part.placed(relaxed.at.t, relaxed.at.nu, 0.0), relaxed.at  # the cost does not count
 
@@ -181,8 +182,10 @@ class Candidates:
         for _ in range(max(choices.most - int((~choices.rests(choices.root)).sum()), 0)):
             if self.meets(x) or self.relaxing.budget.late:
                 break
-            s = dual.margins + dual.S @ (x - problem.source)
-            new = next((y for y in self._tried(x, s) if problem.textbook.broken(y) is None), None)
+            s, some = dual.margins + dual.S @ (x - problem.source), slice(None)
+            if len(s) > STRONG:
+                some = np.argpartition(s, -STRONG)[-STRONG:]
+            new = next((y for y in self._tried(x, s[some], dual.S[some]) if problem.textbook.broken(y) is None), None)
             if new is None:
                 break
             x = new
@@ -192,16 +195,16 @@ class Candidates:
         """By how much the goal is missed, up to a constant."""
         return s.max(axis=-1) if self.aim.prob is None else log_sum_exp(s)
 
-    def _tried(self, x: Floats, s: Floats) -> Iterator[Floats]:
+    def _tried(self, x: Floats, s: Floats, S: Floats) -> Iterator[Floats]:
         """The points that moves lead to which help, the most helpful of some first, and of those the shortest."""
         now = self._short(s)
-        moves = (move for move in self._moves(x, s) if move[0] < now)
+        moves = (move for move in self._moves(x, s, S) if move[0] < now)
         for _, _, features, values in sorted(moves, key=itemgetter(0, 1))[:TRIED]:
             y = x.copy()
             y[features] = values
             yield y
 
-    def _moves(self, x: Floats, s: Floats) -> Iterator[tuple[float, float, Any, Any]]:
+    def _moves(self, x: Floats, s: Floats, S: Floats) -> Iterator[tuple[float, float, Any, Any]]:
         """What is missed after a move, how long it is, which features it changes, and to what: of the items that have not moved
         the best for each group, and those of the most helpful features.
 
@@ -209,7 +212,7 @@ class Candidates:
         """
         problem, choices, dual = self.problem, self.relaxing.choices, self.relaxing.dual
         node, enough = choices.root, dual.goal.most - MORE
-        pull = -softmax(s) @ dual.S
+        pull = -softmax(s) @ S
         over = max(float(self._short(s) - dual.goal.most), 1e-6)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             strides = np.where(pull != 0, over / pull, 0.0)
@@ -220,7 +223,7 @@ class Candidates:
         values = np.stack([choices.nearest(node, row) for row in wanted])
         still = choices.singles[(x == problem.source)[choices.singles]]
         with np.errstate(over="ignore", invalid="ignore"):  # so far away that nothing can be said of it
-            tried = s[:, None, None] + dual.S[:, None, still] * (values - x)[:, still]
+            tried = s[:, None, None] + S[:, None, still] * (values - x)[:, still]
             short = np.maximum(np.nan_to_num(self._short(np.moveaxis(tried, 0, -1)), nan=np.inf), enough)
         best, c = short.argmin(axis=0), problem.space.per_unit
         short, there = short.min(axis=0), values[best, still]
@@ -232,4 +235,4 @@ class Candidates:
                 for option in np.flatnonzero(choices.options(node)[group]).tolist():
                     new = np.eye(len(group))[option]
                     length = float(np.max(c[group] * np.abs(new - x[group])))
-                    yield max(float(self._short(s + dual.S[:, group] @ (new - x[group]))), enough), length, group, new
+                    yield max(float(self._short(s + S[:, group] @ (new - x[group]))), enough), length, group, new

@@ -17,7 +17,7 @@ import numpy as np
 from ifonly.engines import constraints
 from ifonly.engines.budget import Budget
 from ifonly.engines.candidates import Candidates
-from ifonly.engines.cost_problem import CostProblem
+from ifonly.engines.cost_problem import CostProblem, nothing_found
 from ifonly.engines.cost_space import CostSpace
 from ifonly.engines.limited import LimitedEngine, stays
 from ifonly.engines.relaxing import Relaxed, Relaxing
@@ -49,15 +49,16 @@ class Cases(LimitedEngine):
 
     def answer(self, problem: CostProblem, aim: Aim, budget: Budget, tol: float | None) -> Result:
         """See `LimitedEngine`."""
-        found = stays(problem, aim) or (None if budget.late else constraints.solve(problem, aim, budget))
+        late = budget.late or not problem.space.invertible(budget)
+        found = stays(problem, aim) or (None if late else constraints.solve(problem, aim, budget))
         if isinstance(found, Result) and (found.status.ok or budget.late or found.n_nodes >= budget.nodes):
             return found
         search = CaseSearch(problem, aim, budget)
         if isinstance(found, Proof):
             search.first()
             return _nothing(search, found)
-        best = search.run(found) if found is not None or not budget.late else None
-        if best is None and not search.closed and (budget.late or not search.tree.done):
+        best = search.run(found) if found is not None or not late else None
+        if best is None and not search.closed and (late or budget.late or not search.tree.done):
             best = search.any_plan()
         if best is None:
             return _nothing(search)
@@ -142,7 +143,7 @@ class CaseSearch:
     def any_plan(self) -> Result | None:
         """A plan for a search that was stopped before it had one: whatever will do, and no matter how late it is."""
         short, untied = replace(self.budget.anew(), nodes=PLAN_NODES, seconds=PLAN_SECONDS, gap=1.0), self.problem.untied
-        found = constraints.any_plan(untied, self.aim, short) or CaseSearch(untied, self.aim, short.anew()).run()
+        found = constraints.any_plan(untied, self.aim, short) or CaseSearch(untied, self.aim, short).run()
         self.offer(None if found is None else self.candidates.as_it_is(found.x))
         return self.best
 
@@ -314,7 +315,8 @@ def _nothing(search: CaseSearch, given: Proof | None = None) -> Result:
     proof, sure = given or search.tree.proof(), given is not None or search.closed
     if sure:
         search.refuse(proof)
-    unknown = search.problem.nothing_found(search.counted(proof), math.inf if sure else search.tree.bound, proof)
+    counted, bound = search.counted(proof), math.inf if sure else search.tree.bound
+    unknown = nothing_found(search.problem.space, search.problem.k, counted, bound, proof)
     if search.aim.lam is not None or not (sure or search.tree.done):
         return unknown
     return _nearest_to_it(search, proof if sure else None) or unknown

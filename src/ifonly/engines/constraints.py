@@ -64,7 +64,7 @@ def first_multipliers(problem: CostProblem, aim: Aim, budget: Budget) -> tuple[F
 
     Nor is it for a matrix: the equations that this takes are as many as there are features.
     """
-    begin = None if problem.space.root is not None else _Beginning.of(problem, aim)
+    begin = None if problem.space.tied else _Beginning.of(problem, aim)
     if begin is None:
         return None
     allowance = begin.allowance(aim, problem.source, SPARES[0])
@@ -86,6 +86,8 @@ def any_plan(problem: CostProblem, aim: Aim, budget: Budget) -> Result | None:
         return None
     candidates, x = Candidates(problem, aim, Relaxing(problem, begin.dual, budget)), None
     for way, more in product((begin, begin.careless), HARDER):
+        if budget.late:
+            break
         allowance = begin.allowance(aim, problem.source, SPARES[-1])
         allowance += more * (1 + abs(begin.dual.goal.most)) if aim.lam is None else 0.0
         search, _ = way.run(allowance, replace(budget, gap=1.0))
@@ -149,7 +151,7 @@ class _Beginning(NamedTuple):
         ½u², which are not counted as changes, and TΔ − u = 0 are as many equations, ``ties``. Without a matrix there are none.
         """
         space, D = problem.space, problem.model.n_features
-        n_ties = 0 if space.root is None else D
+        n_ties = D if space.tied else 0
         if space.loops is None or len(problem.rivals) + len(space.limits.C) + n_ties > MOST_CONSTRAINTS:
             return None
         dual = dual_of(problem, aim)

@@ -23,7 +23,7 @@ from ifonly.problem.proof import Proof
 from ifonly.problem.results import Result
 from ifonly.problem.status import Status
 
-__all__ = ["CostProblem"]
+__all__ = ["CostProblem", "nothing_found"]
 
 IDLE = 1e30  # the right-hand side of a row that is to have no effect
 BLUR = 1e-3  # of a logit: where rounding is more, what is computed says nothing
@@ -65,7 +65,7 @@ class CostProblem:
     def untied(self) -> Self:
         """The same where a feature's cost does not depend on others: what meets a goal does not depend on costs."""
         space, conditions = self.space, self.space.conditions
-        if space.root is None:
+        if not space.tied:
             return self
         alone = replace(conditions, cost=Cost(space.per_unit, conditions.cost.l1))
         return self.but(space=CostSpace(alone, reference=space.loops is None))
@@ -103,7 +103,7 @@ class CostProblem:
         C = C[:, moving]
         idle = ~C.any(axis=1)  # rows between features that cannot move: they hold, or others say that they do not
         rest, low = np.where(idle, IDLE, rest), np.where(idle, 0.0, low)
-        if space.root is not None:
+        if space.tied:
             return self._tied(margins[soft], C, rest, low, slip)._replace(budget=budget)
         c = space.per_unit[moving]
         lo, hi = ((v - self.source)[moving] * c for v in (self.lo, self.hi))
@@ -162,13 +162,13 @@ class CostProblem:
     def x(self, t: Floats) -> Floats:
         """The point of t, up to rounding."""
         change, c = self.still.copy(), self.space.per_unit
-        change[self.moving] += t / c[self.moving] if self.space.root is None else self._back @ t
+        change[self.moving] += t / c[self.moving] if not self.space.tied else self._back @ t
         return self.source + change
 
     def placed(self, t: Floats, nu: Floats, weight: float) -> Floats:
         """The x of t and multipliers, within its limits exactly: what stays is the source's, a bound is the bound."""
         x, moving, lo, hi = self.x(t), self.moving, self.lo, self.hi
-        if self.space.root is None:
+        if not self.space.tied:
             low, high, own, c = (v[moving] for v in (lo, hi, self.source, self.space.per_unit))
             with np.errstate(invalid="ignore"):
                 at_end = np.where(t == (low - own) * c, low, np.where(t == (high - own) * c, high, x[moving]))
@@ -283,9 +283,8 @@ class CostProblem:
         """A point as a result; ``more`` overrides what is not known from the point alone."""
         space, change = self.space, x - self.source
         with np.errstate(over="ignore"):
-            t = change * space.per_unit if space.root is None else space.root @ change
-            square, sparse = float(t @ t), float(space.mu @ np.abs(change * space.per_unit))
-        distance, cost = math.sqrt(square), 0.5 * square + sparse
+            distance, cost = self.textbook.cost_of(x)
+            sparse = self.textbook.sparse(change)
         p, loss = self.textbook.proba(x)
         weight, lam = more.pop("weight", 1.0), max(lam, LEAST_LAM)
         objective = loss if math.isinf(lam) else 0.5 * lam * distance**2 + weight * sparse + loss
@@ -352,8 +351,9 @@ class CostProblem:
         items, t_lo, t_hi = self.space.items(self.source[None], self.lo[None], self.hi[None], g, scale)
         return items.of(0), t_lo[0], t_hi[0]
 
-    def nothing_found(self, n_nodes: int, bound: float = 0.0, proof: Proof | None = None) -> Result:
-        """The search was stopped before it found anything."""
-        unknown, x, proba = math.nan, np.full(len(self.source), np.nan), np.full(self.model.n_classes, np.nan)
-        shown = {"cost": math.inf, "bound": bound, "gap": math.inf, "n_nodes": n_nodes, "proof": proof}
-        return Result(self.k, Status.STOPPED, unknown, unknown, unknown, 0.0, proba, x=x, **shown)
+
+def nothing_found(space: CostSpace, k: int, n_nodes: int, bound: float = 0.0, proof: Proof | None = None) -> Result:
+    """The search for class ``k`` was stopped before it found anything."""
+    unknown, x, proba = math.nan, np.full(space.model.n_features, np.nan), np.full(space.model.n_classes, np.nan)
+    shown = {"cost": math.inf, "bound": bound, "gap": math.inf, "n_nodes": n_nodes, "proof": proof}
+    return Result(k, Status.STOPPED, unknown, unknown, unknown, 0.0, proba, x=x, **shown)

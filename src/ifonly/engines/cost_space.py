@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from ifonly.engines.budget import INVERSE, Budget
 from ifonly.engines.lapack import dtrtri
 from ifonly.engines.semismooth import MOST_RIVALS
 from ifonly.model import Model
@@ -29,8 +30,8 @@ class CostSpace:
     Attributes
     ----------
     conditions : Conditions
-    root : ndarray of shape (D, D) or None
-        Where a matrix Q ties features together: ``Q = rootᵀ root``, ``t = root (x − x̄)``.
+    tied : bool
+        Whether a matrix Q ties features together: then ``t = root (x − x̄)`` with ``Q = rootᵀ root``.
     shift, scale : ndarray of shape (D,)
         The scaler's; 0 and 1 where there is none.
     loops : module or None
@@ -52,7 +53,7 @@ class CostSpace:
         self.offset = 2 * self.model.offset_size + float(np.abs(self.model.b).max())  # of intercepts and shifts, to the terms
         self.logs = in_logs(self.model, gamma)  # relative to `per_term`
         self.shift, self.scale = (np.zeros(D), np.ones(D)) if scaling is None else (scaling.shift, scaling.scale)
-        self.root = None if conditions.matrix is None else np.linalg.cholesky(conditions.matrix).T
+        self.tied = conditions.matrix is not None
         self._inverse: tuple[bytes, Any] = b"", None
 
     @cached_property
@@ -117,11 +118,19 @@ class CostSpace:
 
     def rows(self, k: int) -> Floats:
         """The rivals' rows less the target's, in units of cost; subtracted first, as rows may be close."""
-        slopes = (self.model.A[self.model.rivals(k)] - self.model.A[k]) / self.scale
-        return slopes / self.per_unit if self.root is None else slopes @ self.inverse(np.ones(slopes.shape[1], dtype=bool))
+        return self.units(self.model.A[self.model.rivals(k)] - self.model.A[k])
+
+    def units(self, slopes: Floats) -> Floats:
+        """What moves a score, per unit of the classifier's (n, D), per unit of cost."""
+        slopes = slopes / self.scale
+        return slopes / self.per_unit if not self.tied else slopes @ self.inverse(np.ones(slopes.shape[1], dtype=bool))
+
+    def invertible(self, budget: Budget) -> bool:
+        """Whether there is time for the inverse that a matrix takes before anything is solved, if it is not known."""
+        return not self.tied or bool(self._inverse[0]) or budget.allows(len(self.per_unit) ** 3, INVERSE)
 
     def inverse(self, some: Flags) -> Floats:
-        """The inverse of `root` as it is of some features alone; kept until others are asked for."""
+        """The inverse of the root of Q as it is of some features alone; kept until others are asked for."""
         (known, found), key = self._inverse, some.tobytes()
         if known != key:
             root = np.linalg.cholesky(np.asarray(self.conditions.matrix)[np.ix_(some, some)])

@@ -18,7 +18,7 @@ import numpy as np
 
 from ifonly.engines import nearest
 from ifonly.engines.budget import Budget
-from ifonly.engines.cost_problem import CostProblem
+from ifonly.engines.cost_problem import CostProblem, nothing_found
 from ifonly.engines.cost_space import CostSpace
 from ifonly.engines.protocol import Engine, Piece, put_row
 from ifonly.model.numerics import Flags, Floats
@@ -33,7 +33,8 @@ __all__ = ["CHASE", "SPARES", "LimitedEngine", "stays", "within_rules"]
 CHASE = 12  # times that an allowance for rounding is tried, with more of it each time
 SPARES = tuple(2.0 ** (i - 3) for i in range(CHASE))  # what our own rounding needs besides, as a share of the allowance
 CHUNK_ROWS = 4096
-GRACE = 0.02  # seconds beyond its limit that a search for the nearest class goes on for some plan
+EACH_RIVAL = 10_000_000  # numbers to read for each rival of each class: more take some hundredths of a second
+FOR_SOLVING = 0.5  # of the time is left for solving when bounds are no longer made any better
 
 
 class LimitedEngine(Engine):
@@ -66,24 +67,25 @@ class LimitedEngine(Engine):
     def row(self, space: CostSpace, source: Floats, aim: Aim, budget: Budget, tol: float | None) -> Result:
         """The answer for one source, for a class or the nearest."""
         tried: list[Result] = []
+        left_out: list[Result] = []  # the first that was not tried: no other has a lower bound
 
         def solve(k: int) -> Result:
             part = budget if len(tried) == len(classes) - 1 else budget.half()
-            if budget.left < -GRACE or (budget.late and any(result.is_plan for result in tried)):
-                tried.append(CostProblem(space, source, k).nothing_found(0, float(bounds[classes == k][0])))
-            else:
-                tried.append(self.towards(space, source, aim._replace(k=k), part, tol))
+            if left_out or budget.overdue or (budget.late and any(result.is_plan for result in tried)):
+                left_out.append(left_out[0] if left_out else nothing_found(space, k, 0, float(bounds[classes == k][0])))
+                return left_out[0]
+            tried.append(self.towards(space, source, aim._replace(k=k), part, tol))
             return tried[-1]
 
         if aim.k != NEAREST:
             return self.towards(space, source, aim, budget, tol)
-        now = int(space.model.scores(source).argmax())
-        classes = nearest.candidates(space.model, aim, now)
-        bounds = np.array([_least(space, source, k, aim, within=False) for k in classes.tolist()])
+        z = space.model.scores(source)
+        classes = nearest.candidates(space.model, aim, int(z.argmax()))
+        bounds = _alone(space, z, aim)[classes]
         # A compiled loop has solved a class before its bound is any sharper.
-        sharper = aim.lam is None and space.root is None and space.model.n_classes > 2 and not space.looped
-        sharpen = (lambda k: _least(space, source, k, aim, within=True)) if sharper else None
-        return _of_all(nearest.search(classes, bounds, solve, aim, sharpen), tried, aim, budget)
+        sharper = aim.lam is None and not space.tied and space.model.n_classes > 2 and not space.looped
+        sharpen = (lambda k: _within(space, source, k, aim) if budget.all_but(FOR_SOLVING) > 0 else 0.0) if sharper else None
+        return _of_all(nearest.search(classes, bounds, solve, aim, sharpen), [*tried, *left_out[:1]], aim, budget)
 
     def towards(self, space: CostSpace, source: Floats, aim: Aim, budget: Budget, tol: float | None) -> Result:
         """The answer for one source and the class ``aim.k``."""
@@ -118,16 +120,27 @@ class LimitedEngine(Engine):
         return results
 
 
-def _least(space: CostSpace, source: Floats, k: int, aim: Aim, *, within: bool) -> float:
-    """A lower bound on what is minimised for class ``k``: each rival alone, or all ``within`` the limits on features."""
-    z, rows, top = space.model.scores(source), space.rows(k), space.needed(aim.prob)
-    margins = z[space.model.rivals(k)] - z[k]
-    if within:
-        lo, hi, _ = space.limits.around(source[None])
-        lo, hi = (lo[0] - source) * space.per_unit, (hi[0] - source) * space.per_unit
-        return nearest.bound_of_all(rows, margins, top, space.mu, lo, hi, entropic=aim.prob is not None)
-    found = float(nearest.pair_bounds(margins, np.sqrt(np.square(rows).sum(axis=1)), aim.lam, top).max())
+def _alone(space: CostSpace, z: Floats, aim: Aim) -> Floats:
+    """Lower bounds on what is minimised for each class, from all scores: each rival alone; if they are many, the strongest."""
+    A, size = space.model.A, 0.0
+    if A.size * len(A) <= EACH_RIVAL:
+        strong = np.arange(len(A))
+        squares = np.stack([np.square(space.units(A - own)).sum(axis=1) for own in A], axis=1)
+    else:
+        strong, every = np.argpartition(z, -nearest.BOUNDING)[-nearest.BOUNDING :], space.units(A)
+        own = np.vecdot(every, every)
+        squares, size = own[:, None] - 2 * every @ every[strong].T + own[strong], math.sqrt(own.max())
+    found = nearest.bounds_by_few(z, strong, squares, size, aim.lam, space.needed(aim.prob))
     return found if aim.lam is not None else 0.5 * found * found
+
+
+def _within(space: CostSpace, source: Floats, k: int, aim: Aim) -> float:
+    """A lower bound on the cost for class ``k``, of all rivals, within the limits on features."""
+    z, rows = space.model.scores(source), space.rows(k)
+    lo, hi, _ = space.limits.around(source[None])
+    lo, hi = (lo[0] - source) * space.per_unit, (hi[0] - source) * space.per_unit
+    margins, entropic = z[space.model.rivals(k)] - z[k], aim.prob is not None
+    return nearest.bound_of_all(rows, margins, space.needed(aim.prob), space.mu, lo, hi, entropic=entropic)
 
 
 def _of_all(found: Result, tried: list[Result], aim: Aim, budget: Budget) -> Result:

@@ -148,7 +148,8 @@ class _Passes:
         own = [np.sum(block**2, axis=1)[:, None] - 2 * block @ rows.T for _, block in self.model.blocks()]
         squares = np.concatenate(own) + np.sum(rows**2, axis=1)
         classes = nearest.candidates(self.model, aim, now)
-        bounds = nearest.bounds_by_few(self.model, z, strong, squares, aim)[classes]
+        top, size = nearest.wanted(self.model, aim), self.model.row_norm
+        bounds = nearest.bounds_by_few(z, strong, squares, size, aim.lam, top)[classes]
         return nearest.search(classes, bounds, lambda k: self._towards([(i, aim._replace(k=k))])[0], aim)
 
 

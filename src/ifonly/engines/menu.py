@@ -199,7 +199,8 @@ class _MenuSearch:
     def run(self) -> Iterator[None]:
         """Split one class after the other, until none is left or time is up."""
         question = self.question
-        self._push(0.0, Class(Set(), self._alone() | question.must, None, False))
+        alone = Set() if question.budget.late else self._alone()
+        self._push(0.0, Class(Set(), alone | question.must, None, False))
         for _ in range(MOST_CLASSES):
             if not self.open or question.budget.late or (question.spent and question.covers is None):
                 return

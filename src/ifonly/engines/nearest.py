@@ -23,7 +23,7 @@ from ifonly.problem.results import Result
 from ifonly.problem.status import Status
 
 __all__ = ["BOUNDING", "bound_of_all", "bound_within", "bounds_by_few", "candidates"]
-__all__ += ["of_many", "of_one", "pair_bounds", "search"]
+__all__ += ["of_many", "of_one", "pair_bounds", "search", "wanted"]
 
 BOUNDING = 8  # strong rivals that bound how far every other class is, where there are very many
 BOUND_STEPS, SHARP = 30, 1e-3  # of the search for a bound within limits, until one changes it by less than this share
@@ -123,6 +123,11 @@ def bound_of_all(rows: Floats, margins: Floats, top: float, mu: Floats, lo: Floa
     return best
 
 
+def wanted(model: Model, aim: Aim) -> float | None:
+    """The logit of 1 − p_k that is to be reached; None where λ is given."""
+    return None if aim.prob is None else float(needed_logit(aim.prob, model))
+
+
 def of_one(model: Model, z: Floats, aim: Aim) -> tuple[Indices, Floats]:
     """The classes to try for one source, from ``z = rows @ x̄``, and their bounds."""
     now = int(model.best_class(z))
@@ -135,7 +140,7 @@ def of_one(model: Model, z: Floats, aim: Aim) -> tuple[Indices, Floats]:
             squares = np.diagonal(G)[:, None] - 2 * G[:, strong] + np.diagonal(G)[strong]
         else:
             squares = np.stack([np.square(model.A - model.A[j]).sum(axis=1) for j in strong], axis=1)
-        return classes, bounds_by_few(model, logits, strong, squares, aim)[classes]
+        return classes, bounds_by_few(logits, strong, squares, model.row_norm, aim.lam, wanted(model, aim))[classes]
     return classes, of_many(model, z[None], Aims.of(aim))[0, classes]
 
 
@@ -158,14 +163,13 @@ def of_many(model: Model, Z: Floats, aims: Aims) -> Floats:
     return bounds
 
 
-def bounds_by_few(model: Model, logits: Floats, strong: Indices, squares: Floats, aim: Aim) -> Floats:
+def bounds_by_few(logits: Floats, strong: Indices, squares: Floats, size: float, lam: float | None, top: Any) -> Floats:
     """Bounds for all K classes from a few strong rivals, each alone.
 
-    ``squares`` (K, n) are the squared distances of all rows from those of the strong ones.
+    ``squares`` (K, n) are the squared distances of all rows from those of the strong ones; where they were had by subtraction,
+    of numbers of this ``size`` squared.
     """
-    lengths = np.sqrt(np.maximum(squares, 0.0)) * (1 + LOOSE) + LOOSE * model.row_norm  # rounded up, for lower bounds
-    margins = logits[strong] - logits[:, None]
-    top = None if aim.prob is None else float(needed_logit(aim.prob, model))
-    bounds = pair_bounds(margins, lengths, aim.lam, top)
+    lengths = np.sqrt(np.maximum(squares, 0.0)) * (1 + LOOSE) + LOOSE * size  # rounded up, for lower bounds
+    bounds = pair_bounds(logits[strong] - logits[:, None], lengths, lam, top)
     bounds[strong, np.arange(len(strong))] = 0.0  # no class is its own rival
     return bounds.max(axis=1)

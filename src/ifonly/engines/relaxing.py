@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ifonly.engines import semismooth
-from ifonly.engines.budget import Budget
+from ifonly.engines.budget import PRODUCT, PROGRAM, Budget
 from ifonly.engines.cost_problem import CostProblem
 from ifonly.engines.responses import Terms
 from ifonly.engines.semismooth import Response
@@ -122,7 +122,7 @@ class Relaxing:
         if self.farthest or (self.goal.lam is None and missed > 0):
             shares = softmax(s) if self.goal.margin is None else (s == top) / float((s == top).sum())
             return Relaxed(x, Multipliers(shares, no_rules))
-        around = None if self.problem.space.root is None else change
+        around = change if self.problem.space.tied else None
         y = nothing if self.goal.lam is None else softmax(np.append(s, 0.0))[:-1] * WITHIN
         return Relaxed(x, Multipliers(y, no_rules, around), reach=False)
 
@@ -130,7 +130,7 @@ class Relaxing:
         """Those of a response, with the change that it leads to."""
         n_rules = len(self.problem.space.limits.C)
         nu = self._signed(at.nu[:n_rules])
-        around = None if self.problem.space.root is None else change
+        around = change if self.problem.space.tied else None
         if self.goal.margin is not None:
             n = len(self.problem.rivals)
             return Multipliers(np.maximum(at.nu[n_rules : n_rules + n], 0.0), nu, around)
@@ -175,7 +175,7 @@ class Relaxing:
                 break
             pinned |= more
             columns = W[:, pinned]
-            for _ in range(AGAIN):
+            for _ in range(AGAIN if self.budget.ends(W.size * len(W), PRODUCT) else 0):
                 both = both * (1 + np.linalg.lstsq((both[:, None] * columns).T, -(both @ columns), rcond=None)[0])
                 both[:n] = np.maximum(both[:n], 0.0)
                 both[n:] = self._signed(both[n:])
@@ -225,6 +225,8 @@ class Relaxing:
         slack = np.append(np.ones(n), np.full(len(over), float(not margins)))
         rows = np.concatenate([dual.S[:n] / c, rules / lengths[:, None]])
         ends = np.stack([(lo - problem.source) * c, (hi - problem.source) * c], axis=1)
+        if not self.budget.ends(rows.size, PROGRAM):  # it takes as long to hand it over, and no clock is looked at
+            return None
         found = linprog(
             np.append(np.zeros(D), 1.0),
             A_ub=np.hstack([rows, -slack[:, None]]),

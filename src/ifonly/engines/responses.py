@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ifonly.engines.budget import Budget
+from ifonly.engines.budget import EIGENVECTORS, PRODUCT, Budget
 from ifonly.engines.lapack import dposv
 from ifonly.model.numerics import EPS, Flags, Floats
 
@@ -36,6 +36,12 @@ class Terms(NamedTuple):
     budget: Budget = Budget()  # when to give up
     loops: Any = None  # the compiled loops (`native.compiled`), or None for NumPy
 
+    @property
+    def late(self) -> bool:
+        """Whether there is no time for another of Newton's steps."""
+        n, D = self.B.shape
+        return not self.budget.allows(n * n * (n + D), PRODUCT)
+
 
 def free_features(terms: Terms, t: Floats) -> Flags:
     """The features that are free to move."""
@@ -64,7 +70,7 @@ def respond(terms: Terms, lam: float, weight: float, u: Floats, nu: Floats) -> t
     pull, t, over = at(nu)
     off = math.inf
     for _ in range(INNER + 4 * len(C)):
-        if not terms.budget.allows(min(C.shape)):
+        if not terms.budget.allows(min(C.shape) ** 3, EIGENVECTORS):
             break
         free = free_features(terms, t)
         terms_of_t = np.where(free, (np.abs(u) + np.abs(nu) @ sizes + mu) / lam, 0.0)  # they may cancel, but each rounds

@@ -176,7 +176,7 @@ def _newton(
         rounding = 8 * EPS * float(lengths @ (p * (far + (1.0 + float(p @ far)))))  # p is as good as the margins of who has any
         if residual <= max(tol, rounding) or stalled >= 2:
             return at, n_iter, True
-        if evaluations <= 0 or n_iter == max_iter or terms.budget.late:
+        if evaluations <= 0 or n_iter == max_iter or terms.late:
             return at, n_iter, False
         least = min(least, gap)
         # 2. The step.

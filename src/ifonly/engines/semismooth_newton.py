@@ -107,7 +107,8 @@ class SemismoothNewton(LimitedEngine):
 
     def answer(self, problem: CostProblem, aim: Aim, budget: Budget, tol: float | None) -> Result:
         """See `LimitedEngine`."""
-        return stays(problem, aim) or sure(problem, aim, _nearest(problem, aim, tol, budget), budget)
+        in_time = problem.space.invertible(budget)
+        return stays(problem, aim) or sure(problem, aim, _nearest(problem, aim, tol, budget) if in_time else None, budget)
 
 
 def sure(problem: CostProblem, aim: Aim, found: Result | None, budget: Budget) -> Result:

@@ -58,9 +58,9 @@ def reach(terms: Terms, target: Target, start: Response | Start | None = None) -
                 break
         else:  # 2. Out of reach.
             short = min(at, short or at, key=lambda point: point.loss)
-            if met is None and _no_more(target, at, found, first):
+            if met is None and (terms.late or _no_more(target, at, found, first)):
                 break
-        if terms.budget.late or bracket.shut(NARROW):
+        if terms.late or bracket.shut(NARROW):
             break
         # 3. The next λ: a Newton step, aimed at the middle of what is allowed.
         slope = logit_slope(terms, at)

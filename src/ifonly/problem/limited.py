@@ -166,8 +166,8 @@ class LimitedProblem:
     def cost_of(self, x: Floats) -> tuple[float, float]:
         """The distance ‖Δ‖_Q and the cost ½‖Δ‖²_Q + Σμc|Δ|."""
         change, Q, c = x - self.source, self.conditions.matrix, self.conditions.per_unit
-        square = float(np.square(c * change).sum()) if Q is None else float(change @ Q @ change)
-        return math.sqrt(max(square, 0.0)), 0.5 * square + self.sparse(change)
+        square = float(np.square(c * change).sum()) if Q is None else max(float(change @ Q @ change), 0.0)
+        return math.sqrt(square), 0.5 * square + self.sparse(change)
 
     @cached_property
     def _speck(self) -> float:
