@@ -1,7 +1,7 @@
 """Hard problems of users' sizes with little time: ``python -m tests.limits.timely --seed S --count N``.
 
-K up to 1000, D up to 2000, every kind of limit and cost, for one class, the nearest, or a menu. What is the optimum nobody knows;
-but an answer comes within its time, keeps every limit, and nothing that it says of itself is false.
+K up to 1000, D up to 2000, every kind of limit and cost, for one class, the nearest, or a menu. What is the optimum nobody
+knows; but an answer comes within its time, keeps every limit, and nothing that it says of itself is false.
 """
 
 import argparse
