@@ -14,7 +14,7 @@ from ifonly.engines.budget import Budget
 from ifonly.engines.cases import Cases
 from ifonly.engines.cost_problem import CostProblem, nothing_found
 from ifonly.engines.cost_space import CostSpace
-from ifonly.problem.asked import Aim
+from ifonly.problem.asked import NEAREST, Aim
 from ifonly.problem.checker import check
 from ifonly.problem.conditions import Conditions
 from ifonly.problem.proof import Leaf, Proof
@@ -122,3 +122,28 @@ def test_an_answer_beside_which_other_classes_are_left_open_claims_no_more_than_
     assert (told.proof is None) == (ended is Status.EXACT)
     if told.proof is None:
         assert check(model, conditions, x, told.x, aim.prob, told).claim == "not proved here"
+
+
+@pytest.mark.parametrize("goal", [Aim(NEAREST, None, 0.8), Aim(NEAREST, 0.05, None)])
+@pytest.mark.parametrize("cost", [ifonly.Cost(scale=[1.0, 3.0, 0.2, 1.0]), ifonly.Cost(matrix=np.eye(4) + 0.5)])
+def test_of_many_classes_the_strongest_rivals_bound_no_more_than_all_of_them(rng, monkeypatch, goal, cost):
+    """And no more than the answers are worth."""
+    model, x = ifonly.Model(rng.normal(size=(30, 4)), rng.normal(size=30)), rng.normal(size=4)
+    space = CostSpace(Conditions(model, cost, ifonly.Actions(bounds=(-9, 9))))
+    every = limited._alone(space, model.scores(x), goal)
+    monkeypatch.setattr(limited, "EACH_RIVAL", 0)
+    few = limited._alone(space, model.scores(x), goal)
+    assert (few <= every * (1 + 1e-12)).all()
+    assert few.max() > 0.5 * every.max()
+    for k in range(0, 30, 7):
+        found = Cases().answer(CostProblem(space, x, k), goal._replace(k=k), Budget(), None)
+        assert not found.status.ok or every[k] <= goal.value(found) * (1 + 1e-6)
+
+
+@pytest.mark.seconds
+def test_the_nearest_of_very_many_classes_has_an_answer_when_time_is_up(rng):
+    model = ifonly.Model(rng.normal(size=(600, 300)) / 17, rng.normal(size=600))
+    cf = ifonly.invert(model, rng.normal(size=300) * 3, prob=0.9, actions=ifonly.Actions(bounds=(0, None)), time_limit=1e-3)
+    assert cf.status is Status.STOPPED
+    assert np.isfinite(cf.x).all()
+    cf.verify()
