@@ -1,5 +1,6 @@
 """The questions that a user asks: `invert` for an answer, `path` for all of them along λ, `ask` for many of the same kind."""
 
+import pickle
 import warnings
 from collections.abc import Hashable, Mapping, Sequence
 from copy import copy
@@ -371,17 +372,19 @@ def path(
 def _again(model: Model, question: tuple[Any, ...]) -> Ask:
     """The same as before where the same is asked of a model again, as in a loop: to check it takes as long as to answer.
 
-    Not with a cost or actions, which may have been changed in place, and take longer to solve. Types are compared too, as 1 may
-    be one label and True another, and the row loops that there are. The first time only the key is kept: a model of one call is
-    gone as soon as nobody has it.
+    Limits and costs are compared by content, since what they hold may have been changed in place (but not a matrix: that takes
+    longer than to prepare it again); types too, as 1 may be one label and True another, and the row loops that there are. The
+    first time only the key is kept: a model of one call is gone as soon as nobody has it.
     """
-    if question[7] is not None or question[8] is not None:
+    cost, actions = question[7:9]
+    if getattr(cost, "matrix", None) is not None:
         return Ask(model, Question(*question))
     try:
-        key = (*question, *map(type, question), compiled())
+        ground = None if cost is actions is None else pickle.dumps((cost, actions))
+        key = (*question[:7], ground, *question[9:], *map(type, question), compiled())
         kept = model.memo.setdefault("asked", {})
         found = kept.get(key)
-    except TypeError:  # an array or a list
+    except (TypeError, AttributeError, pickle.PicklingError):  # an array, a list, what cannot be pickled
         return Ask(model, Question(*question))
     if found is None:
         found = Ask(model, Question(*question))
