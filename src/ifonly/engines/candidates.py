@@ -137,7 +137,7 @@ class Candidates:
 
     def _continuous(self, lo: Floats, hi: Floats, start: Response | None) -> Any:
         """What is continuous, solved in a box with all choices made; None if nothing there will do."""
-        return within_rules(self.problem.but(lo=lo, hi=hi), lambda part: self._solved(part, start))
+        return within_rules(self.problem.but(lo=lo, hi=hi), self.relaxing.budget, lambda part: self._solved(part, start))
 
     def _solved(self, part: CostProblem, start: Response | None) -> tuple[Floats, Response | None] | None:
         """The best point of a part in which nothing is discrete, and its multipliers; None if none meets the goal."""

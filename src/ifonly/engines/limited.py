@@ -167,7 +167,7 @@ def stays(problem: CostProblem, aim: Aim) -> Result | None:
     return None
 
 
-def within_rules(problem: CostProblem, attempt: Callable[[CostProblem], tuple[Floats, Any] | None]) -> Any:
+def within_rules(problem: CostProblem, budget: Budget, attempt: Callable[[CostProblem], tuple[Floats, Any] | None]) -> Any:
     """What an attempt finds, x first, with linear limits made tighter until x keeps them in floating point.
 
     Where none does so, the first that keeps them up to rounding. None where it finds nothing, or never what does: whether
@@ -184,5 +184,7 @@ def within_rules(problem: CostProblem, attempt: Callable[[CostProblem], tuple[Fl
             break  # nothing can be done about it
         if nearly is None and limits.broken(problem.source, found[0]) is None:
             nearly = found
+        if budget.overdue:
+            break
         problem = problem.but(tight=8.0 * problem.tight)
     return nearly

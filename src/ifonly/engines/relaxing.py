@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ifonly.engines import semismooth
-from ifonly.engines.budget import PRODUCT, PROGRAM, Budget
+from ifonly.engines.budget import EIGENVECTORS, PROGRAM, Budget
 from ifonly.engines.cost_problem import CostProblem
 from ifonly.engines.responses import Terms
 from ifonly.engines.semismooth import Response
@@ -175,7 +175,7 @@ class Relaxing:
                 break
             pinned |= more
             columns = W[:, pinned]
-            for _ in range(AGAIN if self.budget.ends(W.size * len(W), PRODUCT) else 0):
+            for _ in range(AGAIN if self.budget.ends(W.size * len(W), EIGENVECTORS) else 0):
                 both = both * (1 + np.linalg.lstsq((both[:, None] * columns).T, -(both @ columns), rcond=None)[0])
                 both[:n] = np.maximum(both[:n], 0.0)
                 both[n:] = self._signed(both[n:])

@@ -136,7 +136,7 @@ def _nearest(problem: CostProblem, aim: Aim, tol: float | None, budget: Budget) 
         return None
     for spare in SPARES:  # the allowance for rounding grows with x, and may be too small for our own
         harder = problem.but(ahead=(1 + spare) * problem.rounding(x))
-        kept = within_rules(harder, lambda part: _solved(part, aim, tol, budget, start))
+        kept = within_rules(harder, budget, lambda part: _solved(part, aim, tol, budget, start))
         if kept is None:
             return None
         x, found = kept
