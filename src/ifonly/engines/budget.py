@@ -54,7 +54,7 @@ class Budget:
         return math.isinf(self.seconds) or self.left > each * operations
 
     def ends(self, operations: int, each: float) -> bool:
-        """Whether there is time for what shows that nothing is to be found, or a little more than that."""
+        """The same, or within the grace: for what shows that nothing is to be found."""
         return self.allows(operations, each) or (each * operations < GRACE and not self.overdue)
 
     @property

@@ -81,7 +81,7 @@ class LimitedEngine(Engine):
             return self.towards(space, source, aim, budget, tol)
         z = space.model.scores(source)
         classes = nearest.candidates(space.model, aim, int(z.argmax()))
-        bounds = _alone(space, z, aim)[classes]
+        bounds = _alone(space, z, aim)[classes] if space.invertible(budget) else np.zeros(len(classes))
         # A compiled loop has solved a class before its bound is any sharper.
         sharper = aim.lam is None and not space.tied and space.model.n_classes > 2 and not space.looped
         sharpen = (lambda k: _within(space, source, k, aim) if budget.all_but(FOR_SOLVING) > 0 else 0.0) if sharper else None

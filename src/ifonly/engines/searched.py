@@ -202,9 +202,9 @@ class Record:
         if len(self.leaves):
             least = int(self.leaves[bounds[self.leaves].argmin()])
             own = float(slacks[least])
-            doubt = ROUNDED_TWICE * self.dual.bound(self.dual.choices.root, *self._given(self.multipliers[[least]])).rounding
-            if doubt <= SAME * (1 + abs(value)):  # those who check a leaf's bound count so much as nothing
-                doubt = 0.0
+            if len(self.ties) or own > SAME * (1 + abs(value)):  # those who check a bound count much of it as rounding, too
+                given = self._given(self.multipliers[[least]])
+                doubt = ROUNDED_TWICE * self.dual.bound(self.dual.choices.root, *given).rounding
             bound = float(bounds[least]) - doubt
         bound = max(min(value, bound), 0.0)
         exact = value - REL_GAP * self.dual.problem.relative_to(value, weighed=self.dual.goal.lam is not None)

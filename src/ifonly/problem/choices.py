@@ -68,6 +68,11 @@ class Choices:
         return low, high
 
     @cached_property
+    def _near(self) -> Floats:
+        """How near to a grid point the source stands for it."""
+        return self.limits.near(self.source)
+
+    @cached_property
     def _are_allowed(self) -> Flags:
         """Whether a source's value is one that its feature may have: on its grid, or one of those that a pipeline maps."""
         found = self.limits.snapped(self.source, self.source) == self.source
@@ -175,7 +180,7 @@ class Choices:
     def _grid_points(self, n: Any, which: Any) -> Floats:
         """``n`` steps of some features, with the source's own value for the point that it is up to rounding."""
         own, points = self.source[which], self.limits.multiples(n, which)
-        return np.where(np.abs(own - points) <= self.limits.near(own, which), own, points)
+        return np.where(np.abs(own - points) <= self._near[which], own, points)
 
     def _uneven(self, node: Node, part: Uneven, x: float) -> Floats:
         lo, hi = float(node.lo[part.feature]), float(node.hi[part.feature])

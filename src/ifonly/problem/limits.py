@@ -62,9 +62,9 @@ class Limits:
         return (self.step > 0) & ~self.frozen
 
     @cached_property
-    def _steps(self) -> Floats:
-        """The steps of features on grids; 0 for others."""
-        return np.where(self.on_grid, self.step, 0.0)
+    def _shares(self) -> Floats:
+        """Two shares (2, D) of the steps of features on grids, 0 for others: next to nothing, and the most."""
+        return np.multiply.outer([ON_GRID, MOST_OF_STEP], np.where(self.on_grid, self.step, 0.0))
 
     @cached_property
     def _parts(self) -> tuple[Floats, Floats]:
@@ -82,8 +82,8 @@ class Limits:
 
     def near(self, X: Any, which: Any = slice(None)) -> Floats:
         """How near some features have to be to a grid point to be it (0 where they are on none)."""
-        step = self._steps[which]
-        return np.minimum(ON_GRID * step + ROUNDINGS * EPS * np.abs(X), MOST_OF_STEP * step)
+        least, most = self._shares[:, which]
+        return np.minimum(least + ROUNDINGS * EPS * np.abs(X), most)
 
     def nearest(self, X: Floats) -> Floats:
         """Every feature on a grid at the grid point nearest to it."""
@@ -96,7 +96,7 @@ class Limits:
     def snapped(self, X: Floats, source: Floats) -> Floats:
         """`nearest`, but the source's own value where that is the grid point up to rounding."""
         nearest = self.nearest(X)
-        return np.where(np.abs(source - nearest) <= self.near(source), source, nearest)
+        return nearest if nearest is X else np.where(np.abs(source - nearest) <= self.near(source), source, nearest)
 
     def must_move(self, X: Floats, lo: Floats, hi: Floats) -> Flags:
         """Which features of the sources (N, D) cannot stay as they are."""
@@ -109,21 +109,23 @@ class Limits:
 
     def around(self, X: Floats) -> tuple[Floats, Floats, dict[int, str]]:
         """The least and largest value of each feature for each source (N, D), and what is contradictory about some rows."""
-        lo, hi = np.broadcast_to(self.lo, X.shape).copy(), np.broadcast_to(self.hi, X.shape).copy()
+        lo, hi = (np.repeat(end[None], len(X), axis=0) for end in (self.lo, self.hi))
         outside = (lo > X) | (hi < X)
-        np.maximum(lo, X, out=lo, where=np.broadcast_to(self.increase, X.shape))
-        np.minimum(hi, X, out=hi, where=np.broadcast_to(self.decrease, X.shape))
+        np.maximum(lo, X, out=lo, where=self.increase)
+        np.minimum(hi, X, out=hi, where=self.decrease)
         on_grid = self.on_grid
         if on_grid.any():
             step = self.step[on_grid]
             low, high = lo[:, on_grid], hi[:, on_grid]
-            first = np.ceil((low - self.near(low, on_grid)) / step)
-            least = np.maximum(low, self.multiples(first, on_grid))
-            most = np.minimum(high, self.multiples(np.floor((high + self.near(high, on_grid)) / step), on_grid))
-            # A bound next to a grid point stands for it, and so does the nearer of two that are on the same side of one.
-            pinched = (low <= high) & (least > most) & (least <= most + self.near(most, on_grid))
-            point = np.minimum(np.maximum(self.multiples(first, on_grid), low), high)
-            lo[:, on_grid], hi[:, on_grid] = np.where(pinched, point, least), np.where(pinched, point, most)
+            first = self.multiples(np.ceil((low - self.near(low, on_grid)) / step), on_grid)
+            last = self.multiples(np.floor((high + self.near(high, on_grid)) / step), on_grid)
+            least, most = np.maximum(low, first), np.minimum(high, last)
+            crossed = (low <= high) & (least > most)
+            if crossed.any():  # bounds next to a grid point stand for it: the nearer of two that are on the same side of one
+                pinched = crossed & (least <= most + self.near(most, on_grid))
+                point = np.minimum(np.maximum(first, low), high)
+                least, most = np.where(pinched, point, least), np.where(pinched, point, most)
+            lo[:, on_grid], hi[:, on_grid] = least, most
             # A source that is a grid point up to rounding stands for it, at the end of the range too.
             near = np.where(outside, -1.0, self.near(X))
             lo, hi = (np.where(on_grid & (np.abs(X - end) <= near), X, end) for end in (lo, hi))
