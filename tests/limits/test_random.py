@@ -30,6 +30,7 @@ ONCE = [("common part", 0, 101), ("units", 165, 1), ("units", 219, 2), ("units",
 ONCE += [("close rows", 21, 50501)]  # multipliers of 1e16, of which those who check count more as rounding than the search did
 ONCE += [("decades", 32, 30301)]  # a change that costs 1e-24: a search without an answer, taken for a proof that there is none
 ONCE += [("decades", 145, 110001)]  # probabilities of a search that added up to 1 + 2e-14
+ONCE += [("one ulp off the grid", 598, 404002)]  # a way of 5e-324 that costs nothing: no multiplier was found, and −1 was given
 ONCE += [("far grids", 62, 7)]  # scores of 1e9: the rounding of a leaf's bound was not counted
 
 

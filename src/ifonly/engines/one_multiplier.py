@@ -103,7 +103,8 @@ def _solved(problem: CostProblem, aim: Aim, budget: Budget) -> Result:
             if not space.conditions.branched:
                 return sure(problem, aim, _certified(problem, x, search.w, aim.prob), budget)
             dual, log = dual_of(problem, aim), search.log
-            multipliers = np.where(np.isinf(log[:, :1]), 1.0, log[:, :1])
+            # −1 stands for a bound of 0, which takes none.
+            multipliers = np.where(np.isinf(log[:, :1]), 1.0, np.maximum(log[:, :1], 0.0))
             record = Record(dual, items, log, multipliers, need - (float(dual.margins[0]) - dual.goal.most))
             proof = record.proof(budget)
             if proof is None:
