@@ -49,7 +49,7 @@ class Cases(LimitedEngine):
 
     def answer(self, problem: CostProblem, aim: Aim, budget: Budget, tol: float | None) -> Result:
         """See `LimitedEngine`."""
-        late = budget.late or not problem.space.invertible(budget)
+        late = problem.space.late(budget)
         found = stays(problem, aim) or (None if late else constraints.solve(problem, aim, budget))
         if isinstance(found, Result) and (found.status.ok or budget.late or found.n_nodes >= budget.nodes):
             return found
@@ -58,7 +58,7 @@ class Cases(LimitedEngine):
             search.first()
             return _nothing(search, found)
         best = search.run(found) if found is not None or not late else None
-        if best is None and not search.closed and (late or budget.late or not search.tree.done):
+        if best is None and not search.closed and (budget.late or not search.tree.done):
             best = search.any_plan()
         if best is None:
             return _nothing(search)

@@ -129,6 +129,10 @@ class CostSpace:
         """Whether there is time for the inverse that a matrix takes before anything is solved, if it is not known."""
         return not self.tied or bool(self._inverse[0]) or budget.allows(len(self.per_unit) ** 3, INVERSE)
 
+    def late(self, budget: Budget) -> bool:
+        """Whether time is up, or too short to begin."""
+        return budget.late or not self.invertible(budget)
+
     def inverse(self, some: Flags) -> Floats:
         """The inverse of the root of Q as it is of some features alone; kept until others are asked for."""
         (known, found), key = self._inverse, some.tobytes()

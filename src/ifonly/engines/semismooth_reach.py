@@ -58,7 +58,7 @@ def reach(terms: Terms, target: Target, start: Response | Start | None = None) -
                 break
         else:  # 2. Out of reach.
             short = min(at, short or at, key=lambda point: point.loss)
-            if met is None and (terms.late or _no_more(target, at, found, first)):
+            if met is None and _no_more(terms, target, at, found, first):
                 break
         if terms.late or bracket.shut(NARROW):
             break
@@ -73,9 +73,9 @@ def reach(terms: Terms, target: Target, start: Response | Start | None = None) -
     return _between(met, short, target), n_iter, True
 
 
-def _no_more(target: Target, at: Response, found: bool, first: float) -> bool:
-    """Whether a point that misses the target shows that all do, or λ is so small that no more of p_k is to be had."""
-    return at.lam <= (LEAST_LAM if found else ROUGH_LAM) * first or target.ceiling(at) < target.prob
+def _no_more(terms: Terms, target: Target, at: Response, found: bool, first: float) -> bool:
+    """Whether time is up, λ so small that no more of p_k is to be had, or a point that misses the target shows that all do."""
+    return terms.late or at.lam <= (LEAST_LAM if found else ROUGH_LAM) * first or target.ceiling(at) < target.prob
 
 
 def _first_lam(terms: Terms, target: Target, start: Response | Start | None) -> float:

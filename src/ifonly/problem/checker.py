@@ -34,7 +34,7 @@ from ifonly.problem.free import LEAST_P, MOST_LOGIT, Certificate, Problem
 from ifonly.problem.goals import Weights, coarser, excess, in_logs, needed_logit, probabilities
 from ifonly.problem.limited import LimitedProblem
 from ifonly.problem.limits import FAR
-from ifonly.problem.proof import Multipliers, Proved
+from ifonly.problem.proof import Multipliers, Proof, Proved
 from ifonly.problem.results import Result
 from ifonly.problem.status import LEAST_VALUE, REL_GAP, Status
 
@@ -459,14 +459,20 @@ def _by_proof(case: _Case, facts: _Facts, *, exact: bool) -> Checked:
     least, value = max(proved.bound, 0), facts.value  # nothing costs less than 0, and −ln p is no less
     bound = float(least)
     _check_bound(case, facts, bound)
-    if exact and float(case.exactly.worth(case.x) - least) > result.gap + 4 * EPS * (1 + abs(value)):
-        raise CertificateError(f"what is minimised is {value!r} and the bound {bound!r}; the gap is said to be {result.gap!r}")
-    # With λ scores may be coarser than a gap; and whoever answered in floats may not know what fractions show.
+    known = _check_in_fractions(case, proof, proved, value) if exact else bound
+    # With λ scores may be coarser than a gap.
     worth = value if case.goal else max(value, case.dual.worth(case.x))
-    known = bound if not exact or result.status is Status.EXACT else max(float(case.dual.prove(proof).bound), 0.0)
     _check_said(case, value, worth - known)
     more = (_MORE,) if result.status is not Status.EXACT and value - bound < result.gap * (1 - SETTLED) else ()
     return Checked(**vars(found), bound=min(bound, value), notes=more)
+
+
+def _check_in_fractions(case: _Case, proof: Proof, proved: Proved, value: float) -> float:
+    """Whether the gap is at most what is claimed; and the bound that whoever answered in floats knows, who may know less."""
+    result, least = case.result, max(proved.bound, 0)
+    if float(case.exactly.worth(case.x) - least) > result.gap + 4 * EPS * (1 + abs(value)):
+        raise CertificateError(f"{value!r} is minimised, the bound is {float(least)!r}; the gap is said to be {result.gap!r}")
+    return float(least) if result.status is Status.EXACT else max(float(case.dual.prove(proof).bound), 0.0)
 
 
 def _eaten(case: _Case, facts: _Facts) -> float:
