@@ -143,7 +143,7 @@ class CaseSearch:
     def any_plan(self) -> Result | None:
         """A plan for a search that was stopped before it had one: whatever will do, and no matter how late it is."""
         short, untied = replace(self.budget.anew(), nodes=PLAN_NODES, seconds=PLAN_SECONDS, gap=1.0), self.problem.untied
-        found = constraints.any_plan(untied, self.aim, short) or CaseSearch(untied, self.aim, short).run()
+        found = constraints.any_plan(untied, self.aim, short) or CaseSearch(untied, self.aim, short.anew()).run()
         self.offer(None if found is None else self.candidates.as_it_is(found.x))
         return self.best
 
