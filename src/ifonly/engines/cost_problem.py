@@ -283,8 +283,7 @@ class CostProblem:
         """A point as a result; ``more`` overrides what is not known from the point alone."""
         space, change = self.space, x - self.source
         with np.errstate(over="ignore"):
-            distance, cost = self.textbook.cost_of(x)
-            sparse = self.textbook.sparse(change)
+            (distance, cost), sparse = self.textbook.cost_of(x), self.textbook.sparse(change)
         p, loss = self.textbook.proba(x)
         weight, lam = more.pop("weight", 1.0), max(lam, LEAST_LAM)
         objective = loss if math.isinf(lam) else 0.5 * lam * distance**2 + weight * sparse + loss

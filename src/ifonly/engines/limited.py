@@ -72,7 +72,8 @@ class LimitedEngine(Engine):
         def solve(k: int) -> Result:
             part = budget if len(tried) == len(classes) - 1 else budget.half()
             if left_out or budget.overdue or (budget.late and any(result.is_plan for result in tried)):
-                left_out.append(left_out[0] if left_out else nothing_found(space, k, 0, float(bounds[classes == k][0])))
+                if not left_out:
+                    left_out.append(nothing_found(space, k, 0, float(bounds[classes == k][0])))
                 return left_out[0]
             tried.append(self.towards(space, source, aim._replace(k=k), part, tol))
             return tried[-1]
@@ -85,7 +86,7 @@ class LimitedEngine(Engine):
         # A compiled loop has solved a class before its bound is any sharper.
         sharper = aim.lam is None and not space.tied and space.model.n_classes > 2 and not space.looped
         sharpen = (lambda k: _within(space, source, k, aim) if budget.all_but(FOR_SOLVING) > 0 else 0.0) if sharper else None
-        return _of_all(nearest.search(classes, bounds, solve, aim, sharpen), [*tried, *left_out[:1]], aim, budget)
+        return _of_all(nearest.search(classes, bounds, solve, aim, sharpen), [*tried, *left_out], aim, budget)
 
     def towards(self, space: CostSpace, source: Floats, aim: Aim, budget: Budget, tol: float | None) -> Result:
         """The answer for one source and the class ``aim.k``."""
