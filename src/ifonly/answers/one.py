@@ -13,8 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ifonly.answers.shown import ShownOne
-from ifonly.answers.views import Told, View, Within, frame_of
+from ifonly.answers.views import ShownOne, Told, Within, frame_of
 from ifonly.model import Model
 from ifonly.model.numerics import Floats, softmax
 from ifonly.problem.asked import Aim, Asked
@@ -52,7 +51,7 @@ NAMED = 4  # limits in one message, the rest of them counted as one
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class Counterfactual(ShownOne, View):
+class Counterfactual(ShownOne):
     """The nearest input with the wanted decision.
 
     ``x`` is the answer, ``delta`` what changed of ``source``, ``proba`` what the model makes of it; ``distance`` and ``cost``

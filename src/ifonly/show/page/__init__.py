@@ -14,8 +14,8 @@ from ifonly.show.page.document import breaking, document, json_of, saved
 from ifonly.show.page.live import live_data
 from ifonly.show.page.scene import scene_of
 from ifonly.show.page.steps import step_data
-from ifonly.show.plans import figures, headline, others
 from ifonly.show.sentence import Worded, worded
+from ifonly.show.table import figures, headline, others
 
 __all__ = ["html", "write"]
 
