@@ -1,6 +1,7 @@
 """Answers as images: one beside its source, and a strip of them along a path."""
 
 import math
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,11 +12,10 @@ from ifonly.answers import Counterfactual, Counterfactuals, Path
 from ifonly.model.errors import InputError
 from ifonly.model.numerics import Floats, softmax
 from ifonly.show.numbers import number, percent
-from ifonly.show.plot.drawing import DIVERGING, FAINT, FALLS, FONT, LONGEST, RISES, Picture, tiles
-from ifonly.show.shape import image_shape
+from ifonly.show.plot.drawing import DIVERGING, FAINT, FALLS, FONT, LONGEST, RISES, Picture
 from ifonly.show.text import cut, shortened
 
-__all__ = ["Grid", "Images", "Strip"]
+__all__ = ["Grid", "Images", "Strip", "image_shape"]
 
 TITLE = 14  # characters of a class above one of several images
 NEAREST, ACROSS = 10, 5  # images in a grid, and in one of its rows
@@ -48,7 +48,7 @@ class Images(Picture):
     def _draw(self, ax: Any) -> Any:
         ax = self._axes(ax, 6.0, 6.0 / 3 * self.source.shape[0] / self.source.shape[1] + 0.3)
         images = (self.source, self.difference, self.answer)
-        panels = tiles(ax, 3)
+        panels = _tiles(ax, 3)
         for i, (panel, image, title) in enumerate(zip(panels, images, self.titles, strict=True)):
             _show(panel, image, difference=i == 1, like=self.source)
             panel.set_anchor("N")
@@ -83,7 +83,7 @@ class Strip(Picture):
     def _draw(self, ax: Any) -> Any:
         n = len(self.images)
         ax = self._axes(ax, 6.4, 6.4 / n * self.images.shape[1] / self.images.shape[2] + 0.42)
-        for panel, image, p in zip(tiles(ax, n), self.images, self.proba, strict=True):
+        for panel, image, p in zip(_tiles(ax, n), self.images, self.proba, strict=True):
             _show(panel, image, difference=False, like=self.images[0])
             panel.set_anchor("N")
             panel.set_xlabel(percent(float(p)), fontsize=FONT - 1, labelpad=3)
@@ -116,11 +116,37 @@ class Grid(Picture):
         wide = 6.4 / ACROSS
         high = wide * height / width + ABOVE
         ax = self._axes(ax, max(wide * across, LEAST_WIDTH), rows * high)
-        panels, names = tiles(ax, across, rows, ABOVE / high), shortened(self.labels, TITLE)
+        panels, names = _tiles(ax, across, rows, ABOVE / high), shortened(self.labels, TITLE)
         for panel, image, name, distance in zip(panels, self.images, names, self.distance, strict=False):
             _show(panel, image, difference=False, like=self.images[0])
             panel.set_title(f"{name}\ndistance {number(float(distance), 3)}", fontsize=FONT - 1)
         return ax
+
+
+def image_shape(shape: Any, pixels: int) -> tuple[int, ...]:
+    """``(height, width)`` or ``(height, width, 3)``, if that was given and has as many values as there are features.
+
+    >>> image_shape([8, 8], 64)
+    (8, 8)
+    """
+    try:
+        found = tuple(operator.index(n) for n in shape)
+    except TypeError:
+        found = ()
+    if len(found) not in (2, 3) or min(found) < 1 or (len(found) == 3 and found[2] != 3):
+        raise InputError(f"shape must be (height, width) or (height, width, 3); got {shape!r}")
+    if math.prod(found) != pixels:
+        raise InputError(f"shape must have {pixels} values in all, as the model has features; got {found}")
+    return found
+
+
+def _tiles(ax: Any, across: int, rows: int = 1, above: float = 0.0) -> list[Any]:
+    """Axes in rows within others, with a part of each one's height left free above it."""
+    ax.set_axis_off()
+    gap = 0.02
+    width, height = (1 - (across - 1) * gap) / across, 1 / rows
+    places = [(i * (width + gap), 1 - (row + 1) * height) for row in range(rows) for i in range(across)]
+    return [ax.inset_axes((x, y, width, height * (1 - above))) for x, y in places]
 
 
 def _image(v: Floats, shape: Sequence[int] | None) -> Floats:
