@@ -62,6 +62,11 @@ class Part:
         """Whether the feature rises with the user's number."""
         return self.column is None or self.column.rising
 
+    def seen(self, number: float | None) -> float:
+        """A number as the classifier sees it: what a missing one counts as."""
+        value = np.array(np.nan if number is None else number)
+        return float(value if self.column is None else self.column.filled(value))
+
 
 def measured(model: Model, conditions: Conditions | None) -> Conditions:
     """What changes cost: as was said, or else as a model has it by itself."""
@@ -137,10 +142,7 @@ def moves(answer: Any, *, models_names: bool = False, plain: bool = False) -> li
         if isinstance(before, int) and isinstance(after, float) and after.is_integer():
             after = int(after)
         price = float(costs[part.features].sum())
-        difference = float("nan")
-        if part.kind == "number":
-            seen = np.array(np.nan if before is None else before)  # as the classifier sees it
-            difference = after - float(seen if part.column is None else part.column.filled(seen))
+        difference = after - part.seen(before) if part.kind == "number" else float("nan")
         size, share = float(part.length(units)), price / total if total > 0 else 0.0
         found.append(Change(part.name, before, after, float(difference), size, price, share, part))
     return sorted(found, key=lambda change: (not told[change.part.features].any(), -abs(change.cost)))

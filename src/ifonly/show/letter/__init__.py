@@ -54,19 +54,12 @@ class Block(NamedTuple):
 
 
 class Letter(NamedTuple):
-    """All that a letter says, in its order."""
+    """All that a letter says."""
 
-    language: str
-    house: str
-    date: str
-    reference: str
-    title: str
-    greeting: str
+    lines: dict[str, str]  # its title, its reference, who writes when to whom, …
     before: list[Block]
     plans: list[Plan]
     after: list[Block]
-    contact: str
-    closing: str
 
 
 # ---- as text or a page ----
@@ -74,13 +67,13 @@ class Letter(NamedTuple):
 
 def text(answers: Answers, **options: Any) -> str:
     """The letter as plain text; the options are those of :meth:`ifonly.Counterfactual.letter`."""
-    letter = _compose(answers, **options)
-    head, end = (letter.house, letter.date, letter.reference), (letter.closing, letter.house)
-    parts = [_lines(head), letter.title, letter.greeting, *map(_block, letter.before)]
-    for plan in letter.plans:
+    said, before, plans, after = _compose(answers, **options)
+    head, end = (_lines(said[name] for name in names) for names in (("house", "date", "reference"), ("closing", "house")))
+    parts = [head, said["title"], said["greeting"], *map(_block, before)]
+    for plan in plans:
         changes = [fill(line, WIDTH, initial_indent="  – ", subsequent_indent="    ") for _, _, line in plan.changes]
         parts.append(_lines([plan.heading, *changes, fill(plan.outcome, WIDTH)]))
-    return "\n\n".join(filter(None, [*parts, *map(_block, letter.after), letter.contact, _lines(end)]))
+    return "\n\n".join(filter(None, [*parts, *map(_block, after), said["contact"], end]))
 
 
 def _lines(parts: Iterable[str]) -> str:
@@ -93,16 +86,15 @@ def _block(block: Block) -> str:
 
 def html(answers: Answers, **options: Any) -> str:
     """The letter as one page that needs nothing else, and prints on one sheet of A4."""
-    letter = _compose(answers, **options)
-    plain = {name: escape(getattr(letter, name)) for name in ("language", "house", "date", "title", "greeting", "closing")}
-    long = len(letter.plans) == 1 or max((len(plan.changes) for plan in letter.plans), default=0) > SHORT
-    cards = "".join(map(_card, letter.plans))
-    plans = f'<div class="plans{" long" if long else ""}">{cards}</div>' if cards else ""
-    body = [*map(_html_block, letter.before), plans, *map(_html_block, letter.after), _element("p", letter.contact)]
-    reference = _element("p", letter.reference, ' class="reference"')
+    said, before, plans, after = _compose(answers, **options)
+    long = len(plans) == 1 or max((len(plan.changes) for plan in plans), default=0) > SHORT
+    cards = f'<div class="plans{" long" if long else ""}">{"".join(map(_card, plans))}</div>' if plans else ""
+    body = [*map(_html_block, before), cards, *map(_html_block, after), _element("p", said["contact"])]
+    parts = {name: escape(line) for name, line in said.items()}
+    parts |= {"reference": _element("p", said["reference"], ' class="reference"'), "body": _lines(body)}
     static = files("ifonly.show.letter") / "static"
     page, style = ((static / name).read_text(encoding="utf-8") for name in ("letter.html", "letter.css"))
-    return filled(page, style, **plain, reference=reference, body=_lines(body))
+    return filled(page, style, **parts)
 
 
 def write(answers: Answers, path: Any, **options: Any) -> Path:
@@ -187,20 +179,19 @@ def _compose(answers: Answers, **options: Any) -> Letter:
         plans, changed = _plans(answers, found, said, wanted)
         questions = said.say("questions", reference=reference) if reference else said.say("questions_unknown")
         stopped = [Block("", [said.say("stopped")])] if plans and first.status is Status.STOPPED else []
-        promise, questions = Block(said.say("promise_heading"), [said.say("promise")]), Block("", [questions])
-        return Letter(
-            language=said.language,
-            house=visible(words.house if sent["house"] is None else sent["house"]),
-            date=said.date(sent["date"] or datetime.date.today()),
-            reference=said.say("reference", reference=reference) if reference else "",
-            title=said.say("title"),
-            greeting=said.say("greeting", name=recipient) if recipient else said.say("greeting_unknown"),
-            before=[Block(said.say("decided_heading"), [decided]), Block(said.say("changed_heading"), [changed])],
-            plans=plans,
-            after=[*stopped, *_kept(first, said), promise, questions],
-            contact=contact,
-            closing=said.say("closing"),
-        )
+        promise = Block(said.say("promise_heading"), [said.say("promise")])
+        lines = {
+            "language": said.language,
+            "house": visible(words.house if sent["house"] is None else sent["house"]),
+            "date": said.date(sent["date"] or datetime.date.today()),
+            "reference": said.say("reference", reference=reference) if reference else "",
+            "title": said.say("title"),
+            "greeting": said.say("greeting", name=recipient) if recipient else said.say("greeting_unknown"),
+            "contact": contact,
+            "closing": said.say("closing"),
+        }
+        before = [Block(said.say("decided_heading"), [decided]), Block(said.say("changed_heading"), [changed])]
+        return Letter(lines, before, plans, [*stopped, *_kept(first, said), promise, Block("", [questions])])
 
 
 def _checked(options: dict[str, Any]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from ifonly.model.errors import InputError
 from ifonly.model.extras import needing
 from ifonly.model.numerics import Floats, log_sum_exp, softmax
 from ifonly.show.numbers import ENGLISH, marked, marks, number, percent, signed, writing
-from ifonly.show.plot.drawing import DIVERGING, FAINT, FALLS, FONT, LONGEST, RISES, Picture
+from ifonly.show.plot.images import DIVERGING, FAINT, FALLS, FONT, LONGEST, RISES, Picture
 from ifonly.show.sentence import worded
 from ifonly.show.table import printed
 from ifonly.show.text import cut, shortened
@@ -62,9 +62,6 @@ def _by_part(answers: Any, delta: Floats) -> tuple[list[str], Floats]:
     t = delta * measured(answers.model, answers.conditions).per_unit
     parts = parts_of(answers.model, answers.conditions, answers.sources.columns)
     return [part.name for part in parts], np.stack([part.length(t) for part in parts], axis=1)
-
-
-# ---- features ----
 
 
 @dataclass(frozen=True)
@@ -198,9 +195,6 @@ class HeatMap(Picture):
         bar.outline.set_visible(False)
         ax.spines[:].set_visible(False)
         return ax
-
-
-# ---- curves ----
 
 
 def _outwards(ax: Any, lam: Floats) -> None:
