@@ -67,8 +67,6 @@ class Counterfactual(ShownOne):
     row: int = field(default=0, kw_only=True)  # which of the sources
     alone: bool = field(default=False, kw_only=True)  # one of several plans, for which other features were held still
 
-    # ---- the row of results ----
-
     _places = Told[int]("row", "The source that it is the answer for.")
     status = Told[Status]("result.status", "How the solve ended.")
     lam = Told[float]("result.lam", "λ, what the distance is multiplied with; infinite where the source itself is the answer.")
@@ -108,8 +106,6 @@ class Counterfactual(ShownOne):
         if self.conditions is None or self.status is Status.INVALID:
             return None
         return Within(self.conditions, self.result)
-
-    # ---- what follows from it ----
 
     @cached_property
     def _x(self) -> Floats:

@@ -92,9 +92,6 @@ def _verified(data: dict[str, Any], own: Model, *, exact: bool) -> Checked:
     return found
 
 
-# ---- what a record adds to an answer ----
-
-
 def _check_numbers(data: dict[str, Any], cf: Counterfactual) -> None:
     """Numbers that follow from others."""
     certificate, told = data["certificate"], data["result"]
