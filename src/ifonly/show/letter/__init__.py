@@ -68,12 +68,12 @@ class Letter(NamedTuple):
 def text(answers: Answers, **options: Any) -> str:
     """The letter as plain text; the options are those of :meth:`ifonly.Counterfactual.letter`."""
     said, before, plans, after = _compose(answers, **options)
-    head, end = (_lines(said[name] for name in names) for names in (("house", "date", "reference"), ("closing", "house")))
-    parts = [head, said["title"], said["greeting"], *map(_block, before)]
+    head, end = [said["house"], said["date"], said["reference"]], [said["closing"], said["house"]]
+    parts = [_lines(head), said["title"], said["greeting"], *map(_block, before)]
     for plan in plans:
         changes = [fill(line, WIDTH, initial_indent="  – ", subsequent_indent="    ") for _, _, line in plan.changes]
         parts.append(_lines([plan.heading, *changes, fill(plan.outcome, WIDTH)]))
-    return "\n\n".join(filter(None, [*parts, *map(_block, after), said["contact"], end]))
+    return "\n\n".join(filter(None, [*parts, *map(_block, after), said["contact"], _lines(end)]))
 
 
 def _lines(parts: Iterable[str]) -> str:

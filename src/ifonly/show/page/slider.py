@@ -27,8 +27,8 @@ from ifonly.model.errors import InputError
 from ifonly.model.numerics import Floats, softmax
 from ifonly.problem.free import LEAST_P
 from ifonly.problem.status import Status
+from ifonly.show import image_shape
 from ifonly.show.numbers import ENGLISH, asked, decimals, directed, marks, percent, quoted, value
-from ifonly.show.plot.images import image_shape
 from ifonly.show.sentence import Strong, bound_word, promised, told
 from ifonly.show.table import certificate_words
 

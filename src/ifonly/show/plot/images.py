@@ -4,7 +4,6 @@ Differences are shown in PuOr: readers who cannot tell red from green can tell t
 """
 
 import math
-import operator
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -16,10 +15,11 @@ from ifonly.answers import Counterfactual, Counterfactuals, Path
 from ifonly.model.errors import InputError
 from ifonly.model.extras import needing
 from ifonly.model.numerics import Floats, softmax
+from ifonly.show import image_shape
 from ifonly.show.numbers import Marks, marks, number, percent, writing
 from ifonly.show.text import cut, shortened
 
-__all__ = ["DIVERGING", "FAINT", "FALLS", "FONT", "LONGEST", "RISES", "Grid", "Images", "Picture", "Strip", "image_shape"]
+__all__ = ["DIVERGING", "FAINT", "FALLS", "FONT", "LONGEST", "RISES", "Grid", "Images", "Picture", "Strip"]
 
 DIVERGING = "PuOr"
 FALLS, RISES = "#B35806", "#542788"  # its ends
@@ -156,23 +156,6 @@ class Grid(Picture):
             _show(panel, image, difference=False, like=self.images[0])
             panel.set_title(f"{name}\ndistance {number(float(distance), 3)}", fontsize=FONT - 1)
         return ax
-
-
-def image_shape(shape: Any, pixels: int) -> tuple[int, ...]:
-    """``(height, width)`` or ``(height, width, 3)``, if that was given and has as many values as there are features.
-
-    >>> image_shape([8, 8], 64)
-    (8, 8)
-    """
-    try:
-        found = tuple(operator.index(n) for n in shape)
-    except TypeError:
-        found = ()
-    if len(found) not in (2, 3) or min(found) < 1 or (len(found) == 3 and found[2] != 3):
-        raise InputError(f"shape must be (height, width) or (height, width, 3); got {shape!r}")
-    if math.prod(found) != pixels:
-        raise InputError(f"shape must have {pixels} values in all, as the model has features; got {found}")
-    return found
 
 
 def _tiles(ax: Any, across: int, rows: int = 1, above: float = 0.0) -> list[Any]:
