@@ -34,7 +34,7 @@ _ROOMS = {
     "problem.cost": ["Cost"],
     "problem.question": ["Question"],
     "problem.status": ["Status"],
-    "show.explore": ["explore"],
+    "show.page": ["explore"],
 }
 _PLACES = {name: room for room, names in _ROOMS.items() for name in names}
 
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from ifonly.problem.policy import Policy
     from ifonly.problem.question import Question
     from ifonly.problem.status import Status
-    from ifonly.show.explore import explore
+    from ifonly.show.page import explore
 
 
 def __getattr__(name: str) -> Any:

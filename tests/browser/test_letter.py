@@ -6,7 +6,7 @@ import pytest
 from helpers.browser import visit
 from show.test_letter import SENT, plans  # noqa: F401
 
-from ifonly.show.letter.catalogue import languages
+from ifonly.show.letter import languages
 
 
 @pytest.fixture

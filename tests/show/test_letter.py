@@ -10,7 +10,7 @@ import pytest
 
 import ifonly
 from ifonly import Actions, InputError, Policy, credit
-from ifonly.show.letter.catalogue import PLACE, Catalogue, languages
+from ifonly.show.letter import MESSAGES, Catalogue, languages
 from ifonly.show.numbers import fixed, writing
 
 JARGON = re.compile(r"λ|lambda|counterfactual|cost|optimal|feature|model\b|softmax|{|∇")
@@ -45,7 +45,7 @@ def plans():
 
 
 def messages(language):
-    return tomllib.loads((PLACE / f"{language}.toml").read_text(encoding="utf-8"))
+    return tomllib.loads((MESSAGES / f"{language}.toml").read_text(encoding="utf-8"))
 
 
 def placeholders(text):

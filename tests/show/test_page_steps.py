@@ -8,7 +8,7 @@ import pytest
 
 import ifonly
 from ifonly import Actions, Model, Status
-from ifonly.show.page import html, steps
+from ifonly.show.page import html, slider
 from ifonly.show.table import certificate_words
 
 
@@ -34,7 +34,7 @@ def test_a_page_with_rules_has_a_few_answers(ruled):
     data = page_data(ruled)
     wanted = [step["wanted"] for step in data["steps"]]
     assert wanted == sorted(wanted)
-    assert 3 <= len(wanted) <= 1 + next(most for nodes, most in steps.ANSWERS if ruled.n_nodes >= nodes)
+    assert 3 <= len(wanted) <= 1 + next(most for nodes, most in slider.ANSWERS if ruled.n_nodes >= nodes)
     assert data["steps"][data["start"]]["wanted"] == 0.8
     for step in data["steps"]:
         assert step["p"][data["k"]] >= step["wanted"]
@@ -64,9 +64,9 @@ def test_a_page_of_an_answer_whose_probability_underflows_shows_that_answer():
 
 
 def test_searches_that_do_not_end_are_left_out(ruled, monkeypatch):
-    monkeypatch.setattr(steps, "TIMES", 0)
-    monkeypatch.setattr(steps, "NODES", 1)
-    monkeypatch.setattr(steps, "GAP", 0.0)
+    monkeypatch.setattr(slider, "TIMES", 0)
+    monkeypatch.setattr(slider, "NODES", 1)
+    monkeypatch.setattr(slider, "GAP", 0.0)
     data = page_data(ruled)
     assert 1 < len(data["steps"]) < len(range(50, 100))
     for step in data["steps"]:
@@ -84,7 +84,7 @@ def test_out_of_reach_is_said_wherever_it_is_met():
 
 def test_early_ones_are_spread():
     values = [float(n) for n in range(50)]
-    order = steps._spread(values)
+    order = slider._spread(values)
     assert order[:6] == [0.0, 49.0, 32.0, 16.0, 48.0, 8.0]
     assert sorted(order) == values
-    assert steps._spread([]) == []
+    assert slider._spread([]) == []

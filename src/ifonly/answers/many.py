@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ifonly.answers.one import Counterfactual
-from ifonly.answers.shown import ShownMany, ShownPath
-from ifonly.answers.views import Told, View, frame_of
+from ifonly.answers.views import ShownMany, ShownPath, Told, View, frame_of
 from ifonly.engines import drive
 from ifonly.model import Model
 from ifonly.model.errors import InputError

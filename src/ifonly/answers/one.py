@@ -13,8 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ifonly.answers.shown import ShownOne
-from ifonly.answers.views import Told, View, Within, frame_of
+from ifonly.answers.views import ShownOne, Told, Within, frame_of
 from ifonly.model import Model
 from ifonly.model.numerics import Floats, softmax
 from ifonly.problem.asked import Aim, Asked
@@ -52,7 +51,7 @@ NAMED = 4  # limits in one message, the rest of them counted as one
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class Counterfactual(ShownOne, View):
+class Counterfactual(ShownOne):
     """The nearest input with the wanted decision.
 
     ``x`` is the answer, ``delta`` what changed of ``source``, ``proba`` what the model makes of it; ``distance`` and ``cost``
@@ -67,8 +66,6 @@ class Counterfactual(ShownOne, View):
     conditions: Conditions | None = field(default=None, kw_only=True)
     row: int = field(default=0, kw_only=True)  # which of the sources
     alone: bool = field(default=False, kw_only=True)  # one of several plans, for which other features were held still
-
-    # ---- the row of results ----
 
     _places = Told[int]("row", "The source that it is the answer for.")
     status = Told[Status]("result.status", "How the solve ended.")
@@ -109,8 +106,6 @@ class Counterfactual(ShownOne, View):
         if self.conditions is None or self.status is Status.INVALID:
             return None
         return Within(self.conditions, self.result)
-
-    # ---- what follows from it ----
 
     @cached_property
     def _x(self) -> Floats:

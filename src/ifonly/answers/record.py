@@ -54,7 +54,7 @@ from ifonly.answers.change import moves
 from ifonly.answers.one import Counterfactual
 from ifonly.model import Model
 from ifonly.model.errors import CertificateError, InputError
-from ifonly.model.numerics import Floats, Indices
+from ifonly.model.numerics import Floats
 from ifonly.model.store import canonical, fingerprint
 from ifonly.problem.actions import Actions, ResolvedActions
 from ifonly.problem.asked import in_units_of_cost
@@ -66,12 +66,23 @@ from ifonly.problem.results import Result
 from ifonly.problem.status import Status
 from ifonly.rows.sources import Sources
 
-__all__ = ["answer_of", "number_of", "read", "to_dict", "to_json"]
+__all__ = ["answer_of", "model_told", "number_of", "read", "to_dict", "to_json"]
 
 FORMAT, VERSION = "ifonly answer", 2
 
 TOO_DEAR = 1e150
 MOST_NODES = 10_000  # of a proof that is written; larger ones are left out
+
+_KEYS = {"format", "version", "model", "features", "source", "x", "target", "asked", "cost", "limits"}
+_KEYS |= {"changes", "result", "certificate", "digest"}
+_OF_VERSION = {1: _KEYS | {"library"}, 2: _KEYS | {"proof"}}
+_PARTS = {
+    "result": {"status", "proba", "lam", "distance", "cost", "objective", "n_nodes"},
+    "certificate": {"grad_norm", "gap", "error_bound", "bound", "multipliers", "best_bound"},
+    "cost": {"per_unit", "l1", "matrix"},
+}
+_FLAGS = ("frozen", "increase", "decrease")
+_LIMITS = {*_FLAGS, "bounds", "step", "uneven", "one_of", "linear", "max_changes"}
 
 
 # ---- writing ----
@@ -91,12 +102,10 @@ def to_dict(cf: Counterfactual, *, most_nodes: int = MOST_NODES) -> dict[str, An
     discrete = conditions is not None and conditions.discrete
     unweighed = cf.searched and discrete and "lam" not in _asked(cf)
     multipliers = None if conditions is None or discrete else cf.result.multipliers
-    own = cf.model if cf.model.origin is None else cf.model.origin[0]
     record: dict[str, Any] = {
         "format": FORMAT,
         "version": VERSION,
-        "model": {"fingerprint": fingerprint(own), "n_classes": own.n_classes, "n_features": own.n_features},
-        "features": None if own.feature_names is None else list(own.feature_names),
+        **model_told(cf.model if cf.model.origin is None else cf.model.origin[0]),
         "source": _numbers(source),
         "x": _numbers(x),
         "target": _label(cf.target),
@@ -124,9 +133,13 @@ def to_dict(cf: Counterfactual, *, most_nodes: int = MOST_NODES) -> dict[str, An
 
 def _proof_to(cf: Counterfactual, most_nodes: int) -> dict[str, Any] | None:
     proof = cf.proof if cf.searched else cf.result.proof  # else the multipliers of the certificate are all there is to it
-    if proof is None:
-        return None
-    return proof.to_dict() if len(proof) <= most_nodes else {"left_out": len(proof)}
+    return None if proof is None else proof.to_dict() if len(proof) <= most_nodes else {"left_out": len(proof)}
+
+
+def model_told(own: Model) -> dict[str, Any]:
+    """What says which model an answer is for."""
+    known = {"fingerprint": fingerprint(own), "n_classes": own.n_classes, "n_features": own.n_features}
+    return {"model": known, "features": None if own.feature_names is None else list(own.feature_names)}
 
 
 def _asked(cf: Counterfactual) -> dict[str, Any]:
@@ -139,10 +152,9 @@ def _cost_to(cf: Counterfactual) -> dict[str, Any] | None:
     conditions = cf.conditions
     if conditions is None:
         return None if cf.model.origin is None else {"per_unit": _numbers(cf.model.origin[1]), "l1": 0, "matrix": None}
-    matrix, l1 = conditions.matrix, _numbers(conditions.mu) if conditions.mu.any() else 0
-    if matrix is not None:
-        return {"per_unit": None, "l1": l1, "matrix": [_numbers(row) for row in matrix]}
-    return {"per_unit": _numbers(conditions.per_unit), "l1": l1, "matrix": None}
+    matrix = None if conditions.matrix is None else [_numbers(row) for row in conditions.matrix]
+    l1 = _numbers(conditions.mu) if conditions.mu.any() else 0
+    return {"per_unit": _numbers(conditions.per_unit) if matrix is None else None, "l1": l1, "matrix": matrix}
 
 
 def _limits_to(limits: Limits, max_changes: int | None) -> dict[str, Any]:
@@ -160,14 +172,6 @@ def _limits_to(limits: Limits, max_changes: int | None) -> dict[str, Any]:
         ],
         "max_changes": None if max_changes is None else int(max_changes),
     }
-
-
-_FLAGS = ("frozen", "increase", "decrease")
-_PARTS = {
-    "result": {"status", "proba", "lam", "distance", "cost", "objective", "n_nodes"},
-    "certificate": {"grad_norm", "gap", "error_bound", "bound", "multipliers", "best_bound"},
-    "cost": {"per_unit", "l1", "matrix"},
-}
 
 
 # ---- reading ----
@@ -206,11 +210,6 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-_KEYS = {"format", "version", "model", "features", "source", "x", "target", "asked", "cost", "limits"}
-_KEYS |= {"changes", "result", "certificate", "digest"}
-_OF_VERSION = {1: _KEYS | {"library"}, 2: _KEYS | {"proof"}}
-
-
 def _check_header(data: Any) -> None:
     if not isinstance(data, dict):
         raise InputError(f"this is no record of an answer: it is {type(data).__name__}, expected an object")
@@ -223,14 +222,18 @@ def _check_header(data: Any) -> None:
         raise InputError(
             f"the record's version is {version}, and this ifonly reads up to {VERSION}: pip install --upgrade ifonly"
         )
-    if set(data) != _OF_VERSION[version]:
-        raise InputError(f"the record is damaged: it has too few or too many of {sorted(_OF_VERSION[version] ^ set(data))}")
+    _check_keys("it has", data, _OF_VERSION[version])
     try:
         digest = _digest({key: value for key, value in data.items() if key != "digest"})
     except (TypeError, ValueError, RecursionError) as error:  # half of a character, numbers that JSON does not have
         raise InputError(f"the record is damaged: {error}") from None
     if data["digest"] != digest:
         raise InputError("the record is damaged: its content is not what was written (the digest differs)")
+
+
+def _check_keys(who: str, data: Any, expected: set[str]) -> None:
+    if set(data) != expected:
+        raise InputError(f"the record is damaged: {who} too few or too many of {sorted(expected ^ set(data))}")
 
 
 def answer_of(data: dict[str, Any], own: Model) -> Counterfactual:
@@ -240,8 +243,8 @@ def answer_of(data: dict[str, Any], own: Model) -> Counterfactual:
         raise InputError("the record is damaged: its source is not finite")
     asked, told, certificate = data["asked"], data["result"], data["certificate"]
     for name, keys in _PARTS.items():
-        if data[name] is not None and set(data[name]) != keys:
-            raise InputError(f"the record is damaged: {name} has too few or too many of {sorted(keys ^ set(data[name]))}")
+        if data[name] is not None:
+            _check_keys(f"{name} has", data[name], keys)
     prob, margin = asked.get("prob"), asked.get("margin")
     if len(asked) != 1 or not set(asked) <= {"prob", "lam", "margin"} or (prob is not None and not 0 < prob < 1):
         raise InputError(f"what was asked for is one of prob, lam and margin; got {asked}")
@@ -249,9 +252,8 @@ def answer_of(data: dict[str, Any], own: Model) -> Counterfactual:
     limited: dict[str, Any] = {}
     if data["limits"] is not None:
         actions, most = ResolvedActions(limits=_limits_from(data["limits"], own)), data["limits"]["max_changes"]
-        conditions = Conditions(
-            own, _cost_from(data["cost"], own), actions, most, None if margin is None else number_of(margin, finite=True)
-        )
+        margin = None if margin is None else number_of(margin, finite=True)
+        conditions = Conditions(own, _cost_from(data["cost"], own), actions, most, margin)
         limited = {"cost": number_of(told["cost"]), **{n: number_of(certificate[n]) for n in ("bound", "gap")}}
         limited["multipliers"] = _vector(certificate["multipliers"], "multipliers", None)
     elif data["cost"] is not None:
@@ -280,23 +282,20 @@ def _count(v: Any) -> int:
 
 
 def _proof_from(data: Any) -> Proof | None:
-    if data is None or (isinstance(data, dict) and set(data) == {"left_out"} and _count(data["left_out"]) >= 0):
-        return None
-    return Proof.from_dict(data)
+    left_out = isinstance(data, dict) and set(data) == {"left_out"} and _count(data["left_out"]) >= 0
+    return None if data is None or left_out else Proof.from_dict(data)
 
 
 def _limits_from(data: dict[str, Any], model: Model) -> Limits:
     """Limits by the names of the model's own features, nothing left to be worked out; no looser than its columns are."""
-    expected = {*_FLAGS, "bounds", "step", "uneven", "one_of", "linear", "max_changes"}
-    if set(data) != expected:
-        raise InputError(f"the record is damaged: its limits have too few or too many of {sorted(expected ^ set(data))}")
+    _check_keys("its limits have", data, _LIMITS)
     if not all(isinstance(data[name], list) for name in (*_FLAGS, "one_of", "linear")):
         raise InputError(f"the record is damaged: {[*_FLAGS, 'one_of', 'linear']} are lists")
     D = model.n_features
     place = {model.feature_label(d): d for d in range(D)}
     lo = _each(place, {name: low for name, (low, _) in data["bounds"].items()}, -np.inf)
     hi = _each(place, {name: high for name, (_, high) in data["bounds"].items()}, np.inf)
-    frozen, increase, decrease = (np.isin(np.arange(D), _places(place, data[name])) for name in _FLAGS)
+    frozen, increase, decrease = (np.isin(np.arange(D), [place[name] for name in data[flag]]) for flag in _FLAGS)
     C = np.array([_each(place, weights) for weights, _, _ in data["linear"]]).reshape(-1, D)
     rest = np.array([number_of(value, finite=True) for _, _, value in data["linear"]])
     equal = np.array([{"==": True, "<=": False}[sense] for _, sense, _ in data["linear"]], dtype=bool)
@@ -304,14 +303,10 @@ def _limits_from(data: dict[str, Any], model: Model) -> Limits:
     uneven = tuple(
         Uneven(place[name], columns[place[name]], number_of(size, finite=True)) for name, size in data["uneven"].items()
     )
-    groups = tuple(_places(place, group) for group in data["one_of"])
+    groups = tuple(np.array([place[name] for name in group], dtype=np.intp) for group in data["one_of"])
     found = Limits(model, lo, hi, frozen, increase, decrease, _each(place, data["step"]), groups, C, rest, equal, uneven)
     _check_own_columns(found, Actions().resolve(model))
     return found
-
-
-def _places(place: dict[Any, int], features: list[Any]) -> Indices:
-    return np.array([place[feature] for feature in features], dtype=np.intp)
 
 
 def _each(place: dict[Any, int], numbers: dict[Any, Any], other: float = 0.0) -> Floats:

@@ -14,13 +14,12 @@ import numpy as np
 
 from ifonly.answers.change import Part, parts_of
 from ifonly.answers.one import Counterfactual
-from ifonly.answers.record import answer_of, number_of, read
+from ifonly.answers.record import answer_of, model_told, number_of, read
 from ifonly.model import Model
 from ifonly.model.columns import UserTable
 from ifonly.model.errors import CertificateError, InputError
 from ifonly.model.numerics import Floats
 from ifonly.model.readers import as_model
-from ifonly.model.store import fingerprint
 from ifonly.problem.checker import Checked, check
 from ifonly.problem.status import Status
 
@@ -77,9 +76,10 @@ def verify(record: str | os.PathLike[str] | Mapping[str, Any], model: Any, *, ex
 
 
 def _verified(data: dict[str, Any], own: Model, *, exact: bool) -> Checked:
-    if data["model"] != {"fingerprint": fingerprint(own), "n_classes": own.n_classes, "n_features": own.n_features}:
-        raise InputError(f"the record is for another model: {data['model']}, and this one is {fingerprint(own)}")
-    if data["features"] != (None if own.feature_names is None else list(own.feature_names)):
+    told = model_told(own)
+    if data["model"] != told["model"]:
+        raise InputError(f"the record is for another model: {data['model']}, and this one is {told['model']['fingerprint']}")
+    if data["features"] != told["features"]:
         raise InputError(f"the record's features are not the model's: {str(data['features'])[:100]}")
     cf, asked = answer_of(data, own), data["asked"]
     if "lam" in asked and number_of(asked["lam"]) != cf.lam:
@@ -92,17 +92,18 @@ def _verified(data: dict[str, Any], own: Model, *, exact: bool) -> Checked:
     return found
 
 
-# ---- what a record adds to an answer ----
-
-
 def _check_numbers(data: dict[str, Any], cf: Counterfactual) -> None:
     """Numbers that follow from others."""
     certificate, told = data["certificate"], data["result"]
-    _same("cost", number_of(told["cost"]), cf.cost)
-    _same("gap", number_of(certificate["gap"]), cf.gap)
-    _same("error_bound", number_of(certificate["error_bound"]), cf.error_bound)
+    numbers = {"cost": cf.cost, "gap": cf.gap, "error_bound": cf.error_bound}
     if cf.conditions is None:
-        _same("bound", number_of(certificate["bound"]), cf.bound if cf.status.ok else math.nan)
+        numbers["bound"] = cf.bound if cf.status.ok else math.nan
+    for name, found in numbers.items():
+        claimed = number_of({**certificate, **told}[name])
+        same = claimed == found or (math.isnan(claimed) and math.isnan(found)) or abs(claimed - found) <= SAME * abs(found)
+        if not same:
+            raise CertificateError(f"{name} is {found!r}; the answer claims {claimed!r}")
+    if cf.conditions is None:
         if certificate["multipliers"] != [] or certificate["best_bound"] != 1.0 or told["n_nodes"] != 0:
             raise CertificateError("multipliers, best_bound and n_nodes belong to limits, and the record has none")
     elif cf.status is not Status.UNREACHABLE:
@@ -111,11 +112,6 @@ def _check_numbers(data: dict[str, Any], cf: Counterfactual) -> None:
             raise CertificateError(f"the bound is {cf.bound!r}, but what was minimised less the gap {whole - cf.gap!r}")
         if cf.result.ceiling != 1.0:
             raise CertificateError("best_bound belongs to a probability that is out of reach")
-
-
-def _same(name: str, claimed: float, found: float) -> None:
-    if claimed != found and not (math.isnan(claimed) and math.isnan(found)) and not abs(claimed - found) <= SAME * abs(found):
-        raise CertificateError(f"{name} is {found!r}; the answer claims {claimed!r}")
 
 
 def _check_changes(data: dict[str, Any], cf: Counterfactual, own: Model) -> None:

@@ -29,7 +29,7 @@ from ifonly.server.columns import Columns
 from ifonly.server.data import SAMPLE, Data, DataRows
 from ifonly.server.journal import Journal, Metrics
 from ifonly.server.wire import RefusedError, shown
-from ifonly.show.letter.catalogue import languages
+from ifonly.show.letter import languages
 from ifonly.show.numbers import ENGLISH, Marks
 
 __all__ = ["Served", "Shelf", "Source"]

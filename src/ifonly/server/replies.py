@@ -17,7 +17,7 @@ from ifonly.server.questions import Request
 from ifonly.server.wire import RefusedError, listed
 from ifonly.show.numbers import housed
 from ifonly.show.page import html
-from ifonly.show.page.scene import packed
+from ifonly.show.page.slider import packed
 from ifonly.show.sentence import Worded, worded
 from ifonly.show.table import certificate_words, printed
 

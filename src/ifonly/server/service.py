@@ -25,7 +25,7 @@ from ifonly.server.questions import Body, Request, path_points, plain_row, read_
 from ifonly.server.schema import AroundQuestion, DownloadQuestion, PathQuestion, Question
 from ifonly.server.wire import RefusedError, shown
 from ifonly.show import letter
-from ifonly.show.letter.catalogue import languages
+from ifonly.show.letter import languages
 
 __all__ = ["LOOPBACK", "Service", "Settings", "follow_path", "look_around", "make_file"]
 

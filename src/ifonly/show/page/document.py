@@ -73,9 +73,6 @@ def json_of(data: object) -> str:
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
-# ---- several modules as one script ----
-
-
 def static(name: str) -> str:
     """The text of a file of this page or, with ``web/`` before its name, of one that all pages share."""
     folder, _, file = name.rpartition("/")

@@ -7,8 +7,7 @@ from typing import Any
 from ifonly.answers import Counterfactual, Counterfactuals, Path
 from ifonly.model.errors import InputError
 from ifonly.show.numbers import housed
-from ifonly.show.plot.changes import HeatMap, Waterfall
-from ifonly.show.plot.curves import Convergence, Curve, Trajectories
+from ifonly.show.plot.charts import Convergence, Curve, HeatMap, Trajectories, Waterfall
 from ifonly.show.plot.images import Grid, Images, Strip
 
 __all__ = ["Convergence", "Curve", "Grid", "HeatMap", "Images", "Strip", "Trajectories", "Waterfall"]

@@ -1,25 +1,60 @@
-"""Answers as images: one beside its source, and a strip of them along a path."""
+"""What all pictures share, and answers as images: one beside its source, a strip of them along a path, the nearest of many.
+
+Differences are shown in PuOr: readers who cannot tell red from green can tell these apart.
+"""
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from ifonly.answers import Counterfactual, Counterfactuals, Path
 from ifonly.model.errors import InputError
+from ifonly.model.extras import needing
 from ifonly.model.numerics import Floats, softmax
-from ifonly.show.numbers import number, percent
-from ifonly.show.plot.drawing import DIVERGING, FAINT, FALLS, FONT, LONGEST, RISES, Picture, tiles
-from ifonly.show.shape import image_shape
+from ifonly.show import image_shape
+from ifonly.show.numbers import Marks, marks, number, percent, writing
 from ifonly.show.text import cut, shortened
 
-__all__ = ["Grid", "Images", "Strip"]
+__all__ = ["DIVERGING", "FAINT", "FALLS", "FONT", "LONGEST", "RISES", "Grid", "Images", "Picture", "Strip"]
 
+DIVERGING = "PuOr"
+FALLS, RISES = "#B35806", "#542788"  # its ends
+FAINT = "#BBBBBB"
+FONT = 10.0
+LONGEST = 26  # characters of a feature's name
 TITLE = 14  # characters of a class above one of several images
 NEAREST, ACROSS = 10, 5  # images in a grid, and in one of its rows
 ABOVE, LEAST_WIDTH = 0.48, 5.0  # inches: the title of one of them, and a figure
+
+
+@dataclass(frozen=True)
+class Picture(ABC):
+    """A picture's data, and the marks of its numbers: those of the house, when it was made."""
+
+    marks: Marks = field(default_factory=marks, kw_only=True, repr=False)
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw it; returns the axes, of two of them those on the left, or those that hold several images."""
+        with writing(self.marks):
+            return self._draw(ax)
+
+    @abstractmethod
+    def _draw(self, ax: Any) -> Any: ...
+
+    def _axes(self, ax: Any, width: float, height: float) -> Any:
+        """The axes to draw on: those given, or those of a new figure of this size in inches."""
+        if ax is None:
+            with needing("pictures need matplotlib", "plot"):
+                import matplotlib.pyplot as plt
+            _, ax = plt.subplots(figsize=(width, height), layout="constrained")
+        ax.tick_params(labelsize=FONT - 1)
+        ax.xaxis.label.set_fontsize(FONT)
+        ax.yaxis.label.set_fontsize(FONT)
+        return ax
 
 
 @dataclass(frozen=True)
@@ -48,7 +83,7 @@ class Images(Picture):
     def _draw(self, ax: Any) -> Any:
         ax = self._axes(ax, 6.0, 6.0 / 3 * self.source.shape[0] / self.source.shape[1] + 0.3)
         images = (self.source, self.difference, self.answer)
-        panels = tiles(ax, 3)
+        panels = _tiles(ax, 3)
         for i, (panel, image, title) in enumerate(zip(panels, images, self.titles, strict=True)):
             _show(panel, image, difference=i == 1, like=self.source)
             panel.set_anchor("N")
@@ -83,7 +118,7 @@ class Strip(Picture):
     def _draw(self, ax: Any) -> Any:
         n = len(self.images)
         ax = self._axes(ax, 6.4, 6.4 / n * self.images.shape[1] / self.images.shape[2] + 0.42)
-        for panel, image, p in zip(tiles(ax, n), self.images, self.proba, strict=True):
+        for panel, image, p in zip(_tiles(ax, n), self.images, self.proba, strict=True):
             _show(panel, image, difference=False, like=self.images[0])
             panel.set_anchor("N")
             panel.set_xlabel(percent(float(p)), fontsize=FONT - 1, labelpad=3)
@@ -116,11 +151,20 @@ class Grid(Picture):
         wide = 6.4 / ACROSS
         high = wide * height / width + ABOVE
         ax = self._axes(ax, max(wide * across, LEAST_WIDTH), rows * high)
-        panels, names = tiles(ax, across, rows, ABOVE / high), shortened(self.labels, TITLE)
+        panels, names = _tiles(ax, across, rows, ABOVE / high), shortened(self.labels, TITLE)
         for panel, image, name, distance in zip(panels, self.images, names, self.distance, strict=False):
             _show(panel, image, difference=False, like=self.images[0])
             panel.set_title(f"{name}\ndistance {number(float(distance), 3)}", fontsize=FONT - 1)
         return ax
+
+
+def _tiles(ax: Any, across: int, rows: int = 1, above: float = 0.0) -> list[Any]:
+    """Axes in rows within others, with a part of each one's height left free above it."""
+    ax.set_axis_off()
+    gap = 0.02
+    width, height = (1 - (across - 1) * gap) / across, 1 / rows
+    places = [(i * (width + gap), 1 - (row + 1) * height) for row in range(rows) for i in range(across)]
+    return [ax.inset_axes((x, y, width, height * (1 - above))) for x, y in places]
 
 
 def _image(v: Floats, shape: Sequence[int] | None) -> Floats:
