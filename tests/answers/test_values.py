@@ -80,6 +80,13 @@ def test_a_table_and_its_rows_agree():
             np.testing.assert_array_equal(getattr(cfs[i], field), getattr(cfs, field)[i])
 
 
+def test_how_far_an_optimum_of_a_grid_may_be_is_not_known():
+    model = Model.binary([1.0, -2.0], 0.0, ["n", "y"])
+    cfs = invert(model, [[-1.0, 1.0], [-2.0, 1.0]], "y", prob=0.9, actions=Actions(integer=[0]))
+    assert np.isnan(cfs.error_bound).all()
+    assert np.isnan([cf.error_bound for cf in cfs]).all()
+
+
 def grown(work):
     """What the work returns, and the most memory it held on the way beyond what there was before."""
     tracemalloc.start()

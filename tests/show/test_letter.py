@@ -161,6 +161,8 @@ def test_a_letter_that_could_not_be_true_is_refused(plans):
         ifonly.invert(model, source, "approved", prob=0.3).letter()
     with pytest.raises(InputError, match="there is no answer to write a letter about"):
         ifonly.invert(ifonly.Model.binary([1.0], 0.0), [[np.nan], [1.0]], 1)[0].letter()
+    with pytest.raises(InputError, match="there is no answer to write a letter about"):
+        ifonly.show.letter.text([])
     with pytest.raises(InputError, match=r"letter\(\) is for several plans of one source"):
         ifonly.invert(ifonly.Model.binary([1.0], 0.0), [[-2.0], [-1.0]], 1).letter()
 

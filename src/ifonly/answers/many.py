@@ -137,8 +137,9 @@ class Answers(View):
 
     @property
     def error_bound(self) -> Floats:
-        """Upper bounds on ‖x − x*‖, (N,)."""
-        return self.grad_norm / self.lam
+        """Upper bounds on ‖x − x*‖, (N,); NaN where optima are of a grid and need not be unique."""
+        discrete = self.conditions is not None and self.conditions.discrete
+        return np.full(len(self), np.nan) if discrete else self.grad_norm / self.lam
 
     def _counts(self) -> str:
         codes, counts = np.unique(self.status, return_counts=True)

@@ -30,7 +30,7 @@ from ifonly.problem.results import Iteration, Result
 from ifonly.problem.status import REL_GAP, Status
 from ifonly.rows.sources import Sources
 
-__all__ = ["Counterfactual"]
+__all__ = ["AS_GOOD", "Counterfactual"]
 
 AS_GOOD = 1e-6  # relative: a probability this near to the largest there can be is the best there is
 _LEFT_OPEN = {

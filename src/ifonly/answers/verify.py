@@ -100,8 +100,7 @@ def _check_numbers(data: dict[str, Any], cf: Counterfactual) -> None:
         numbers["bound"] = cf.bound if cf.status.ok else math.nan
     for name, found in numbers.items():
         claimed = number_of({**certificate, **told}[name])
-        same = claimed == found or (math.isnan(claimed) and math.isnan(found)) or abs(claimed - found) <= SAME * abs(found)
-        if not same:
+        if not (math.isclose(claimed, found, rel_tol=SAME) or (math.isnan(claimed) and math.isnan(found))):
             raise CertificateError(f"{name} is {found!r}; the answer claims {claimed!r}")
     if cf.conditions is None:
         if certificate["multipliers"] != [] or certificate["best_bound"] != 1.0 or told["n_nodes"] != 0:

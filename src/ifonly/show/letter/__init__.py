@@ -165,9 +165,9 @@ class Catalogue:
 def _compose(answers: Answers, **options: Any) -> Letter:
     sent = _checked(options)
     answers = [answers] if isinstance(answers, Counterfactual) else list(answers)
+    if not (answers and np.isfinite(answers[0].coordinates[1]).all()):
+        raise InputError(f"there is no answer to write a letter about{''.join(f': {cf.message}' for cf in answers[:1])}")
     first, words = answers[0], answers[0].model.words
-    if first.status is Status.INVALID or not np.isfinite(first.coordinates[1]).all():
-        raise InputError(f"there is no answer to write a letter about: {first.message}")
     said = Catalogue(sent["language"] or words.language or "en", words)
     reference, recipient, contact = (visible(sent[name] or "") for name in ("reference", "recipient", "contact"))
     with writing(said.marks):

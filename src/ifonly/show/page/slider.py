@@ -22,6 +22,7 @@ import numpy as np
 
 from ifonly.answers import Counterfactual, Path
 from ifonly.answers.change import Change, Part, moves, parts_of, told_of
+from ifonly.answers.one import AS_GOOD
 from ifonly.api import invert
 from ifonly.model.errors import InputError
 from ifonly.model.numerics import Floats, softmax
@@ -50,7 +51,6 @@ NEARLY_ONE = 1 - 1e-9  # beyond, a probability is asked for only where the answe
 # where it steps
 MOST_PIXELS = 4000  # of a picture for every per cent; of larger ones, one for every five
 SIZE_DIGITS = 4  # of a bar's length
-AS_GOOD = 1e-6  # relative: a probability this near to the largest there can be is the best there is
 # How many answers there are besides the page's own, where that took more than so many nodes: by nodes and not by the clock, so
 # that an answer has one page.
 ANSWERS = ((5000, 5), (500, 9), (50, 17), (0, 100))

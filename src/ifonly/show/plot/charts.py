@@ -12,7 +12,7 @@ from ifonly.model.errors import InputError
 from ifonly.model.extras import needing
 from ifonly.model.numerics import Floats, log_sum_exp, softmax
 from ifonly.show.numbers import ENGLISH, marked, marks, number, percent, signed, writing
-from ifonly.show.plot.images import DIVERGING, FAINT, FALLS, FONT, LONGEST, RISES, Picture
+from ifonly.show.plot.picture import DIVERGING, FAINT, FALLS, FONT, LONGEST, RISES, Picture
 from ifonly.show.sentence import worded
 from ifonly.show.table import printed
 from ifonly.show.text import cut, shortened

@@ -1,60 +1,25 @@
-"""What all pictures share, and answers as images: one beside its source, a strip of them along a path, the nearest of many.
-
-Differences are shown in PuOr: readers who cannot tell red from green can tell these apart.
-"""
+"""Answers as images: one beside its source, a strip of them along a path, the nearest of many."""
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ifonly.answers import Counterfactual, Counterfactuals, Path
 from ifonly.model.errors import InputError
-from ifonly.model.extras import needing
 from ifonly.model.numerics import Floats, softmax
 from ifonly.show import image_shape
-from ifonly.show.numbers import Marks, marks, number, percent, writing
+from ifonly.show.numbers import number, percent
+from ifonly.show.plot.picture import DIVERGING, FAINT, FALLS, FONT, LONGEST, RISES, Picture
 from ifonly.show.text import cut, shortened
 
-__all__ = ["DIVERGING", "FAINT", "FALLS", "FONT", "LONGEST", "RISES", "Grid", "Images", "Picture", "Strip"]
+__all__ = ["Grid", "Images", "Strip"]
 
-DIVERGING = "PuOr"
-FALLS, RISES = "#B35806", "#542788"  # its ends
-FAINT = "#BBBBBB"
-FONT = 10.0
-LONGEST = 26  # characters of a feature's name
 TITLE = 14  # characters of a class above one of several images
 NEAREST, ACROSS = 10, 5  # images in a grid, and in one of its rows
 ABOVE, LEAST_WIDTH = 0.48, 5.0  # inches: the title of one of them, and a figure
-
-
-@dataclass(frozen=True)
-class Picture(ABC):
-    """A picture's data, and the marks of its numbers: those of the house, when it was made."""
-
-    marks: Marks = field(default_factory=marks, kw_only=True, repr=False)
-
-    def plot(self, ax: Any = None) -> Any:
-        """Draw it; returns the axes, of two of them those on the left, or those that hold several images."""
-        with writing(self.marks):
-            return self._draw(ax)
-
-    @abstractmethod
-    def _draw(self, ax: Any) -> Any: ...
-
-    def _axes(self, ax: Any, width: float, height: float) -> Any:
-        """The axes to draw on: those given, or those of a new figure of this size in inches."""
-        if ax is None:
-            with needing("pictures need matplotlib", "plot"):
-                import matplotlib.pyplot as plt
-            _, ax = plt.subplots(figsize=(width, height), layout="constrained")
-        ax.tick_params(labelsize=FONT - 1)
-        ax.xaxis.label.set_fontsize(FONT)
-        ax.yaxis.label.set_fontsize(FONT)
-        return ax
 
 
 @dataclass(frozen=True)
