@@ -164,9 +164,7 @@ class Catalogue:
 
 def _compose(answers: Answers, **options: Any) -> Letter:
     sent = _checked(options)
-    answers = [answers] if isinstance(answers, Counterfactual) else list(answers)
-    if not (answers and np.isfinite(answers[0].coordinates[1]).all()):
-        raise InputError(f"there is no answer to write a letter about{''.join(f': {cf.message}' for cf in answers[:1])}")
+    answers = _sound(answers)
     first, words = answers[0], answers[0].model.words
     said = Catalogue(sent["language"] or words.language or "en", words)
     reference, recipient, contact = (visible(sent[name] or "") for name in ("reference", "recipient", "contact"))
@@ -192,6 +190,14 @@ def _compose(answers: Answers, **options: Any) -> Letter:
         }
         before = [Block(said.say("decided_heading"), [decided]), Block(said.say("changed_heading"), [changed])]
         return Letter(lines, before, plans, [*stopped, *_kept(first, said), promise, Block("", [questions])])
+
+
+def _sound(answers: Answers) -> list[Counterfactual]:
+    """The answers, of which the first is one to write about."""
+    found = [answers] if isinstance(answers, Counterfactual) else list(answers)
+    if not (found and np.isfinite(found[0].coordinates[1]).all()):
+        raise InputError(f"there is no answer to write a letter about{f': {found[0].message}' if found else ''}")
+    return found
 
 
 def _checked(options: dict[str, Any]) -> dict[str, Any]:
