@@ -5,7 +5,7 @@ import io
 import os
 from bisect import insort
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -60,17 +60,20 @@ def open_batches(path: str | os.PathLike[str], columns: Sequence[str] | None = N
     ['007', '008']
 
     """
-    path = Path(path)
-    wanted = None if columns is None else [str(name) for name in columns]
-    with _named(path):
-        opened = {"parquet": _parquet, "csv": _csv, "ipc": _ipc, "folder": _folder}[_format(path)]
-        schema, batches = opened(path, wanted, batch_rows)
+    stream = _read(Path(path), None if columns is None else [str(name) for name in columns], batch_rows)
+    return pa.RecordBatchReader.from_batches(next(stream), stream)
 
-    def named() -> Iterator[Any]:
-        with _named(path):
-            yield from batches
 
-    return pa.RecordBatchReader.from_batches(schema, named())
+def _read(path: Path, wanted: Sequence[str] | None, batch_rows: int) -> Iterator[Any]:
+    """The schema, then the batches; what goes wrong says in which file, and what to do where that is known."""
+    try:
+        yield from READERS[_format(path)](path, wanted, batch_rows)
+    except (pa.ArrowInvalid, UnicodeDecodeError) as error:
+        what = f"cannot be read: {str(error).strip().splitlines()[0]}"
+        if isinstance(error, UnicodeDecodeError) or "invalid UTF8" in str(error):
+            odd = f" (it has the byte {error.object[error.start]:#x})" if isinstance(error, UnicodeDecodeError) else ""
+            what = f"is in another encoding than UTF-8{odd}: save it as UTF-8"
+        raise InputError(f"{path} {what}") from None
 
 
 def count_rows(path: str | os.PathLike[str]) -> int | None:
@@ -113,19 +116,6 @@ def _format(path: Path) -> str:
     return FORMATS[suffix]
 
 
-@contextmanager
-def _named(path: Path) -> Iterator[None]:
-    """What goes wrong while a file is read says in which, and what to do where that is known."""
-    try:
-        yield
-    except (pa.ArrowInvalid, UnicodeDecodeError) as error:
-        what = f"cannot be read: {str(error).strip().splitlines()[0]}"
-        if isinstance(error, UnicodeDecodeError) or "invalid UTF8" in str(error):
-            odd = f" (it has the byte {error.object[error.start]:#x})" if isinstance(error, UnicodeDecodeError) else ""
-            what = f"is in another encoding than UTF-8{odd}: save it as UTF-8"
-        raise InputError(f"{path} {what}") from None
-
-
 def _check(path: Path, wanted: Sequence[str] | None, there: Sequence[str]) -> list[str]:
     """The columns to read: all that were asked for, each of which the file has once."""
     names = list(there) if wanted is None else list(wanted)
@@ -136,50 +126,45 @@ def _check(path: Path, wanted: Sequence[str] | None, there: Sequence[str]) -> li
     return names
 
 
-# ---- one file ----
+# ---- one file: its schema, then its batches ----
 
 
-def _parquet(path: Path, wanted: Sequence[str] | None, batch_rows: int) -> tuple[Any, Iterator[Any]]:
+def _parquet(path: Path, wanted: Sequence[str] | None, batch_rows: int) -> Iterator[Any]:
     # Not through `pyarrow.dataset`, which holds whole row groups, several at once: a file may be a single one.
-    file = parquet.ParquetFile(path, buffer_size=READ_BYTES, pre_buffer=False)
-    names = _check(path, wanted, file.schema_arrow.names)
-    schema = pa.schema([file.schema_arrow.field(name) for name in names])
-
-    def batches() -> Iterator[Any]:
-        with file:
-            for batch in file.iter_batches(batch_rows, columns=names, use_threads=False):
-                yield batch.select(names)
-
-    return schema, batches()
+    with parquet.ParquetFile(path, buffer_size=READ_BYTES, pre_buffer=False) as file:
+        names = _check(path, wanted, file.schema_arrow.names)
+        yield pa.schema([file.schema_arrow.field(name) for name in names])
+        for batch in file.iter_batches(batch_rows, columns=names, use_threads=False):
+            yield batch.select(names)
 
 
-def _ipc(path: Path, wanted: Sequence[str] | None, batch_rows: int) -> tuple[Any, Iterator[Any]]:
+def _ipc(path: Path, wanted: Sequence[str] | None, batch_rows: int) -> Iterator[Any]:
     with path.open("rb") as file:
         is_file = file.read(6) == b"ARROW1"
     open_ = ipc.open_file if is_file else ipc.open_stream
     with pa.OSFile(str(path)) as source, open_(source) as reader:
         whole = reader.schema
     names = _check(path, wanted, whole.names)
+    yield pa.schema([whole.field(name) for name in names])
     options = ipc.IpcReadOptions(included_fields=sorted(whole.get_field_index(name) for name in names))
-
-    def batches() -> Iterator[Any]:
-        with pa.OSFile(str(path)) as source, open_(source, options=options) as reader:
-            parts = (reader.get_batch(i) for i in range(reader.num_record_batches)) if is_file else reader
-            for part in parts:
-                yield from _cut(part.select(names), batch_rows)
-
-    return pa.schema([whole.field(name) for name in names]), batches()
+    with pa.OSFile(str(path)) as source, open_(source, options=options) as reader:
+        parts = (reader.get_batch(i) for i in range(reader.num_record_batches)) if is_file else reader
+        for part in parts:
+            yield from _cut(part.select(names), batch_rows)
 
 
 def _cut(batch: Any, rows: int) -> Iterator[Any]:
     return (batch.slice(a, rows) for a in range(0, len(batch), rows))
 
 
-def _csv(path: Path, wanted: Sequence[str] | None, batch_rows: int) -> tuple[Any, Iterator[Any]]:
+def _csv(path: Path, wanted: Sequence[str] | None, batch_rows: int) -> Iterator[Any]:
     header, delimiter, has_rows = _header(path)
     names = _check(path, wanted, header)
     text = pa.string()
-    schema = pa.schema([*((name, text) for name in names), (BAD_LINE, text)])
+    schema = pa.schema([(name, text) for name in (*names, BAD_LINE)])
+    yield schema
+    if not has_rows:
+        return
     wrong: list[tuple[int, str]] = []  # (row, what is wrong with its line) of lines that were left out
 
     def note(row: Any) -> str:
@@ -187,44 +172,34 @@ def _csv(path: Path, wanted: Sequence[str] | None, batch_rows: int) -> tuple[Any
         insort(wrong, (row.number - 2, f"the line has {cells}, the header {row.expected_columns}"))  # line 1 is the header
         return "skip"
 
-    def batches() -> Iterator[Any]:
-        if not has_rows:
-            return
-        with pa.input_stream(str(path), compression="detect") as stream:
-            reader = csv.open_csv(
-                stream,
-                read_options=csv.ReadOptions(use_threads=False, block_size=READ_BYTES),  # rows have numbers on one thread only
-                parse_options=csv.ParseOptions(delimiter=delimiter, invalid_row_handler=note),
-                convert_options=csv.ConvertOptions(
-                    include_columns=names, column_types=dict.fromkeys(names, text), strings_can_be_null=True, null_values=[""]
-                ),
-            )
-            done = 0
-            for batch in reader:
-                for part in _with_bad_lines(batch, schema, wrong, done, last=False):
-                    done += len(part)
-                    yield from _cut(part, batch_rows)
-            yield from _with_bad_lines((), schema, wrong, done, last=True)
-
-    return schema, batches()
+    with pa.input_stream(str(path), compression="detect") as stream:
+        reader = csv.open_csv(
+            stream,
+            read_options=csv.ReadOptions(use_threads=False, block_size=READ_BYTES),  # rows have numbers on one thread only
+            parse_options=csv.ParseOptions(delimiter=delimiter, invalid_row_handler=note),
+            convert_options=csv.ConvertOptions(
+                include_columns=names, column_types=dict.fromkeys(names, text), strings_can_be_null=True, null_values=[""]
+            ),
+        )
+        end = pa.record_batch([pa.nulls(0, text)] * len(names), names)
+        done = 0
+        for batch in chain(reader, [end]):
+            whole = _with_bad_lines(batch, schema, wrong, done, last=batch is end)
+            done += len(whole)
+            yield from _cut(whole, batch_rows)
 
 
-def _with_bad_lines(batch: Any, schema: Any, wrong: list[tuple[int, str]], done: int, *, last: bool) -> Iterator[Any]:
+def _with_bad_lines(batch: Any, schema: Any, wrong: list[tuple[int, str]], done: int, *, last: bool) -> Any:
     """A batch of good lines, with a row of nulls for each bad one where it stood; ``done`` rows came before."""
-    at, size = 0, len(batch)
-    while wrong and (last or wrong[0][0] <= done + size - at):
-        place, what = wrong.pop(0)
-        good = max(0, min(place - done, size - at))
-        if good:
-            yield _sound(batch.slice(at, good), schema)
-        yield pa.record_batch([pa.nulls(1, pa.string())] * (len(schema) - 1) + [pa.array([what])], schema=schema)
-        at, done = at + good, done + good + 1
-    if at < size:
-        yield _sound(batch.slice(at), schema)
-
-
-def _sound(batch: Any, schema: Any) -> Any:
-    return pa.record_batch([*batch.columns, pa.nulls(len(batch), pa.string())], schema=schema)
+    if not wrong:
+        return pa.record_batch([*batch.columns, pa.nulls(len(batch), pa.string())], schema=schema)
+    rows: list[int | None] = list(range(len(batch)))
+    what: list[str | None] = [None] * len(batch)
+    while wrong and (last or wrong[0][0] <= done + len(rows)):
+        place, reason = wrong.pop(0)
+        rows.insert(max(0, place - done), None)
+        what.insert(max(0, place - done), reason)
+    return pa.record_batch([*batch.take(pa.array(rows, pa.int64())).columns, pa.array(what, pa.string())], schema=schema)
 
 
 def _header(path: Path) -> tuple[list[str], str, bool]:
@@ -244,7 +219,7 @@ def _header(path: Path) -> tuple[list[str], str, bool]:
 # ---- a folder ----
 
 
-def _folder(path: Path, wanted: Sequence[str] | None, batch_rows: int) -> tuple[Any, Iterator[Any]]:
+def _folder(path: Path, wanted: Sequence[str] | None, batch_rows: int) -> Iterator[Any]:
     files = files_of(path)
     kinds = {_format(file) for file in files}
     if len(kinds) > 1:
@@ -258,23 +233,23 @@ def _folder(path: Path, wanted: Sequence[str] | None, batch_rows: int) -> tuple[
     inside = [name for name in names if name in own]
     fields = [first.field(name) if name in own else pa.field(name, pa.string()) for name in names]
     schema = pa.schema([*fields, first.field(BAD_LINE)] if kinds == {"csv"} else fields)
-
-    def batches() -> Iterator[Any]:
-        for file in files:
-            with open_batches(file, inside, batch_rows=batch_rows) as reader:
-                for name in inside:
-                    found, expected = reader.schema.field(name).type, first.field(name).type
-                    if found != expected:
-                        raise InputError(f"{file}: column {name!r} is {found}, but {expected} in the data set's first file")
-                for batch in reader:
-                    cells = dict(zip(batch.schema.names, batch.columns, strict=True))
-                    cells |= {key: pa.repeat(pa.scalar(value, pa.string()), len(batch)) for key, value in values[file].items()}
-                    yield pa.record_batch([cells[name] for name in schema.names], schema=schema)
-
-    return schema, batches()
+    yield schema
+    for file in files:
+        with open_batches(file, inside, batch_rows=batch_rows) as reader:
+            for name in inside:
+                found, expected = reader.schema.field(name).type, first.field(name).type
+                if found != expected:
+                    raise InputError(f"{file}: column {name!r} is {found}, but {expected} in the data set's first file")
+            for batch in reader:
+                cells = dict(zip(batch.schema.names, batch.columns, strict=True))
+                cells |= {key: pa.repeat(pa.scalar(value, pa.string()), len(batch)) for key, value in values[file].items()}
+                yield pa.record_batch([cells[name] for name in schema.names], schema=schema)
 
 
 def _partition(relative: Path) -> dict[str, str | None]:
     """The columns that stand in a file's path, as Hive writes them: ``day=7/part.parquet``."""
     pairs = [part.split("=", 1) for part in relative.parts[:-1] if "=" in part]
     return {key: None if value == "__HIVE_DEFAULT_PARTITION__" else unquote(value) for key, value in pairs}
+
+
+READERS = {"parquet": _parquet, "csv": _csv, "ipc": _ipc, "folder": _folder}
