@@ -52,15 +52,7 @@ class JointCounterfactual(Counterfactual):
         """Not known."""
         return math.nan
 
-    @property
-    def bound(self) -> float:
-        """Not known."""
-        return math.nan
-
-    @property
-    def error_bound(self) -> float:
-        """Not known."""
-        return math.nan
+    bound = error_bound = gap
 
     @property
     def p_together(self) -> float:
@@ -165,14 +157,10 @@ def answer(model: Any, x: Any, question: Question) -> JointCounterfactual:
     alone, together = ask(x), ask.classes
     if together is None or not isinstance(alone, Counterfactual):
         raise InputError("joint=True is for one source and a set of two or more classes")
-    return _nearest(alone, together, ask.question)
-
-
-def _nearest(alone: Counterfactual, together: Indices, question: Question) -> JointCounterfactual:
-    """The best of the stationary points found from the source and from where one of the classes wins alone."""
-    lam, prob = (None if v is None else float(np.asarray(v).item()) for v in (question.lam, question.prob))
+    lam, prob = (None if v is None else float(np.asarray(v).item()) for v in (ask.question.lam, ask.question.prob))
     model, sources = alone.model, alone.sources
     source, start = (model.to_classifier(v) for v in (sources.dense(0), alone.coordinates[1]))
+    # The best of the stationary points found from the source and from where one of the classes wins alone.
     answers = [_follow(model, source, x, together, Aim(int(together[0]), lam, prob)) for x in (source, start)]
 
     def rank(answer: tuple[Endpoint, int]) -> tuple[bool, float]:
@@ -184,14 +172,14 @@ def _nearest(alone: Counterfactual, together: Indices, question: Question) -> Jo
     x = source + found.change
     made = sources.dense(0) + model.to_user(found.change)
     proba = softmax(model.scores(made))
+    rounding = 64 * EPS * model.row_norm * (1 + model.row_norm * float(np.linalg.norm(x)))
     result = Result(
         int(together[proba[together].argmax()]),
         found.status if found.status is Status.UNREACHABLE else Status.LOCAL,
         found.lam,
         float(np.linalg.norm(found.change)),
         found.objective,
-        _grad_norm(model, x, source, together, found.lam)
-        + 64 * EPS * model.row_norm * (1 + model.row_norm * float(np.linalg.norm(x))),
+        _grad_norm(model, x, source, together, found.lam) + rounding,
         proba,
         x=made,
         n_iter=n_tangents,
@@ -222,7 +210,5 @@ def _grad_norm(model: Model, x: Floats, source: Floats, together: Indices, lam: 
         return 0.0
     z = model.times(x) + model.b
     pull = softmax(z)
-    outside = np.setdiff1d(np.arange(len(z)), together, assume_unique=True)
-    within = softmax(z[together])
-    pull[together] = -within * float(pull[outside].sum())  # p_k − w_k without cancellation
+    pull[together] = -softmax(z[together]) * float(np.delete(pull, together).sum())  # p_k − w_k without cancellation
     return float(np.linalg.norm(lam * (x - source) + model.combination(pull)))
