@@ -87,12 +87,9 @@ class Policy(Said):
         file = Path(path)
         try:
             text = file.read_text(encoding="utf-8")
-            told = json.loads(text) if file.suffix.lower() == ".json" else tomllib.loads(text)
-            return cls.from_dict(told)
-        except OSError as error:
-            raise InputError(f"{path}: {error.strerror or error}") from None
-        except ValueError as error:  # of either format, or an InputError
-            raise InputError(f"{path}: {error}") from None
+            return cls.from_dict(json.loads(text) if file.suffix.lower() == ".json" else tomllib.loads(text))
+        except (OSError, ValueError) as error:  # the latter of either format, or an InputError
+            raise InputError(f"{path}: {getattr(error, 'strerror', None) or error}") from None
 
     @classmethod
     def of(cls, given: Any) -> "Policy":
@@ -155,11 +152,10 @@ class Policy(Said):
                 Policy(features={name: feature}).actions(model).resolve(model)
         with at("cost"):
             (_cost(self, model) or Cost()).per_unit(model)
-        for i, rule in enumerate(self.linear):
-            with at(f"linear.{i}"):
-                Policy(linear=(rule,)).actions(model).resolve(model)
-        with at("one_of"):
-            Policy(one_of=self.one_of).actions(model).resolve(model)
+        rules = {f"linear.{i}": Policy(linear=(rule,)) for i, rule in enumerate(self.linear)}
+        for place, part in (rules | {"one_of": Policy(one_of=self.one_of)}).items():
+            with at(place):
+                part.actions(model).resolve(model)
 
     def named(self, model: Model) -> Model:
         """The model, of whose answers people read in the policy's words."""
@@ -188,14 +184,14 @@ class Policy(Said):
         if model.memo.get("policy") is not self:
             self.check(model)
             model.memo["policy"] = self
-        goal = {} if along else _goal(self, question)
+        numbers = [n for n in (self.max_changes, question.max_changes) if n is not None]
         return replace(
             question,
+            prob=question.prob if along else _goal(self, question),
             target=_wanted(self, model, question.target),
-            **goal,
             cost=_priced(self, model, question.cost),
             actions=_meeting(self, model, question.actions),
-            max_changes=min((n for n in (self.max_changes, question.max_changes) if n is not None), default=None),
+            max_changes=min(numbers, default=None),
         )
 
 
@@ -204,10 +200,10 @@ class Policy(Said):
 
 def _check_values(name: str, feature: Feature, column: Column | None) -> None:
     levels = [] if column is None or column.kind == "number" else [str(level) for level in column.levels]
+    known = f"it has {', '.join(levels[:20])}" if levels else "it is a number, without values of its own"
     for field, given in (("values", feature.values), ("never", map(str, feature.never))):
         for value in given:
             if value not in levels:
-                known = f"it has {', '.join(levels[:20])}" if levels else "it is a number, without values of its own"
                 raise InputError(f"features.{name}.{field}: {name} has no value {value!r}; {known}")
 
 
@@ -244,34 +240,30 @@ def _cost(policy: Policy, model: Model) -> Cost | None:
 
 def _wanted(policy: Policy, model: Model, asked: Any) -> Any:
     wanted = _target(policy, model)
-    if wanted is None or (asked is not None and "target" in policy.may_choose):
-        return asked
-    if asked is None:
-        return wanted
+    if asked is None or wanted is None or "target" in policy.may_choose:
+        return wanted if asked is None else asked
     every = asked if isinstance(asked, (list, set, frozenset)) or np.ndim(asked) else [asked]
     if any(str(label) != str(wanted) for label in every):
         raise PolicyError(f"target: the policy fixes the wanted decision: {wanted}; got {asked!r}", "target")
     return wanted
 
 
-def _goal(policy: Policy, question: Question) -> dict[str, Any]:
-    """λ, a probability or a margin."""
+def _goal(policy: Policy, question: Question) -> Any:
+    """The probability to reach; None where λ or a margin is asked for."""
     given = {name: getattr(question, name) for name in ("lam", "prob", "margin") if getattr(question, name) is not None}
     if policy.prob is None or (given and "prob" in policy.may_choose):
-        return {}
+        return question.prob
     for name, value in given.items():
         if name != "prob" or np.any(np.asarray(value) != policy.prob):
             raise PolicyError(f"{name}: the policy fixes the probability to reach: prob = {policy.prob:g}; got {value}", name)
-    return {"prob": policy.prob}
+    return policy.prob
 
 
 def _priced(policy: Policy, model: Model, asked: Cost | None) -> Cost | None:
     own = _cost(policy, model)
-    if own is None or (asked is not None and "cost" in policy.may_choose):
-        return asked
-    if asked is not None:
+    if asked is not None and own is not None and "cost" not in policy.may_choose:
         raise PolicyError("cost: the policy says what a change costs; leave it out", "cost")
-    return own
+    return own if asked is None else asked
 
 
 def _meeting(policy: Policy, model: Model, asked: Actions | None) -> Actions | None:
@@ -314,9 +306,9 @@ def _narrowest(policy: Policy, model: Model, own: Any, asked: Any) -> dict[Any, 
 
 
 def _range(low: Any, high: Any) -> str:
-    if low is None or high is None:
-        return f"at least {low}" if high is None else f"at most {high}"
-    return f"{low} to {high}"
+    if high is None:
+        return f"at least {low}"
+    return f"at most {high}" if low is None else f"{low} to {high}"
 
 
 def _refused(policy: Policy, limit: str, name: Any, rule: str, got: str) -> PolicyError:

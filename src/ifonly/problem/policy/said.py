@@ -69,9 +69,7 @@ _number = _check("a number", _is_number)
 _positive = _check("a number > 0", lambda value: value is None or _number(value) > 0)
 _at_least_nought = _check("a number ≥ 0", lambda value: value is None or _number(value) >= 0)
 _chance = _check("a number strictly between 0 and 1", lambda value: value is None or 0 < _number(value) < 1)
-_count = _check(
-    "a whole number ≥ 0", lambda value: value is None or (isinstance(value, int) and _is_number(value) and value >= 0)
-)
+_count = _check("a whole number ≥ 0", lambda value: value is None or (type(value) is int and value >= 0))
 _decimal = _check("one mark, such as a comma", lambda value: value == "" or (_is_mark(value) and not value.isspace()))
 _group = _check('one mark, a space, or ""', lambda value: value is None or value == "" or _is_mark(value))
 _label = _check("a class", lambda value: value is None or isinstance(value, (str, int, float, bool)))
@@ -126,9 +124,8 @@ def _plain(value: Any) -> Any:
     return [_plain(part) for part in value] if isinstance(value, tuple) else value
 
 
-def _said(check: Callable[[Any], Any], default: Any = None, factory: Any = None) -> Any:
-    how = {"default": default} if factory is None else {"default_factory": factory}
-    return field(metadata={"check": check}, **how)
+def _said(check: Callable[[Any], Any], default: Any = None) -> Any:
+    return field(metadata={"check": check}, **{"default_factory" if default is dict else "default": default})
 
 
 # ---- what a file holds ----
@@ -141,7 +138,7 @@ class Feature(Section):
     name: str = _said(_text, "")  # what people call it ("term of the loan")
     unit: str = _said(_text, "")  # "months"
     description: str = _said(_text, "")  # what it is
-    values: Mapping[str, str] = _said(_table(_text), factory=dict)  # what its values are called
+    values: Mapping[str, str] = _said(_table(_text), dict)  # what its values are called
     frozen: bool = _said(_flag, False)  # whether it stays as it is
     low: float | str | None = _said(_end)  # its bounds; without one there is no limit on that side
     high: float | str | None = _said(_end)
@@ -157,7 +154,7 @@ class Feature(Section):
 class Rule(Section):
     """A rule that ties columns together: Σ terms·column ``sense`` ``value``."""
 
-    terms: Mapping[str, float] = _said(_table(_number), factory=dict)
+    terms: Mapping[str, float] = _said(_table(_number), dict)
     sense: str = _said(_one_of("<=", ">=", "=="), "<=")
     value: float = _said(_number, 0.0)
     reason: str = _said(_text, "")
@@ -177,14 +174,13 @@ class Said(Section):
     max_changes: int | None = _said(_count)
     scale: str = _said(_one_of("model", "raw"), "model")
     l1: float | None = _said(_at_least_nought)
-    features: Mapping[str, Feature] = _said(_table(Feature.made_of), factory=dict)
-    classes: Mapping[str, str] = _said(_table(_text), factory=dict)
+    features: Mapping[str, Feature] = _said(_table(Feature.made_of), dict)
+    classes: Mapping[str, str] = _said(_table(_text), dict)
     one_of: tuple[tuple[str, ...], ...] = _said(_list(_list(_text)), ())
     linear: tuple[Rule, ...] = _said(_list(Rule.made_of), ())
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.decimal and self.decimal == self.group:
-            raise InputError(
-                f"group must be another mark than decimal: nobody could read a number with both; got {self.group!r}"
-            )
+            what = "group must be another mark than decimal: nobody could read a number with both"
+            raise InputError(f"{what}; got {self.group!r}")
