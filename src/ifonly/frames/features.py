@@ -27,27 +27,16 @@ def needed(model: Model, keys: Sequence[str] | None) -> list[str] | None:
     return None if keys is None or names is None else list(dict.fromkeys([*map(str, keys), *names]))
 
 
-def _names_of(model: Model) -> Sequence[str] | None:
+def _names_of(model: Model) -> list[str] | None:
     """The columns that a model reads; None where its features have no names."""
     encoding = model.encoding
     if encoding.text:
         raise InputError("a model of documents reads text, not columns; use ifonly.invert")
     if encoding.identity:
-        return model.feature_names
-    by_place = all(name == f"x{i}" for i, name in enumerate(encoding.names))  # a pipeline that was fitted on an array
-    return None if by_place else [column.name for column in encoding.columns]
-
-
-def _by_place(model: Model, left: list[str]) -> list[str]:
-    """The columns that a model without names reads, of those that are left."""
-    encoding = model.encoding
-    count = model.n_features if encoding.identity else len(encoding.names)
-    if len(left) != count:
-        raise InputError(
-            f"the model's {count} features have no names, so all columns but the keys are taken for them; "
-            f"there are {len(left)}: {', '.join(left[:20])}"
-        )
-    return left if encoding.identity else [left[column.place] for column in encoding.columns]
+        by_place = model.feature_names is None
+    else:
+        by_place = all(name == f"x{i}" for i, name in enumerate(encoding.names))  # a pipeline that was fitted on an array
+    return None if by_place else [column.name for column in model.columns]
 
 
 class Features:
@@ -57,18 +46,26 @@ class Features:
     """
 
     def __init__(self, model: Model, schema: Any, keys: Sequence[str] | None) -> None:
-        self.model = model
+        self.model, self.columns = model, model.columns
         self.text = BAD_LINE in schema.names
         there = [name for name in schema.names if name != BAD_LINE]
         names = _names_of(model)
-        self.names = _by_place(model, [n for n in there if n not in (keys or ())]) if names is None else list(names)
+        if names is None:
+            left = [name for name in there if name not in (keys or ())]
+            count = model.n_features if model.encoding.identity else len(model.encoding.names)
+            if len(left) != count:
+                raise InputError(
+                    f"the model's {count} features have no names, so all columns but the keys are taken for them; "
+                    f"there are {len(left)}: {', '.join(left[:20])}"
+                )
+            names = [left[column.place] for column in self.columns]
+        self.names = names
         self.keys = [name for name in there if name not in self.names] if keys is None else [str(key) for key in keys]
         for name in (*self.names, *self.keys):
             if there.count(name) != 1:
                 what = "missing" if name not in there else "there more than once"
                 role = "feature" if name in self.names else "key"
                 raise InputError(f"column {name!r} (a {role}) is {what}; the columns are {', '.join(there[:20])}")
-        self.columns = model.columns
         for name, column in zip(self.names, self.columns, strict=True):
             _check_type(name, column, schema.field(name).type, self.text)
 
@@ -81,10 +78,7 @@ class Features:
         values: dict[str, Any] = {}
         for name, column in zip(self.names, self.columns, strict=True):
             cells = _plain(table.column(name))
-            if column.numeric:
-                values[column.name] = _numbers(cells, name, bad, needed=column.fill is None)
-            else:
-                values[column.name] = _levels(cells, column, self.text)
+            values[column.name] = _numbers(cells, name, column, bad) if column.numeric else _levels(cells, column, self.text)
         if self.model.encoding.identity:
             return np.column_stack(list(values.values())), bad
         with needing("tables for a model with categories need pandas", "frames"):
@@ -116,7 +110,7 @@ def _plain(cells: Any) -> Any:
     return cells.cast(pa.string()) if _is_text(cells.type) else cells
 
 
-def _numbers(cells: Any, name: str, bad: dict[int, str], *, needed: bool) -> Floats:
+def _numbers(cells: Any, name: str, column: Column, bad: dict[int, str]) -> Floats:
     """A column of numbers, missing ones as NaN; rows where it is no number, or missing where it must not be, are bad."""
     if _is_text(cells.type):
         trimmed = pc.utf8_trim_whitespace(cells)
@@ -130,7 +124,7 @@ def _numbers(cells: Any, name: str, bad: dict[int, str], *, needed: bool) -> Flo
                 values[row] = pa.scalar(cell, pa.string()).cast(pa.float64()).as_py()
             except pa.ArrowInvalid:
                 bad.setdefault(row, f"{name} is {cell!r}, no number")
-    for row in np.flatnonzero(~np.isfinite(values) if needed else np.isinf(values)).tolist():
+    for row in np.flatnonzero(~np.isfinite(values) if column.fill is None else np.isinf(values)).tolist():
         bad.setdefault(row, f"{name} is {values[row] if cells[row].is_valid else 'missing'}")
     return values
 
@@ -139,7 +133,7 @@ def _levels(cells: Any, column: Column, text: bool) -> NDArray[np.object_]:
     """A column of categories or ordinals; text of a CSV is taken for the level that is written so."""
     values = cells.to_pylist()
     if text:
-        known = {str(level): level for level in column.levels}
+        known = dict.fromkeys(MISSING) | {str(level): level for level in column.levels}
         known |= {str(float(level)): level for level in column.levels if isinstance(level, (int, float, np.number))}
-        values = [known.get(v, None if v in MISSING else v) if v is not None else None for v in values]
+        values = [known.get(v, v) for v in values]
     return np.array(values, dtype=object)
