@@ -173,9 +173,6 @@ def _stream(batches: Any, model: Model, keys: Sequence[str] | None) -> tuple[Any
     return first.schema, chain([first], iterator)
 
 
-# ---- a table ----
-
-
 class Inverter:
     """Tables in, record batches of answers (of a ``schema``) out, for one question; which columns these have: `invert_batches`.
 
@@ -197,17 +194,24 @@ class Inverter:
         self.every = columns == "all"
         self.features = Features(ask.model, schema, keys)
         self.label, label_type = _typed(ask.model.classes.tolist())
-        self.written = self._written()
+        conditions, written = self.ask.conditions, dict(enumerate(self.features.columns))
+        if conditions is not None and not self.every:
+            written = {i: c for i, c in written.items() if not conditions.limits.frozen[c.coordinates].all()}
+        # For each feature that has a column in the answer: how its values are written, and as what type.
+        self.written = {i: (float, pa.float64()) if c.numeric else _typed(list(c.levels)) for i, c in written.items()}
+        # How many rows fit into the memory that a chunk may take; whether they are solved one by one, or some take a search.
+        self.fitting = int(np.clip(CHUNK_BYTES // (8 * ask.model.n_features), *CHUNK_ROWS))
+        self.slow = self.ask.row_by_row or (conditions is not None and conditions.discrete)
         fields = [schema.field(key) for key in self.features.keys]
         fields += [pa.field("target", label_type), *(pa.field(name, pa.float64()) for name in MEASURES)]
         fields += [pa.field("status", pa.string()), pa.field("reason", pa.string())]
         fields += [pa.field(f"{prefix}{self.features.names[i]}", kind) for i, (_, kind) in self.written.items()]
         names = [field.name for field in fields]
-        for key in self.features.keys:
-            if names.count(key) > 1:
-                raise InputError(
-                    f"column {key!r} is handed through as a key, and an answer's column has the same name; rename it"
-                )
+        twice = [key for key in self.features.keys if names.count(key) > 1]
+        if twice:
+            raise InputError(
+                f"column {twice[0]!r} is handed through as a key, and an answer's column has the same name; rename it"
+            )
         self.schema = pa.schema(fields)
 
     def chunk_rows(self, given: int | None) -> int:
@@ -215,23 +219,6 @@ class Inverter:
         if given is not None and given < 1:
             raise InputError(f"chunk_rows must be 1 or more; got {given}")
         return given or min(self.fitting, SLOW_ROWS if self.slow else CHUNK_ROWS[1])
-
-    @property
-    def fitting(self) -> int:
-        """How many rows fit into the memory that a chunk may take."""
-        return int(np.clip(CHUNK_BYTES // (8 * self.ask.model.n_features), *CHUNK_ROWS))
-
-    @property
-    def slow(self) -> bool:
-        """Whether rows are solved one by one, or some of them take a search."""
-        return self.ask.row_by_row or (self.ask.conditions is not None and self.ask.conditions.discrete)
-
-    def _written(self) -> dict[int, tuple[Callable[[Any], Any], Any]]:
-        """For each feature that has a column in the answer: how its values are written, and as what type."""
-        conditions, columns = self.ask.conditions, dict(enumerate(self.features.columns))
-        if conditions is not None and not self.every:
-            columns = {i: c for i, c in columns.items() if not conditions.limits.frozen[c.coordinates].all()}
-        return {i: (float, pa.float64()) if c.numeric else _typed(list(c.levels)) for i, c in columns.items()}
 
     def __call__(self, table: Any) -> Any:
         """The answers for a table of rows."""
@@ -243,11 +230,11 @@ class Inverter:
         invalid = status == Status.INVALID
         bad |= {i: self._reason(X, i) for i in np.flatnonzero(invalid).tolist() if i not in bad}
         model, k = self.ask.model, cfs.results.target
-        labels = pa.array([*map(self.label, model.classes.tolist()), None], self.schema.field("target").type)
+        labels = pa.array(list(map(self.label, model.classes.tolist())), self.schema.field("target").type)
         probability = np.full(len(k), np.nan) if model.hard else cfs.proba[np.arange(len(k)), k]
         measures = (probability, cfs.distance, cfs.cost, cfs.gap)
         arrays = [table.column(key).combine_chunks() for key in self.features.keys]
-        arrays.append(labels.take(pa.array(np.where(invalid, model.n_classes, k))))
+        arrays.append(labels.take(pa.array(k, mask=invalid)))
         arrays += [pa.array(v, mask=invalid | np.isnan(v)) for v in measures]
         arrays.append(pa.array(STATUS_NAMES).take(pa.array(status)))
         arrays.append(pa.array([bad.get(row) for row in range(len(table))] if bad else pa.nulls(len(table)), pa.string()))

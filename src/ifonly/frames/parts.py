@@ -326,9 +326,6 @@ def replacing(path: Path) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
 
 
-# ---- one file of many parts ----
-
-
 def _assemble(manifest: Manifest, schema: Any, out: Path, threads: int) -> None:
     """Put the parts together under the name that was asked for, and remove them."""
 

@@ -216,9 +216,6 @@ def _header(path: Path) -> tuple[list[str], str, bool]:
     return names, delimiter, has_rows
 
 
-# ---- a folder ----
-
-
 def _folder(path: Path, wanted: Sequence[str] | None, batch_rows: int) -> Iterator[Any]:
     files = files_of(path)
     kinds = {_format(file) for file in files}
