@@ -157,10 +157,14 @@ def answer(model: Any, x: Any, question: Question) -> JointCounterfactual:
     alone, together = ask(x), ask.classes
     if together is None or not isinstance(alone, Counterfactual):
         raise InputError("joint=True is for one source and a set of two or more classes")
-    lam, prob = (None if v is None else float(np.asarray(v).item()) for v in (ask.question.lam, ask.question.prob))
+    return _nearest(alone, together, ask.question)
+
+
+def _nearest(alone: Counterfactual, together: Indices, question: Question) -> JointCounterfactual:
+    """The best of the stationary points found from the source and from where one of the classes wins alone."""
+    lam, prob = (None if v is None else float(np.asarray(v).item()) for v in (question.lam, question.prob))
     model, sources = alone.model, alone.sources
     source, start = (model.to_classifier(v) for v in (sources.dense(0), alone.coordinates[1]))
-    # The best of the stationary points found from the source and from where one of the classes wins alone.
     answers = [_follow(model, source, x, together, Aim(int(together[0]), lam, prob)) for x in (source, start)]
 
     def rank(answer: tuple[Endpoint, int]) -> tuple[bool, float]:

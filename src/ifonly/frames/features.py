@@ -60,7 +60,7 @@ class Features:
                 )
             names = [left[column.place] for column in self.columns]
         self.names = names
-        self.keys = [name for name in there if name not in self.names] if keys is None else [str(key) for key in keys]
+        self.keys = [name for name in there if name not in self.names] if keys is None else list(map(str, keys))
         for name in (*self.names, *self.keys):
             if there.count(name) != 1:
                 what = "missing" if name not in there else "there more than once"

@@ -194,31 +194,33 @@ class Inverter:
         self.every = columns == "all"
         self.features = Features(ask.model, schema, keys)
         self.label, label_type = _typed(ask.model.classes.tolist())
-        conditions, written = self.ask.conditions, dict(enumerate(self.features.columns))
-        if conditions is not None and not self.every:
-            written = {i: c for i, c in written.items() if not conditions.limits.frozen[c.coordinates].all()}
-        # For each feature that has a column in the answer: how its values are written, and as what type.
-        self.written = {i: (float, pa.float64()) if c.numeric else _typed(list(c.levels)) for i, c in written.items()}
+        self.written = self._written()
         # How many rows fit into the memory that a chunk may take; whether they are solved one by one, or some take a search.
         self.fitting = int(np.clip(CHUNK_BYTES // (8 * ask.model.n_features), *CHUNK_ROWS))
-        self.slow = self.ask.row_by_row or (conditions is not None and conditions.discrete)
+        self.slow = self.ask.row_by_row or (ask.conditions is not None and ask.conditions.discrete)
         fields = [schema.field(key) for key in self.features.keys]
         fields += [pa.field("target", label_type), *(pa.field(name, pa.float64()) for name in MEASURES)]
         fields += [pa.field("status", pa.string()), pa.field("reason", pa.string())]
         fields += [pa.field(f"{prefix}{self.features.names[i]}", kind) for i, (_, kind) in self.written.items()]
-        names = [field.name for field in fields]
-        twice = [key for key in self.features.keys if names.count(key) > 1]
+        self.schema = pa.schema(fields)
+        twice = [key for key in self.features.keys if self.schema.names.count(key) > 1]
         if twice:
             raise InputError(
                 f"column {twice[0]!r} is handed through as a key, and an answer's column has the same name; rename it"
             )
-        self.schema = pa.schema(fields)
 
     def chunk_rows(self, given: int | None) -> int:
         """How many rows to solve at once: as many as the user says, or as fit."""
         if given is not None and given < 1:
             raise InputError(f"chunk_rows must be 1 or more; got {given}")
         return given or min(self.fitting, SLOW_ROWS if self.slow else CHUNK_ROWS[1])
+
+    def _written(self) -> dict[int, tuple[Callable[[Any], Any], Any]]:
+        """For each feature that has a column in the answer: how its values are written, and as what type."""
+        conditions, columns = self.ask.conditions, dict(enumerate(self.features.columns))
+        if conditions is not None and not self.every:
+            columns = {i: c for i, c in columns.items() if not conditions.limits.frozen[c.coordinates].all()}
+        return {i: (float, pa.float64()) if c.numeric else _typed(list(c.levels)) for i, c in columns.items()}
 
     def __call__(self, table: Any) -> Any:
         """The answers for a table of rows."""
