@@ -203,9 +203,8 @@ def open_model(path: Path, *, trust: bool) -> Model:
 
 def tables(model: Model, data: Path, keys: Sequence[str] | None, rows: int) -> Iterator[tuple[Any, Any]]:
     """A file in tables of so many rows, each with what reads it for the model."""
-    from ifonly.frames.features import Features
     from ifonly.frames.inverting import chunks
-    from ifonly.frames.reading import open_batches
+    from ifonly.frames.reading import Features, open_batches
 
     with open_batches(data) as reader:
         features = Features(model, reader.schema, keys)

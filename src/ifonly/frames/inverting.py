@@ -15,7 +15,7 @@ from ifonly.api import Ask, ask
 from ifonly.engines.row_loops import any_cut
 from ifonly.engines.threads import available
 from ifonly.frames.arrow import pa
-from ifonly.frames.features import Features, needed
+from ifonly.frames.reading import Features, needed
 from ifonly.model import Model
 from ifonly.model.errors import InputError
 from ifonly.model.numerics import Flags

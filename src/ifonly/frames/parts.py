@@ -34,9 +34,8 @@ import numpy as np
 from ifonly.api import ask
 from ifonly.engines.threads import available
 from ifonly.frames.arrow import ipc, pa, parquet, pc
-from ifonly.frames.features import needed
 from ifonly.frames.inverting import Inverter, chunks, in_order
-from ifonly.frames.reading import files_of, open_batches
+from ifonly.frames.reading import files_of, needed, open_batches
 from ifonly.model.errors import InputError
 from ifonly.model.store import fingerprint
 

@@ -79,8 +79,6 @@ class Policy(Said):
 
     """
 
-    # ---- files ----
-
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Policy":
         """The policy in a file, ``.toml`` or ``.json``; what is wrong with it is said with the place where it stands."""
@@ -122,8 +120,6 @@ class Policy(Said):
         is_json = file.suffix.lower() == ".json"
         text = json.dumps(self.to_dict(), ensure_ascii=False, indent=2) + "\n" if is_json else written(self.to_dict())
         file.write_text(text, encoding="utf-8", newline="\n")
-
-    # ---- with a model ----
 
     @property
     def words(self) -> Words:
