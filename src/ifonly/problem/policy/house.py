@@ -1,4 +1,4 @@
-"""What a house decides once: a value, to and from a file, and put to questions.
+"""What a house decides once, put to questions.
 
 A policy limits what others may ask for. It is put to a question (`Policy.put`) before an engine sees it, and what comes of that
 is an ordinary `Question` with ordinary `Actions` and an ordinary `Cost`, no looser than either of the two: bounds are
@@ -7,12 +7,8 @@ of changes holds. What cannot be put together so (another target, a finer step, 
 policy's reason where it has one.
 """
 
-import json
-import os
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,12 +20,10 @@ from ifonly.model.words import Word, Words
 from ifonly.problem.actions import Actions, each_bounds, listed
 from ifonly.problem.cost import Cost
 from ifonly.problem.policy.said import Feature, PolicyError, Said, at
-from ifonly.problem.policy.toml import written
 from ifonly.problem.question import Question
 
-__all__ = ["VERSION", "Policy"]
+__all__ = ["Policy"]
 
-VERSION = 1  # of the file
 MULTIPLE = 1e-9  # relative: a step this near to a multiple of another is one
 
 
@@ -78,48 +72,6 @@ class Policy(Said):
     'If only monthly income were at least 6 EUR instead of 2, the decision would be approved (54 %).'
 
     """
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> "Policy":
-        """The policy in a file, ``.toml`` or ``.json``; what is wrong with it is said with the place where it stands."""
-        file = Path(path)
-        try:
-            text = file.read_text(encoding="utf-8")
-            return cls.from_dict(json.loads(text) if file.suffix.lower() == ".json" else tomllib.loads(text))
-        except (OSError, ValueError) as error:  # the latter of either format, or an InputError
-            raise InputError(f"{path}: {getattr(error, 'strerror', None) or error}") from None
-
-    @classmethod
-    def of(cls, given: Any) -> "Policy":
-        """A policy, from whatever stands for one: itself, a file, or a mapping."""
-        if isinstance(given, cls):
-            return given
-        if isinstance(given, (str, os.PathLike)):
-            return cls.load(given)
-        if isinstance(given, Mapping):
-            return cls.from_dict(given)
-        raise InputError(f"policy must be a Policy, a file or a mapping; got {type(given).__name__}")
-
-    @classmethod
-    def from_dict(cls, told: Mapping[str, Any]) -> "Policy":
-        """What :meth:`to_dict` gave, or a file says."""
-        if not isinstance(told, Mapping):
-            raise InputError(f"a policy is a table; got {type(told).__name__}")
-        version = told.get("version", VERSION)
-        if version != VERSION:
-            raise InputError(f"version must be {VERSION}; got {version!r}: the file is of another version of ifonly")
-        return cls.made_of({name: value for name, value in told.items() if name != "version"})
-
-    def to_dict(self) -> dict[str, Any]:
-        """All that is said, as plain values."""
-        return {"version": VERSION, **super().to_dict()}
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write it to a file, ``.toml`` or ``.json``, from which :meth:`load` reads it back."""
-        file = Path(path)
-        is_json = file.suffix.lower() == ".json"
-        text = json.dumps(self.to_dict(), ensure_ascii=False, indent=2) + "\n" if is_json else written(self.to_dict())
-        file.write_text(text, encoding="utf-8", newline="\n")
 
     @property
     def words(self) -> Words:
