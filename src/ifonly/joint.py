@@ -52,7 +52,7 @@ class JointCounterfactual(Counterfactual):
         """Not known."""
         return math.nan
 
-    bound = error_bound = gap
+    bound = error_bound = gap  # pyright: ignore[reportIncompatibleMethodOverride]
 
     @property
     def p_together(self) -> float:

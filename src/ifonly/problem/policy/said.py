@@ -132,7 +132,8 @@ def _plain(value: Any) -> Any:
 
 
 def _said(check: Callable[[Any], Any], default: Any = None) -> Any:
-    return field(metadata={"check": check}, **{"default_factory" if default is dict else "default": default})
+    how: dict[str, Any] = {"default_factory" if default is dict else "default": default}
+    return field(metadata={"check": check}, **how)
 
 
 # ---- what a file holds ----
