@@ -286,10 +286,7 @@ def _names_of(model: Model) -> list[str] | None:
 
 
 class Features:
-    """The model's columns of a table, by ``names`` in the model's order, and the ``keys`` to hand through.
-
-    ``columns`` says what each of them is.
-    """
+    """The model's columns of a table, by ``names`` in its order (``columns`` says what each is), and ``keys`` to hand through."""
 
     def __init__(self, model: Model, schema: Any, keys: Sequence[str] | None) -> None:
         self.model, self.columns = model, model.columns

@@ -220,12 +220,14 @@ def _meeting(policy: Policy, model: Model, asked: Actions | None) -> Actions | N
     if asked is None:
         return own if any(vars(own).values()) else None
     asked.resolve(model)  # what is wrong with it by itself comes first
+    given = list(asked.one_of.values() if isinstance(asked.one_of, Mapping) else asked.one_of or ())
+    groups = [*own.one_of, *([given] if given and isinstance(given[0], (str, int)) else given)]
     lists = {name: (getattr(own, name), getattr(asked, name)) for name in ("frozen", "increase", "decrease", "integer")}
     return Actions(
         **{name: True if more is True else [*ours, *listed(more)] for name, (ours, more) in lists.items()},
         bounds=_narrowest(policy, model, own.bounds, asked.bounds),
         step=_coarsest(policy, model, own, asked),
-        one_of=_groups(own.one_of, asked.one_of),
+        one_of=list({tuple(sorted(map(str, group))): group for group in groups}.values()),
         linear=[*own.linear, *asked.linear],
     )
 
@@ -279,9 +281,3 @@ def _coarsest(policy: Policy, model: Model, own: Actions, asked: Actions) -> dic
             found.pop(name, None)
         found[key] = size
     return found or None
-
-
-def _groups(own: Any, asked: Any) -> list[Any]:
-    asked = list(asked.values() if isinstance(asked, Mapping) else asked or ())
-    groups = [*own, *([asked] if asked and isinstance(asked[0], (str, int)) else asked)]
-    return list({tuple(sorted(map(str, group))): group for group in groups}.values())
