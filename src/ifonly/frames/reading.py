@@ -203,15 +203,17 @@ def _csv(path: Path, wanted: Sequence[str] | None, batch_rows: int) -> Iterator[
 
 def _with_bad_lines(batch: Any, schema: Any, wrong: list[tuple[int, str]], done: int, *, last: bool) -> Any:
     """A batch of good lines, with a row of nulls for each bad one where it stood; ``done`` rows came before."""
-    if not wrong:
-        return pa.record_batch([*batch.columns, pa.nulls(len(batch), pa.string())], schema=schema)
-    rows: list[int | None] = list(range(len(batch)))
-    what: list[str | None] = [None] * len(batch)
-    while wrong and (last or wrong[0][0] <= done + len(rows)):
-        place, reason = wrong.pop(0)
-        rows.insert(max(0, place - done), None)
-        what.insert(max(0, place - done), reason)
-    return pa.record_batch([*batch.take(pa.array(rows, pa.int64())).columns, pa.array(what, pa.string())], schema=schema)
+    size = len(batch)
+    # Of those that are in this batch: how many good lines of it come before, and what is wrong.
+    here = [(place - k - done, why) for k, (place, why) in enumerate(wrong) if last or place - k - done <= size]
+    if not here:
+        return pa.record_batch([*batch.columns, pa.nulls(size, pa.string())], schema=schema)
+    del wrong[: len(here)]
+    at = np.clip([before for before, _ in here], 0, size)
+    rows = np.insert(np.arange(size), at, -1)
+    what = np.insert(np.full(size, None), at, [why for _, why in here])
+    good = batch.take(pa.array(rows, mask=rows < 0))
+    return pa.record_batch([*good.columns, pa.array(what, pa.string())], schema=schema)
 
 
 def _header(path: Path) -> tuple[list[str], str, bool]:
@@ -286,7 +288,7 @@ def _names_of(model: Model) -> list[str] | None:
 
 
 class Features:
-    """The model's columns of a table, by ``names`` in its order (``columns`` says what each is), and ``keys`` to hand through."""
+    """The model's columns of a table, ``names`` in its order (what they are: ``columns``), and the ``keys`` to hand through."""
 
     def __init__(self, model: Model, schema: Any, keys: Sequence[str] | None) -> None:
         self.model, self.columns = model, model.columns
