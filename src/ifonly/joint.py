@@ -52,15 +52,7 @@ class JointCounterfactual(Counterfactual):
         """Not known."""
         return math.nan
 
-    @property
-    def bound(self) -> float:
-        """Not known."""
-        return math.nan
-
-    @property
-    def error_bound(self) -> float:
-        """Not known."""
-        return math.nan
+    bound = error_bound = gap  # pyright: ignore[reportIncompatibleMethodOverride]
 
     @property
     def p_together(self) -> float:
@@ -184,14 +176,14 @@ def _nearest(alone: Counterfactual, together: Indices, question: Question) -> Jo
     x = source + found.change
     made = sources.dense(0) + model.to_user(found.change)
     proba = softmax(model.scores(made))
+    rounding = 64 * EPS * model.row_norm * (1 + model.row_norm * float(np.linalg.norm(x)))
     result = Result(
         int(together[proba[together].argmax()]),
         found.status if found.status is Status.UNREACHABLE else Status.LOCAL,
         found.lam,
         float(np.linalg.norm(found.change)),
         found.objective,
-        _grad_norm(model, x, source, together, found.lam)
-        + 64 * EPS * model.row_norm * (1 + model.row_norm * float(np.linalg.norm(x))),
+        _grad_norm(model, x, source, together, found.lam) + rounding,
         proba,
         x=made,
         n_iter=n_tangents,
@@ -222,7 +214,5 @@ def _grad_norm(model: Model, x: Floats, source: Floats, together: Indices, lam: 
         return 0.0
     z = model.times(x) + model.b
     pull = softmax(z)
-    outside = np.setdiff1d(np.arange(len(z)), together, assume_unique=True)
-    within = softmax(z[together])
-    pull[together] = -within * float(pull[outside].sum())  # p_k − w_k without cancellation
+    pull[together] = -softmax(z[together]) * float(np.delete(pull, together).sum())  # p_k − w_k without cancellation
     return float(np.linalg.norm(lam * (x - source) + model.combination(pull)))

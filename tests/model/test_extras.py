@@ -76,7 +76,7 @@ NEEDS = {  # what is missing, what is done, what is said
     "explainer": ("sklearn", "ifonly.CounterfactualExplainer", "CounterfactualExplainer needs scikit-learn", "sklearn"),
     "README": ("pandas", "from ifonly import credit; credit.applicants()", "the credit example needs pandas", "sklearn"),
     "a bank": ("sklearn", "ifonly.credit.pipeline(None)", "the credit example needs scikit-learn", "sklearn"),
-    "demo": ("sklearn", "import ifonly.cli.walkthrough as w; w.main()", "the demo needs scikit-learn and pandas", "sklearn"),
+    "demo": ("sklearn", "from ifonly.cli.demo import demo; demo()", "the demo needs scikit-learn and pandas", "sklearn"),
     "categories": (
         "pandas",
         "import pyarrow as pa, numpy as np; from ifonly import frames; model = ifonly.load('bank.npz')\n"

@@ -16,7 +16,7 @@ from ifonly.problem.conditions import Conditions
 from ifonly.problem.each_limit import EachLimit
 from ifonly.problem.policy import PolicyError, draft
 from ifonly.problem.policy.drafting import drafted_text, is_protected
-from ifonly.problem.policy.toml import written
+from ifonly.problem.policy.said import written
 from ifonly.problem.question import Question
 
 COMMON = {"none", "no", "other", "plans", "rate", "status", "yes", "own", "new"}  # that the library's own words have too

@@ -20,6 +20,8 @@ __all__ = ["info"]
 
 Optional = Annotated[Path | None, typer.Argument(metavar="[MODEL]", help="A model file (ifonly.load).")]
 SHOWN = 12  # classes and features that are listed
+# A package, extras of it, and the extra that needs them.
+NEED = re.compile(r"^([\w.-]+)(?:\[([\w,-]+)\])?.*?extra == ['\"]([\w-]+)", re.MULTILINE)
 
 
 def info(model: Optional = None, trust_pickle: Trust = False, as_json: Json = False) -> None:
@@ -73,24 +75,20 @@ def summary(model: Model) -> dict[str, Any]:
 
 def installed() -> dict[str, Any]:
     """The version, and of each extra what is there of what it needs: its version, or None where it is missing."""
-    needs: dict[str, list[str]] = {}
-    for needed in _or_none(metadata.requires, "ifonly") or ():
-        if (extra := re.search(r"extra == ['\"]([\w-]+)", needed)) is not None:
-            needs.setdefault(extra[1], []).append(needed)
-    extras = {extra: {name: _or_none(metadata.version, name) for name in _packages(extra, needs)} for extra in needs}
+    needs = NEED.findall("\n".join(_or_none(metadata.requires, "ifonly") or ()))
+    extras = {extra: {name: _or_none(metadata.version, name) for name in _packages(extra, needs)} for *_, extra in needs}
     rows = compiled()
     loops = f"compiled ({rows.active()})" if rows else "NumPy alone; where there is a C++20 compiler they are compiled"
     return {"version": ifonly.__version__, "python": platform.python_version(), "row_loops": loops, "extras": extras}
 
 
-def _packages(extra: str, needs: dict[str, list[str]]) -> Iterator[str]:
+def _packages(extra: str, needs: list[tuple[str, str, str]]) -> Iterator[str]:
     """What an extra needs, and what the extras need that it is made of (``ifonly[cli]``)."""
-    for needed in needs[extra]:
-        package, others = re.findall(r"^([\w.-]+)(?:\[([\w,-]+)\])?", needed)[0]
-        if package == "ifonly":
+    for package, others, of in needs:
+        if of == extra and package == "ifonly":
             for other in others.split(","):
                 yield from _packages(other, needs)
-        else:
+        elif of == extra:
             yield package
 
 

@@ -102,9 +102,10 @@ def ask_from(model: Model, goal: GoalOptions, limits: LimitOptions, **more: Any)
 def target_of(model: Model, text: str | None) -> Any:
     """The class that is called so."""
     labels = {str(label): label for label in model.classes.tolist()}
-    known = {None: None, "other": "other", "opposite": "opposite", **labels}
-    if text in known:
-        return known[text]
+    if text in labels:
+        return labels[text]
+    if text in (None, "other", "opposite"):
+        return text
     shown = ", ".join(list(labels)[:20])
     raise InputError(f"--target: unknown class {text!r}; the model's classes are {shown}{', …' if len(labels) > 20 else ''}")
 
@@ -196,17 +197,14 @@ def open_model(path: Path, *, trust: bool) -> Model:
     try:
         return ifonly.load(path, trust=trust)
     except InputError as error:
-        what, hint, _ = str(error).partition(". If you know")
-        if not hint:
-            raise InputError(str(error).replace("trust=True", "--trust-pickle")) from None
-        raise InputError(f"{what}. If you know where it comes from: --trust-pickle") from None
+        said = re.sub(r"(?s)\. If you know.*", ". If you know where it comes from: --trust-pickle", str(error))
+        raise InputError(said.replace("trust=True", "--trust-pickle")) from None
 
 
 def tables(model: Model, data: Path, keys: Sequence[str] | None, rows: int) -> Iterator[tuple[Any, Any]]:
     """A file in tables of so many rows, each with what reads it for the model."""
-    from ifonly.frames.features import Features
     from ifonly.frames.inverting import chunks
-    from ifonly.frames.reading import open_batches
+    from ifonly.frames.reading import Features, open_batches
 
     with open_batches(data) as reader:
         features = Features(model, reader.schema, keys)

@@ -45,14 +45,8 @@ def path(
     found = ask.path(options.one_row(classifier, data, row, key), lams=np.geomspace(first, last, count))
     k = classifier.class_index(found.target)
     steps = [
-        {
-            "lam": cf.lam,
-            "probability": float(cf.proba[k]),
-            "distance": cf.distance,
-            "changes": cf.n_changes,
-            "gap": cf.gap,
-            "status": cf.status.name,
-        }
+        {"lam": cf.lam, "probability": float(cf.proba[k]), "distance": cf.distance}
+        | {"changes": cf.n_changes, "gap": cf.gap, "status": cf.status.name}
         for cf in found
     ]
     if as_json:

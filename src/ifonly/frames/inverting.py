@@ -15,7 +15,7 @@ from ifonly.api import Ask, ask
 from ifonly.engines.row_loops import any_cut
 from ifonly.engines.threads import available
 from ifonly.frames.arrow import pa
-from ifonly.frames.features import Features, needed
+from ifonly.frames.reading import Features, needed
 from ifonly.model import Model
 from ifonly.model.errors import InputError
 from ifonly.model.numerics import Flags
@@ -173,9 +173,6 @@ def _stream(batches: Any, model: Model, keys: Sequence[str] | None) -> tuple[Any
     return first.schema, chain([first], iterator)
 
 
-# ---- a table ----
-
-
 class Inverter:
     """Tables in, record batches of answers (of a ``schema``) out, for one question; which columns these have: `invert_batches`.
 
@@ -196,35 +193,29 @@ class Inverter:
         self.ask = ask.at(backend=any_cut(ask.question.backend), threads=None if ask.question.backend == "cuda" else 1)
         self.every = columns == "all"
         self.features = Features(ask.model, schema, keys)
-        self.label, label_type = _typed(ask.model.classes.tolist())
+        labels: list[Any] = ask.model.classes.tolist()
+        write, kind = _typed(labels)
+        self.labels = pa.array(list(map(write, labels)), kind)
         self.written = self._written()
+        # How many rows fit into the memory that a chunk may take; whether they are solved one by one, or some take a search.
+        self.fitting = int(np.clip(CHUNK_BYTES // (8 * ask.model.n_features), *CHUNK_ROWS))
+        self.slow = self.ask.row_by_row or (ask.conditions is not None and ask.conditions.discrete)
         fields = [schema.field(key) for key in self.features.keys]
-        fields += [pa.field("target", label_type), *(pa.field(name, pa.float64()) for name in MEASURES)]
+        fields += [pa.field("target", kind), *(pa.field(name, pa.float64()) for name in MEASURES)]
         fields += [pa.field("status", pa.string()), pa.field("reason", pa.string())]
-        fields += [pa.field(f"{prefix}{self.features.names[i]}", kind) for i, (_, kind) in self.written.items()]
-        names = [field.name for field in fields]
-        for key in self.features.keys:
-            if names.count(key) > 1:
-                raise InputError(
-                    f"column {key!r} is handed through as a key, and an answer's column has the same name; rename it"
-                )
+        fields += [pa.field(f"{prefix}{self.features.names[i]}", column) for i, (_, column) in self.written.items()]
         self.schema = pa.schema(fields)
+        twice = [key for key in self.features.keys if self.schema.names.count(key) > 1]
+        if twice:
+            raise InputError(
+                f"column {twice[0]!r} is handed through as a key, and an answer's column has the same name; rename it"
+            )
 
     def chunk_rows(self, given: int | None) -> int:
         """How many rows to solve at once: as many as the user says, or as fit."""
         if given is not None and given < 1:
             raise InputError(f"chunk_rows must be 1 or more; got {given}")
         return given or min(self.fitting, SLOW_ROWS if self.slow else CHUNK_ROWS[1])
-
-    @property
-    def fitting(self) -> int:
-        """How many rows fit into the memory that a chunk may take."""
-        return int(np.clip(CHUNK_BYTES // (8 * self.ask.model.n_features), *CHUNK_ROWS))
-
-    @property
-    def slow(self) -> bool:
-        """Whether rows are solved one by one, or some of them take a search."""
-        return self.ask.row_by_row or (self.ask.conditions is not None and self.ask.conditions.discrete)
 
     def _written(self) -> dict[int, tuple[Callable[[Any], Any], Any]]:
         """For each feature that has a column in the answer: how its values are written, and as what type."""
@@ -242,12 +233,11 @@ class Inverter:
         status[list(bad)] = Status.INVALID  # also where a model that fills in missing values has an answer
         invalid = status == Status.INVALID
         bad |= {i: self._reason(X, i) for i in np.flatnonzero(invalid).tolist() if i not in bad}
-        model, k = self.ask.model, cfs.results.target
-        labels = pa.array([*map(self.label, model.classes.tolist()), None], self.schema.field("target").type)
-        probability = np.full(len(k), np.nan) if model.hard else cfs.proba[np.arange(len(k)), k]
-        measures = (probability, cfs.distance, cfs.cost, cfs.gap)
+        k = cfs.results.target
+        probability = np.full(len(k), np.nan) if self.ask.model.hard else cfs.proba[np.arange(len(k)), k]
         arrays = [table.column(key).combine_chunks() for key in self.features.keys]
-        arrays.append(labels.take(pa.array(np.where(invalid, model.n_classes, k))))
+        arrays.append(self.labels.take(pa.array(k, mask=invalid)))
+        measures = (probability, cfs.distance, cfs.cost, cfs.gap)
         arrays += [pa.array(v, mask=invalid | np.isnan(v)) for v in measures]
         arrays.append(pa.array(STATUS_NAMES).take(pa.array(status)))
         arrays.append(pa.array([bad.get(row) for row in range(len(table))] if bad else pa.nulls(len(table)), pa.string()))

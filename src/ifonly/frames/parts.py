@@ -14,14 +14,16 @@ question its parts are, and is refused; so is a folder that was complete and has
 Parts are made side by side, one per thread, from rows that one thread reads in order, and listed in order.
 """
 
+import hashlib
 import io
 import json
 import os
 import shutil
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from itertools import chain, count, islice
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import chain, count, islice, takewhile
 from pathlib import Path
 from threading import Event
 from time import monotonic
@@ -32,15 +34,15 @@ import numpy as np
 from ifonly.api import ask
 from ifonly.engines.threads import available
 from ifonly.frames.arrow import ipc, pa, parquet, pc
-from ifonly.frames.features import needed
 from ifonly.frames.inverting import Inverter, chunks, in_order
-from ifonly.frames.manifest import Manifest, replacing, sum_of
-from ifonly.frames.reading import files_of, open_batches
+from ifonly.frames.reading import files_of, needed, open_batches
 from ifonly.model.errors import InputError
 from ifonly.model.store import fingerprint
 
 __all__ = ["BadRow", "Written", "write_parts"]
 
+VERSION = 3  # of the manifest
+MANIFEST = "_manifest.json"
 PART_CHUNKS = 4  # full chunks in a part at most; a part is a row group of the file
 PART_SECONDS = 2.0  # that the chunks of a part should take: what a run that is stopped may lose on each thread
 SHOWN = 20  # bad rows that are kept with their reasons; all of them are in the output
@@ -201,7 +203,126 @@ def _repeating(schema: Any) -> Any:
     return [field.name for field in schema if not pa.types.is_floating(field.type)]
 
 
-# ---- one file of many parts ----
+# ---- which parts are done, and of what question ----
+
+
+@dataclass
+class Manifest:
+    """Which parts are done, and of what."""
+
+    work: Path
+    asked: dict[str, Any]
+    parts: list[dict[str, Any]] = field(default_factory=list)
+    complete: bool = False
+
+    @classmethod
+    def begin(cls, work: Path, asked: dict[str, Any], out: Path, *, overwrite: bool) -> "Manifest":
+        """That of an earlier run of the same question, or a new one."""
+        file = work / MANIFEST
+        if file.exists():
+            try:
+                return cls._read(file).continued(asked, out)
+            except InputError:
+                if not overwrite:
+                    raise
+            shutil.rmtree(work)
+        elif out.exists() and not overwrite and (out.is_file() or any(out.iterdir())):
+            raise InputError(f"{out} is there already; choose another name, or overwrite=True")
+        elif work.is_dir() and any(work.iterdir()):
+            raise InputError(f"{work} is there already and is not of ours; choose another name")
+        work.mkdir(parents=True, exist_ok=True)
+        manifest = cls(work, asked)
+        manifest._write()
+        return manifest
+
+    @classmethod
+    def _read(cls, file: Path) -> "Manifest":
+        """What an earlier run wrote, if that is what is there."""
+        try:
+            stored = json.loads(file.read_text(encoding="utf-8"))
+            if stored.pop("sha256") != _digest(stored) or stored["version"] != VERSION:
+                raise ValueError
+            return cls(file.parent, stored["question"], stored["parts"], stored["complete"])
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            raise InputError(f"{file} is damaged, or of another version of ifonly; start again with overwrite=True") from None
+
+    def continued(self, asked: dict[str, Any], out: Path) -> "Manifest":
+        """What is there to go on from: the parts before the first that is not what was written."""
+        changed = next((name for name in [*asked, *self.asked] if asked.get(name) != self.asked.get(name)), None)
+        if changed is not None:
+            old, new = (json.dumps(question.get(changed), ensure_ascii=False) for question in (self.asked, asked))
+            what = f"the {changed}, which changed since" if changed in ("model", "input") else f"{changed}: {old}, now {new}"
+            raise InputError(
+                f"{self.work} was begun with another question or input: it differs in {what}. "
+                "Go on with the same, or start again with overwrite=True"
+            )
+        listed = zip(self.files, self.parts, strict=True)
+        whole = len(list(takewhile(lambda pair: sum_of(pair[0]) == pair[1]["sha256"], listed)))
+        if whole == len(self.parts):
+            return self
+        if self.complete and self.work == out:
+            raise InputError(
+                f"{out} was complete, and {self.files[whole].name} is no longer what was written: it was damaged or changed. "
+                "Choose another name, or start again with overwrite=True"
+            )
+        return Manifest(self.work, asked, self.parts[:whole])
+
+    @property
+    def rows(self) -> int:
+        """How many rows are done."""
+        return sum(part["rows"] for part in self.parts)
+
+    def file(self, i: int) -> Path:
+        """That of part ``i``."""
+        return self.work / f"part-{i:06d}.parquet"
+
+    @property
+    def files(self) -> list[Path]:
+        """Those of all parts that are done."""
+        return [self.file(i) for i in range(len(self.parts))]
+
+    def add(self, part: dict[str, Any]) -> None:
+        """List one more part; its bad rows are counted from its first."""
+        self.parts.append(part | {"bad": [(self.rows + row, reason) for row, reason in part["bad"]]})
+        self._write()
+
+    def finish(self) -> None:
+        """All parts are there."""
+        self.complete = True
+        self._write()
+
+    def _write(self) -> None:
+        stored: dict[str, Any] = {"version": VERSION, "complete": self.complete, "question": self.asked, "parts": self.parts}
+        stored["sha256"] = _digest(stored)
+        with replacing(self.work / MANIFEST) as temporary:
+            temporary.write_text(json.dumps(stored, indent=1, ensure_ascii=False), encoding="utf-8")
+
+
+def sum_of(path: Path) -> str | None:
+    """SHA-256 of a file; None where it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError:
+        return None
+
+
+def _digest(stored: Mapping[str, Any]) -> str:
+    """SHA-256 of what a manifest says."""
+    return hashlib.sha256(json.dumps(stored, sort_keys=True).encode()).hexdigest()
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A path beside another to write to; it takes the other's place when it is whole and on the disk."""
+    temporary = path.with_name(f".{path.name}.partial")
+    try:
+        yield temporary
+        with temporary.open("rb") as file:
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def _assemble(manifest: Manifest, schema: Any, out: Path, threads: int) -> None:

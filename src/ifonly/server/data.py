@@ -19,8 +19,7 @@ import numpy as np
 
 from ifonly.answers.change import plain_value
 from ifonly.frames.arrow import ipc, pa, pc
-from ifonly.frames.features import Features
-from ifonly.frames.reading import open_batches
+from ifonly.frames.reading import Features, open_batches
 from ifonly.model import Model
 from ifonly.model.numerics import Flags, Floats
 

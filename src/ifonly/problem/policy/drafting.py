@@ -10,8 +10,7 @@ from ifonly.model.columns import Column
 from ifonly.model.numerics import Floats
 from ifonly.model.tables import is_missing
 from ifonly.problem.policy.house import Policy
-from ifonly.problem.policy.said import CHOICES, Feature
-from ifonly.problem.policy.toml import key, value, written
+from ifonly.problem.policy.said import CHOICES, Feature, toml_key, toml_value, written
 
 __all__ = ["draft", "drafted_text"]
 
@@ -96,13 +95,13 @@ def drafted_text(policy: Policy, model: Model) -> str:
     }
     if policy.target is None:
         labels = [str(label) for label in model.classes.tolist()]
-        names = " or ".join(value(label) for label in labels[:5])
+        names = " or ".join(toml_value(label) for label in labels[:5])
         notes["may_choose",] = (
-            f"The wanted decision, and the probability to reach:\ntarget = {value(labels[-1])}   # {names}\nprob = 0.5\n\n"
+            f"The wanted decision, and the probability to reach:\ntarget = {toml_value(labels[-1])}   # {names}\nprob = 0.5\n\n"
             f"{notes['may_choose',]}"
         )
     for name, feature in policy.features.items():
         if feature.frozen:
-            notes["features", name] = f"{key(name)} looks protected: it is frozen. Decide whether that is right."
+            notes["features", name] = f"{toml_key(name)} looks protected: it is frozen. Decide whether that is right."
     body = written({name: told[name] for name in top if name in told}, notes)
     return "\n".join(f"# {line}" for line in HEAD.splitlines()) + f"\n\n{body}"

@@ -1,4 +1,4 @@
-"""What a house decides once: a value, to and from a file, and put to questions.
+"""What a house decides once, put to questions.
 
 A policy limits what others may ask for. It is put to a question (`Policy.put`) before an engine sees it, and what comes of that
 is an ordinary `Question` with ordinary `Actions` and an ordinary `Cost`, no looser than either of the two: bounds are
@@ -7,12 +7,8 @@ of changes holds. What cannot be put together so (another target, a finer step, 
 policy's reason where it has one.
 """
 
-import json
-import os
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,12 +20,10 @@ from ifonly.model.words import Word, Words
 from ifonly.problem.actions import Actions, each_bounds, listed
 from ifonly.problem.cost import Cost
 from ifonly.problem.policy.said import Feature, PolicyError, Said, at
-from ifonly.problem.policy.toml import written
 from ifonly.problem.question import Question
 
-__all__ = ["VERSION", "Policy"]
+__all__ = ["Policy"]
 
-VERSION = 1  # of the file
 MULTIPLE = 1e-9  # relative: a step this near to a multiple of another is one
 
 
@@ -79,55 +73,6 @@ class Policy(Said):
 
     """
 
-    # ---- files ----
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> "Policy":
-        """The policy in a file, ``.toml`` or ``.json``; what is wrong with it is said with the place where it stands."""
-        file = Path(path)
-        try:
-            text = file.read_text(encoding="utf-8")
-            told = json.loads(text) if file.suffix.lower() == ".json" else tomllib.loads(text)
-            return cls.from_dict(told)
-        except OSError as error:
-            raise InputError(f"{path}: {error.strerror or error}") from None
-        except ValueError as error:  # of either format, or an InputError
-            raise InputError(f"{path}: {error}") from None
-
-    @classmethod
-    def of(cls, given: Any) -> "Policy":
-        """A policy, from whatever stands for one: itself, a file, or a mapping."""
-        if isinstance(given, cls):
-            return given
-        if isinstance(given, (str, os.PathLike)):
-            return cls.load(given)
-        if isinstance(given, Mapping):
-            return cls.from_dict(given)
-        raise InputError(f"policy must be a Policy, a file or a mapping; got {type(given).__name__}")
-
-    @classmethod
-    def from_dict(cls, told: Mapping[str, Any]) -> "Policy":
-        """What :meth:`to_dict` gave, or a file says."""
-        if not isinstance(told, Mapping):
-            raise InputError(f"a policy is a table; got {type(told).__name__}")
-        version = told.get("version", VERSION)
-        if version != VERSION:
-            raise InputError(f"version must be {VERSION}; got {version!r}: the file is of another version of ifonly")
-        return cls.made_of({name: value for name, value in told.items() if name != "version"})
-
-    def to_dict(self) -> dict[str, Any]:
-        """All that is said, as plain values."""
-        return {"version": VERSION, **super().to_dict()}
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write it to a file, ``.toml`` or ``.json``, from which :meth:`load` reads it back."""
-        file = Path(path)
-        is_json = file.suffix.lower() == ".json"
-        text = json.dumps(self.to_dict(), ensure_ascii=False, indent=2) + "\n" if is_json else written(self.to_dict())
-        file.write_text(text, encoding="utf-8", newline="\n")
-
-    # ---- with a model ----
-
     @property
     def words(self) -> Words:
         """What people call things."""
@@ -155,11 +100,10 @@ class Policy(Said):
                 Policy(features={name: feature}).actions(model).resolve(model)
         with at("cost"):
             (_cost(self, model) or Cost()).per_unit(model)
-        for i, rule in enumerate(self.linear):
-            with at(f"linear.{i}"):
-                Policy(linear=(rule,)).actions(model).resolve(model)
-        with at("one_of"):
-            Policy(one_of=self.one_of).actions(model).resolve(model)
+        rules = {f"linear.{i}": Policy(linear=(rule,)) for i, rule in enumerate(self.linear)}
+        for place, part in (rules | {"one_of": Policy(one_of=self.one_of)}).items():
+            with at(place):
+                part.actions(model).resolve(model)
 
     def named(self, model: Model) -> Model:
         """The model, of whose answers people read in the policy's words."""
@@ -188,14 +132,14 @@ class Policy(Said):
         if model.memo.get("policy") is not self:
             self.check(model)
             model.memo["policy"] = self
-        goal = {} if along else _goal(self, question)
+        numbers = [n for n in (self.max_changes, question.max_changes) if n is not None]
         return replace(
             question,
+            prob=question.prob if along else _goal(self, question),
             target=_wanted(self, model, question.target),
-            **goal,
             cost=_priced(self, model, question.cost),
             actions=_meeting(self, model, question.actions),
-            max_changes=min((n for n in (self.max_changes, question.max_changes) if n is not None), default=None),
+            max_changes=min(numbers, default=None),
         )
 
 
@@ -204,10 +148,10 @@ class Policy(Said):
 
 def _check_values(name: str, feature: Feature, column: Column | None) -> None:
     levels = [] if column is None or column.kind == "number" else [str(level) for level in column.levels]
+    known = f"it has {', '.join(levels[:20])}" if levels else "it is a number, without values of its own"
     for field, given in (("values", feature.values), ("never", map(str, feature.never))):
         for value in given:
             if value not in levels:
-                known = f"it has {', '.join(levels[:20])}" if levels else "it is a number, without values of its own"
                 raise InputError(f"features.{name}.{field}: {name} has no value {value!r}; {known}")
 
 
@@ -244,34 +188,30 @@ def _cost(policy: Policy, model: Model) -> Cost | None:
 
 def _wanted(policy: Policy, model: Model, asked: Any) -> Any:
     wanted = _target(policy, model)
-    if wanted is None or (asked is not None and "target" in policy.may_choose):
-        return asked
-    if asked is None:
-        return wanted
+    if asked is None or wanted is None or "target" in policy.may_choose:
+        return wanted if asked is None else asked
     every = asked if isinstance(asked, (list, set, frozenset)) or np.ndim(asked) else [asked]
     if any(str(label) != str(wanted) for label in every):
         raise PolicyError(f"target: the policy fixes the wanted decision: {wanted}; got {asked!r}", "target")
     return wanted
 
 
-def _goal(policy: Policy, question: Question) -> dict[str, Any]:
-    """λ, a probability or a margin."""
+def _goal(policy: Policy, question: Question) -> Any:
+    """The probability to reach; None where λ or a margin is asked for."""
     given = {name: getattr(question, name) for name in ("lam", "prob", "margin") if getattr(question, name) is not None}
     if policy.prob is None or (given and "prob" in policy.may_choose):
-        return {}
+        return question.prob
     for name, value in given.items():
         if name != "prob" or np.any(np.asarray(value) != policy.prob):
             raise PolicyError(f"{name}: the policy fixes the probability to reach: prob = {policy.prob:g}; got {value}", name)
-    return {"prob": policy.prob}
+    return policy.prob
 
 
 def _priced(policy: Policy, model: Model, asked: Cost | None) -> Cost | None:
     own = _cost(policy, model)
-    if own is None or (asked is not None and "cost" in policy.may_choose):
-        return asked
-    if asked is not None:
+    if asked is not None and own is not None and "cost" not in policy.may_choose:
         raise PolicyError("cost: the policy says what a change costs; leave it out", "cost")
-    return own
+    return own if asked is None else asked
 
 
 def _meeting(policy: Policy, model: Model, asked: Actions | None) -> Actions | None:
@@ -280,12 +220,14 @@ def _meeting(policy: Policy, model: Model, asked: Actions | None) -> Actions | N
     if asked is None:
         return own if any(vars(own).values()) else None
     asked.resolve(model)  # what is wrong with it by itself comes first
+    given = list(asked.one_of.values() if isinstance(asked.one_of, Mapping) else asked.one_of or ())
+    groups = [*own.one_of, *([given] if given and isinstance(given[0], (str, int)) else given)]
     lists = {name: (getattr(own, name), getattr(asked, name)) for name in ("frozen", "increase", "decrease", "integer")}
     return Actions(
         **{name: True if more is True else [*ours, *listed(more)] for name, (ours, more) in lists.items()},
         bounds=_narrowest(policy, model, own.bounds, asked.bounds),
         step=_coarsest(policy, model, own, asked),
-        one_of=_groups(own.one_of, asked.one_of),
+        one_of=list({tuple(sorted(map(str, group))): group for group in groups}.values()),
         linear=[*own.linear, *asked.linear],
     )
 
@@ -314,9 +256,9 @@ def _narrowest(policy: Policy, model: Model, own: Any, asked: Any) -> dict[Any, 
 
 
 def _range(low: Any, high: Any) -> str:
-    if low is None or high is None:
-        return f"at least {low}" if high is None else f"at most {high}"
-    return f"{low} to {high}"
+    if high is None:
+        return f"at least {low}"
+    return f"at most {high}" if low is None else f"{low} to {high}"
 
 
 def _refused(policy: Policy, limit: str, name: Any, rule: str, got: str) -> PolicyError:
@@ -339,9 +281,3 @@ def _coarsest(policy: Policy, model: Model, own: Actions, asked: Actions) -> dic
             found.pop(name, None)
         found[key] = size
     return found or None
-
-
-def _groups(own: Any, asked: Any) -> list[Any]:
-    asked = list(asked.values() if isinstance(asked, Mapping) else asked or ())
-    groups = [*own, *([asked] if asked and isinstance(asked[0], (str, int)) else asked)]
-    return list({tuple(sorted(map(str, group))): group for group in groups}.values())
