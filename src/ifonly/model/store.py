@@ -132,7 +132,9 @@ def _weights(entries: Mapping[str, Any]) -> Model:
     left = dict(entries)
     classes = next((left.pop(name) for name in CLASSES if name in left), None)
     names = next((left.pop(name) for name in NAMES if name in left), None)
-    pair = next((pair for pair in WEIGHTS if pair[0] in left), None) or _prefixed(left)
+    layers = [name.removesuffix("weight") for name in left if name.endswith(".weight")]
+    only = [(f"{layer}weight", f"{layer}bias") for layer in layers if len(layers) == 1]  # of a PyTorch module
+    pair = next((pair for pair in (*WEIGHTS, *only) if pair[0] in left), None)
     if pair is None:
         wanted = ", ".join(" and ".join(pair) for pair in WEIGHTS)
         raise InputError(f"it has no weights by a name that is understood ({wanted}); it has {sorted(left)[:10]}")
@@ -143,12 +145,6 @@ def _weights(entries: Mapping[str, Any]) -> Model:
     labels = classes if classes is None or isinstance(classes, list) else np.asarray(classes)
     check_padded(labels)
     return LinearWeights(A, b, labels).model(names)
-
-
-def _prefixed(entries: Mapping[str, Any]) -> tuple[str, str] | None:
-    """The names of a PyTorch module's only layer: ``head.weight`` and ``head.bias``."""
-    weights = [name for name in entries if name.endswith(".weight")]
-    return (weights[0], f"{weights[0].removesuffix('weight')}bias") if len(weights) == 1 else None
 
 
 def _array(values: Any, name: str) -> NDArray[np.floating]:
@@ -167,21 +163,20 @@ def _others(suffix: str, data: bytes, trust: bool) -> Model:
         return liblinear.read(data)
     match suffix:
         case ".onnx":
-            return _from_onnx(data)
+            onnx = _library("onnx", ".onnx")
+            with reading("it is damaged, or no ONNX file", import_module("google.protobuf.message").DecodeError):
+                return graph.read(onnx, onnx.load_model_from_string(data).graph)
         case ".skops":
             return as_model(_from_skops(data, trust))
         case ".ubj":
             return boosted.from_json(boosted.from_ubjson(data), lambda: boosted.margins_at_zero(_booster(data)))
         case ".pkl" | ".pickle" | ".joblib":
-            return as_model(_from_pickle(data, suffix, trust))
+            assert trust, "a pickle is not opened without trust"
+            with reading("it is damaged, or no pickle", pickle.UnpicklingError, EOFError, zipfile.BadZipFile):
+                found = _library("joblib", suffix).load(io.BytesIO(data)) if suffix == ".joblib" else pickle.loads(data)
+            return as_model(found)
     hint = next((f" For this one: {how}." for suffixes, how in ELSEWHERE.items() if suffix in suffixes), "")
     raise InputError(f"the file is of no kind that is understood.{hint} Understood are {UNDERSTOOD}")
-
-
-def _from_onnx(data: bytes) -> Model:
-    onnx = _library("onnx", ".onnx")
-    with reading("it is damaged, or no ONNX file", import_module("google.protobuf.message").DecodeError):
-        return graph.read(onnx, onnx.load_model_from_string(data).graph)
 
 
 def _from_skops(data: bytes, trust: bool) -> Any:
@@ -195,12 +190,6 @@ def _from_skops(data: bytes, trust: bool) -> Any:
                 "load(path, trust=True)"
             )
         return skops.loads(data, trusted=unknown)
-
-
-def _from_pickle(data: bytes, suffix: str, trust: bool) -> Any:
-    assert trust, "a pickle is not opened without trust"
-    with reading("it is damaged, or no pickle", pickle.UnpicklingError, EOFError, zipfile.BadZipFile):
-        return _library("joblib", suffix).load(io.BytesIO(data)) if suffix == ".joblib" else pickle.loads(data)
 
 
 def _booster(data: bytes) -> Any:
