@@ -188,7 +188,7 @@ def _of_documents(steps: list[tuple[str, Any]], weights: LinearWeights, kind: st
     place = np.array([column.place for column in features.columns.owner], dtype=np.intp)  # of each coordinate, its word
     A, sizes, ones = np.zeros((len(weights.coef), len(words))), np.zeros(len(words)), np.ones(len(words))
     A[:, place], sizes[place] = folded.coef, folded.sizes
-    encoding = Documents(tuple(words), tuple(transforms), cut=weights.cut, sizes=tuple(sizes.tolist()))
+    encoding = Documents(tuple(words), sizes=tuple(sizes.tolist()), transforms=tuple(transforms), cut=weights.cut)
     scaling = Scaling(np.zeros(len(words)), ones, rounding(folded.extra, sizes, ones))
     read = weights._replace(coef=A, intercept=folded.intercept - folded.coef @ folded.zero)
     return read.model(words, scaling=scaling, encoding=encoding)

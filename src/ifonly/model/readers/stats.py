@@ -40,7 +40,14 @@ def read(results: Any) -> Model:
     weights = params.reshape(len(params), -1).T  # one row per class but the first
     features, bias = _split(model, weights)
     names = [str(model.exog_names[d]) for d in features]
-    _check_formula(model, names)
+    formula = getattr(model, "formula", None)
+    columns = names if formula is None else [str(column) for column in model.data.frame.columns]
+    for name in names:
+        if name not in columns:
+            raise UnsupportedModelError(
+                f"term {name!r} of the formula “{formula}” is computed from columns of the data, and cannot be changed by "
+                "itself; make the columns first and fit on those: MNLogit(y, X) or Logit(y, X), or a formula of plain columns"
+            )
     A, b = np.vstack([np.zeros(len(features)), weights[:, features]]), np.concatenate([[0.0], bias])
     return Model(A, b, None if kind == "Logit" else _labels(model), names)
 
@@ -58,17 +65,6 @@ def _split(model: Any, weights: Floats) -> tuple[list[int], Floats]:
         )
     value = float(np.asarray(model.exog)[0, constant])
     return [d for d in range(D) if d != constant], value * weights[:, constant]
-
-
-def _check_formula(model: Any, names: list[str]) -> None:
-    formula = getattr(model, "formula", None)
-    columns = names if formula is None else [str(column) for column in model.data.frame.columns]
-    for name in names:
-        if name not in columns:
-            raise UnsupportedModelError(
-                f"term {name!r} of the formula “{formula}” is computed from columns of the data, and cannot be changed by "
-                "itself; make the columns first and fit on those: MNLogit(y, X) or Logit(y, X), or a formula of plain columns"
-            )
 
 
 def _labels(model: Any) -> list[Any]:
