@@ -189,9 +189,7 @@ def _ordinal(step: Any, features: TracedFeatures, where: str) -> TracedFeatures:
 
 def _ask(step: Any, rows: list[list[Any]], *, typed: bool = True) -> Floats:
     """What an encoder makes of rows of values that it knows; with ``typed`` False, also of those that it does not."""
-    table = np.empty((len(rows), len(rows[0])), dtype=object)
-    for i, row in enumerate(rows):
-        table[i] = row
+    table = np.array(rows, dtype=object)
     names, pandas = getattr(step, "feature_names_in_", None), sys.modules.get("pandas")
     data: Any = table
     if typed and names is not None and pandas is not None:  # columns of their own types, as they were when it was fitted
