@@ -17,7 +17,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -30,7 +30,7 @@ from ifonly.model.products import Products, borrowed
 from ifonly.model.tensors import plain
 from ifonly.model.words import PLAIN, Words
 
-__all__ = ["Model", "Scaling"]
+__all__ = ["LinearWeights", "Model", "Scaling"]
 
 
 @dataclass(frozen=True)
@@ -369,6 +369,25 @@ class Model(Products):
         labels = self.classes.tolist()
         shown = repr(labels) if len(labels) <= 10 else f"[{labels[0]!r}, {labels[1]!r}, …, {labels[-1]!r}]"
         return f"Model(K={self.n_classes}, D={self.n_features}, classes={shown})"
+
+
+class LinearWeights(NamedTuple):
+    """What readers find in a classifier: one row of weights for two classes, or one per class."""
+
+    coef: np.ndarray
+    intercept: np.ndarray
+    classes: Any  # labels; None for 0 … K−1
+    hard: bool = False  # scores, no probabilities
+    log_space: bool = False  # probabilities by way of their logarithms
+    cut: float | None = None  # where it sees only whether a feature is above this
+
+    def model(self, names: Sequence[str] | None = None, **more: Any) -> Model:
+        """The model of these weights over features of these names."""
+        if len(self.coef) == len(self.intercept) == 1:
+            return Model.binary(self.coef[0], float(self.intercept[0]), self.classes, names, hard=self.hard, **more)
+        found = Model(self.coef, self.intercept, self.classes, names, hard=self.hard, **more)
+        found.log_space = self.log_space
+        return found
 
 
 def _read_only(value: ArrayLike, name: str, ndim: int) -> Floats:

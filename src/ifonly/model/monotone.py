@@ -7,7 +7,7 @@ scikit-learn and SciPy, so that the coordinate computed here is the one that the
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
-from functools import cache, cached_property
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -29,13 +29,6 @@ def _special() -> Any:
     from scipy import special
 
     return special
-
-
-@cache
-def _normal_ends() -> tuple[float, float]:
-    """Where scikit-learn clips the normal distribution's quantiles."""
-    last = NEAR_END - np.spacing(1)
-    return float(_special().ndtri(last)), float(_special().ndtri(1 - last))
 
 
 @dataclass(frozen=True)
@@ -218,8 +211,9 @@ class Quantiles(Monotone):
         low, high = (v - NEAR_END < q[0], v + NEAR_END > q[-1]) if self.normal else (v == q[0], v == q[-1])
         u = 0.5 * (np.interp(v, q, r) - np.interp(-v, back_q, back_r))
         u = np.where(low, 0.0, np.where(high, 1.0, u))
-        if self.normal:
-            u = np.clip(_special().ndtri(u), *_normal_ends())
+        if self.normal:  # clipped where scikit-learn does
+            last = NEAR_END - np.spacing(1)
+            u = np.clip(_special().ndtri(u), *_special().ndtri([last, 1 - last]))
         return np.where(np.isnan(v), np.nan, u)
 
     def _inverse(self, v: Floats) -> Floats:

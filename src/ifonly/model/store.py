@@ -14,13 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ifonly.model import Model, Scaling
+from ifonly.model import LinearWeights, Model, Scaling
 from ifonly.model.columns import Encoding
 from ifonly.model.errors import IfonlyError, InputError, UnsupportedModelError, reading
 from ifonly.model.formats import CONTAINERS, DAMAGE, check_archive, check_padded, labels_from, unpack
 from ifonly.model.numerics import EPS
 from ifonly.model.readers import as_model, boosted, graph
-from ifonly.model.readers.weights import LinearWeights
 
 __all__ = ["canonical", "fingerprint", "load"]
 
@@ -109,8 +108,7 @@ def _own(entries: dict[str, Any], header: dict[str, Any]) -> Model:
         labels, names, hard = header["classes"], header["feature_names"], bool(header["hard"])
         precision, log_space = float(extra.pop("precision", EPS)), bool(extra.pop("log_space", False))
         A, b = entries.pop("A"), entries.pop("b")
-        parts = [entries.pop(name) for name in ("shift", "scale", "rough")] if "shift" in entries else None
-        scaling = None if parts is None else Scaling(*(np.asarray(part, dtype=np.float64) for part in parts))
+        scaling = Scaling(*(entries.pop(name) for name in ("shift", "scale", "rough"))) if "shift" in entries else None
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(f"it is damaged: {error} is missing or wrong") from None
     columns = extra.pop("encoding", None)

@@ -16,10 +16,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ifonly.model import Model, Scaling
+from ifonly.model import LinearWeights, Model, Scaling
 from ifonly.model.errors import UnsupportedModelError
 from ifonly.model.numerics import Floats
-from ifonly.model.readers.weights import LinearWeights
 from ifonly.model.tensors import plain
 
 __all__ = ["read"]
@@ -50,20 +49,14 @@ def read(module: Any) -> Model:
         chain = _then(chain, step, name)
     if end is not None:
         _check_end(end, len(chain.W))
-    scaling = None if len(steps) == 1 else _rounding(chain)
+    scaling, D = None, chain.W.shape[1]
+    if len(steps) > 1:  # no change of units, but how much the constants inside a chain can round: as those in a scaler would
+        columns = np.abs(chain.W).max(axis=0)
+        square = float(columns @ columns)
+        scaling = Scaling(np.zeros(D), np.ones(D), float(chain.sizes.max()) / square * columns) if square > 0 else None
     finfo = sys.modules["torch"].finfo
     precision = max(float(finfo(weight.dtype).eps) for weight in module.parameters())
     return LinearWeights(chain.W, chain.c, None).model(scaling=scaling, precision=precision)
-
-
-def _rounding(chain: Layer) -> Scaling | None:
-    """No change of units, but how much the constants inside a chain can round: as much as those in a scaler would."""
-    columns = np.abs(chain.W).max(axis=0)
-    square = float(columns @ columns)
-    if not square > 0:
-        return None
-    D = len(columns)
-    return Scaling(np.zeros(D), np.ones(D), float(chain.sizes.max()) / square * columns)
 
 
 def _flat(module: Any, name: str) -> Any:

@@ -15,13 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from ifonly.model import Model, Scaling
+from ifonly.model import LinearWeights, Model, Scaling
 from ifonly.model.columns import Column, Documents, Encoding
 from ifonly.model.errors import UnsupportedModelError
 from ifonly.model.numerics import Floats, Indices
 from ifonly.model.readers.features import Folded, Traced, TracedFeatures, dense, kind_of, rounding
 from ifonly.model.readers.steps import SCALERS, cut, fold, refuse, shift_and_scale
-from ifonly.model.readers.weights import LinearWeights
 
 __all__ = ["fingerprint", "read"]
 

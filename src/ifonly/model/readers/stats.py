@@ -74,11 +74,9 @@ def _labels(model: Any) -> list[Any]:
     endog: Any = getattr(model.data, "orig_endog", None)
     if hasattr(endog, "columns"):  # of a formula one column; of the user's own dummies several, which have names
         endog = endog.iloc[:, 0] if endog.shape[1] == 1 else None
-    if endog is None:
-        return texts
     if hasattr(endog, "cat"):
         endog = endog.cat.categories
-    kind = endog.dtype.kind
+    kind = "O" if endog is None else endog.dtype.kind
     if kind == "b":
         return [text in ("True", "1") for text in texts]
     if kind not in "iuf":
