@@ -340,7 +340,7 @@ class Encoding:
         if self.identity:
             return aligned(X, self.names or None)
         table = UserTable.of(X, self.names)
-        out = np.empty((table.n_rows, self.size))
+        out = np.empty((len(table), self.size))
         for column in self.columns:
             found = column.read(table)
             out[:, column.first : column.first + column.size] = found
