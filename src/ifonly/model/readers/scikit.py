@@ -99,7 +99,9 @@ def _folded(steps: list[tuple[str, Any]], last: Any, weights: LinearWeights, nam
         if steps and "." in kind_of(first):  # of the user's own, which need not have it: it is refused for what it is
             fold(first, TracedFeatures.untouched([]), f"step {steps[0][0]!r} of the pipeline")
         raise UnsupportedModelError(f"step {steps[0][0]!r} of the pipeline is not fitted; call fit first")
-    features = _after(steps, names or [f"x{i}" for i in range(int(first.n_features_in_))])
+    features = TracedFeatures.untouched(names or [f"x{i}" for i in range(int(first.n_features_in_))])
+    for name, step in steps:
+        features = fold(step, features, f"step {name!r} of the pipeline")
     if kind_of(last) == "CategoricalNB":
         features, weights = _looked_up(last, features, weights)
     elif weights.cut is not None:
@@ -114,14 +116,6 @@ def _folded(steps: list[tuple[str, Any]], last: Any, weights: LinearWeights, nam
     scaling = Scaling(shift, unit, np.abs(shift) + rounding(folded.extra, sizes, unit))
     read = weights._replace(coef=folded.coef[:, order] * unit, intercept=folded.intercept)
     return read.model(encoding.labels, scaling=scaling, encoding=encoding)
-
-
-def _after(steps: list[tuple[str, Any]], names: list[str]) -> TracedFeatures:
-    """What steps make of columns of these names."""
-    features = TracedFeatures.untouched(names)
-    for name, step in steps:
-        features = fold(step, features, f"step {name!r} of the pipeline")
-    return features
 
 
 def _units(before: dict[int, float], order: Indices, W: Any, encoding: Encoding) -> Floats:
@@ -195,10 +189,11 @@ def _of_documents(steps: list[tuple[str, Any]], weights: LinearWeights, kind: st
 
 def _affine_of_words(words: list[str], steps: list[tuple[str, Any]], threshold: float | None) -> TracedFeatures:
     """What the steps after the vectorizer, which may be no more than affine, make of the words' weights."""
+    features = TracedFeatures.untouched(words)
     for name, step in steps:
         if kind_of(step) in _REWEIGHTS:
             refuse(f"step {name!r} of the pipeline ({kind_of(step)})", "reweights words after other steps; put it before them")
-    features = _after(steps, words)
+        features = fold(step, features, f"step {name!r} of the pipeline")
     if threshold is not None and any(isinstance(part, Traced) for part in features.parts):
         cut(features, threshold, "the classifier (BernoulliNB)")
     features = features.now(features.numbers("the classifier"))
