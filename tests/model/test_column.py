@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from ifonly.model.column import Column
+from ifonly.model.columns import Column
 from ifonly.model.monotone import Affine, Function
 
 

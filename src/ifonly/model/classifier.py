@@ -16,14 +16,13 @@ import os
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from operator import attrgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ifonly.model.columns import Column, Coordinates, Numbers
+from ifonly.model.columns import Column, Encoding
 from ifonly.model.errors import InputError, reading
 from ifonly.model.formats import CONTAINERS, labels_to, pack
 from ifonly.model.numerics import EPS, Floats, frozen, log_sum_exp, softmax
@@ -31,7 +30,7 @@ from ifonly.model.products import Products, borrowed
 from ifonly.model.tensors import plain
 from ifonly.model.words import PLAIN, Words
 
-__all__ = ["Model", "Scaling"]
+__all__ = ["LinearWeights", "Model", "Scaling"]
 
 
 @dataclass(frozen=True)
@@ -122,7 +121,7 @@ class Model(Products):
         feature_names: Sequence[str] | None = None,
         *,
         scaling: Scaling | None = None,
-        encoding: Coordinates | None = None,
+        encoding: Encoding | None = None,
         hard: bool = False,
         precision: float = EPS,
     ) -> None:
@@ -142,7 +141,7 @@ class Model(Products):
             raise InputError(f"classes must be distinct; got {self.classes.tolist()}")
         self.feature_names = names = None if feature_names is None else _names(feature_names, D)
         self.scaling = scaling
-        self.encoding = Numbers(names or ()) if encoding is None or encoding.identity else encoding
+        self.encoding = Encoding(names or ()) if encoding is None or encoding.identity else encoding
         self.hard = hard
         self.precision = float(precision)
         self._per_target = {}
@@ -157,7 +156,7 @@ class Model(Products):
         feature_names: Sequence[str] | None = None,
         *,
         scaling: Scaling | None = None,
-        encoding: Coordinates | None = None,
+        encoding: Encoding | None = None,
         hard: bool = False,
         precision: float = EPS,
     ) -> "Model":
@@ -354,7 +353,8 @@ class Model(Products):
         if not isinstance(other, Model):
             return NotImplemented
         same = np.array_equal(self.A, other.A) and np.array_equal(self.b, other.b)
-        return same and _BESIDE_WEIGHTS(self) == _BESIDE_WEIGHTS(other)
+        beside = ("_index", "feature_names", "scaling", "encoding", "hard", "precision", "log_space")
+        return same and all(getattr(self, name) == getattr(other, name) for name in beside)
 
     def __hash__(self) -> int:
         return hash((self.A.shape, (self.b + 0.0).tobytes()))  # 0.0 and −0.0 are equal
@@ -371,8 +371,23 @@ class Model(Products):
         return f"Model(K={self.n_classes}, D={self.n_features}, classes={shown})"
 
 
-# What a model's value is, beside A and b.
-_BESIDE_WEIGHTS = attrgetter("_index", "feature_names", "scaling", "encoding", "hard", "precision", "log_space")
+class LinearWeights(NamedTuple):
+    """What readers find in a classifier: one row of weights for two classes, or one per class."""
+
+    coef: np.ndarray
+    intercept: np.ndarray
+    classes: Any  # labels; None for 0 … K−1
+    hard: bool = False  # scores, no probabilities
+    log_space: bool = False  # probabilities by way of their logarithms
+    cut: float | None = None  # where it sees only whether a feature is above this
+
+    def model(self, names: Sequence[str] | None = None, **more: Any) -> Model:
+        """The model of these weights over features of these names."""
+        if len(self.coef) == len(self.intercept) == 1:
+            return Model.binary(self.coef[0], float(self.intercept[0]), self.classes, names, hard=self.hard, **more)
+        found = Model(self.coef, self.intercept, self.classes, names, hard=self.hard, **more)
+        found.log_space = self.log_space
+        return found
 
 
 def _read_only(value: ArrayLike, name: str, ndim: int) -> Floats:

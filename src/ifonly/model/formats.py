@@ -211,20 +211,17 @@ def _from_safetensors(data: bytes) -> tuple[Arrays, dict[str, Any] | None]:
     metadata = index.pop("__metadata__", {})
     if sum(entry["data_offsets"][1] - entry["data_offsets"][0] for entry in index.values()) != len(body):
         raise ValueError("its arrays do not fill the file")
-    arrays = {name: _tensor(name, entry, body) for name, entry in index.items()}
+    arrays = {}
+    for name, entry in index.items():
+        if entry["dtype"] not in TENSORS:
+            raise InputError(f"its array {name!r} is of type {entry['dtype']}; expected one of {', '.join(TENSORS)}")
+        dtype, shape, (a, b) = np.dtype(TENSORS[entry["dtype"]]), tuple(entry["shape"]), entry["data_offsets"]
+        if not 0 <= a <= b <= len(body) or b - a != dtype.itemsize * math.prod(shape):
+            raise ValueError(f"its array {name!r} of shape {shape} does not lie at bytes {a} to {b} of {len(body)}")
+        array = np.frombuffer(body[a:b], dtype=dtype).reshape(shape)
+        arrays[name] = (array.astype("<u4") << 16).view("<f4") if entry["dtype"] == "BF16" else array
     ours = metadata.get("format") == "ifonly" or HEADER in metadata
     return arrays, json.loads(metadata[HEADER]) if ours else None
-
-
-def _tensor(name: str, entry: dict[str, Any], body: memoryview) -> np.ndarray:
-    if entry["dtype"] not in TENSORS:
-        raise InputError(f"its array {name!r} is of type {entry['dtype']}; expected one of {', '.join(TENSORS)}")
-    dtype = np.dtype(TENSORS[entry["dtype"]])
-    (a, b), shape = entry["data_offsets"], tuple(entry["shape"])
-    if not 0 <= a <= b <= len(body) or b - a != dtype.itemsize * math.prod(shape):
-        raise ValueError(f"its array {name!r} of shape {shape} does not lie at bytes {a} to {b} of {len(body)}")
-    array = np.frombuffer(body[a:b], dtype=dtype).reshape(shape)
-    return (array.astype("<u4") << 16).view("<f4") if entry["dtype"] == "BF16" else array
 
 
 def _to_json(arrays: Arrays, header: dict[str, Any]) -> bytes:

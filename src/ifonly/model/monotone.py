@@ -7,7 +7,7 @@ scikit-learn and SciPy, so that the coordinate computed here is the one that the
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
-from functools import cache, cached_property
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -29,13 +29,6 @@ def _special() -> Any:
     from scipy import special
 
     return special
-
-
-@cache
-def _normal_ends() -> tuple[float, float]:
-    """Where scikit-learn clips the normal distribution's quantiles."""
-    last = NEAR_END - np.spacing(1)
-    return float(_special().ndtri(last)), float(_special().ndtri(1 - last))
 
 
 @dataclass(frozen=True)
@@ -176,23 +169,18 @@ class YeoJohnson(_Power):
 
     rest: float | None = None  # 2 − λ, as the transformer rounds it (one that was fitted to float32 does so in float32)
 
-    @property
-    def _exponents(self) -> tuple[float, float]:
-        return self.lam, 2 - self.lam if self.rest is None else self.rest
-
     def _power(self, v: Floats) -> Floats:
-        up, down = np.log1p(np.maximum(v, 0.0)), np.log1p(-np.minimum(v, 0.0))
-        lam, rest = self._exponents
-        above = up if abs(lam) < EPSILON else np.expm1(lam * up) / lam
-        below = down if abs(rest) <= EPSILON else np.expm1(rest * down) / rest
-        return np.where(np.isnan(v), np.nan, np.where(v >= 0, above, -below))
+        return self._mirrored(v, lambda u, lam: np.expm1(lam * np.log1p(u)) / lam if lam else np.log1p(u))
 
     def _root(self, v: Floats) -> Floats:
-        lam, rest = self._exponents
-        above, below = np.maximum(v, 0.0), -np.minimum(v, 0.0)
-        up = np.expm1(above) if abs(lam) < EPSILON else np.expm1(np.log1p(lam * above) / lam)
-        down = np.expm1(below) if abs(rest) <= EPSILON else np.expm1(np.log1p(rest * below) / rest)
-        return np.where(np.isnan(v), np.nan, np.where(v >= 0, up, -down))
+        return self._mirrored(v, lambda u, lam: np.expm1(np.log1p(lam * u) / lam) if lam else np.expm1(u))
+
+    def _mirrored(self, v: Floats, side: Callable[[Floats, float], Floats]) -> Floats:
+        """One side, with its exponent, for v ≥ 0, and the other, mirrored, for v < 0; an exponent of 0 is for the limit."""
+        lam, rest = self.lam, 2 - self.lam if self.rest is None else self.rest
+        above = side(np.maximum(v, 0.0), 0.0 if abs(lam) < EPSILON else lam)
+        below = side(-np.minimum(v, 0.0), 0.0 if abs(rest) <= EPSILON else rest)
+        return np.where(np.isnan(v), np.nan, np.where(v >= 0, above, -below))
 
 
 @dataclass(frozen=True)
@@ -223,8 +211,9 @@ class Quantiles(Monotone):
         low, high = (v - NEAR_END < q[0], v + NEAR_END > q[-1]) if self.normal else (v == q[0], v == q[-1])
         u = 0.5 * (np.interp(v, q, r) - np.interp(-v, back_q, back_r))
         u = np.where(low, 0.0, np.where(high, 1.0, u))
-        if self.normal:
-            u = np.clip(_special().ndtri(u), *_normal_ends())
+        if self.normal:  # clipped where scikit-learn does
+            last = NEAR_END - np.spacing(1)
+            u = np.clip(_special().ndtri(u), *_special().ndtri([last, 1 - last]))
         return np.where(np.isnan(v), np.nan, u)
 
     def _inverse(self, v: Floats) -> Floats:

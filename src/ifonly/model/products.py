@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ifonly.model.columns import Coordinates
+from ifonly.model.columns import Encoding
 from ifonly.model.errors import InputError
 from ifonly.model.numerics import EPS, Floats, Indices, blocks, frozen, gram_of, norms, summation_error, without
 
@@ -110,7 +110,7 @@ class Products:
     A: np.ndarray
     b: Floats
     scaling: Any  # a Scaling, or None
-    encoding: Coordinates
+    encoding: Encoding
     precision: float
     _per_target: dict[tuple[str, int], Any]
 

@@ -14,13 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ifonly.model import Model, Scaling
+from ifonly.model import LinearWeights, Model, Scaling
 from ifonly.model.columns import Encoding
-from ifonly.model.errors import IfonlyError, InputError, reading
+from ifonly.model.errors import IfonlyError, InputError, UnsupportedModelError, reading
 from ifonly.model.formats import CONTAINERS, DAMAGE, check_archive, check_padded, labels_from, unpack
 from ifonly.model.numerics import EPS
-from ifonly.model.readers import as_model, boosted, graph, liblinear
-from ifonly.model.readers.weights import LinearWeights
+from ifonly.model.readers import as_model, boosted, graph
 
 __all__ = ["canonical", "fingerprint", "load"]
 
@@ -109,8 +108,7 @@ def _own(entries: dict[str, Any], header: dict[str, Any]) -> Model:
         labels, names, hard = header["classes"], header["feature_names"], bool(header["hard"])
         precision, log_space = float(extra.pop("precision", EPS)), bool(extra.pop("log_space", False))
         A, b = entries.pop("A"), entries.pop("b")
-        parts = [entries.pop(name) for name in ("shift", "scale", "rough")] if "shift" in entries else None
-        scaling = None if parts is None else Scaling(*(np.asarray(part, dtype=np.float64) for part in parts))
+        scaling = Scaling(*(entries.pop(name) for name in ("shift", "scale", "rough"))) if "shift" in entries else None
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(f"it is damaged: {error} is missing or wrong") from None
     columns = extra.pop("encoding", None)
@@ -132,7 +130,9 @@ def _weights(entries: Mapping[str, Any]) -> Model:
     left = dict(entries)
     classes = next((left.pop(name) for name in CLASSES if name in left), None)
     names = next((left.pop(name) for name in NAMES if name in left), None)
-    pair = next((pair for pair in WEIGHTS if pair[0] in left), None) or _prefixed(left)
+    layers = [name.removesuffix("weight") for name in left if name.endswith(".weight")]
+    only = [(f"{layer}weight", f"{layer}bias") for layer in layers if len(layers) == 1]  # of a PyTorch module
+    pair = next((pair for pair in (*WEIGHTS, *only) if pair[0] in left), None)
     if pair is None:
         wanted = ", ".join(" and ".join(pair) for pair in WEIGHTS)
         raise InputError(f"it has no weights by a name that is understood ({wanted}); it has {sorted(left)[:10]}")
@@ -143,12 +143,6 @@ def _weights(entries: Mapping[str, Any]) -> Model:
     labels = classes if classes is None or isinstance(classes, list) else np.asarray(classes)
     check_padded(labels)
     return LinearWeights(A, b, labels).model(names)
-
-
-def _prefixed(entries: Mapping[str, Any]) -> tuple[str, str] | None:
-    """The names of a PyTorch module's only layer: ``head.weight`` and ``head.bias``."""
-    weights = [name for name in entries if name.endswith(".weight")]
-    return (weights[0], f"{weights[0].removesuffix('weight')}bias") if len(weights) == 1 else None
 
 
 def _array(values: Any, name: str) -> NDArray[np.floating]:
@@ -163,25 +157,64 @@ def _array(values: Any, name: str) -> NDArray[np.floating]:
 
 def _others(suffix: str, data: bytes, trust: bool) -> Model:
     """What other libraries wrote, in formats of their own."""
-    if data.startswith(liblinear.MAGIC):
-        return liblinear.read(data)
+    if data.startswith(b"solver_type "):  # how every model file of LIBLINEAR's begins
+        return _from_liblinear(data)
     match suffix:
         case ".onnx":
-            return _from_onnx(data)
+            onnx = _library("onnx", ".onnx")
+            with reading("it is damaged, or no ONNX file", import_module("google.protobuf.message").DecodeError):
+                return graph.read(onnx, onnx.load_model_from_string(data).graph)
         case ".skops":
             return as_model(_from_skops(data, trust))
         case ".ubj":
             return boosted.from_json(boosted.from_ubjson(data), lambda: boosted.margins_at_zero(_booster(data)))
         case ".pkl" | ".pickle" | ".joblib":
-            return as_model(_from_pickle(data, suffix, trust))
+            assert trust, "a pickle is not opened without trust"
+            with reading("it is damaged, or no pickle", pickle.UnpicklingError, EOFError, zipfile.BadZipFile):
+                found = _library("joblib", suffix).load(io.BytesIO(data)) if suffix == ".joblib" else pickle.loads(data)
+            return as_model(found)
     hint = next((f" For this one: {how}." for suffixes, how in ELSEWHERE.items() if suffix in suffixes), "")
     raise InputError(f"the file is of no kind that is understood.{hint} Understood are {UNDERSTOOD}")
 
 
-def _from_onnx(data: bytes) -> Model:
-    onnx = _library("onnx", ".onnx")
-    with reading("it is damaged, or no ONNX file", import_module("google.protobuf.message").DecodeError):
-        return graph.read(onnx, onnx.load_model_from_string(data).graph)
+LIBLINEAR_LOGISTIC = ("L2R_LR", "L1R_LR", "L2R_LR_DUAL")  # -s 0, 6, 7
+LIBLINEAR_SCORES = ("L2R_L2LOSS_SVC_DUAL", "L2R_L2LOSS_SVC", "L2R_L1LOSS_SVC_DUAL", "MCSVM_CS", "L1R_L2LOSS_SVC")  # -s 1 to 5
+
+
+def _from_liblinear(data: bytes) -> Model:
+    """The text that LIBLINEAR's ``train`` and ``save_model`` write.
+
+    Its two-class logistic solvers give ``p(label₁) = 1/(1 + exp(−w·x))``, with ``label₁`` the first label in the file, and with
+    ``x`` followed by the constant ``bias`` where that is not negative. Several classes are one logistic regression each, whose
+    probabilities LIBLINEAR divides by their sum: no softmax. The solvers of support vector machines have scores and no
+    probabilities: their model is ``hard``, and predicts the class with the largest score, as LIBLINEAR does.
+    """
+    with reading("it is damaged, or no model file of LIBLINEAR's", KeyError, ValueError):
+        head, found, rest = data.partition(b"\nw\n")
+        if not found:
+            raise ValueError("it has no line “w”, after which the weights come")
+        lines = dict(line.split(" ", 1) for line in head.decode("ascii").splitlines())
+        solver, K, D, bias = lines["solver_type"], int(lines["nr_class"]), int(lines["nr_feature"]), float(lines["bias"])
+        labels = [int(label) for label in lines.get("label", "").split()]
+        weights = np.array(rest.split(), dtype=np.float64)
+        if solver not in LIBLINEAR_LOGISTIC + LIBLINEAR_SCORES:
+            raise UnsupportedModelError(
+                f"the solver {solver} makes no classifier; expected {', '.join(LIBLINEAR_LOGISTIC + LIBLINEAR_SCORES)}"
+            )
+        if K < 2 or len(labels) != K:
+            raise ValueError(f"it has {K} classes and {len(labels)} labels")
+        if solver in LIBLINEAR_LOGISTIC and K > 2:
+            raise UnsupportedModelError(
+                f"LIBLINEAR's {solver} with {K} classes is one-vs-rest, {K} logistic regressions whose probabilities are "
+                "divided by their sum: that is not a softmax. Fit a multinomial one, such as scikit-learn's LogisticRegression"
+            )
+        n_rows, n_lines = 1 if K == 2 and solver != "MCSVM_CS" else K, D + (bias >= 0)
+        if D < 1 or weights.size != n_lines * n_rows:
+            raise ValueError(f"it has {weights.size} weights; expected {n_lines} × {n_rows}")
+    W = weights.reshape(n_lines, n_rows).T
+    b = (W[:, D:] * bias).sum(axis=1)  # of no column where the model has no bias
+    towards = -1 if n_rows == 1 else 1  # the one row of two classes is towards the first label, ours towards the second
+    return LinearWeights(towards * W[:, :D], towards * b, labels, solver in LIBLINEAR_SCORES).model()
 
 
 def _from_skops(data: bytes, trust: bool) -> Any:
@@ -195,12 +228,6 @@ def _from_skops(data: bytes, trust: bool) -> Any:
                 "load(path, trust=True)"
             )
         return skops.loads(data, trusted=unknown)
-
-
-def _from_pickle(data: bytes, suffix: str, trust: bool) -> Any:
-    assert trust, "a pickle is not opened without trust"
-    with reading("it is damaged, or no pickle", pickle.UnpicklingError, EOFError, zipfile.BadZipFile):
-        return _library("joblib", suffix).load(io.BytesIO(data)) if suffix == ".joblib" else pickle.loads(data)
 
 
 def _booster(data: bytes) -> Any:

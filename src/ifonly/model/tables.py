@@ -119,9 +119,7 @@ class UserTable:
         data = self.take([0] * n).data
         return UserTable(data.infer_objects() if self.library == "pandas" else data, self.names, None, self.order)
 
-    @property
-    def n_rows(self) -> int:
-        """How many rows there are."""
+    def __len__(self) -> int:
         return len(self.data)
 
     @cached_property
@@ -132,7 +130,7 @@ class UserTable:
     @cached_property
     def _few_cells(self) -> np.ndarray | None:
         """A frame of few rows as one array of objects: much quicker than column by column."""
-        return self.data.to_numpy(dtype=object) if self.library == "pandas" and self.n_rows <= FEW else None
+        return self.data.to_numpy(dtype=object) if self.library == "pandas" and len(self) <= FEW else None
 
     def is_flag(self, place: int) -> bool:
         """Whether one of the model's columns is of yes and no by its type."""
@@ -140,7 +138,7 @@ class UserTable:
         if self.library == "polars":
             return str(self.dtypes[i]) == "Boolean"
         dtype = numpy_type(self.dtypes[i]) if self.library == "pandas" else self.data.dtype
-        if getattr(dtype, "kind", "") == "O" and self.n_rows == 1:  # of a row, the value's own
+        if getattr(dtype, "kind", "") == "O" and len(self) == 1:  # of a row, the value's own
             return isinstance(self.column(place)[0], (bool, np.bool_))
         return self.library == "pandas" and getattr(dtype, "kind", "O") == "b"
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ifonly.model.column import nearest_two
+from ifonly.model.columns import nearest_two
 from ifonly.model.errors import CertificateError, InputError
 from ifonly.model.numerics import Flags, Floats, Indices
 from ifonly.problem.conditions import Conditions

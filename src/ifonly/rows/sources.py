@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ifonly.model import Model
-from ifonly.model.columns import Coordinates
+from ifonly.model.columns import Encoding
 from ifonly.model.errors import InputError
 from ifonly.model.numerics import TINY_SQUARE, Floats, norms
 from ifonly.model.products import NOWHERE, Sizes
@@ -88,7 +88,6 @@ class Sources:
 
     def room(self, out: Any, rows: int) -> Any:
         """Where so many answers go: ``out``, if there is one."""
-        del rows
         return out
 
     def part(self, a: int, b: int) -> "Sources":
@@ -240,7 +239,7 @@ def _numbers(X: Any) -> np.ndarray:
     return rows
 
 
-def _weights(encoding: Coordinates, X: Any) -> Any:
+def _weights(encoding: Encoding, X: Any) -> Any:
     """Weights of documents (N, D); what cannot be read as documents is refused in these words, not in the vectorizer's."""
     X = unmasked(X)
     wanted = "x must be a document, a list of documents, or the weights of their words"

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ifonly.model.columns import Coordinates
+from ifonly.model.columns import Encoding
 from ifonly.model.numerics import Floats, Indices
 from ifonly.model.tables import UserTable, is_missing, library_of, numpy_type
 
@@ -21,7 +21,7 @@ FLOAT = np.dtype(np.float64)
 Cells = tuple[Indices, list[Any]]  # rows, and their new values
 
 
-def written(encoding: Coordinates, table: UserTable, V: Floats, before: Floats, steps: Mapping[int, float]) -> Any:
+def written(encoding: Encoding, table: UserTable, V: Floats, before: Floats, steps: Mapping[int, float]) -> Any:
     """A table (or a row) like this one with V for the coordinates ``before``; ``steps`` of mapped numbers are by coordinate."""
     if encoding.identity:
         return _renumbered(table, V, before)

@@ -15,11 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ifonly.model import Model
+from ifonly.model import LinearWeights, Model
 from ifonly.model.errors import InputError, UnsupportedModelError, reading
 from ifonly.model.formats import DAMAGE
 from ifonly.model.numerics import FLOAT32, Floats
-from ifonly.model.readers.weights import LinearWeights
 
 __all__ = ["from_json", "from_ubjson", "margins_at_zero", "read"]
 

@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from ifonly.model import Model
+from ifonly.model import LinearWeights, Model
 from ifonly.model.errors import UnsupportedModelError
-from ifonly.model.readers.weights import LinearWeights
 
 __all__ = ["read"]
 

@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from ifonly.model import LinearWeights
 from ifonly.model.columns import Column, Encoding
 from ifonly.model.errors import UnsupportedModelError
 from ifonly.model.monotone import Affine
 from ifonly.model.numerics import Floats, Indices
-from ifonly.model.readers.weights import LinearWeights
 
 __all__ = ["Folded", "ReadColumns", "Traced", "TracedFeatures", "dense", "kind_of", "rounding"]
 

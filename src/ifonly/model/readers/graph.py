@@ -9,10 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from ifonly.model import Model, Scaling
+from ifonly.model import LinearWeights, Model, Scaling
 from ifonly.model.errors import UnsupportedModelError
 from ifonly.model.numerics import FLOAT32, Floats
-from ifonly.model.readers.weights import LinearWeights
 
 __all__ = ["read"]
 

@@ -16,10 +16,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ifonly.model import Model, Scaling
+from ifonly.model import LinearWeights, Model, Scaling
 from ifonly.model.errors import UnsupportedModelError
 from ifonly.model.numerics import Floats
-from ifonly.model.readers.weights import LinearWeights
 from ifonly.model.tensors import plain
 
 __all__ = ["read"]
@@ -41,7 +40,8 @@ def read(module: Any) -> Model:
     """A linear layer, or a ``Sequential`` of what is affine."""
     layers = list(_flat(module, ""))
     end = layers.pop()[1] if layers and _kind(layers[-1][1]) in ENDS else None
-    steps = [(name, _affine(module, layer, name)) for name, layer in layers if not _does_nothing(layer, name)]
+    made = [(name, _affine(module, layer, name)) for name, layer in layers]
+    steps = [(name, step) for name, step in made if step is not None]
     if not any(_kind(layer) == "Linear" for _, layer in layers):
         raise UnsupportedModelError(f"{type(module).__name__} has no Linear layer; expected {UNDERSTOOD}")
     chain = steps[0][1]
@@ -49,20 +49,14 @@ def read(module: Any) -> Model:
         chain = _then(chain, step, name)
     if end is not None:
         _check_end(end, len(chain.W))
-    scaling = None if len(steps) == 1 else _rounding(chain)
+    scaling, D = None, chain.W.shape[1]
+    if len(steps) > 1:  # no change of units, but how much the constants inside a chain can round: as those in a scaler would
+        columns = np.abs(chain.W).max(axis=0)
+        square = float(columns @ columns)
+        scaling = Scaling(np.zeros(D), np.ones(D), float(chain.sizes.max()) / square * columns) if square > 0 else None
     finfo = sys.modules["torch"].finfo
     precision = max(float(finfo(weight.dtype).eps) for weight in module.parameters())
     return LinearWeights(chain.W, chain.c, None).model(scaling=scaling, precision=precision)
-
-
-def _rounding(chain: Layer) -> Scaling | None:
-    """No change of units, but how much the constants inside a chain can round: as much as those in a scaler would."""
-    columns = np.abs(chain.W).max(axis=0)
-    square = float(columns @ columns)
-    if not square > 0:
-        return None
-    D = len(columns)
-    return Scaling(np.zeros(D), np.ones(D), float(chain.sizes.max()) / square * columns)
 
 
 def _flat(module: Any, name: str) -> Any:
@@ -82,19 +76,15 @@ def _flat(module: Any, name: str) -> Any:
         yield from _flat(layer, f"{name}.{key}".lstrip("."))
 
 
-def _does_nothing(layer: Any, name: str) -> bool:
-    """Whether a layer leaves rows as they are; one that would if it were called or made otherwise is refused."""
+def _affine(whole: Any, layer: Any, name: str) -> Layer | None:
+    """What one layer does to a row; None where it leaves rows as they are."""
     kind, where = _kind(layer), _where(layer, name)
     if kind in NOTHING and layer.training and getattr(layer, "p", 0) > 0:
         raise UnsupportedModelError(f"{where} is in training mode and drops inputs at random; call .eval() first")
     if kind == "Flatten" and (layer.start_dim, layer.end_dim) != (1, -1):
         raise UnsupportedModelError(f"{where} flattens other than all but the first dimension, which is not understood")
-    return kind in NOTHING
-
-
-def _affine(whole: Any, layer: Any, name: str) -> Layer:
-    """What one layer does to a row."""
-    kind, where = _kind(layer), _where(layer, name)
+    if kind in NOTHING:
+        return None
     if kind == "Linear":
         W = _array(layer.weight, where, None)  # as it is: of very many classes no copy is made
         c = np.zeros(len(W)) if layer.bias is None else _array(layer.bias, where)

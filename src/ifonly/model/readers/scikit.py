@@ -3,6 +3,10 @@
 `_CLASSIFIERS` says of each where its weights are. A pipeline of scalers becomes a `Scaling`; any other is folded step by
 step (`fold`) and leaves an `Encoding`. What has scores but no probabilities (``LinearSVC`` and the like) becomes a
 *hard* model, for `invert(..., margin=)`.
+
+Of a pipeline that begins with a vectorizer, what makes weights of a document (counting, tf-idf, normalisation) is not affine,
+so it belongs to how documents are *read*: the features are the words with the weights that the last such step gives them, and
+answers are weights, not documents. What comes after (selections, truncated SVD, scalers) is folded into the classifier.
 """
 
 from collections.abc import Callable
@@ -11,14 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from ifonly.model import Model, Scaling
-from ifonly.model.columns import Column, Encoding
+from ifonly.model import LinearWeights, Model, Scaling
+from ifonly.model.columns import Column, Documents, Encoding
 from ifonly.model.errors import UnsupportedModelError
 from ifonly.model.numerics import Floats, Indices
-from ifonly.model.readers import text
 from ifonly.model.readers.features import Folded, Traced, TracedFeatures, dense, kind_of, rounding
-from ifonly.model.readers.steps import SCALERS, cut, fold, shift_and_scale
-from ifonly.model.readers.weights import LinearWeights
+from ifonly.model.readers.steps import SCALERS, cut, fold, refuse, shift_and_scale
 
 __all__ = ["fingerprint", "read"]
 
@@ -34,7 +36,7 @@ def read(estimator: Any) -> Model:
         raise UnsupportedModelError(f"{kind} is not fitted; call fit first")
     weights = _CLASSIFIERS[kind](last)
     if steps and kind_of(steps[0][1]) in _VECTORIZERS:
-        return text.read(steps, weights, kind)
+        return _of_documents(steps, weights, kind)
     given = next((step.feature_names_in_ for _, step in [*steps, ("", last)] if hasattr(step, "feature_names_in_")), None)
     names = None if given is None else [str(name) for name in given]
     if kind == "CategoricalNB" or weights.cut is not None or not _only_scalers(steps):
@@ -156,6 +158,53 @@ def _looked_up(last: Any, features: TracedFeatures, weights: LinearWeights) -> t
     return features.now(found), weights._replace(coef=np.concatenate(blocks, axis=1))
 
 
+_VECTORIZERS = ("CountVectorizer", "TfidfVectorizer", "HashingVectorizer")
+_REWEIGHTS = ("TfidfTransformer", "Normalizer", "Binarizer")  # not affine, but each word keeps its place
+
+
+def _of_documents(steps: list[tuple[str, Any]], weights: LinearWeights, kind: str) -> Model:
+    """A model over the weights of words; ``kind`` is the classifier's."""
+    (name, vectorizer), rest = steps[0], list(steps[1:])
+    where = f"step {name!r} of the pipeline ({kind_of(vectorizer)})"
+    if kind_of(vectorizer) == "HashingVectorizer":
+        refuse(where, "gives hashes, not words, and several words the same; use CountVectorizer or TfidfVectorizer")
+    if not hasattr(vectorizer, "vocabulary_"):
+        refuse(where, "is not fitted; call fit first")
+    if kind == "CategoricalNB":
+        raise UnsupportedModelError("CategoricalNB after a vectorizer is not understood: words have weights, not categories")
+    words = [str(word) for word in vectorizer.get_feature_names_out()]
+    transforms = [vectorizer.transform]
+    while rest and kind_of(rest[0][1]) in _REWEIGHTS:
+        transforms.append(rest.pop(0)[1].transform)
+    features = _affine_of_words(words, rest, weights.cut)
+    folded = Folded.of(weights, features)
+    place = np.array([column.place for column in features.columns.owner], dtype=np.intp)  # of each coordinate, its word
+    A, sizes, ones = np.zeros((len(weights.coef), len(words))), np.zeros(len(words)), np.ones(len(words))
+    A[:, place], sizes[place] = folded.coef, folded.sizes
+    encoding = Documents(tuple(words), sizes=tuple(sizes.tolist()), transforms=tuple(transforms), cut=weights.cut)
+    scaling = Scaling(np.zeros(len(words)), ones, rounding(folded.extra, sizes, ones))
+    read = weights._replace(coef=A, intercept=folded.intercept - folded.coef @ folded.zero)
+    return read.model(words, scaling=scaling, encoding=encoding)
+
+
+def _affine_of_words(words: list[str], steps: list[tuple[str, Any]], threshold: float | None) -> TracedFeatures:
+    """What the steps after the vectorizer, which may be no more than affine, make of the words' weights."""
+    features = TracedFeatures.untouched(words)
+    for name, step in steps:
+        if kind_of(step) in _REWEIGHTS:
+            refuse(f"step {name!r} of the pipeline ({kind_of(step)})", "reweights words after other steps; put it before them")
+        features = fold(step, features, f"step {name!r} of the pipeline")
+    if threshold is not None and any(isinstance(part, Traced) for part in features.parts):
+        cut(features, threshold, "the classifier (BernoulliNB)")
+    features = features.now(features.numbers("the classifier"))
+    for column in features.columns.read.values():
+        if column.kind != "number" or column.maps or column.fill is not None:
+            raise UnsupportedModelError(
+                f"the steps after the vectorizer do more than an affine map of the word {column.name!r}; leave them out"
+            )
+    return features
+
+
 def _linear(estimator: Any) -> LinearWeights:
     """``coef_`` and ``intercept_``, with a softmax over rows, or a logistic function of one."""
     coef = np.atleast_2d(dense(estimator.coef_))
@@ -243,8 +292,6 @@ _CLASSIFIERS: dict[str, Callable[[Any], LinearWeights]] = {
     "OneVsRestClassifier": _one_vs_rest,
     **dict.fromkeys(_SCORES, lambda e: _linear(e)._replace(hard=True)),
 }
-
-_VECTORIZERS = ("CountVectorizer", "TfidfVectorizer", "HashingVectorizer")
 
 _EXPECTED = (
     "Expected a Model, a fitted scikit-learn LogisticRegression, LogisticRegressionCV or another linear classifier "

@@ -40,7 +40,14 @@ def read(results: Any) -> Model:
     weights = params.reshape(len(params), -1).T  # one row per class but the first
     features, bias = _split(model, weights)
     names = [str(model.exog_names[d]) for d in features]
-    _check_formula(model, names)
+    formula = getattr(model, "formula", None)
+    columns = names if formula is None else [str(column) for column in model.data.frame.columns]
+    for name in names:
+        if name not in columns:
+            raise UnsupportedModelError(
+                f"term {name!r} of the formula “{formula}” is computed from columns of the data, and cannot be changed by "
+                "itself; make the columns first and fit on those: MNLogit(y, X) or Logit(y, X), or a formula of plain columns"
+            )
     A, b = np.vstack([np.zeros(len(features)), weights[:, features]]), np.concatenate([[0.0], bias])
     return Model(A, b, None if kind == "Logit" else _labels(model), names)
 
@@ -60,17 +67,6 @@ def _split(model: Any, weights: Floats) -> tuple[list[int], Floats]:
     return [d for d in range(D) if d != constant], value * weights[:, constant]
 
 
-def _check_formula(model: Any, names: list[str]) -> None:
-    formula = getattr(model, "formula", None)
-    columns = names if formula is None else [str(column) for column in model.data.frame.columns]
-    for name in names:
-        if name not in columns:
-            raise UnsupportedModelError(
-                f"term {name!r} of the formula “{formula}” is computed from columns of the data, and cannot be changed by "
-                "itself; make the columns first and fit on those: MNLogit(y, X) or Logit(y, X), or a formula of plain columns"
-            )
-
-
 def _labels(model: Any) -> list[Any]:
     """The classes of ``MNLogit``, which keeps them as text: numbers again where ``endog`` had numbers."""
     names = vars(model)["_ynames_map"]
@@ -78,11 +74,9 @@ def _labels(model: Any) -> list[Any]:
     endog: Any = getattr(model.data, "orig_endog", None)
     if hasattr(endog, "columns"):  # of a formula one column; of the user's own dummies several, which have names
         endog = endog.iloc[:, 0] if endog.shape[1] == 1 else None
-    if endog is None:
-        return texts
     if hasattr(endog, "cat"):
         endog = endog.cat.categories
-    kind = endog.dtype.kind
+    kind = "O" if endog is None else endog.dtype.kind
     if kind == "b":
         return [text in ("True", "1") for text in texts]
     if kind not in "iuf":

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from ifonly.model.column import NAN, Column
+from ifonly.model.columns import NAN, Column
 from ifonly.model.errors import UnsupportedModelError
 from ifonly.model.monotone import FUNCTIONS, Affine, BoxCox, Function, Monotone, Quantiles, YeoJohnson, backward
 from ifonly.model.numerics import Floats
@@ -100,10 +100,6 @@ def _pca(step: Any, features: TracedFeatures, where: str) -> TracedFeatures:
     return centred.mixed(matrix, where)
 
 
-def _projection(step: Any, features: TracedFeatures, where: str) -> TracedFeatures:
-    return features.mixed(dense(step.components_), where)
-
-
 # ---- steps that look at untouched columns ----
 
 
@@ -152,9 +148,12 @@ def _filled_later(features: TracedFeatures, part: Traced, value: float, where: s
     return replace(part, row={first: weight}, sizes=sizes, zero=zero)
 
 
-def _coded(step: Any, features: TracedFeatures, where: str, *, unknown: bool) -> TracedFeatures:
-    """One coordinate per category, and one for ``unknown`` values; what becomes of each is asked of the encoder itself."""
-    given = _untouched(features, where)
+def _coded(step: Any, features: TracedFeatures, where: str) -> TracedFeatures:
+    """One coordinate per category, and one for unknown values; what becomes of each is asked of the encoder itself."""
+    known = getattr(step, "handle_unknown", "the mean of the target")  # of a TargetEncoder
+    if known == "warn":
+        refuse(where, 'warns about unknown categories; use handle_unknown="ignore" or "error"')
+    given, unknown = _untouched(features, where), known != "error"
     levels = [list(categories) for categories in step.categories_]
     base = [column[0] for column in levels]
     start = _ask(step, [base])[0]
@@ -174,12 +173,6 @@ def _coded(step: Any, features: TracedFeatures, where: str, *, unknown: bool) ->
     return features.now(Traced(row, 0.0 if row else float(offset)) for row, offset in zip(rows, start, strict=True))
 
 
-def _one_hot(step: Any, features: TracedFeatures, where: str) -> TracedFeatures:
-    if step.handle_unknown == "warn":
-        refuse(where, 'warns about unknown categories; use handle_unknown="ignore" or "error"')
-    return _coded(step, features, where, unknown=step.handle_unknown != "error")
-
-
 def _ordinal(step: Any, features: TracedFeatures, where: str) -> TracedFeatures:
     """The place in the list where that is the code, else categories with codes: missing, unknown and infrequent ones."""
     given = _untouched(features, where)
@@ -191,14 +184,12 @@ def _ordinal(step: Any, features: TracedFeatures, where: str) -> TracedFeatures:
         return features.now([Traced({column.first: 1.0}) for column in made])
     if any(isinstance(code, float) and math.isnan(code) for code in (step.unknown_value, *lacking)):
         refuse(where, "encodes unknown or missing categories as NaN; use numbers, such as −1, or OneHotEncoder")
-    return _coded(step, features, where, unknown=step.handle_unknown != "error")
+    return _coded(step, features, where)
 
 
 def _ask(step: Any, rows: list[list[Any]], *, typed: bool = True) -> Floats:
     """What an encoder makes of rows of values that it knows; with ``typed`` False, also of those that it does not."""
-    table = np.empty((len(rows), len(rows[0])), dtype=object)
-    for i, row in enumerate(rows):
-        table[i] = row
+    table = np.array(rows, dtype=object)
     names, pandas = getattr(step, "feature_names_in_", None), sys.modules.get("pandas")
     data: Any = table
     if typed and names is not None and pandas is not None:  # columns of their own types, as they were when it was fitted
@@ -310,10 +301,6 @@ def _pipeline(step: Any, features: TracedFeatures, where: str) -> TracedFeatures
     return features
 
 
-def _union(step: Any, features: TracedFeatures, where: str) -> TracedFeatures:
-    return _beside(step, [(name, part, features) for name, part in step.transformer_list], features, where)
-
-
 def _column_transformer(step: Any, features: TracedFeatures, where: str) -> TracedFeatures:
     if not hasattr(step, "transformers_"):
         refuse(where, "is not fitted; call fit first")
@@ -341,18 +328,22 @@ def _beside(step: Any, parts: list[tuple[str, Any, TracedFeatures]], features: T
 STEPS: dict[str, Callable[[Any, TracedFeatures, str], TracedFeatures]] = {
     **dict.fromkeys(SCALERS, _scaler),
     **dict.fromkeys(("PCA", "IncrementalPCA"), _pca),
-    **dict.fromkeys(("TruncatedSVD", "GaussianRandomProjection", "SparseRandomProjection"), _projection),
+    **dict.fromkeys(
+        ("TruncatedSVD", "GaussianRandomProjection", "SparseRandomProjection"),
+        lambda step, features, where: features.mixed(dense(step.components_), where),
+    ),
     "SimpleImputer": _imputer,
-    "OneHotEncoder": _one_hot,
+    "OneHotEncoder": _coded,
     "OrdinalEncoder": _ordinal,
-    # A number per category (and class, where there are more than two), and the target's mean for unknown ones.
-    "TargetEncoder": lambda step, features, where: _coded(step, features, where, unknown=True),
+    "TargetEncoder": _coded,  # a number per category, and class where there are more than two
     "Binarizer": lambda step, features, where: cut(features, float(step.threshold), where),
     "PowerTransformer": _power,
     "QuantileTransformer": _quantile,
     "FunctionTransformer": _function,
     "Pipeline": _pipeline,
-    "FeatureUnion": _union,
+    "FeatureUnion": lambda step, features, where: _beside(
+        step, [(name, part, features) for name, part in step.transformer_list], features, where
+    ),
     "ColumnTransformer": _column_transformer,
 }
 
