@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ifonly.model.column import nearest_two
-from ifonly.model.errors import CertificateError, InputError
+from ifonly.model.errors import InputError
 from ifonly.model.numerics import Flags, Floats, Indices
 from ifonly.problem.conditions import Conditions
 from ifonly.problem.limits import Uneven
@@ -196,29 +196,10 @@ class Choices:
 
     def cut(self, node: Node, cut: Cut) -> tuple[Node, Node]:
         """The two parts of a node; raises if they do not have all its points."""
-        if cut.kind == "value" and 0 <= cut.d < len(node.lo):
-            if not self._adjacent(cut):
-                raise CertificateError(f"a cut leaves out what is between {cut.below!r} and {cut.above!r} of feature {cut.d}")
-            lo, hi = node.lo.copy(), node.hi.copy()
-            lo[cut.d], hi[cut.d] = max(lo[cut.d], cut.above), min(hi[cut.d], cut.below)
-            return node._replace(hi=hi), node._replace(lo=lo)
-        if cut.kind == "move" and 0 <= cut.d < self.n_items and node.state[cut.d] == OPEN:
-            stays, moves = node.state.copy(), node.state.copy()
-            stays[cut.d], moves[cut.d] = STAYS, MOVES
-            return node._replace(state=stays), node._replace(state=moves)
-        if cut.kind == "option" and 0 <= cut.d < len(self.groups):
-            group = self.groups[cut.d]
-            these = np.isin(np.arange(len(group)), cut.options)
-            one, other = node.hi.copy(), node.hi.copy()
-            one[group[~these]], other[group[these]] = 0.0, 0.0
-            return node._replace(hi=one), node._replace(hi=other)
-        raise CertificateError(f"there is no such cut: {cut}")
+        return node.parts(cut, self.groups, self._adjacent)
 
-    def _adjacent(self, cut: Cut) -> bool:
+    def _adjacent(self, d: int, below: float, above: float) -> bool:
         """Whether no allowed value of a feature is between two."""
-        below, above, d = cut.below, cut.above, cut.d
-        if above <= below:
-            return True
         if d in self.grid:
             step = self.limits.step[d]
             if not above - below < 4 * step:  # so far apart, or no numbers
