@@ -98,7 +98,11 @@ class Actions:
             if c.maps and (c.jumps or step[c.first] > 0) and not frozen[c.first]
         )
         step[[part.feature for part in uneven]] = 0.0
-        falling, unknown = _turned(model)
+        # Features that fall where the user's number rises, and those for unknown categories, which no answer may have.
+        falling, unknown = np.zeros((2, D), dtype=bool)
+        for column in model.encoding.columns:
+            falling[column.coordinates] = not column.rising
+            unknown[column.closed] = True
         increase, decrease = np.where(falling, decrease, increase), np.where(falling, increase, decrease) | unknown
         return Limits(model, lo, hi, frozen, increase, decrease, step, groups, C, rest, equal, uneven)
 
@@ -118,23 +122,27 @@ def each_bounds(value: Any, model: Model) -> Mapping[Any, Any]:
     """Bounds by feature, also where they are one pair for all numbers."""
     if value is None or isinstance(value, Mapping):
         return value or {}
+    return dict.fromkeys(_all_numbers(model), value)
+
+
+def _all_numbers(model: Model) -> list[Any]:
+    """What the columns of numbers are called."""
     columns = model.encoding.columns
-    return dict.fromkeys([c.name for c in columns if c.kind == "number"] if columns else range(model.n_features), value)
+    return [c.name for c in columns if c.kind == "number"] if columns else list(range(model.n_features))
 
 
 def _features(value: Any, model: Model) -> list[int]:
-    """Feature numbers of one feature, several, or True for all."""
+    """The features of one name or number, of several, or of True for all: of a category all its values."""
     if value is True:
         return list(range(model.n_features))
-    return [d for v in listed(value) for d in _coordinates(v.item() if isinstance(v, np.generic) else v, model)]
-
-
-def _coordinates(name: Any, model: Model) -> list[int]:
-    """The features that belong to a name: one, all values of a category, or none where the classifier never sees the column."""
-    column = model.encoding.find(name)
-    if column is None:
-        return [] if model.encoding.unseen(name) else [model.feature_index(name)]
-    return column.coordinates.tolist()
+    found: list[int] = []
+    for name in (v.item() if isinstance(v, np.generic) else v for v in listed(value)):
+        column = model.encoding.find(name)
+        if column is not None:
+            found += column.coordinates.tolist()
+        elif not model.encoding.unseen(name):  # else the classifier never sees the column
+            found.append(model.feature_index(name))
+    return found
 
 
 def _number_column(name: Any, model: Model, what: str, *, mapped: bool) -> tuple[int, Column | None]:
@@ -155,21 +163,9 @@ def _number_column(name: Any, model: Model, what: str, *, mapped: bool) -> tuple
     return column.first, column
 
 
-def _turned(model: Model) -> tuple[Flags, Flags]:
-    """The features that fall where the user's number rises, and those for unknown categories, which no answer may have."""
-    falling, unknown = np.zeros((2, model.n_features), dtype=bool)
-    for column in model.encoding.columns:
-        falling[column.coordinates] = not column.rising
-        unknown[column.closed] = True
-    return falling, unknown
-
-
 def _whole(value: Any, model: Model) -> list[int]:
     """The features that have whole numbers; True is for all numbers."""
-    columns = model.encoding.columns
-    if value is True and columns:
-        return [column.first for column in columns if column.kind == "number"]
-    names = range(model.n_features) if value is True else listed(value)
+    names = _all_numbers(model) if value is True else listed(value)
     return [_number_column(name, model, "integer", mapped=False)[0] for name in names]
 
 
@@ -195,17 +191,9 @@ def _flags(value: Any, model: Model) -> Flags:
 def _bounds(value: Any, model: Model) -> tuple[Floats, Floats]:
     D = model.n_features
     lo, hi = np.full(D, -np.inf), np.full(D, np.inf)
-    if value is None:
-        return lo, hi
-    pairs: Iterable[tuple[tuple[int, Column | None], Any]]
-    columns = model.encoding.columns
-    if isinstance(value, Mapping):
-        pairs = [(_number_column(key, model, "bounds", mapped=True), pair) for key, pair in value.items()]
-    elif columns:
-        pairs = [((column.first, column), value) for column in columns if column.kind == "number"]
-    else:
-        pairs = [((0, None), value)]
-    for (d, column), pair in pairs:
+    alike = not (value is None or isinstance(value, Mapping) or model.encoding.columns)  # one pair for all features: read once
+    for name, pair in ({0: value} if alike else each_bounds(value, model)).items():
+        d, column = _number_column(name, model, "bounds", mapped=True)
         try:
             low, high = pair if column is None else _mapped(column, pair)
             lo[d] = -np.inf if low is None else float(low)
@@ -216,7 +204,7 @@ def _bounds(value: Any, model: Model) -> tuple[Floats, Floats]:
             raise InputError(f"bounds of {model.feature_label(d)} must be a pair (low, high); got {pair!r}") from None
         if not lo[d] <= hi[d]:
             raise InputError(f"bounds of {model.feature_label(d)}: {lo[d]:g} is not at most {hi[d]:g}")
-    if not isinstance(value, Mapping) and not columns:  # one pair for all
+    if alike:
         lo[:], hi[:] = lo[0], hi[0]
     return lo, hi
 
@@ -228,8 +216,7 @@ def _mapped(column: Column, pair: Any) -> tuple[Any, Any]:
         for v in (low, high):
             if v is not None and v not in column.levels:
                 raise InputError(f"bounds of {column.name}: {v!r} is none of its values, {list(column.levels)}")
-        low, high = (None if v is None else column.levels.index(v) for v in (low, high))
-        return low, high
+        return tuple(None if v is None else column.levels.index(v) for v in (low, high))
     if not column.maps:
         return low, high
     ends = [None if v is None else _mapped_end(column, float(v), side) for v, side in ((low, 1.0), (high, -1.0))]

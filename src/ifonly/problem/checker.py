@@ -34,7 +34,7 @@ from ifonly.problem.free import LEAST_P, MOST_LOGIT, Certificate, Problem
 from ifonly.problem.goals import Weights, coarser, excess, in_logs, needed_logit, probabilities
 from ifonly.problem.limited import LimitedProblem
 from ifonly.problem.limits import FAR
-from ifonly.problem.proof import Multipliers, Proof, Proved
+from ifonly.problem.proof import Multipliers, Proved
 from ifonly.problem.results import Result
 from ifonly.problem.status import LEAST_VALUE, REL_GAP, Status
 
@@ -210,20 +210,17 @@ def _by_certificate(case: _Case, facts: _Facts, *, exact: bool) -> Checked:
         _check_leaf(case, facts, case.result.gap if case.conditions is not None else facts.value - bound)
     if case.conditions is None:
         _check_last_digit(case, facts, found)
-        return Checked(**vars(found), bound=bound, unproved=_worth_nothing(case, facts, bound))
+        unproved = ()
+        if case.result.status.ok and not bound > 0.0 and facts.cost != 0.0:  # no distance is below 0, and no E
+            unproved = ("that nothing is nearer is not proved here: rounding leaves no bound on the distance",)
+            if case.prob is None:
+                gradient = f"its gradient is {case.result.grad_norm!r}, and it may be 0 elsewhere"
+                unproved = (f"that E is least is not proved here: {gradient}",)
+        return Checked(**vars(found), bound=bound, unproved=unproved)
     value = facts.cost if case.goal else max(abs(facts.objective), LEAST_VALUE)
     if case.result.status is Status.STOPPED and case.result.gap <= REL_GAP * value:
         raise CertificateError(f"the gap is {case.result.gap!r}; that is not what STOPPED says")
     return Checked(**vars(found), bound=bound)
-
-
-def _worth_nothing(case: _Case, facts: _Facts, bound: float) -> tuple[str, ...]:
-    """What a bound leaves open that holds of any answer: no distance is below 0, and no E."""
-    if not case.result.status.ok or bound > 0.0 or facts.cost == 0.0:
-        return ()
-    if case.prob is None:
-        return (f"that E is least is not proved here: its gradient is {case.result.grad_norm!r}, and it may be 0 elsewhere",)
-    return ("that nothing is nearer is not proved here: rounding leaves no bound on the distance",)
 
 
 # ---- the point ----
@@ -389,10 +386,16 @@ def _check_bound(case: _Case, facts: _Facts, bound: float) -> None:
 
 def _check_last_digit(case: _Case, facts: _Facts, found: Certificate) -> None:
     """Whether a free answer called exact is one: free answers claim no bound, and any gradient that they admit to is true."""
-    status, claimed = case.result.status, case.result.grad_norm
+    status, claimed, model = case.result.status, case.result.grad_norm, case.model
     if not status.ok or math.isinf(case.result.lam):
         return
-    rounding = found.rounding + _pull_error(case, facts) + case.result.lam * facts.distance_error
+    # 1. How much rounding there is in a solver's Σ_j p_j(a_j − a_k): of p, and of the basis that it has the rows in.
+    (K, D), own = model.A.shape, model.weights(case.k)
+    lengths = np.concatenate([np.linalg.norm(block - own, axis=1) for _, block in model.blocks()])
+    basis = 4 * K**1.5 * EPS * float(lengths.max()) * float(np.delete(facts.proba, case.k).sum())
+    pull = float(facts.proba @ lengths) * (facts.logit_error + LAST_STEP) + basis
+    rounding = found.rounding + pull + case.result.lam * facts.distance_error
+    # 2. The gradient is no more than that.
     if status is Status.CONVERGED and case.prob is None:
         if claimed > 2 * found.grad_norm + CANCELLING * rounding:
             raise CertificateError(f"‖∇E(x)‖ is {found.grad_norm:.3g}; that it is {claimed:.3g} is not what CONVERGED says")
@@ -401,31 +404,18 @@ def _check_last_digit(case: _Case, facts: _Facts, found: Certificate) -> None:
         raise CertificateError(
             f"‖∇E(x)‖ is {found.grad_norm:.3g}, and rounding only {rounding:.3g}; that is not what {status.name} says"
         )
-    if case.prob is not None:
-        _check_near(case, facts, case.prob)
-
-
-def _pull_error(case: _Case, facts: _Facts) -> float:
-    """How much rounding there is in a solver's Σ_j p_j(a_j − a_k): of p, and of the basis that it has the rows in."""
-    model, own, K = case.model, case.model.weights(case.k), case.model.n_classes
-    lengths = np.concatenate([np.linalg.norm(block - own, axis=1) for _, block in model.blocks()])
-    basis = 4 * K**1.5 * EPS * float(lengths.max()) * float(np.delete(facts.proba, case.k).sum())
-    return float(facts.proba @ lengths) * (facts.logit_error + LAST_STEP) + basis
-
-
-def _check_near(case: _Case, facts: _Facts, prob: float) -> None:
-    """Whether a free answer called exact is no farther above τ than rounding can take it.
-
-    The change is a sum of rows of A, which is shorter than its terms; how much longer they are follows from the model. (Σp/λ
-    would say it of an answer, but λ is what a false one is free to choose.)
-    """
-    model = case.model
-    K, D = model.A.shape
+    if case.prob is None:
+        return
+    # 3. p is no farther above τ than rounding can take it. The change is a sum of rows of A, which is shorter than its terms;
+    #    how much longer they are follows from the model. (Σp/λ would say it of an answer, but λ is what a false one is free to
+    #    choose.)
     size = model.row_norm * (facts.norm + CANCELLING * facts.distance)
     allowed = SETTLED + min(8 * model.coarse * summation_error(D + K) * size, GUESS)
-    if excess(facts.proba, facts.loss, case.k, prob, 0.0) > allowed:
+    if excess(facts.proba, facts.loss, case.k, case.prob, 0.0) > allowed:
         p = float(facts.proba[case.k])
-        raise CertificateError(f"p(target) is {p!r}, so far above the {prob!r} that was asked for that nearer inputs reach it")
+        raise CertificateError(
+            f"p(target) is {p!r}, so far above the {case.prob!r} that was asked for that nearer inputs reach it"
+        )
 
 
 # ---- proofs ----
@@ -459,20 +449,17 @@ def _by_proof(case: _Case, facts: _Facts, *, exact: bool) -> Checked:
     least, value = max(proved.bound, 0), facts.value  # nothing costs less than 0, and −ln p is no less
     bound = float(least)
     _check_bound(case, facts, bound)
-    known = _check_in_fractions(case, proof, proved, value) if exact else bound
+    known = bound
+    if exact:
+        if float(case.exactly.worth(case.x) - least) > result.gap + 4 * EPS * (1 + abs(value)):
+            raise CertificateError(f"{value!r} is minimised, the bound is {bound!r}; the gap is said to be {result.gap!r}")
+        if result.status is not Status.EXACT:  # whoever answered in floats may know less
+            known = max(float(case.dual.prove(proof).bound), 0.0)
     # With λ scores may be coarser than a gap.
     worth = value if case.goal else max(value, case.dual.worth(case.x))
     _check_said(case, value, worth - known)
     more = (_MORE,) if result.status is not Status.EXACT and value - bound < result.gap * (1 - SETTLED) else ()
     return Checked(**vars(found), bound=min(bound, value), notes=more)
-
-
-def _check_in_fractions(case: _Case, proof: Proof, proved: Proved, value: float) -> float:
-    """Whether the gap is at most what is claimed; and the bound that whoever answered in floats knows, who may know less."""
-    result, least = case.result, max(proved.bound, 0)
-    if float(case.exactly.worth(case.x) - least) > result.gap + 4 * EPS * (1 + abs(value)):
-        raise CertificateError(f"{value!r} is minimised, the bound is {float(least)!r}; the gap is said to be {result.gap!r}")
-    return float(least) if result.status is Status.EXACT else max(float(case.dual.prove(proof).bound), 0.0)
 
 
 def _eaten(case: _Case, facts: _Facts) -> float:

@@ -104,11 +104,8 @@ class Cost:
         """
         if not (isinstance(self.scale, str) and self.scale in FITTED):
             raise InputError(f'fit is for scale "std", "mad" or "iqr"; this cost has {self.scale!r}')
-        columns, values = (
-            _frame_numbers(X) if hasattr(X, "columns") else (None, _numbers(X.toarray() if hasattr(X, "tocsr") else X, "X"))
-        )
-        if values.ndim != 2 or len(values) < 2:
-            raise InputError(f"X must be a table of two rows or more; got an array of shape {values.shape}")
+        names, X = _frame_numbers(X) if hasattr(X, "columns") else (None, X.toarray() if hasattr(X, "tocsr") else X)
+        values = _table(X)
         std = np.nanstd(values, axis=0)
         if self.scale == "std":
             spread = std
@@ -120,14 +117,12 @@ class Cost:
         spread = np.where(spread > 0, spread, std)
         with np.errstate(divide="ignore"):
             per_unit = np.where(spread > 0, 1 / spread, np.nan)
-        return replace(self, fitted=per_unit if columns is None else dict(zip(columns, per_unit.tolist(), strict=True)))
+        return replace(self, fitted=per_unit if names is None else dict(zip(names, per_unit.tolist(), strict=True)))
 
     @classmethod
     def mahalanobis(cls, X: Any, *, l1: Any = 0.0) -> "Cost":
         """The cost whose matrix is the inverse covariance of the rows of ``X``: what varies together changes cheaply."""
-        values = _numbers(X.to_numpy() if hasattr(X, "to_numpy") else X, "X")
-        if values.ndim != 2 or len(values) < 2:
-            raise InputError(f"X must be a table of two rows or more; got an array of shape {values.shape}")
+        values = _table(X.to_numpy() if hasattr(X, "to_numpy") else X)
         covariance = np.atleast_2d(np.cov(values, rowvar=False))
         sizes, axes = np.linalg.eigh(covariance)
         if not sizes[0] > LEAST_EIGENVALUE * sizes[-1]:
@@ -142,10 +137,8 @@ class Cost:
         D = model.n_features
         own = np.ones(D) if model.scaling is None else 1 / np.abs(model.scaling.scale)
         if isinstance(self.scale, str):
-            if self.scale == "raw":
-                return np.ones(D)
-            if self.scale == "model":
-                return own
+            if self.scale in ("raw", "model"):
+                return own if self.scale == "model" else np.ones(D)
             if self.fitted is None:
                 raise InputError(f'Cost(scale="{self.scale}") needs data: Cost(scale="{self.scale}").fit(X)')
             found = _per_feature(_of_numbers(self.fitted, model), model, "scale", np.nan)
@@ -164,6 +157,13 @@ class Cost:
         for d in np.flatnonzero(~((found >= 0) & (found < np.inf)))[:1]:
             raise InputError(f"l1 of {model.feature_label(d)} must be a number ≥ 0; got {found[d]}")
         return found
+
+
+def _table(X: Any) -> Floats:
+    values = _numbers(X, "X")
+    if values.ndim != 2 or len(values) < 2:
+        raise InputError(f"X must be a table of two rows or more; got an array of shape {values.shape}")
+    return values
 
 
 def _frame_numbers(X: Any) -> tuple[list[str], Floats]:

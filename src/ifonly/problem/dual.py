@@ -148,7 +148,7 @@ class Dual:
         def bound_of(node: Node, given: Multipliers, reach: bool) -> tuple[float, float]:
             return self.bound(node, given, reach=reach).value, float(given.y.sum())
 
-        return proof.proves(proof.leaves(self.choices.root, self.choices.cut), self.empty, bound_of, slack)
+        return proof.proves(proof.leaves(self.choices.root, self.choices.cut, self.empty), bound_of, slack)
 
     # ---- the bound ----
 

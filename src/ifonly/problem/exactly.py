@@ -158,7 +158,7 @@ class Exactly:
         def bound_of(node: Node, given: Multipliers, reach: bool) -> tuple[Fraction, Fraction]:
             return self.bound(node, given, reach=reach), _fractions(given.y).sum()
 
-        return proof.proves(proof.leaves(self.root, self.cut), self.empty, bound_of, Fraction(slack))
+        return proof.proves(proof.leaves(self.root, self.cut, self.empty), bound_of, Fraction(slack))
 
     def ceiling(self, proved: Proved) -> float:
         """What p of the target is at most where a proof shows by how much its goal is missed, rounded up."""

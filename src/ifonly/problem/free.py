@@ -112,15 +112,13 @@ class Problem:
         A, lam = self.model.A, self.lam
         p = softmax(A @ np.asarray(x, dtype=np.float64) + self.model.b)
 
-        class Hessian(LinearOperator):
-            def _matvec(self, x: Floats) -> Floats:
-                v = x.ravel()
-                u = A @ v
-                return lam * v + A.T @ (p * (u - p @ u))  # A for Ā: S annihilates what is common to all rows
+        def times(x: Floats) -> Floats:
+            v = x.ravel()
+            u = A @ v
+            return lam * v + A.T @ (p * (u - p @ u))  # A for Ā: S annihilates what is common to all rows
 
-            _rmatvec = _matvec
-
-        return Hessian(np.float64, (self.model.n_features, self.model.n_features))
+        D = self.model.n_features
+        return LinearOperator((D, D), matvec=times, rmatvec=times, dtype=np.float64)
 
     @property
     def lipschitz(self) -> float:
@@ -166,13 +164,5 @@ class Problem:
         rounding = min(moved, 2 * float(lengths.max())) + 2 * EPS * lam * distance
         grad_norm = float(np.linalg.norm(gradient))
         bound = grad_norm + rounding
-        return Certificate(
-            objective=self.objective(x),
-            proba=proba,
-            distance=distance,
-            grad_norm=grad_norm,
-            logit_error=logit_error,
-            rounding=rounding,
-            gap=bound**2 / (2 * lam),
-            error_bound=bound / lam,
-        )
+        objective, gap = self.objective(x), bound**2 / (2 * lam)
+        return Certificate(objective, proba, distance, grad_norm, logit_error, rounding, gap, error_bound=bound / lam)

@@ -111,32 +111,26 @@ class Proof:
         """How many cases there are."""
         return (len(self.tree) + 1) // 2
 
-    def leaves(self, root: Node, cut: Callable[[Node, Cut], tuple[Node, Node]]) -> Iterator[tuple[Node, Leaf]]:
-        """Every leaf with its node, where the tree is of ``root``; raises if they are not all."""
+    def leaves(
+        self, root: Node, cut: Callable[[Node, Cut], tuple[Node, Node]], empty: Callable[[Node], bool]
+    ) -> Iterator[tuple[Node, Leaf]]:
+        """Every leaf that has points, with its node, where the tree is of ``root``; raises if they are not all."""
         nodes = [root]
         for entry in self.tree:
             if not nodes:
                 raise CertificateError("the proof goes on after its last leaf")
             node = nodes.pop()
-            if isinstance(entry, Leaf):
-                yield node, entry
-            else:
+            if not isinstance(entry, Leaf):
                 nodes.extend(reversed(cut(node, entry)))
+            elif not empty(node):
+                yield node, entry
         if nodes:
             raise CertificateError(f"the proof leaves out {len(nodes)} of its cases")
 
-    def proves(
-        self,
-        leaves: Iterable[tuple[Node, Leaf]],
-        empty: Callable[[Node], bool],
-        bound_of: Callable[[Node, Multipliers, bool], tuple[Any, Any]],
-        slack: Any,
-    ) -> Proved:
+    def proves(self, leaves: Iterable[tuple[Node, Leaf]], bound_of: Callable[..., tuple[Any, Any]], slack: Any) -> Proved:
         """What leaves prove together, from the bound and Σy of each; raises if one may meet its goal by ``slack`` times Σy."""
         bound, missed = math.inf, math.inf
         for node, leaf in leaves:
-            if empty(node):
-                continue
             if not 0 <= leaf.multipliers < len(self.multipliers):
                 raise CertificateError("a leaf of the proof has points, but no multipliers")
             found, total = bound_of(node, self.multipliers[leaf.multipliers], leaf.reach)
