@@ -200,27 +200,41 @@ def check(
 
 def _by_certificate(case: _Case, facts: _Facts, *, exact: bool) -> Checked:
     """Of an answer that took no search: what its multipliers say of the gradient, and with that of the optimum."""
-    found = _certificate(case, facts)
+    result, found = case.result, _certificate(case, facts)
     if case.out:
         return _out_of_reach(case, facts, found)
     _check_gradient(case, found)
-    bound = _proved_bound(case, facts, found)
+    # 1. The lower bound on what was minimised that the fresh certificate supports.
+    if case.margin is not None or math.isinf(result.lam):
+        bound = max(facts.cost - found.gap, 0.0)
+    elif case.prob is None:
+        bound = found.objective - found.gap
+    else:
+        above = excess(facts.proba, facts.loss, case.k, case.prob, found.logit_error)
+        bound = max(facts.cost - (found.gap + above) / result.lam, 0.0)
     _check_bound(case, facts, bound)
+    # 2. The gap is at most that in fractions too: a proof of one leaf.
     if exact:
-        _check_leaf(case, facts, case.result.gap if case.conditions is not None else facts.value - bound)
+        most = facts.value - bound if case.conditions is None else result.gap
+        p = case.exactly.rivals_proba(case.x)  # scores may be coarser than a gap
+        proved = case.exactly.prove(continuous_proof(case.problem, case.x, case.prob, result.lam, result.multipliers, p))
+        gap = float(case.exactly.worth(case.x) - max(proved.bound, 0))  # nothing costs less, and −ln p is no less
+        if gap > most + SAME * (1 + abs(facts.value)):
+            raise CertificateError(f"the gap that is proved in fractions is {gap!r}, more than {most!r}")
+    # 3. The status is what that makes it.
+    unproved = ()
     if case.conditions is None:
         _check_last_digit(case, facts, found)
-        unproved = ()
-        if case.result.status.ok and not bound > 0.0 and facts.cost != 0.0:  # no distance is below 0, and no E
+        if result.status.ok and not bound > 0.0 and facts.cost != 0.0:  # no distance is below 0, and no E
             unproved = ("that nothing is nearer is not proved here: rounding leaves no bound on the distance",)
             if case.prob is None:
-                gradient = f"its gradient is {case.result.grad_norm!r}, and it may be 0 elsewhere"
+                gradient = f"its gradient is {result.grad_norm!r}, and it may be 0 elsewhere"
                 unproved = (f"that E is least is not proved here: {gradient}",)
-        return Checked(**vars(found), bound=bound, unproved=unproved)
-    value = facts.cost if case.goal else max(abs(facts.objective), LEAST_VALUE)
-    if case.result.status is Status.STOPPED and case.result.gap <= REL_GAP * value:
-        raise CertificateError(f"the gap is {case.result.gap!r}; that is not what STOPPED says")
-    return Checked(**vars(found), bound=bound)
+    elif result.status is Status.STOPPED:
+        value = facts.cost if case.goal else max(abs(facts.objective), LEAST_VALUE)
+        if result.gap <= REL_GAP * value:
+            raise CertificateError(f"the gap is {result.gap!r}; that is not what STOPPED says")
+    return Checked(**vars(found), bound=bound, unproved=unproved)
 
 
 # ---- the point ----
@@ -317,11 +331,14 @@ def _check_numbers(case: _Case, facts: _Facts) -> None:
         for j in [case.k] * bool(wrong[case.k]) + np.flatnonzero(wrong).tolist()[:1]:
             name = "p(target)" if j == case.k else f"p({case.model.label(j)!r})"
             raise CertificateError(f"{name} is {float(p[j])!r}; the answer claims {float(result.proba[j])!r}")
-    _same("distance", result.distance, facts.distance, facts.distance_error)
+    same = [("distance", result.distance, facts.distance, facts.distance_error)]
     if case.conditions is not None or not math.isnan(result.cost):
-        _same("cost", result.cost, facts.cost, facts.cost_error)
+        same.append(("cost", result.cost, facts.cost, facts.cost_error))
     if not case.unweighed:
-        _same("objective", result.objective, facts.objective, facts.objective_error)
+        same.append(("objective", result.objective, facts.objective, facts.objective_error))
+    for name, claimed, found, allowed in same:
+        if not abs(claimed - found) <= allowed + LEAST:
+            raise CertificateError(f"{name} is {found!r}; the answer claims {claimed!r}")
     if case.conditions is None or case.out:
         return
     if not result.gap >= 0:
@@ -331,11 +348,6 @@ def _check_numbers(case: _Case, facts: _Facts) -> None:
         raise CertificateError(f"the bound is {result.bound!r}, but what was minimised less the gap {less!r}")
     if result.ceiling != 1.0:
         raise CertificateError("a ceiling belongs to a probability that is out of reach")
-
-
-def _same(name: str, claimed: float, found: float, allowed: float) -> None:
-    if not abs(claimed - found) <= allowed + LEAST:
-        raise CertificateError(f"{name} is {found!r}; the answer claims {claimed!r}")
 
 
 # ---- the optimum ----
@@ -365,16 +377,6 @@ def _check_gradient(case: _Case, found: Certificate) -> None:
     least = result.grad_norm**2 / (2 * case.weights.lam) / (1.0 if case.prob is None else result.lam)
     if result.gap < min(least, result.cost) * (1 - SAME):
         raise CertificateError(f"{name} is at most {result.grad_norm!r}, and so the gap {least!r}; claimed is {result.gap!r}")
-
-
-def _proved_bound(case: _Case, facts: _Facts, found: Certificate) -> float:
-    """The lower bound on what was minimised that a fresh certificate supports."""
-    if case.margin is not None or math.isinf(case.result.lam):
-        return max(facts.cost - found.gap, 0.0)
-    if case.prob is None:
-        return found.objective - found.gap
-    above = excess(facts.proba, facts.loss, case.k, case.prob, found.logit_error)
-    return max(facts.cost - (found.gap + above) / case.result.lam, 0.0)
 
 
 def _check_bound(case: _Case, facts: _Facts, bound: float) -> None:
@@ -421,15 +423,6 @@ def _check_last_digit(case: _Case, facts: _Facts, found: Certificate) -> None:
 # ---- proofs ----
 
 
-def _check_leaf(case: _Case, facts: _Facts, most: float) -> None:
-    """Whether the gap of a continuous answer is at most that in fractions too: a proof of one leaf."""
-    exactly, p = case.exactly, case.exactly.rivals_proba(case.x)  # scores may be coarser than a gap
-    proof = continuous_proof(case.problem, case.x, case.prob, case.result.lam, case.result.multipliers, p)
-    gap = float(exactly.worth(case.x) - max(exactly.prove(proof).bound, 0))  # nothing costs less, and −ln p is no less
-    if gap > most + SAME * (1 + abs(facts.value)):
-        raise CertificateError(f"the gap that is proved in fractions is {gap!r}, more than {most!r}")
-
-
 def _by_proof(case: _Case, facts: _Facts, *, exact: bool) -> Checked:
     """Of a search, or of a goal that nothing reaches within limits: what the proof that comes with the answer proves."""
     result, proof, nan = case.result, case.result.proof, math.nan
@@ -455,10 +448,14 @@ def _by_proof(case: _Case, facts: _Facts, *, exact: bool) -> Checked:
             raise CertificateError(f"{value!r} is minimised, the bound is {bound!r}; the gap is said to be {result.gap!r}")
         if result.status is not Status.EXACT:  # whoever answered in floats may know less
             known = max(float(case.dual.prove(proof).bound), 0.0)
-    # With λ scores may be coarser than a gap.
-    worth = value if case.goal else max(value, case.dual.worth(case.x))
-    _check_said(case, value, worth - known)
-    more = (_MORE,) if result.status is not Status.EXACT and value - bound < result.gap * (1 - SETTLED) else ()
+    # The status is what the gap makes it, and no less than the gap that the proof has shown.
+    said, allowed = result.status is Status.EXACT, REL_GAP * case.problem.relative_to(value, weighed=not case.goal)
+    if said != (result.gap <= allowed):
+        raise CertificateError(f"the gap is said to be {result.gap!r}; that is not what {result.status.name} says")
+    shown = (value if case.goal else max(value, case.dual.worth(case.x))) - known  # with λ scores may be coarser than a gap
+    if not said and shown <= allowed * (1 - SETTLED):
+        raise CertificateError(f"the gap that is proved is {shown!r}; that is not what {result.status.name} says")
+    more = (_MORE,) if not said and value - bound < result.gap * (1 - SETTLED) else ()
     return Checked(**vars(found), bound=min(bound, value), notes=more)
 
 
@@ -467,16 +464,6 @@ def _eaten(case: _Case, facts: _Facts) -> float:
     lost = 0.0 if case.prob is None else math.log((1 - case.prob) / case.prob) - float(needed_logit(case.prob, case.model))
     times = coarser(case.prob, in_logs(case.model, summation_error(case.model.n_features + 4)))
     return lost + 16 * case.model.coarse * float(times) * facts.logit_error + 16 * EPS
-
-
-def _check_said(case: _Case, value: float, shown: float) -> None:
-    """Whether the status is what the gap makes it, and no less than the gap that the proof has ``shown``."""
-    result, allowed = case.result, REL_GAP * case.problem.relative_to(value, weighed=not case.goal)
-    said = result.status is Status.EXACT
-    if said != (result.gap <= allowed):
-        raise CertificateError(f"the gap is said to be {result.gap!r}; that is not what {result.status.name} says")
-    if not said and shown <= allowed * (1 - SETTLED):
-        raise CertificateError(f"the gap that is proved is {shown!r}; that is not what {result.status.name} says")
 
 
 def _proved_out_of_reach(case: _Case, found: Certificate, proved: Proved, *, exact: bool) -> Checked:

@@ -8,7 +8,7 @@ rivals, rules C x ≤ c, equations up to σ, and for multipliers y, ν and Δ° 
 
 Floats are fractions, and so are their sums and products and the lowest points of parabolas. Nothing is rounded but logarithms
 and exponentials, each to the side on which less is proved. Taken from elsewhere is what a question *means*: which box the
-limits make around a source, which numbers a pipeline's map gives, and σ (`limits`); and what a tree of cuts does (`proof`). It
+limits make around a source, which values a feature may have in it, and σ (`limits`); and what a tree of cuts does (`proof`). It
 goes item by item, as one would by hand; `dual` computes the same in floats, less an allowance for their rounding.
 """
 
@@ -16,7 +16,7 @@ import math
 from collections.abc import Sequence
 from decimal import Decimal, localcontext
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -105,6 +105,7 @@ class Exactly:
         self.groups = [group.tolist() for group in limits.groups]
         self.items = [[d] for d in np.flatnonzero(~conditions.grouped).tolist()] + self.groups
         self.most = len(self.items) if conditions.max_changes is None else min(conditions.max_changes, len(self.items))
+        self.may_stay = limits.may_stay(source)
         self.uneven = {part.feature: part for part in limits.uneven}
 
     # ---- a point ----
@@ -173,7 +174,7 @@ class Exactly:
 
     def cut(self, node: Node, cut: Cut) -> tuple[Node, Node]:
         """The two parts of a node; raises if they do not have all its points."""
-        return node.parts(cut, self.limits.groups, self._nothing_between)
+        return node.parts(cut, self.limits.groups, partial(self.limits.adjacent, self.floats))
 
     def empty(self, node: Node) -> bool:
         """Whether a node has no point, as anybody sees."""
@@ -246,25 +247,8 @@ class Exactly:
         if not step or self.limits.frozen[d]:
             return [at]
         n = math.floor(at / Fraction(step))
-        return [min(max(self._grid(d, i), lo), hi) for i in range(n - 1, n + 3)]
-
-    def _grid(self, d: int, n: int) -> float:
-        """``n`` steps of a feature; the source's own value, where that is the grid point up to rounding."""
-        own, point = float(self.floats[d]), float(self.limits.multiples(float(n), d))
-        return own if abs(own - point) <= float(self.limits.near(own, d)) else point
-
-    def _nothing_between(self, d: int, below: float, above: float) -> bool:
-        """Whether a feature has no value between these two."""
-        own, step = float(self.floats[d]), float(self.limits.step[d])
-        if d in self.uneven:
-            part = self.uneven[d]
-            low, high = part.column.beside(0.5 * (below + above), part.step)
-            alone = not (below < own < above) or bool(part.step)
-            return math.nextafter(below, math.inf) == above or (low <= below and high >= above and alone)
-        if not step or self.limits.frozen[d] or not above - below < 4 * step:
-            return False
-        first, last = math.floor(below / step) - 1, math.ceil(above / step) + 1
-        return not any(below < self._grid(d, n) < above for n in range(first, last + 1))
+        points = self.limits.grid_points(np.array([float(i) for i in range(n - 1, n + 3)]), d, self.floats)
+        return [min(max(v, lo), hi) for v in points.tolist()]
 
     def _ends(self, node: Node, d: int) -> tuple[float, float]:
         """A feature's ends; where there is none, or only one that is next to endless, as far as scores move by `FAR`."""
@@ -275,17 +259,7 @@ class Exactly:
 
     def _rests(self, node: Node, item: list[int]) -> bool:
         """Whether an item may stay as it is."""
-        for d in item:
-            own = float(self.floats[d])
-            if not node.lo[d] <= own <= node.hi[d]:
-                return False
-            if d in self.uneven:
-                part = self.uneven[d]
-                if part.step and part.column.beside(own, part.step) != (own, own):
-                    return False
-            elif self.limits.step[d] and not self.limits.frozen[d] and self._grid(d, round(own / self.limits.step[d])) != own:
-                return False
-        return True
+        return all(node.lo[d] <= self.floats[d] <= node.hi[d] and self.may_stay[d] for d in item)
 
     def _options(self, node: Node, group: Sequence[int]) -> list[int]:
         """The columns of a group that may be the one that is 1."""
