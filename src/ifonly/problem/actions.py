@@ -192,7 +192,8 @@ def _bounds(value: Any, model: Model) -> tuple[Floats, Floats]:
     D = model.n_features
     lo, hi = np.full(D, -np.inf), np.full(D, np.inf)
     alike = not (value is None or isinstance(value, Mapping) or model.encoding.columns)  # one pair for all features: read once
-    for name, pair in ({0: value} if alike else each_bounds(value, model)).items():
+    pairs: Mapping[Any, Any] = {0: value} if alike else each_bounds(value, model)
+    for name, pair in pairs.items():
         d, column = _number_column(name, model, "bounds", mapped=True)
         try:
             low, high = pair if column is None else _mapped(column, pair)
@@ -216,7 +217,8 @@ def _mapped(column: Column, pair: Any) -> tuple[Any, Any]:
         for v in (low, high):
             if v is not None and v not in column.levels:
                 raise InputError(f"bounds of {column.name}: {v!r} is none of its values, {list(column.levels)}")
-        return tuple(None if v is None else column.levels.index(v) for v in (low, high))
+        low, high = (None if v is None else column.levels.index(v) for v in (low, high))
+        return low, high
     if not column.maps:
         return low, high
     ends = [None if v is None else _mapped_end(column, float(v), side) for v, side in ((low, 1.0), (high, -1.0))]

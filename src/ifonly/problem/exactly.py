@@ -159,22 +159,18 @@ class Exactly:
         def bound_of(node: Node, given: Multipliers, reach: bool) -> tuple[Fraction, Fraction]:
             return self.bound(node, given, reach=reach), _fractions(given.y).sum()
 
-        return proof.proves(proof.leaves(self.root, self.cut, self.empty), bound_of, Fraction(slack))
+        def cut(node: Node, cut: Cut) -> tuple[Node, Node]:
+            return node.parts(cut, self.limits.groups, partial(self.limits.adjacent, self.floats))
+
+        # Everything that the limits allow, but for rules: these have multipliers.
+        root = Node(*self.limits.box(self.floats), np.zeros(len(self.items), dtype=np.int8))
+        return proof.proves(proof.leaves(root, cut, self.empty), bound_of, Fraction(slack))
 
     def ceiling(self, proved: Proved) -> float:
         """What p of the target is at most where a proof shows by how much its goal is missed, rounded up."""
         if self.top is None or proved.missed == math.inf:  # no such goal, or no point at all
             return 0.0
         return math.nextafter(float(1 / (1 + exp_within(self.top + proved.missed)[0])), 1.0)
-
-    @cached_property
-    def root(self) -> Node:
-        """Everything that the limits allow, but for rules: these have multipliers."""
-        return Node(*self.limits.box(self.floats), np.zeros(len(self.items), dtype=np.int8))
-
-    def cut(self, node: Node, cut: Cut) -> tuple[Node, Node]:
-        """The two parts of a node; raises if they do not have all its points."""
-        return node.parts(cut, self.limits.groups, partial(self.limits.adjacent, self.floats))
 
     def empty(self, node: Node) -> bool:
         """Whether a node has no point, as anybody sees."""

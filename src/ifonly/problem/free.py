@@ -112,13 +112,15 @@ class Problem:
         A, lam = self.model.A, self.lam
         p = softmax(A @ np.asarray(x, dtype=np.float64) + self.model.b)
 
-        def times(x: Floats) -> Floats:
-            v = x.ravel()
-            u = A @ v
-            return lam * v + A.T @ (p * (u - p @ u))  # A for Ā: S annihilates what is common to all rows
+        class Hessian(LinearOperator):
+            def _matvec(self, x: Floats) -> Floats:
+                v = x.ravel()
+                u = A @ v
+                return lam * v + A.T @ (p * (u - p @ u))  # A for Ā: S annihilates what is common to all rows
 
-        D = self.model.n_features
-        return LinearOperator((D, D), matvec=times, rmatvec=times, dtype=np.float64)
+            _rmatvec = _matvec
+
+        return Hessian(np.float64, (self.model.n_features, self.model.n_features))
 
     @property
     def lipschitz(self) -> float:
