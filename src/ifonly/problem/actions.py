@@ -1,6 +1,5 @@
 """What may change: what stays, bounds, directions, whole numbers, grids, categories, and rules that tie features together."""
 
-import operator
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -263,7 +262,7 @@ def _groups(value: Any, model: Model) -> tuple[Indices, ...]:
     return tuple(groups)
 
 
-_SENSES = {"<=": operator.pos, ">=": operator.neg, "==": operator.pos}
+_SENSES = {"<=": 1.0, ">=": -1.0, "==": 1.0}
 
 
 def _linear(rules: Any, model: Model) -> tuple[Floats, Floats, Flags]:
@@ -271,7 +270,7 @@ def _linear(rules: Any, model: Model) -> tuple[Floats, Floats, Flags]:
     for rule in rules:
         try:
             coefficients, sense, value = rule
-            turn = _SENSES[sense]
+            sign = _SENSES[sense]
             row = np.zeros(model.n_features)
             for key, number in coefficients.items():
                 row[_number_column(key, model, "linear", mapped=False)[0]] += float(number)
@@ -282,8 +281,8 @@ def _linear(rules: Any, model: Model) -> tuple[Floats, Floats, Flags]:
             raise InputError(f'a rule is (mapping of features to numbers, "<=", ">=" or "==", number); got {rule!r}') from None
         if not (row.any() and np.isfinite(row).all() and np.isfinite(number)):
             raise InputError(f"a rule needs a coefficient that is not zero, and finite numbers; got {rule!r}")
-        C.append(turn(row))
-        rest.append(turn(number))
+        C.append(sign * row)
+        rest.append(sign * number)
         equal.append(sense == "==")
     return np.array(C).reshape(len(C), model.n_features), np.array(rest), np.array(equal, dtype=bool)
 

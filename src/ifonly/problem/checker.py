@@ -92,30 +92,17 @@ class _Case:
         self.k, self.out = result.target, result.status is Status.UNREACHABLE
         self.margin = None if conditions is None else conditions.margin
         self.goal = prob is not None or self.margin is not None
+        self.asked = {"lam": None if self.goal else result.lam, "prob": prob, "margin": self.margin}
         self.discrete = conditions is not None and conditions.discrete
         # λ and the objective may be left out of a search for a goal.
         self.unweighed = self.discrete and self.goal and math.isnan(result.lam) and math.isnan(result.objective)
         self._check_status()
         self._measure()
 
-    @property
-    def by_proof(self) -> bool:
-        """Whether it takes a proof by cases, or comes with one; an answer that is the source costs nothing, and needs none."""
-        if self.conditions is None or (self.goal and not self.out and bool((self.x == self.source).all())):
-            return False
-        # Where other classes were left open, an answer comes without the proof that shows more of its own.
-        stopped = self.result.status is Status.STOPPED and self.result.grad_norm == 0.0
-        return self.discrete or self.out or stopped or self.result.proof is not None
-
     @cached_property
     def problem(self) -> LimitedProblem:
         """The problem with its limits; a free one has none but its model's own."""
         return LimitedProblem(self.conditions or Conditions(self.model), self.source, self.k)
-
-    @property
-    def asked(self) -> dict[str, float | None]:
-        """λ, a probability or a margin."""
-        return {"lam": None if self.goal else self.result.lam, "prob": self.prob, "margin": self.margin}
 
     @cached_property
     def dual(self) -> Dual:
@@ -143,7 +130,13 @@ class _Case:
             raise InputError(f"exact=True is for models of up to {MOST_IN_FRACTIONS} weights; this one has {size}")
         if exact:
             self.exactly.check_point(self.x, reached=self.result.status in REACHED)
-        return self._by_proof(exact=exact) if self.by_proof else self._by_certificate(exact=exact)
+        # It takes a proof by cases, or comes with one; but an answer that is the source costs nothing, and needs none. Where
+        # other classes were left open, an answer comes without the proof that shows more of its own.
+        stopped = self.result.status is Status.STOPPED and self.result.grad_norm == 0.0
+        by_proof = self.discrete or self.out or stopped or self.result.proof is not None
+        if self.conditions is None or (self.goal and not self.out and (self.x == self.source).all()):
+            by_proof = False
+        return self._by_proof(exact=exact) if by_proof else self._by_certificate(exact=exact)
 
     def _by_certificate(self, *, exact: bool) -> Checked:
         """Of an answer that took no search: what its multipliers say of the gradient, and with that of the optimum."""

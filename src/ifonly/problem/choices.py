@@ -38,15 +38,11 @@ class Choices:
         own = np.array([group[source[group].argmax()] for group in self.groups], dtype=np.intp)
         self.now = own[self.of_group]
         self.n_items = len(self.singles) + len(self.groups)
-        # how many may move
+        # How many may move, and whether these are fewer than there are.
         self.most = self.n_items if conditions.max_changes is None else min(conditions.max_changes, self.n_items)
+        self.capped = self.most < self.n_items
         self._may_stay = self.limits.may_stay(source)
         self.grid = np.flatnonzero(self.limits.on_grid & ~conditions.grouped)
-
-    @property
-    def capped(self) -> bool:
-        """Whether fewer items may move than there are."""
-        return self.most < self.n_items
 
     @cached_property
     def root(self) -> Node:

@@ -141,7 +141,11 @@ class Cost:
                 return own if self.scale == "model" else np.ones(D)
             if self.fitted is None:
                 raise InputError(f'Cost(scale="{self.scale}") needs data: Cost(scale="{self.scale}").fit(X)')
-            found = _per_feature(_of_numbers(self.fitted, model), model, "scale", np.nan)
+            fitted, columns = self.fitted, model.encoding.columns
+            if columns and isinstance(fitted, Mapping):  # only what the classifier sees as the numbers they are
+                plain = {column.name for column in columns if column.kind == "number" and not column.maps}
+                fitted = {name: value for name, value in fitted.items() if name in plain}
+            found = _per_feature(fitted, model, "scale", np.nan)
             return np.where(np.isnan(found), own, found)
         found = _per_feature(self.scale, model, "scale", np.nan)
         found = np.where(np.isnan(found), own, found)
@@ -180,15 +184,6 @@ def _frame_numbers(X: Any) -> tuple[list[str], Floats]:
     if not found:
         raise InputError("X must have columns of numbers; it has none")
     return list(found), np.stack(list(found.values()), axis=1)
-
-
-def _of_numbers(fitted: Any, model: Model) -> Any:
-    """What was fitted of columns that the classifier sees as the numbers they are: neither categories nor mapped."""
-    columns = model.encoding.columns
-    if not columns or not isinstance(fitted, Mapping):
-        return fitted
-    plain = {column.name for column in columns if column.kind == "number" and not column.maps}
-    return {name: value for name, value in fitted.items() if name in plain}
 
 
 def _per_feature(value: Any, model: Model, name: str, other: float) -> Floats:

@@ -129,10 +129,7 @@ class Dual:
     # ---- a proof ----
 
     def prove(self, proof: Proof, slack: float = 0.0) -> Proved:
-        """What a proof proves; raises if it is none.
-
-        ``slack`` is by how much a leaf may meet the goal that is said to miss it: what rounding eats of it counts for nothing.
-        """
+        """What a proof proves; raises if it is none. A leaf that misses the goal may meet it by ``slack``, times Σy."""
 
         def bound_of(node: Node, given: Multipliers, reach: bool) -> tuple[float, float]:
             return self.bound(node, given, reach=reach).value, float(given.y.sum())
