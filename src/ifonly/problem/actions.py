@@ -72,9 +72,10 @@ class Actions:
         D = model.n_features
         lo, hi = _bounds(self.bounds, model)
         step = np.zeros(D)
-        step[_whole(self.integer, model)] = 1.0
+        for name in _all_numbers(model) if self.integer is True else listed(self.integer):
+            step[_number_column(name, model, "integer")[0]] = 1.0
         for key, value in (self.step or {}).items():
-            d, _ = _number_column(key, model, "step", mapped=False)
+            d, _ = _number_column(key, model, "step")
             if not isinstance(value, (int, float, np.number)) or not 0 < value < np.inf:
                 raise InputError(f"step of {model.feature_label(d)} must be a number > 0; got {value!r}")
             if step[d] and float(value) % 1 != 0:
@@ -144,7 +145,7 @@ def _features(value: Any, model: Model) -> list[int]:
     return found
 
 
-def _number_column(name: Any, model: Model, what: str, *, mapped: bool) -> tuple[int, Column | None]:
+def _number_column(name: Any, model: Model, what: str) -> tuple[int, Column | None]:
     """The feature of a column of numbers, and the column where it has more to say (is ordinal, or mapped)."""
     column = model.encoding.find(name)
     if column is None:
@@ -155,17 +156,11 @@ def _number_column(name: Any, model: Model, what: str, *, mapped: bool) -> tuple
         raise InputError(
             f"{what}: {name} is a category, one of {list(column.levels)}; to rule one out, freeze {column.labels[0]!r}"
         )
-    if column.kind == "ordinal" and not mapped:
+    if column.kind == "ordinal" and what != "bounds":
         raise InputError(f"{what}: {name} is ordinal, one of {list(column.levels)}; leave it out")
     if what == "linear" and column.maps:
         raise InputError(f"linear: {name} passes {column.maps[-1].name}, so that no rule about it is linear; leave it out")
     return column.first, column
-
-
-def _whole(value: Any, model: Model) -> list[int]:
-    """The features that have whole numbers; True is for all numbers."""
-    names = _all_numbers(model) if value is True else listed(value)
-    return [_number_column(name, model, "integer", mapped=False)[0] for name in names]
 
 
 def _directed(value: Any, model: Model, what: str) -> Flags:
@@ -193,7 +188,7 @@ def _bounds(value: Any, model: Model) -> tuple[Floats, Floats]:
     alike = not (value is None or isinstance(value, Mapping) or model.encoding.columns)  # one pair for all features: read once
     pairs: Mapping[Any, Any] = {0: value} if alike else each_bounds(value, model)
     for name, pair in pairs.items():
-        d, column = _number_column(name, model, "bounds", mapped=True)
+        d, column = _number_column(name, model, "bounds")
         try:
             low, high = pair if column is None else _mapped(column, pair)
             lo[d] = -np.inf if low is None else float(low)
@@ -273,7 +268,7 @@ def _linear(rules: Any, model: Model) -> tuple[Floats, Floats, Flags]:
             sign = _SENSES[sense]
             row = np.zeros(model.n_features)
             for key, number in coefficients.items():
-                row[_number_column(key, model, "linear", mapped=False)[0]] += float(number)
+                row[_number_column(key, model, "linear")[0]] += float(number)
             number = float(value)
         except (TypeError, KeyError, ValueError, AttributeError) as error:
             if isinstance(error, InputError):
