@@ -94,7 +94,7 @@ def closure_of(name: str) -> set[str]:
 
 
 def test_the_checker_in_fractions_shares_nothing_with_the_other():
-    """The theorem stands there a second time: what both have is what a question means, and what a proof is as data."""
+    """The theorem stands there a second time: what both have is what a question means, and what a tree of cuts is."""
     found = {m.removeprefix("ifonly.problem.") for m in closure_of("ifonly.problem.exactly") if m.startswith("ifonly.problem.")}
     assert found == {"exactly", "conditions", "cost", "actions", "limits", "proof", "free"}  # the room itself names the last
     assert len((SRC / "problem" / "exactly.py").read_text(encoding="utf-8").splitlines()) < 400  # as docs/proof.md says

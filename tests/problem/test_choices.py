@@ -2,12 +2,13 @@
 
 import numpy as np
 import pytest
-from helpers.enumerated import MAKERS, NEAR, Listed, a_listed, drawn
+from helpers.enumerated import MAKERS, NEAR, Listed, a_goal, a_listed, drawn, in_fractions
 
 from ifonly import Actions, CertificateError, InputError, Model
 from ifonly.problem.choices import Choices
 from ifonly.problem.conditions import Conditions
-from ifonly.problem.proof import MOVES, OPEN, STAYS, Cut, Node
+from ifonly.problem.dual import Dual
+from ifonly.problem.proof import MOVES, OPEN, STAYS, Cut, Multipliers, Node
 
 SEEDS = range(30)
 DEPTH = 6  # of the trees that are walked
@@ -51,6 +52,26 @@ def assert_refused_if_between(listed: Listed, d: int, below: float, above: float
     if ((values > below + NEAR) & (values < above - NEAR)).any():
         with pytest.raises(CertificateError, match="a cut leaves out what is between"):
             choices.cut(choices.root, Cut("value", d, float(below), float(above)))
+
+
+@pytest.mark.parametrize("between", [(0.0, 1.0), (0.0, 0.5), (0.5, 1.0), (-1.0, 0.0), (1.0, 2.0)])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_column_of_a_group_is_cut_like_any_whole_number(seed, between):
+    """Both checkers of proofs take such cuts: nothing is left out, and what is said of the parts is true of their points."""
+    rng, listed = drawn("grids", seed, 24)
+    goal, choices = a_goal(rng, listed), choices_of(listed)
+    floats, fractions = Dual(listed.problem, goal), in_fractions(listed.problem, goal)
+    for d in choices.columns.tolist():
+        parts = choices.cut(choices.root, Cut("value", d, *between))
+        first, second = (listed.within(part) for part in parts)
+        np.testing.assert_array_equal(listed.within(choices.root), first | second)
+        for part, inside in zip(parts, (first, second), strict=True):
+            assert floats.empty(part) == fractions.empty(part)
+            assert not (floats.empty(part) and inside.any())
+            y = rng.dirichlet(np.ones(len(floats.margins) + 1))[:-1] * (1 - 1e-15)
+            given, least = Multipliers(y, np.zeros(len(floats.over))), listed.least(part, goal)
+            if not floats.empty(part):
+                assert floats.bound(part, given).value <= fractions.bound(part, given) <= least * (1 + NEAR) + NEAR
 
 
 @pytest.mark.parametrize("kind", MAKERS)

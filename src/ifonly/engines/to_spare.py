@@ -48,8 +48,8 @@ def left_open(conditions: Conditions, source: Floats, aim: Aim, result: Result) 
     budget, problem, found = Budget(seconds=SECONDS), CostProblem(CostSpace(conditions), source, aim.k), set[Left | None]()
     search = CaseSearch(problem, aim, budget, farthest=True)
     allowance = max(problem.allowance(aim.prob, x) for x in (source, result.x))
-    for node, leaf in search.dual.leaves(proof):
-        if not leaf.reach and not search.dual.empty(node):
+    for node, leaf in proof.leaves(search.choices.root, search.choices.cut, search.dual.empty):
+        if not leaf.reach:
             found.add(_left(search, node, proof.multipliers[leaf.multipliers], result.cost, allowance))
         if budget.late or Left.CASES in found:
             break

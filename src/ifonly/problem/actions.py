@@ -1,6 +1,5 @@
 """What may change: what stays, bounds, directions, whole numbers, grids, categories, and rules that tie features together."""
 
-import operator
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -73,9 +72,10 @@ class Actions:
         D = model.n_features
         lo, hi = _bounds(self.bounds, model)
         step = np.zeros(D)
-        step[_whole(self.integer, model)] = 1.0
+        for name in _all_numbers(model) if self.integer is True else listed(self.integer):
+            step[_number_column(name, model, "integer")[0]] = 1.0
         for key, value in (self.step or {}).items():
-            d, _ = _number_column(key, model, "step", mapped=False)
+            d, _ = _number_column(key, model, "step")
             if not isinstance(value, (int, float, np.number)) or not 0 < value < np.inf:
                 raise InputError(f"step of {model.feature_label(d)} must be a number > 0; got {value!r}")
             if step[d] and float(value) % 1 != 0:
@@ -98,7 +98,11 @@ class Actions:
             if c.maps and (c.jumps or step[c.first] > 0) and not frozen[c.first]
         )
         step[[part.feature for part in uneven]] = 0.0
-        falling, unknown = _turned(model)
+        # Features that fall where the user's number rises, and those for unknown categories, which no answer may have.
+        falling, unknown = np.zeros((2, D), dtype=bool)
+        for column in model.encoding.columns:
+            falling[column.coordinates] = not column.rising
+            unknown[column.closed] = True
         increase, decrease = np.where(falling, decrease, increase), np.where(falling, increase, decrease) | unknown
         return Limits(model, lo, hi, frozen, increase, decrease, step, groups, C, rest, equal, uneven)
 
@@ -118,26 +122,30 @@ def each_bounds(value: Any, model: Model) -> Mapping[Any, Any]:
     """Bounds by feature, also where they are one pair for all numbers."""
     if value is None or isinstance(value, Mapping):
         return value or {}
+    return dict.fromkeys(_all_numbers(model), value)
+
+
+def _all_numbers(model: Model) -> list[Any]:
+    """What the columns of numbers are called."""
     columns = model.encoding.columns
-    return dict.fromkeys([c.name for c in columns if c.kind == "number"] if columns else range(model.n_features), value)
+    return [c.name for c in columns if c.kind == "number"] if columns else list(range(model.n_features))
 
 
 def _features(value: Any, model: Model) -> list[int]:
-    """Feature numbers of one feature, several, or True for all."""
+    """The features of one name or number, of several, or of True for all: of a category all its values."""
     if value is True:
         return list(range(model.n_features))
-    return [d for v in listed(value) for d in _coordinates(v.item() if isinstance(v, np.generic) else v, model)]
+    found: list[int] = []
+    for name in (v.item() if isinstance(v, np.generic) else v for v in listed(value)):
+        column = model.encoding.find(name)
+        if column is not None:
+            found += column.coordinates.tolist()
+        elif not model.encoding.unseen(name):  # else the classifier never sees the column
+            found.append(model.feature_index(name))
+    return found
 
 
-def _coordinates(name: Any, model: Model) -> list[int]:
-    """The features that belong to a name: one, all values of a category, or none where the classifier never sees the column."""
-    column = model.encoding.find(name)
-    if column is None:
-        return [] if model.encoding.unseen(name) else [model.feature_index(name)]
-    return column.coordinates.tolist()
-
-
-def _number_column(name: Any, model: Model, what: str, *, mapped: bool) -> tuple[int, Column | None]:
+def _number_column(name: Any, model: Model, what: str) -> tuple[int, Column | None]:
     """The feature of a column of numbers, and the column where it has more to say (is ordinal, or mapped)."""
     column = model.encoding.find(name)
     if column is None:
@@ -148,29 +156,11 @@ def _number_column(name: Any, model: Model, what: str, *, mapped: bool) -> tuple
         raise InputError(
             f"{what}: {name} is a category, one of {list(column.levels)}; to rule one out, freeze {column.labels[0]!r}"
         )
-    if column.kind == "ordinal" and not mapped:
+    if column.kind == "ordinal" and what != "bounds":
         raise InputError(f"{what}: {name} is ordinal, one of {list(column.levels)}; leave it out")
     if what == "linear" and column.maps:
         raise InputError(f"linear: {name} passes {column.maps[-1].name}, so that no rule about it is linear; leave it out")
     return column.first, column
-
-
-def _turned(model: Model) -> tuple[Flags, Flags]:
-    """The features that fall where the user's number rises, and those for unknown categories, which no answer may have."""
-    falling, unknown = np.zeros((2, model.n_features), dtype=bool)
-    for column in model.encoding.columns:
-        falling[column.coordinates] = not column.rising
-        unknown[column.closed] = True
-    return falling, unknown
-
-
-def _whole(value: Any, model: Model) -> list[int]:
-    """The features that have whole numbers; True is for all numbers."""
-    columns = model.encoding.columns
-    if value is True and columns:
-        return [column.first for column in columns if column.kind == "number"]
-    names = range(model.n_features) if value is True else listed(value)
-    return [_number_column(name, model, "integer", mapped=False)[0] for name in names]
 
 
 def _directed(value: Any, model: Model, what: str) -> Flags:
@@ -195,17 +185,10 @@ def _flags(value: Any, model: Model) -> Flags:
 def _bounds(value: Any, model: Model) -> tuple[Floats, Floats]:
     D = model.n_features
     lo, hi = np.full(D, -np.inf), np.full(D, np.inf)
-    if value is None:
-        return lo, hi
-    pairs: Iterable[tuple[tuple[int, Column | None], Any]]
-    columns = model.encoding.columns
-    if isinstance(value, Mapping):
-        pairs = [(_number_column(key, model, "bounds", mapped=True), pair) for key, pair in value.items()]
-    elif columns:
-        pairs = [((column.first, column), value) for column in columns if column.kind == "number"]
-    else:
-        pairs = [((0, None), value)]
-    for (d, column), pair in pairs:
+    alike = not (value is None or isinstance(value, Mapping) or model.encoding.columns)  # one pair for all features: read once
+    pairs: Mapping[Any, Any] = {0: value} if alike else each_bounds(value, model)
+    for name, pair in pairs.items():
+        d, column = _number_column(name, model, "bounds")
         try:
             low, high = pair if column is None else _mapped(column, pair)
             lo[d] = -np.inf if low is None else float(low)
@@ -216,7 +199,7 @@ def _bounds(value: Any, model: Model) -> tuple[Floats, Floats]:
             raise InputError(f"bounds of {model.feature_label(d)} must be a pair (low, high); got {pair!r}") from None
         if not lo[d] <= hi[d]:
             raise InputError(f"bounds of {model.feature_label(d)}: {lo[d]:g} is not at most {hi[d]:g}")
-    if not isinstance(value, Mapping) and not columns:  # one pair for all
+    if alike:
         lo[:], hi[:] = lo[0], hi[0]
     return lo, hi
 
@@ -274,7 +257,7 @@ def _groups(value: Any, model: Model) -> tuple[Indices, ...]:
     return tuple(groups)
 
 
-_SENSES = {"<=": operator.pos, ">=": operator.neg, "==": operator.pos}
+_SENSES = {"<=": 1.0, ">=": -1.0, "==": 1.0}
 
 
 def _linear(rules: Any, model: Model) -> tuple[Floats, Floats, Flags]:
@@ -282,10 +265,10 @@ def _linear(rules: Any, model: Model) -> tuple[Floats, Floats, Flags]:
     for rule in rules:
         try:
             coefficients, sense, value = rule
-            turn = _SENSES[sense]
+            sign = _SENSES[sense]
             row = np.zeros(model.n_features)
             for key, number in coefficients.items():
-                row[_number_column(key, model, "linear", mapped=False)[0]] += float(number)
+                row[_number_column(key, model, "linear")[0]] += float(number)
             number = float(value)
         except (TypeError, KeyError, ValueError, AttributeError) as error:
             if isinstance(error, InputError):
@@ -293,8 +276,8 @@ def _linear(rules: Any, model: Model) -> tuple[Floats, Floats, Flags]:
             raise InputError(f'a rule is (mapping of features to numbers, "<=", ">=" or "==", number); got {rule!r}') from None
         if not (row.any() and np.isfinite(row).all() and np.isfinite(number)):
             raise InputError(f"a rule needs a coefficient that is not zero, and finite numbers; got {rule!r}")
-        C.append(turn(row))
-        rest.append(turn(number))
+        C.append(sign * row)
+        rest.append(sign * number)
         equal.append(sense == "==")
     return np.array(C).reshape(len(C), model.n_features), np.array(rest), np.array(equal, dtype=bool)
 

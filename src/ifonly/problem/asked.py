@@ -220,18 +220,16 @@ def _check_effects(asked: Asked) -> None:
     stops = question.gap is question.node_limit is question.time_limit is question.max_iter is question.tol is question.start
     if stops and question.gap is None and question.backend != "cuda":  # nothing that is not for every question
         return
-    reasons = _without_limits(question, model) if conditions is None else _with_limits(question, model, conditions)
+    if conditions is not None:
+        reasons = _with_limits(question, model, conditions)
+    else:
+        none = "stops a search, and without limits there is none"
+        reasons = {name: f"{name} {none}" for name in ("gap", "node_limit", "time_limit")}
+        if model.n_classes == 2 and question.start is None:
+            reasons["max_iter"] = "max_iter limits Newton's iterations, and two classes have a closed form"
     for name, reason in reasons.items():
         if getattr(question, name) is not None and (name != "backend" or question.backend == "cuda"):
             raise InputError(f"{reason}; leave it out")
-
-
-def _without_limits(question: Question, model: Model) -> dict[str, str]:
-    """Arguments that have no effect on a free problem, and why."""
-    reasons = {name: f"{name} stops a search, and without limits there is none" for name in ("gap", "node_limit", "time_limit")}
-    if model.n_classes == 2 and question.start is None:
-        reasons["max_iter"] = "max_iter limits Newton's iterations, and two classes have a closed form"
-    return reasons
 
 
 def _with_limits(question: Question, model: Model, conditions: Conditions) -> dict[str, str]:
@@ -261,8 +259,9 @@ def _resolved(model: Model, target: Any) -> "int | Indices | frozenset[int]":
     if not isinstance(target, (Sequence, np.ndarray)) or isinstance(target, (str, tuple)):
         return _class_index(model, target)
     if isinstance(target, np.ndarray) and target.ndim == 1 and target.dtype.kind == "i" and target.size:
-        low, high = int(target.min()), int(target.max())
-        if low >= 0 and high < model.n_classes and _counts(model):  # a million are looked through twice, and that is all
+        low, high, counts = int(target.min()), int(target.max()), np.arange(model.n_classes)
+        plain = model.classes.dtype.kind == "i" and bool((model.classes == counts).all())  # the classes are 0, 1, 2, …
+        if low >= 0 and high < model.n_classes and plain:  # a million are looked through twice, and that is all
             return target.astype(np.intp, copy=False)
     if isinstance(target, np.ndarray) and target.ndim == 1 and target.dtype != object:
         labels, inverse = _distinct(target)
@@ -272,11 +271,6 @@ def _resolved(model: Model, target: Any) -> "int | Indices | frozenset[int]":
     if (indices == ALL).any():
         raise InputError('target "all" is for all rows; it cannot be one label among others')
     return indices
-
-
-def _counts(model: Model) -> bool:
-    """Whether the classes are 0, 1, 2, …, as integers."""
-    return model.classes.dtype.kind == "i" and bool((model.classes == np.arange(model.n_classes)).all())
 
 
 def _class_index(model: Model, target: Any) -> int:

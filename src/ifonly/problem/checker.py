@@ -34,7 +34,7 @@ from ifonly.problem.free import LEAST_P, MOST_LOGIT, Certificate, Problem
 from ifonly.problem.goals import Weights, coarser, excess, in_logs, needed_logit, probabilities
 from ifonly.problem.limited import LimitedProblem
 from ifonly.problem.limits import FAR
-from ifonly.problem.proof import Multipliers, Proof, Proved
+from ifonly.problem.proof import Multipliers, Proved
 from ifonly.problem.results import Result
 from ifonly.problem.status import LEAST_VALUE, REL_GAP, Status
 
@@ -83,7 +83,7 @@ class Checked(Certificate):
 
 
 class _Case:
-    """A question, and the answer to it."""
+    """A question, and the answer to it: what it claims, and what that is in fact."""
 
     def __init__(
         self, model: Model, conditions: Conditions | None, source: Floats, x: Floats, prob: float | None, result: Result
@@ -92,28 +92,17 @@ class _Case:
         self.k, self.out = result.target, result.status is Status.UNREACHABLE
         self.margin = None if conditions is None else conditions.margin
         self.goal = prob is not None or self.margin is not None
+        self.asked = {"lam": None if self.goal else result.lam, "prob": prob, "margin": self.margin}
         self.discrete = conditions is not None and conditions.discrete
         # λ and the objective may be left out of a search for a goal.
         self.unweighed = self.discrete and self.goal and math.isnan(result.lam) and math.isnan(result.objective)
-
-    @property
-    def by_proof(self) -> bool:
-        """Whether it takes a proof by cases, or comes with one; an answer that is the source costs nothing, and needs none."""
-        if self.conditions is None or (self.goal and not self.out and bool((self.x == self.source).all())):
-            return False
-        # Where other classes were left open, an answer comes without the proof that shows more of its own.
-        stopped = self.result.status is Status.STOPPED and self.result.grad_norm == 0.0
-        return self.discrete or self.out or stopped or self.result.proof is not None
+        self._check_status()
+        self._measure()
 
     @cached_property
     def problem(self) -> LimitedProblem:
         """The problem with its limits; a free one has none but its model's own."""
         return LimitedProblem(self.conditions or Conditions(self.model), self.source, self.k)
-
-    @property
-    def asked(self) -> dict[str, float | None]:
-        """λ, a probability or a margin."""
-        return {"lam": None if self.goal else self.result.lam, "prob": self.prob, "margin": self.margin}
 
     @cached_property
     def dual(self) -> Dual:
@@ -132,22 +121,329 @@ class _Case:
             return Weights.of_cost()
         return Weights.given(self.result.lam) if self.prob is None else Weights.found(self.result.lam)
 
+    def checked(self, *, exact: bool) -> Checked:
+        """What holds of the answer; raises if a claim does not."""
+        self._check_goal()
+        self._check_numbers()
+        if exact and self.model.A.size > MOST_IN_FRACTIONS:
+            size = self.model.A.size
+            raise InputError(f"exact=True is for models of up to {MOST_IN_FRACTIONS} weights; this one has {size}")
+        if exact:
+            self.exactly.check_point(self.x, reached=self.result.status in REACHED)
+        # It takes a proof by cases, or comes with one; but an answer that is the source costs nothing, and needs none. Where
+        # other classes were left open, an answer comes without the proof that shows more of its own.
+        stopped = self.result.status is Status.STOPPED and self.result.grad_norm == 0.0
+        by_proof = self.discrete or self.out or stopped or self.result.proof is not None
+        if self.conditions is None or (self.goal and not self.out and (self.x == self.source).all()):
+            by_proof = False
+        return self._by_proof(exact=exact) if by_proof else self._by_certificate(exact=exact)
 
-@dataclass(frozen=True)
-class _Facts:
-    """A point as it is: numbers, and how far (``*_error``) another way to compute them may end up from these."""
+    def _by_certificate(self, *, exact: bool) -> Checked:
+        """Of an answer that took no search: what its multipliers say of the gradient, and with that of the optimum."""
+        result, found = self.result, self._certificate()
+        if self.out:
+            return self._out_of_reach(found)
+        self._check_gradient(found)
+        # 1. The lower bound on what was minimised that the fresh certificate supports.
+        if self.margin is not None or math.isinf(result.lam):
+            bound = max(self.cost - found.gap, 0.0)
+        elif self.prob is None:
+            bound = found.objective - found.gap
+        else:
+            above = excess(self.proba, self.loss, self.k, self.prob, found.logit_error)
+            bound = max(self.cost - (found.gap + above) / result.lam, 0.0)
+        self._check_bound(bound)
+        # 2. The gap is at most that in fractions too: a proof of one leaf.
+        if exact:
+            most = self.value - bound if self.conditions is None else result.gap
+            p = self.exactly.rivals_proba(self.x)  # scores may be coarser than a gap
+            proved = self.exactly.prove(continuous_proof(self.problem, self.x, self.prob, result.lam, result.multipliers, p))
+            gap = float(self.exactly.worth(self.x) - max(proved.bound, 0))  # nothing costs less, and −ln p is no less
+            if gap > most + SAME * (1 + abs(self.value)):
+                raise CertificateError(f"the gap that is proved in fractions is {gap!r}, more than {most!r}")
+        # 3. The status is what that makes it.
+        unproved = ()
+        if self.conditions is None:
+            self._check_last_digit(found)
+            if result.status.ok and not bound > 0.0 and self.cost != 0.0:  # no distance is below 0, and no E
+                unproved = ("that nothing is nearer is not proved here: rounding leaves no bound on the distance",)
+                if self.prob is None:
+                    gradient = f"its gradient is {result.grad_norm!r}, and it may be 0 elsewhere"
+                    unproved = (f"that E is least is not proved here: {gradient}",)
+        elif result.status is Status.STOPPED:
+            value = self.cost if self.goal else max(abs(self.objective), LEAST_VALUE)
+            if result.gap <= REL_GAP * value:
+                raise CertificateError(f"the gap is {result.gap!r}; that is not what STOPPED says")
+        return Checked(**vars(found), bound=bound, unproved=unproved)
 
-    distance: float
-    norm: float  # bounds the length of what the change is a difference of
-    cost: float
-    proba: Floats
-    loss: float
-    objective: float  # E(x) as answers report it
-    value: float  # what was minimised: the cost, or with λ the objective
-    logit_error: float
-    distance_error: float
-    cost_error: float
-    objective_error: float
+    # ---- the point ----
+
+    def _measure(self) -> None:
+        """The point, and whether it keeps the limits; without any, in the classifier's units.
+
+        Numbers, and how far (``*_error``) another way to compute them may end up from these.
+        """
+        model, conditions = self.model, self.conditions
+        K, D = model.A.shape
+        source, x = model.to_classifier(self.source), model.to_classifier(self.x)
+        sizes = float(model.column_sizes @ (np.abs(x) + np.abs(source)))
+        if conditions is None:
+            if math.isinf(self.result.lam) and (self.x != self.source).any():
+                raise CertificateError("the answer claims to be the source itself, but x differs from it")
+            distance = float(np.linalg.norm(x - source))
+            cost, mu = 0.5 * distance**2, 0.0
+            norm = float(np.linalg.norm(x) + np.linalg.norm(source)) + model.offset_norm
+        else:
+            broken = self.problem.broken(self.x)
+            if broken is not None:
+                raise CertificateError(broken)
+            distance, cost = self.problem.cost_of(self.x)
+            mu, norm = float(conditions.mu.max()), float(conditions.per_unit @ (np.abs(self.x) + np.abs(self.source)))
+            if conditions.matrix is None:
+                norm += D * distance
+            elif distance > 0:  # a matrix can make a small square of large terms
+                change = np.abs(self.x - self.source)
+                norm += D * float(change @ np.abs(conditions.matrix) @ change) / distance
+        self.distance, self.cost = distance, cost
+        self.norm = norm  # bounds the length of what the change is a difference of
+        self.proba, self.loss = probabilities(model.scores(self.x), self.k)
+        terms = sizes + 2 * model.offset_size + float(np.abs(model.b).max())
+        self.distance_error = SAME * distance + 4 * (K + 4) * EPS * norm
+        self.cost_error = SAME * cost + (distance + self.distance_error + mu * math.sqrt(D)) * self.distance_error
+        self.logit_error = 8 * summation_error(D + K) * terms
+        # −ln p_k moves by no more than the margins, and by no more than the rivals' mass can.
+        rivals = float(np.delete(self.proba, self.k).sum())
+        loss_error = SAME * self.loss + min(rivals * math.expm1(min(self.logit_error, MOST_LOGIT)), self.logit_error)
+        lam, l1 = self.result.lam, 1.0 if self.prob is None else self.result.lam
+        if self.margin is not None:  # E as answers report it
+            self.objective, self.objective_error = cost, self.cost_error
+        elif math.isinf(lam):
+            self.objective, self.objective_error = self.loss, loss_error
+        else:
+            sparse = 0.0 if conditions is None else self.problem.sparse(self.x - self.source)
+            self.objective = 0.5 * lam * distance**2 + l1 * sparse + self.loss
+            self.objective_error = loss_error + max(lam, l1) * self.cost_error
+        self.value = cost if self.goal else self.objective  # what was minimised
+
+    # ---- claims ----
+
+    def _check_status(self) -> None:
+        """Statuses that no answer to this question can have, and classes that there are not."""
+        status, K = self.result.status, self.model.n_classes
+        if not 0 <= self.k < K or len(self.result.proba) not in (0, K):
+            n = len(self.result.proba)
+            raise CertificateError(f"the model has {K} classes; the answer is for number {self.k}, with {n}")
+        if status is Status.INVALID:
+            raise CertificateError("there is no answer to verify: the source is not a finite input")
+        if status is Status.LOCAL:
+            raise CertificateError("a local optimum is no answer to a question about one class")
+        if not np.isfinite(self.x).all():
+            raise CertificateError("there is no answer to verify: the search was stopped before it found one")
+        if not self.goal and (self.out or math.isinf(self.result.lam)):
+            raise CertificateError("λ was given: with it nothing is out of reach, and it is a number")
+        if status is Status.STOPPED and self.conditions is None:
+            raise CertificateError("no search was made that could have been stopped")
+        if not self.result.lam > 0 and not self.unweighed:
+            raise CertificateError(f"λ must be a number > 0; the answer claims {self.result.lam!r}")
+
+    def _check_goal(self) -> None:
+        """Whether x reaches what was asked for if the answer says so, and does not if the answer says that nothing does."""
+        if self.margin is not None:
+            found, wanted = self.problem.lead(self.x), self.margin
+            told, less = f"the target's score is ahead by {found!r}", "less than"
+        elif self.prob is not None:
+            found, wanted = float(self.proba[self.k]), self.prob
+            told, less = f"p(target) is {found!r}", "below"
+        else:
+            return
+        if self.result.status in REACHED and found < wanted:
+            raise CertificateError(f"{told}, {less} the {wanted!r} that was asked for")
+        if self.out and found >= wanted:
+            raise CertificateError(f"{told}, and so the {wanted!r} that was asked for is within reach")
+
+    def _check_numbers(self) -> None:
+        """Probabilities, distance, cost and objective, and those of the claims that follow from each other."""
+        result, p = self.result, self.proba
+        if len(result.proba):  # where there are very many classes, answers do without
+            # A probability is multiplied by at most exp of twice what the margins move by.
+            wrong = ~(np.abs(result.proba - p) <= p * (math.expm1(min(2 * self.logit_error, MOST_LOGIT)) + SAME) + LEAST_P)
+            for j in [self.k] * bool(wrong[self.k]) + np.flatnonzero(wrong).tolist()[:1]:
+                name = "p(target)" if j == self.k else f"p({self.model.label(j)!r})"
+                raise CertificateError(f"{name} is {float(p[j])!r}; the answer claims {float(result.proba[j])!r}")
+        same = [("distance", result.distance, self.distance, self.distance_error)]
+        if self.conditions is not None or not math.isnan(result.cost):
+            same.append(("cost", result.cost, self.cost, self.cost_error))
+        if not self.unweighed:
+            same.append(("objective", result.objective, self.objective, self.objective_error))
+        for name, claimed, found, allowed in same:
+            if not abs(claimed - found) <= allowed + LEAST:
+                raise CertificateError(f"{name} is {found!r}; the answer claims {claimed!r}")
+        if self.conditions is None or self.out:
+            return
+        if not result.gap >= 0:
+            raise CertificateError(f"the gap must be a number ≥ 0; the answer claims {result.gap!r}")
+        if not abs(self.value - result.gap - result.bound) <= SAME * (1 + abs(self.value)):
+            less = self.value - result.gap
+            raise CertificateError(f"the bound is {result.bound!r}, but what was minimised less the gap {less!r}")
+        if result.ceiling != 1.0:
+            raise CertificateError("a ceiling belongs to a probability that is out of reach")
+
+    # ---- the optimum ----
+
+    def _certificate(self) -> Certificate:
+        """What x is worth in the continuous problem."""
+        if self.conditions is not None:
+            return replace(self.problem.certificate(self.x, self.weights, self.result.multipliers), objective=self.objective)
+        if math.isinf(self.result.lam):  # the source itself, which costs nothing
+            return Certificate(self.objective, self.proba, 0.0, 0.0, self.logit_error, 0.0, 0.0, 0.0)
+        source, x = self.model.to_classifier(self.source), self.model.to_classifier(self.x)
+        return Problem(self.model, source, self.model.label(self.k), self.result.lam).certificate(x)
+
+    def _check_gradient(self, found: Certificate) -> None:
+        """Whether ‖∇E‖ is at most what is claimed, and the claimed gap as large as the claimed ‖∇E‖ makes it."""
+        result, name = self.result, "‖∇E(x)‖" if self.conditions is None else "‖∂E(x)‖"
+        if math.isinf(result.lam):
+            return
+        slack = found.rounding if result.grad_norm > 0 else 0.0  # no gradient is 0 but one that is
+        allowed = result.grad_norm * (1 + SAME) + slack
+        if not found.grad_norm <= allowed:
+            raise CertificateError(f"{name} is {found.grad_norm:.3g}; the answer claims at most {result.grad_norm:.3g}")
+        if self.conditions is None:
+            return
+        least = result.grad_norm**2 / (2 * self.weights.lam) / (1.0 if self.prob is None else result.lam)
+        if result.gap < min(least, result.cost) * (1 - SAME):
+            known, gap = result.grad_norm, result.gap
+            raise CertificateError(f"{name} is at most {known!r}, and so the gap {least!r}; claimed is {gap!r}")
+
+    def _check_bound(self, bound: float) -> None:
+        """Whether the claimed bound is proved."""
+        claimed = self.result.bound
+        if not math.isnan(claimed) and not claimed <= bound + SAME * (1 + abs(self.value)):
+            raise CertificateError(f"the lower bound that can be proved is {bound!r}; the answer claims {claimed!r}")
+
+    def _check_last_digit(self, found: Certificate) -> None:
+        """Whether a free answer called exact is one: such claim no bound, and any gradient that they admit to is true."""
+        status, claimed, model = self.result.status, self.result.grad_norm, self.model
+        if not status.ok or math.isinf(self.result.lam):
+            return
+        # 1. How much rounding there is in a solver's Σ_j p_j(a_j − a_k): of p, and of the basis that it has the rows in.
+        (K, D), own = model.A.shape, model.weights(self.k)
+        lengths = np.concatenate([np.linalg.norm(block - own, axis=1) for _, block in model.blocks()])
+        basis = 4 * K**1.5 * EPS * float(lengths.max()) * float(np.delete(self.proba, self.k).sum())
+        pull = float(self.proba @ lengths) * (self.logit_error + LAST_STEP) + basis
+        rounding = found.rounding + pull + self.result.lam * self.distance_error
+        # 2. The gradient is no more than that.
+        if status is Status.CONVERGED and self.prob is None:
+            if claimed > 2 * found.grad_norm + CANCELLING * rounding:
+                raise CertificateError(f"‖∇E(x)‖ is {found.grad_norm:.3g}; that it is {claimed:.3g} is not what CONVERGED says")
+            return
+        if found.grad_norm > rounding:
+            raise CertificateError(
+                f"‖∇E(x)‖ is {found.grad_norm:.3g}, and rounding only {rounding:.3g}; that is not what {status.name} says"
+            )
+        if self.prob is None:
+            return
+        # 3. p is no farther above τ than rounding can take it. The change is a sum of rows of A, which is shorter than its
+        #    terms; how much longer they are follows from the model. (Σp/λ would say it of an answer, but λ is what a false one
+        #    is free to choose.)
+        size = model.row_norm * (self.norm + CANCELLING * self.distance)
+        allowed = SETTLED + min(8 * model.coarse * summation_error(D + K) * size, GUESS)
+        if excess(self.proba, self.loss, self.k, self.prob, 0.0) > allowed:
+            p = float(self.proba[self.k])
+            raise CertificateError(
+                f"p(target) is {p!r}, so far above the {self.prob!r} that was asked for that nearer inputs reach it"
+            )
+
+    # ---- proofs ----
+
+    def _by_proof(self, *, exact: bool) -> Checked:
+        """Of a search, or of a goal that nothing reaches within limits: what the proof that comes with the answer proves."""
+        result, proof, nan, error = self.result, self.result.proof, math.nan, self.logit_error
+        found = Certificate(self.objective, self.proba, self.distance, nan, error, error, result.gap, nan)
+        if result.grad_norm != 0.0:
+            raise CertificateError(f"a proof has no gradient, that is 0; the answer claims at most {result.grad_norm!r}")
+        if proof is None:
+            what = "that the goal is out of reach" if self.out else "the bound of the search"
+            return Checked(**vars(found), unproved=(f"{what} is not proved here: the answer comes without its proof",))
+        if result.n_nodes != (len(proof) if self.discrete else 0):
+            raise CertificateError(f"the proof has {len(proof)} nodes; the answer claims {result.n_nodes}")
+        prove = self.exactly.prove if exact else self.dual.prove
+        if self.out:
+            return self._proved_out_of_reach(found, prove(proof, self._eaten()), exact=exact)
+        least, value = max(prove(proof).bound, 0), self.value  # nothing costs less than 0, and −ln p is no less
+        bound = float(least)
+        self._check_bound(bound)
+        known = bound
+        if exact:
+            if float(self.exactly.worth(self.x) - least) > result.gap + 4 * EPS * (1 + abs(value)):
+                raise CertificateError(f"{value!r} is minimised, the bound is {bound!r}; the gap is said to be {result.gap!r}")
+            if result.status is not Status.EXACT:  # whoever answered in floats may know less
+                known = max(float(self.dual.prove(proof).bound), 0.0)
+        self._check_said((value if self.goal else max(value, self.dual.worth(self.x))) - known)  # with λ scores may be coarser
+        more = (_MORE,) if result.status is not Status.EXACT and value - bound < result.gap * (1 - SETTLED) else ()
+        return Checked(**vars(found), bound=min(bound, value), notes=more)
+
+    def _check_said(self, shown: float) -> None:
+        """Whether the status is what the gap makes it, and no less than the gap that the proof has ``shown``."""
+        result, allowed = self.result, REL_GAP * self.problem.relative_to(self.value, weighed=not self.goal)
+        said = result.status is Status.EXACT
+        if said != (result.gap <= allowed):
+            raise CertificateError(f"the gap is said to be {result.gap!r}; that is not what {result.status.name} says")
+        if not said and shown <= allowed * (1 - SETTLED):
+            raise CertificateError(f"the gap that is proved is {shown!r}; that is not what {result.status.name} says")
+
+    def _eaten(self) -> float:
+        """How much of a goal the rounding of whoever evaluates answers can eat: by so little it is as good as missed."""
+        lost = 0.0 if self.prob is None else math.log((1 - self.prob) / self.prob) - float(needed_logit(self.prob, self.model))
+        times = coarser(self.prob, in_logs(self.model, summation_error(self.model.n_features + 4)))
+        return lost + 16 * self.model.coarse * float(times) * self.logit_error + 16 * EPS
+
+    def _proved_out_of_reach(self, found: Certificate, proved: Proved, *, exact: bool) -> Checked:
+        """Whether nothing reaches the goal, and how near to it anything comes at most."""
+        result = self.result
+        if (result.grad_norm, result.gap, result.bound) != (0.0, 0.0, result.cost):
+            raise CertificateError("an answer that is not the goal's has no gradient and no gap, and its bound is its cost")
+        if proved.bound != math.inf:
+            raise CertificateError("some leaves of the proof do not show that the goal is out of reach")
+        ceiling = 1.0
+        if self.prob is not None:
+            ceiling = self.exactly.ceiling(proved) if exact else self.dual.goal.ceiling(float(proved.missed))
+            if not self.result.ceiling >= ceiling * (1 - SAME):
+                raise CertificateError(f"p(target) is at most {ceiling!r}; the answer claims at most {self.result.ceiling!r}")
+            if not exact and not self.result.ceiling <= ceiling * (1 + SETTLED) + LEAST_P:
+                raise CertificateError(f"p(target) is at most {ceiling!r}; the answer claims only {self.result.ceiling!r}")
+        elif self.result.ceiling != 1.0:
+            raise CertificateError("a ceiling belongs to a probability that is out of reach")
+        far = (_FAR,) if np.not_equal(self.problem.ends(*self.problem.box), self.problem.box).any() else ()
+        return Checked(**vars(found), ceiling=ceiling, notes=far)
+
+    def _out_of_reach(self, found: Certificate) -> Checked:
+        """A goal that nothing reaches, without limits: from the probabilities at x, how large p_k can be at most."""
+        p, claimed = float(self.proba[self.k]), self.result.ceiling
+        assert self.prob is not None
+        if not claimed >= p * (1 - SAME - self.logit_error):
+            raise CertificateError(f"p(target) is {p!r}; the answer claims that nothing is above {claimed!r}")
+        ceiling, unproved = 1.0, []
+        if self.model.encoding.identity and self.model.A.size <= MANY:
+            ceiling = self._ceiling()
+        if ceiling >= self.prob:
+            unproved.append(f"that no input reaches {self.prob!r} is not proved here: p(target) is at most {ceiling!r}")
+        elif claimed < ceiling * (1 - SETTLED):
+            unproved.append(f"that p(target) is at most {claimed!r} is not proved here: it is at most {ceiling!r}")
+        return Checked(**vars(found), ceiling=ceiling, unproved=tuple(unproved), notes=(_FAR,) if ceiling < 1 else ())
+
+    def _ceiling(self) -> float:
+        """An upper bound on p_k without limits: of a leaf whose y are the probabilities at x, a best point.
+
+        There no feature is pulled anywhere (Sᵀy = 0); y is changed a little, so that this is so up to rounding.
+        """
+        dual, rivals = self.dual, np.delete(self.proba, self.k)
+        pulls, y = dual.S * self.problem.far, rivals / rivals.sum()
+        y = np.maximum(y * (1 + np.linalg.lstsq((y[:, None] * pulls).T, -(y @ pulls), rcond=None)[0]), 0.0)
+        if not y.any():
+            return 1.0
+        missed = dual.bound(dual.choices.root, Multipliers(y, np.zeros(0)), reach=True).value / y.sum()
+        return dual.goal.ceiling(float(missed))
 
 
 def check(
@@ -186,357 +482,4 @@ def check(
         raise InputError(
             f"source and x must have {model.n_features} features; got arrays of shape {source.shape} and {x.shape}"
         )
-    case = _Case(model, conditions, source, x, prob, result)
-    _check_status(case)
-    facts = _facts(case)
-    _check_goal(case, facts)
-    _check_numbers(case, facts)
-    if exact and model.A.size > MOST_IN_FRACTIONS:
-        raise InputError(f"exact=True is for models of up to {MOST_IN_FRACTIONS} weights; this one has {model.A.size}")
-    if exact:
-        case.exactly.check_point(x, reached=result.status in REACHED)
-    return _by_proof(case, facts, exact=exact) if case.by_proof else _by_certificate(case, facts, exact=exact)
-
-
-def _by_certificate(case: _Case, facts: _Facts, *, exact: bool) -> Checked:
-    """Of an answer that took no search: what its multipliers say of the gradient, and with that of the optimum."""
-    found = _certificate(case, facts)
-    if case.out:
-        return _out_of_reach(case, facts, found)
-    _check_gradient(case, found)
-    bound = _proved_bound(case, facts, found)
-    _check_bound(case, facts, bound)
-    if exact:
-        _check_leaf(case, facts, case.result.gap if case.conditions is not None else facts.value - bound)
-    if case.conditions is None:
-        _check_last_digit(case, facts, found)
-        return Checked(**vars(found), bound=bound, unproved=_worth_nothing(case, facts, bound))
-    value = facts.cost if case.goal else max(abs(facts.objective), LEAST_VALUE)
-    if case.result.status is Status.STOPPED and case.result.gap <= REL_GAP * value:
-        raise CertificateError(f"the gap is {case.result.gap!r}; that is not what STOPPED says")
-    return Checked(**vars(found), bound=bound)
-
-
-def _worth_nothing(case: _Case, facts: _Facts, bound: float) -> tuple[str, ...]:
-    """What a bound leaves open that holds of any answer: no distance is below 0, and no E."""
-    if not case.result.status.ok or bound > 0.0 or facts.cost == 0.0:
-        return ()
-    if case.prob is None:
-        return (f"that E is least is not proved here: its gradient is {case.result.grad_norm!r}, and it may be 0 elsewhere",)
-    return ("that nothing is nearer is not proved here: rounding leaves no bound on the distance",)
-
-
-# ---- the point ----
-
-
-def _facts(case: _Case) -> _Facts:
-    """The point, and whether it keeps the limits; without any, in the classifier's units."""
-    model, conditions = case.model, case.conditions
-    K, D = model.A.shape
-    source, x = model.to_classifier(case.source), model.to_classifier(case.x)
-    sizes = float(model.column_sizes @ (np.abs(x) + np.abs(source)))
-    if conditions is None:
-        if math.isinf(case.result.lam) and (case.x != case.source).any():
-            raise CertificateError("the answer claims to be the source itself, but x differs from it")
-        distance = float(np.linalg.norm(x - source))
-        cost, mu = 0.5 * distance**2, 0.0
-        norm = float(np.linalg.norm(x) + np.linalg.norm(source)) + model.offset_norm
-    else:
-        broken = case.problem.broken(case.x)
-        if broken is not None:
-            raise CertificateError(broken)
-        distance, cost = case.problem.cost_of(case.x)
-        mu, norm = float(conditions.mu.max()), float(conditions.per_unit @ (np.abs(case.x) + np.abs(case.source)))
-        if conditions.matrix is None:
-            norm += D * distance
-        elif distance > 0:  # a matrix can make a small square of large terms
-            change = np.abs(case.x - case.source)
-            norm += D * float(change @ np.abs(conditions.matrix) @ change) / distance
-    proba, loss = probabilities(model.scores(case.x), case.k)
-    terms = sizes + 2 * model.offset_size + float(np.abs(model.b).max())
-    distance_error = SAME * distance + 4 * (K + 4) * EPS * norm
-    cost_error = SAME * cost + (distance + distance_error + mu * math.sqrt(D)) * distance_error
-    logit_error = 8 * summation_error(D + K) * terms
-    # −ln p_k moves by no more than the margins, and by no more than the rivals' mass can.
-    rivals = float(np.delete(proba, case.k).sum())
-    loss_error = SAME * loss + min(rivals * math.expm1(min(logit_error, MOST_LOGIT)), logit_error)
-    lam, l1 = case.result.lam, 1.0 if case.prob is None else case.result.lam
-    if case.margin is not None:
-        objective, objective_error = cost, cost_error
-    elif math.isinf(lam):
-        objective, objective_error = loss, loss_error
-    else:
-        sparse = 0.0 if conditions is None else case.problem.sparse(case.x - case.source)
-        objective, objective_error = 0.5 * lam * distance**2 + l1 * sparse + loss, loss_error + max(lam, l1) * cost_error
-    value = cost if case.goal else objective
-    errors = logit_error, distance_error, cost_error, objective_error
-    return _Facts(distance, norm, cost, proba, loss, objective, value, *errors)
-
-
-# ---- claims ----
-
-
-def _check_status(case: _Case) -> None:
-    """Statuses that no answer to this question can have, and classes that there are not."""
-    status, K = case.result.status, case.model.n_classes
-    if not 0 <= case.k < K or len(case.result.proba) not in (0, K):
-        raise CertificateError(f"the model has {K} classes; the answer is for number {case.k}, with {len(case.result.proba)}")
-    if status is Status.INVALID:
-        raise CertificateError("there is no answer to verify: the source is not a finite input")
-    if status is Status.LOCAL:
-        raise CertificateError("a local optimum is no answer to a question about one class")
-    if not np.isfinite(case.x).all():
-        raise CertificateError("there is no answer to verify: the search was stopped before it found one")
-    if not case.goal and (case.out or math.isinf(case.result.lam)):
-        raise CertificateError("λ was given: with it nothing is out of reach, and it is a number")
-    if status is Status.STOPPED and case.conditions is None:
-        raise CertificateError("no search was made that could have been stopped")
-    if not case.result.lam > 0 and not case.unweighed:
-        raise CertificateError(f"λ must be a number > 0; the answer claims {case.result.lam!r}")
-
-
-def _check_goal(case: _Case, facts: _Facts) -> None:
-    """Whether x reaches what was asked for if the answer says so, and does not if the answer says that nothing does."""
-    if case.margin is not None:
-        found, wanted = case.problem.lead(case.x), case.margin
-        told, less = f"the target's score is ahead by {found!r}", "less than"
-    elif case.prob is not None:
-        found, wanted = float(facts.proba[case.k]), case.prob
-        told, less = f"p(target) is {found!r}", "below"
-    else:
-        return
-    if case.result.status in REACHED and found < wanted:
-        raise CertificateError(f"{told}, {less} the {wanted!r} that was asked for")
-    if case.out and found >= wanted:
-        raise CertificateError(f"{told}, and so the {wanted!r} that was asked for is within reach")
-
-
-def _check_numbers(case: _Case, facts: _Facts) -> None:
-    """Probabilities, distance, cost and objective, and those of the claims that follow from each other."""
-    result, p = case.result, facts.proba
-    if len(result.proba):  # where there are very many classes, answers do without
-        # A probability is multiplied by at most exp of twice what the margins move by.
-        wrong = ~(np.abs(result.proba - p) <= p * (math.expm1(min(2 * facts.logit_error, MOST_LOGIT)) + SAME) + LEAST_P)
-        for j in [case.k] * bool(wrong[case.k]) + np.flatnonzero(wrong).tolist()[:1]:
-            name = "p(target)" if j == case.k else f"p({case.model.label(j)!r})"
-            raise CertificateError(f"{name} is {float(p[j])!r}; the answer claims {float(result.proba[j])!r}")
-    _same("distance", result.distance, facts.distance, facts.distance_error)
-    if case.conditions is not None or not math.isnan(result.cost):
-        _same("cost", result.cost, facts.cost, facts.cost_error)
-    if not case.unweighed:
-        _same("objective", result.objective, facts.objective, facts.objective_error)
-    if case.conditions is None or case.out:
-        return
-    if not result.gap >= 0:
-        raise CertificateError(f"the gap must be a number ≥ 0; the answer claims {result.gap!r}")
-    if not abs(facts.value - result.gap - result.bound) <= SAME * (1 + abs(facts.value)):
-        less = facts.value - result.gap
-        raise CertificateError(f"the bound is {result.bound!r}, but what was minimised less the gap {less!r}")
-    if result.ceiling != 1.0:
-        raise CertificateError("a ceiling belongs to a probability that is out of reach")
-
-
-def _same(name: str, claimed: float, found: float, allowed: float) -> None:
-    if not abs(claimed - found) <= allowed + LEAST:
-        raise CertificateError(f"{name} is {found!r}; the answer claims {claimed!r}")
-
-
-# ---- the optimum ----
-
-
-def _certificate(case: _Case, facts: _Facts) -> Certificate:
-    """What x is worth in the continuous problem."""
-    if case.conditions is not None:
-        return replace(case.problem.certificate(case.x, case.weights, case.result.multipliers), objective=facts.objective)
-    if math.isinf(case.result.lam):  # the source itself, which costs nothing
-        return Certificate(facts.objective, facts.proba, 0.0, 0.0, facts.logit_error, 0.0, 0.0, 0.0)
-    source, x = case.model.to_classifier(case.source), case.model.to_classifier(case.x)
-    return Problem(case.model, source, case.model.label(case.k), case.result.lam).certificate(x)
-
-
-def _check_gradient(case: _Case, found: Certificate) -> None:
-    """Whether ‖∇E‖ is at most what is claimed, and the claimed gap as large as the claimed ‖∇E‖ makes it."""
-    result, name = case.result, "‖∇E(x)‖" if case.conditions is None else "‖∂E(x)‖"
-    if math.isinf(result.lam):
-        return
-    slack = found.rounding if result.grad_norm > 0 else 0.0  # no gradient is 0 but one that is
-    allowed = result.grad_norm * (1 + SAME) + slack
-    if not found.grad_norm <= allowed:
-        raise CertificateError(f"{name} is {found.grad_norm:.3g}; the answer claims at most {result.grad_norm:.3g}")
-    if case.conditions is None:
-        return
-    least = result.grad_norm**2 / (2 * case.weights.lam) / (1.0 if case.prob is None else result.lam)
-    if result.gap < min(least, result.cost) * (1 - SAME):
-        raise CertificateError(f"{name} is at most {result.grad_norm!r}, and so the gap {least!r}; claimed is {result.gap!r}")
-
-
-def _proved_bound(case: _Case, facts: _Facts, found: Certificate) -> float:
-    """The lower bound on what was minimised that a fresh certificate supports."""
-    if case.margin is not None or math.isinf(case.result.lam):
-        return max(facts.cost - found.gap, 0.0)
-    if case.prob is None:
-        return found.objective - found.gap
-    above = excess(facts.proba, facts.loss, case.k, case.prob, found.logit_error)
-    return max(facts.cost - (found.gap + above) / case.result.lam, 0.0)
-
-
-def _check_bound(case: _Case, facts: _Facts, bound: float) -> None:
-    """Whether the claimed bound is proved."""
-    claimed = case.result.bound
-    if not math.isnan(claimed) and not claimed <= bound + SAME * (1 + abs(facts.value)):
-        raise CertificateError(f"the lower bound that can be proved is {bound!r}; the answer claims {claimed!r}")
-
-
-def _check_last_digit(case: _Case, facts: _Facts, found: Certificate) -> None:
-    """Whether a free answer called exact is one: free answers claim no bound, and any gradient that they admit to is true."""
-    status, claimed = case.result.status, case.result.grad_norm
-    if not status.ok or math.isinf(case.result.lam):
-        return
-    rounding = found.rounding + _pull_error(case, facts) + case.result.lam * facts.distance_error
-    if status is Status.CONVERGED and case.prob is None:
-        if claimed > 2 * found.grad_norm + CANCELLING * rounding:
-            raise CertificateError(f"‖∇E(x)‖ is {found.grad_norm:.3g}; that it is {claimed:.3g} is not what CONVERGED says")
-        return
-    if found.grad_norm > rounding:
-        raise CertificateError(
-            f"‖∇E(x)‖ is {found.grad_norm:.3g}, and rounding only {rounding:.3g}; that is not what {status.name} says"
-        )
-    if case.prob is not None:
-        _check_near(case, facts, case.prob)
-
-
-def _pull_error(case: _Case, facts: _Facts) -> float:
-    """How much rounding there is in a solver's Σ_j p_j(a_j − a_k): of p, and of the basis that it has the rows in."""
-    model, own, K = case.model, case.model.weights(case.k), case.model.n_classes
-    lengths = np.concatenate([np.linalg.norm(block - own, axis=1) for _, block in model.blocks()])
-    basis = 4 * K**1.5 * EPS * float(lengths.max()) * float(np.delete(facts.proba, case.k).sum())
-    return float(facts.proba @ lengths) * (facts.logit_error + LAST_STEP) + basis
-
-
-def _check_near(case: _Case, facts: _Facts, prob: float) -> None:
-    """Whether a free answer called exact is no farther above τ than rounding can take it.
-
-    The change is a sum of rows of A, which is shorter than its terms; how much longer they are follows from the model. (Σp/λ
-    would say it of an answer, but λ is what a false one is free to choose.)
-    """
-    model = case.model
-    K, D = model.A.shape
-    size = model.row_norm * (facts.norm + CANCELLING * facts.distance)
-    allowed = SETTLED + min(8 * model.coarse * summation_error(D + K) * size, GUESS)
-    if excess(facts.proba, facts.loss, case.k, prob, 0.0) > allowed:
-        p = float(facts.proba[case.k])
-        raise CertificateError(f"p(target) is {p!r}, so far above the {prob!r} that was asked for that nearer inputs reach it")
-
-
-# ---- proofs ----
-
-
-def _check_leaf(case: _Case, facts: _Facts, most: float) -> None:
-    """Whether the gap of a continuous answer is at most that in fractions too: a proof of one leaf."""
-    exactly, p = case.exactly, case.exactly.rivals_proba(case.x)  # scores may be coarser than a gap
-    proof = continuous_proof(case.problem, case.x, case.prob, case.result.lam, case.result.multipliers, p)
-    gap = float(exactly.worth(case.x) - max(exactly.prove(proof).bound, 0))  # nothing costs less, and −ln p is no less
-    if gap > most + SAME * (1 + abs(facts.value)):
-        raise CertificateError(f"the gap that is proved in fractions is {gap!r}, more than {most!r}")
-
-
-def _by_proof(case: _Case, facts: _Facts, *, exact: bool) -> Checked:
-    """Of a search, or of a goal that nothing reaches within limits: what the proof that comes with the answer proves."""
-    result, proof, nan = case.result, case.result.proof, math.nan
-    error = facts.logit_error
-    found = Certificate(facts.objective, facts.proba, facts.distance, nan, error, error, result.gap, nan)
-    if result.grad_norm != 0.0:
-        raise CertificateError(f"a proof has no gradient, that is 0; the answer claims at most {result.grad_norm!r}")
-    if proof is None:
-        what = "that the goal is out of reach" if case.out else "the bound of the search"
-        return Checked(**vars(found), unproved=(f"{what} is not proved here: the answer comes without its proof",))
-    if result.n_nodes != (len(proof) if case.discrete else 0):
-        raise CertificateError(f"the proof has {len(proof)} nodes; the answer claims {result.n_nodes}")
-    slack = _eaten(case, facts) if case.out else 0.0
-    proved = case.exactly.prove(proof, slack) if exact else case.dual.prove(proof, slack)
-    if case.out:
-        return _proved_out_of_reach(case, found, proved, exact=exact)
-    least, value = max(proved.bound, 0), facts.value  # nothing costs less than 0, and −ln p is no less
-    bound = float(least)
-    _check_bound(case, facts, bound)
-    known = _check_in_fractions(case, proof, proved, value) if exact else bound
-    # With λ scores may be coarser than a gap.
-    worth = value if case.goal else max(value, case.dual.worth(case.x))
-    _check_said(case, value, worth - known)
-    more = (_MORE,) if result.status is not Status.EXACT and value - bound < result.gap * (1 - SETTLED) else ()
-    return Checked(**vars(found), bound=min(bound, value), notes=more)
-
-
-def _check_in_fractions(case: _Case, proof: Proof, proved: Proved, value: float) -> float:
-    """Whether the gap is at most what is claimed; and the bound that whoever answered in floats knows, who may know less."""
-    result, least = case.result, max(proved.bound, 0)
-    if float(case.exactly.worth(case.x) - least) > result.gap + 4 * EPS * (1 + abs(value)):
-        raise CertificateError(f"{value!r} is minimised, the bound is {float(least)!r}; the gap is said to be {result.gap!r}")
-    return float(least) if result.status is Status.EXACT else max(float(case.dual.prove(proof).bound), 0.0)
-
-
-def _eaten(case: _Case, facts: _Facts) -> float:
-    """How much of a goal the rounding of whoever evaluates answers can eat: by so little it is as good as missed."""
-    lost = 0.0 if case.prob is None else math.log((1 - case.prob) / case.prob) - float(needed_logit(case.prob, case.model))
-    times = coarser(case.prob, in_logs(case.model, summation_error(case.model.n_features + 4)))
-    return lost + 16 * case.model.coarse * float(times) * facts.logit_error + 16 * EPS
-
-
-def _check_said(case: _Case, value: float, shown: float) -> None:
-    """Whether the status is what the gap makes it, and no less than the gap that the proof has ``shown``."""
-    result, allowed = case.result, REL_GAP * case.problem.relative_to(value, weighed=not case.goal)
-    said = result.status is Status.EXACT
-    if said != (result.gap <= allowed):
-        raise CertificateError(f"the gap is said to be {result.gap!r}; that is not what {result.status.name} says")
-    if not said and shown <= allowed * (1 - SETTLED):
-        raise CertificateError(f"the gap that is proved is {shown!r}; that is not what {result.status.name} says")
-
-
-def _proved_out_of_reach(case: _Case, found: Certificate, proved: Proved, *, exact: bool) -> Checked:
-    """Whether nothing reaches the goal, and how near to it anything comes at most."""
-    result = case.result
-    if (result.grad_norm, result.gap, result.bound) != (0.0, 0.0, result.cost):
-        raise CertificateError("an answer that is not the goal's has no gradient and no gap, and its bound is its cost")
-    if proved.bound != math.inf:
-        raise CertificateError("some leaves of the proof do not show that the goal is out of reach")
-    ceiling = 1.0
-    if case.prob is not None:
-        ceiling = case.exactly.ceiling(proved) if exact else case.dual.goal.ceiling(float(proved.missed))
-        if not case.result.ceiling >= ceiling * (1 - SAME):
-            raise CertificateError(f"p(target) is at most {ceiling!r}; the answer claims at most {case.result.ceiling!r}")
-        if not exact and not case.result.ceiling <= ceiling * (1 + SETTLED) + LEAST_P:
-            raise CertificateError(f"p(target) is at most {ceiling!r}; the answer claims only {case.result.ceiling!r}")
-    elif case.result.ceiling != 1.0:
-        raise CertificateError("a ceiling belongs to a probability that is out of reach")
-    far = (_FAR,) if np.not_equal(case.problem.ends(*case.problem.box), case.problem.box).any() else ()
-    return Checked(**vars(found), ceiling=ceiling, notes=far)
-
-
-def _out_of_reach(case: _Case, facts: _Facts, found: Certificate) -> Checked:
-    """A goal that nothing reaches, without limits: from the probabilities at x, how large p_k can be at most."""
-    p, claimed = float(facts.proba[case.k]), case.result.ceiling
-    assert case.prob is not None
-    if not claimed >= p * (1 - SAME - facts.logit_error):
-        raise CertificateError(f"p(target) is {p!r}; the answer claims that nothing is above {claimed!r}")
-    ceiling, unproved = 1.0, []
-    if case.model.encoding.identity and case.model.A.size <= MANY:
-        ceiling = _ceiling(case.dual, facts.proba)
-    if ceiling >= case.prob:
-        unproved.append(f"that no input reaches {case.prob!r} is not proved here: p(target) is at most {ceiling!r}")
-    elif claimed < ceiling * (1 - SETTLED):
-        unproved.append(f"that p(target) is at most {claimed!r} is not proved here: it is at most {ceiling!r}")
-    return Checked(**vars(found), ceiling=ceiling, unproved=tuple(unproved), notes=(_FAR,) if ceiling < 1 else ())
-
-
-def _ceiling(dual: Dual, proba: Floats) -> float:
-    """An upper bound on p_k without limits: of a leaf whose y are the probabilities of a best point.
-
-    At such a point no feature is pulled anywhere (Sᵀy = 0); y is changed a little, so that this is so up to rounding.
-    """
-    rivals = proba[dual.problem.rivals]
-    pulls, y = dual.S * dual.problem.far, rivals / rivals.sum()
-    y = np.maximum(y * (1 + np.linalg.lstsq((y[:, None] * pulls).T, -(y @ pulls), rcond=None)[0]), 0.0)
-    if not y.any():
-        return 1.0
-    missed = dual.bound(dual.choices.root, Multipliers(y, np.zeros(0)), reach=True).value / y.sum()
-    return dual.goal.ceiling(float(missed))
+    return _Case(model, conditions, source, x, prob, result).checked(exact=exact)

@@ -7,13 +7,12 @@ node in two that together have all its points, so that nobody has to believe a t
 """
 
 import math
-from functools import cached_property
-from typing import Any
+from functools import cached_property, partial
 
 import numpy as np
 
 from ifonly.model.columns import nearest_two
-from ifonly.model.errors import CertificateError, InputError
+from ifonly.model.errors import InputError
 from ifonly.model.numerics import Flags, Floats, Indices
 from ifonly.problem.conditions import Conditions
 from ifonly.problem.limits import Uneven
@@ -39,47 +38,26 @@ class Choices:
         own = np.array([group[source[group].argmax()] for group in self.groups], dtype=np.intp)
         self.now = own[self.of_group]
         self.n_items = len(self.singles) + len(self.groups)
-        # how many may move
+        # How many may move, and whether these are fewer than there are.
         self.most = self.n_items if conditions.max_changes is None else min(conditions.max_changes, self.n_items)
+        self.capped = self.most < self.n_items
+        self._may_stay = self.limits.may_stay(source)
         self.grid = np.flatnonzero(self.limits.on_grid & ~conditions.grouped)
-
-    @property
-    def capped(self) -> bool:
-        """Whether fewer items may move than there are."""
-        return self.most < self.n_items
 
     @cached_property
     def root(self) -> Node:
         """Everything that the limits allow."""
         lo, hi = self.limits.box(self.source)
-        for part in self.limits.uneven:
-            lo[part.feature], hi[part.feature] = self._ends(part, float(lo[part.feature]), float(hi[part.feature]))
+        for part in self.limits.uneven:  # the least and largest allowed values between two bounds
+            d, low, high = part.feature, float(lo[part.feature]), float(hi[part.feature])
+            lo[d] = self._beside(part, low)[1] if math.isfinite(low) else low
+            hi[d] = self._beside(part, high)[0] if math.isfinite(high) else high
+            if self._own_will_do(part, low, high):
+                lo[d], hi[d] = min(lo[d], self.source[d]), max(hi[d], self.source[d])
+            if lo[d] > hi[d]:
+                label = self.conditions.model.feature_label(d)
+                raise InputError(f"{label} has no value within its bounds that is a multiple of {part.step:g}")
         return Node(lo, hi, np.zeros(self.n_items, dtype=np.int8))
-
-    def _ends(self, part: Uneven, lo: float, hi: float) -> tuple[float, float]:
-        """The least and largest allowed values between two bounds."""
-        low = self._beside(part, lo)[1] if np.isfinite(lo) else lo
-        high = self._beside(part, hi)[0] if np.isfinite(hi) else hi
-        if self._own_will_do(part, lo, hi):
-            low, high = min(low, self.source[part.feature]), max(high, self.source[part.feature])
-        if low > high:
-            label = self.conditions.model.feature_label(part.feature)
-            raise InputError(f"{label} has no value within its bounds that is a multiple of {part.step:g}")
-        return low, high
-
-    @cached_property
-    def _near(self) -> Floats:
-        """How near to a grid point the source stands for it."""
-        return self.limits.near(self.source)
-
-    @cached_property
-    def _are_allowed(self) -> Flags:
-        """Whether a source's value is one that its feature may have: on its grid, or one of those that a pipeline maps."""
-        found = self.limits.snapped(self.source, self.source) == self.source
-        for part in self.limits.uneven:
-            own = float(self.source[part.feature])
-            found[part.feature] = not part.step or self._beside(part, own) == (own, own)
-        return found
 
     @cached_property
     def _tables(self) -> dict[int, Floats | None]:
@@ -106,7 +84,7 @@ class Choices:
 
     def rests(self, node: Node) -> Flags:
         """Which items may stay as they are."""
-        inside = (node.lo <= self.source) & (self.source <= node.hi) & self._are_allowed
+        inside = (node.lo <= self.source) & (self.source <= node.hi) & self._may_stay
         return np.append(inside[self.singles], self.in_groups(~inside) == 0)
 
     def stay(self, node: Node) -> Flags:
@@ -142,7 +120,7 @@ class Choices:
         found = np.tile(x, (len(AROUND), 1))
         if len(self.grid):
             n = np.floor(x[self.grid] / self.limits.step[self.grid]) + AROUND[:, None]
-            points = self._grid_points(n, self.grid)
+            points = self.limits.grid_points(n, self.grid, self.source)
             found[:, self.grid] = np.minimum(np.maximum(points, node.lo[self.grid]), node.hi[self.grid])
         for part in self.limits.uneven:
             found[:, part.feature] = self._uneven(node, part, float(x[part.feature]))
@@ -156,7 +134,7 @@ class Choices:
     def points_near(self, d: Indices, v: Floats) -> Floats:
         """The values nearest to v of features on a grid, or with values of their own."""
         step = self.limits.step[d]
-        points = self._grid_points(np.rint(v / np.where(step > 0, step, 1.0)), d)
+        points = self.limits.grid_points(np.rint(v / np.where(step > 0, step, 1.0)), d, self.source)
         points = np.minimum(np.maximum(points, self.root.lo[d]), self.root.hi[d])
         for i in np.flatnonzero(step == 0).tolist():
             table = self.values[int(d[i])]
@@ -177,11 +155,6 @@ class Choices:
             found[d] = table if table is not None and len(table) else None
         return found
 
-    def _grid_points(self, n: Any, which: Any) -> Floats:
-        """``n`` steps of some features, with the source's own value for the point that it is up to rounding."""
-        own, points = self.source[which], self.limits.multiples(n, which)
-        return np.where(np.abs(own - points) <= self._near[which], own, points)
-
     def _uneven(self, node: Node, part: Uneven, x: float) -> Floats:
         lo, hi = float(node.lo[part.feature]), float(node.hi[part.feature])
         own = [float(self.source[part.feature])] if self._own_will_do(part, lo, hi) else []
@@ -196,41 +169,4 @@ class Choices:
 
     def cut(self, node: Node, cut: Cut) -> tuple[Node, Node]:
         """The two parts of a node; raises if they do not have all its points."""
-        if cut.kind == "value" and 0 <= cut.d < len(node.lo):
-            if not self._adjacent(cut):
-                raise CertificateError(f"a cut leaves out what is between {cut.below!r} and {cut.above!r} of feature {cut.d}")
-            lo, hi = node.lo.copy(), node.hi.copy()
-            lo[cut.d], hi[cut.d] = max(lo[cut.d], cut.above), min(hi[cut.d], cut.below)
-            return node._replace(hi=hi), node._replace(lo=lo)
-        if cut.kind == "move" and 0 <= cut.d < self.n_items and node.state[cut.d] == OPEN:
-            stays, moves = node.state.copy(), node.state.copy()
-            stays[cut.d], moves[cut.d] = STAYS, MOVES
-            return node._replace(state=stays), node._replace(state=moves)
-        if cut.kind == "option" and 0 <= cut.d < len(self.groups):
-            group = self.groups[cut.d]
-            these = np.isin(np.arange(len(group)), cut.options)
-            one, other = node.hi.copy(), node.hi.copy()
-            one[group[~these]], other[group[these]] = 0.0, 0.0
-            return node._replace(hi=one), node._replace(hi=other)
-        raise CertificateError(f"there is no such cut: {cut}")
-
-    def _adjacent(self, cut: Cut) -> bool:
-        """Whether no allowed value of a feature is between two."""
-        below, above, d = cut.below, cut.above, cut.d
-        if above <= below:
-            return True
-        if d in self.grid:
-            step = self.limits.step[d]
-            if not above - below < 4 * step:  # so far apart, or no numbers
-                return False
-            points = self._grid_points(np.arange(math.floor(below / step) - 1, math.ceil(above / step) + 2), d)
-            return not bool(((below < points) & (points < above)).any())
-        for part in self.limits.uneven:
-            if part.feature == d:
-                if math.nextafter(below, math.inf) == above:  # such values are floats, and there is none between
-                    return True
-                between = 0.5 * (below + above)
-                low, high = self._beside(part, between)
-                own = self._own_will_do(part, -np.inf, np.inf) and below < self.source[d] < above
-                return low <= below and high >= above and not own
-        return False
+        return node.parts(cut, self.groups, partial(self.limits.adjacent, self.source))

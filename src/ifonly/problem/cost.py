@@ -104,11 +104,8 @@ class Cost:
         """
         if not (isinstance(self.scale, str) and self.scale in FITTED):
             raise InputError(f'fit is for scale "std", "mad" or "iqr"; this cost has {self.scale!r}')
-        columns, values = (
-            _frame_numbers(X) if hasattr(X, "columns") else (None, _numbers(X.toarray() if hasattr(X, "tocsr") else X, "X"))
-        )
-        if values.ndim != 2 or len(values) < 2:
-            raise InputError(f"X must be a table of two rows or more; got an array of shape {values.shape}")
+        names, X = _frame_numbers(X) if hasattr(X, "columns") else (None, X.toarray() if hasattr(X, "tocsr") else X)
+        values = _table(X)
         std = np.nanstd(values, axis=0)
         if self.scale == "std":
             spread = std
@@ -120,14 +117,12 @@ class Cost:
         spread = np.where(spread > 0, spread, std)
         with np.errstate(divide="ignore"):
             per_unit = np.where(spread > 0, 1 / spread, np.nan)
-        return replace(self, fitted=per_unit if columns is None else dict(zip(columns, per_unit.tolist(), strict=True)))
+        return replace(self, fitted=per_unit if names is None else dict(zip(names, per_unit.tolist(), strict=True)))
 
     @classmethod
     def mahalanobis(cls, X: Any, *, l1: Any = 0.0) -> "Cost":
         """The cost whose matrix is the inverse covariance of the rows of ``X``: what varies together changes cheaply."""
-        values = _numbers(X.to_numpy() if hasattr(X, "to_numpy") else X, "X")
-        if values.ndim != 2 or len(values) < 2:
-            raise InputError(f"X must be a table of two rows or more; got an array of shape {values.shape}")
+        values = _table(X.to_numpy() if hasattr(X, "to_numpy") else X)
         covariance = np.atleast_2d(np.cov(values, rowvar=False))
         sizes, axes = np.linalg.eigh(covariance)
         if not sizes[0] > LEAST_EIGENVALUE * sizes[-1]:
@@ -142,13 +137,15 @@ class Cost:
         D = model.n_features
         own = np.ones(D) if model.scaling is None else 1 / np.abs(model.scaling.scale)
         if isinstance(self.scale, str):
-            if self.scale == "raw":
-                return np.ones(D)
-            if self.scale == "model":
-                return own
+            if self.scale in ("raw", "model"):
+                return own if self.scale == "model" else np.ones(D)
             if self.fitted is None:
                 raise InputError(f'Cost(scale="{self.scale}") needs data: Cost(scale="{self.scale}").fit(X)')
-            found = _per_feature(_of_numbers(self.fitted, model), model, "scale", np.nan)
+            fitted, columns = self.fitted, model.encoding.columns
+            if columns and isinstance(fitted, Mapping):  # only what the classifier sees as the numbers they are
+                plain = {column.name for column in columns if column.kind == "number" and not column.maps}
+                fitted = {name: value for name, value in fitted.items() if name in plain}
+            found = _per_feature(fitted, model, "scale", np.nan)
             return np.where(np.isnan(found), own, found)
         found = _per_feature(self.scale, model, "scale", np.nan)
         found = np.where(np.isnan(found), own, found)
@@ -166,6 +163,13 @@ class Cost:
         return found
 
 
+def _table(X: Any) -> Floats:
+    values = _numbers(X, "X")
+    if values.ndim != 2 or len(values) < 2:
+        raise InputError(f"X must be a table of two rows or more; got an array of shape {values.shape}")
+    return values
+
+
 def _frame_numbers(X: Any) -> tuple[list[str], Floats]:
     """The columns of a frame that are numbers, NaN for what is missing; the others have no spread."""
     found: dict[str, Floats] = {}
@@ -180,15 +184,6 @@ def _frame_numbers(X: Any) -> tuple[list[str], Floats]:
     if not found:
         raise InputError("X must have columns of numbers; it has none")
     return list(found), np.stack(list(found.values()), axis=1)
-
-
-def _of_numbers(fitted: Any, model: Model) -> Any:
-    """What was fitted of columns that the classifier sees as the numbers they are: neither categories nor mapped."""
-    columns = model.encoding.columns
-    if not columns or not isinstance(fitted, Mapping):
-        return fitted
-    plain = {column.name for column in columns if column.kind == "number" and not column.maps}
-    return {name: value for name, value in fitted.items() if name in plain}
 
 
 def _per_feature(value: Any, model: Model, name: str, other: float) -> Floats:

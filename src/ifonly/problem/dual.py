@@ -33,8 +33,6 @@ The bounds are those of floats, less an allowance for their rounding; `exactly` 
 """
 
 import math
-from collections.abc import Iterator
-from functools import cached_property
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -102,8 +100,10 @@ class Dual:
         A, b, scaling, self.source = model.weights(slice(None)), model.b, model.scaling, problem.source
         scale, shift = (1.0, 0.0) if scaling is None else (scaling.scale, scaling.shift)
         away, ahead = A[problem.rivals] - A[problem.k], b[problem.rivals] - b[problem.k]
-        self.S = away / scale
-        self.margins = away @ ((self.source - shift) / scale) + ahead
+        self.S, self.margins = away / scale, away @ ((self.source - shift) / scale) + ahead
+        # The size of what s̄ is summed from, and of what `over` is.
+        size = np.abs(self.S * scale) @ ((np.abs(self.source) + np.abs(shift)) / np.abs(scale)) + np.abs(ahead)
+        self.sizes = size, np.abs(conditions.limits.C) @ np.abs(self.source) + np.abs(conditions.limits.rest)
         self.C = conditions.limits.C
         self.over = self.C @ self.source - conditions.limits.rest  # by how much the source breaks the rules
         self.spare = conditions.limits.spare(self.source)  # σ
@@ -117,18 +117,6 @@ class Dual:
             self.kappa, self.R = self.lam * diagonal, self.lam * (conditions.matrix - np.diag(diagonal))
         self.unit = share * self.lam  # κ over c²
 
-    # ---- the sizes of terms, for what rounding can do ----
-
-    @cached_property
-    def sizes(self) -> tuple[Floats, Floats]:
-        """The size of what the margins and `over` are summed from."""
-        model, limits, x = self.problem.model, self.problem.conditions.limits, np.abs(self.problem.source)
-        scaling = model.scaling
-        seen = x if scaling is None else (x + np.abs(scaling.shift)) / np.abs(scaling.scale)
-        own = np.abs(self.S if scaling is None else self.S * scaling.scale)
-        ahead = np.abs(model.b[self.problem.rivals] - model.b[self.problem.k])
-        return own @ seen + ahead, np.abs(limits.C) @ x + np.abs(limits.rest)
-
     def worth(self, x: Floats) -> float:
         """What is minimised at x, from the margins that bounds are made of: what rows of A share cancels before it rounds."""
         distance, cost = self.problem.cost_of(x)
@@ -140,41 +128,13 @@ class Dual:
 
     # ---- a proof ----
 
-    def leaves(self, proof: Proof) -> Iterator[tuple[Node, Leaf]]:
-        """The leaves of a tree, each with its node; raises if they are not all."""
-        nodes = [self.choices.root]
-        for entry in proof.tree:
-            if not nodes:
-                raise CertificateError("the proof goes on after its last leaf")
-            node = nodes.pop()
-            if isinstance(entry, Leaf):
-                yield node, entry
-            else:
-                first, second = self.choices.cut(node, entry)
-                nodes += [second, first]
-        if nodes:
-            raise CertificateError(f"the proof leaves out {len(nodes)} of its cases")
-
     def prove(self, proof: Proof, slack: float = 0.0) -> Proved:
-        """What a proof proves; raises if it is none.
+        """What a proof proves; raises if it is none. A leaf that misses the goal may meet it by ``slack``, times Σy."""
 
-        ``slack`` is by how much a leaf may meet the goal that is said to miss it: what rounding eats of it counts for nothing.
-        """
-        bound, missed = math.inf, math.inf
-        for node, leaf in self.leaves(proof):
-            if self.empty(node):
-                continue
-            if not 0 <= leaf.multipliers < len(proof.multipliers):
-                raise CertificateError("a leaf of the proof has points, but no multipliers")
-            given = proof.multipliers[leaf.multipliers]
-            found, total = self.bound(node, given, reach=leaf.reach).value, float(given.y.sum())
-            if not leaf.reach:
-                bound = min(bound, found)
-            elif found > -slack * total:
-                missed = min(missed, found / total if total > 0 else math.inf)
-            else:
-                raise CertificateError(f"a leaf of the proof is said to miss the goal, and may meet it by {-found!r}")
-        return Proved(bound, missed)
+        def bound_of(node: Node, given: Multipliers, reach: bool) -> tuple[float, float]:
+            return self.bound(node, given, reach=reach).value, float(given.y.sum())
+
+        return proof.proves(proof.leaves(self.choices.root, self.choices.cut, self.empty), bound_of, slack)
 
     # ---- the bound ----
 
@@ -188,13 +148,14 @@ class Dual:
     @np.errstate(over="ignore", invalid="ignore")
     def bound(self, node: Node, given: Multipliers, *, reach: bool = False) -> Bounded:
         """The bound that multipliers prove for the points of a node; with ``reach``, of the goal alone."""
-        y, nu = self._checked(given, reach=reach)
         choices, source = self.choices, self.source
+        y, nu, at = given.checked(len(self.margins), self.problem.conditions.limits.equal, len(source))
+        if reach and self.goal.lam is not None and y.any():
+            raise CertificateError("with λ given there is no goal that a leaf could miss")
         h = y @ self.S + nu @ self.C
         constant = [*(y * self.margins), *(nu * self.over), *(-np.abs(nu) * self.spare), *self._goal(y)]
         kappa, bend = (0 * self.kappa, 0 * self.bend) if reach else (self.kappa, self.bend)
         if self.R is not None and not reach:
-            at = np.zeros(len(source)) if given.at is None else np.asarray(given.at)
             pull = self.R @ at
             h, constant = h + pull, [*constant, -(at @ pull) / 2]
         # 1. Every feature's best value.
@@ -213,19 +174,6 @@ class Dual:
         rounding = self._rounding(y, nu, constant, np.abs(change), given, (h, self.longest(node)) if reach else None)
         finite = math.isfinite(rounding)  # multipliers too large for floats prove nothing
         return Bounded(math.fsum([*constant, *worth[moved]]) - rounding if finite else -math.inf, x, moved, rounding)
-
-    def _checked(self, given: Multipliers, *, reach: bool) -> tuple[Floats, Floats]:
-        """Y and ν, if they may be such."""
-        equal = self.problem.conditions.limits.equal
-        y, nu = np.asarray(given.y, dtype=np.float64), np.asarray(given.nu, dtype=np.float64)
-        at = 0.0 * self.problem.source if given.at is None else np.asarray(given.at, dtype=np.float64)
-        if y.shape != self.margins.shape or nu.shape != self.over.shape or at.shape != self.source.shape:
-            raise CertificateError("the proof has too few or too many multipliers")
-        if not all(np.isfinite(values).all() for values in (y, nu, at)) or (y < 0).any() or (nu[~equal] < 0).any():
-            raise CertificateError("the proof has multipliers that are negative, or not finite")
-        if reach and self.goal.lam is not None and y.any():
-            raise CertificateError("with λ given there is no goal that a leaf could miss")
-        return y, nu
 
     def _goal(self, y: Floats) -> list[float]:
         """The terms of e(y)."""

@@ -8,24 +8,25 @@ rivals, rules C x ≤ c, equations up to σ, and for multipliers y, ν and Δ° 
 
 Floats are fractions, and so are their sums and products and the lowest points of parabolas. Nothing is rounded but logarithms
 and exponentials, each to the side on which less is proved. Taken from elsewhere is what a question *means*: which box the
-limits make around a source, which numbers a pipeline's map gives, and σ (`limits`). It goes item by item, as one would by hand;
-`dual` computes the same with arrays of floats, less an allowance for their rounding.
+limits make around a source, which values a feature may have in it, and σ (`limits`); and what a tree of cuts does (`proof`). It
+goes item by item, as one would by hand; `dual` computes the same in floats, less an allowance for their rounding.
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from decimal import Decimal, localcontext
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from ifonly.model.errors import CertificateError
 from ifonly.model.numerics import EPS, Floats
 from ifonly.problem.conditions import Conditions
 from ifonly.problem.limits import EDGE, FAR, FELT, TINY
-from ifonly.problem.proof import MOVES, OPEN, STAYS, Cut, Leaf, Multipliers, Node, Proof, Proved
+from ifonly.problem.proof import MOVES, OPEN, STAYS, Cut, Multipliers, Node, Proof, Proved
 
 __all__ = ["Exactly", "exp_within", "log_within"]
 
@@ -33,7 +34,7 @@ DIGITS = 60  # of logarithms and exponentials
 LARGEST = 3000  # an exponent: beyond, e^−v is as good as nothing, and e^v more than any answer has
 SHARE = 0.9  # of the largest θ for which Q − θ diag(Q) is positive semidefinite: with less it is so in fractions too
 
-Fractions = list[Fraction]
+Fractions = NDArray[Any]  # of `Fraction`s, which sums and products of them are too
 
 
 def log_within(v: Fraction) -> tuple[Fraction, Fraction]:
@@ -59,12 +60,9 @@ def exp_within(v: Fraction) -> tuple[Fraction, Fraction]:
     return max(found - slack, Fraction(0)), found + slack
 
 
-def _fractions(values: Iterable[float]) -> Fractions:
-    return [Fraction(float(v)) for v in values]
-
-
-def _dot(a: Sequence[Fraction], b: Sequence[Fraction]) -> Fraction:
-    return sum((x * y for x, y in zip(a, b, strict=True)), Fraction(0))
+def _fractions(values: ArrayLike) -> Fractions:
+    floats = np.asarray(values, dtype=np.float64)
+    return np.array([Fraction(v) for v in floats.ravel().tolist()], dtype=object).reshape(floats.shape)
 
 
 class Exactly:
@@ -80,35 +78,35 @@ class Exactly:
         prob: float | None = None,
         margin: float | None = None,
     ) -> None:
-        limits, D = conditions.limits, conditions.model.n_features
+        limits, model = conditions.limits, conditions.model
         self.conditions, self.limits, self.floats, self.source = conditions, limits, source, _fractions(source)
+        # 1. The goal.
         self.lam, self.prob, self.margin = (None if v is None else Fraction(v) for v in (lam, prob, margin))
         self.alpha = Fraction(1) if self.lam is None else self.lam
         self.top = None if self.prob is None else log_within((1 - self.prob) / self.prob)[1]
-        self.S, self.margins = self._rivals(k)
-        self.C, self.rest = [_fractions(row) for row in limits.C], _fractions(limits.rest)
-        self.over = [_dot(row, self.source) - rest for row, rest in zip(self.C, self.rest, strict=True)]
-        self.spare = _fractions(limits.spare(source))  # σ
-        self.columns = [[row[d] for row in (*self.S, *self.C)] for d in range(D)]  # of S, and of C below it
+        # 2. S, by how much a unit of each feature puts each rival ahead of the target, and s̄, by how much they are.
+        scale, shift = Fraction(1), Fraction(0)
+        if model.scaling is not None:
+            scale, shift = _fractions(model.scaling.scale), _fractions(model.scaling.shift)
+        A, b = _fractions(model.weights(slice(None))), _fractions(model.b)
+        away = np.delete(A, k, axis=0) - A[k]
+        self.S = away / scale
+        self.margins = away @ ((self.source - shift) / scale) + np.delete(b, k) - b[k]
+        # 3. Rules, by how much the source breaks them, and σ.
+        self.C, self.rest = _fractions(limits.C), _fractions(limits.rest)
+        self.over, self.spare = self.C @ self.source - self.rest, _fractions(limits.spare(source))
+        # 4. Costs: β = μc; the diagonal of Q, and θ, how much of it is left to the features, one by one.
+        per_unit, self.Q = _fractions(conditions.per_unit), None
+        self.bend, self.square, self.theta = _fractions(conditions.mu) * per_unit, per_unit * per_unit, Fraction(1)
+        if conditions.matrix is not None:
+            self.Q, self.theta = _fractions(conditions.matrix), Fraction(SHARE * conditions.cost.eigenvalues[0])
+            self.square = np.diag(self.Q)
+        # 5. Items, and how many may move.
         self.groups = [group.tolist() for group in limits.groups]
         self.items = [[d] for d in np.flatnonzero(~conditions.grouped).tolist()] + self.groups
         self.most = len(self.items) if conditions.max_changes is None else min(conditions.max_changes, len(self.items))
+        self.may_stay = limits.may_stay(source)
         self.uneven = {part.feature: part for part in limits.uneven}
-
-    def _rivals(self, k: int) -> tuple[list[Fractions], Fractions]:
-        """S, by how much a unit of each feature puts each rival ahead of the target, and s̄, by how much they are."""
-        model = self.conditions.model
-        scale, shift = [Fraction(1)] * model.n_features, [Fraction(0)] * model.n_features
-        if model.scaling is not None:
-            scale, shift = _fractions(model.scaling.scale), _fractions(model.scaling.shift)
-        seen = [(x - m) / s for x, m, s in zip(self.source, shift, scale, strict=True)]
-        A, b = [_fractions(row) for row in model.weights(slice(None))], _fractions(model.b)
-        S, margins = [], []
-        for j in (j for j in range(len(b)) if j != k):
-            away = [v - own for v, own in zip(A[j], A[k], strict=True)]
-            S.append([v / s for v, s in zip(away, scale, strict=True)])
-            margins.append(_dot(away, seen) + b[j] - b[k])
-        return S, margins
 
     # ---- a point ----
 
@@ -119,10 +117,10 @@ class Exactly:
         Most equations have no solution among floats at all. All other limits are comparisons of floats, which are exact.
         """
         point = _fractions(x)
-        for i, (row, rest) in enumerate(zip(self.C, self.rest, strict=True)):
-            over, equal = _dot(row, point) - rest, self.limits.equal[i]
-            if (abs(over) if equal else over) > self.spare[i] + Fraction(EDGE * EPS) * self._size(i, point) + Fraction(TINY):
-                raise CertificateError(f"rule {i + 1} is broken by {float(over)!r}, in fractions")
+        over, size = self.C @ point - self.rest, np.abs(self.C) @ np.abs(point) + np.abs(self.rest)
+        allowed = self.spare + Fraction(EDGE * EPS) * size + Fraction(TINY)
+        for i in np.flatnonzero(np.where(self.limits.equal, np.abs(over), over) > allowed)[:1]:
+            raise CertificateError(f"rule {i + 1} is broken by {float(over[i])!r}, in fractions")
         if not reached:
             return
         s = self.margins_at(point)
@@ -131,18 +129,11 @@ class Exactly:
         if self.prob is not None and sum(exp_within(v)[1] for v in s) > (1 - self.prob) / self.prob:
             raise CertificateError(f"p(target) is below the {float(self.prob)!r} that was asked for, in fractions")
 
-    def _size(self, i: int, point: Fractions) -> Fraction:
-        """The size of a rule's terms."""
-        return sum((abs(v * at) for v, at in zip(self.C[i], point, strict=True)), abs(self.rest[i]))
-
     def worth(self, x: Floats) -> Fraction:
         """What is minimised at x: the cost; with λ, λ times its square, Σμc|Δ| and −ln p, or a little above."""
-        change = [v - own for v, own in zip(_fractions(x), self.source, strict=True)]
-        if self.Q is None:
-            quadratic = sum((q * v * v for q, v in zip(self.square, change, strict=True)), Fraction(0))
-        else:
-            quadratic = _dot(change, [_dot(row, change) for row in self.Q])
-        cost = self.alpha * quadratic / 2 + _dot(self.bend, [abs(v) for v in change])
+        change = _fractions(x) - self.source
+        pull = self.square * change if self.Q is None else self.Q @ change
+        cost = self.alpha * (change @ pull) / 2 + self.bend @ np.abs(change)
         if self.lam is None:
             return cost
         s = [*self.margins_at(_fractions(x)), Fraction(0)]
@@ -151,8 +142,7 @@ class Exactly:
 
     def margins_at(self, point: Fractions) -> Fractions:
         """s(x)."""
-        change = [v - own for v, own in zip(point, self.source, strict=True)]
-        return [s + _dot(row, change) for s, row in zip(self.margins, self.S, strict=True)]
+        return self.margins + self.S @ (point - self.source)
 
     def rivals_proba(self, x: Floats) -> Floats:
         """The rivals' probabilities at x, to the nearest floats."""
@@ -165,60 +155,22 @@ class Exactly:
 
     def prove(self, proof: Proof, slack: float = 0.0) -> Proved:
         """What a proof proves; raises if it is none. A leaf that misses the goal may meet it by ``slack``, times Σy."""
-        nodes, bound, missed = [self.root], math.inf, math.inf
-        for entry in proof.tree:
-            if not nodes:
-                raise CertificateError("the proof goes on after its last leaf")
-            node = nodes.pop()
-            if not isinstance(entry, Leaf):
-                first, second = self.cut(node, entry)
-                nodes += [second, first]
-            elif not self.empty(node):
-                if not 0 <= entry.multipliers < len(proof.multipliers):
-                    raise CertificateError("a leaf of the proof has points, but no multipliers")
-                given = proof.multipliers[entry.multipliers]
-                found, total = self.bound(node, given, reach=entry.reach), sum(_fractions(given.y), Fraction(0))
-                if not entry.reach:
-                    bound = min(bound, found)
-                elif found > -Fraction(slack) * total:
-                    missed = min(missed, found / total if total > 0 else math.inf)
-                else:
-                    raise CertificateError(
-                        f"a leaf of the proof is said to miss the goal, and may meet it by {float(-found)!r}"
-                    )
-        if nodes:
-            raise CertificateError(f"the proof leaves out {len(nodes)} of its cases")
-        return Proved(bound, missed)
+
+        def bound_of(node: Node, given: Multipliers, reach: bool) -> tuple[Fraction, Fraction]:
+            return self.bound(node, given, reach=reach), _fractions(given.y).sum()
+
+        def cut(node: Node, cut: Cut) -> tuple[Node, Node]:
+            return node.parts(cut, self.limits.groups, partial(self.limits.adjacent, self.floats))
+
+        # Everything that the limits allow, but for rules: these have multipliers.
+        root = Node(*self.limits.box(self.floats), np.zeros(len(self.items), dtype=np.int8))
+        return proof.proves(proof.leaves(root, cut, self.empty), bound_of, Fraction(slack))
 
     def ceiling(self, proved: Proved) -> float:
         """What p of the target is at most where a proof shows by how much its goal is missed, rounded up."""
         if self.top is None or proved.missed == math.inf:  # no such goal, or no point at all
             return 0.0
         return math.nextafter(float(1 / (1 + exp_within(self.top + proved.missed)[0])), 1.0)
-
-    @cached_property
-    def root(self) -> Node:
-        """Everything that the limits allow, but for rules: these have multipliers."""
-        return Node(*self.limits.box(self.floats), np.zeros(len(self.items), dtype=np.int8))
-
-    def cut(self, node: Node, cut: Cut) -> tuple[Node, Node]:
-        """The two parts of a node; raises if they do not have all its points."""
-        lo, hi, state = (part.copy() for part in node)
-        if cut.kind == "value" and 0 <= cut.d < len(lo):
-            if cut.above > cut.below and not self._nothing_between(cut.d, cut.below, cut.above):
-                raise CertificateError(f"a cut leaves out what is between {cut.below!r} and {cut.above!r} of feature {cut.d}")
-            lo[cut.d], hi[cut.d] = max(lo[cut.d], cut.above), min(hi[cut.d], cut.below)
-            return node._replace(hi=hi), node._replace(lo=lo)
-        if cut.kind == "move" and 0 <= cut.d < len(self.items) and state[cut.d] == OPEN:
-            other = state.copy()
-            state[cut.d], other[cut.d] = STAYS, MOVES
-            return node._replace(state=state), node._replace(state=other)
-        if cut.kind == "option" and 0 <= cut.d < len(self.groups):
-            other = hi.copy()
-            for i, d in enumerate(self.groups[cut.d]):
-                (other if i in cut.options else hi)[d] = 0.0
-            return node._replace(hi=hi), node._replace(hi=other)
-        raise CertificateError(f"there is no such cut: {cut}")
 
     def empty(self, node: Node) -> bool:
         """Whether a node has no point, as anybody sees."""
@@ -231,15 +183,18 @@ class Exactly:
 
     def bound(self, node: Node, given: Multipliers, *, reach: bool = False) -> Fraction:
         """The bound that multipliers prove for the points of a node; with ``reach``, of the goal alone."""
-        y, nu, at = self._multipliers(given, reach=reach)
-        h = [_dot([*y, *nu], column) for column in self.columns]
-        value = _dot(y, self.margins) + self._of_goal(y) + _dot(nu, self.over) - _dot([abs(v) for v in nu], self.spare)
-        kappa, bend = [Fraction(0)] * len(h), [Fraction(0)] * len(h)
+        checked = given.checked(len(self.margins), self.limits.equal, len(self.source))
+        if reach and self.lam is not None and given.y.any():
+            raise CertificateError("with λ given there is no goal that a leaf could miss")
+        y, nu, at = (_fractions(part) for part in checked)
+        h = y @ self.S + nu @ self.C
+        value = y @ self.margins + self._of_goal(y) + nu @ self.over - np.abs(nu) @ self.spare
+        kappa, bend = 0 * self.square, 0 * self.bend
         if not reach:
-            kappa, bend = [self.alpha * self.theta * q for q in self.square], self.bend
+            kappa, bend = self.alpha * self.theta * self.square, self.bend
             if self.R is not None:
-                pull = [_dot(row, at) for row in self.R]
-                h, value = [a + b for a, b in zip(h, pull, strict=True)], value - _dot(at, pull) / 2
+                pull = self.R @ at
+                h, value = h + pull, value - at @ pull / 2
         must, may = [], []  # what items are worth that have to move, and that may
         for item, state in zip(self.items, node.state, strict=True):
             if item in self.groups:
@@ -250,25 +205,13 @@ class Exactly:
                 must.append(least)
             elif state == OPEN:
                 may.append(min(least, Fraction(0)))
-        return value + sum(must) + sum(sorted(may)[: max(self.most - len(must), 0)])
-
-    def _multipliers(self, given: Multipliers, *, reach: bool) -> tuple[Fractions, Fractions, Fractions]:
-        """Y, ν and Δ°, if they may be such."""
-        at = np.zeros_like(self.floats) if given.at is None else given.at
-        parts = [np.asarray(part, dtype=np.float64) for part in (given.y, given.nu, at)]
-        if [part.shape for part in parts] != [(len(self.margins),), (len(self.C),), self.floats.shape]:
-            raise CertificateError("the proof has too few or too many multipliers")
-        y, nu, _ = parts
-        if not all(np.isfinite(part).all() for part in parts) or (y < 0).any() or (nu[~self.limits.equal] < 0).any():
-            raise CertificateError("the proof has multipliers that are negative, or not finite")
-        if reach and self.lam is not None and y.any():
-            raise CertificateError("with λ given there is no goal that a leaf could miss")
-        first, second, third = (_fractions(part) for part in parts)
-        return first, second, third
+        found = value + sum(must) + sum(sorted(may)[: max(self.most - len(must), 0)])
+        assert isinstance(found, Fraction)  # a float among its terms would have made it one
+        return found
 
     def _of_goal(self, y: Fractions) -> Fraction:
         """e(y), or a little below."""
-        total = sum(y, Fraction(0))
+        total: Fraction = y.sum()
         if self.margin is not None:
             return total * self.margin
         if self.top is not None:
@@ -300,46 +243,19 @@ class Exactly:
         if not step or self.limits.frozen[d]:
             return [at]
         n = math.floor(at / Fraction(step))
-        return [min(max(self._grid(d, i), lo), hi) for i in range(n - 1, n + 3)]
-
-    def _grid(self, d: int, n: int) -> float:
-        """``n`` steps of a feature; the source's own value, where that is the grid point up to rounding."""
-        own, point = float(self.floats[d]), float(self.limits.multiples(float(n), d))
-        return own if abs(own - point) <= float(self.limits.near(own, d)) else point
-
-    def _nothing_between(self, d: int, below: float, above: float) -> bool:
-        """Whether a feature has no value between these two."""
-        own, step = float(self.floats[d]), float(self.limits.step[d])
-        if d in self.uneven:
-            part = self.uneven[d]
-            low, high = part.column.beside(0.5 * (below + above), part.step)
-            alone = not (below < own < above) or bool(part.step)
-            return math.nextafter(below, math.inf) == above or (low <= below and high >= above and alone)
-        if not step or self.limits.frozen[d] or not above - below < 4 * step:
-            return False
-        first, last = math.floor(below / step) - 1, math.ceil(above / step) + 1
-        return not any(below < self._grid(d, n) < above for n in range(first, last + 1))
+        points = self.limits.grid_points(np.array([float(i) for i in range(n - 1, n + 3)]), d, self.floats)
+        return [min(max(v, lo), hi) for v in points.tolist()]
 
     def _ends(self, node: Node, d: int) -> tuple[float, float]:
         """A feature's ends; where there is none, or only one that is next to endless, as far as scores move by `FAR`."""
         lo, hi, own = float(node.lo[d]), float(node.hi[d]), float(self.floats[d])
-        steep = max((abs(float(row[d])) for row in self.S), default=0.0)
+        steep = max(abs(float(v)) for v in self.S[:, d])
         far, nearest = FAR / (steep or float(self.conditions.per_unit[d])), min(max(own, lo), hi)
         return nearest - far if nearest - lo > FELT * far else lo, nearest + far if hi - nearest > FELT * far else hi
 
     def _rests(self, node: Node, item: list[int]) -> bool:
         """Whether an item may stay as it is."""
-        for d in item:
-            own = float(self.floats[d])
-            if not node.lo[d] <= own <= node.hi[d]:
-                return False
-            if d in self.uneven:
-                part = self.uneven[d]
-                if part.step and part.column.beside(own, part.step) != (own, own):
-                    return False
-            elif self.limits.step[d] and not self.limits.frozen[d] and self._grid(d, round(own / self.limits.step[d])) != own:
-                return False
-        return True
+        return all(node.lo[d] <= self.floats[d] <= node.hi[d] and self.may_stay[d] for d in item)
 
     def _options(self, node: Node, group: Sequence[int]) -> list[int]:
         """The columns of a group that may be the one that is 1."""
@@ -352,45 +268,15 @@ class Exactly:
         leave = kappa[now] / 2 + bend[now] - h[now]
         return min(0 * leave if d == now else leave + kappa[d] / 2 + bend[d] + h[d] for d in self._options(node, group))
 
-    # ---- costs ----
-
     @cached_property
-    def bend(self) -> Fractions:
-        """β = μc."""
-        return [m * c for m, c in zip(_fractions(self.conditions.mu), _fractions(self.conditions.per_unit), strict=True)]
-
-    @cached_property
-    def Q(self) -> list[Fractions] | None:
-        """The matrix of the cost; None where features are not tied together."""
-        return None if self.conditions.matrix is None else [_fractions(row) for row in self.conditions.matrix]
-
-    @cached_property
-    def square(self) -> Fractions:
-        """The diagonal of Q: c²."""
-        if self.Q is None:
-            return [c * c for c in _fractions(self.conditions.per_unit)]
-        return [row[d] for d, row in enumerate(self.Q)]
-
-    @cached_property
-    def theta(self) -> Fraction:
-        """θ: how much of the diagonal of Q is left to the features, one by one; all of it where there is nothing else."""
-        if self.conditions.matrix is None:
-            return Fraction(1)
-        unit = np.sqrt(np.diag(self.conditions.matrix))
-        return Fraction(SHARE * float(np.linalg.eigvalsh(self.conditions.matrix / np.multiply.outer(unit, unit))[0]))
-
-    @cached_property
-    def R(self) -> list[Fractions] | None:
+    def R(self) -> Fractions | None:
         """αR = α(Q − θ diag(Q)), which elimination shows to be positive definite."""
         if self.Q is None:
             return None
-        D = len(self.Q)
-        R = [[self.alpha * (v - self.theta * v * (i == j)) for j, v in enumerate(row)] for i, row in enumerate(self.Q)]
-        left = [row.copy() for row in R]
-        for i in range(D):
-            if not left[i][i] > 0:
+        R = self.alpha * (self.Q - self.theta * np.diag(self.square))
+        left = R.copy()
+        for i in range(len(left)):
+            if not left[i, i] > 0:
                 raise CertificateError("the matrix of the cost is too near to a singular one for a proof in fractions")
-            for j in range(i + 1, D):
-                factor = left[j][i] / left[i][i]
-                left[j] = [a - factor * b for a, b in zip(left[j], left[i], strict=True)]
+            left[i + 1 :] -= np.multiply.outer(left[i + 1 :, i] / left[i, i], left[i])
         return R

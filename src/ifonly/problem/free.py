@@ -166,13 +166,5 @@ class Problem:
         rounding = min(moved, 2 * float(lengths.max())) + 2 * EPS * lam * distance
         grad_norm = float(np.linalg.norm(gradient))
         bound = grad_norm + rounding
-        return Certificate(
-            objective=self.objective(x),
-            proba=proba,
-            distance=distance,
-            grad_norm=grad_norm,
-            logit_error=logit_error,
-            rounding=rounding,
-            gap=bound**2 / (2 * lam),
-            error_bound=bound / lam,
-        )
+        objective, gap = self.objective(x), bound**2 / (2 * lam)
+        return Certificate(objective, proba, distance, grad_norm, logit_error, rounding, gap, error_bound=bound / lam)

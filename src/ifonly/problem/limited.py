@@ -217,16 +217,8 @@ class LimitedProblem:
         error = error + summation_error(len(left)) * np.abs(left)
         slack = max(float(multipliers @ left + np.abs(multipliers) @ error), 0.0)
         gap = (norm + rounding) ** 2 / (2 * weights.lam) + slack
-        return Certificate(
-            objective=self.objective(x, weights),
-            proba=q,
-            distance=self.cost_of(x)[0],
-            grad_norm=norm,
-            logit_error=delta,
-            rounding=rounding,
-            gap=gap,
-            error_bound=math.sqrt(2 * gap / weights.lam),
-        )
+        objective, distance, error_bound = self.objective(x, weights), self.cost_of(x)[0], math.sqrt(2 * gap / weights.lam)
+        return Certificate(objective, q, distance, norm, delta, rounding, gap, error_bound)
 
     def _subgradient(self, x: Floats, q: Floats, nu: Floats, weights: Weights, of_q: float) -> tuple[float, float]:
         """‖ξ‖ in the norm of Q⁻¹ over the features that can move, and its rounding; ``of_q`` is the relative error of q."""

@@ -98,6 +98,35 @@ class Limits:
         nearest = self.nearest(X)
         return nearest if nearest is X else np.where(np.abs(source - nearest) <= self.near(source), source, nearest)
 
+    def grid_points(self, n: Any, which: Any, source: Floats) -> Floats:
+        """``n`` steps of some features, with the source's own value for the point that it is up to rounding."""
+        own, points = source[which], self.multiples(n, which)
+        return np.where(np.abs(own - points) <= self.near(own, which), own, points)
+
+    def may_stay(self, source: Floats) -> Flags:
+        """Whether a source's value is one that its feature may have: on its grid, or one of those that a pipeline maps."""
+        found = self.snapped(source, source) == source
+        for d, column, step in self.uneven:
+            found[d] = not step or column.beside(float(source[d]), step) == (source[d], source[d])
+        return found
+
+    def adjacent(self, source: Floats, d: int, below: float, above: float) -> bool:
+        """Whether no value that a feature may have is between two, the first of which is less."""
+        if self.on_grid[d]:
+            step = self.step[d]
+            if not above - below < 4 * step:  # so far apart, or no numbers
+                return False
+            n = np.arange(math.floor(below / step) - 1, math.ceil(above / step) + 2)
+            points = self.grid_points(n, d, source)
+            return not ((below < points) & (points < above)).any()
+        for column, step in ((part.column, part.step) for part in self.uneven if part.feature == d):
+            if math.nextafter(below, math.inf) == above:  # such values are floats, and there is none between
+                return True
+            low, high = column.beside(0.5 * (below + above), step)
+            own = not step and below < source[d] < above  # beside quantiles the source's is one more
+            return low <= below and high >= above and not own
+        return False
+
     def must_move(self, X: Floats, lo: Floats, hi: Floats) -> Flags:
         """Which features of the sources (N, D) cannot stay as they are."""
         return (lo > X) | (hi < X) | (self.snapped(X, X) != X)

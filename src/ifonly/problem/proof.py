@@ -3,18 +3,20 @@
 The tree stands in preorder: a `Cut`, then all of its first part, then all of its second; a `Leaf` says which multipliers
 are its own, and what they prove: a bound on what is minimised, or that nothing in the leaf meets the goal. Whoever checks a
 proof makes the leaves again from what the limits allow, and the bound of each from its multipliers: with floats (`choices`,
-`dual`), or with fractions (`exactly`).
+`dual`), or with fractions (`exactly`). What both share stands here: the walk and the cuts, which are comparisons and
+round nothing.
 """
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ifonly.model.errors import InputError
-from ifonly.model.numerics import Floats
+from ifonly.model.errors import CertificateError, InputError
+from ifonly.model.numerics import Flags, Floats, Indices
 
 __all__ = ["MOVES", "OPEN", "STAYS", "Cut", "Leaf", "Multipliers", "Node", "Proof", "Proved"]
 
@@ -28,6 +30,28 @@ class Node(NamedTuple):
     lo: Floats  # (D,), in the user's units
     hi: Floats
     state: NDArray[np.int8]  # (items,)
+
+    def parts(
+        self, cut: "Cut", groups: Sequence[Indices], adjacent: Callable[[int, float, float], bool]
+    ) -> tuple["Node", "Node"]:
+        """Its two parts, which together have all its points; raises if a cut leaves any out.
+
+        ``adjacent`` says whether a feature has no value between two, the first of which is less.
+        """
+        first, second = (Node(self.lo.copy(), self.hi.copy(), self.state.copy()) for _ in range(2))
+        d = cut.d
+        if cut.kind == "value" and 0 <= d < len(self.lo):
+            if not (cut.above <= cut.below or adjacent(d, cut.below, cut.above)):
+                raise CertificateError(f"a cut leaves out what is between {cut.below!r} and {cut.above!r} of feature {d}")
+            first.hi[d], second.lo[d] = min(self.hi[d], cut.below), max(self.lo[d], cut.above)
+        elif cut.kind == "move" and 0 <= d < len(self.state) and self.state[d] == OPEN:
+            first.state[d], second.state[d] = STAYS, MOVES
+        elif cut.kind == "option" and 0 <= d < len(groups):
+            these = np.isin(np.arange(len(groups[d])), cut.options)
+            first.hi[groups[d][~these]], second.hi[groups[d][these]] = 0.0, 0.0
+        else:
+            raise CertificateError(f"there is no such cut: {cut}")
+        return first, second
 
 
 class Cut(NamedTuple):
@@ -46,6 +70,16 @@ class Multipliers(NamedTuple):
     y: Floats
     nu: Floats
     at: Floats | None = None
+
+    def checked(self, n: int, equal: Flags, D: int) -> tuple[Floats, Floats, Floats]:
+        """All three, for n rivals, rules some of which are ``equal``, and D features; raises if they prove nothing of these."""
+        at = np.zeros(D) if self.at is None else self.at
+        y, nu, at = (np.asarray(part, dtype=np.float64) for part in (self.y, self.nu, at))
+        if (y.shape, nu.shape, at.shape) != ((n,), equal.shape, (D,)):
+            raise CertificateError("the proof has too few or too many multipliers")
+        if not all(np.isfinite(part).all() for part in (y, nu, at)) or (y < 0).any() or (nu[~equal] < 0).any():
+            raise CertificateError("the proof has multipliers that are negative, or not finite")
+        return y, nu, at
 
 
 class Leaf(NamedTuple):
@@ -76,6 +110,37 @@ class Proof:
     def n_leaves(self) -> int:
         """How many cases there are."""
         return (len(self.tree) + 1) // 2
+
+    def leaves(
+        self, root: Node, cut: Callable[[Node, Cut], tuple[Node, Node]], empty: Callable[[Node], bool]
+    ) -> Iterator[tuple[Node, Leaf]]:
+        """Every leaf that has points, with its node, where the tree is of ``root``; raises if they are not all."""
+        nodes = [root]
+        for entry in self.tree:
+            if not nodes:
+                raise CertificateError("the proof goes on after its last leaf")
+            node = nodes.pop()
+            if not isinstance(entry, Leaf):
+                nodes.extend(reversed(cut(node, entry)))
+            elif not empty(node):
+                yield node, entry
+        if nodes:
+            raise CertificateError(f"the proof leaves out {len(nodes)} of its cases")
+
+    def proves(self, leaves: Iterable[tuple[Node, Leaf]], bound_of: Callable[..., tuple[Any, Any]], slack: Any) -> Proved:
+        """What leaves prove together, from the bound and Σy of each; raises if one may meet its goal by ``slack`` times Σy."""
+        bound, missed = math.inf, math.inf
+        for node, leaf in leaves:
+            if not 0 <= leaf.multipliers < len(self.multipliers):
+                raise CertificateError("a leaf of the proof has points, but no multipliers")
+            found, total = bound_of(node, self.multipliers[leaf.multipliers], leaf.reach)
+            if not leaf.reach:
+                bound = min(bound, found)
+            elif found > -slack * total:
+                missed = min(missed, found / total if total > 0 else math.inf)
+            else:
+                raise CertificateError(f"a leaf of the proof is said to miss the goal, and may meet it by {float(-found)!r}")
+        return Proved(bound, missed)
 
     def to_dict(self) -> dict[str, Any]:
         """As plain data: cuts are lists that begin with their kind, leaves are numbers, those about the goal [number]."""

@@ -5,6 +5,7 @@ to a model.
 """
 
 import json
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Literal, get_args
@@ -22,8 +23,8 @@ __all__ = ["FLIP", "MAX_NODES", "Backend", "Question"]
 Backend = Literal["auto", "reference", "cpu", "cuda"]
 
 FLIP = 0.5  # the default probability: more than all other classes together
-EXTREME_LAM = 1e100  # beyond, squares overflow
-LIMITS = {"lam": np.inf, "prob": 1.0}  # what they are less than
+# The least and the largest: beyond these λ squares overflow; the probabilities are the floats next to 0 and 1.
+RANGES = {"lam": (1e-100, 1e100), "prob": (math.nextafter(0.0, 1.0), math.nextafter(1.0, 0.0))}
 MAX_NODES = 100_000  # of a search
 
 
@@ -124,12 +125,13 @@ def _number(value: Any, name: str) -> float:
         found = float(value)
     except (TypeError, ValueError):
         raise InputError(f"{name} must be one number; got {value!r}") from None
-    if not 0 < found < LIMITS[name]:
-        expected = "a number > 0" if name == "lam" else "strictly between 0 and 1"
-        raise InputError(f"{name} must be {expected}; got {found}")
-    if name == "lam" and not 1 / EXTREME_LAM <= found <= EXTREME_LAM:
-        raise InputError(f"lam must be from {1 / EXTREME_LAM:g} to {EXTREME_LAM:g}: beyond, squares overflow; got {found}")
-    return found
+    least, most = RANGES[name]
+    if least <= found <= most:
+        return found
+    if name == "lam" and 0 < found < np.inf:
+        raise InputError(f"lam must be from {least:g} to {most:g}: beyond, squares overflow; got {found}")
+    expected = "a number > 0" if name == "lam" else "strictly between 0 and 1"
+    raise InputError(f"{name} must be {expected}; got {found}")
 
 
 def _numbers(value: Any, name: str) -> float | Floats:
@@ -142,11 +144,9 @@ def _numbers(value: Any, name: str) -> float | Floats:
         values = np.array(value, dtype=np.float64)
     except (TypeError, ValueError):
         raise InputError(f"{name} must be numbers; got {value!r}") from None
-    bad = ~((values > 0) & (values < LIMITS[name]))
-    if name == "lam":
-        bad |= ~((values >= 1 / EXTREME_LAM) & (values <= EXTREME_LAM))
-    if bad.any():
-        _number(values[bad][0], name)
+    least, most = RANGES[name]
+    for bad in values[~((values >= least) & (values <= most))][:1]:
+        _number(bad, name)
     values.flags.writeable = False
     return values
 
