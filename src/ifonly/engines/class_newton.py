@@ -29,7 +29,6 @@ from ifonly.engines.free import FreeEngine, Stop
 from ifonly.engines.lam_search import LONGEST_STEP, Bracket
 from ifonly.engines.nearest import pair_bounds
 from ifonly.engines.newton import Outcome, minimise, newton
-from ifonly.engines.row_loops import choose_loop
 from ifonly.engines.windows import GUESS, Window
 from ifonly.model.numerics import Floats
 from ifonly.problem.asked import Aims, Asked
@@ -84,8 +83,8 @@ class ClassNewton(FreeEngine):
     def follow(self, asked: Asked, sources: Sources, k: int, lams: list[float]) -> Results:
         """One answer per λ: side by side where there is a row loop, else each from its neighbours."""
         z, sizes = sources.project_one()
-        loop = choose_loop(asked, len(lams)) if self.lanes else None
-        if loop is not None and not asked.model.dependent:  # a third of the time that one after the other takes
+        loop = self.loop(asked, len(lams))
+        if loop.arrays or loop.compiled:  # a third of the time that one after the other takes
             same = np.broadcast_to(z, (len(lams), len(z)))
             many = Sizes(*(np.full(len(lams), size) for size in sizes))
             return self._solve(asked, same, many, Aims(np.full(len(lams), k), np.array(lams), None), None, loop)

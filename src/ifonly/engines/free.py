@@ -105,6 +105,11 @@ class FreeEngine(Engine):
         """`leave` for many rows with the same target."""
         return loop.arrays.solve_prob(gram, margins, window, max_iter=stop.max_iter)
 
+    def loop(self, asked: Asked, n_rows: int | None) -> RowLoop:
+        """How so many rows run; one after the other where they cannot go side by side."""
+        loop = choose_loop(asked, n_rows)
+        return loop if self.lanes and not asked.model.dependent else RowLoop(table=loop.table, threads=loop.threads)
+
     # ---- one source ----
 
     def one(self, asked: Asked, sources: Sources, aim: Aim) -> Result:
@@ -115,8 +120,8 @@ class FreeEngine(Engine):
             if found.status is Status.INVALID:
                 raise sources.reject(0)
             return found
-        loop = choose_loop(asked, 1)
-        if loop is not None and loop.compiled and question.start is None and self._takes(model, sources.rows):
+        loop = self.loop(asked, 1)
+        if loop.compiled and question.start is None and isinstance(sources.rows, np.ndarray):
             x = _in_pieces(sources.rows)
             if aim.k != NEAREST:
                 found = loop.compiled.one(model, aim, *Stop.of(question), x)
@@ -166,14 +171,14 @@ class FreeEngine(Engine):
     def solve(self, asked: Asked, rows: Piece) -> Results:
         """The answers for a piece of a table: the first pass, the loops between, and the second pass where x is wanted."""
         sources, aims, per = rows.sources, rows.aims, asked.per_source
-        loop, plain = choose_loop(asked, rows.total), per == 1 and asked.question.start is None
-        if loop is not None and loop.table is not None and plain:
+        loop, plain = self.loop(asked, rows.total), per == 1 and asked.question.start is None
+        if loop.table is not None and plain:
             options = Stop.of(asked.question)._asdict()
             found = loop.table(sources, aims, rows.out, **options, alone=lambda *row: self.row(asked, *row))
             if found is not None:
                 return found
-        named = plain and bool((aims.targets >= 0).all()) and self._takes(asked.model, sources.rows)
-        if named and loop is not None and loop.compiled and (rows.out is None or _in_pieces(rows.out) is rows.out):
+        direct = loop.compiled and plain and isinstance(sources.rows, np.ndarray)
+        if direct and (aims.targets >= 0).all() and (rows.out is None or _in_pieces(rows.out) is rows.out):
             return self._straight(asked, rows, loop)
         Z, sizes = sources.project()
         starts = _starts(asked, Z, rows.first, None if rows.total is None else rows.total // per)
@@ -184,10 +189,6 @@ class FreeEngine(Engine):
             sources.repeated(per).move(found.coef, rows.out)
         return found
 
-    def _takes(self, model: Model, table: Any) -> bool:
-        """Whether the compiled loop takes such sources."""
-        return self.lanes and not model.dependent and isinstance(table, np.ndarray)
-
     def _straight(self, asked: Asked, rows: Piece, loop: RowLoop) -> Results:
         """A piece of a table, each row with its class, through the compiled loop: from sources to x."""
         model, sources, aims, stop = asked.model, rows.sources, rows.aims, Stop.of(asked.question)
@@ -197,20 +198,20 @@ class FreeEngine(Engine):
         left = np.flatnonzero(results.status == LEFT)
         if len(left):
             some = Sources(model, sources.rows[left], False)
-            results.copy(left, self._solve(asked, *some.project(), aims.take(left), None, None))
+            results.copy(left, self._solve(asked, *some.project(), aims.take(left), None, RowLoop()))
             if rows.out is not None:
                 made = np.empty((len(left), model.n_features))
                 some.move(results.coef[left], made)
                 rows.out[left] = made
         return results
 
-    def _solve(self, asked: Asked, Z: Floats, sizes: Sizes, aims: Aims, starts: Floats | None, loop: RowLoop | None) -> Results:
+    def _solve(self, asked: Asked, Z: Floats, sizes: Sizes, aims: Aims, starts: Floats | None, loop: RowLoop) -> Results:
         """Solve N rows, given ``Z = X rowsᵀ`` and the sources' sizes; a row of Z that is not finite is INVALID."""
         model = asked.model
         results = Results.empty(aims.targets, classes=model.n_classes, coef=model.basis.shape[0])
         valid = np.asarray(np.isfinite(Z).all(axis=1))
         left = valid.copy()
-        if loop is not None and starts is None and self.lanes and not model.dependent:
+        if (loop.arrays or loop.compiled) and starts is None:
             batch = Batch(self, model, Z, sizes, aims, loop, Stop.of(asked.question), results)
             named = np.flatnonzero(valid & (aims.targets != NEAREST))
             left[named] = ~batch.solve(named, aims.targets[named])
@@ -221,7 +222,7 @@ class FreeEngine(Engine):
             results.put(n, self.row(asked, Z[n], sizes.take(n), aims.one(n), None if starts is None else starts[n]))
 
         alone = np.flatnonzero(left).tolist()
-        on_threads(solve, alone, 1 if self.lanes or loop is None else loop.threads)
+        on_threads(solve, alone, 1 if self.lanes else loop.threads)
         return results
 
 
@@ -285,7 +286,12 @@ class Batch(NamedTuple):
         if aims.lam is not None:
             solved = self.engine.minimise_rows(self.loop, gram, margins, aims.lam, self.stop)
             self._fill(index, k, size, solved, rounding)
-            return self._sure(index, k, solved)
+            done, tol = np.array(solved.done), self.stop.tol
+            if tol is not None:  # rows that met it as computed, but not for certain, go on to the last digit
+                unsure = np.flatnonzero(done & (solved.grad_norm <= tol) & (self.results.grad_norm[index] > tol))
+                if len(unsure):
+                    done[unsure] = self._replace(stop=self.stop._replace(tol=None)).group(index[unsure], k)
+            return done
         window = Window.of(model, rounding, size, aims.prob)
         p, p_target, loss = softmax_rows(margins)
         with np.errstate(divide="ignore"):
@@ -300,17 +306,6 @@ class Batch(NamedTuple):
             change = np.abs(solved.q).sum(axis=1) / solved.lam
             needed = rounding.of_estimator(size[away], rounding.extent_of(change, self.results.distance[index[away]]))
             done[away] = solved.done & (window.take(away).allowance(change) <= LOOSE * needed)
-        return done
-
-    def _sure(self, index: Indices, k: int, solved: Solved) -> Flags:
-        """Which rows are done; those that met the tolerance as computed, but not for certain, go on to the last digit."""
-        tol = self.stop.tol
-        done = np.array(solved.done)
-        if tol is None:
-            return done
-        unsure = np.flatnonzero(solved.done & (solved.grad_norm <= tol) & (self.results.grad_norm[index] > tol))
-        if len(unsure):
-            done[unsure] = self._replace(stop=self.stop._replace(tol=None)).group(index[unsure], k)
         return done
 
     def _fill(self, index: Indices, k: int, size: Floats, solved: Solved, rounding: Rounding) -> None:
