@@ -39,16 +39,13 @@ class Bracket:
         forgotten.
         """
         self.doubtful |= not solved
-        self._narrow(lam, miss)
-        if self.doubtful and solved and not -width <= miss <= 0 and self.shut(MISLED):
-            self._begin()
-            self._narrow(lam, miss)
-
-    def _narrow(self, lam: float, miss: float) -> None:
         if miss <= 0:
             self.low = max(self.low, lam)
         else:
             self.high = min(self.high, lam)
+        if self.doubtful and solved and not -width <= miss <= 0 and self.shut(MISLED):
+            self._begin()
+            self.saw(lam, miss, width)
 
     def shut(self, width: float) -> bool:
         """Whether the ends are this near to each other, relatively."""

@@ -12,7 +12,7 @@ from ifonly.engines.threads import available
 from ifonly.model.errors import InputError
 from ifonly.model.extras import missing
 from ifonly.model.tensors import like
-from ifonly.native import compiled, takes_compiled
+from ifonly.native import compiled, free, takes_compiled
 from ifonly.problem.asked import Asked
 from ifonly.problem.question import Backend
 from ifonly.rows.sources import Sources
@@ -60,8 +60,6 @@ def choose_loop(asked: Asked, n_rows: int | None) -> RowLoop:
 
 @cache
 def _compiled_loop(threads: int | None) -> RowLoop:
-    from ifonly.native import free
-
     return RowLoop(compiled=free, threads=available(threads))
 
 

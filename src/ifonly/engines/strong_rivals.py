@@ -1,8 +1,9 @@
 """What passes say of a point, and the problem with few rivals there (`very_many`): the strongest, and one for the others."""
 
 import math
+from collections import deque
 from collections.abc import Generator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -161,19 +162,18 @@ class Work:
         return SmallProblem(rows, self.gram[: len(w), : len(w)], margins, logistic(seen.level) * w)
 
 
-@dataclass(slots=True)
-class Last:
+class Last(deque[tuple[Floats, Floats]]):
     """The last points and the steps from them, for Anderson's acceleration."""
 
-    points: list[Floats] = field(default_factory=list)
-    steps: list[Floats] = field(default_factory=list)
+    def __init__(self) -> None:
+        super().__init__(maxlen=DEPTH + 1)
 
     def next(self, x: Floats, step: Floats) -> Floats:
         """The next point: of all combinations of the last, the one whose own step would be least, and that step."""
-        self.points, self.steps = [*self.points[-DEPTH:], x], [*self.steps[-DEPTH:], step]
-        if len(self.points) < 3:  # the first step is none of the tail
+        self.append((x, step))
+        if len(self) < 3:  # the first step is none of the tail
             return x + step
-        points, steps = np.array(self.points), np.array(self.steps)
+        points, steps = map(np.array, zip(*self, strict=True))
         moved, changed = points[1:] - points[:-1], steps[1:] - steps[:-1]
         lengths = np.sqrt(np.vecdot(changed, changed))
         if not lengths.all():
@@ -181,11 +181,6 @@ class Last:
         unit = changed / lengths[:, None]
         weights = np.linalg.solve(unit @ unit.T + NEARLY * np.eye(len(unit)), unit @ step) / lengths
         return x + step - weights @ (moved + changed)
-
-    def forget(self, *, unless: bool = False) -> None:
-        """Start again, unless the point that they led to was better."""
-        if not unless:
-            self.points, self.steps = [], []
 
 
 class State:

@@ -163,11 +163,13 @@ def minimise(model: Model, task: Task, lam: float, loops: Loops) -> Asking:
         # 2. All rivals there.
         slack = 64 * EPS * (abs(here.objective) + here.mass * (1 + abs(here.seen.level)))
         there, fell = here, False
-        while trials and not fell:
-            there = yield from work.state(trials.pop(0), lam, here.bearable(tol), wide=slow > 0, covariance=in_full)
+        for trial in trials:
+            there = yield from work.state(trial, lam, here.bearable(tol), wide=slow > 0, covariance=in_full)
             unsure = 2 * (here.mass * here.seen.error + there.mass * there.seen.error)
             fell = there.objective <= here.objective + slack + unsure
-            last.forget(unless=fell)
+            if fell:
+                break
+            last.clear()
         # 3. Go there, or hold back by as much curvature as was met and neglected.
         if fell:
             slow = slow + 1 if there.grad_norm > SLOW * here.grad_norm else 0
@@ -268,7 +270,7 @@ def reach(model: Model, task: Task, loops: Loops) -> Asking:
             if near:
                 return finished(model, task, *min(near, key=lambda one: one[0].grad_norm), n_iter, work.n_passes)
             extra = max(2 * extra, seen.level - top + width)  # there, but for a hair
-            last.forget()
+            last.clear()
         elif stalled >= SLOW_ROUNDS:
             break
     found = yield from _search(model, task, x, lam or 1.0, loops)
