@@ -1,8 +1,7 @@
 """What the engines for free problems share: the first pass over A, the nearest class, rows side by side, starts.
 
-An engine has ``minimise(problem, λ)`` and ``leave(problem, τ)`` for one `ClassProblem`, and, where its rows can go side by
-side, the same for many: ``minimise_rows`` and ``leave_rows``. Rows are grouped by target (a group shares one Ḡ), given to a row
-loop, and come back with their certificate; rows that a loop gives up go through the method for one.
+Rows side by side are grouped by target (a group shares one Ḡ), given to a row loop, and come back with their certificate; rows
+that a loop gives up go through the method for one.
 """
 
 from abc import abstractmethod
@@ -23,7 +22,7 @@ from ifonly.engines.windows import Window
 from ifonly.model import Model
 from ifonly.model.errors import InputError
 from ifonly.model.numerics import Flags, Floats, Indices, softmax
-from ifonly.native.free import LEFT, RowTask
+from ifonly.native.free import LEFT
 from ifonly.problem.asked import NEAREST, Aim, Aims, Asked
 from ifonly.problem.question import Question
 from ifonly.problem.results import Result, Results
@@ -150,9 +149,7 @@ class FreeEngine(Engine):
             if aim.prob is not None:
                 return self.reach(problem, aim.prob, stop)
             assert aim.lam is not None
-            if start is None:
-                return self.minimise(problem, aim.lam, stop)
-            at = problem.margins if np.array_equal(start, z) else model.margins(start, k)
+            at = None if start is None else problem.margins if np.array_equal(start, z) else model.margins(start, k)
             return self.minimise(problem, aim.lam, stop, at)
 
         if aim.k != NEAREST:
@@ -191,58 +188,62 @@ class FreeEngine(Engine):
 
     def _straight(self, asked: Asked, rows: Piece, loop: RowLoop) -> Results:
         """A piece of a table, each row with its class, through the compiled loop: from sources to x."""
-        model, sources, aims, stop = asked.model, rows.sources, rows.aims, Stop.of(asked.question)
-        results = Results.empty(aims.targets, classes=model.n_classes, coef=model.basis.shape[0])
-        task = RowTask(aims, *stop, loop.threads, alone=rows.total == 1, X=_in_pieces(sources.rows), out=rows.out)
-        loop.compiled.answer(model, aims.targets, np.arange(len(aims.targets)), results, task)
-        left = np.flatnonzero(results.status == LEFT)
+        model, sources, aims = asked.model, rows.sources, rows.aims
+        batch = Batch.of(self, asked, aims, loop, alone=rows.total == 1, X=_in_pieces(sources.rows), out=rows.out)
+        left = np.flatnonzero(~batch.solve(np.arange(len(aims.targets)), aims.targets))
         if len(left):
             some = Sources(model, sources.rows[left], False)
-            results.copy(left, self._solve(asked, *some.project(), aims.take(left), None, RowLoop()))
+            batch.results.copy(left, self._solve(asked, *some.project(), aims.take(left), None, RowLoop()))
             if rows.out is not None:
                 made = np.empty((len(left), model.n_features))
-                some.move(results.coef[left], made)
+                some.move(batch.results.coef[left], made)
                 rows.out[left] = made
-        return results
+        return batch.results
 
     def _solve(self, asked: Asked, Z: Floats, sizes: Sizes, aims: Aims, starts: Floats | None, loop: RowLoop) -> Results:
         """Solve N rows, given ``Z = X rowsᵀ`` and the sources' sizes; a row of Z that is not finite is INVALID."""
-        model = asked.model
-        results = Results.empty(aims.targets, classes=model.n_classes, coef=model.basis.shape[0])
+        batch = Batch.of(self, asked, aims, loop, alone=len(Z) == 1, Z=Z, sizes=sizes)
         valid = np.asarray(np.isfinite(Z).all(axis=1))
         left = valid.copy()
         if (loop.arrays or loop.compiled) and starts is None:
-            batch = Batch(self, model, Z, sizes, aims, loop, Stop.of(asked.question), results)
             named = np.flatnonzero(valid & (aims.targets != NEAREST))
             left[named] = ~batch.solve(named, aims.targets[named])
             near = np.flatnonzero(valid & (aims.targets == NEAREST))
             left[near] = ~batch.solve_nearest(near)
 
         def solve(n: int) -> None:
-            results.put(n, self.row(asked, Z[n], sizes.take(n), aims.one(n), None if starts is None else starts[n]))
+            batch.results.put(n, self.row(asked, Z[n], sizes.take(n), aims.one(n), None if starts is None else starts[n]))
 
         alone = np.flatnonzero(left).tolist()
         on_threads(solve, alone, 1 if self.lanes else loop.threads)
-        return results
+        return batch.results
 
 
 class Batch(NamedTuple):
-    """Rows that go through a loop."""
+    """Rows that go through a loop: from sources X to answers ``out``, or from Z of them and their sizes to coefficients."""
 
     engine: FreeEngine
     model: Model
-    Z: Floats
-    sizes: Sizes
     aims: Aims
     loop: RowLoop
     stop: Stop
     results: Results
+    alone: bool  # row after row rather than side by side, which rounds otherwise in the last digit
+    X: Any = None
+    out: Any = None
+    Z: Any = None
+    sizes: Any = None
+
+    @classmethod
+    def of(cls, engine: FreeEngine, asked: Asked, aims: Aims, loop: RowLoop, **given: Any) -> "Batch":
+        """With room for the results."""
+        results = Results.empty(aims.targets, classes=asked.model.n_classes, coef=asked.model.basis.shape[0])
+        return cls(engine, asked.model, aims, loop, Stop.of(asked.question), results, **given)
 
     def solve(self, index: Indices, targets: Indices) -> Flags:
         """Solve the rows ``index`` for these class indices, compiled or group by group; which of them are done."""
         if self.loop.compiled is not None:
-            task = RowTask(self.aims, *self.stop, self.loop.threads, alone=len(self.Z) == 1, Z=self.Z, sizes=self.sizes)
-            self.loop.compiled.answer(self.model, targets, index, self.results, task)
+            self.loop.compiled.answer(self, targets, index)
             return self.results.status[index] != LEFT
         done = np.zeros(len(index), dtype=bool)
         for k in np.unique(targets):
@@ -340,9 +341,8 @@ def _in_pieces(table: np.ndarray) -> np.ndarray:
 
 def _starts(asked: Asked, Z: Floats, first: int, n_rows: int | None) -> Floats | None:
     """``x₀ rowsᵀ`` for the rows from ``first`` on of so many, whose own is ``Z``; None to start nowhere in particular."""
-    start = asked.question.start
-    if start is None or isinstance(start, str):
-        return None if start is None else Z
+    if asked.question.start is None or isinstance(asked.question.start, str):
+        return None if asked.question.start is None else Z
 
     def project() -> Floats:
         given = read_starts(asked, n_rows)

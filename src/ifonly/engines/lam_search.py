@@ -19,7 +19,7 @@ MISLED = 1e-3  # relative: a bracket so narrow with its goal outside has an end 
 class Bracket:
     """The largest λ known to meet the goal (0: none yet), and the least known to miss it (∞: none yet).
 
-    ``longest`` is how far a step in ln λ may go: where L is flat, Newton's step is no guide.
+    ``longest`` is how far a step in ln λ may go.
     """
 
     __slots__ = ("doubtful", "high", "last", "longest", "low")
