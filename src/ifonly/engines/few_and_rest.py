@@ -1,6 +1,7 @@
 """Very many classes, up to some thousands: few rivals one by one and the rest as one (`rounds`), one row after the other."""
 
 from dataclasses import replace
+from typing import Any
 
 from ifonly.engines.class_newton import ClassNewton, Followed
 from ifonly.engines.class_space import ClassProblem
@@ -9,7 +10,6 @@ from ifonly.engines.newton import Outcome, minimise
 from ifonly.engines.rounds import ManyRivals, Rounds, solve_rounds
 from ifonly.engines.windows import Window
 from ifonly.model.numerics import Floats
-from ifonly.native import few_and_rest as compiled
 from ifonly.native import takes_compiled
 from ifonly.problem.asked import Aim, Asked
 from ifonly.problem.results import Result
@@ -30,13 +30,15 @@ class FewAndRest(ClassNewton):
             return "a start is for Newton's method"
         return None if asked.model.shares_gram else "there are few classes, or too many for their Gram matrix"
 
-    def __init__(self, rounds: Rounds = solve_rounds, lean: compiled.Lean | None = None) -> None:
+    def __init__(self, rounds: Rounds = solve_rounds, lean: Any = None) -> None:
         self.rounds, self.lean = rounds, lean
 
     def form(self, asked: Asked) -> "FewAndRest":
         """Compiled, but for the reference."""
         if not takes_compiled(asked.question.backend):
             return self
+        from ifonly.native import few_and_rest as compiled
+
         return FewAndRest(compiled.solve_rounds, compiled.Lean.of(asked.model))
 
     def one(self, asked: Asked, sources: Sources, aim: Aim) -> Result:

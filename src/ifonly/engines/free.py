@@ -22,7 +22,6 @@ from ifonly.engines.windows import Window
 from ifonly.model import Model
 from ifonly.model.errors import InputError
 from ifonly.model.numerics import Flags, Floats, Indices, softmax
-from ifonly.native.free import LEFT
 from ifonly.problem.asked import NEAREST, Aim, Aims, Asked
 from ifonly.problem.question import Question
 from ifonly.problem.results import Result, Results
@@ -244,7 +243,7 @@ class Batch(NamedTuple):
         """Solve the rows ``index`` for these class indices, compiled or group by group; which of them are done."""
         if self.loop.compiled is not None:
             self.loop.compiled.answer(self, targets, index)
-            return self.results.status[index] != LEFT
+            return self.results.status[index] != self.loop.compiled.LEFT
         done = np.zeros(len(index), dtype=bool)
         for k in np.unique(targets):
             here = np.flatnonzero(targets == k)

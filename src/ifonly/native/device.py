@@ -216,7 +216,6 @@ class DeviceSources(Sources):
 
     def given(self, values: Any, rows: Any = None, steps: Any = None) -> Any:
         """Values as the kind of array that the sources came as, on their device."""
-        del rows, steps
         values = cp.asarray(values)
         assert isinstance(self.like, Like)
         if self.like.library == "cupy":
