@@ -95,14 +95,6 @@ class FreeEngine(Engine):
     def leave(self, problem: ClassProblem, prob: float, window: Window, stop: Stop) -> Result:
         """`reach` where the source is not the answer, and can be changed."""
 
-    def minimise_rows(self, loop: RowLoop, gram: Floats, margins: Floats, lam: Floats, stop: Stop) -> Solved:
-        """`minimise` for many rows with the same target."""
-        return loop.arrays.solve_lam(gram, margins, lam, tol=stop.tol, max_iter=stop.max_iter)
-
-    def leave_rows(self, loop: RowLoop, gram: Floats, margins: Floats, window: Window, stop: Stop) -> Solved:
-        """`leave` for many rows with the same target."""
-        return loop.arrays.solve_prob(gram, margins, window, max_iter=stop.max_iter)
-
     def loop(self, asked: Asked, n_rows: int | None) -> RowLoop:
         """How so many rows run; one after the other where they cannot go side by side."""
         loop = choose_loop(asked, n_rows)
@@ -134,10 +126,7 @@ class FreeEngine(Engine):
         return self.row(asked, z, sizes, aim, None if start is None else start[0])
 
     def row(self, asked: Asked, z: Floats, sizes: Sizes, aim: Aim, start: Floats | None = None, compiled: Any = None) -> Result:
-        """The answer for ``z = rows @ x̄``, for a class or the nearest; ``start``, if given, is ``rows @ x₀``.
-
-        A ``compiled`` loop, if given, is asked first.
-        """
+        """The answer for ``z = rows @ x̄``; ``start`` is ``rows @ x₀``; a ``compiled`` loop, if there is one, is asked first."""
         model, stop = asked.model, Stop.of(asked.question)
 
         def solve(k: int) -> Result:
@@ -188,7 +177,7 @@ class FreeEngine(Engine):
     def _straight(self, asked: Asked, rows: Piece, loop: RowLoop) -> Results:
         """A piece of a table, each row with its class, through the compiled loop: from sources to x."""
         model, sources, aims = asked.model, rows.sources, rows.aims
-        batch = Batch.of(self, asked, aims, loop, alone=rows.total == 1, X=_in_pieces(sources.rows), out=rows.out)
+        batch = Batch.of(asked, aims, loop, alone=rows.total == 1, X=_in_pieces(sources.rows), out=rows.out)
         left = np.flatnonzero(~batch.solve(np.arange(len(aims.targets)), aims.targets))
         if len(left):
             some = Sources(model, sources.rows[left], False)
@@ -201,7 +190,7 @@ class FreeEngine(Engine):
 
     def _solve(self, asked: Asked, Z: Floats, sizes: Sizes, aims: Aims, starts: Floats | None, loop: RowLoop) -> Results:
         """Solve N rows, given ``Z = X rowsᵀ`` and the sources' sizes; a row of Z that is not finite is INVALID."""
-        batch = Batch.of(self, asked, aims, loop, alone=len(Z) == 1, Z=Z, sizes=sizes)
+        batch = Batch.of(asked, aims, loop, alone=len(Z) == 1, Z=Z, sizes=sizes)
         valid = np.asarray(np.isfinite(Z).all(axis=1))
         left = valid.copy()
         if (loop.arrays or loop.compiled) and starts is None:
@@ -221,7 +210,6 @@ class FreeEngine(Engine):
 class Batch(NamedTuple):
     """Rows that go through a loop: from sources X to answers ``out``, or from Z of them and their sizes to coefficients."""
 
-    engine: FreeEngine
     model: Model
     aims: Aims
     loop: RowLoop
@@ -234,10 +222,10 @@ class Batch(NamedTuple):
     sizes: Any = None
 
     @classmethod
-    def of(cls, engine: FreeEngine, asked: Asked, aims: Aims, loop: RowLoop, **given: Any) -> "Batch":
+    def of(cls, asked: Asked, aims: Aims, loop: RowLoop, **given: Any) -> "Batch":
         """With room for the results."""
         results = Results.empty(aims.targets, classes=asked.model.n_classes, coef=asked.model.basis.shape[0])
-        return cls(engine, asked.model, aims, loop, Stop.of(asked.question), results, **given)
+        return cls(asked.model, aims, loop, Stop.of(asked.question), results, **given)
 
     def solve(self, index: Indices, targets: Indices) -> Flags:
         """Solve the rows ``index`` for these class indices, compiled or group by group; which of them are done."""
@@ -284,7 +272,7 @@ class Batch(NamedTuple):
         size = np.abs(margins).max(axis=1)
         rounding = Rounding.of(model, self.sizes.take(index), k, aims.prob)
         if aims.lam is not None:
-            solved = self.engine.minimise_rows(self.loop, gram, margins, aims.lam, self.stop)
+            solved = self.loop.arrays.solve_lam(gram, margins, aims.lam, **self.stop._asdict())
             self._fill(index, k, size, solved, rounding)
             done, tol = np.array(solved.done), self.stop.tol
             if tol is not None:  # rows that met it as computed, but not for certain, go on to the last digit
@@ -301,7 +289,7 @@ class Batch(NamedTuple):
         away = np.flatnonzero(~done)
         if len(away) and model.rival_lengths(k).any():
             rounding = Rounding.of(model, self.sizes.take(index[away]), k, aims.take(away).prob)
-            solved = self.engine.leave_rows(self.loop, gram, margins[away], window.take(away), self.stop)
+            solved = self.loop.arrays.solve_prob(gram, margins[away], window.take(away), max_iter=self.stop.max_iter)
             self._fill(index[away], k, size[away], solved, rounding)
             change = np.abs(solved.q).sum(axis=1) / solved.lam
             needed = rounding.of_estimator(size[away], rounding.extent_of(change, self.results.distance[index[away]]))

@@ -17,15 +17,12 @@ MISLED = 1e-3  # relative: a bracket so narrow with its goal outside has an end 
 
 
 class Bracket:
-    """The largest λ known to meet the goal (0: none yet), and the least known to miss it (∞: none yet).
-
-    ``longest`` is how far a step in ln λ may go.
-    """
+    """The largest λ known to meet the goal (0: none yet), and the least known to miss it (∞: none yet)."""
 
     __slots__ = ("doubtful", "high", "last", "longest", "low")
 
     def __init__(self, longest: float) -> None:
-        self.longest = longest
+        self.longest = longest  # as far as a step in ln λ may go
         self._begin()
 
     def _begin(self) -> None:

@@ -107,10 +107,7 @@ def _level(model: Model, source: Floats, prob: float) -> Callable[[float], tuple
 def solve_many(
     model: Model, tasks: Sequence[Task], first: dict[int, Seen], threads: int = 1, loops: Loops = NUMPY, at_once: int = 256
 ) -> list[Endpoint]:
-    """The answers for several sources and targets, a pass over A at a time; ``first`` is what is known of sources already.
-
-    So many run ``at_once``: one that is done makes room for the next.
-    """
+    """The answers for several sources and targets, so many ``at_once``, a pass over A at a time; ``first`` is what is known."""
     loops = loops._replace(single=min(len(tasks), at_once) >= WHOLE)
     running: dict[int, Asking] = {}
     asked: dict[int, Look] = {}
@@ -118,7 +115,7 @@ def solve_many(
     known = dict(first)
     waiting = list(range(len(tasks)))[::-1]
     while asked or waiting:
-        while waiting and len(asked) < at_once:
+        while waiting and len(asked) < at_once:  # one that is done makes room for the next
             i = waiting.pop()
             lam = tasks[i].lam
             running[i] = reach(model, tasks[i], loops) if lam is None else minimise(model, tasks[i], lam, loops)

@@ -314,10 +314,8 @@ class Job(NamedTuple):
 def invert_table(
     sources: Sources, aims: Aims, out: Any, *, tol: float | None, max_iter: int, alone: Callable[..., Any]
 ) -> Results | None:
-    """OnDevice for a table of sources, on the host or the device; None where it takes the way of all other backends.
-
-    That is: where a class is still to be chosen, where rivals depend on each other, and for sparse sources.
-    """
+    """Answers for sources on the host or the device; None where it takes the way of all other backends."""
+    # Where a class is still to be chosen, where rivals depend on each other or are very many, and for sparse sources.
     model, targets = sources.model, aims.targets[:1] if aims.targets.strides == (0,) else aims.targets
     usual = model.dependent or model.shares_gram or model.n_classes > MOST_CLASSES
     if usual or hasattr(sources.rows, "tocsr") or (len(targets) and targets.min() < 0):

@@ -54,10 +54,7 @@ def project(model: Model, x: Any) -> tuple[Any, Sizes]:
 
 
 def one(model: Model, aim: Aim, tol: float | None, max_iter: int, x: Any = None, known: Any = None) -> Result | None:
-    """The answer for the one source of a table x, or for what `project` says of it.
-
-    None where it is left to the method for one, or is not finite.
-    """
+    """The answer for the one source of a table x, or for what `project` says of it; None where it is left, or not finite."""
     wanted = float(needed_logit(aim.prob, model)) if aim.lam is None else aim.lam
     z, sizes = known or (None, NOWHERE)
     found = target_of(model, aim.k).one(x, z, *sizes, wanted, aim.lam is None, tol or 0.0, max_iter, _pairs(model))
