@@ -39,7 +39,7 @@ from ifonly.engines.lam_search import LONGEST_STEP, Bracket
 from ifonly.engines.newton import minimise as newton
 from ifonly.engines.passes import MOST, Look, Seen, SumUp, Task, sum_up, take_a_pass
 from ifonly.engines.rounding import Lengths, Rounding
-from ifonly.engines.strong_rivals import FIRST_SHARE, Asking, Endpoint, Last, SmallProblem, State, Work, finished, more, noise
+from ifonly.engines.strong_rivals import FIRST_SHARE, Asking, Endpoint, Last, SmallProblem, State, Work, more
 from ifonly.model import Model
 from ifonly.model.numerics import EPS, Floats, length, summation_error
 from ifonly.problem.asked import Aim
@@ -81,9 +81,8 @@ NUMPY = Loops(sum_up, solve_few)  # `native.few_and_rest` has them compiled
 
 def task_of(model: Model, source: Floats, aim: Aim, tol: float | None = None, start: Floats | None = None) -> Task:
     """What is wanted of a source, in the classifier's space, and a class: the least E for λ, or the nearest x with this p_k."""
-    row, bias, outside = model.weights(aim.k), float(model.b[aim.k]), np.array([aim.k])
-    level = None if aim.prob is None else _level(model, source, aim.prob)
-    return Task(source, row, bias, outside, aim.lam, level, tol, start)
+    k, level = aim.k, None if aim.prob is None else _level(model, source, aim.prob)
+    return Task(source, model.weights(k), float(model.b[k]), np.array([k]), aim.lam, level, tol, start)
 
 
 def _level(model: Model, source: Floats, prob: float) -> Callable[[float], tuple[float, float]]:
@@ -149,7 +148,7 @@ def minimise(model: Model, task: Task, lam: float, loops: Loops) -> Asking:
     tol, n_iter, slow, in_full = 0.5 * (task.tol or 0.0), 0, 0, False
     here = best = yield from work.state(task.first, lam, math.inf, share=FIRST_SHARE)
     for n_round in range(MAX_ROUNDS):
-        floor = noise(model, task, here, lam)
+        floor = work.noise(here, lam)
         if here.settled(max(floor, tol)):
             break
         # 1. The step, from the problem with few rivals or in D dimensions, and the points to try: E must fall.
@@ -182,7 +181,7 @@ def minimise(model: Model, task: Task, lam: float, loops: Loops) -> Asking:
         if not in_full and _in_full(model, slow):
             in_full, slow = True, 0
     best = yield from work.sure(best, lam)
-    return finished(model, task, best, lam, n_iter, work.n_passes)
+    return work.finished(best, lam, n_iter)
 
 
 def _trials(
@@ -258,14 +257,14 @@ def reach(model: Model, task: Task, loops: Loops) -> Asking:
         there = State(model, task, x, seen, lam)
         top, width = task.level(length(there.change))
         # 3. Done?
-        floor = noise(model, task, there, lam)
+        floor = work.noise(there, lam)
         falling = there.grad_norm < 0.5 * least
         least, stalled = min(least, there.grad_norm), 0 if falling else stalled + 1
         if not seen.rough and top - 2 * width <= seen.level - seen.error and seen.level + seen.error <= top:
             near.append((there, lam))  # in its window for certain
         if there.settled(floor if falling else 100 * floor):
             if near:
-                return finished(model, task, *min(near, key=lambda one: one[0].grad_norm), n_iter, work.n_passes)
+                return work.finished(*min(near, key=lambda one: one[0].grad_norm), n_iter)
             extra = max(2 * extra, seen.level - top + width)  # there, but for a hair
             last.clear()
         elif stalled >= SLOW_ROUNDS:
