@@ -52,10 +52,12 @@ class FewAndRest(ClassNewton):
         """The least E for one λ."""
         return _finished(problem, self.rounds(_space(problem, lam), max_iter=stop.max_iter), stop)
 
-    def attempt(self, problem: ClassProblem, window: Window, first: float, stop: Stop) -> Result | None:
+    def search(self, problem: ClassProblem, prob: float, window: Window, first: float, stop: Stop) -> Result:
         """λ moves with the rounds; where these do not settle, the search for it goes around the whole problem."""
         outcome = self.rounds(_space(problem, first), window=window, max_iter=stop.max_iter)
-        return problem.finish(outcome, stop.tol, outcome.n_iter) if outcome.converged else None
+        if outcome.converged:
+            return problem.finish(outcome, stop.tol, outcome.n_iter)
+        return super().search(problem, prob, window, first, stop)
 
     def next(self, problem: ClassProblem, stop: Stop, lam: float, guess: Floats | None) -> Followed:
         """An answer on the way along λ; a tangent would cost as much as an answer."""
