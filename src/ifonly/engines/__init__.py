@@ -1,6 +1,4 @@
-"""One method a file, all with one protocol (`protocol.Engine`); `engines` has them in the order in which they are asked."""
-
-from functools import cache
+"""One method a file, all with one protocol (`protocol.Engine`); here and in `limits` they stand in the order they are asked."""
 
 from ifonly.engines.class_newton import ClassNewton
 from ifonly.engines.closed_form import ClosedForm
@@ -10,19 +8,9 @@ from ifonly.engines.protocol import Engine
 from ifonly.model.errors import InputError
 from ifonly.problem.asked import Asked
 
-__all__ = ["choose", "engines"]
+__all__ = ["choose"]
 
 FREE: tuple[Engine, ...] = (ClosedForm(), ClassNewton(), FewAndRest(), ManyPasses())
-
-
-@cache
-def engines(limited: bool) -> tuple[Engine, ...]:
-    """Those for free problems, and those for ``limited`` ones, which are loaded when the first is asked."""
-    if not limited:
-        return FREE
-    from ifonly.engines.limits import LIMITED
-
-    return LIMITED
 
 
 def choose(asked: Asked) -> Engine:
@@ -31,8 +19,13 @@ def choose(asked: Asked) -> Engine:
 
 
 def _first(asked: Asked) -> Engine:
+    engines: tuple[Engine, ...] = FREE
+    if asked.conditions is not None:  # those for limits are loaded when the first is asked
+        from ifonly.engines.limits import LIMITED
+
+        engines = LIMITED
     reasons = {}
-    for engine in engines(asked.conditions is not None):
+    for engine in engines:
         reason = engine.refuses(asked)
         if reason is None:
             return engine.form(asked)

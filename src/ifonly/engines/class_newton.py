@@ -29,7 +29,6 @@ from ifonly.engines.free import FreeEngine, Stop
 from ifonly.engines.lam_search import LONGEST_STEP, Bracket
 from ifonly.engines.nearest import pair_bounds
 from ifonly.engines.newton import Outcome, minimise, newton
-from ifonly.engines.row_loops import choose_loop
 from ifonly.engines.windows import GUESS, Window
 from ifonly.model.numerics import Floats
 from ifonly.problem.asked import Aims, Asked
@@ -71,21 +70,59 @@ class ClassNewton(FreeEngine):
         return problem.settle(newton(space, at, order=2, **stop._asdict()), stop.tol)
 
     def leave(self, problem: ClassProblem, prob: float, window: Window, stop: Stop) -> Result:
-        """The search for λ, unless there is a shorter way."""
+        """The search for λ, from that of the two-class problem with the hardest rival."""
         first = first_lam(problem.margins, problem.lengths, float(window.logit - window.slack))
         if not sys.float_info.min < first < math.inf:  # x̄ is so large that its rounding is more than any probability allows
             return problem.stay(Status.UNREACHABLE)
-        return self.attempt(problem, window, first, stop) or _search_lam(problem, prob, window, first, stop)
+        return self.search(problem, prob, window, first, stop)
 
-    def attempt(self, problem: ClassProblem, window: Window, first: float, stop: Stop) -> Result | None:
-        """A shorter way to the window, from a first λ; None where there is none."""
-        return None
+    def search(self, problem: ClassProblem, prob: float, window: Window, first: float, stop: Stop) -> Result:
+        """The answer for the largest λ at which logit Q is in its window, from a first λ."""
+        space = problem.space(first)
+        at, bracket = space.start(), Bracket(LONGEST_STEP)
+        almost = below = None  # the last that meets the goal, or would but for rounding; the last whose p_k is below for all
+        inside = tight = False  # of the last that meets it: not far beyond, and its window
+        room = math.log1p(-prob) - math.log(prob) - float(window.logit)
+        n_iter, outcome = 0, None
+        for _ in range(MAX_STEPS):
+            # 1. Solve for this λ: roughly while far from the goal, to the last digit when near.
+            outcome = minimise(space, at, close=ROUGH, max_iter=stop.max_iter)
+            n_iter += outcome.n_iter
+            extent = problem.rounding.extent(space, outcome.point)
+            top, width = map(float, window.edges(problem.rounding.of_estimator(problem.size, extent)))
+            if abs(outcome.point.logit - top) < max(NEAR, width) and not outcome.precise:  # a wide window is all near
+                outcome = minimise(space, outcome.point.at, max_iter=stop.max_iter)
+                n_iter += outcome.n_iter
+            miss = outcome.point.logit - top
+
+            # 2. There, or provably not to be reached?
+            bracket.saw(space.lam, miss, width, solved=outcome.converged)
+            meets = miss <= 0 and width < GUESS
+            if meets:
+                almost, inside, tight = outcome, miss >= -width, width <= NEAR
+            # A window widens with the distance, and all that is far enough away is inside: does no larger λ do?
+            if almost is not None and inside and (tight or bracket.shut(NEARLY)):
+                return problem.finish(almost, stop.tol, n_iter)
+            if not meets:
+                below, almost = _nearly(miss, width, room, outcome, below, almost)
+                if _out_of_reach(problem, outcome, prob) or space.lam < LEAST_LAM * first:
+                    return _given_up(problem, window, (almost, below, outcome), stop, n_iter)
+
+            # 3. The next λ, aimed at the middle of the window (or, where any larger is wanted, far up), and a start for it.
+            tangent, rate = outcome.tangent()
+            new = bracket.next(space.lam, *((-width, 0.0) if inside else (miss + 0.5 * width, rate)))
+            if new is None:
+                break
+            space, at = outcome.carried(tangent, new)
+        assert outcome is not None
+        # Where p_k is more than was asked for by more than rounding, a nearer x would do: the search was misled on its way.
+        return problem.finish(almost or outcome, stop.tol, n_iter, Status.MAX_ITER)
 
     def follow(self, asked: Asked, sources: Sources, k: int, lams: list[float]) -> Results:
         """One answer per λ: side by side where there is a row loop, else each from its neighbours."""
         z, sizes = sources.project_one()
-        loop = choose_loop(asked, len(lams)) if self.lanes else None
-        if loop is not None and not asked.model.dependent:  # a third of the time that one after the other takes
+        loop = self.loop(asked, len(lams))
+        if loop.arrays or loop.compiled:  # a third of the time that one after the other takes
             same = np.broadcast_to(z, (len(lams), len(z)))
             many = Sizes(*(np.full(len(lams), size) for size in sizes))
             return self._solve(asked, same, many, Aims(np.full(len(lams), k), np.array(lams), None), None, loop)
@@ -106,49 +143,6 @@ class ClassNewton(FreeEngine):
         space = problem.space(lam)
         outcome = newton(space, space.start() if guess is None else space.from_knot(guess), **stop._asdict())
         return problem.settle(outcome, stop.tol), space.knot(outcome.point, outcome.tangent()[0])
-
-
-def _search_lam(problem: ClassProblem, prob: float, window: Window, first: float, stop: Stop) -> Result:
-    """The answer for the largest λ at which logit Q is in its window."""
-    space = problem.space(first)
-    at, bracket = space.start(), Bracket(LONGEST_STEP)
-    almost = below = None  # the last that meets the goal, or would but for rounding; the last whose p_k is below for all
-    inside = tight = False  # of the last that meets it: not far beyond, and its window
-    room = math.log1p(-prob) - math.log(prob) - float(window.logit)
-    n_iter, outcome = 0, None
-    for _ in range(MAX_STEPS):
-        # 1. Solve for this λ: roughly while far from the goal, to the last digit when near.
-        outcome = minimise(space, at, close=ROUGH, max_iter=stop.max_iter)
-        n_iter += outcome.n_iter
-        extent = problem.rounding.extent(space, outcome.point)
-        top, width = map(float, window.edges(problem.rounding.of_estimator(problem.size, extent)))
-        if abs(outcome.point.logit - top) < max(NEAR, width) and not outcome.precise:  # a wide window is all near
-            outcome = minimise(space, outcome.point.at, max_iter=stop.max_iter)
-            n_iter += outcome.n_iter
-        miss = outcome.point.logit - top
-
-        # 2. There, or provably not to be reached?
-        bracket.saw(space.lam, miss, width, solved=outcome.converged)
-        meets = miss <= 0 and width < GUESS
-        if meets:
-            almost, inside, tight = outcome, miss >= -width, width <= NEAR
-        # A window widens with the distance, and all that is far enough away is inside: does no larger λ do?
-        if almost is not None and inside and (tight or bracket.shut(NEARLY)):
-            return problem.finish(almost, stop.tol, n_iter)
-        if not meets:
-            below, almost = _nearly(miss, width, room, outcome, below, almost)
-            if _out_of_reach(problem, outcome, prob) or space.lam < LEAST_LAM * first:
-                return _given_up(problem, window, (almost, below, outcome), stop, n_iter)
-
-        # 3. The next λ, aimed at the middle of the window (or, where any larger is wanted, far up), and a start for it.
-        tangent, rate = outcome.tangent()
-        new = bracket.next(space.lam, *((-width, 0.0) if inside else (miss + 0.5 * width, rate)))
-        if new is None:
-            break
-        space, at = outcome.carried(tangent, new)
-    assert outcome is not None
-    # Where p_k is more than was asked for by more than rounding, a nearer x would do: the search was misled on its way.
-    return problem.finish(almost or outcome, stop.tol, n_iter, Status.MAX_ITER)
 
 
 def _nearly(

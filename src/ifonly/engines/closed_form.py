@@ -75,7 +75,12 @@ class ClosedForm(FreeEngine):
 
     # ---- many rows ----
 
-    def minimise_rows(self, loop: RowLoop, gram: Floats, margins: Floats, lam: Floats, stop: Stop) -> Solved:
+    def loop(self, asked: Asked, n_rows: int | None) -> RowLoop:
+        """With `solve_lam` and `solve_prob` in place of those of an array program."""
+        loop = super().loop(asked, n_rows)
+        return loop if loop.arrays is None else loop._replace(arrays=self)
+
+    def solve_lam(self, gram: Floats, margins: Floats, lam: Floats, **stop: Any) -> Solved:
         """Theorem 4.2 for many rows."""
         square = float(gram[0, 0])
         h = square / lam
@@ -87,14 +92,14 @@ class ClosedForm(FreeEngine):
         zeros, done = np.zeros(len(lam), dtype=np.intp), np.ones(len(lam), dtype=bool)
         return Solved(q, p, p_target, lam, 0.5 * quad + loss, grad_norm, quad * lam, zeros, done)
 
-    def leave_rows(self, loop: RowLoop, gram: Floats, margins: Floats, window: Window, stop: Stop) -> Solved:
+    def solve_prob(self, gram: Floats, margins: Floats, window: Window, **stop: Any) -> Solved:
         """`leave` for many rows; one whose allowance turns out too small is left."""
         square = float(gram[0, 0])
         end = np.maximum(margins[:, 0] - (margins[:, 0] - window.middle(0.0)) / _share(window, square), -700.0)
         lam = square / (1 + np.exp(-end)) / (margins[:, 0] - end)
         able = (end > -700) & (lam > sys.float_info.min)
         lam = np.where(able, lam, 1.0)
-        solved = self.minimise_rows(loop, gram, margins, lam, stop)
+        solved = self.solve_lam(gram, margins, lam)
         with np.errstate(divide="ignore"):
             there = np.log(solved.p[:, 0]) - np.log(solved.p_target)
         allowance = window.allowance(solved.q[:, 0] / lam)

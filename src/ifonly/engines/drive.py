@@ -1,16 +1,18 @@
 """From a question and the rows that a user brings to one table of results: chunks, streams, ``out=``, progress, paths."""
 
-from collections.abc import Iterator
+import sys
+import time
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ifonly.engines import choose
-from ifonly.engines.progress import watched
 from ifonly.engines.protocol import Engine, Piece
 from ifonly.engines.row_loops import read_rows
 from ifonly.model.errors import InputError
+from ifonly.model.extras import missing
 from ifonly.model.numerics import Floats, Indices
 from ifonly.problem.asked import ALL, NEAREST, Aim, Asked
 from ifonly.problem.question import FLIP
@@ -20,6 +22,8 @@ from ifonly.rows.sources import Sources, check_out
 from ifonly.rows.tables import stacked
 
 __all__ = ["Answered", "follow", "one", "run"]
+
+PATIENCE = 2.0  # seconds before a progress bar is worth its place on the screen
 
 
 class Answered(NamedTuple):
@@ -125,7 +129,7 @@ def _table(engine: Engine, asked: Asked, sources: Sources, out: Any, progress: b
         out = np.empty((N * K, D))
     whole: Results | None = None
     done = 0
-    for found in watched(_chunks(engine, asked, sources, out, total=N), K, N, progress):
+    for found in _watched(_chunks(engine, asked, sources, out, total=N), K, N, progress):
         if len(found) == N * K:
             whole = found
         else:
@@ -169,7 +173,7 @@ def _streamed(engine: Engine, asked: Asked, x: Iterator[Any], out: Any, progress
             yield from _chunks(engine, asked, sources, out, done)
             done += len(sources)
 
-    parts = list(watched(each(), asked.per_source, None, progress))
+    parts = list(_watched(each(), asked.per_source, None, progress))
     asked.check(done)
     kept_sources = Sources.joined(asked.model, kept) if out is None else Sources.forgotten(asked.model)
     nothing = Results.empty(np.zeros(0, dtype=np.intp), classes=asked.model.n_classes, coef=asked.model.basis.shape[0])
@@ -181,3 +185,38 @@ def _streamed(engine: Engine, asked: Asked, x: Iterator[Any], out: Any, progress
 def _of(asked: Asked, n_answers: int) -> Indices | None:
     """Which source each answer is for, where there are several for each."""
     return None if asked.per_source == 1 else np.arange(n_answers) // asked.per_source
+
+
+# ---- progress ----
+
+
+def _watched(parts: Iterable[Results], per_row: int, total: int | None, show: bool | None) -> Iterator[Results]:
+    """The same, in a tqdm bar that counts rows once they have taken two seconds, in a terminal or notebook.
+
+    ``show=True`` forces a bar, ``show=False`` forbids it, None leaves it to the above (and does without where tqdm is missing).
+    """
+    bar, done, began = _bar(total, 0) if show else None, 0, time.monotonic()
+    wanted = sys.stderr.isatty() or "ipykernel" in sys.modules if show is None else show
+    try:
+        for found in parts:
+            yield found
+            rows = len(found) // per_row
+            done += rows
+            if bar is not None:
+                bar.update(rows)
+            elif wanted and time.monotonic() - began > PATIENCE:
+                try:
+                    bar = _bar(total, done)
+                except ImportError:
+                    wanted = False  # nobody asked for a bar by name
+    finally:
+        if bar is not None:
+            bar.close()
+
+
+def _bar(total: int | None, done: int) -> Any:
+    try:
+        from tqdm.auto import tqdm
+    except ImportError as error:
+        raise missing("progress=True needs tqdm", "frames") from error
+    return tqdm(total=total, initial=done, unit=" rows", unit_scale=True)

@@ -1,7 +1,7 @@
 """Very many classes, up to some thousands: few rivals one by one and the rest as one (`rounds`), one row after the other."""
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import Any
 
 from ifonly.engines.class_newton import ClassNewton, Followed
 from ifonly.engines.class_space import ClassProblem
@@ -14,9 +14,6 @@ from ifonly.native import takes_compiled
 from ifonly.problem.asked import Aim, Asked
 from ifonly.problem.results import Result
 from ifonly.rows.sources import Sources
-
-if TYPE_CHECKING:
-    from ifonly.native.few_and_rest import Lean
 
 __all__ = ["FewAndRest"]
 
@@ -33,7 +30,7 @@ class FewAndRest(ClassNewton):
             return "a start is for Newton's method"
         return None if asked.model.shares_gram else "there are few classes, or too many for their Gram matrix"
 
-    def __init__(self, rounds: Rounds = solve_rounds, lean: "Lean | None" = None) -> None:
+    def __init__(self, rounds: Rounds = solve_rounds, lean: Any = None) -> None:
         self.rounds, self.lean = rounds, lean
 
     def form(self, asked: Asked) -> "FewAndRest":
@@ -55,10 +52,12 @@ class FewAndRest(ClassNewton):
         """The least E for one λ."""
         return _finished(problem, self.rounds(_space(problem, lam), max_iter=stop.max_iter), stop)
 
-    def attempt(self, problem: ClassProblem, window: Window, first: float, stop: Stop) -> Result | None:
+    def search(self, problem: ClassProblem, prob: float, window: Window, first: float, stop: Stop) -> Result:
         """λ moves with the rounds; where these do not settle, the search for it goes around the whole problem."""
         outcome = self.rounds(_space(problem, first), window=window, max_iter=stop.max_iter)
-        return problem.finish(outcome, stop.tol, outcome.n_iter) if outcome.converged else None
+        if outcome.converged:
+            return problem.finish(outcome, stop.tol, outcome.n_iter)
+        return super().search(problem, prob, window, first, stop)
 
     def next(self, problem: ClassProblem, stop: Stop, lam: float, guess: Floats | None) -> Followed:
         """An answer on the way along λ; a tangent would cost as much as an answer."""

@@ -1,8 +1,7 @@
 """What the engines for free problems share: the first pass over A, the nearest class, rows side by side, starts.
 
-An engine has ``minimise(problem, λ)`` and ``leave(problem, τ)`` for one `ClassProblem`, and, where its rows can go side by
-side, the same for many: ``minimise_rows`` and ``leave_rows``. Rows are grouped by target (a group shares one Ḡ), given to a row
-loop, and come back with their certificate; rows that a loop gives up go through the method for one.
+Rows side by side are grouped by target (a group shares one Ḡ), given to a row loop, and come back with their certificate; rows
+that a loop gives up go through the method for one.
 """
 
 from abc import abstractmethod
@@ -23,7 +22,6 @@ from ifonly.engines.windows import Window
 from ifonly.model import Model
 from ifonly.model.errors import InputError
 from ifonly.model.numerics import Flags, Floats, Indices, softmax
-from ifonly.native.free import LEFT, RowTask
 from ifonly.problem.asked import NEAREST, Aim, Aims, Asked
 from ifonly.problem.question import Question
 from ifonly.problem.results import Result, Results
@@ -97,13 +95,10 @@ class FreeEngine(Engine):
     def leave(self, problem: ClassProblem, prob: float, window: Window, stop: Stop) -> Result:
         """`reach` where the source is not the answer, and can be changed."""
 
-    def minimise_rows(self, loop: RowLoop, gram: Floats, margins: Floats, lam: Floats, stop: Stop) -> Solved:
-        """`minimise` for many rows with the same target."""
-        return loop.arrays.solve_lam(gram, margins, lam, tol=stop.tol, max_iter=stop.max_iter)
-
-    def leave_rows(self, loop: RowLoop, gram: Floats, margins: Floats, window: Window, stop: Stop) -> Solved:
-        """`leave` for many rows with the same target."""
-        return loop.arrays.solve_prob(gram, margins, window, max_iter=stop.max_iter)
+    def loop(self, asked: Asked, n_rows: int | None) -> RowLoop:
+        """How so many rows run; one after the other where they cannot go side by side."""
+        loop = choose_loop(asked, n_rows)
+        return loop if self.lanes and not asked.model.dependent else RowLoop(table=loop.table, threads=loop.threads)
 
     # ---- one source ----
 
@@ -115,8 +110,8 @@ class FreeEngine(Engine):
             if found.status is Status.INVALID:
                 raise sources.reject(0)
             return found
-        loop = choose_loop(asked, 1)
-        if loop is not None and loop.compiled and question.start is None and self._takes(model, sources.rows):
+        loop = self.loop(asked, 1)
+        if loop.compiled and question.start is None and isinstance(sources.rows, np.ndarray):
             x = _in_pieces(sources.rows)
             if aim.k != NEAREST:
                 found = loop.compiled.one(model, aim, *Stop.of(question), x)
@@ -131,10 +126,7 @@ class FreeEngine(Engine):
         return self.row(asked, z, sizes, aim, None if start is None else start[0])
 
     def row(self, asked: Asked, z: Floats, sizes: Sizes, aim: Aim, start: Floats | None = None, compiled: Any = None) -> Result:
-        """The answer for ``z = rows @ x̄``, for a class or the nearest; ``start``, if given, is ``rows @ x₀``.
-
-        A ``compiled`` loop, if given, is asked first.
-        """
+        """The answer for ``z = rows @ x̄``; ``start`` is ``rows @ x₀``; a ``compiled`` loop, if there is one, is asked first."""
         model, stop = asked.model, Stop.of(asked.question)
 
         def solve(k: int) -> Result:
@@ -145,9 +137,7 @@ class FreeEngine(Engine):
             if aim.prob is not None:
                 return self.reach(problem, aim.prob, stop)
             assert aim.lam is not None
-            if start is None:
-                return self.minimise(problem, aim.lam, stop)
-            at = problem.margins if np.array_equal(start, z) else model.margins(start, k)
+            at = None if start is None else problem.margins if np.array_equal(start, z) else model.margins(start, k)
             return self.minimise(problem, aim.lam, stop, at)
 
         if aim.k != NEAREST:
@@ -166,14 +156,14 @@ class FreeEngine(Engine):
     def solve(self, asked: Asked, rows: Piece) -> Results:
         """The answers for a piece of a table: the first pass, the loops between, and the second pass where x is wanted."""
         sources, aims, per = rows.sources, rows.aims, asked.per_source
-        loop, plain = choose_loop(asked, rows.total), per == 1 and asked.question.start is None
-        if loop is not None and loop.table is not None and plain:
+        loop, plain = self.loop(asked, rows.total), per == 1 and asked.question.start is None
+        if loop.table is not None and plain:
             options = Stop.of(asked.question)._asdict()
             found = loop.table(sources, aims, rows.out, **options, alone=lambda *row: self.row(asked, *row))
             if found is not None:
                 return found
-        named = plain and bool((aims.targets >= 0).all()) and self._takes(asked.model, sources.rows)
-        if named and loop is not None and loop.compiled and (rows.out is None or _in_pieces(rows.out) is rows.out):
+        direct = loop.compiled and plain and isinstance(sources.rows, np.ndarray)
+        if direct and (aims.targets >= 0).all() and (rows.out is None or _in_pieces(rows.out) is rows.out):
             return self._straight(asked, rows, loop)
         Z, sizes = sources.project()
         starts = _starts(asked, Z, rows.first, None if rows.total is None else rows.total // per)
@@ -184,65 +174,64 @@ class FreeEngine(Engine):
             sources.repeated(per).move(found.coef, rows.out)
         return found
 
-    def _takes(self, model: Model, table: Any) -> bool:
-        """Whether the compiled loop takes such sources."""
-        return self.lanes and not model.dependent and isinstance(table, np.ndarray)
-
     def _straight(self, asked: Asked, rows: Piece, loop: RowLoop) -> Results:
         """A piece of a table, each row with its class, through the compiled loop: from sources to x."""
-        model, sources, aims, stop = asked.model, rows.sources, rows.aims, Stop.of(asked.question)
-        results = Results.empty(aims.targets, classes=model.n_classes, coef=model.basis.shape[0])
-        task = RowTask(aims, *stop, loop.threads, alone=rows.total == 1, X=_in_pieces(sources.rows), out=rows.out)
-        loop.compiled.answer(model, aims.targets, np.arange(len(aims.targets)), results, task)
-        left = np.flatnonzero(results.status == LEFT)
+        model, sources, aims = asked.model, rows.sources, rows.aims
+        batch = Batch.of(asked, aims, loop, alone=rows.total == 1, X=_in_pieces(sources.rows), out=rows.out)
+        left = np.flatnonzero(~batch.solve(np.arange(len(aims.targets)), aims.targets))
         if len(left):
             some = Sources(model, sources.rows[left], False)
-            results.copy(left, self._solve(asked, *some.project(), aims.take(left), None, None))
+            batch.results.copy(left, self._solve(asked, *some.project(), aims.take(left), None, RowLoop()))
             if rows.out is not None:
                 made = np.empty((len(left), model.n_features))
-                some.move(results.coef[left], made)
+                some.move(batch.results.coef[left], made)
                 rows.out[left] = made
-        return results
+        return batch.results
 
-    def _solve(self, asked: Asked, Z: Floats, sizes: Sizes, aims: Aims, starts: Floats | None, loop: RowLoop | None) -> Results:
+    def _solve(self, asked: Asked, Z: Floats, sizes: Sizes, aims: Aims, starts: Floats | None, loop: RowLoop) -> Results:
         """Solve N rows, given ``Z = X rowsᵀ`` and the sources' sizes; a row of Z that is not finite is INVALID."""
-        model = asked.model
-        results = Results.empty(aims.targets, classes=model.n_classes, coef=model.basis.shape[0])
+        batch = Batch.of(asked, aims, loop, alone=len(Z) == 1, Z=Z, sizes=sizes)
         valid = np.asarray(np.isfinite(Z).all(axis=1))
         left = valid.copy()
-        if loop is not None and starts is None and self.lanes and not model.dependent:
-            batch = Batch(self, model, Z, sizes, aims, loop, Stop.of(asked.question), results)
+        if (loop.arrays or loop.compiled) and starts is None:
             named = np.flatnonzero(valid & (aims.targets != NEAREST))
             left[named] = ~batch.solve(named, aims.targets[named])
             near = np.flatnonzero(valid & (aims.targets == NEAREST))
             left[near] = ~batch.solve_nearest(near)
 
         def solve(n: int) -> None:
-            results.put(n, self.row(asked, Z[n], sizes.take(n), aims.one(n), None if starts is None else starts[n]))
+            batch.results.put(n, self.row(asked, Z[n], sizes.take(n), aims.one(n), None if starts is None else starts[n]))
 
         alone = np.flatnonzero(left).tolist()
-        on_threads(solve, alone, 1 if self.lanes or loop is None else loop.threads)
-        return results
+        on_threads(solve, alone, 1 if self.lanes else loop.threads)
+        return batch.results
 
 
 class Batch(NamedTuple):
-    """Rows that go through a loop."""
+    """Rows that go through a loop: from sources X to answers ``out``, or from Z of them and their sizes to coefficients."""
 
-    engine: FreeEngine
     model: Model
-    Z: Floats
-    sizes: Sizes
     aims: Aims
     loop: RowLoop
     stop: Stop
     results: Results
+    alone: bool  # row after row rather than side by side, which rounds otherwise in the last digit
+    X: Any = None
+    out: Any = None
+    Z: Any = None
+    sizes: Any = None
+
+    @classmethod
+    def of(cls, asked: Asked, aims: Aims, loop: RowLoop, **given: Any) -> "Batch":
+        """With room for the results."""
+        results = Results.empty(aims.targets, classes=asked.model.n_classes, coef=asked.model.basis.shape[0])
+        return cls(asked.model, aims, loop, Stop.of(asked.question), results, **given)
 
     def solve(self, index: Indices, targets: Indices) -> Flags:
         """Solve the rows ``index`` for these class indices, compiled or group by group; which of them are done."""
         if self.loop.compiled is not None:
-            task = RowTask(self.aims, *self.stop, self.loop.threads, alone=len(self.Z) == 1, Z=self.Z, sizes=self.sizes)
-            self.loop.compiled.answer(self.model, targets, index, self.results, task)
-            return self.results.status[index] != LEFT
+            self.loop.compiled.answer(self, targets, index)
+            return self.results.status[index] != self.loop.compiled.LEFT
         done = np.zeros(len(index), dtype=bool)
         for k in np.unique(targets):
             here = np.flatnonzero(targets == k)
@@ -283,9 +272,14 @@ class Batch(NamedTuple):
         size = np.abs(margins).max(axis=1)
         rounding = Rounding.of(model, self.sizes.take(index), k, aims.prob)
         if aims.lam is not None:
-            solved = self.engine.minimise_rows(self.loop, gram, margins, aims.lam, self.stop)
+            solved = self.loop.arrays.solve_lam(gram, margins, aims.lam, **self.stop._asdict())
             self._fill(index, k, size, solved, rounding)
-            return self._sure(index, k, solved)
+            done, tol = np.array(solved.done), self.stop.tol
+            if tol is not None:  # rows that met it as computed, but not for certain, go on to the last digit
+                unsure = np.flatnonzero(done & (solved.grad_norm <= tol) & (self.results.grad_norm[index] > tol))
+                if len(unsure):
+                    done[unsure] = self._replace(stop=self.stop._replace(tol=None)).group(index[unsure], k)
+            return done
         window = Window.of(model, rounding, size, aims.prob)
         p, p_target, loss = softmax_rows(margins)
         with np.errstate(divide="ignore"):
@@ -295,22 +289,11 @@ class Batch(NamedTuple):
         away = np.flatnonzero(~done)
         if len(away) and model.rival_lengths(k).any():
             rounding = Rounding.of(model, self.sizes.take(index[away]), k, aims.take(away).prob)
-            solved = self.engine.leave_rows(self.loop, gram, margins[away], window.take(away), self.stop)
+            solved = self.loop.arrays.solve_prob(gram, margins[away], window.take(away), max_iter=self.stop.max_iter)
             self._fill(index[away], k, size[away], solved, rounding)
             change = np.abs(solved.q).sum(axis=1) / solved.lam
             needed = rounding.of_estimator(size[away], rounding.extent_of(change, self.results.distance[index[away]]))
             done[away] = solved.done & (window.take(away).allowance(change) <= LOOSE * needed)
-        return done
-
-    def _sure(self, index: Indices, k: int, solved: Solved) -> Flags:
-        """Which rows are done; those that met the tolerance as computed, but not for certain, go on to the last digit."""
-        tol = self.stop.tol
-        done = np.array(solved.done)
-        if tol is None:
-            return done
-        unsure = np.flatnonzero(solved.done & (solved.grad_norm <= tol) & (self.results.grad_norm[index] > tol))
-        if len(unsure):
-            done[unsure] = self._replace(stop=self.stop._replace(tol=None)).group(index[unsure], k)
         return done
 
     def _fill(self, index: Indices, k: int, size: Floats, solved: Solved, rounding: Rounding) -> None:
@@ -345,9 +328,8 @@ def _in_pieces(table: np.ndarray) -> np.ndarray:
 
 def _starts(asked: Asked, Z: Floats, first: int, n_rows: int | None) -> Floats | None:
     """``x₀ rowsᵀ`` for the rows from ``first`` on of so many, whose own is ``Z``; None to start nowhere in particular."""
-    start = asked.question.start
-    if start is None or isinstance(start, str):
-        return None if start is None else Z
+    if asked.question.start is None or isinstance(asked.question.start, str):
+        return None if asked.question.start is None else Z
 
     def project() -> Floats:
         given = read_starts(asked, n_rows)

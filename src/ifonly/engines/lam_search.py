@@ -17,15 +17,12 @@ MISLED = 1e-3  # relative: a bracket so narrow with its goal outside has an end 
 
 
 class Bracket:
-    """The largest λ known to meet the goal (0: none yet), and the least known to miss it (∞: none yet).
-
-    ``longest`` is how far a step in ln λ may go: where L is flat, Newton's step is no guide.
-    """
+    """The largest λ known to meet the goal (0: none yet), and the least known to miss it (∞: none yet)."""
 
     __slots__ = ("doubtful", "high", "last", "longest", "low")
 
     def __init__(self, longest: float) -> None:
-        self.longest = longest
+        self.longest = longest  # as far as a step in ln λ may go
         self._begin()
 
     def _begin(self) -> None:
@@ -39,16 +36,13 @@ class Bracket:
         forgotten.
         """
         self.doubtful |= not solved
-        self._narrow(lam, miss)
-        if self.doubtful and solved and not -width <= miss <= 0 and self.shut(MISLED):
-            self._begin()
-            self._narrow(lam, miss)
-
-    def _narrow(self, lam: float, miss: float) -> None:
         if miss <= 0:
             self.low = max(self.low, lam)
         else:
             self.high = min(self.high, lam)
+        if self.doubtful and solved and not -width <= miss <= 0 and self.shut(MISLED):
+            self._begin()
+            self.saw(lam, miss, width)
 
     def shut(self, width: float) -> bool:
         """Whether the ends are this near to each other, relatively."""

@@ -175,10 +175,7 @@ def _slack(point: Point, size: float) -> float:
 
 
 def _shown(space: Space, ds: Floats, old: Point, new: Point, n_iter: int) -> float:
-    """The largest change of a margin that shows in 1 − p_k and is more than the margin's own rounding.
-
-    After as many iterations as are usual; before, any would do.
-    """
+    """The largest change of a margin that shows in 1 − p_k and is more than its own rounding; ∞ before `USUAL` iterations."""
     if n_iter <= USUAL:
         return math.inf
     moved, noise = np.abs(ds), ROUNDINGS * EPS * space.terms(new)

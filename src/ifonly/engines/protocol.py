@@ -1,11 +1,4 @@
-"""What every engine is: one method, which says what it does not do, and solves the rest.
-
-    refuses(asked) -> str | None          why it is not for this question, in words; None if it is
-    one(asked, sources, aim) -> Result    one source
-    solve(asked, rows) -> Results         a piece of a table
-
-The last is by default one row after the other; engines whose rows go side by side have their own.
-"""
+"""What every engine is: one method, which says what it does not do, and solves the rest."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -39,7 +32,7 @@ class Piece:
 
 
 class Engine(ABC):
-    """One method; see the module."""
+    """One method."""
 
     makes_x: ClassVar[bool] = False  # whether answers are made as they are found, or left as coefficients
     row_by_row: ClassVar[bool] = False  # whether rows of a table take milliseconds each, one after the other

@@ -12,7 +12,7 @@ from ifonly.engines.threads import available
 from ifonly.model.errors import InputError
 from ifonly.model.extras import missing
 from ifonly.model.tensors import like
-from ifonly.native import compiled, takes_compiled
+from ifonly.native import compiled, free, takes_compiled
 from ifonly.problem.asked import Asked
 from ifonly.problem.question import Backend
 from ifonly.rows.sources import Sources
@@ -23,7 +23,7 @@ FEW = 16  # rows up to which one after the other is as quick as any loop
 
 
 class RowLoop(NamedTuple):
-    """Where rows go side by side.
+    """Where rows go side by side; one after the other where there is neither of the first two.
 
     ``arrays`` has ``solve_lam`` and ``solve_prob`` for B sources with the same target (`native.reference`, `native.cuda`).
     ``compiled`` is `native.free`, which goes from sources to answers, on so many threads; and so does ``table``
@@ -43,8 +43,8 @@ def any_cut(backend: Backend = "auto") -> Backend:
     return "reference" if compiled() is None else "cpu"
 
 
-def choose_loop(asked: Asked, n_rows: int | None) -> RowLoop | None:
-    """How to run so many rows (None: a stream of them); None for one row after the other."""
+def choose_loop(asked: Asked, n_rows: int | None) -> RowLoop:
+    """How to run so many rows (None: a stream of them)."""
     backend = asked.question.backend
     if backend == "cuda":
         device = device_module()
@@ -52,7 +52,7 @@ def choose_loop(asked: Asked, n_rows: int | None) -> RowLoop | None:
     if takes_compiled(backend):
         return _compiled_loop(asked.question.threads)
     if backend == "auto" and n_rows is not None and n_rows <= FEW:
-        return None
+        return RowLoop()
     from ifonly.native import reference
 
     return RowLoop(reference)
@@ -60,8 +60,6 @@ def choose_loop(asked: Asked, n_rows: int | None) -> RowLoop | None:
 
 @cache
 def _compiled_loop(threads: int | None) -> RowLoop:
-    from ifonly.native import free
-
     return RowLoop(compiled=free, threads=available(threads))
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ifonly.engines import on_device, responses, semismooth
+from ifonly.engines import responses, semismooth
 from ifonly.engines.budget import MAX_ITER, Budget
 from ifonly.engines.cases import Cases, impossible, proved
 from ifonly.engines.constraints import first_multipliers
@@ -19,11 +19,13 @@ from ifonly.engines.cost_problem import CostProblem
 from ifonly.engines.cost_space import CostSpace
 from ifonly.engines.limited import SPARES, LimitedEngine, stays, within_rules
 from ifonly.engines.protocol import Piece
+from ifonly.engines.row_loops import device_module
 from ifonly.engines.semismooth import Start
 from ifonly.engines.semismooth_reach import reach
 from ifonly.engines.threads import available, share_out
 from ifonly.model.errors import InputError
 from ifonly.model.numerics import Flags, Floats, norms
+from ifonly.native.limited import unfit
 from ifonly.problem.asked import Aim, Aims, Asked
 from ifonly.problem.goals import Weights
 from ifonly.problem.results import Result, Results
@@ -45,14 +47,14 @@ BLINK = 0.01  # seconds: who has less time than this is answered by what looks a
 class SemismoothNewton(LimitedEngine):
     """Bounds, directions, frozen features, ℓ1, scales, a matrix and linear rules, for any number of classes.
 
-    Where there are limits on features one by one, compiled loops do most rows, or a GPU (`on_device`).
+    Where there are limits on features one by one, compiled loops do most rows, or a GPU (`native.device_limited`).
     """
 
     def refuses(self, asked: Asked) -> str | None:
         """See `LimitedEngine`; what a GPU has no room for is the user's to know."""
         if asked.question.backend != "cuda":
             return super().refuses(asked)
-        reason = on_device.unfit(CostSpace.of(asked))
+        reason = unfit(CostSpace.of(asked))
         if reason is not None:
             raise InputError(f'backend="cuda" with limits is for {reason}; leave it out')
         return None
@@ -77,7 +79,12 @@ class SemismoothNewton(LimitedEngine):
 
     def solve(self, asked: Asked, rows: Piece) -> Results:
         """The answers for a piece of a table, on a GPU or in a compiled loop as far as those go."""
-        return on_device.solve(asked, rows, self) if asked.question.backend == "cuda" else super().solve(asked, rows)
+        if asked.question.backend != "cuda":
+            return super().solve(asked, rows)
+        device_module()  # or what is missing
+        from ifonly.native import device_limited
+
+        return device_limited.solve(asked, rows, self)
 
     def loop(self, asked: Asked, X: Floats, aims: Aims, results: Results) -> Flags:
         """See `LimitedEngine`."""

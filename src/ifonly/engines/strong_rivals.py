@@ -1,8 +1,9 @@
 """What passes say of a point, and the problem with few rivals there (`very_many`): the strongest, and one for the others."""
 
 import math
+from collections import deque
 from collections.abc import Generator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +16,7 @@ from ifonly.model.numerics import EPS, FLOAT32, Floats, Indices, length, softmax
 from ifonly.problem.results import Result
 from ifonly.problem.status import Status
 
-__all__ = ["FIRST_SHARE", "Asking", "Endpoint", "Last", "SmallProblem", "State", "Work", "finished", "more", "noise"]
+__all__ = ["FIRST_SHARE", "Asking", "Endpoint", "Last", "SmallProblem", "State", "Work", "more"]
 
 FIRST_SHARE = 1e-5  # of the rivals taken one by one at first: about all that there is room for
 DEPTH = 5  # steps that Anderson's acceleration combines; 8 saves nothing
@@ -160,20 +161,42 @@ class Work:
             margins, w = np.append(margins, math.log(rest) + seen.level), np.append(w, rest)
         return SmallProblem(rows, self.gram[: len(w), : len(w)], margins, logistic(seen.level) * w)
 
+    def noise(self, here: "State", lam: float) -> float:
+        """About how small ‖∇E‖ can be made: what rounding x and the logits leaves of it, less than `finished` allows for."""
+        norm, R = length(here.x), self.model.row_norm
+        terms = R * (norm + length(self.task.source)) / math.sqrt(self.model.n_features)
+        neglected = 0.0 if here.seen.rough else here.slope * here.seen.error
+        return max(ROUNDINGS * EPS * here.mass * R * (1 + terms) + 2 * EPS * lam * norm, neglected)
 
-@dataclass(slots=True)
-class Last:
+    def finished(self, here: "State", lam: float, n_iter: int) -> Endpoint:
+        """The answer with its certificate: ‖∇E‖ at the rounded x, with all that rounding can have added or taken away."""
+        model, tol, (K, D) = self.model, self.task.tol, self.model.A.shape
+        norm = length(here.x) + length(here.change) + 2 * model.offset_norm
+        terms = model.row_norm * norm + 2 * model.offset_size
+        margins = 4 * summation_error(D + 64) * terms + 8 * EPS * (abs(here.seen.level) + 1)
+        pull = 2 * model.row_norm * here.mass * (2 * margins + summation_error(K))
+        rounding = pull + 4 * EPS * lam * norm + here.slope * here.seen.error
+        grad_norm = here.grad_norm + rounding
+        if tol is not None and grad_norm <= tol:
+            status = Status.CONVERGED
+        else:
+            status = Status.EXACT if here.grad_norm <= rounding else Status.MAX_ITER
+        numbers = here.seen.level, here.objective, grad_norm
+        return Endpoint(here.change, lam, *numbers, n_iter, self.n_passes, status, here.seen.logits)
+
+
+class Last(deque[tuple[Floats, Floats]]):
     """The last points and the steps from them, for Anderson's acceleration."""
 
-    points: list[Floats] = field(default_factory=list)
-    steps: list[Floats] = field(default_factory=list)
+    def __init__(self) -> None:
+        super().__init__(maxlen=DEPTH + 1)
 
     def next(self, x: Floats, step: Floats) -> Floats:
         """The next point: of all combinations of the last, the one whose own step would be least, and that step."""
-        self.points, self.steps = [*self.points[-DEPTH:], x], [*self.steps[-DEPTH:], step]
-        if len(self.points) < 3:  # the first step is none of the tail
+        self.append((x, step))
+        if len(self) < 3:  # the first step is none of the tail
             return x + step
-        points, steps = np.array(self.points), np.array(self.steps)
+        points, steps = map(np.array, zip(*self, strict=True))
         moved, changed = points[1:] - points[:-1], steps[1:] - steps[:-1]
         lengths = np.sqrt(np.vecdot(changed, changed))
         if not lengths.all():
@@ -181,11 +204,6 @@ class Last:
         unit = changed / lengths[:, None]
         weights = np.linalg.solve(unit @ unit.T + NEARLY * np.eye(len(unit)), unit @ step) / lengths
         return x + step - weights @ (moved + changed)
-
-    def forget(self, *, unless: bool = False) -> None:
-        """Start again, unless the point that they led to was better."""
-        if not unless:
-            self.points, self.steps = [], []
 
 
 class State:
@@ -210,34 +228,6 @@ class State:
     def bearable(self, tol: float = 0.0) -> float:
         """How far L can be off at the next point; not at all where ‖∇E‖ is as small as is wanted, so that this can be said."""
         return self.grad_norm / max(CLEAR * self.slope, 1e-300) if self.grad_norm > tol else 0.0
-
-
-# ---- what an answer is worth ----
-
-
-def noise(model: Model, task: Task, here: State, lam: float) -> float:
-    """About how small ‖∇E‖ can be made: what rounding x and the logits leaves of it, less than what `finished` allows for."""
-    norm = length(here.x)
-    terms = model.row_norm * (norm + length(task.source)) / math.sqrt(model.n_features)
-    neglected = 0.0 if here.seen.rough else here.slope * here.seen.error
-    return max(ROUNDINGS * EPS * here.mass * model.row_norm * (1 + terms) + 2 * EPS * lam * norm, neglected)
-
-
-def finished(model: Model, task: Task, here: State, lam: float, n_iter: int, n_passes: int) -> Endpoint:
-    """The answer with its certificate: ‖∇E‖ at the rounded x, with all that rounding can have added or taken away."""
-    K, D = model.A.shape
-    norm = length(here.x) + length(here.change) + 2 * model.offset_norm
-    terms = model.row_norm * norm + 2 * model.offset_size
-    margins = 4 * summation_error(D + 64) * terms + 8 * EPS * (abs(here.seen.level) + 1)
-    pull = 2 * model.row_norm * here.mass * (2 * margins + summation_error(K))
-    rounding = pull + 4 * EPS * lam * norm + here.slope * here.seen.error
-    grad_norm = here.grad_norm + rounding
-    if task.tol is not None and grad_norm <= task.tol:
-        status = Status.CONVERGED
-    else:
-        status = Status.EXACT if here.grad_norm <= rounding else Status.MAX_ITER
-    numbers = here.seen.level, here.objective, grad_norm
-    return Endpoint(here.change, lam, *numbers, n_iter, n_passes, status, here.seen.logits)
 
 
 def more(found: Endpoint, status: Status, n_iter: int, n_passes: int) -> Endpoint:

@@ -39,7 +39,7 @@ from ifonly.engines.lam_search import LONGEST_STEP, Bracket
 from ifonly.engines.newton import minimise as newton
 from ifonly.engines.passes import MOST, Look, Seen, SumUp, Task, sum_up, take_a_pass
 from ifonly.engines.rounding import Lengths, Rounding
-from ifonly.engines.strong_rivals import FIRST_SHARE, Asking, Endpoint, Last, SmallProblem, State, Work, finished, more, noise
+from ifonly.engines.strong_rivals import FIRST_SHARE, Asking, Endpoint, Last, SmallProblem, State, Work, more
 from ifonly.model import Model
 from ifonly.model.numerics import EPS, Floats, length, summation_error
 from ifonly.problem.asked import Aim
@@ -81,9 +81,8 @@ NUMPY = Loops(sum_up, solve_few)  # `native.few_and_rest` has them compiled
 
 def task_of(model: Model, source: Floats, aim: Aim, tol: float | None = None, start: Floats | None = None) -> Task:
     """What is wanted of a source, in the classifier's space, and a class: the least E for λ, or the nearest x with this p_k."""
-    row, bias, outside = model.weights(aim.k), float(model.b[aim.k]), np.array([aim.k])
-    level = None if aim.prob is None else _level(model, source, aim.prob)
-    return Task(source, row, bias, outside, aim.lam, level, tol, start)
+    k, level = aim.k, None if aim.prob is None else _level(model, source, aim.prob)
+    return Task(source, model.weights(k), float(model.b[k]), np.array([k]), aim.lam, level, tol, start)
 
 
 def _level(model: Model, source: Floats, prob: float) -> Callable[[float], tuple[float, float]]:
@@ -107,10 +106,7 @@ def _level(model: Model, source: Floats, prob: float) -> Callable[[float], tuple
 def solve_many(
     model: Model, tasks: Sequence[Task], first: dict[int, Seen], threads: int = 1, loops: Loops = NUMPY, at_once: int = 256
 ) -> list[Endpoint]:
-    """The answers for several sources and targets, a pass over A at a time; ``first`` is what is known of sources already.
-
-    So many run ``at_once``: one that is done makes room for the next.
-    """
+    """The answers for several sources and targets, so many ``at_once``, a pass over A at a time; ``first`` is what is known."""
     loops = loops._replace(single=min(len(tasks), at_once) >= WHOLE)
     running: dict[int, Asking] = {}
     asked: dict[int, Look] = {}
@@ -118,7 +114,7 @@ def solve_many(
     known = dict(first)
     waiting = list(range(len(tasks)))[::-1]
     while asked or waiting:
-        while waiting and len(asked) < at_once:
+        while waiting and len(asked) < at_once:  # one that is done makes room for the next
             i = waiting.pop()
             lam = tasks[i].lam
             running[i] = reach(model, tasks[i], loops) if lam is None else minimise(model, tasks[i], lam, loops)
@@ -152,7 +148,7 @@ def minimise(model: Model, task: Task, lam: float, loops: Loops) -> Asking:
     tol, n_iter, slow, in_full = 0.5 * (task.tol or 0.0), 0, 0, False
     here = best = yield from work.state(task.first, lam, math.inf, share=FIRST_SHARE)
     for n_round in range(MAX_ROUNDS):
-        floor = noise(model, task, here, lam)
+        floor = work.noise(here, lam)
         if here.settled(max(floor, tol)):
             break
         # 1. The step, from the problem with few rivals or in D dimensions, and the points to try: E must fall.
@@ -163,11 +159,13 @@ def minimise(model: Model, task: Task, lam: float, loops: Loops) -> Asking:
         # 2. All rivals there.
         slack = 64 * EPS * (abs(here.objective) + here.mass * (1 + abs(here.seen.level)))
         there, fell = here, False
-        while trials and not fell:
-            there = yield from work.state(trials.pop(0), lam, here.bearable(tol), wide=slow > 0, covariance=in_full)
+        for trial in trials:
+            there = yield from work.state(trial, lam, here.bearable(tol), wide=slow > 0, covariance=in_full)
             unsure = 2 * (here.mass * here.seen.error + there.mass * there.seen.error)
             fell = there.objective <= here.objective + slack + unsure
-            last.forget(unless=fell)
+            if fell:
+                break
+            last.clear()
         # 3. Go there, or hold back by as much curvature as was met and neglected.
         if fell:
             slow = slow + 1 if there.grad_norm > SLOW * here.grad_norm else 0
@@ -183,7 +181,7 @@ def minimise(model: Model, task: Task, lam: float, loops: Loops) -> Asking:
         if not in_full and _in_full(model, slow):
             in_full, slow = True, 0
     best = yield from work.sure(best, lam)
-    return finished(model, task, best, lam, n_iter, work.n_passes)
+    return work.finished(best, lam, n_iter)
 
 
 def _trials(
@@ -259,16 +257,16 @@ def reach(model: Model, task: Task, loops: Loops) -> Asking:
         there = State(model, task, x, seen, lam)
         top, width = task.level(length(there.change))
         # 3. Done?
-        floor = noise(model, task, there, lam)
+        floor = work.noise(there, lam)
         falling = there.grad_norm < 0.5 * least
         least, stalled = min(least, there.grad_norm), 0 if falling else stalled + 1
         if not seen.rough and top - 2 * width <= seen.level - seen.error and seen.level + seen.error <= top:
             near.append((there, lam))  # in its window for certain
         if there.settled(floor if falling else 100 * floor):
             if near:
-                return finished(model, task, *min(near, key=lambda one: one[0].grad_norm), n_iter, work.n_passes)
+                return work.finished(*min(near, key=lambda one: one[0].grad_norm), n_iter)
             extra = max(2 * extra, seen.level - top + width)  # there, but for a hair
-            last.forget()
+            last.clear()
         elif stalled >= SLOW_ROUNDS:
             break
     found = yield from _search(model, task, x, lam or 1.0, loops)

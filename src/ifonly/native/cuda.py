@@ -69,7 +69,8 @@ def _solve(gram: Any, margins: Any, lam: Any, window: Any, tol: float, max_iter:
     q, p, numbers = cp.empty((B, n)), cp.empty((B, n)), cp.empty((B, 5))
     n_iter, done = cp.empty(B, dtype=np.int32), cp.empty(B, dtype=bool)
     launch = newton("solve", n + 1, window is not None)
-    launch(B, G, given, _pointer(lam), _pointer(window), np.float64(tol), np.int32(max_iter), q, p, numbers, n_iter, done)
+    asked = (np.intp(0) if a is None else a for a in (lam, window))
+    launch(B, G, given, *asked, np.float64(tol), np.int32(max_iter), q, p, numbers, n_iter, done)
     lam, p_target, objective, grad_norm, square = numbers.T
     return _like(margins, Solved(q, p, p_target, lam, objective, grad_norm, square, n_iter.astype(np.intp), done))
 
@@ -97,10 +98,6 @@ def move(X: Any, A: Any, coef: Any, out: Any) -> None:
 
 def _shape(X: Any) -> tuple[np.int64, np.int32]:
     return np.int64(X.strides[0] // X.itemsize), np.int32(X.shape[1])
-
-
-def _pointer(array: Any) -> Any:
-    return np.intp(0) if array is None else array
 
 
 @cache

@@ -216,7 +216,6 @@ class DeviceSources(Sources):
 
     def given(self, values: Any, rows: Any = None, steps: Any = None) -> Any:
         """Values as the kind of array that the sources came as, on their device."""
-        del rows, steps
         values = cp.asarray(values)
         assert isinstance(self.like, Like)
         if self.like.library == "cupy":
@@ -287,11 +286,6 @@ class Job(NamedTuple):
     max_iter: int
     alone: Callable[..., Any]  # one row on the host, from its projection, its sizes and its aim
 
-    def upload(self, s: slice) -> tuple[Any, Any]:
-        """Class indices, and λ or the logits to reach, of some rows, on the device."""
-        aims = self.aims.take(s)
-        return upload_targets(aims.targets), upload_wanted(self.model, aims)
-
     def solve(self, board: Board, parts: Any, wanted: Any, answers: OnDevice) -> None:
         """The Newton problems: what `engines.free.Batch` does, certificates included, for rows of any targets."""
         model = board.biases, board.grams, board.lengths, board.extents, *map(np.float64, board.rounding)
@@ -320,10 +314,8 @@ class Job(NamedTuple):
 def invert_table(
     sources: Sources, aims: Aims, out: Any, *, tol: float | None, max_iter: int, alone: Callable[..., Any]
 ) -> Results | None:
-    """OnDevice for a table of sources, on the host or the device; None where it takes the way of all other backends.
-
-    That is: where a class is still to be chosen, where rivals depend on each other, and for sparse sources.
-    """
+    """Answers for sources on the host or the device; None where it takes the way of all other backends."""
+    # Where a class is still to be chosen, where rivals depend on each other or are very many, and for sparse sources.
     model, targets = sources.model, aims.targets[:1] if aims.targets.strides == (0,) else aims.targets
     usual = model.dependent or model.shares_gram or model.n_classes > MOST_CLASSES
     if usual or hasattr(sources.rows, "tocsr") or (len(targets) and targets.min() < 0):
@@ -338,7 +330,7 @@ def invert_table(
 def _invert_there(job: Job, X: Any, out: Any) -> Results:
     """Sources on the device: the passes on one stream, the Newton problems on another, a chunk behind."""
     board = Board.of(job.model)
-    targets, wanted = job.upload(slice(None))
+    targets, wanted = upload_targets(job.aims.targets), upload_wanted(job.model, job.aims)
     answers = OnDevice.empty(job.model.n_classes, targets)
     here, passes, newton = cp.cuda.get_current_stream(), *_lanes(cp.cuda.Device().id)
     made = out if out is None or isinstance(out, cp.ndarray) else cp.empty(X.shape)
@@ -415,8 +407,9 @@ class Buffer:
         with self.stream:
             self.X = cp.empty(self.pinned[: b - a].shape, dtype=self.pinned.dtype)
             self.X.set(self.pinned[: b - a], stream=self.stream)
-            targets, wanted = self.job.upload(slice(a, b))
-            self.answers = OnDevice.empty(self.job.model.n_classes, targets)
+            aims = self.job.aims.take(slice(a, b))
+            wanted = upload_wanted(self.job.model, aims)
+            self.answers = OnDevice.empty(self.job.model.n_classes, upload_targets(aims.targets))
             self.job.solve(self.board, self.board.project(self.job.model, self.X), wanted, self.answers)
             if self.made is not None:
                 self.out = cp.empty(self.X.shape, dtype=self.made.dtype)

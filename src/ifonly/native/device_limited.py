@@ -13,21 +13,23 @@ from numpy.typing import NDArray
 from ifonly.engines import newton
 from ifonly.engines.budget import MAX_ITER
 from ifonly.engines.cost_space import CostSpace
+from ifonly.engines.protocol import Engine, Piece
 from ifonly.native import cuda, cuda_source
 from ifonly.native.device import DeviceResults, DeviceSources, OnDevice, upload, upload_targets, upload_wanted
 from ifonly.native.free import LEFT
 from ifonly.native.limited import Tables
-from ifonly.problem.asked import Aims
+from ifonly.problem.asked import Aims, Asked
 from ifonly.problem.results import Results
 from ifonly.problem.status import LEAST_VALUE, REL_GAP
 from ifonly.rows.sources import Sources
 
 cp = cuda.cp
 
-__all__ = ["invert_table"]
+__all__ = ["solve"]
 
 CHUNK_BYTES = 2**29  # of sources from the host that are worked on at a time
 KEPT_BYTES = 2**30  # of what is kept of rows between their rounds, about
+LEFT_ROWS = 4096  # that are handed to the processor at a time
 FRESH = 10  # kept.hpp's first status of a row that is not settled
 MOST_ROUNDS = 40  # of a row; of MNIST's within [0, 1] none takes more than 6
 
@@ -137,18 +139,28 @@ def _invert(space: CostSpace, X: Any, aims: Aims, out: Any, tol: float, max_iter
     return DeviceResults(Limited(found, aims.lam is not None, left, rest))
 
 
-def invert_table(
-    space: CostSpace, sources: Sources, aims: Aims, out: Any, *, tol: float | None, max_iter: int | None, alone: Alone
-) -> Results:
-    """Answers for a table of sources, on the host or the device, into ``out``."""
+def solve(asked: Asked, rows: Piece, engine: Engine) -> Results:
+    """The answers for a piece of a table, on the host or the device; where a class is still to be chosen, the processor's."""
+    question, sources, aims, out = asked.question, rows.sources.repeated(asked.per_source), rows.aims, rows.out
+    here, space = asked.at(backend="auto"), CostSpace.of(asked)
+
+    def alone(X: np.ndarray, aims: Aims) -> Results:
+        made = np.empty(X.shape)
+        pieces = [slice(a, a + LEFT_ROWS) for a in range(0, len(X), LEFT_ROWS)]
+        found = [engine.solve(here, Piece(Sources.read(asked.model, X[s]), aims.take(s), out=made[s])) for s in pieces]
+        return Results.join(found).with_x(made)
 
     def run(X: Any, s: slice) -> Results:
         made = out[s] if isinstance(out, cp.ndarray) else cp.empty(X.shape)
-        found = _invert(space, X, aims.take(s), made, tol or 0.0, max_iter or MAX_ITER, alone)
+        found = _invert(space, X, aims.take(s), made, question.tol or 0.0, question.max_iter or MAX_ITER, alone)
         if not isinstance(out, cp.ndarray):
             out[s] = cp.asnumpy(made)
         return found
 
+    if (aims.targets < 0).any() or question.time_limit is not None:
+        found = alone(cp.asnumpy(sources.table()), aims)
+        out[...] = cp.asarray(found.x) if isinstance(out, cp.ndarray) else found.x
+        return found
     if isinstance(sources, DeviceSources):
         with sources.rows.device:
             return run(sources.rows, slice(None))

@@ -4,7 +4,7 @@ What `engines.free.Batch` does with an array program, free_rows.hpp does row by 
 λ, the certificate and, where it is wanted, x itself. Every function here needs `native.compiled`.
 """
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -13,13 +13,13 @@ from ifonly.engines.threads import cuts, on_threads
 from ifonly.model import Model
 from ifonly.model.numerics import Indices
 from ifonly.native import compiled
-from ifonly.problem.asked import Aim, Aims
+from ifonly.problem.asked import Aim
 from ifonly.problem.goals import in_logs, needed_logit
-from ifonly.problem.results import Result, Results
+from ifonly.problem.results import Result
 from ifonly.problem.status import Status
 from ifonly.rows.sources import NOWHERE, Sizes
 
-__all__ = ["LEFT", "RowTask", "answer", "one", "project"]
+__all__ = ["LEFT", "answer", "one", "project"]
 
 # Coordinate steps of the start, in single precision: one costs a tenth of a Newton step or less. Mean iterations to the last
 # digit after 12, n, 2n, 4n of them: MNIST (n = 9) 3.6, 3.6, 3.1, 2.5; RCV1 (n = 50) 9.5, 5.7, 3.0, 2.0. The time is least at
@@ -54,10 +54,7 @@ def project(model: Model, x: Any) -> tuple[Any, Sizes]:
 
 
 def one(model: Model, aim: Aim, tol: float | None, max_iter: int, x: Any = None, known: Any = None) -> Result | None:
-    """The answer for the one source of a table x, or for what `project` says of it.
-
-    None where it is left to the method for one, or is not finite.
-    """
+    """The answer for the one source of a table x, or for what `project` says of it; None where it is left, or not finite."""
     wanted = float(needed_logit(aim.prob, model)) if aim.lam is None else aim.lam
     z, sizes = known or (None, NOWHERE)
     found = target_of(model, aim.k).one(x, z, *sizes, wanted, aim.lam is None, tol or 0.0, max_iter, _pairs(model))
@@ -71,28 +68,15 @@ def _pairs(model: Model) -> int:
     return max(PAIRS, 2 * model.n_classes - 10)
 
 
-class RowTask(NamedTuple):
-    """What is wanted of rows, how to solve them, from sources or from Z of them and their sizes, and where x goes."""
-
-    aims: Aims
-    tol: float | None
-    max_iter: int
-    threads: int
-    alone: bool  # row after row rather than side by side, which rounds otherwise in the last digit
-    X: Any = None
-    Z: Any = None
-    sizes: Sizes | None = None
-    out: Any = None
-
-
-def answer(model: Model, targets: Indices, index: Indices, results: Results, task: RowTask) -> None:
-    """Answer rows ``index`` for these class indices, one each; some may be LEFT."""
-    aims, known = task.aims, None if task.sizes is None else np.stack(task.sizes)
+def answer(batch: Any, targets: Indices, index: Indices) -> None:
+    """Answer rows ``index`` of a `Batch` of `engines.free` for these class indices, one each; some may be LEFT."""
+    model, aims, results = batch.model, batch.aims, batch.results
+    known = None if batch.sizes is None else np.stack(batch.sizes)
     wanted = np.ascontiguousarray(needed_logit(aims.prob, model) if aims.lam is None else aims.lam, dtype=np.float64)
-    question = wanted, aims.lam is None, task.alone, task.tol or 0.0, task.max_iter, _pairs(model)
+    question = wanted, aims.lam is None, batch.alone, batch.stop.tol or 0.0, batch.stop.max_iter, _pairs(model)
     columns = results.coef, results.proba, results.lam, results.distance, results.objective, results.grad_norm
-    found = *columns, results.n_iter, results.status, task.out
-    threads = min(task.threads, max(1, len(index) // ROWS_PER_THREAD))
+    found = *columns, results.n_iter, results.status, batch.out
+    threads = min(batch.loop.threads, max(1, len(index) // ROWS_PER_THREAD))
     pieces = []
     for k in np.unique(targets).tolist():
         rows = index[targets == k]
@@ -100,7 +84,7 @@ def answer(model: Model, targets: Indices, index: Indices, results: Results, tas
 
     def part(piece: tuple[Any, Indices]) -> None:
         target, rows = piece
-        target.answer(rows, task.X, task.Z, known, *question, *found)
+        target.answer(rows, batch.X, batch.Z, known, *question, *found)
 
     on_threads(part, pieces, threads)
     results.target[index] = targets

@@ -11,10 +11,7 @@ is nearest to the source, where cost rises by m_d a unit (μ_d, and more where t
 
 G(w) is continuous, rises and is made of straight lines, so the least w with G(w) = need is one Newton step from anywhere on
 the right line, and a bracket brings us there. What is asked of the classifier is asked from that first point on: a source far
-outside its interval, a sentinel of 1e18 say, costs no digits.
-
-The loop does for each row what `engines.one_multiplier` does for one: the intervals around the source, w, the answer
-within its limits to the last bit, whether it is reached for whoever evaluates it, and the certificate.
+outside its interval, a sentinel of 1e18 say, costs no digits. The answer is within its limits to the last bit.
 """
 
 from typing import NamedTuple

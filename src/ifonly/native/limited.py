@@ -1,4 +1,4 @@
-"""What limited.cu has to know of a classifier, a cost and limits: arrays, and how it is compiled. Nothing here needs a GPU."""
+"""What limited.cu has to know of a classifier, a cost and limits, and what it has no room for. Nothing here needs a GPU."""
 
 from typing import Any, NamedTuple
 
@@ -7,13 +7,25 @@ from numpy.typing import NDArray
 
 from ifonly.engines.cost_space import CostSpace
 from ifonly.model.numerics import Floats, norms
-from ifonly.native import cuda_source
+from ifonly.native.cuda_source import MOST_FEATURES, MOST_LIMITED_CLASSES, limited_blocks, tiled
 
-__all__ = ["Tables"]
+__all__ = ["Tables", "unfit"]
 
 BESIDE = 4  # limited.cu's WIDE less COUNT
 EACH_BEYOND = np.array([[0.0, 1.0, 0.0, 1.0, 0.0, 0.0, 0.0]]).T  # what is divided by is not 0
 FAR_OFF = 2.0  # rows that are so many times longer than their differences are moved to their mean: less cancels
+
+
+def unfit(space: CostSpace) -> str | None:
+    """What the kernel is for, where these conditions are not that; None where they are."""
+    K, D = space.model.A.shape
+    if not space.one_by_one:
+        return "a plain model with limits on features one by one, and lam or prob"
+    if K > MOST_LIMITED_CLASSES:
+        return f"up to {MOST_LIMITED_CLASSES} classes, not {K}"
+    if D > MOST_FEATURES or limited_blocks(D, K) is None:
+        return f"up to {MOST_FEATURES} features, and fewer with many classes, not {D}"
+    return None
 
 
 class Tables(NamedTuple):
@@ -37,7 +49,7 @@ class Tables(NamedTuple):
         """Those of a space; see `semismooth_newton._shared`."""
         model, limits, c = space.model, space.limits, space.per_unit
         K, D = model.A.shape
-        features = cuda_source.tiled(D)
+        features = tiled(D)
         rows: Floats = np.asarray(model.A / space.scale / c, dtype=np.float64)
         lengths = np.array([norms(rows - row) for row in rows])
         middle = rows.mean(axis=0) if norms(rows).max() > FAR_OFF * lengths.max() else np.zeros(D)

@@ -1,14 +1,12 @@
 """Class-space Newton for a batch of sources with one target, as an array program: the method, readable.
 
 Written against the Python array API standard, so that NumPy, PyTorch and CuPy arrays go in and come out, on their own
-device. Rows share Ḡ and nothing else; with H = Ḡ/λ (λ may differ by row) and everything else with a leading axis of B rows
+device. Rows share Ḡ and nothing else: λ may differ by row, and all else has a leading axis of B rows. The formulas are those of
+`engines.coordinates.Rivals`, with
 
-    s  = s̄ − H q,    p = eˢ/(1 + Σ eˢ),    E = ½ qᵀH q + ln(1 + Σ eˢ),    r = p − q,    ‖∇E‖² = λ rᵀH r
-    Δq = r − R M⁻¹ Rᵀ H r,    M_ij = v_i v_j (H_ij − c(g_i + g_j) + c²pᵀg) + δ_ij,    v = √p,  c = 1/(1 + √p_k),  g = H p
-    Δs = −H Δq,    b = ½p''[Δs, Δs],    Chebyshev's step Δq + b − R M⁻¹ Rᵀ H b
-    dq/d ln λ = R M⁻¹ Rᵀ (s̄ − s),    logit(1 − p_k) = ln Σ eˢ
+    b = ½p''[Δs, Δs],    Chebyshev's step Δq + b − R M⁻¹ Rᵀ H b,    dq/d ln λ = R M⁻¹ Rᵀ (s̄ − s)
 
-The formulas are those of `engines.coordinates.Rivals`, the loop is that of `engines.newton` and `engines.class_newton`:
+and the loop is that of `engines.newton` and `engines.class_newton`:
 
     1. rows that are done leave
     2. Newton's direction for the others, and the third-order correction from the same matrix
@@ -263,7 +261,11 @@ def _seek(lanes: Lanes, point: Iterate, search: Brackets) -> tuple[Any, ...]:
     point = step.point
 
     # 4. There? Or is the answer for this λ known well enough to move on?
-    logit, share = _logit(xp, lanes.margins - point.moved)
+    s = lanes.margins - point.moved
+    highest = xp.max(s, axis=1)
+    e = xp.exp(s - highest[:, None])
+    total = xp.sum(e, axis=1)
+    logit = highest + xp.log(total)  # ln Σ eˢ, which neither overflows nor underflows; its derivative by s is p/Σp
     top, width = search.window.edges(search.window.allowance(xp.sum(point.q, axis=1) / lanes.lam))
     miss = logit - top
     precise = _shorter(lanes, step, CLOSE[3])
@@ -274,7 +276,7 @@ def _seek(lanes: Lanes, point: Iterate, search: Brackets) -> tuple[Any, ...]:
     # 5. The next λ where it is due, and a start for it along the tangent: of q or, smoother where q falls like λ, of q/λ.
     low, high = (xp.where(due & met, lanes.lam, bound) for met, bound in ((miss <= 0, search.low), (miss > 0, search.high)))
     search = search._replace(low=low, high=high)
-    lam, inside = _next_lam(lanes, search, miss + 0.5 * width, _dot(xp, share, ds))
+    lam, inside = _next_lam(lanes, search, miss + 0.5 * width, _dot(xp, e / total[:, None], ds))
     failed = ~step.fell | (due & ~inside) | (right & ~done)
     due = due & inside
     along = xp.where(due, xp.log(lam / lanes.lam), 0.0)
@@ -318,14 +320,6 @@ def _next_lam(lanes: Lanes, search: Brackets, miss: Any, rate: Any) -> tuple[Any
 
 
 # ---- the functions of the problem ----
-
-
-def _logit(xp: Any, s: Any) -> tuple[Any, Any]:
-    """``logit(1 − p_k) = ln Σ eˢ``, which neither overflows nor underflows, and its derivative by s, ``p/Σp``."""
-    top = xp.max(s, axis=1)
-    e = xp.exp(s - top[:, None])
-    total = xp.sum(e, axis=1)
-    return top + xp.log(total), e / total[:, None]
 
 
 def _phi(xp: Any, a: Any, c: Any) -> Any:
