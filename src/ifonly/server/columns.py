@@ -143,13 +143,9 @@ class Columns:
 
     def plain(self, x: Any, *, named: bool) -> Any:
         """A row of the library's as JSON has it: values by name, or a list (an array, which is written as one)."""
-        if isinstance(x, Mapping):
-            values = [plain_value(x[name]) for name in self.names]
-        elif not self.encoding.identity:
-            cells = dict(zip(self.encoding.names, x.reshape(-1), strict=True))  # of a table, a row comes as a table of one
+        if self.encoding.identity:
+            values = x.tolist() if named else x
+        else:  # of a table, a row comes as a table of one
+            cells = x if isinstance(x, Mapping) else dict(zip(self.encoding.names, x.reshape(-1), strict=True))
             values = [plain_value(cells[name]) for name in self.names]
-        elif named:
-            values = x.tolist()
-        else:
-            return x
         return dict(zip(self.names, values, strict=True)) if named else values

@@ -6,6 +6,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from time import monotonic
 from typing import Any, NamedTuple, TypeVar
 
+from starlette.requests import ClientDisconnect
+
 from ifonly.answers import Counterfactuals
 from ifonly.api import Ask
 from ifonly.engines.row_loops import any_cut
@@ -17,7 +19,7 @@ from ifonly.server.questions import Request
 from ifonly.server.replies import Answer, of_answer, of_batch
 from ifonly.server.wire import RefusedError
 
-__all__ = ["LEAST", "SEATS", "Desk", "Gatherer", "GoneError", "Visit"]
+__all__ = ["LEAST", "SEATS", "Desk", "Gatherer", "Visit"]
 
 OVER = "the time for this request is over"
 BUSY = "other requests took all of the time for this one; try again soon"
@@ -31,10 +33,6 @@ QUICK = 2**19  # numbers that a row goes through in less than a millisecond, so 
 
 Result = TypeVar("Result")
 Key = tuple[Served, str, Any]
-
-
-class GoneError(Exception):
-    """Whoever asked is no longer there."""
 
 
 class Visit(NamedTuple):
@@ -102,7 +100,7 @@ class Desk:
             if waiter.done():
                 return waiter.result()
             if leaver.done():
-                raise GoneError
+                raise ClientDisconnect
             if job.cancel():  # no seat was free in all that time
                 raise RefusedError(BUSY, None, 503)
             raise RefusedError(OVER, None, 504)
@@ -150,14 +148,15 @@ class Gatherer:
         key = request.served, "prob" if question.lam is None else "lam", question.target
         one = _One(request, key, loop.create_future())
         self.desk.enter()
-        over = loop.call_later(visit.until - monotonic(), _tell, one, None)
+        if not self.waiting:
+            loop.call_soon(self._call)
+        self.waiting.setdefault(key, []).append(one)
         try:
-            if not self.waiting:
-                loop.call_soon(self._call)
-            self.waiting.setdefault(key, []).append(one)
-            return [await one.done]
+            async with asyncio.timeout(visit.until - monotonic()):
+                return [await one.done]
+        except TimeoutError:
+            raise RefusedError(OVER, None, 504) from None
         finally:
-            over.cancel()
             self.desk.leave()
 
     def _call(self) -> None:
@@ -185,23 +184,18 @@ class Gatherer:
         self.calls -= 1
         self.observe(len(ones))
         for one, result in zip(ones, found, strict=True):
-            _tell(one, result)
+            if one.done.done():  # nobody waits for it any more
+                continue
+            if isinstance(result, Exception):
+                one.done.set_exception(result)
+            else:
+                one.done.set_result(result)
         if self.waiting:
             asyncio.get_running_loop().call_soon(self._call)  # after the requests that have come meanwhile
 
     def close(self) -> None:
         """No more work."""
         self.pool.shutdown(wait=False, cancel_futures=True)
-
-
-def _tell(one: _One, result: Answer | Exception | None) -> None:
-    """The answer, or what is wrong, to one who may no longer wait for it; None is that the time is over."""
-    if one.done.done():
-        return
-    if isinstance(result, dict):
-        one.done.set_result(result)
-    else:
-        one.done.set_exception(result or RefusedError(OVER, None, 504))
 
 
 def _is_quick(ones: list[_One]) -> bool:

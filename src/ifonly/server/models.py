@@ -199,19 +199,17 @@ class Shelf:
         self._loaded = dict(self._seen)  # at the last attempt to load
         self.models = {source.name: source.load() for source in sources}
         self.problems: dict[str, str | None] = dict.fromkeys(self.models)
-        self._check(sources[0])
         for name in self.models:
             self.loads.labels(name, "ok").inc()
-
-    def _check(self, source: Source) -> None:
-        """Whether the keys and the image, which are the same for all, are good for some model."""
-        there = {name for served in self.models.values() if served.data is not None for name in served.data.schema.names}
-        for key in source.keys or ():
+        # The keys and the image are the same for all, and have to be good for some model.
+        keys, image, every = sources[0].keys or (), sources[0].image, self.models.values()
+        there = {name for served in every if served.data is not None for name in served.data.schema.names}
+        for key in keys:
             if key not in there:
                 raise InputError(f"there is no column {key!r} in the data")
-        if source.image is not None and not any(served.image for served in self.models.values()):
-            counts = ", ".join(f"{served.name} has {served.model.n_features}" for served in self.models.values())
-            raise InputError(f"an image of {source.image[0]}x{source.image[1]} has other features than the model: {counts}")
+        if image is not None and not any(served.image for served in every):
+            counts = ", ".join(f"{served.name} has {served.model.n_features}" for served in every)
+            raise InputError(f"an image of {image[0]}x{image[1]} has other features than the model: {counts}")
 
     def get(self, name: str | None) -> Served:
         """A model; the first where none is named."""

@@ -12,7 +12,6 @@ from ifonly.api import Ask
 from ifonly.model.errors import InputError
 from ifonly.problem.actions import Actions
 from ifonly.problem.cost import Cost
-from ifonly.problem.policy import Feature
 from ifonly.problem.question import FLIP, Question
 from ifonly.server import schema
 from ifonly.server.models import Served
@@ -81,23 +80,18 @@ def read_rows(served: Served, body: Any, max_rows: int = 1) -> tuple[list[Any], 
     many = way in ("rows", "indices")
     if body.edits and way != "index":
         raise RefusedError("edits go with index", "edits")
-    values = _listed(served, ways[way], way, max_rows) if many else [ways[way]]
-    if way in ("row", "rows"):
-        read, index, named = served.columns.read, None, isinstance(values[0], Mapping)
-    else:
-        read, index, named = partial(_of_data, served, body.edits), list(values), served.named
-    return [read(value, f"{way}.{i}" if many else way) for i, value in enumerate(values)], index, not many, named
-
-
-def _listed(served: Served, values: Any, way: str, max_rows: int) -> list[Any]:
-    """Many rows, or their numbers, as they came; base64 is opened."""
-    if way == "rows" and isinstance(values, str):
+    values = ways[way] if many else [ways[way]]
+    if isinstance(values, str):
         values = list(served.columns.unpacked(values, way, None))
     elif not isinstance(values, list) or not values:
         raise RefusedError(f"{way} must be a list of rows, one or more; got {shown(values)}", way)
     if len(values) > max_rows:
         raise RefusedError(f"at most {max_rows} rows at once; got {len(values)}", way, 413)
-    return values
+    if way in ("row", "rows"):
+        read, index, named = served.columns.read, None, isinstance(values[0], Mapping)
+    else:
+        read, index, named = partial(_of_data, served, body.edits), list(values), served.named
+    return [read(value, f"{way}.{i}" if many else way) for i, value in enumerate(values)], index, not many, named
 
 
 def _question(served: Served, body: Body, row: Any) -> Question:
@@ -160,19 +154,14 @@ def read_target(served: Served, target: Any) -> Any:
 
 def _keep_to_policy(served: Served, actions: ActionsIn, cost: CostIn) -> None:
     """Refuse what says that something may change which the policy forbids; limits besides are only added to its own."""
-    features = {} if served.policy is None else served.policy.features
-    for name, word in cost.difficulty.items():
-        if name in features and features[name].frozen and word != "impossible":
-            raise RefusedError(_forbidden(features[name], f"{name} stays as it is"), f"cost.difficulty.{name}")
-    for name, values in actions.allow.items():
-        never = set(map(str, features[name].never)) if name in features else set()
-        for value in values if isinstance(values, list) else ():
+    for name, feature in ({} if served.policy is None else served.policy.features).items():
+        why = f": {feature.reason}" if feature.reason else ""
+        if feature.frozen and cost.difficulty.get(name, "impossible") != "impossible":
+            raise RefusedError(f"by the policy, {name} stays as it is{why}", f"cost.difficulty.{name}")
+        allowed, never = actions.allow.get(name), set(map(str, feature.never))
+        for value in allowed if isinstance(allowed, list) else ():
             if str(value) in never:
-                raise RefusedError(_forbidden(features[name], f"{name} may not become {value}"), f"actions.allow.{name}")
-
-
-def _forbidden(feature: Feature, what: str) -> str:
-    return f"by the policy, {what}{f': {feature.reason}' if feature.reason else ''}"
+                raise RefusedError(f"by the policy, {name} may not become {value}{why}", f"actions.allow.{name}")
 
 
 def _limits(served: Served, actions: ActionsIn) -> dict[str, Any]:
@@ -188,22 +177,20 @@ def _limits(served: Served, actions: ActionsIn) -> dict[str, Any]:
 
 def _try(attempt: Callable[[Any], Any], whole: Any, field: str) -> None:
     """Whether the library takes a value; where it does not, which part of it is to blame."""
-    parts: dict[Any, Any] = {}
-    if isinstance(whole, Mapping):
-        parts = {key: {key: part} for key, part in whole.items()}
-    elif isinstance(whole, list):  # of features, or of rules, which have a number
-        parts = {part if isinstance(part, (str, int)) else i: [part] for i, part in enumerate(whole)}
     try:
         attempt(whole)
     except InputError as error:
-        told, place = error, field
+        parts: dict[Any, Any] = {}
+        if isinstance(whole, Mapping):
+            parts = {key: {key: part} for key, part in whole.items()}
+        elif isinstance(whole, list):  # of features, or of rules, which have a number
+            parts = {part if isinstance(part, (str, int)) else i: [part] for i, part in enumerate(whole)}
         for key, part in parts.items():
             try:
                 attempt(part)
             except InputError as blamed:
-                told, place = blamed, f"{field}.{key}"
-                break
-        raise RefusedError(str(told), place) from None
+                raise RefusedError(str(blamed), f"{field}.{key}") from None
+        raise RefusedError(str(error), field) from None
 
 
 def _feature(served: Served, key: Any, field: str) -> Any:

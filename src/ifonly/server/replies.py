@@ -162,20 +162,17 @@ def rows_told(served: Served, index: list[int], *, values: bool = True) -> list[
         told = {"index": row, "keys": dict(zip(keys, page.cells(i, keys), strict=True))}
         if values:
             told["values"] = dict(zip(served.columns.names, page.values(i), strict=True))
-        found.append(told | _seen(served, page.scores[i], page.bad.get(i)))
+        z, problem, predicted, proba = page.scores[i], page.bad.get(i), None, None
+        if problem is None and not np.isfinite(z).all():
+            problem = "a value is none that its column can have"
+        if problem is None:
+            predicted = served.model.label(int(z.argmax()))
+        if problem is None and not served.model.hard:
+            p = softmax(z)
+            best = np.argsort(-p, kind="stable")[:TOP_CLASSES].tolist()
+            proba = {served.class_names[k]: float(p[k]) for k in best}
+        found.append({**told, "predicted": predicted, "proba": proba, "problem": problem})
     return found
-
-
-def _seen(served: Served, z: Any, problem: str | None) -> dict[str, Any]:
-    """What the model makes of a row, from its scores."""
-    if problem is None and not np.isfinite(z).all():
-        problem = "a value is none that its column can have"
-    if problem is not None:
-        return {"predicted": None, "proba": None, "problem": problem}
-    p = softmax(z)
-    best = np.argsort(-p, kind="stable")[:TOP_CLASSES].tolist()
-    proba = None if served.model.hard else {served.class_names[k]: float(p[k]) for k in best}
-    return {"predicted": served.model.label(int(z.argmax())), "proba": proba, "problem": None}
 
 
 def as_file(served: Served, cf: Counterfactual, kind: str) -> str:

@@ -5,7 +5,6 @@ import gc
 import logging
 import socket
 from collections.abc import Callable
-from dataclasses import replace
 from http import HTTPStatus
 from time import monotonic
 from typing import Any
@@ -52,10 +51,9 @@ def serve(sources: list[Source], settings: Settings, sock: socket.socket, *, sta
     service = Service(sources, settings)
     logger = logging.getLogger("uvicorn.error")
     logger.handlers, logger.propagate = [service.journal], False
-    settings = replace(settings, connections=_room_for(settings.connections))
     config = uvicorn.Config(
         create_app(service),
-        http=_patient(settings),
+        http=_patient(settings.timeout, _room_for(settings.connections)),
         ws="none",
         lifespan="off",
         log_config=None,
@@ -112,8 +110,8 @@ def _busy(connection: Any) -> bool:
     return cycle is not None and not cycle.response_complete
 
 
-def _patient(settings: Settings) -> type[asyncio.Protocol]:
-    """The protocol of uvicorn with the time-outs it lacks: for questions that never end, and replies that nobody reads."""
+def _patient(timeout: float, most: int) -> type[asyncio.Protocol]:
+    """The protocol of uvicorn with the time-outs it lacks, for questions that never end and replies that nobody reads."""
     base: Any = AutoHTTPProtocol
 
     class Patient(base):
@@ -122,10 +120,10 @@ def _patient(settings: Settings) -> type[asyncio.Protocol]:
             self.head = 0  # bytes of headers that are not complete
             self.stalled: asyncio.TimerHandle | None = None
             self.late: asyncio.TimerHandle | None = None
-            if len(self.connections) > settings.connections:
+            if len(self.connections) > most:
                 self.refuse(503)
             else:
-                self.late = self.loop.call_later(settings.timeout, self.refuse, 408)
+                self.late = self.loop.call_later(timeout, self.refuse, 408)
 
         def data_received(self, data: bytes) -> None:
             super().data_received(data)
@@ -139,11 +137,11 @@ def _patient(settings: Settings) -> type[asyncio.Protocol]:
                 if self.head > MOST_HEADERS:
                     self.refuse(431)
             if self.late is None:
-                self.late = self.loop.call_later(settings.timeout, self.refuse, 408)
+                self.late = self.loop.call_later(timeout, self.refuse, 408)
 
         def pause_writing(self) -> None:
             super().pause_writing()
-            self.stalled = self.loop.call_later(settings.timeout, self.transport.abort)
+            self.stalled = self.loop.call_later(timeout, self.transport.abort)
 
         def resume_writing(self) -> None:
             super().resume_writing()
@@ -170,23 +168,22 @@ class _Whole:
     """
 
     def __init__(self, transport: asyncio.Transport) -> None:
-        self._transport, self._held = transport, b""
+        self._transport, self._held = transport, list[bytes]()
         self.is_closing = transport.is_closing  # asked each time: sooner found than by __getattr__
         self._soon = asyncio.get_running_loop().call_soon
 
     def write(self, data: bytes) -> None:
         """Send this with what was held back, or hold it back."""
-        if self._held:
-            held, self._held = self._held, b""
-            self._transport.writelines([held, data])
+        self._held.append(data)
+        if len(self._held) > 1:
+            self._flush()
         else:
-            self._held = data
             self._soon(self._flush)
 
     def _flush(self) -> None:
-        held, self._held = self._held, b""
+        held, self._held = self._held, []
         if held:
-            self._transport.write(held)
+            self._transport.writelines(held)
 
     def close(self) -> None:
         """Close, once all has been sent."""
