@@ -11,7 +11,6 @@ from importlib.resources import files
 from random import getrandbits
 from time import monotonic
 from typing import Annotated, Any, Literal, get_type_hints
-from weakref import WeakKeyDictionary
 
 import orjson
 from fastapi import FastAPI, Query, Request
@@ -26,10 +25,8 @@ from starlette.requests import ClientDisconnect
 
 import ifonly
 from ifonly.model.errors import IfonlyError
-from ifonly.server import overview as seen
 from ifonly.server import replies, schema
 from ifonly.server.desk import Visit
-from ifonly.server.models import Served
 from ifonly.server.service import LOOPBACK, Service, follow_path, look_around, make_file
 from ifonly.server.wire import FAILURES, RefusedError, answer_to, decode, encode, shown
 
@@ -278,7 +275,6 @@ def _add_views(app: FastAPI, service: Service) -> None:
     shelf, settings = service.shelf, service.settings
     limits = {"max_rows": settings.max_rows, "max_body": settings.max_body}
     limits |= {"timeout_s": settings.timeout, "max_n": schema.MAX_PLANS}
-    overviews: WeakKeyDictionary[Served, Response] = WeakKeyDictionary()
 
     @app.get("/", include_in_schema=False)
     async def page() -> FileResponse:
@@ -315,9 +311,9 @@ def _add_views(app: FastAPI, service: Service) -> None:
     async def overview(request: Request, model: Which = None) -> Response:
         """What is usual in the data: histograms of all columns, and some of the rows to draw."""
         served = shelf.get(model)
-        if served not in overviews:  # computed once, as long as the model's file stays the same
-            overviews[served] = _Json(await service.at_desk(_visit(request), model, seen.overview))
-        return overviews[served]
+        if served.overview is None:
+            served.overview = _Json(await service.at_desk(_visit(request), model, replies.overview))
+        return served.overview
 
     @app.get("/v1/rows", response_model=schema.RowPage, responses=ASKED)
     async def rows(

@@ -74,9 +74,9 @@ def read_rows(served: Served, body: Any, max_rows: int = 1) -> tuple[list[Any], 
     """The sources, which rows of the data they are, whether one was asked for, and whether values go by name."""
     ways = {name: getattr(body, name) for name in ("row", "rows", "index", "indices") if hasattr(body, name)}
     given = [name for name, value in ways.items() if value is not None]
+    way = ["row", *given][-1]
     if len(given) != 1:
-        raise RefusedError(f"give one of {', '.join(ways)}; got {' and '.join(given) or 'none'}", given[-1] if given else "row")
-    way = given[0]
+        raise RefusedError(f"give one of {', '.join(ways)}; got {' and '.join(given) or 'none'}", way)
     many = way in ("rows", "indices")
     if body.edits and way != "index":
         raise RefusedError("edits go with index", "edits")
@@ -267,12 +267,9 @@ def _ruled_out(served: Served, allow: Mapping[str, Any], row: Any) -> list[str]:
         if not isinstance(values, list):
             raise RefusedError(f"{field} must be a list of values; got {shown(values)}", field)
         keep = [served.columns.value(name, value, field) for value in values]
-        place = column.coordinates.tolist()
-        found += [
-            served.model.feature_label(d)
-            for d, level in zip(place, column.levels, strict=False)
-            if level not in keep and level != row[name]
-        ]
+        for d, level in zip(column.coordinates.tolist(), column.levels, strict=False):
+            if level not in keep and level != row[name]:
+                found.append(served.model.feature_label(d))
     return found
 
 

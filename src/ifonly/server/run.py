@@ -118,25 +118,22 @@ def _patient(timeout: float, most: int) -> type[asyncio.Protocol]:
         def connection_made(self, transport: asyncio.Transport) -> None:
             super().connection_made(_Whole(transport))
             self.head = 0  # bytes of headers that are not complete
-            self.stalled: asyncio.TimerHandle | None = None
-            self.late: asyncio.TimerHandle | None = None
+            self.late = self.stalled = self.loop.call_later(timeout, self.refuse, 408)  # nothing stalls yet
             if len(self.connections) > most:
                 self.refuse(503)
-            else:
-                self.late = self.loop.call_later(timeout, self.refuse, 408)
 
         def data_received(self, data: bytes) -> None:
             super().data_received(data)
             if _busy(self):
                 self.head = 0
                 if not self.cycle.more_body:  # all of the request is here
-                    self.late = _cancelled(self.late)
+                    self.late.cancel()
                     return
             else:
                 self.head += len(data)
                 if self.head > MOST_HEADERS:
                     self.refuse(431)
-            if self.late is None:
+            if self.late.cancelled():
                 self.late = self.loop.call_later(timeout, self.refuse, 408)
 
         def pause_writing(self) -> None:
@@ -145,10 +142,11 @@ def _patient(timeout: float, most: int) -> type[asyncio.Protocol]:
 
         def resume_writing(self) -> None:
             super().resume_writing()
-            self.stalled = _cancelled(self.stalled)
+            self.stalled.cancel()
 
         def connection_lost(self, exc: Exception | None) -> None:
-            self.late, self.stalled = _cancelled(self.late), _cancelled(self.stalled)
+            self.late.cancel()
+            self.stalled.cancel()
             super().connection_lost(exc)
 
         def refuse(self, status: int) -> None:
@@ -213,8 +211,3 @@ def _room_for(connections: int) -> int:
         soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     return connections if soft == resource.RLIM_INFINITY else min(connections, soft - OTHER_FILES)
-
-
-def _cancelled(timer: asyncio.TimerHandle | None) -> None:
-    if timer is not None:
-        timer.cancel()

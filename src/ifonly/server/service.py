@@ -17,7 +17,7 @@ from ifonly.model.errors import InputError
 from ifonly.problem.policy import PolicyError
 from ifonly.problem.question import FLIP
 from ifonly.problem.status import Status
-from ifonly.server import overview, replies
+from ifonly.server import replies
 from ifonly.server.desk import LEAST, SEATS, Desk, Gatherer, Visit
 from ifonly.server.journal import Journal, Metrics
 from ifonly.server.models import Served, Shelf, Source
@@ -180,11 +180,11 @@ def look_around(served: Served, body: AroundQuestion, _: Visit) -> dict[str, Any
     if not np.isfinite(z).all():
         raise RefusedError("the row has a value that cannot be computed with", "row" if body.index is None else "index")
     k = int(z.argsort()[-2]) if target in (None, "other") else model.class_index(target)
-    near = overview.nearest(served, v, k)
+    near = replies.nearest(served, v, k)
     if near is not None:
         near |= replies.rows_told(served, [near["index"]])[0]
-    curves = overview.curves(served, row, k, list(dict.fromkeys(body.features)))
-    return {"target": model.label(k), "now": float(overview.reached(served, z[None], k)[0]), "nearest": near, "curves": curves}
+    curves = replies.curves(served, row, k, list(dict.fromkeys(body.features)))
+    return {"target": model.label(k), "now": float(replies.reached(served, z[None], k)[0]), "nearest": near, "curves": curves}
 
 
 def _reply(served: Served, began: float, found: dict[str, Any]) -> dict[str, Any]:
