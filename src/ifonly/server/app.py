@@ -60,7 +60,7 @@ class Guard:
     What is sent to one of the lanes, by method and path, is answered without it: at (784, 10) half of the time of a request.
     """
 
-    def __init__(self, app: FastAPI, service: Service) -> None:
+    def __init__(self, app: Any, service: Service) -> None:
         self.app, self.service, self.settings = app, service, service.settings
         posted = [route for route in app.routes if isinstance(route, APIRoute) and "POST" in (route.methods or ())]
         self.lanes = {("POST", route.path): _lane(route.endpoint) for route in posted}

@@ -18,7 +18,7 @@ from ifonly.server.models import Served
 from ifonly.server.schema import DIFFICULTY, ActionsIn, CostIn
 from ifonly.server.wire import RefusedError, listed, shown
 
-__all__ = ["Body", "Request", "path_points", "plain_row", "read_request", "read_rows", "read_target"]
+__all__ = ["Body", "Request", "path_goals", "plain_row", "read_request", "read_rows", "read_target"]
 
 LISTED = 20  # classes that an error lists
 PLAIN = frozenset({"model", "row", "target", "prob", "lam", "detail", "delta", "pack", "top"})  # see `plain_row`
@@ -106,7 +106,8 @@ def _question(served: Served, body: Body, row: Any) -> Question:
         actions = (actions or Actions()).with_flags(served.model, sorted(served.columns.flags))
     target, limited = read_target(served, body.target), {"cost": cost, "actions": actions, "max_changes": body.max_changes}
     if isinstance(body, schema.PathQuestion):
-        return Question(target, **path_points(body)[0], **limited)
+        goal, values = path_goals(body)
+        return Question(target, **{goal: values[0]}, **limited)
     if sum(value is not None for value in (body.lam, body.prob, body.margin)) > 1:
         raise RefusedError("give one of lam, prob and margin", "prob")
     if body.n is not None and row is None:
@@ -114,13 +115,11 @@ def _question(served: Served, body: Body, row: Any) -> Question:
     return Question(target, body.lam, body.prob, body.margin, n=body.n, **limited)
 
 
-def path_points(body: schema.PathQuestion) -> list[dict[str, Any]]:
-    """The goals along a path, each a λ or a probability."""
+def path_goals(body: schema.PathQuestion) -> tuple[str, list[float]]:
+    """What the goals along a path are, ``lam`` or ``prob``, and their values."""
     if body.lams is not None and body.probs is not None:
         raise RefusedError("give one of lams and probs", "probs")
-    if body.probs is not None:
-        return [{"lam": None, "prob": prob} for prob in body.probs]
-    return [{"lam": lam, "prob": None} for lam in body.lams or LAMS]
+    return ("lam", body.lams or LAMS) if body.probs is None else ("prob", body.probs)
 
 
 def _of_data(served: Served, edits: Mapping[str, Any], index: int, field: str) -> Any:
@@ -200,10 +199,7 @@ def _feature(served: Served, key: Any, field: str) -> Any:
     if isinstance(key, str) and not served.named and key.isdecimal() and len(key) < 10:
         key = int(key)
     if key not in served.known:
-        try:
-            served.model.feature_index(key)
-        except InputError as error:
-            raise RefusedError(str(error), f"{field}.{key}") from None
+        _try(served.model.feature_index, key, f"{field}.{key}")
     return key
 
 

@@ -189,7 +189,7 @@ def rows_page(served: Served, offset: int, limit: int, text: str, label: str | N
         wanted = None if label is None else served.class_names.index(label)
         index, matched = rows.search(text.strip().lower(), wanted).page(offset, limit)
     else:
-        index, matched = list(range(min(offset, total), min(offset + limit, total))), total
+        index, matched = list(range(total)[offset : offset + limit]), total
     told = rows_told(served, index, values=values) if index else []
     return {"total": total, "matched": matched, "offset": offset, "rows": told}
 
@@ -226,8 +226,7 @@ def overview(served: Served) -> dict[str, Any]:
     if served.image is not None or len(columns) > COLUMNS:  # pixels of a picture, or more than anybody looks at
         columns = []
     features = [{"name": told["name"], **_histogram(told, sample.column(i))} for i, told in enumerate(columns)]
-    found = {"total": rows.data.total, "sampled": len(sample.index), "features": features}
-    return {**found, "points": _points(served, sample)}
+    return {"total": rows.data.total, "sampled": len(sample.index), "features": features, "points": _points(served, sample)}
 
 
 def _histogram(told: dict[str, Any], seen: Any) -> dict[str, Any]:
@@ -298,11 +297,10 @@ def nearest(served: Served, v: Floats, k: int) -> dict[str, Any] | None:
 def curves(served: Served, row: Any, k: int, names: list[str]) -> list[dict[str, Any]]:
     """How class k fares as one feature moves and all others stay: its probability, or its lead where there are none."""
     columns, model = served.columns, served.model
-    described = {told["name"]: told for told in served.description["features"]}
     found = []
     for name in names:
         place = columns.names.index(name)
-        values = _grid(served, described[name], row[place] if model.encoding.identity else None, place)
+        values = _grid(served, served.description["features"][place], row[place] if model.encoding.identity else None, place)
         if len(values) < 2:
             continue
         if model.encoding.identity:
