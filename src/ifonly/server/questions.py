@@ -153,14 +153,16 @@ def read_target(served: Served, target: Any) -> Any:
 
 def _keep_to_policy(served: Served, actions: ActionsIn, cost: CostIn) -> None:
     """Refuse what says that something may change which the policy forbids; limits besides are only added to its own."""
-    for name, feature in ({} if served.policy is None else served.policy.features).items():
-        why = f": {feature.reason}" if feature.reason else ""
-        if feature.frozen and cost.difficulty.get(name, "impossible") != "impossible":
-            raise RefusedError(f"by the policy, {name} stays as it is{why}", f"cost.difficulty.{name}")
-        allowed, never = actions.allow.get(name), set(map(str, feature.never))
-        for value in allowed if isinstance(allowed, list) else ():
+    features = {} if served.policy is None else served.policy.features
+    why = {name: f": {feature.reason}" if feature.reason else "" for name, feature in features.items()}
+    for name, word in cost.difficulty.items():
+        if name in features and features[name].frozen and word != "impossible":
+            raise RefusedError(f"by the policy, {name} stays as it is{why[name]}", f"cost.difficulty.{name}")
+    for name, values in actions.allow.items():
+        never = set(map(str, features[name].never)) if name in features else set()
+        for value in values if isinstance(values, list) else ():
             if str(value) in never:
-                raise RefusedError(f"by the policy, {name} may not become {value}{why}", f"actions.allow.{name}")
+                raise RefusedError(f"by the policy, {name} may not become {value}{why[name]}", f"actions.allow.{name}")
 
 
 def _limits(served: Served, actions: ActionsIn) -> dict[str, Any]:

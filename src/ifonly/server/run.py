@@ -166,22 +166,23 @@ class _Whole:
     """
 
     def __init__(self, transport: asyncio.Transport) -> None:
-        self._transport, self._held = transport, list[bytes]()
+        self._transport, self._held = transport, b""
         self.is_closing = transport.is_closing  # asked each time: sooner found than by __getattr__
         self._soon = asyncio.get_running_loop().call_soon
 
     def write(self, data: bytes) -> None:
         """Send this with what was held back, or hold it back."""
-        self._held.append(data)
-        if len(self._held) > 1:
-            self._flush()
+        if self._held:
+            held, self._held = self._held, b""
+            self._transport.writelines([held, data])
         else:
+            self._held = data
             self._soon(self._flush)
 
     def _flush(self) -> None:
-        held, self._held = self._held, []
+        held, self._held = self._held, b""
         if held:
-            self._transport.writelines(held)
+            self._transport.write(held)
 
     def close(self) -> None:
         """Close, once all has been sent."""
