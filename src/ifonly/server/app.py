@@ -76,7 +76,7 @@ class Guard:
         path, method = scope["path"], scope["method"]
         known, ours = self.places.get(STATIC if path.startswith(STATIC) else path, ("other", SECRET))
         headers: dict[bytes, bytes] = dict(scope["headers"])
-        scope["ifonly.visit"] = Visit(began + self.settings.timeout, receive)
+        scope["ifonly.until"] = began + self.settings.timeout  # no more of the visit: with `receive` it would be a circle
         given = headers.get(b"x-request-id")
         name = given if given and REQUEST_ID.fullmatch(given) else b"%016x" % getrandbits(64)
         said: dict[str, Any] = {}  # for the log, where that may have it
@@ -216,7 +216,7 @@ def create_app(service: Service) -> Guard:
 
 
 def _visit(request: Request) -> Visit:
-    return request.scope["ifonly.visit"]
+    return Visit(request.scope["ifonly.until"], request.receive)
 
 
 class _Json(Response):
