@@ -9,10 +9,11 @@ import httpx
 import numpy as np
 import pytest
 from helpers.serving import make_toy
+from starlette.requests import ClientDisconnect
 
 import ifonly
 from ifonly.server.app import create_app
-from ifonly.server.desk import FEW, SEATS, Desk, Gatherer, GoneError, Visit
+from ifonly.server.desk import FEW, SEATS, Desk, Gatherer, Visit
 from ifonly.server.models import Served, Source
 from ifonly.server.questions import plain_row
 from ifonly.server.schema import Question
@@ -116,7 +117,7 @@ def test_work_that_nobody_waits_for_is_not_begun():
         with one_seat() as (desk, search):
             first, second = asyncio.ensure_future(desk.run(visit(), search)), Search()
             await until(search.begun.is_set)
-            with pytest.raises(GoneError):
+            with pytest.raises(ClientDisconnect):
                 await desk.run(visit(receive=at_once), second)
             search.end.set()
             await first

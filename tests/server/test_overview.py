@@ -7,7 +7,7 @@ from helpers.serving import make_toy, serving_every_kind
 
 import ifonly
 from ifonly.cli import credit
-from ifonly.server.overview import BINS, COLUMNS, POINTS, STRONG
+from ifonly.server.replies import BINS, COLUMNS, POINTS, STRONG
 
 
 @pytest.fixture(scope="module")

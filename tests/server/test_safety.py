@@ -296,7 +296,7 @@ def test_with_the_token_there_is(locked):
 def test_the_token_is_compared_in_constant_time():
     import inspect
 
-    from ifonly.server.guard import Guard
+    from ifonly.server.app import Guard
 
     assert "hmac.compare_digest" in inspect.getsource(Guard)
 

@@ -40,10 +40,20 @@ class Data:
     """
 
     def __init__(self, path: Path, keys: Sequence[str] | None = None) -> None:
-        with open_batches(path, batch_rows=BATCH_ROWS) as reader:
-            self.schema = reader.schema
-            self.keys = None if keys is None else [key for key in keys if key in self.schema.names]
-            self.starts, self.file = _copied(reader)
+        self.starts = [0]  # the first row of each batch, and the end
+        nameless = os.name == "posix"  # elsewhere a file that is open keeps its name
+        with (
+            open_batches(path, batch_rows=BATCH_ROWS) as reader,
+            tempfile.NamedTemporaryFile(suffix=".arrow", delete=nameless) as copy,
+        ):
+            with ipc.new_file(copy, reader.schema) as writer:
+                for batch in reader:
+                    if len(batch):
+                        writer.write_batch(batch)
+                        self.starts.append(self.starts[-1] + len(batch))
+            copy.flush()
+            self.schema, self.file = reader.schema, ipc.open_file(pa.memory_map(copy.name))
+        self.keys = None if keys is None else [key for key in keys if key in self.schema.names]
         self.total = self.starts[-1]
         self._lock = threading.Lock()
 
@@ -51,23 +61,6 @@ class Data:
         """A batch as it lies on disk."""
         with self._lock:
             return self.file.get_batch(i)
-
-
-def _copied(reader: Any) -> tuple[list[int], Any]:
-    """The first row of each batch, and the end; and the batches in a file that is mapped into memory."""
-    descriptor, name = tempfile.mkstemp(suffix=".arrow")
-    starts = [0]
-    try:
-        with os.fdopen(descriptor, "wb") as file, ipc.new_file(file, reader.schema) as writer:
-            for batch in reader:
-                if len(batch):
-                    writer.write_batch(batch)
-                    starts.append(starts[-1] + len(batch))
-        mapped = ipc.open_file(pa.memory_map(name))
-    finally:
-        if os.name == "posix":  # elsewhere a file that is open keeps its name
-            os.unlink(name)
-    return starts, mapped
 
 
 class Page:
@@ -154,11 +147,10 @@ class RowSearch:
 
     def __init__(self, rows: DataRows, text: str, label: int | None) -> None:
         self.rows, self.data, self.text, self.label = rows, rows.data, text, label
-        features = rows.features
+        features, schema = rows.features, self.data.schema
         self.tests = {n: _equals if c.numeric else _has for n, c in zip(features.names, features.columns, strict=True)}
-        kinds = {key: self.data.schema.field(key).type for key in features.keys}
         unwritten = (pa.types.is_nested, pa.types.is_binary, pa.types.is_large_binary)  # lists and the like, and bytes
-        self.tests |= {key: _has for key, kind in kinds.items() if not any(test(kind) for test in unwritten)}
+        self.tests |= {key: _has for key in features.keys if not any(test(schema.field(key).type) for test in unwritten)}
         self.found: list[int] = []
         self.batch = 0  # the next to look at
         self._lock = threading.Lock()

@@ -6,10 +6,15 @@ say so.
 """
 
 import asyncio
-from collections.abc import Sequence
+import math
+import struct
+from base64 import b64decode
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import cached_property, lru_cache
+from itertools import chain, compress
 from pathlib import Path
 from typing import Any
 
@@ -20,15 +25,15 @@ from ifonly.answers.change import plain_value
 from ifonly.api import Ask
 from ifonly.engines.row_loops import any_cut
 from ifonly.model import Model
-from ifonly.model.columns import Column
+from ifonly.model.columns import Column, UserTable
 from ifonly.model.errors import InputError
+from ifonly.model.numerics import Floats
 from ifonly.model.store import fingerprint
 from ifonly.problem.policy import Feature, Policy
 from ifonly.problem.question import Question
-from ifonly.server.columns import Columns
 from ifonly.server.data import SAMPLE, Data, DataRows
 from ifonly.server.journal import Journal, Metrics
-from ifonly.server.wire import RefusedError, shown
+from ifonly.server.wire import RefusedError, listed, shown
 from ifonly.show.letter import languages
 from ifonly.show.numbers import ENGLISH, Marks
 
@@ -37,7 +42,137 @@ __all__ = ["Served", "Shelf", "Source"]
 WARM, WARM_LAM = 1.0, 0.01  # seconds that a trial search may take, and a λ to try
 KEPT = 1024  # questions of one model: the same ones come again and again
 PERIOD = 1.0  # seconds between two looks at the files
+NEAR, LISTED = 3, 10  # names to suggest for one that is not known, or to list
+LONGEST = 100  # characters of a name that are looked at
+LARGEST = 10**300  # of whole numbers: well within float64
 Stamp = tuple[int, int, int] | None
+
+
+class Columns:
+    """The columns that a model reads, by name (numbers, where its features have none), in the model's order.
+
+    ``flags`` are those of yes and no, by their type in the served data.
+    """
+
+    def __init__(self, model: Model, flags: Sequence[bool] = ()) -> None:
+        if model.encoding.text:
+            raise InputError("a model of documents reads text, not columns, and cannot be served")
+        self.encoding = model.encoding
+        self.columns = {column.name: column for column in model.columns}
+        self.names = tuple(self.columns)
+        encoded = not self.encoding.identity  # as in the library, which takes plain numbers as they are
+        self.flags = frozenset(compress(self.names, flags)) if encoded else frozenset()
+        self._doubles = struct.Struct(f"{len(self.names)}d")
+
+    # ---- rows that come ----
+
+    def read(self, row: Any, field: str) -> Any:
+        """One row as the library takes it: an array, or a dict where the model has an encoding."""
+        if isinstance(row, np.ndarray):  # of many that came as one base64
+            return row
+        if isinstance(row, list):
+            return self._listed(row, field)
+        if isinstance(row, str):
+            return self.unpacked(row, field, 1)[0]
+        if not isinstance(row, Mapping):
+            raise RefusedError(f"{field} must be an object of values by name, a list, or base64; got {shown(row)}", field)
+        for name in row:
+            if name not in self.columns and name not in self.encoding.names:
+                raise RefusedError(self.unknown(name), f"{field}.{name}")
+        values = []
+        for name in self.names:
+            if name not in row:
+                raise RefusedError(f"{field} has no value for {name}", f"{field}.{name}")
+            values.append(self.value(name, row[name], f"{field}.{name}"))
+        return self._made(values)
+
+    def _listed(self, row: list[Any], field: str) -> Any:
+        if len(row) != len(self.names):
+            raise RefusedError(f"{field} must have {len(self.names)} values, one per column; got {len(row)}", field)
+        if self.encoding.identity:
+            try:
+                numbers = np.frombuffer(self._doubles.pack(*row))  # NumPy itself would take "1.5" for a number
+                if np.isfinite(numbers).all():
+                    return numbers
+            except struct.error:  # one is no number, or has hundreds of digits
+                pass
+        cells = enumerate(zip(self.names, row, strict=True))
+        return self._made([self.value(name, v, f"{field}.{i}") for i, (name, v) in cells])
+
+    def _made(self, values: list[Any]) -> Any:
+        if self.encoding.identity:
+            return np.array(values, dtype=np.float64)
+        found = dict(zip(self.names, values, strict=True))
+        return {name: found.get(name) for name in self.encoding.names}
+
+    def unpacked(self, text: str, field: str, n: int | None) -> Floats:
+        """Rows (N, D) that come as base64 of little-endian float64, which takes a fifth of the time of decimal numbers."""
+        if not self.encoding.identity:
+            raise RefusedError("rows in base64 are for models whose columns are all numbers; give values by name", field)
+        try:
+            numbers = np.frombuffer(b64decode(text, validate=True), dtype="<f8").astype(np.float64, copy=False)
+        except ValueError:
+            raise RefusedError(f"{field} must be base64 of float64 numbers", field) from None
+        width = len(self.names)
+        if not len(numbers) or len(numbers) % width or (n is not None and len(numbers) != n * width):
+            rows = "a row has" if n is not None else "each row has"
+            raise RefusedError(f"{field} has {len(numbers)} numbers; {rows} {width}", field)
+        finite = np.isfinite(numbers)
+        if not finite.all():
+            i = finite.argmin()
+            raise RefusedError(f"{field} must be finite numbers; number {i} is {numbers[i]}", field, 400)
+        return numbers.reshape(-1, width)
+
+    def unknown(self, name: str) -> str:
+        """Why a name is none of the model's."""
+        near = get_close_matches(name[:LONGEST], self.names, NEAR)
+        hint = f"did you mean {' or '.join(near)}?" if near else f"there are {listed(self.names, LISTED)}"
+        return f"{shown(name)} is no column of the model's; {hint}"
+
+    def value(self, name: str, v: Any, field: str) -> Any:
+        """One value, checked against its column."""
+        column = self.columns[name]
+        if column.numeric:
+            return self._number(column, v, field)
+        if isinstance(v, (list, dict)):
+            raise RefusedError(f"{name} must be one value", field)
+        same = (level for level in column.levels if type(level) is type(v) and level == v)
+        found = next(chain(same, (level for level in column.levels if str(level) == str(v))), v)
+        cells = np.full((1, len(self.encoding.names)), found, dtype=object)
+        if np.isnan(column.read(UserTable(cells, self.encoding.names))).any():
+            raise RefusedError(column.refusal(v), field)
+        return found
+
+    def _number(self, column: Column, v: Any, field: str) -> Any:
+        name, may_miss = column.name, column.fill is not None and column.missing is None
+        if v is None and may_miss:
+            return None
+        if isinstance(v, float) and not math.isfinite(v):
+            raise RefusedError(f"{name} must be a finite number; got {v}", field, 400)
+        if not isinstance(v, (bool, int, float)) or (isinstance(v, int) and abs(v) > LARGEST):
+            raise RefusedError(f"{name} must be a number{' or null' * may_miss}; got {shown(v)}", field)
+        if name not in self.flags:
+            return float(v) if isinstance(v, bool) else v
+        if v not in (0, 1):
+            raise RefusedError(f"{name} is yes or no: it must be 0 or 1; got {shown(v)}", field)
+        return bool(v)
+
+    # ---- answers that go ----
+
+    def table(self, rows: Sequence[Any]) -> Any:
+        """Several rows as `read` gave them, as one table for the library."""
+        if self.encoding.identity:
+            return np.stack(rows)
+        return np.array([[row[name] for name in self.encoding.names] for row in rows], dtype=object)
+
+    def plain(self, x: Any, *, named: bool) -> Any:
+        """A row of the library's as JSON has it: values by name, or a list (an array, which is written as one)."""
+        if self.encoding.identity:
+            values = x.tolist() if named else x
+        else:  # of a table, a row comes as a table of one
+            cells = x if isinstance(x, Mapping) else dict(zip(self.encoding.names, x.reshape(-1), strict=True))
+            values = [plain_value(cells[name]) for name in self.names]
+        return dict(zip(self.names, values, strict=True)) if named else values
 
 
 class Served:
@@ -51,6 +186,7 @@ class Served:
         self.policy = policy  # what no request can undo
         self.told = {"name": name, "fingerprint": fingerprint(model)}  # which model answered, as in the receipts of its answers
         self.rows = None if data is None else DataRows(data, model)
+        self.overview: Any = None  # the reply that tells of them, once somebody has asked for it
         self.columns = Columns(model, () if self.rows is None else self.rows.flags)
         self.classes: list[Any] = model.classes.tolist()
         self.class_names = [str(label) for label in self.classes]  # as they are written
@@ -110,13 +246,12 @@ class Served:
     def warm(self) -> None:
         """Load, compile and compute all that the first request would have to wait for."""
         row = [c["typical"] if c["typical"] is not None else (c["values"] or [0])[0] for c in self.description["features"]]
-        try:
+        # Of a model without data nothing is typical, and its columns need not take a 0.
+        with suppress(InputError, RefusedError):
             x = self.columns.read(row, "row")
             Ask(self.model, Question(), self.policy).within(WARM)(x)
             for lam in (None, WARM_LAM) if self.free else ():
                 Ask(self.model, Question(lam=lam, backend=any_cut(), threads=1))(self.columns.table([x]), progress=False)
-        except (InputError, RefusedError):  # of a model without data nothing is typical, and its columns need not take a 0
-            return
 
 
 def _limited(told: dict[str, Any], part: Feature) -> dict[str, Any]:
@@ -199,19 +334,17 @@ class Shelf:
         self._loaded = dict(self._seen)  # at the last attempt to load
         self.models = {source.name: source.load() for source in sources}
         self.problems: dict[str, str | None] = dict.fromkeys(self.models)
-        self._check(sources[0])
         for name in self.models:
             self.loads.labels(name, "ok").inc()
-
-    def _check(self, source: Source) -> None:
-        """Whether the keys and the image, which are the same for all, are good for some model."""
-        there = {name for served in self.models.values() if served.data is not None for name in served.data.schema.names}
-        for key in source.keys or ():
+        # The keys and the image are the same for all, and have to be good for some model.
+        keys, image, every = sources[0].keys or (), sources[0].image, self.models.values()
+        there = {name for served in every if served.data is not None for name in served.data.schema.names}
+        for key in keys:
             if key not in there:
                 raise InputError(f"there is no column {key!r} in the data")
-        if source.image is not None and not any(served.image for served in self.models.values()):
-            counts = ", ".join(f"{served.name} has {served.model.n_features}" for served in self.models.values())
-            raise InputError(f"an image of {source.image[0]}x{source.image[1]} has other features than the model: {counts}")
+        if image is not None and not any(served.image for served in every):
+            counts = ", ".join(f"{served.name} has {served.model.n_features}" for served in every)
+            raise InputError(f"an image of {image[0]}x{image[1]} has other features than the model: {counts}")
 
     def get(self, name: str | None) -> Served:
         """A model; the first where none is named."""

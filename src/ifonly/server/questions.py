@@ -12,14 +12,13 @@ from ifonly.api import Ask
 from ifonly.model.errors import InputError
 from ifonly.problem.actions import Actions
 from ifonly.problem.cost import Cost
-from ifonly.problem.policy import Feature
 from ifonly.problem.question import FLIP, Question
 from ifonly.server import schema
 from ifonly.server.models import Served
 from ifonly.server.schema import DIFFICULTY, ActionsIn, CostIn
 from ifonly.server.wire import RefusedError, listed, shown
 
-__all__ = ["Body", "Request", "path_points", "plain_row", "read_request", "read_rows", "read_target"]
+__all__ = ["Body", "Request", "path_goals", "plain_row", "read_request", "read_rows", "read_target"]
 
 LISTED = 20  # classes that an error lists
 PLAIN = frozenset({"model", "row", "target", "prob", "lam", "detail", "delta", "pack", "top"})  # see `plain_row`
@@ -75,29 +74,24 @@ def read_rows(served: Served, body: Any, max_rows: int = 1) -> tuple[list[Any], 
     """The sources, which rows of the data they are, whether one was asked for, and whether values go by name."""
     ways = {name: getattr(body, name) for name in ("row", "rows", "index", "indices") if hasattr(body, name)}
     given = [name for name, value in ways.items() if value is not None]
+    way = ["row", *given][-1]
     if len(given) != 1:
-        raise RefusedError(f"give one of {', '.join(ways)}; got {' and '.join(given) or 'none'}", given[-1] if given else "row")
-    way = given[0]
+        raise RefusedError(f"give one of {', '.join(ways)}; got {' and '.join(given) or 'none'}", way)
     many = way in ("rows", "indices")
     if body.edits and way != "index":
         raise RefusedError("edits go with index", "edits")
-    values = _listed(served, ways[way], way, max_rows) if many else [ways[way]]
-    if way in ("row", "rows"):
-        read, index, named = served.columns.read, None, isinstance(values[0], Mapping)
-    else:
-        read, index, named = partial(_of_data, served, body.edits), list(values), served.named
-    return [read(value, f"{way}.{i}" if many else way) for i, value in enumerate(values)], index, not many, named
-
-
-def _listed(served: Served, values: Any, way: str, max_rows: int) -> list[Any]:
-    """Many rows, or their numbers, as they came; base64 is opened."""
-    if way == "rows" and isinstance(values, str):
+    values = ways[way] if many else [ways[way]]
+    if isinstance(values, str):
         values = list(served.columns.unpacked(values, way, None))
     elif not isinstance(values, list) or not values:
         raise RefusedError(f"{way} must be a list of rows, one or more; got {shown(values)}", way)
     if len(values) > max_rows:
         raise RefusedError(f"at most {max_rows} rows at once; got {len(values)}", way, 413)
-    return values
+    if way in ("row", "rows"):
+        read, index, named = served.columns.read, None, isinstance(values[0], Mapping)
+    else:
+        read, index, named = partial(_of_data, served, body.edits), list(values), served.named
+    return [read(value, f"{way}.{i}" if many else way) for i, value in enumerate(values)], index, not many, named
 
 
 def _question(served: Served, body: Body, row: Any) -> Question:
@@ -112,7 +106,8 @@ def _question(served: Served, body: Body, row: Any) -> Question:
         actions = (actions or Actions()).with_flags(served.model, sorted(served.columns.flags))
     target, limited = read_target(served, body.target), {"cost": cost, "actions": actions, "max_changes": body.max_changes}
     if isinstance(body, schema.PathQuestion):
-        return Question(target, **path_points(body)[0], **limited)
+        goal, values = path_goals(body)
+        return Question(target, **{goal: values[0]}, **limited)
     if sum(value is not None for value in (body.lam, body.prob, body.margin)) > 1:
         raise RefusedError("give one of lam, prob and margin", "prob")
     if body.n is not None and row is None:
@@ -120,13 +115,11 @@ def _question(served: Served, body: Body, row: Any) -> Question:
     return Question(target, body.lam, body.prob, body.margin, n=body.n, **limited)
 
 
-def path_points(body: schema.PathQuestion) -> list[dict[str, Any]]:
-    """The goals along a path, each a λ or a probability."""
+def path_goals(body: schema.PathQuestion) -> tuple[str, list[float]]:
+    """What the goals along a path are, ``lam`` or ``prob``, and their values."""
     if body.lams is not None and body.probs is not None:
         raise RefusedError("give one of lams and probs", "probs")
-    if body.probs is not None:
-        return [{"lam": None, "prob": prob} for prob in body.probs]
-    return [{"lam": lam, "prob": None} for lam in body.lams or LAMS]
+    return ("lam", body.lams or LAMS) if body.probs is None else ("prob", body.probs)
 
 
 def _of_data(served: Served, edits: Mapping[str, Any], index: int, field: str) -> Any:
@@ -161,18 +154,15 @@ def read_target(served: Served, target: Any) -> Any:
 def _keep_to_policy(served: Served, actions: ActionsIn, cost: CostIn) -> None:
     """Refuse what says that something may change which the policy forbids; limits besides are only added to its own."""
     features = {} if served.policy is None else served.policy.features
+    why = {name: f": {feature.reason}" if feature.reason else "" for name, feature in features.items()}
     for name, word in cost.difficulty.items():
         if name in features and features[name].frozen and word != "impossible":
-            raise RefusedError(_forbidden(features[name], f"{name} stays as it is"), f"cost.difficulty.{name}")
+            raise RefusedError(f"by the policy, {name} stays as it is{why[name]}", f"cost.difficulty.{name}")
     for name, values in actions.allow.items():
         never = set(map(str, features[name].never)) if name in features else set()
         for value in values if isinstance(values, list) else ():
             if str(value) in never:
-                raise RefusedError(_forbidden(features[name], f"{name} may not become {value}"), f"actions.allow.{name}")
-
-
-def _forbidden(feature: Feature, what: str) -> str:
-    return f"by the policy, {what}{f': {feature.reason}' if feature.reason else ''}"
+                raise RefusedError(f"by the policy, {name} may not become {value}{why[name]}", f"actions.allow.{name}")
 
 
 def _limits(served: Served, actions: ActionsIn) -> dict[str, Any]:
@@ -188,22 +178,20 @@ def _limits(served: Served, actions: ActionsIn) -> dict[str, Any]:
 
 def _try(attempt: Callable[[Any], Any], whole: Any, field: str) -> None:
     """Whether the library takes a value; where it does not, which part of it is to blame."""
-    parts: dict[Any, Any] = {}
-    if isinstance(whole, Mapping):
-        parts = {key: {key: part} for key, part in whole.items()}
-    elif isinstance(whole, list):  # of features, or of rules, which have a number
-        parts = {part if isinstance(part, (str, int)) else i: [part] for i, part in enumerate(whole)}
     try:
         attempt(whole)
     except InputError as error:
-        told, place = error, field
+        parts: dict[Any, Any] = {}
+        if isinstance(whole, Mapping):
+            parts = {key: {key: part} for key, part in whole.items()}
+        elif isinstance(whole, list):  # of features, or of rules, which have a number
+            parts = {part if isinstance(part, (str, int)) else i: [part] for i, part in enumerate(whole)}
         for key, part in parts.items():
             try:
                 attempt(part)
             except InputError as blamed:
-                told, place = blamed, f"{field}.{key}"
-                break
-        raise RefusedError(str(told), place) from None
+                raise RefusedError(str(blamed), f"{field}.{key}") from None
+        raise RefusedError(str(error), field) from None
 
 
 def _feature(served: Served, key: Any, field: str) -> Any:
@@ -213,10 +201,7 @@ def _feature(served: Served, key: Any, field: str) -> Any:
     if isinstance(key, str) and not served.named and key.isdecimal() and len(key) < 10:
         key = int(key)
     if key not in served.known:
-        try:
-            served.model.feature_index(key)
-        except InputError as error:
-            raise RefusedError(str(error), f"{field}.{key}") from None
+        _try(served.model.feature_index, key, f"{field}.{key}")
     return key
 
 
@@ -280,12 +265,9 @@ def _ruled_out(served: Served, allow: Mapping[str, Any], row: Any) -> list[str]:
         if not isinstance(values, list):
             raise RefusedError(f"{field} must be a list of values; got {shown(values)}", field)
         keep = [served.columns.value(name, value, field) for value in values]
-        place = column.coordinates.tolist()
-        found += [
-            served.model.feature_label(d)
-            for d, level in zip(place, column.levels, strict=False)
-            if level not in keep and level != row[name]
-        ]
+        for d, level in zip(column.coordinates.tolist(), column.levels, strict=False):
+            if level not in keep and level != row[name]:
+                found.append(served.model.feature_label(d))
     return found
 
 

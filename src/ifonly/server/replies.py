@@ -1,4 +1,8 @@
-"""From the library's answers to JSON, and to the files that are handed out."""
+"""What replies hold: the library's answers as JSON and as files, and what the data say beside an answer.
+
+How common values are, who else is there, and what one feature does by itself: all of it comes from rows that anyone who may ask
+can page through already, and from `SAMPLE` of them at most, so that its size and its time do not grow with the table.
+"""
 
 import csv
 import io
@@ -9,9 +13,10 @@ from typing import Any
 import numpy as np
 
 from ifonly.answers import Counterfactual, Counterfactuals
-from ifonly.answers.change import Change, Decision, moves
-from ifonly.model.numerics import softmax
+from ifonly.answers.change import Change, Decision, measured, moves, parts_of, plain_value, prices
+from ifonly.model.numerics import Floats, softmax
 from ifonly.problem.status import Status
+from ifonly.server.data import Page
 from ifonly.server.models import Served
 from ifonly.server.questions import Request
 from ifonly.server.wire import RefusedError, listed
@@ -21,14 +26,30 @@ from ifonly.show.page.slider import packed
 from ifonly.show.sentence import Worded, worded
 from ifonly.show.table import certificate_words, printed
 
-__all__ = ["FORMATS", "Answer", "as_file", "as_page", "curve", "of_answer", "of_batch"]
-__all__ += ["rows_page", "rows_told"]
+__all__ = ["FORMATS", "Answer", "as_file", "as_page", "curve", "curves", "nearest", "of_answer", "of_batch", "overview"]
+__all__ += ["reached", "rows_page", "rows_told"]
 
 AGAIN = "The receipt can be rechecked from the model alone."
 TOP_CLASSES = 5  # of a row in a list
 TOLD = ("prob", "lam", "distance", "cost", "objective", "gap", "grad_norm", "n_iter", "message")  # of an answer, as they are
 Answer = dict[str, Any]  # as JSON has it
 NAMES = {status: status.name.lower() for status in Status}
+HTML = "text/html; charset=utf-8"
+FORMATS = {"json": "application/json", "html": HTML, "csv": "text/csv; charset=utf-8", "letter": HTML}
+
+BINS = 20  # of a histogram
+COLUMNS = 1000  # up to so many have one
+SINGLE = 40  # whole numbers up to so many have a bin each, and a point each on a curve
+POINTS = 300  # of a scatter
+STRONG = 8  # features that a scatter can show
+CLASSES = 12  # up to so many, a scatter can show their probabilities
+GRID = 25  # values of a curve
+DIGITS = 6  # significant ones of a point on a curve
+REACH = 3.0  # units of cost to each side: a curve's range where there are no data
+DIFFERENCES = 60  # between two rows that are told one by one
+
+
+# ---- answers ----
 
 
 def of_batch(requests: Sequence[Request], answers: Counterfactuals) -> Iterator[Answer]:
@@ -134,6 +155,27 @@ def curve(request: Request, answers: Sequence[Counterfactual], *, x: bool) -> di
     return {**found, "x": [request.served.columns.plain(cf.x, named=request.named) for cf in answers]} if x else found
 
 
+def as_file(served: Served, cf: Counterfactual, kind: str) -> str:
+    """An answer as a page, as the receipt that ``ifonly.verify`` rechecks, or as a table."""
+    if kind == "json":
+        return cf.to_json() + "\n"
+    if kind == "html":
+        return html(cf, shape=served.image)
+    table, out = cf.table(), io.StringIO()
+    csv.writer(out).writerows([table.columns, *(map(_cell, row) for row in table.rows)])
+    return out.getvalue()
+
+
+def _cell(v: Any) -> Any:
+    """A value in a CSV: NaN is empty, and no spreadsheet takes a text for a formula."""
+    if isinstance(v, str) and v.startswith(("=", "+", "-", "@", "\t", "\r")):
+        return f"'{v}"
+    return "" if isinstance(v, float) and math.isnan(v) else v
+
+
+# ---- the data ----
+
+
 def rows_page(served: Served, offset: int, limit: int, text: str, label: str | None, values: bool) -> dict[str, Any]:
     """A page of the data, or of the rows in it that match."""
     rows = served.rows
@@ -147,7 +189,7 @@ def rows_page(served: Served, offset: int, limit: int, text: str, label: str | N
         wanted = None if label is None else served.class_names.index(label)
         index, matched = rows.search(text.strip().lower(), wanted).page(offset, limit)
     else:
-        index, matched = list(range(min(offset, total), min(offset + limit, total))), total
+        index, matched = list(range(total)[offset : offset + limit]), total
     told = rows_told(served, index, values=values) if index else []
     return {"total": total, "matched": matched, "offset": offset, "rows": told}
 
@@ -162,41 +204,135 @@ def rows_told(served: Served, index: list[int], *, values: bool = True) -> list[
         told = {"index": row, "keys": dict(zip(keys, page.cells(i, keys), strict=True))}
         if values:
             told["values"] = dict(zip(served.columns.names, page.values(i), strict=True))
-        found.append(told | _seen(served, page.scores[i], page.bad.get(i)))
+        z, problem, predicted, proba = page.scores[i], page.bad.get(i), None, None
+        if problem is None and not np.isfinite(z).all():
+            problem = "a value is none that its column can have"
+        if problem is None:
+            predicted = served.model.label(int(z.argmax()))
+        if problem is None and not served.model.hard:
+            p = softmax(z)
+            best = np.argsort(-p, kind="stable")[:TOP_CLASSES].tolist()
+            proba = {served.class_names[k]: float(p[k]) for k in best}
+        found.append({**told, "predicted": predicted, "proba": proba, "problem": problem})
     return found
 
 
-def _seen(served: Served, z: Any, problem: str | None) -> dict[str, Any]:
-    """What the model makes of a row, from its scores."""
-    if problem is None and not np.isfinite(z).all():
-        problem = "a value is none that its column can have"
-    if problem is not None:
-        return {"predicted": None, "proba": None, "problem": problem}
-    p = softmax(z)
-    best = np.argsort(-p, kind="stable")[:TOP_CLASSES].tolist()
-    proba = None if served.model.hard else {served.class_names[k]: float(p[k]) for k in best}
-    return {"predicted": served.model.label(int(z.argmax())), "proba": proba, "problem": None}
+def overview(served: Served) -> dict[str, Any]:
+    """Histograms of all columns, and some of the rows to draw."""
+    rows = served.rows
+    if rows is None:
+        raise RefusedError(f"model {served.name!r} is served without data", "model", 404)
+    sample, columns = rows.sampled, served.description["features"]
+    if served.image is not None or len(columns) > COLUMNS:  # pixels of a picture, or more than anybody looks at
+        columns = []
+    features = [{"name": told["name"], **_histogram(told, sample.column(i))} for i, told in enumerate(columns)]
+    return {"total": rows.data.total, "sampled": len(sample.index), "features": features, "points": _points(served, sample)}
 
 
-def as_file(served: Served, cf: Counterfactual, kind: str) -> str:
-    """An answer as a page, as the receipt that ``ifonly.verify`` rechecks, or as a table."""
-    if kind == "json":
-        return cf.to_json() + "\n"
-    return html(cf, shape=served.image) if kind == "html" else _csv(cf)
+def _histogram(told: dict[str, Any], seen: Any) -> dict[str, Any]:
+    """The counts of a column: in even bins from low to high, or of each value."""
+    plain = {"low": None, "high": None, "quartiles": None}
+    if told["kind"] not in ("number", "flag"):
+        words = [str(plain_value(value)) for value in seen]
+        return {**plain, "counts": [words.count(str(value)) for value in told["values"]]}
+    numbers = seen.astype(np.float64)
+    numbers = numbers[np.isfinite(numbers)]
+    if not len(numbers):
+        return {**plain, "counts": []}
+    if told["kind"] == "flag":
+        ones = int((numbers == 1).sum())
+        return {**plain, "counts": [len(numbers) - ones, ones]}
+    low, high = float(numbers.min()), float(numbers.max())
+    single = told["whole"] and high - low < SINGLE
+    edges = np.arange(low - 0.5, high + 1) if single else np.linspace(low, high, BINS + 1)
+    counts = np.histogram(numbers, edges)[0] if high > low else np.array([len(numbers)])
+    quartiles = np.quantile(numbers, [0, 0.25, 0.5, 0.75, 1], method="lower").tolist()
+    return {"low": float(edges[0]), "high": float(edges[-1]), "quartiles": quartiles, "counts": counts.tolist()}
 
 
-HTML = "text/html; charset=utf-8"
-FORMATS = {"json": "application/json", "html": HTML, "csv": "text/csv; charset=utf-8", "letter": HTML}
+def _points(served: Served, sample: Page) -> dict[str, Any]:
+    """Some of the rows: what is decided, and the features that decide most."""
+    some = np.linspace(0, len(sample.index) - 1, min(len(sample.index), POINTS)).astype(np.int64)
+    names, z = served.columns.names, sample.scores[some]
+    strong = [] if served.image is not None or not len(some) else _strongest(served, sample.V[some])
+    columns = [{"name": names[i], "values": [plain_value(v) for v in sample.column(i)[some]]} for i in strong]
+    told = not served.model.hard and len(served.classes) <= CLASSES
+    proba = dict(zip(served.class_names, softmax(z).T.round(4).tolist(), strict=True)) if told else None
+    decided = [served.model.label(int(k)) for k in z.argmax(axis=1)]
+    return {"index": sample.index[some].tolist(), "predicted": decided, "columns": columns, "proba": proba}
 
 
-def _csv(cf: Counterfactual) -> str:
-    """A table; NaN is empty, and no spreadsheet takes a text in it for a formula."""
+def _strongest(served: Served, V: Floats) -> list[int]:
+    """The columns whose values move the scores most, from row to row."""
+    model = served.model
+    X = model.to_classifier(V)
+    A = model.A - model.A.mean(axis=0)  # what all scores have in common decides nothing
+    X = X - X.mean(axis=0)
+    moves = [np.linalg.norm(X[:, part.features] @ A[:, part.features].T) for part in parts_of(model, None)]
+    return np.argsort(-np.array(moves), kind="stable")[:STRONG].tolist()
 
-    def cell(v: Any) -> Any:
-        if isinstance(v, str):
-            return f"'{v}" if v.startswith(("=", "+", "-", "@", "\t", "\r")) else v
-        return "" if isinstance(v, float) and math.isnan(v) else v
 
-    table, out = cf.table(), io.StringIO()
-    csv.writer(out).writerows([table.columns, *(map(cell, row) for row in table.rows)])
-    return out.getvalue()
+def nearest(served: Served, v: Floats, k: int) -> dict[str, Any] | None:
+    """The nearest row of the data that is decided as class k; as any other, where k is what is decided now."""
+    rows = served.rows
+    if rows is None or not len(rows.sampled.index):
+        return None
+    model, sample = served.model, rows.sampled
+    decided, now = sample.scores.argmax(axis=1), int(model.scores(v).argmax())
+    wanted = np.flatnonzero(decided == k if k != now else decided != now)
+    if not len(wanted):
+        return None
+    within = measured(model, None)
+    squares = (((sample.V[wanted] - v) * within.per_unit) ** 2).sum(axis=1)
+    best = wanted[squares.argmin()]
+    delta = sample.V[best] - v
+    costs = prices(within, delta)
+    parts = [(float(costs[p.features].sum()), p.name) for p in parts_of(model, None) if delta[p.features].any()]
+    total = float(costs.sum()) or 1.0
+    differs = [{"feature": name, "share": price / total} for price, name in sorted(parts, key=lambda part: -part[0])]
+    told = {"distance": float(np.sqrt(squares.min())), "n_differs": len(parts), "differs": differs[:DIFFERENCES]}
+    return {"index": int(sample.index[best]), **told, "searched": len(sample.index)}
+
+
+def curves(served: Served, row: Any, k: int, names: list[str]) -> list[dict[str, Any]]:
+    """How class k fares as one feature moves and all others stay: its probability, or its lead where there are none."""
+    columns, model = served.columns, served.model
+    found = []
+    for name in names:
+        place = columns.names.index(name)
+        values = _grid(served, served.description["features"][place], row[place] if model.encoding.identity else None, place)
+        if len(values) < 2:
+            continue
+        if model.encoding.identity:
+            table = np.tile(row, (len(values), 1))
+            table[:, place] = values
+        else:
+            table = columns.table([{**row, name: value} for value in values])
+        with np.errstate(invalid="ignore", over="ignore"):
+            y = reached(served, model.scores(model.encoding.read(table, strict=False)), k)
+        if np.isfinite(y).all():
+            found.append({"feature": name, "x": values, "y": [float(f"{v:.{DIGITS}g}") for v in y.tolist()]})
+    return found
+
+
+def reached(served: Served, z: Floats, k: int) -> Floats:
+    """The probability of class k from scores (N, K), or its lead over every other class."""
+    return z[:, k] - np.delete(z, k, axis=1).max(axis=1) if served.model.hard else softmax(z)[:, k]
+
+
+def _grid(served: Served, told: dict[str, Any], now: float | None, place: int) -> list[Any]:
+    """The values of a curve: all that a category has; of a number, from the least to the largest in the data."""
+    if told["kind"] == "flag":
+        return [False, True]
+    if told["values"] is not None:
+        return told["values"]
+    low, high = told["low"], told["high"]
+    if low is None and now is not None:
+        unit = float(measured(served.model, None).per_unit[place])
+        low, high = now - REACH / unit, now + REACH / unit
+    if low is None or not low < high:
+        return []
+    if told["whole"] and high - low < SINGLE:
+        return np.arange(low, high + 1).tolist()
+    grid = np.linspace(low, high, GRID)
+    return np.unique(np.rint(grid) if told["whole"] else grid).tolist()

@@ -5,7 +5,6 @@ import gc
 import logging
 import socket
 from collections.abc import Callable
-from dataclasses import replace
 from http import HTTPStatus
 from time import monotonic
 from typing import Any
@@ -52,10 +51,9 @@ def serve(sources: list[Source], settings: Settings, sock: socket.socket, *, sta
     service = Service(sources, settings)
     logger = logging.getLogger("uvicorn.error")
     logger.handlers, logger.propagate = [service.journal], False
-    settings = replace(settings, connections=_room_for(settings.connections))
     config = uvicorn.Config(
         create_app(service),
-        http=_patient(settings),
+        http=_patient(settings.timeout, _room_for(settings.connections)),
         ws="none",
         lifespan="off",
         log_config=None,
@@ -112,45 +110,43 @@ def _busy(connection: Any) -> bool:
     return cycle is not None and not cycle.response_complete
 
 
-def _patient(settings: Settings) -> type[asyncio.Protocol]:
-    """The protocol of uvicorn with the time-outs it lacks: for questions that never end, and replies that nobody reads."""
+def _patient(timeout: float, most: int) -> type[asyncio.Protocol]:
+    """The protocol of uvicorn with the time-outs it lacks, for questions that never end and replies that nobody reads."""
     base: Any = AutoHTTPProtocol
 
     class Patient(base):
         def connection_made(self, transport: asyncio.Transport) -> None:
             super().connection_made(_Whole(transport))
             self.head = 0  # bytes of headers that are not complete
-            self.stalled: asyncio.TimerHandle | None = None
-            self.late: asyncio.TimerHandle | None = None
-            if len(self.connections) > settings.connections:
+            self.late = self.stalled = self.loop.call_later(timeout, self.refuse, 408)  # nothing stalls yet
+            if len(self.connections) > most:
                 self.refuse(503)
-            else:
-                self.late = self.loop.call_later(settings.timeout, self.refuse, 408)
 
         def data_received(self, data: bytes) -> None:
             super().data_received(data)
             if _busy(self):
                 self.head = 0
                 if not self.cycle.more_body:  # all of the request is here
-                    self.late = _cancelled(self.late)
+                    self.late.cancel()
                     return
             else:
                 self.head += len(data)
                 if self.head > MOST_HEADERS:
                     self.refuse(431)
-            if self.late is None:
-                self.late = self.loop.call_later(settings.timeout, self.refuse, 408)
+            if self.late.cancelled():
+                self.late = self.loop.call_later(timeout, self.refuse, 408)
 
         def pause_writing(self) -> None:
             super().pause_writing()
-            self.stalled = self.loop.call_later(settings.timeout, self.transport.abort)
+            self.stalled = self.loop.call_later(timeout, self.transport.abort)
 
         def resume_writing(self) -> None:
             super().resume_writing()
-            self.stalled = _cancelled(self.stalled)
+            self.stalled.cancel()
 
         def connection_lost(self, exc: Exception | None) -> None:
-            self.late, self.stalled = _cancelled(self.late), _cancelled(self.stalled)
+            self.late.cancel()
+            self.stalled.cancel()
             super().connection_lost(exc)
 
         def refuse(self, status: int) -> None:
@@ -216,8 +212,3 @@ def _room_for(connections: int) -> int:
         soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     return connections if soft == resource.RLIM_INFINITY else min(connections, soft - OTHER_FILES)
-
-
-def _cancelled(timer: asyncio.TimerHandle | None) -> None:
-    if timer is not None:
-        timer.cancel()

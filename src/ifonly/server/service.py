@@ -17,11 +17,11 @@ from ifonly.model.errors import InputError
 from ifonly.problem.policy import PolicyError
 from ifonly.problem.question import FLIP
 from ifonly.problem.status import Status
-from ifonly.server import overview, replies
+from ifonly.server import replies
 from ifonly.server.desk import LEAST, SEATS, Desk, Gatherer, Visit
 from ifonly.server.journal import Journal, Metrics
 from ifonly.server.models import Served, Shelf, Source
-from ifonly.server.questions import Body, Request, path_points, plain_row, read_request, read_rows, read_target
+from ifonly.server.questions import Body, Request, path_goals, plain_row, read_request, read_rows, read_target
 from ifonly.server.schema import AroundQuestion, DownloadQuestion, PathQuestion, Question
 from ifonly.server.wire import RefusedError, shown
 from ifonly.show import letter
@@ -139,33 +139,32 @@ def make_file(served: Served, body: DownloadQuestion, visit: Visit, kind: str, l
 def follow_path(served: Served, body: PathQuestion, visit: Visit) -> dict[str, Any]:
     """The answers along λ."""
     with _named_limits(body):
-        request, points = read_request(served, body), path_points(body)
-        if request.ask.conditions is None and body.probs is None:
-            answers = list(request.ask.path(request.rows[0], lams=[point["lam"] for point in points]))
+        request, (goal, values) = read_request(served, body), path_goals(body)
+        if request.ask.conditions is None and goal == "lam":
+            answers = list(request.ask.path(request.rows[0], lams=values))
         else:
-            answers = list(_followed(request, points, visit))
-    return {**replies.curve(request, answers, x=body.detail == "x"), "complete": len(answers) == len(points)}
+            answers = list(_followed(request, goal, values, visit))
+    return {**replies.curve(request, answers, x=body.detail == "x"), "complete": len(answers) == len(values)}
 
 
-def _followed(request: Request, points: list[dict[str, Any]], visit: Visit) -> Iterator[Counterfactual]:
+def _followed(request: Request, goal: str, values: list[float], visit: Visit) -> Iterator[Counterfactual]:
     """A path to probabilities or with limits: side by side where rows with limits can be, else as far as the time goes."""
     ask, row = request.ask, request.rows[0]
     until = monotonic() + visit.left()  # once for all points: each with its share of what is left would come to no end
     if ask.question.target in (None, "other"):
         nearest = ask.at(lam=None, prob=FLIP).within(visit.left())(row, progress=False)
         ask = ask.at(target=nearest.target)
-    if ask.conditions is not None and not ask.at(**points[0]).row_by_row:
-        goals = {name: None if value is None else [point[name] for point in points] for name, value in points[0].items()}
-        table: Any = [row] * len(points)
-        found = ask.at(**goals).within(visit.left() / len(points))(table, progress=False)
+    if ask.conditions is not None and not ask.row_by_row:
+        table: Any = [row] * len(values)
+        found = ask.at(**{goal: values}).within(visit.left() / len(values))(table, progress=False)
         if found.status[0] != Status.INVALID:  # where the row is wrong, or contradicts the limits, one alone says so
             yield from found
             return
-    for i, point in enumerate(points):
+    for i, value in enumerate(values):
         left = until - monotonic()
         if i and left <= LEAST:
             return
-        yield ask.at(**point).within(max(left, LEAST))(row, progress=False)
+        yield ask.at(**{goal: value}).within(max(left, LEAST))(row, progress=False)
 
 
 def look_around(served: Served, body: AroundQuestion, _: Visit) -> dict[str, Any]:
@@ -180,11 +179,11 @@ def look_around(served: Served, body: AroundQuestion, _: Visit) -> dict[str, Any
     if not np.isfinite(z).all():
         raise RefusedError("the row has a value that cannot be computed with", "row" if body.index is None else "index")
     k = int(z.argsort()[-2]) if target in (None, "other") else model.class_index(target)
-    near = overview.nearest(served, v, k)
+    near = replies.nearest(served, v, k)
     if near is not None:
         near |= replies.rows_told(served, [near["index"]])[0]
-    curves = overview.curves(served, row, k, list(dict.fromkeys(body.features)))
-    return {"target": model.label(k), "now": float(overview.reached(served, z[None], k)[0]), "nearest": near, "curves": curves}
+    curves = replies.curves(served, row, k, list(dict.fromkeys(body.features)))
+    return {"target": model.label(k), "now": float(replies.reached(served, z[None], k)[0]), "nearest": near, "curves": curves}
 
 
 def _reply(served: Served, began: float, found: dict[str, Any]) -> dict[str, Any]:
