@@ -11,8 +11,7 @@ import numpy as np
 from ifonly.engines.budget import Budget
 from ifonly.engines.cost_space import CostSpace
 from ifonly.engines.responses import Terms
-from ifonly.engines.semismooth import Response
-from ifonly.engines.semismooth_reach import Target
+from ifonly.engines.semismooth import Response, Target
 from ifonly.model.errors import InputError
 from ifonly.model.numerics import EPS, Flags, Floats, Indices, log_sum_exp, summation_error
 from ifonly.problem.cost import Cost
@@ -295,7 +294,7 @@ class CostProblem:
     # ---- for those who solve it ----
 
     def goal_of(self, prob: float) -> Target:
-        """For `semismooth_reach`, with x where it is `placed`."""
+        """For `semismooth.reach`, with x where it is `placed`."""
 
         def miss(at: Response) -> tuple[float, float]:
             x = self.placed(at.t, at.nu, at.weight)

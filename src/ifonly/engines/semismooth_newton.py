@@ -19,8 +19,7 @@ from ifonly.engines.cost_problem import CostProblem
 from ifonly.engines.cost_space import CostSpace
 from ifonly.engines.limited import SPARES, LimitedEngine, stays, within_rules
 from ifonly.engines.protocol import Piece
-from ifonly.engines.semismooth import Start
-from ifonly.engines.semismooth_reach import reach
+from ifonly.engines.semismooth import Start, reach
 from ifonly.engines.threads import available, share_out
 from ifonly.model.errors import InputError
 from ifonly.model.numerics import Flags, Floats, norms
