@@ -383,9 +383,7 @@ def reach(terms: Terms, target: Target, start: Response | Start | None = None) -
                 break
         else:  # 2. Out of reach.
             short = min(at, short or at, key=lambda point: point.loss)
-            # Time is up, λ so small that no more of p_k is to be had, or all points are shown to miss the target?
-            no_more = terms.late or at.lam <= (LEAST_LAM if found else ROUGH_LAM) * first
-            if met is None and (no_more or target.ceiling(at) < target.prob):
+            if met is None and _no_more(terms, target, at, found, first):
                 break
         if terms.late or bracket.shut(NARROW):
             break
@@ -398,6 +396,11 @@ def reach(terms: Terms, target: Target, start: Response | Start | None = None) -
         assert short is not None
         return short, n_iter, False
     return _between(met, short, target), n_iter, True
+
+
+def _no_more(terms: Terms, target: Target, at: Response, found: bool, first: float) -> bool:
+    """Whether time is up, λ so small that no more of p_k is to be had, or a point that misses the target shows that all do."""
+    return terms.late or at.lam <= (LEAST_LAM if found else ROUGH_LAM) * first or target.ceiling(at) < target.prob
 
 
 def _first_lam(terms: Terms, target: Target, start: Response | Start | None) -> float:
