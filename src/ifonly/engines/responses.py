@@ -12,7 +12,6 @@ from ifonly.model.numerics import EPS, Flags, Floats
 
 __all__ = ["Terms", "free_features", "nearest", "respond"]
 
-
 INNER = 100  # steps for the multipliers of linear limits; two or three are usual
 FLAT = 1e-10  # curvature along a combination of rows, relative to that with all features free: below, there is none
 UNSETTLED = 1e3  # roundings: below, rows that Newton no longer brings to hold differ by rounding

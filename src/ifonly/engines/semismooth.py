@@ -41,7 +41,6 @@ from ifonly.model.numerics import EPS, Flags, Floats, length, softmax
 
 __all__ = ["MOST_RIVALS", "Response", "Start", "Target", "evaluate", "logit_slope", "noise", "reach", "solve"]
 
-
 MAX_TRIALS = 40
 SMALL = 1e-6  # relative: a larger gap is more than rounding
 TOO_LONG = 0.5  # a step is too long if D's slope at its end is below minus this share of that at its start
