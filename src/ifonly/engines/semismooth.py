@@ -49,8 +49,7 @@ EASY_EVALUATIONS = 80  # more than these: lower λ towards its value by steps
 LONG_EVALUATIONS = 10 * EASY_EVALUATIONS  # of one step, or where an answer for this λ is known
 LAM_STEP = 10.0
 EASY_LAM = 0.1  # relative to max ‖b_j‖²: there is no staircase here
-PAIRS = 4  # rivals that the start looks at one by one
-PAIR_STEPS = 8  # bisections for each
+FAINT = -8.0  # by so much at most a rival's logit is below the strongest one's at the start
 LOW = -690.0  # logarithms of probabilities are kept above it
 MOST_RIVALS = 256  # of compiled loops: beyond, LAPACK is quicker
 PIECE = 100_000_000  # numbers read between two looks at the clock
@@ -108,7 +107,7 @@ class Start(NamedTuple):
 
 def evaluate(terms: Terms, lam: float, weight: float, lq: Floats | None, nu: Floats) -> Response:
     """Every feature's answer to q (None: to one near the best), and what the classifier makes of it."""
-    lq = _pair_start(terms, lam, weight) if lq is None else lq
+    lq = _start(terms, lam, weight) if lq is None else lq
     q = np.exp(lq)
     t, nu = respond(terms, lam, weight, q[:-1] @ terms.B, nu)
     s = terms.margins + terms.B @ t
@@ -168,10 +167,7 @@ def _compiled_newton(
 def _newton(
     terms: Terms, lam: float, weight: float, lq: Floats | None, nu: Floats, tol: float, evaluations: int
 ) -> tuple[Response, int, bool]:
-    """Semismooth Newton from ln q and ν, or (None) from a start of its own.
-
-    It stops at a residual of ``tol``, where rounding stops it, or after so many evaluations.
-    """
+    """Semismooth Newton from ln q (None: a start of its own) and ν, until ``tol``, rounding or so many evaluations stop it."""
     at, gram = evaluate(terms, lam, weight, lq, nu), Gram(terms)
     least = math.inf
     lengths = np.sqrt(np.square(terms.B).sum(axis=1))
@@ -309,37 +305,13 @@ def _along_held(terms: Terms, at: Response, rows: Floats) -> Floats:
     return rows - np.linalg.lstsq(CF @ CF.T, CF @ rows.T, rcond=1e-12)[0].T @ CF if len(CF) else rows
 
 
-def _pair_start(terms: Terms, lam: float, weight: float) -> Floats:
-    """A ln q near the answer: the rival furthest from balance is balanced alone, a few times; each time O(D) a step."""
-    B, n = terms.B, len(terms.margins)
-    if n == 0:  # no classifier, only rules
+def _start(terms: Terms, lam: float, weight: float) -> Floats:
+    """A ln q to begin with: p at the cheapest point, if the target were as strong as its strongest rival there."""
+    if not len(terms.margins):  # no classifier, only rules
         return np.zeros(1)
-    q, u, nu, lp = np.zeros(n), np.zeros(B.shape[1]), np.zeros(len(terms.C)), np.zeros(n + 1)
-    for _ in range(min(PAIRS, n)):
-        t, nu = respond(terms, lam, weight, u, nu)
-        lp = _log_softmax(np.append(terms.margins + B @ t, 0.0))
-        miss = np.abs(np.exp(lp[:-1]) - q)
-        j = int(miss.argmax())
-        if miss[j] < 0.05 or terms.budget.late:
-            break
-        others = u - q[j] * B[j]
-        room = max(1.0 - (float(q.sum()) - q[j]), 1e-12)
-        low, high, share = -36.0, 36.0, 0.5  # bisection on the logit of q_j's share: a start needs two digits
-        for _ in range(PAIR_STEPS):
-            if terms.budget.late:
-                break
-            middle = 0.5 * (low + high)
-            share = room / (1.0 + math.exp(-middle))
-            t, nu = respond(terms, lam, weight, others + share * B[j], nu)
-            if terms.margins[j] + float(B[j] @ t) > middle:
-                low = middle
-            else:
-                high = middle
-        q[j] = share
-        u = others + share * B[j]
-    lq = np.append(np.where(q > 0, np.log(np.maximum(q, 1e-300)), np.minimum(lp[:-1], -3.0)), 0.0)
-    lq[-1] = math.log(max(1.0 - float(q.sum()), 1e-15))
-    return np.maximum(_log_softmax(lq), LOW)
+    t, _ = respond(terms, lam, weight, np.zeros(terms.B.shape[1]), np.zeros(len(terms.C)))
+    s = terms.margins + terms.B @ t
+    return _log_softmax(np.append(np.maximum(s - s.max(), FAINT), 0.0))
 
 
 def noise(terms: Terms, at: Response) -> float:

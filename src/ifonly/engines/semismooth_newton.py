@@ -19,7 +19,7 @@ from ifonly.engines.cost_problem import CostProblem
 from ifonly.engines.cost_space import CostSpace
 from ifonly.engines.limited import SPARES, LimitedEngine, stays, within_rules
 from ifonly.engines.protocol import Piece
-from ifonly.engines.semismooth import Start, reach
+from ifonly.engines.semismooth import Start
 from ifonly.engines.threads import available, share_out
 from ifonly.model.errors import InputError
 from ifonly.model.numerics import Flags, Floats, norms
@@ -161,7 +161,7 @@ def _solved(
         x = problem.placed(t, nu, 1.0)
         if problem.reached(x, aim.prob):  # the limits ask for more than the goal does
             return x, problem.certified(x, Weights.of_cost(), nu)
-    at, n_iter, met = reach(terms, problem.goal_of(aim.prob), start)
+    at, n_iter, met = semismooth.reach(terms, problem.goal_of(aim.prob), start)
     x = problem.placed(at.t, at.nu, at.weight)
     return (x, problem.certified(x, Weights.found(at.lam), at.nu, aim.prob, n_iter=n_iter)) if met else None
 
