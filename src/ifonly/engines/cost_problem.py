@@ -188,9 +188,8 @@ class CostProblem:
         at = np.zeros(len(C), dtype=bool) if active is None else active
         if held is not None and held.any():
             slopes, asked = self.slopes[held], (self.space.margin or 0.0) + self.ahead
-            C, equal = np.concatenate([C, slopes]), np.append(equal, np.zeros(len(slopes), dtype=bool))
-            rest = np.append(rest, slopes @ self.source - self.margins[held] - asked)
-            at = np.append(at, np.zeros(len(slopes), dtype=bool))
+            C, rest = np.concatenate([C, slopes]), np.append(rest, slopes @ self.source - self.margins[held] - asked)
+            equal, at = (np.append(flags, np.zeros(len(slopes), dtype=bool)) for flags in (equal, at))
         if not len(C):
             return x
         count = (C != 0).sum(axis=1) + 2

@@ -32,7 +32,6 @@ __all__ = ["CHASE", "SPARES", "LimitedEngine", "stays", "within_rules"]
 CHASE = 12  # times that an allowance for rounding is tried, with more of it each time
 SPARES = tuple(2.0 ** (i - 3) for i in range(CHASE))  # what our own rounding needs besides, as a share of the allowance
 CHUNK_ROWS = 4096
-EACH_RIVAL = 10_000_000  # numbers to read for each rival of each class: more take some hundredths of a second
 FOR_SOLVING = 0.5  # of the time is left for solving when bounds are no longer made any better
 
 
@@ -118,16 +117,11 @@ class LimitedEngine(Engine):
 
 
 def _alone(space: CostSpace, z: Floats, aim: Aim) -> Floats:
-    """Lower bounds on what is minimised for each class, from all scores: each rival alone; if they are many, the strongest."""
-    A, size = space.model.A, 0.0
-    if A.size * len(A) <= EACH_RIVAL:
-        strong = np.arange(len(A))
-        squares = np.stack([np.square(space.units(A - own)).sum(axis=1) for own in A], axis=1)
-    else:
-        strong, every = np.argpartition(z, -nearest.BOUNDING)[-nearest.BOUNDING :], space.units(A)
-        own = np.vecdot(every, every)
-        squares, size = own[:, None] - 2 * every @ every[strong].T + own[strong], math.sqrt(own.max())
-    found = nearest.bounds_by_few(z, strong, squares, size, aim.lam, space.needed(aim.prob))
+    """Lower bounds on what is minimised for each class, from all scores: each of the strongest rivals alone."""
+    strong, rows = np.argsort(-z)[: nearest.BOUNDING], space.units(space.model.A)
+    squares = np.vecdot(rows, rows)
+    apart = squares[:, None] - 2 * rows @ rows[strong].T + squares[strong]
+    found = nearest.bounds_by_few(z, strong, apart, math.sqrt(squares.max()), aim.lam, space.needed(aim.prob))
     return found if aim.lam is not None else 0.5 * found * found
 
 
