@@ -36,6 +36,7 @@ import numpy as np
 
 from ifonly.engines.lam_search import Bracket
 from ifonly.engines.lapack import dposv
+from ifonly.engines.phi import phi
 from ifonly.engines.responses import Terms, free_features, respond
 from ifonly.model.numerics import EPS, Flags, Floats, length, softmax
 
@@ -50,6 +51,7 @@ LONG_EVALUATIONS = 10 * EASY_EVALUATIONS  # of one step, or where an answer for 
 LAM_STEP = 10.0
 EASY_LAM = 0.1  # relative to max ‖b_j‖²: there is no staircase here
 FAINT = -8.0  # by so much at most a rival's logit is below the strongest one's at the start
+UNSURE = 1e-6  # and so much of the probability at least is the target's there, and the strongest rival's
 LOW = -690.0  # logarithms of probabilities are kept above it
 MOST_RIVALS = 256  # of compiled loops: beyond, LAPACK is quicker
 PIECE = 100_000_000  # numbers read between two looks at the clock
@@ -306,12 +308,15 @@ def _along_held(terms: Terms, at: Response, rows: Floats) -> Floats:
 
 
 def _start(terms: Terms, lam: float, weight: float) -> Floats:
-    """A ln q to begin with: p at the cheapest point, if the target were as strong as its strongest rival there."""
+    """A ln q to begin with: at the cheapest point, the strongest rival balanced alone (theorem 4.2), others relative to it."""
     if not len(terms.margins):  # no classifier, only rules
         return np.zeros(1)
     t, _ = respond(terms, lam, weight, np.zeros(terms.B.shape[1]), np.zeros(len(terms.C)))
     s = terms.margins + terms.B @ t
-    return _log_softmax(np.append(np.maximum(s - s.max(), FAINT), 0.0))
+    j = int(s.argmax())
+    alone = float(phi(max(float(terms.B[j] @ terms.B[j]) / lam, 1e-300), -float(s[j])))
+    q = min(max(alone, UNSURE), 1 - UNSURE)
+    return _log_softmax(np.append(np.maximum(s - s[j], FAINT), math.log((1 - q) / q)))
 
 
 def noise(terms: Terms, at: Response) -> float:
