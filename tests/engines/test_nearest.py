@@ -130,9 +130,9 @@ def test_of_many_classes_the_strongest_rivals_bound_no_more_than_all_of_them(rng
     """And no more than the answers are worth."""
     model, x = ifonly.Model(rng.normal(size=(30, 4)), rng.normal(size=30)), rng.normal(size=4)
     space = CostSpace(Conditions(model, cost, ifonly.Actions(bounds=(-9, 9))))
-    every = limited._alone(space, model.scores(x), goal)
-    monkeypatch.setattr(limited, "EACH_RIVAL", 0)
     few = limited._alone(space, model.scores(x), goal)
+    monkeypatch.setattr(nearest, "BOUNDING", 30)
+    every = limited._alone(space, model.scores(x), goal)
     assert (few <= every * (1 + 1e-12)).all()
     assert few.max() > 0.5 * every.max()
     for k in range(0, 30, 7):

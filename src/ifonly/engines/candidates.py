@@ -17,8 +17,7 @@ from ifonly.engines.cost_problem import CostProblem
 from ifonly.engines.limited import SPARES, within_rules
 from ifonly.engines.relaxing import Relaxing
 from ifonly.engines.responses import nearest
-from ifonly.engines.semismooth import Response
-from ifonly.engines.semismooth_reach import reach
+from ifonly.engines.semismooth import Response, reach
 from ifonly.model.numerics import Flags, Floats, log_sum_exp, softmax
 from ifonly.problem.asked import Aim
 from ifonly.problem.proof import Node

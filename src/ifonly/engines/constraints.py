@@ -29,7 +29,6 @@ from ifonly.problem.results import Result
 
 __all__ = ["CLOSE", "any_plan", "nearest_to_goal", "solve"]
 
-
 MOST_CONSTRAINTS = 512  # Newton's matrix has a row for each
 CLOSE = 1e-7  # how near to the best what comes nearest to a goal is to be, in logits or scores
 HARDER = (1e-4, 1e-7, 0.0)  # relative: by which a goal is to be met, where any plan will do
@@ -60,11 +59,8 @@ def solve(problem: CostProblem, aim: Aim, budget: Budget) -> Result | Proof | No
 
 
 def first_multipliers(problem: CostProblem, aim: Aim, budget: Budget) -> tuple[Floats, Floats] | None:
-    """Where nothing is discrete, those of rivals and of rules, all but exact, from one node; None where this is not for it.
-
-    Nor is it for a matrix: the equations that this takes are as many as there are features.
-    """
-    begin = None if problem.space.tied else _Beginning.of(problem, aim)
+    """Where nothing is discrete, those of rivals and of rules, all but exact, from one node; None where this is not for it."""
+    begin = None if problem.space.tied else _Beginning.of(problem, aim)  # a matrix takes as many equations as features
     if begin is None:
         return None
     allowance = begin.allowance(aim, problem.source, SPARES[0])
@@ -76,15 +72,13 @@ def first_multipliers(problem: CostProblem, aim: Aim, budget: Budget) -> tuple[F
 
 
 def any_plan(problem: CostProblem, aim: Aim, budget: Budget) -> Result | None:
-    """Whatever meets the goal within the limits; None where that was not found in time, or there is nothing.
-
-    The goal is made harder than it is, if there is room, so that points meet it as they are: to solve what is continuous takes
-    longer than all of this.
-    """
+    """Whatever meets the goal within the limits; None where that was not found in time, or there is nothing."""
     begin = _Beginning.of(problem, aim)
     if begin is None:
         return None
     candidates, x = Candidates(problem, aim, Relaxing(problem, begin.dual, budget)), None
+    # Where there is room the goal is made harder than it is, so that points meet it as they are: to solve what is continuous
+    # takes longer than all of this.
     for way, more in product((begin, begin.careless), HARDER):
         if budget.late:
             break
@@ -100,11 +94,10 @@ def any_plan(problem: CostProblem, aim: Aim, budget: Budget) -> Result | None:
 
 
 def nearest_to_goal(problem: CostProblem, aim: Aim, budget: Budget, x: Floats, proof: Proof) -> tuple[Floats, Proof] | None:
-    """What comes nearest to a goal that is out of reach, and the proof that nothing comes nearer, but for `CLOSE`.
+    """What comes nearest to a goal that is out of reach, and the proof that nothing comes nearer, but for `CLOSE`; or None.
 
-    By bisection of the goal; None where this is not for such a problem, or did not settle it. It begins with x, and with a
-    proof that the goal itself is out of reach. Whether a goal can be reached takes any answer, or the proof that there is none:
-    far less than the best answer.
+    By bisection of the goal, from x and a proof that the goal itself is out of reach. Whether a goal can be reached takes any
+    answer, or the proof that there is none: far less than the best answer.
     """
     begin = _Beginning.of(problem, aim) if problem.space.conditions.discrete else None
     if begin is None:

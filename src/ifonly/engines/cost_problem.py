@@ -9,10 +9,9 @@ from typing import Any, Self
 import numpy as np
 
 from ifonly.engines.budget import Budget
-from ifonly.engines.cost_space import CostSpace
+from ifonly.engines.cost_space import CostSpace, at_ends
 from ifonly.engines.responses import Terms
-from ifonly.engines.semismooth import Response
-from ifonly.engines.semismooth_reach import Target
+from ifonly.engines.semismooth import Response, Target
 from ifonly.model.errors import InputError
 from ifonly.model.numerics import EPS, Flags, Floats, Indices, log_sum_exp, summation_error
 from ifonly.problem.cost import Cost
@@ -87,11 +86,6 @@ class CostProblem:
             change[moving] = -np.linalg.solve(Q[moving][:, moving], Q[moving] @ change)
         return change
 
-    @property
-    def _back(self) -> Floats:
-        """What makes changes of the features that can move out of t, where a matrix ties them together."""
-        return self.space.inverse(self.lo < self.hi)
-
     def terms(self, budget: Budget, tight: float | None = None) -> Terms:
         """The problem as it is within its bounds, whole numbers left out of account; ``budget`` is of those who solve it."""
         space, moving, still = self.space, self.moving, self.still
@@ -112,7 +106,7 @@ class CostProblem:
 
     def _tied(self, margins: Floats, C: Floats, rest: Floats, low: Floats, slip: Floats) -> Terms:
         """`terms` where a matrix ties features together: bounds and ℓ1 terms on x are rows in t."""
-        space, back, (d, kind) = self.space, self._back, self._own_rows
+        space, back, (d, kind) = self.space, self.space.inverse(self.lo < self.hi), self._own_rows
         # In units of cost: in the user's, one row might be a million times as long as another.
         size, begin = np.where(kind == LOWER, -1.0, 1.0) * space.per_unit[d], self.source + self.still
         own = size * np.stack([self.hi - begin, self.lo - begin, -self.still])[kind, d]
@@ -161,18 +155,15 @@ class CostProblem:
 
     def x(self, t: Floats) -> Floats:
         """The point of t, up to rounding."""
-        change, c = self.still.copy(), self.space.per_unit
-        change[self.moving] += t / c[self.moving] if not self.space.tied else self._back @ t
+        change, space = self.still.copy(), self.space
+        change[self.moving] += space.inverse(self.lo < self.hi) @ t if space.tied else t / space.per_unit[self.moving]
         return self.source + change
 
     def placed(self, t: Floats, nu: Floats, weight: float) -> Floats:
         """The x of t and multipliers, within its limits exactly: what stays is the source's, a bound is the bound."""
         x, moving, lo, hi = self.x(t), self.moving, self.lo, self.hi
         if not self.space.tied:
-            low, high, own, c = (v[moving] for v in (lo, hi, self.source, self.space.per_unit))
-            with np.errstate(invalid="ignore"):
-                at_end = np.where(t == (low - own) * c, low, np.where(t == (high - own) * c, high, x[moving]))
-            x[moving] = np.where((t == 0.0) & (low <= own) & (own <= high), own, at_end)
+            x[moving] = at_ends(x[moving], t, *(v[moving] for v in (self.source, lo, hi, self.space.per_unit)))
         else:  # rows of `terms` hold up to rounding; their multipliers say which
             (d, kind), own = self._own_rows, nu[self.n_rules + len(self.space.limits.groups) :]
             at = np.where(kind == SOFT, np.abs(own) < weight * self.space.mu[d], own > 0)
@@ -197,9 +188,8 @@ class CostProblem:
         at = np.zeros(len(C), dtype=bool) if active is None else active
         if held is not None and held.any():
             slopes, asked = self.slopes[held], (self.space.margin or 0.0) + self.ahead
-            C, equal = np.concatenate([C, slopes]), np.append(equal, np.zeros(len(slopes), dtype=bool))
-            rest = np.append(rest, slopes @ self.source - self.margins[held] - asked)
-            at = np.append(at, np.zeros(len(slopes), dtype=bool))
+            C, rest = np.concatenate([C, slopes]), np.append(rest, slopes @ self.source - self.margins[held] - asked)
+            equal, at = (np.append(flags, np.zeros(len(slopes), dtype=bool)) for flags in (equal, at))
         if not len(C):
             return x
         count = (C != 0).sum(axis=1) + 2
@@ -269,11 +259,8 @@ class CostProblem:
 
     def seems_reached(self, x: Floats, prob: float | None) -> bool:
         """Whether x meets the goal as we compute it, if not for everybody."""
-        if not self.is_clear(x):
-            return False
-        return (
-            self.textbook.lead(x) >= (self.space.margin or 0.0) if prob is None else self.textbook.proba(x)[0][self.k] >= prob
-        )
+        known, ahead = self.textbook, self.space.margin or 0.0
+        return self.is_clear(x) and bool(known.lead(x) >= ahead if prob is None else known.proba(x)[0][self.k] >= prob)
 
     def level(self, prob: float | None, x: Floats) -> float:
         """What the goal asks to be small: the logit of 1 − p_k, or (without a probability) the largest margin of a rival."""
@@ -295,7 +282,7 @@ class CostProblem:
     # ---- for those who solve it ----
 
     def goal_of(self, prob: float) -> Target:
-        """For `semismooth_reach`, with x where it is `placed`."""
+        """For `semismooth.reach`, with x where it is `placed`."""
 
         def miss(at: Response) -> tuple[float, float]:
             x = self.placed(at.t, at.nu, at.weight)

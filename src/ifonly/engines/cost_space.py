@@ -8,42 +8,25 @@ import numpy as np
 from ifonly.engines.budget import INVERSE, Budget
 from ifonly.engines.lapack import dtrtri
 from ifonly.engines.semismooth import MOST_RIVALS
-from ifonly.model import Model
 from ifonly.model.numerics import EPS, Flags, Floats, summation_error
 from ifonly.native import compiled, takes_compiled
 from ifonly.native.one_multiplier import Items
 from ifonly.problem.asked import Asked
 from ifonly.problem.conditions import Conditions
 from ifonly.problem.goals import coarser, in_logs, needed_logit
-from ifonly.problem.limits import Limits
 
-__all__ = ["CostSpace"]
-
+__all__ = ["CostSpace", "at_ends"]
 
 FARTHEST = 1e12  # that the way into the limits may move scores: their rounding is then 1e-4
 PARTS = 2.0**10  # of a unit, of which weights and values are so many where their sums are exact
 
 
 class CostSpace:
-    """Conditions in units of cost: all that does not depend on the source.
-
-    Attributes
-    ----------
-    conditions : Conditions
-    tied : bool
-        Whether a matrix Q ties features together: then ``t = root (x − x̄)`` with ``Q = rootᵀ root``.
-    shift, scale : ndarray of shape (D,)
-        The scaler's; 0 and 1 where there is none.
-    loops : module or None
-        The compiled row loops; None for NumPy.
-
-    """
+    """Conditions in units of cost: all that does not depend on the source."""
 
     def __init__(self, conditions: Conditions, *, reference: bool = False) -> None:
-        self.conditions = conditions
-        self.loops: Any = None if reference else compiled()
-        self.model: Model = conditions.model
-        self.limits: Limits = conditions.limits
+        self.conditions, self.model, self.limits = conditions, conditions.model, conditions.limits
+        self.loops: Any = None if reference else compiled()  # compiled row loops, or None for NumPy
         self.mu, self.per_unit, self.grouped = conditions.mu, conditions.per_unit, conditions.grouped
         self.margin, self.max_changes = conditions.margin, conditions.max_changes
         D, scaling, gamma = self.model.n_features, self.model.scaling, summation_error(self.model.n_features + 4)
@@ -53,7 +36,7 @@ class CostSpace:
         self.offset = 2 * self.model.offset_size + float(np.abs(self.model.b).max())  # of intercepts and shifts, to the terms
         self.logs = in_logs(self.model, gamma)  # relative to `per_term`
         self.shift, self.scale = (np.zeros(D), np.ones(D)) if scaling is None else (scaling.shift, scaling.scale)
-        self.tied = conditions.matrix is not None
+        self.tied = conditions.matrix is not None  # by Q = rootᵀ root: then t = root (x − x̄)
         self._inverse: tuple[bytes, Any] = b"", None
 
     @cached_property
@@ -123,7 +106,7 @@ class CostSpace:
     def units(self, slopes: Floats) -> Floats:
         """What moves a score, per unit of the classifier's (n, D), per unit of cost."""
         slopes = slopes / self.scale
-        return slopes / self.per_unit if not self.tied else slopes @ self.inverse(np.ones(slopes.shape[1], dtype=bool))
+        return slopes @ self.inverse(np.ones(slopes.shape[1], dtype=bool)) if self.tied else slopes / self.per_unit
 
     def invertible(self, budget: Budget) -> bool:
         """Whether there is time for the inverse that a matrix takes before anything is solved, if it is not known."""
@@ -149,10 +132,8 @@ class CostSpace:
         """
         limits, c, N = self.limits, self.per_unit, len(X)
         single = ~self.grouped
-        mu = self.mu / scale
-        step = np.where(limits.frozen, 0.0, limits.step)
-        t_lo, t_hi = (lo - X) * c, (hi - X) * c
-        anchor = (limits.nearest(X) - X) * c
+        mu, step = self.mu / scale, np.where(limits.frozen, 0.0, limits.step)
+        t_lo, t_hi, anchor = (lo - X) * c, (hi - X) * c, (limits.nearest(X) - X) * c
         rest = ~limits.must_move(X, lo, hi)
         gains, costs, moves, first = [], [], [], [0]
         for group in limits.groups:
@@ -183,21 +164,14 @@ class CostSpace:
         return self.model.encoding.settled(X, x, [part.feature for part in self.limits.uneven])
 
     def placed(self, X: Floats, t: Floats, choice: Any, first: Any, lo: Floats, hi: Floats) -> Floats:
-        """Answers (N, D) from the t of single features and the options of groups that were found, within limits exactly.
-
-        What stays is the source's, what is at a bound is the bound.
-        """
+        """Answers (N, D) from the t of single features and the options of groups that were found, within limits exactly."""
         single, change = ~self.grouped, np.zeros(X.shape)
         change[:, single] = t / self.per_unit[single]
         for j, group in enumerate(self.limits.groups):
             change[:, group] = -X[:, group]
             change[np.arange(len(X)), group[choice[:, j] - first[j]]] += 1.0
         x = self.limits.placed(X + change, X, lo, hi)
-        own, low, high, c = X[:, single], lo[:, single], hi[:, single], self.per_unit[single]
-        with np.errstate(invalid="ignore"):
-            at_low, at_high = t == (low - own) * c, t == (high - own) * c
-        stays = (t == 0.0) & (low <= own) & (own <= high)  # a way into the limits may be too short for a t
-        x[:, single] = np.where(stays, own, np.where(at_low, low, np.where(at_high, high, x[:, single])))
+        x[:, single] = at_ends(x[:, single], t, X[:, single], lo[:, single], hi[:, single], self.per_unit[single])
         return self.settled(X, x)
 
     def rounding(self, x: Floats, size: Any, prob: Any = None) -> Any:
@@ -220,3 +194,11 @@ class CostSpace:
         parts = np.append(self.model.A.ravel(), PARTS * self.model.b) * PARTS
         plain = self.model.scaling is None and self.model.encoding.identity
         return plain and bool((parts == np.rint(parts)).all())
+
+
+def at_ends(x: Floats, t: Floats, source: Floats, lo: Floats, hi: Floats, per_unit: Floats) -> Floats:
+    """The x of t, up to no rounding where that is known: what stays is the source's, what is at a bound is the bound."""
+    with np.errstate(invalid="ignore"):
+        at_low, at_high = t == (lo - source) * per_unit, t == (hi - source) * per_unit
+    stays = (t == 0.0) & (lo <= source) & (source <= hi)  # a way into the limits may be too short for a t
+    return np.where(stays, source, np.where(at_low, lo, np.where(at_high, hi, x)))

@@ -29,11 +29,9 @@ from ifonly.rows.sources import Sources
 
 __all__ = ["CHASE", "SPARES", "LimitedEngine", "stays", "within_rules"]
 
-
 CHASE = 12  # times that an allowance for rounding is tried, with more of it each time
 SPARES = tuple(2.0 ** (i - 3) for i in range(CHASE))  # what our own rounding needs besides, as a share of the allowance
 CHUNK_ROWS = 4096
-EACH_RIVAL = 10_000_000  # numbers to read for each rival of each class: more take some hundredths of a second
 FOR_SOLVING = 0.5  # of the time is left for solving when bounds are no longer made any better
 
 
@@ -101,10 +99,7 @@ class LimitedEngine(Engine):
         return np.ones(len(X), dtype=bool)
 
     def solve(self, asked: Asked, rows: Piece) -> Results:
-        """The answers for a piece of a table, in a loop as far as that goes, the others one by one.
-
-        A row that cannot be solved stays INVALID and NaN.
-        """
+        """The answers for a piece of a table, by the loop as far as that goes, others one by one; some stay INVALID and NaN."""
         X = rows.sources.table()
         X = X if asked.per_source == 1 else X[rows.each]
         rows.out[...] = np.nan
@@ -122,33 +117,24 @@ class LimitedEngine(Engine):
 
 
 def _alone(space: CostSpace, z: Floats, aim: Aim) -> Floats:
-    """Lower bounds on what is minimised for each class, from all scores: each rival alone; if they are many, the strongest."""
-    A, size = space.model.A, 0.0
-    if A.size * len(A) <= EACH_RIVAL:
-        strong = np.arange(len(A))
-        squares = np.stack([np.square(space.units(A - own)).sum(axis=1) for own in A], axis=1)
-    else:
-        strong, every = np.argpartition(z, -nearest.BOUNDING)[-nearest.BOUNDING :], space.units(A)
-        own = np.vecdot(every, every)
-        squares, size = own[:, None] - 2 * every @ every[strong].T + own[strong], math.sqrt(own.max())
-    found = nearest.bounds_by_few(z, strong, squares, size, aim.lam, space.needed(aim.prob))
+    """Lower bounds on what is minimised for each class, from all scores: each of the strongest rivals alone."""
+    strong, rows = np.argsort(-z)[: nearest.BOUNDING], space.units(space.model.A)
+    squares = np.vecdot(rows, rows)
+    apart = squares[:, None] - 2 * (rows @ rows[strong].T) + squares[strong]
+    found = nearest.bounds_by_few(z, strong, apart, math.sqrt(squares.max()), aim.lam, space.needed(aim.prob))
     return found if aim.lam is not None else 0.5 * found * found
 
 
 def _within(space: CostSpace, source: Floats, k: int, aim: Aim) -> float:
     """A lower bound on the cost for class ``k``, of all rivals, within the limits on features."""
-    z, rows = space.model.scores(source), space.rows(k)
-    lo, hi, _ = space.limits.around(source[None])
-    lo, hi = (lo[0] - source) * space.per_unit, (hi[0] - source) * space.per_unit
-    margins, entropic = z[space.model.rivals(k)] - z[k], aim.prob is not None
-    return nearest.bound_of_all(rows, margins, space.needed(aim.prob), space.mu, lo, hi, entropic=entropic)
+    z, (lo, hi, _) = space.model.scores(source), space.limits.around(source[None])
+    box = ((end[0] - source) * space.per_unit for end in (lo, hi))
+    margins, top = z[space.model.rivals(k)] - z[k], space.needed(aim.prob)
+    return nearest.bound_of_all(space.rows(k), margins, top, space.mu, *box, entropic=aim.prob is not None)
 
 
 def _of_all(found: Result, tried: list[Result], aim: Aim, budget: Budget) -> Result:
-    """The nearest of the classes that were tried, as far as that is known: what others leave open is left open of it.
-
-    Its proof is about its own class. Where that shows it to be exact, which is not what is claimed then, it is left out.
-    """
+    """The nearest of the classes that were tried, as far as that is known: what others leave open is left open of it."""
     others = [other for other in tried if other is not found and other.status is not Status.UNREACHABLE]
     if found.status is Status.UNREACHABLE:  # all are, or nothing is known
         return others[0] if others else found
@@ -156,16 +142,14 @@ def _of_all(found: Result, tried: list[Result], aim: Aim, budget: Budget) -> Res
     status = Status.of_gap(value - bound, value, budget.gap)
     if not value - bound > found.gap or status is Status.EXACT:
         return found
-    proof = None if found.status is Status.EXACT else found.proof
+    proof = None if found.status is Status.EXACT else found.proof  # of its own class: it would show more than is claimed
     return replace(found, bound=bound, gap=value - bound, status=status, proof=proof)
 
 
 def stays(problem: CostProblem, aim: Aim) -> Result | None:
     """The source as the answer, where it is within the limits and meets the goal; None otherwise."""
     x = problem.source
-    if aim.lam is None and problem.reached(x, aim.prob) and problem.holds(x):
-        return problem.result(x, math.inf)
-    return None
+    return problem.result(x, math.inf) if aim.lam is None and problem.reached(x, aim.prob) and problem.holds(x) else None
 
 
 def within_rules(problem: CostProblem, budget: Budget, attempt: Callable[[CostProblem], tuple[Floats, Any] | None]) -> Any:

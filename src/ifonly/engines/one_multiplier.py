@@ -31,7 +31,6 @@ from ifonly.problem.status import REL_GAP, Status
 
 __all__ = ["OneMultiplier"]
 
-
 QUICK_ROWS = 16_384  # at once, where each takes a microsecond or so
 FEW_NODES = 1024  # a few milliseconds
 
@@ -62,15 +61,40 @@ class OneMultiplier(LimitedEngine):
         return QUICK_ROWS if CostSpace.of(asked).only_intervals else super().chunk_rows(asked)
 
     def answer(self, problem: CostProblem, aim: Aim, budget: Budget, tol: float | None) -> Result:
-        """See `LimitedEngine`."""
-        return stays(problem, aim) or _solved(problem, aim, budget)
+        """See `LimitedEngine`. There is one constraint: the rival's margin at most ``top``."""
+        found = stays(problem, aim)
+        if found is not None:
+            return found
+        space, source = problem.space, problem.source[None]
+        items, lo, hi = problem.items(-space.rows(problem.k)[0])
+        x, margin, top, unreachable = problem.source, float(problem.margins[0]), problem.asked(aim.prob), False
+        for spare in SPARES:  # the allowance for rounding grows with x, and may be too small for our own
+            need = margin - top + (1 + spare) * problem.rounding(x)
+            search = CompiledSearch(items, lo, hi, need, space.cap(items), 2 * budget.nodes + 1)
+            ended = run(search, budget, len(items.g))
+            if math.isinf(search.cost):
+                unreachable = ended
+                break
+            x = space.placed(source, search.t[None], search.choice[None], items.first, problem.lo[None], problem.hi[None])[0]
+            if problem.reached(x, aim.prob):
+                if not space.conditions.branched:
+                    return sure(problem, aim, _certified(problem, x, search.w, aim.prob), budget)
+                dual, log = dual_of(problem, aim), search.log
+                # −1 stands for a bound of 0, which takes none.
+                multipliers = np.where(np.isinf(log[:, :1]), 1.0, np.maximum(log[:, :1], 0.0))
+                record = Record(dual, items, log, multipliers, need - (float(dual.margins[0]) - dual.goal.most))
+                proof = record.proof(budget)
+                if proof is None:
+                    break
+                lam = _lam(problem, x, search.w, aim.prob)
+                answer = problem.result(x, lam, weight=lam if search.w > 0 else 1.0, n_nodes=len(proof), proof=proof)
+                return record.bounded(answer, budget, done=ended)
+        return (_out_of_reach(problem, aim) if unreachable else None) or Cases().answer(problem, aim, budget, None)
 
     def loop(self, asked: Asked, X: Floats, aims: Aims, results: Results) -> Flags:
         """See `LimitedEngine`."""
         left, space = np.ones(len(X), dtype=bool), CostSpace.of(asked)
-        targets = aims.targets.copy()
-        if aims.among is not None:  # a set of one
-            targets[:] = aims.among[0]
+        targets = aims.targets.copy() if aims.among is None else np.full_like(aims.targets, aims.among[0])  # a set of one
         if space.only_intervals:
             return _intervals(asked, X, targets, aims.prob, results)
         with np.errstate(invalid="ignore", over="ignore"):
@@ -84,36 +108,6 @@ class OneMultiplier(LimitedEngine):
                 prob = None if aims.prob is None else aims.prob[here]
                 left[here] = ~_Searched(space, X[here], k, here, prob, asked.question, results).solve()
         return left
-
-
-def _solved(problem: CostProblem, aim: Aim, budget: Budget) -> Result:
-    """One constraint: the rival's margin at most ``top``."""
-    space, source = problem.space, problem.source[None]
-    items, lo, hi = problem.items(-space.rows(problem.k)[0])
-    x, ended, search = problem.source, False, None
-    margin, top = float(problem.margins[0]), problem.asked(aim.prob)
-    for spare in SPARES:  # the allowance for rounding grows with x, and may be too small for our own
-        need = margin - top + (1 + spare) * problem.rounding(x)
-        search = CompiledSearch(items, lo, hi, need, space.cap(items), 2 * budget.nodes + 1)
-        ended = run(search, budget, len(items.g))
-        if math.isinf(search.cost):
-            break
-        x = space.placed(source, search.t[None], search.choice[None], items.first, problem.lo[None], problem.hi[None])[0]
-        if problem.reached(x, aim.prob):
-            if not space.conditions.branched:
-                return sure(problem, aim, _certified(problem, x, search.w, aim.prob), budget)
-            dual, log = dual_of(problem, aim), search.log
-            # −1 stands for a bound of 0, which takes none.
-            multipliers = np.where(np.isinf(log[:, :1]), 1.0, np.maximum(log[:, :1], 0.0))
-            record = Record(dual, items, log, multipliers, need - (float(dual.margins[0]) - dual.goal.most))
-            proof = record.proof(budget)
-            if proof is None:
-                break
-            lam = _lam(problem, x, search.w, aim.prob)
-            answer = problem.result(x, lam, weight=lam if search.w > 0 else 1.0, n_nodes=len(proof), proof=proof)
-            return record.bounded(answer, budget, done=ended)
-    found = _out_of_reach(problem, aim) if ended and search is not None and math.isinf(search.cost) else None
-    return found or Cases().answer(problem, aim, budget, None)
 
 
 def _certified(problem: CostProblem, x: Floats, w: float, prob: float | None) -> Result:

@@ -14,8 +14,7 @@ from ifonly.engines import semismooth
 from ifonly.engines.budget import EIGENVECTORS, PROGRAM, Budget
 from ifonly.engines.cost_problem import CostProblem
 from ifonly.engines.responses import Terms
-from ifonly.engines.semismooth import Response
-from ifonly.engines.semismooth_reach import Target, reach
+from ifonly.engines.semismooth import Response, Target, reach
 from ifonly.model.numerics import Floats, log_sum_exp, softmax
 from ifonly.problem.dual import Dual
 from ifonly.problem.proof import Multipliers, Node

@@ -1,7 +1,9 @@
 """How features answer to a pull of the classes, one by one, and the multipliers of the rules that tie them together."""
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,7 +13,6 @@ from ifonly.engines.lapack import dposv
 from ifonly.model.numerics import EPS, Flags, Floats
 
 __all__ = ["Terms", "free_features", "nearest", "respond"]
-
 
 INNER = 100  # steps for the multipliers of linear limits; two or three are usual
 FLAT = 1e-10  # curvature along a combination of rows, relative to that with all features free: below, there is none
@@ -121,31 +122,20 @@ def _turns(terms: Terms, lam: float, mu: Floats, pull: Floats, more: Floats) -> 
 
 def _length(slope_at: Callable[[float], float], turns: Floats, slope: float, most: float) -> float | None:
     """How far along a step the slope, which falls in lines between ``turns``, is 0, or to its end; None if it never is."""
-    turns = turns[turns < most]
-    turns = np.append(turns, most) if math.isfinite(most) else turns
-    first, last, near, far = -1, len(turns), (0.0, slope), (math.inf, -math.inf)
-    while last - first > 1:
-        middle = (first + last) // 2
-        at = float(turns[middle]), slope_at(float(turns[middle]))
-        if at[1] > 0:
-            first, near = middle, at
-        else:
-            last, far = middle, at
-    if last == len(turns):
-        if near[0] == most or near[1] <= 0.1 * slope:  # the end, or rows that no t keeps by a rounding
-            return near[0]
-        step = max(near[0], 1.0)
-        far = near[0] + step, slope_at(near[0] + step)
-    fall = (near[1] - far[1]) / (far[0] - near[0])
-    alpha = near[0] + near[1] / fall if fall > 0 else math.inf
+    ends, slope_at = turns[turns < most].tolist() + ([most] if math.isfinite(most) else []), cache(slope_at)
+    last = bisect_left(ends, 0.0, key=lambda alpha: -slope_at(alpha))
+    near = ends[last - 1] if last else 0.0
+    left = slope_at(near) if last else slope
+    if last == len(ends) and (near == most or left <= 0.1 * slope):  # the end, or rows that no t keeps by a rounding
+        return near
+    far = ends[last] if last < len(ends) else near + max(near, 1.0)
+    fall = (left - slope_at(far)) / (far - near)
+    alpha = near + left / fall if fall > 0 else math.inf
     return alpha if alpha <= ENDLESS else None
 
 
 def _newton_rows(CF: Floats, over: Floats, noise: float) -> tuple[Floats, bool]:
-    """(C_F C_Fᵀ)⁻¹over for rows of length 1; or, where ``over`` has a part that no free feature curves, that part alone.
-
-    And whether it is the first, for certain.
-    """
+    """(C_F C_Fᵀ)⁻¹over for rows of length 1, or the part of ``over`` that no free feature curves; if it is surely the first."""
     gram = CF @ CF.T
     factor, step, failed = dposv(gram, over)
     if not failed and np.diag(factor).min() > FIRM:

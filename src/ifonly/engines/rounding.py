@@ -123,7 +123,8 @@ class Rounding:
     @property
     def _swing(self) -> Any:
         """How far the terms of the source move a margin."""
-        return _least(2 * self.sizes.terms, self.lengths.span * self.sizes.norm)
+        terms, length = 2 * self.sizes.terms, self.lengths.span * self.sizes.norm
+        return min(terms, length) if isinstance(terms, float) else np.minimum(terms, length)
 
     def of_logits(self, size: Any, extent: Extent) -> Any:
         """``δz``: how far a margin is from the exact one for whoever evaluates the logits at x."""
@@ -157,7 +158,3 @@ class Rounding:
         """A bound on ‖∇E‖ at the x that is handed out."""
         rounding = self.of_gradient(float(point.p @ lengths), space.size, self.extent(space, point), space.lam)
         return float(space.grad_bound(point, lengths) + rounding)
-
-
-def _least(a: Any, b: Any) -> Any:
-    return min(a, b) if isinstance(a, float) else np.minimum(a, b)

@@ -23,21 +23,24 @@ uniform q: no failure with bounds for λ from 1 to 1e-4, 7 to 10 iterations.
 
 The line search looks at the slope of D along the step, which is ``(ln p/q)ᵀΔq``: D is concave, so a slope that is not much
 below zero is a step that was not too long; no values are subtracted. A step that halves the least gap so far is taken as well.
-Small λ with μ > 0 makes t(q) a staircase, and 1/λ its steepness; there λ is lowered towards its value by steps (`solve`).
+Small λ with μ > 0 makes t(q) a staircase, and 1/λ its steepness; there λ is lowered towards its value by steps (`solve`). For a
+wanted probability λ is searched for around that (`reach`).
 """
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 
+from ifonly.engines.lam_search import Bracket
 from ifonly.engines.lapack import dposv
+from ifonly.engines.phi import phi
 from ifonly.engines.responses import Terms, free_features, respond
 from ifonly.model.numerics import EPS, Flags, Floats, length, softmax
 
-__all__ = ["MAX_TRIALS", "MOST_RIVALS", "Response", "evaluate", "logit_slope", "noise", "solve"]
-
+__all__ = ["MOST_RIVALS", "Response", "Start", "Target", "evaluate", "logit_slope", "noise", "reach", "solve"]
 
 MAX_TRIALS = 40
 SMALL = 1e-6  # relative: a larger gap is more than rounding
@@ -47,12 +50,20 @@ EASY_EVALUATIONS = 80  # more than these: lower λ towards its value by steps
 LONG_EVALUATIONS = 10 * EASY_EVALUATIONS  # of one step, or where an answer for this λ is known
 LAM_STEP = 10.0
 EASY_LAM = 0.1  # relative to max ‖b_j‖²: there is no staircase here
-PAIRS = 4  # rivals that the start looks at one by one
-PAIR_STEPS = 8  # bisections for each
+FAINT = -8.0  # by so much at most a rival's logit is below the strongest one's at the start
+UNSURE = 1e-6  # and so much of the probability at least is the target's there, and the strongest rival's
 LOW = -690.0  # logarithms of probabilities are kept above it
 MOST_RIVALS = 256  # of compiled loops: beyond, LAPACK is quicker
 PIECE = 100_000_000  # numbers read between two looks at the clock
 CUT, FOUND = 0.0, 1.0  # how a compiled loop ended, if not without finding the answer
+MAX_STEPS = 80  # of the search for λ
+LONGEST_STEP = math.log(100.0)
+MOST_LAM = 1e12
+IDLE = 1e4  # times the first guess: a λ above it is one of a problem in which the goal asks for less than the limits
+FLAT_LOGIT = 1e-12  # a logit that rises by less with ln λ is flat
+LEAST_LAM = 1e-30  # relative to the first guess: what is not reached there is not reached
+ROUGH_LAM = 1e-8  # … and one that is not even solved here
+NARROW = 1e-8  # relative: between answers for λ so near to each other, a straight line is as good as the path
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +109,7 @@ class Start(NamedTuple):
 
 def evaluate(terms: Terms, lam: float, weight: float, lq: Floats | None, nu: Floats) -> Response:
     """Every feature's answer to q (None: to one near the best), and what the classifier makes of it."""
-    lq = _pair_start(terms, lam, weight) if lq is None else lq
+    lq = _start(terms, lam, weight) if lq is None else lq
     q = np.exp(lq)
     t, nu = respond(terms, lam, weight, q[:-1] @ terms.B, nu)
     s = terms.margins + terms.B @ t
@@ -158,10 +169,7 @@ def _compiled_newton(
 def _newton(
     terms: Terms, lam: float, weight: float, lq: Floats | None, nu: Floats, tol: float, evaluations: int
 ) -> tuple[Response, int, bool]:
-    """Semismooth Newton from ln q and ν, or (None) from a start of its own.
-
-    It stops at a residual of ``tol``, where rounding stops it, or after so many evaluations.
-    """
+    """Semismooth Newton from ln q (None: a start of its own) and ν, until ``tol``, rounding or so many evaluations stop it."""
     at, gram = evaluate(terms, lam, weight, lq, nu), Gram(terms)
     least = math.inf
     lengths = np.sqrt(np.square(terms.B).sum(axis=1))
@@ -265,91 +273,142 @@ def logit_slope(terms: Terms, at: Response) -> float:
         return at.slope
     G = Gram(terms).over(at)
     fall = np.where(at.free, (at.q[:-1] @ terms.B) / at.lam, 0.0)  # dt/d ln λ for fixed q
+    fall = _along_held(terms, at, fall[None])[0]  # ν moves so that C t stays
     g = terms.B @ fall
-    CF = _held(terms, at)
-    if len(CF):  # along the rows that hold, ν moves so that C t stays
-        g -= (terms.B @ CF.T) @ _solved(CF @ CF.T, CF @ fall)
-    ds = g - G @ _damped(G, at, g)
-    return float(softmax(at.s) @ ds)
+    return float(softmax(at.s) @ (g - G @ _damped(G, at, g)))
 
 
 class Gram:
     """G = B_F B_Fᵀ over the free features, less what the linear limits that hold take away; updated, not made anew."""
 
     def __init__(self, terms: Terms) -> None:
-        self.terms = terms
-        self.free: Flags | None = None
-        self.G = np.zeros((len(terms.B), len(terms.B)))
+        self.terms, (n, D) = terms, terms.B.shape
+        self.free, self.G = np.zeros(D, dtype=bool), np.zeros((n, n))
 
     def over(self, at: Response) -> Floats:
         """That of a point."""
         B = self.terms.B
-        changed = None if self.free is None else np.flatnonzero(at.free != self.free)
-        if changed is None or 2 * len(changed) > int(at.free.sum()):
+        changed = np.flatnonzero(at.free != self.free)
+        if 2 * len(changed) > int(at.free.sum()):
             BF = B if at.free.all() else B[:, at.free]
             self.G = BF @ BF.T
         elif len(changed):
             columns = B[:, changed]
             self.G = self.G + (columns * np.where(at.free[changed], 1.0, -1.0)) @ columns.T
         self.free = at.free
-        CF = _held(self.terms, at)
-        if not len(CF):
-            return self.G
-        left = B * at.free
-        left = left - _solved(CF @ CF.T, CF @ left.T).T @ CF  # of what is free, the part along which the rows hold
-        return left @ left.T
+        free = B * at.free if len(self.terms.C) else B
+        left = _along_held(self.terms, at, free)
+        return self.G if left is free else left @ left.T
 
 
-def _held(terms: Terms, at: Response) -> Floats:
-    """C over the free features, of the limits that hold with equality: those with a multiplier inside its range."""
-    return terms.C[(at.nu > at.weight * terms.low) & (at.nu < at.weight * terms.high)] * at.free
+def _along_held(terms: Terms, at: Response, rows: Floats) -> Floats:
+    """Of rows over the free features, the part along which limits hold with equality that do: their ν is inside its range."""
+    CF = terms.C[(at.nu > at.weight * terms.low) & (at.nu < at.weight * terms.high)] * at.free
+    return rows - np.linalg.lstsq(CF @ CF.T, CF @ rows.T, rcond=1e-12)[0].T @ CF if len(CF) else rows
 
 
-def _solved(H: Floats, rhs: Floats) -> Floats:
-    """H⁻¹rhs for a small positive semidefinite H, in the least-squares sense where it is singular."""
-    return np.asarray(np.linalg.lstsq(H, rhs, rcond=1e-12)[0], dtype=np.float64)
-
-
-def _pair_start(terms: Terms, lam: float, weight: float) -> Floats:
-    """A ln q near the answer: the rival furthest from balance is balanced alone, a few times; each time O(D) a step."""
-    B, n = terms.B, len(terms.margins)
-    if n == 0:  # no classifier, only rules
+def _start(terms: Terms, lam: float, weight: float) -> Floats:
+    """A ln q to begin with: at the cheapest point, the strongest rival balanced alone (theorem 4.2), others relative to it."""
+    if not len(terms.margins):  # no classifier, only rules
         return np.zeros(1)
-    q = np.zeros(n)
-    u = np.zeros(B.shape[1])
-    t, nu = respond(terms, lam, weight, u, np.zeros(len(terms.C)))
-    s = terms.margins + B @ t
-    lp = np.zeros(n + 1)
-    for _ in range(min(PAIRS, n) if n > 1 else 1):
-        lp = _log_softmax(np.append(s, 0.0))
-        miss = np.abs(np.exp(lp[:-1]) - q)
-        j = int(miss.argmax())
-        if miss[j] < 0.05 or terms.budget.late:
-            break
-        others = u - q[j] * B[j]
-        room = max(1.0 - (float(q.sum()) - q[j]), 1e-12)
-        low, high = -36.0, 36.0  # bisection on the logit of q_j's share: a start needs two digits
-        share = 0.5
-        for _ in range(PAIR_STEPS):
-            if terms.budget.late:
-                break
-            middle = 0.5 * (low + high)
-            share = room / (1.0 + math.exp(-middle))
-            t, nu = respond(terms, lam, weight, others + share * B[j], nu)
-            if terms.margins[j] + float(B[j] @ t) > middle:
-                low = middle
-            else:
-                high = middle
-        q[j] = share
-        u = others + share * B[j]
-        t, nu = respond(terms, lam, weight, u, nu)
-        s = terms.margins + B @ t
-    lq = np.append(np.where(q > 0, np.log(np.maximum(q, 1e-300)), np.minimum(lp[:-1], -3.0)), 0.0)
-    lq[-1] = math.log(max(1.0 - float(q.sum()), 1e-15))
-    return np.maximum(_log_softmax(lq), LOW)
+    t, _ = respond(terms, lam, weight, np.zeros(terms.B.shape[1]), np.zeros(len(terms.C)))
+    s = terms.margins + terms.B @ t
+    j = int(s.argmax())
+    alone = float(phi(max(float(terms.B[j] @ terms.B[j]) / lam, 1e-300), -float(s[j])))
+    q = min(max(alone, UNSURE), 1 - UNSURE)
+    return _log_softmax(np.append(np.maximum(s - s[j], FAINT), math.log((1 - q) / q)))
 
 
 def noise(terms: Terms, at: Response) -> float:
     """How much rounding there is in a point's logit: features answer to sums of terms that may cancel, divided by λ."""
     size = at.q[:-1] @ np.abs(terms.B) + np.abs(at.nu) @ np.abs(terms.C) + at.weight * terms.mu
     return EPS / at.lam * float(softmax(at.s) @ np.abs(terms.B) @ np.where(at.free, size, 0.0))
+
+
+# ---- a probability: the search for λ ----
+
+
+class Target(NamedTuple):
+    """What `reach` is to reach, and how it can know that it cannot."""
+
+    prob: float
+    logit: float  # of 1 − prob
+    miss: Callable[[Response], tuple[float, float]]  # by how much the logit is above what it has to be; how far below will do
+    ceiling: Callable[[Response], float]  # an upper bound on p_k within the limits, from a point's multipliers
+
+
+def reach(terms: Terms, target: Target, start: Response | Start | None = None) -> tuple[Response, int, bool]:
+    """The answer for the largest λ at which the target is met, the iterations, and whether it is met; if not, the largest p_k.
+
+    λ multiplies the whole cost here, so that μ counts λμ, and logit(1 − p_k) rises with ln λ: Newton on it, in a bracket. Where
+    the target is out of reach, p_k rises to its largest value as λ falls, and the multipliers on the way bound it from above.
+    """
+    first = lam = _first_lam(terms, target, start)
+    bracket, at, n_iter = Bracket(LONGEST_STEP), start, 0
+    met: Response | None = None  # the last point that meets the target
+    short: Response | None = None  # of those that miss it, that with the largest p_k
+    for _ in range(MAX_STEPS):
+        # 1. Solve for this λ, and see whether the target is met.
+        at, more, found = solve(terms, lam, lam, start=at)
+        n_iter, (miss, width) = n_iter + more, target.miss(at)
+        blur = max(width, 4 * noise(terms, at))
+        bracket.saw(lam, miss)
+        if miss <= 0:
+            met = at  # as much as wanted, or between this and one that misses; or more because the limits ask for it
+            if miss >= -width or (miss >= -blur and short is not None) or lam >= MOST_LAM * first:
+                break
+        else:  # 2. Out of reach.
+            short = min(at, short or at, key=lambda point: point.loss)
+            if met is None and _no_more(terms, target, at, found, first):
+                break
+        if terms.late or bracket.shut(NARROW):
+            break
+        # 3. The next λ: a Newton step, aimed at the middle of what is allowed.
+        slope = logit_slope(terms, at)
+        lam = bracket.next(lam, miss + 0.5 * (width if miss > 0 else blur), slope if slope > FLAT_LOGIT else 0.0)
+        if lam is None:
+            break
+    if met is None:
+        assert short is not None
+        return short, n_iter, False
+    return _between(met, short, target), n_iter, True
+
+
+def _no_more(terms: Terms, target: Target, at: Response, found: bool, first: float) -> bool:
+    """Whether time is up, λ so small that no more of p_k is to be had, or a point that misses the target shows that all do."""
+    return terms.late or at.lam <= (LEAST_LAM if found else ROUGH_LAM) * first or target.ceiling(at) < target.prob
+
+
+def _first_lam(terms: Terms, target: Target, start: Response | Start | None) -> float:
+    """That of a start; or of the problem with the rival alone that is hardest to beat, or (all are beaten) is least so."""
+    square = np.square(terms.B[:, terms.lo < terms.hi]).sum(axis=1)
+    ahead = terms.margins - target.logit
+    gaps, far = np.maximum(ahead, 1e-3), np.where(square > 0, ahead / np.sqrt(np.where(square > 0, square, 1.0)), -math.inf)
+    j = int((far if far.max() > 0 else np.where(square > 0, ahead, -math.inf)).argmax())
+    mass = 1 / (1 + math.exp(min(-target.logit, 700.0)))
+    alone = float(square[j]) * mass / float(gaps[j]) or 1.0
+    return alone if start is None else min(start.lam, IDLE * alone)
+
+
+def _between(met: Response, short: Response | None, target: Target) -> Response:
+    """The point between two on both sides of the target that meets it with nothing to spare, by regula falsi.
+
+    Where λ is small, λ·t is a difference of larger numbers, and no λ may hit the target to the last digit. What is at a bound
+    or stays in the first point does so in the answer.
+    """
+    if short is None:
+        return met
+    step = np.where(met.free, short.t - met.t, 0.0)
+    miss, width = target.miss(met)
+    a, b, at = (0.0, miss), (1.0, target.miss(replace(met, t=met.t + step))[0]), met
+    for _ in range(MAX_TRIALS):
+        if a[1] >= -width or not a[1] < 0 < b[1]:
+            break
+        x = a[0] + (b[0] - a[0]) * a[1] / (a[1] - b[1])
+        new = replace(met, t=met.t + x * step)
+        miss, width = target.miss(new)
+        if miss <= 0:
+            a, at = (x, miss), new
+        else:
+            b = (x, miss)
+    return at

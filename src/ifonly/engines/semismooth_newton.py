@@ -21,7 +21,6 @@ from ifonly.engines.limited import SPARES, LimitedEngine, stays, within_rules
 from ifonly.engines.protocol import Piece
 from ifonly.engines.row_loops import device_module
 from ifonly.engines.semismooth import Start
-from ifonly.engines.semismooth_reach import reach
 from ifonly.engines.threads import available, share_out
 from ifonly.model.errors import InputError
 from ifonly.model.numerics import Flags, Floats, norms
@@ -33,7 +32,6 @@ from ifonly.problem.status import LEAST_VALUE, REL_GAP, Status
 from ifonly.rows.sources import Sources
 
 __all__ = ["SemismoothNewton", "sure"]
-
 
 SETTLED = 1e-6  # relative: a gap that rounding leaves where costs have a matrix of condition 1e6 and more
 NEEDLESS = 1e-9  # of a rule's multiplier: with one that is less, the goal asks for nothing that rules do not
@@ -88,24 +86,23 @@ class SemismoothNewton(LimitedEngine):
 
     def loop(self, asked: Asked, X: Floats, aims: Aims, results: Results) -> Flags:
         """See `LimitedEngine`."""
-        left = np.ones(len(X), dtype=bool)
         space, budget, tol, weighed = CostSpace.of(asked), Budget.of(asked.question), asked.question.tol, aims.lam is not None
-        X, out = np.ascontiguousarray(X), results.x
+        X, out, left = np.ascontiguousarray(X), results.x, np.ones(len(X), dtype=bool)
         plain = isinstance(out, np.ndarray) and out.dtype == np.float64 and out.flags.c_contiguous
         if not (plain and _fit(space, budget, weighed)):
             return left
+        effort, threads = (tol or 0.0, budget.max_iter), available(asked.question.threads)
         for k in np.unique(aims.targets[aims.targets >= 0]).tolist():
             rows = np.flatnonzero(aims.targets == k)
-            effort, threads = (tol or 0.0, budget.max_iter), available(asked.question.threads)
             found = _run(space, X, rows.astype(np.int64), k, aims.take(rows), effort, out, threads)
-            done = _sure(found, weighed, tol)
+            done, status = _settled(found, weighed, tol)
             out[rows[~done]] = np.nan
             rows = rows[done]
             results.proba[rows], numbers, results.n_iter[rows], _ = (a[done] for a in found)
             for name, values in zip(COLUMNS, numbers.T, strict=True):
                 getattr(results, name)[rows] = values
             results.bound[rows] = (results.objective if weighed else results.cost)[rows] - results.gap[rows]
-            results.target[rows], results.status[rows], left[rows] = k, _status(tol, weighed), False
+            results.target[rows], results.status[rows], left[rows] = k, status, False
         return left
 
     def unfit(self, space: CostSpace, weighed: bool) -> str | None:
@@ -158,20 +155,20 @@ def _solved(
     problem: CostProblem, aim: Aim, tol: float | None, budget: Budget, start: Start | None
 ) -> tuple[Floats, Result] | None:
     """The best point, up to the rounding of rules and of a margin, with its certificate; None where none has the wanted p."""
-    terms, weights = problem.terms(budget), Weights.of_cost()
+    terms = problem.terms(budget)
     if aim.prob is None:
         at, n_iter, done = semismooth.solve(terms, aim.lam or 1.0, start=start, tol=tol or 0.0)
-        x, more = problem.placed(at.t, at.nu, at.weight), {}
-        if aim.lam is not None:
-            weights = Weights.given(aim.lam)
-            more["status"] = Status.MAX_ITER if not done else Status.EXACT if tol is None else Status.CONVERGED
-        return x, problem.certified(x, weights, at.nu, n_iter=n_iter, **more)
+        x = problem.placed(at.t, at.nu, at.weight)
+        if aim.lam is None:
+            return x, problem.certified(x, Weights.of_cost(), at.nu, n_iter=n_iter)
+        status = Status.MAX_ITER if not done else Status.EXACT if tol is None else Status.CONVERGED
+        return x, problem.certified(x, Weights.given(aim.lam), at.nu, n_iter=n_iter, status=status)
     if start is None:
         t, nu = responses.nearest(terms)
         x = problem.placed(t, nu, 1.0)
         if problem.reached(x, aim.prob):  # the limits ask for more than the goal does
-            return x, problem.certified(x, weights, nu)
-    at, n_iter, met = reach(terms, problem.goal_of(aim.prob), start)
+            return x, problem.certified(x, Weights.of_cost(), nu)
+    at, n_iter, met = semismooth.reach(terms, problem.goal_of(aim.prob), start)
     x = problem.placed(at.t, at.nu, at.weight)
     return (x, problem.certified(x, Weights.found(at.lam), at.nu, aim.prob, n_iter=n_iter)) if met else None
 
@@ -203,12 +200,13 @@ def _one(space: CostSpace, source: Floats, aim: Aim, budget: Budget, tol: float 
         return None
     x, source = np.empty((1, len(source))), np.ascontiguousarray(source[None], dtype=np.float64)
     found = _run(space, source, FIRST, aim.k, aim, (tol or 0.0, budget.max_iter), x)
-    if not _sure(found, weighed, tol)[0]:
+    done, status = _settled(found, weighed, tol)
+    if not done[0]:
         return None
     proba, numbers, n_iter, _ = found
     measured = dict(zip(COLUMNS, numbers[0].tolist(), strict=True))
     bound = measured["objective" if weighed else "cost"] - measured["gap"]
-    return Result(aim.k, _status(tol, weighed), proba=proba[0], x=x[0], n_iter=int(n_iter[0]), bound=bound, **measured)
+    return Result(aim.k, status, proba=proba[0], x=x[0], n_iter=int(n_iter[0]), bound=bound, **measured)
 
 
 def _fit(space: CostSpace, budget: Budget, weighed: bool) -> bool:
@@ -216,33 +214,24 @@ def _fit(space: CostSpace, budget: Budget, weighed: bool) -> bool:
     return space.looped and budget.left >= BLINK and (budget.max_iter == MAX_ITER or weighed)
 
 
-def _status(tol: float | None, weighed: bool) -> Status:
-    """Of a settled row: a tolerance is for λ."""
-    return Status.EXACT if tol is None or not weighed else Status.CONVERGED
-
-
-def _sure(found: tuple[Any, ...], weighed: bool, tol: float | None) -> Flags:
-    """The rows that are settled: to the certificate that EXACT stands for, or to a tolerance."""
+def _settled(found: tuple[Any, ...], weighed: bool, tol: float | None) -> tuple[Flags, Status]:
+    """The rows that are settled, and how well: to the certificate that EXACT stands for, or with λ to a tolerance."""
     _, numbers, _, ended = found
-    if _status(tol, weighed) is not Status.EXACT:
-        return ended != LEFT
+    if weighed and tol is not None:
+        return ended != LEFT, Status.CONVERGED
     value = np.maximum(np.abs(numbers[:, 2]), LEAST_VALUE) if weighed else numbers[:, 4]
-    return (ended != LEFT) & (numbers[:, 5] <= REL_GAP * value)
+    return (ended != LEFT) & (numbers[:, 5] <= REL_GAP * value), Status.EXACT
 
 
 def _shared(space: CostSpace, k: int) -> tuple[Any, ...]:
-    """What rows with one target share, as the loop takes it.
-
-    A, b, the scaler and the sizes of logits' terms; B, (μ, c, lo, hi), ways, (‖b‖², lengths of terms), constants.
-    """
+    """What rows with one target share, as the loop takes it."""
     model, limits, c = space.model, space.limits, space.per_unit
-    scaling = np.zeros((0, len(c))) if model.scaling is None else np.array([space.shift, space.scale])
     rows = np.ascontiguousarray(space.rows(k))
-    terms = (np.abs(model.A[model.rivals(k)]) + np.abs(model.A[k])) / np.abs(space.scale) / c
+    terms = (np.abs(model.A[model.rivals(k)]) + np.abs(model.A[k])) / np.abs(space.scale) / c  # of a logit, for its rounding
+    scaling = np.zeros((0, len(c))) if model.scaling is None else np.array([space.shift, space.scale])
+    seen = (np.ascontiguousarray(a) for a in (model.A, model.b, scaling, model.column_sizes))
     of_rivals = np.array([np.square(rows[:, space.moving]).sum(axis=1), norms(terms)])
-    each = np.array([space.mu, c, limits.lo, limits.hi])
-    seen = np.ascontiguousarray(model.A), np.ascontiguousarray(model.b), scaling, np.ascontiguousarray(model.column_sizes)
-    return *seen, rows, each, limits.ways, of_rivals, space.errors
+    return *seen, rows, np.array([space.mu, c, limits.lo, limits.hi]), limits.ways, of_rivals, space.errors
 
 
 def _run(
@@ -255,11 +244,10 @@ def _run(
     shared = space.conditions.keep(("rows", k), lambda: _shared(space, k))
     M, K = len(index), space.model.n_classes
     found = np.empty((M, K)), np.empty((M, len(COLUMNS))), np.empty(M, dtype=np.int64), np.zeros(M, dtype=np.int8)
-    lam, goals = NO_LAM, NO_GOALS  # one of the two stays empty
     if aim.lam is None:
-        goals = np.array([space.needed(aim.prob), aim.prob]).reshape(2, -1)
+        lam, goals = NO_LAM, np.array([space.needed(aim.prob), aim.prob]).reshape(2, -1)
     else:
-        lam = np.array(aim.lam, ndmin=1)
+        lam, goals = np.array(aim.lam, ndmin=1), NO_GOALS
 
     if M == 1:  # of which slices take a fifth of the time
         space.loops.solve_limited(X, index, k, *shared, lam, goals, *effort, out, *found)

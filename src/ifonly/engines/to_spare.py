@@ -27,7 +27,6 @@ from ifonly.problem.status import REL_GAP
 
 __all__ = ["Left", "left_open"]
 
-
 SECONDS = 0.25  # whoever prints an answer waits for it
 MOST_NODES = 20_000  # of a proof: a tenth of a second or two to walk through
 

@@ -247,7 +247,7 @@ struct LimitedLoop {
         return LEFT;
     }
 
-    /** λ of the problem with the rival alone that is hardest to beat (`semismooth_reach._first_lam`). */
+    /** λ of the problem with the rival alone that is hardest to beat (`semismooth._first_lam`). */
     double first_lam(double logit) const {
         double farthest = 0.0, nearest = -INF, square = 0.0, ahead = 1.0;
         for (int j = 0; j < row.b.n; j++) {
