@@ -118,7 +118,8 @@ class LimitedEngine(Engine):
 
 def _alone(space: CostSpace, z: Floats, aim: Aim) -> Floats:
     """Lower bounds on what is minimised for each class, from all scores: each of the strongest rivals alone."""
-    strong, rows = np.argsort(-z)[: nearest.BOUNDING], space.units(space.model.A)
+    A = space.model.A
+    strong, rows = np.argsort(-z)[: nearest.BOUNDING], space.units(A - A.mean(axis=0))  # what rows share would only cancel
     squares = np.vecdot(rows, rows)
     apart = squares[:, None] - 2 * (rows @ rows[strong].T) + squares[strong]
     found = nearest.bounds_by_few(z, strong, apart, math.sqrt(squares.max()), aim.lam, space.needed(aim.prob))

@@ -25,7 +25,7 @@ from ifonly.problem.status import Status
 __all__ = ["BOUNDING", "bound_of_all", "bound_within", "bounds_by_few", "candidates"]
 __all__ += ["of_many", "of_one", "pair_bounds", "search", "wanted"]
 
-BOUNDING = 8  # strong rivals that bound how far every other class is, where there are very many
+BOUNDING = 8  # strong rivals that bound how far every other class is
 BOUND_STEPS, SHARP = 30, 1e-3  # of the search for a bound within limits, until one changes it by less than this share
 PROPORTIONS, TINY = 8, 1e-300  # of the rivals that are tried as one
 LOOSE = 1e-7  # by as much may a length be off that was had by subtraction
