@@ -44,7 +44,8 @@ def left_open(conditions: Conditions, source: Floats, aim: Aim, result: Result) 
     proof = result.proof
     if proof is None or len(proof) > MOST_NODES:
         return Left.CASES
-    budget, problem, found = Budget(seconds=SECONDS), CostProblem(CostSpace(conditions), source, aim.k, aim.prob), set[Left | None]()
+    budget, found = Budget(seconds=SECONDS), set[Left | None]()
+    problem = CostProblem(CostSpace(conditions), source, aim.k, aim.prob)
     search = CaseSearch(problem, aim, budget, farthest=True)
     allowance = max(problem.allowance(aim.prob, x) for x in (source, result.x))
     for node, leaf in proof.leaves(search.choices.root, search.choices.cut, search.dual.empty):
