@@ -169,6 +169,8 @@ class Candidates:
         saved = np.abs(there - problem.source) - np.abs(back - problem.source)
         saved = np.where(np.isfinite(there) & np.isfinite(back) & (there != back), saved, 0.0) * problem.space.per_unit
         for d in np.argsort(-saved, kind="stable")[: int((saved > 0).sum())][:MOST_BACK].tolist():
+            if self.relaxing.budget.late:
+                break
             was, x[d] = x[d], back[d]
             if not self.meets(x):
                 x[d] = was

@@ -54,6 +54,7 @@ class Cases(LimitedEngine):
         if isinstance(found, Result) and (found.status.ok or budget.late or found.n_nodes >= budget.nodes):
             return found
         search = CaseSearch(problem, aim, budget)
+        search.tree.at_least = 0  # `any_plan` knows better what to do when it is late
         if isinstance(found, Proof):
             search.first()
             return _nothing(search, found)
@@ -103,6 +104,7 @@ class CaseSearch:
         self.tree.slack = slack_of(problem, aim, self.nothing, problem.source)
         self.best: Result | None = None
         self.of_best: Multipliers | None = None
+        self.begun = False  # whether being greedy came to its end
         self.known: list[Floats] = []  # where being greedy gets to, and the relaxation, if that is not the goal
 
     @property
@@ -118,7 +120,7 @@ class CaseSearch:
     def run(self, best: Result | None = None) -> Result | None:
         """Search until nothing better is left, or it is time to stop; ``best`` is an answer that is known."""
         self.offer(best)
-        if best is None:
+        if best is None and not self.begun:
             self.first()
         for branch in self.tree:
             if self.dual.empty(branch.node):
@@ -143,7 +145,11 @@ class CaseSearch:
     def any_plan(self) -> Result | None:
         """A plan for a search that was stopped before it had one: whatever will do, and no matter how late it is."""
         short, untied = replace(self.budget.anew(), nodes=PLAN_NODES, seconds=PLAN_SECONDS, gap=1.0), self.problem.untied
-        found = constraints.any_plan(untied, self.aim, short) or CaseSearch(untied, self.aim, short.anew()).run()
+        found = constraints.any_plan(untied, self.aim, short)
+        if found is None:
+            search = CaseSearch(untied, self.aim, short.anew())
+            search.begun = self.begun and untied is self.problem
+            found = search.run()
         self.offer(None if found is None else self.candidates.as_it_is(found.x))
         return self.best
 
@@ -207,6 +213,7 @@ class CaseSearch:
             return
         x = self.candidates.greedy()
         self.known.append(x)
+        self.begun = not self.budget.late
         if self.offer(self.candidates.as_it_is(x)) and not self.budget.late:
             found, solved = self.candidates.best_of(x)
             if self.offer(found):

@@ -15,6 +15,7 @@ from ifonly.engines.semismooth import Response, Target
 from ifonly.model.errors import InputError
 from ifonly.model.numerics import EPS, Flags, Floats, Indices, log_sum_exp, summation_error
 from ifonly.problem.cost import Cost
+from ifonly.problem.dual import Dual, Goal
 from ifonly.problem.goals import Weights, entropy, excess
 from ifonly.problem.limited import LimitedProblem
 from ifonly.problem.limits import EDGE
@@ -55,7 +56,7 @@ class CostProblem:
     def but(self, **changed: Any) -> Self:
         """The same problem with other bounds (``lo``, ``hi``) or in another ``space``, or tighter (``tight``, ``ahead``)."""
         other = copy(self)
-        for name in ("moving", "still", *(["textbook"] if "space" in changed else [])):  # worked out from these
+        for name in ("moving", "still", *(["textbook", "duals"] if "space" in changed else [])):  # worked out from these
             other.__dict__.pop(name, None)
         other.__dict__.update(changed)
         return other
@@ -216,6 +217,11 @@ class CostProblem:
     def textbook(self) -> LimitedProblem:
         """The same problem as `problem.limited` has it, for what answers are worth."""
         return LimitedProblem(self.space.conditions, self.source, self.k)
+
+    @cached_property
+    def duals(self) -> dict[Goal, Dual]:
+        """Its bounds, by the goals that they have been asked for (`searched.dual_of`)."""
+        return {}
 
     def certified(self, x: Floats, weights: Weights, nu: Floats, prob: float | None = None, **more: Any) -> Result:
         """A point as a result, with the bound that its certificate proves."""

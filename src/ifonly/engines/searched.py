@@ -82,8 +82,11 @@ def _worth(found: Result, dual: Dual) -> tuple[float, float]:
 
 
 def dual_of(problem: CostProblem, aim: Aim) -> Dual:
-    """The bounds of a problem with a goal."""
-    return Dual(problem.textbook, Goal.of(aim.lam, aim.prob, problem.space.conditions.margin))
+    """The bounds of a problem with a goal; kept, for there are several who ask."""
+    goal = Goal.of(aim.lam, aim.prob, problem.space.conditions.margin)
+    if goal not in problem.duals:
+        problem.duals[goal] = Dual(problem.textbook, goal)
+    return problem.duals[goal]
 
 
 class Record:

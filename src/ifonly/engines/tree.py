@@ -31,6 +31,7 @@ class Tree:
     def __init__(self, root: Node, budget: Budget) -> None:
         self.budget, self.least, self.n_nodes = budget, math.inf, 0
         self.reserve = 0.0  # seconds for each leaf at the end, when all of them are proved
+        self.at_least = 1  # branch that is looked at without a plan, however late it is
         self.slack = 0.0  # what is better by no more than this is not looked for
         self.root = Branch(root, -math.inf)
         self._serial = count()
@@ -41,7 +42,7 @@ class Tree:
         """One branch after the other, the most promising first, until none can be better, or the time is up."""
         while not self.done and self.n_nodes < self.budget.nodes:
             late = self.budget.left < self.reserve * (self.n_nodes + 1)
-            if late and (self.n_nodes > 0 or self.least < math.inf):  # one is looked at in any case, if need be
+            if late and (self.n_nodes >= self.at_least or self.least < math.inf):
                 return
             self.n_nodes += 1
             yield heapq.heappop(self._heap)[2]

@@ -33,6 +33,7 @@ The bounds are those of floats, less an allowance for their rounding; `exactly` 
 """
 
 import math
+from functools import cached_property
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -97,13 +98,8 @@ class Dual:
         self.problem, self.goal = problem, goal
         conditions, model = problem.conditions, problem.model
         self.choices = choices or Choices(conditions, problem.source)
-        A, b, scaling, self.source = model.weights(slice(None)), model.b, model.scaling, problem.source
-        scale, shift = (1.0, 0.0) if scaling is None else (scaling.scale, scaling.shift)
-        away, ahead = A[problem.rivals] - A[problem.k], b[problem.rivals] - b[problem.k]
-        self.S, self.margins = away / scale, away @ ((self.source - shift) / scale) + ahead
-        # The size of what s̄ is summed from, and of what `over` is.
-        size = np.abs(self.S * scale) @ ((np.abs(self.source) + np.abs(shift)) / np.abs(scale)) + np.abs(ahead)
-        self.sizes = size, np.abs(conditions.limits.C) @ np.abs(self.source) + np.abs(conditions.limits.rest)
+        self.source, self.S, ahead = problem.source, problem.slopes, model.b[problem.rivals] - model.b[problem.k]
+        self.margins = problem.away @ (self.source if model.scaling is None else model.scaling(self.source)) + ahead
         self.C = conditions.limits.C
         self.over = self.C @ self.source - conditions.limits.rest  # by how much the source breaks the rules
         self.spare = conditions.limits.spare(self.source)  # σ
@@ -116,6 +112,15 @@ class Dual:
             diagonal = np.diag(conditions.matrix) * share
             self.kappa, self.R = self.lam * diagonal, self.lam * (conditions.matrix - np.diag(diagonal))
         self.unit = share * self.lam  # κ over c²
+
+    @cached_property
+    def sizes(self) -> tuple[Floats, Floats]:
+        """The size of what the margins and `over` are summed from, for what rounding can do."""
+        model, limits, x = self.problem.model, self.problem.conditions.limits, np.abs(self.source)
+        scaling, ahead = model.scaling, np.abs(model.b[self.problem.rivals] - model.b[self.problem.k])
+        seen = x if scaling is None else (x + np.abs(scaling.shift)) / np.abs(scaling.scale)
+        own = np.abs(self.S if scaling is None else self.S * scaling.scale)
+        return own @ seen + ahead, np.abs(limits.C) @ x + np.abs(limits.rest)
 
     def worth(self, x: Floats) -> float:
         """What is minimised at x, from the margins that bounds are made of: what rows of A share cancels before it rounds."""

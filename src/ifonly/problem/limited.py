@@ -92,10 +92,15 @@ class LimitedProblem:
         return np.delete(np.arange(self.model.n_classes), self.k)
 
     @cached_property
+    def away(self) -> Floats:
+        """The rivals' rows less the target's, in the classifier's units."""
+        A = self.model.weights(slice(None))
+        return A[self.rivals] - A[self.k]
+
+    @cached_property
     def slopes(self) -> Floats:
         """S, what a unit of the user's adds to the margins."""
-        A = self.model.weights(slice(None))
-        return (A[self.rivals] - A[self.k]) / (1.0 if self.model.scaling is None else self.model.scaling.scale)
+        return self.away if self.model.scaling is None else self.away / self.model.scaling.scale
 
     @cached_property
     def far(self) -> Floats:
