@@ -37,7 +37,7 @@ __all__ = ["Cases", "impossible", "proved"]
 
 
 OFF = 1e-9  # a relaxed value this far from an allowed one, relative to their distance, is none
-PLAN_SECONDS, PLAN_NODES = 0.04, 1000  # for any plan, where a search was stopped before it had one
+PLAN_SECONDS, PLAN_NODES = 0.03, 1000  # for any plan, twice, where a search was stopped before it had one
 
 
 class Cases(LimitedEngine):
