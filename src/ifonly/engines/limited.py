@@ -122,7 +122,8 @@ def _alone(space: CostSpace, z: Floats, aim: Aim) -> Floats:
     strong, rows = np.argsort(-z)[: nearest.BOUNDING], space.units(A - A.mean(axis=0))  # what rows share would only cancel
     squares = np.vecdot(rows, rows)
     apart = squares[:, None] - 2 * (rows @ rows[strong].T) + squares[strong]
-    found = nearest.bounds_by_few(z, strong, apart, math.sqrt(squares.max()), aim.lam, space.needed(aim.prob))
+    lengths = nearest.by_subtraction(apart, math.sqrt(squares.max()))
+    found = nearest.bounds_by_few(z, strong, lengths, aim.lam, space.needed(aim.prob))
     return found if aim.lam is not None else 0.5 * found * found
 
 

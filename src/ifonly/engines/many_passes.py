@@ -146,10 +146,9 @@ class _Passes:
         strong = np.unique([now, *first.strong[np.argsort(-z[first.strong], kind="stable")][: nearest.BOUNDING - 1]])
         rows = self.model.weights(strong)
         own = [np.sum(block**2, axis=1)[:, None] - 2 * block @ rows.T for _, block in self.model.blocks()]
-        squares = np.concatenate(own) + np.sum(rows**2, axis=1)
+        lengths = nearest.by_subtraction(np.concatenate(own) + np.sum(rows**2, axis=1), self.model.row_norm)
         classes = nearest.candidates(self.model, aim, now)
-        top, size = nearest.wanted(self.model, aim), self.model.row_norm
-        bounds = nearest.bounds_by_few(z, strong, squares, size, aim.lam, top)[classes]
+        bounds = nearest.bounds_by_few(z, strong, lengths, aim.lam, nearest.wanted(self.model, aim))[classes]
         return nearest.search(classes, bounds, lambda k: self._towards([(i, aim._replace(k=k))])[0], aim)
 
 

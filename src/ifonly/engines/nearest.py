@@ -15,14 +15,14 @@ import numpy as np
 
 from ifonly.engines.phi import phi
 from ifonly.model import Model
-from ifonly.model.numerics import Floats, Indices, softmax
+from ifonly.model.numerics import Floats, Indices, norms, softmax
 from ifonly.model.products import SHARED_GRAM
 from ifonly.problem.asked import Aim, Aims
 from ifonly.problem.goals import needed_logit
 from ifonly.problem.results import Result
 from ifonly.problem.status import Status
 
-__all__ = ["BOUNDING", "bound_of_all", "bound_within", "bounds_by_few", "candidates"]
+__all__ = ["BOUNDING", "bound_of_all", "bound_within", "bounds_by_few", "by_subtraction", "candidates"]
 __all__ += ["of_many", "of_one", "pair_bounds", "search", "wanted"]
 
 BOUNDING = 8  # strong rivals that bound how far every other class is
@@ -130,18 +130,22 @@ def wanted(model: Model, aim: Aim) -> float | None:
 
 def of_one(model: Model, z: Floats, aim: Aim) -> tuple[Indices, Floats]:
     """The classes to try for one source, from ``z = rows @ x̄``, and their bounds."""
-    now = int(model.best_class(z))
+    now, K = int(model.best_class(z)), model.n_classes
     classes = candidates(model, aim, now)
-    if model.n_classes >= SHARED_GRAM:
-        logits = (z if model.shares_gram else model.A @ z) + model.b  # of dependent rows, the basis are the features
-        strong = np.argpartition(logits, -BOUNDING)[-BOUNDING:]
-        if model.shares_gram:
-            G = model.basis_gram
-            squares = np.diagonal(G)[:, None] - 2 * G[:, strong] + np.diagonal(G)[strong]
-        else:
-            squares = np.stack([np.square(model.A - model.A[j]).sum(axis=1) for j in strong], axis=1)
-        return classes, bounds_by_few(logits, strong, squares, model.row_norm, aim.lam, wanted(model, aim))[classes]
-    return classes, of_many(model, z[None], Aims.of(aim))[0, classes]
+    if len(classes) == 1:
+        return classes, np.zeros(1)
+    many = K >= SHARED_GRAM
+    # Of dependent rows that are very many, the basis are the features.
+    logits = (z if model.shares_gram else model.A @ z) + model.b if many else np.append(0.0, model.margins(z, 0))
+    strong = np.argpartition(logits, -min(BOUNDING, K))[-BOUNDING:]
+    if not many:
+        lengths = model.pair_lengths[:, strong]
+    elif model.shares_gram:
+        G, squares = model.basis_gram, np.diagonal(model.basis_gram)
+        lengths = by_subtraction(squares[:, None] - 2 * G[:, strong] + squares[strong], model.row_norm)
+    else:
+        lengths = np.stack([norms(model.A - model.A[j]) for j in strong], axis=1)
+    return classes, bounds_by_few(logits, strong, lengths, aim.lam, wanted(model, aim))[classes]
 
 
 def of_many(model: Model, Z: Floats, aims: Aims) -> Floats:
@@ -163,13 +167,13 @@ def of_many(model: Model, Z: Floats, aims: Aims) -> Floats:
     return bounds
 
 
-def bounds_by_few(logits: Floats, strong: Indices, squares: Floats, size: float, lam: float | None, top: Any) -> Floats:
-    """Bounds for all K classes from a few strong rivals, each alone.
-
-    ``squares`` (K, n) are the squared distances of all rows from those of the strong ones; where they were had by subtraction,
-    of numbers of this ``size`` squared.
-    """
-    lengths = np.sqrt(np.maximum(squares, 0.0)) * (1 + LOOSE) + LOOSE * size  # rounded up, for lower bounds
+def bounds_by_few(logits: Floats, strong: Indices, lengths: Floats, lam: float | None, top: Any) -> Floats:
+    """Bounds for all K classes from a few strong rivals, each alone; ``lengths`` (K, n) are the distances from their rows."""
     bounds = pair_bounds(logits[strong] - logits[:, None], lengths, lam, top)
     bounds[strong, np.arange(len(strong))] = 0.0  # no class is its own rival
     return bounds.max(axis=1)
+
+
+def by_subtraction(squares: Floats, size: float) -> Floats:
+    """Lengths, rounded up, whose squares were had by subtraction, of numbers of this ``size`` squared."""
+    return np.sqrt(np.maximum(squares, 0.0)) * (1 + LOOSE) + LOOSE * size

@@ -326,6 +326,11 @@ class Products:
     def _few_lengths(self, k: int) -> Floats:
         return norms(self.A[self.rivals(k)] - self.A[k])
 
+    @cached_property
+    def pair_lengths(self) -> Floats:
+        """``‖a_i − a_j‖`` of all pairs, K×K."""
+        return frozen(np.stack([np.insert(self.rival_lengths(k), k, 0.0) for k in range(len(self.A))]))
+
     # ---- how large things are that round ----
 
     @cached_property
