@@ -38,7 +38,7 @@ class Settings:
     """How much a server takes, and from whom."""
 
     max_rows: int = 1000  # in one request
-    max_body: int = 8 * 2**20  # bytes of one request's body; all bodies together may have `guard.BODIES` times as many
+    max_body: int = 8 * 2**20  # bytes of one request's body; all bodies together may have `app.BODIES` times as many
     timeout: float = 10.0  # seconds for the headers of a request to come, and from then to its answer
     queue: int = 1000  # requests that wait or are solved at once; one more is told to come back
     threads: int = field(default_factory=available)  # for many rows
