@@ -11,7 +11,7 @@ __all__ = ["EIGENVECTORS", "INVERSE", "MAX_ITER", "PRODUCT", "PROGRAM", "Budget"
 
 # Seconds for each of n³ (or n²D) operations: of eigenvectors, of which 800 take a tenth of one, of an inverse, of a product.
 EIGENVECTORS, INVERSE, PRODUCT = 2e-10, 3e-11, 6e-11
-PROGRAM = 5e-7  # seconds for each number of a linear program
+PROGRAM = 7e-7  # seconds for each number of a linear program
 GRACE = 0.02  # seconds beyond the limit in which something is found, or shown, that is all but there
 MAX_ITER = 300  # of Newton's for a continuous answer, where the user does not say
 
