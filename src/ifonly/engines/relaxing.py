@@ -27,6 +27,7 @@ SETTLED = 1e-12  # relative: −ln p that no longer falls
 ROUGHLY = 1e-6  # how near to the goal a relaxation ends: a bound is off by the square of it
 AGAIN = 3  # corrections of multipliers: one that grows from next to nothing is rounded as coarsely as it grows
 LEAST_SECONDS = 0.02  # of a linear program, if it is begun: few take more, and HiGHS may print that it was cut short
+PART = 0.85  # of the seconds that are left: it may take more than it is given
 WITHIN = 1 - 1e-14  # probabilities add up to 1, not to a rounding more
 
 
@@ -233,7 +234,7 @@ class Relaxing:
             A_eq=np.hstack([one_hot / c, np.zeros((len(one_hot), 1))]) if len(one_hot) else None,
             b_eq=1.0 - one_hot @ problem.source if len(one_hot) else None,
             bounds=np.vstack([ends, [[-np.inf if margins else 0.0, np.inf]]]),
-            options={"time_limit": max(self.budget.left, LEAST_SECONDS)},
+            options={"time_limit": max(PART * self.budget.left, LEAST_SECONDS)},
         )
         if found.status != 0:
             return None
