@@ -223,9 +223,11 @@ class CostProblem:
         """Its bounds, by the goals that they have been asked for (`searched.dual_of`)."""
         return {}
 
-    def certified(self, x: Floats, weights: Weights, nu: Floats, prob: float | None = None, **more: Any) -> Result:
+    def certified(
+        self, x: Floats, weights: Weights, nu: Floats, prob: float | None = None, *, sharp: bool = True, **more: Any
+    ) -> Result:
         """A point as a result, with the bound that its certificate proves."""
-        found = self.textbook.certificate(x, weights, nu)
+        found = self.textbook.certificate(x, weights, nu, sharp=sharp)
         lam = weights.lam if weights.loss or self.space.margin is not None else math.inf
         claims = {"grad_norm": found.grad_norm + found.rounding, "multipliers": nu, **more}
         result = self.result(x, lam, weight=weights.l1, **claims)

@@ -12,7 +12,7 @@ from ifonly.engines.budget import EIGENVECTORS, PRODUCT, Budget
 from ifonly.engines.lapack import dposv
 from ifonly.model.numerics import EPS, Flags, Floats
 
-__all__ = ["Terms", "free_features", "nearest", "respond"]
+__all__ = ["FIRM", "Terms", "free_features", "nearest", "respond"]
 
 INNER = 100  # steps for the multipliers of linear limits; two or three are usual
 FLAT = 1e-10  # curvature along a combination of rows, relative to that with all features free: below, there is none

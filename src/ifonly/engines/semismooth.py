@@ -37,7 +37,7 @@ import numpy as np
 from ifonly.engines.lam_search import Bracket
 from ifonly.engines.lapack import dposv
 from ifonly.engines.phi import phi
-from ifonly.engines.responses import Terms, free_features, respond
+from ifonly.engines.responses import FIRM, Terms, free_features, respond
 from ifonly.model.numerics import EPS, Flags, Floats, length, softmax
 
 __all__ = ["MOST_RIVALS", "Response", "Start", "Target", "evaluate", "logit_slope", "noise", "reach", "solve"]
@@ -304,7 +304,13 @@ class Gram:
 def _along_held(terms: Terms, at: Response, rows: Floats) -> Floats:
     """Of rows over the free features, the part along which limits hold with equality that do: their ν is inside its range."""
     CF = terms.C[(at.nu > at.weight * terms.low) & (at.nu < at.weight * terms.high)] * at.free
-    return rows - np.linalg.lstsq(CF @ CF.T, CF @ rows.T, rcond=1e-12)[0].T @ CF if len(CF) else rows
+    if not len(CF):
+        return rows
+    gram, along = CF @ CF.T, CF @ rows.T
+    factor, found, failed = dposv(gram, along)
+    if failed or (np.diag(factor) <= FIRM * np.sqrt(np.diag(gram))).any():  # rows that depend on each other, or all but
+        found = np.linalg.lstsq(gram, along, rcond=1e-12)[0]
+    return rows - found.T @ CF
 
 
 def _start(terms: Terms, lam: float, weight: float) -> Floats:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ifonly.engines import responses, semismooth
-from ifonly.engines.budget import MAX_ITER, Budget
+from ifonly.engines.budget import EIGENVECTORS, MAX_ITER, Budget
 from ifonly.engines.cases import Cases, impossible, proved
 from ifonly.engines.constraints import first_multipliers
 from ifonly.engines.cost_problem import CostProblem
@@ -156,21 +156,26 @@ def _solved(
 ) -> tuple[Floats, Result] | None:
     """The best point, up to the rounding of rules and of a margin, with its certificate; None where none has the wanted p."""
     terms = problem.terms(budget)
+
+    def certified(x: Floats, weights: Weights, nu: Floats, *goal: float, **more: Any) -> tuple[Floats, Result]:
+        sharp = budget.allows(len(x) ** 3, EIGENVECTORS)
+        return x, problem.certified(x, weights, nu, *goal, sharp=sharp, **more)
+
     if aim.prob is None:
         at, n_iter, done = semismooth.solve(terms, aim.lam or 1.0, start=start, tol=tol or 0.0)
         x = problem.placed(at.t, at.nu, at.weight)
         if aim.lam is None:
-            return x, problem.certified(x, Weights.of_cost(), at.nu, n_iter=n_iter)
+            return certified(x, Weights.of_cost(), at.nu, n_iter=n_iter)
         status = Status.MAX_ITER if not done else Status.EXACT if tol is None else Status.CONVERGED
-        return x, problem.certified(x, Weights.given(aim.lam), at.nu, n_iter=n_iter, status=status)
+        return certified(x, Weights.given(aim.lam), at.nu, n_iter=n_iter, status=status)
     if start is None:
         t, nu = responses.nearest(terms)
         x = problem.placed(t, nu, 1.0)
         if problem.reached(x, aim.prob):  # the limits ask for more than the goal does
-            return x, problem.certified(x, Weights.of_cost(), nu)
+            return certified(x, Weights.of_cost(), nu)
     at, n_iter, met = semismooth.reach(terms, problem.goal_of(aim.prob), start)
     x = problem.placed(at.t, at.nu, at.weight)
-    return (x, problem.certified(x, Weights.found(at.lam), at.nu, aim.prob, n_iter=n_iter)) if met else None
+    return certified(x, Weights.found(at.lam), at.nu, aim.prob, n_iter=n_iter) if met else None
 
 
 def _start(problem: CostProblem, aim: Aim, budget: Budget) -> Start | None:

@@ -213,11 +213,14 @@ class LimitedProblem:
 
     # ---- bounds ----
 
-    def certificate(self, x: Floats, weights: Weights, nu: Floats | None = None) -> Certificate:
-        """What x, a point within the limits, is worth: bounds on E(x) − E* and on the distance to the optimum."""
+    def certificate(self, x: Floats, weights: Weights, nu: Floats | None = None, *, sharp: bool = True) -> Certificate:
+        """What x, a point within the limits, is worth: bounds on E(x) − E* and on the distance to the optimum.
+
+        With a matrix the best that can be said takes some D³ operations; where that is not to be, it is not as ``sharp``.
+        """
         q, _ = self.proba(x)
         multipliers, delta = self.multipliers(nu), self.logit_error(x)
-        norm, rounding = self._subgradient(x, q, multipliers, weights, 2 * delta + (len(q) + 8) * EPS)
+        norm, rounding = self._subgradient(x, q, multipliers, weights, 2 * delta + (len(q) + 8) * EPS, sharp=sharp)
         left, error = self.left(x)
         error = error + summation_error(len(left)) * np.abs(left)
         slack = max(float(multipliers @ left + np.abs(multipliers) @ error), 0.0)
@@ -225,7 +228,9 @@ class LimitedProblem:
         objective, distance, error_bound = self.objective(x, weights), self.cost_of(x)[0], math.sqrt(2 * gap / weights.lam)
         return Certificate(objective, q, distance, norm, delta, rounding, gap, error_bound)
 
-    def _subgradient(self, x: Floats, q: Floats, nu: Floats, weights: Weights, of_q: float) -> tuple[float, float]:
+    def _subgradient(
+        self, x: Floats, q: Floats, nu: Floats, weights: Weights, of_q: float, *, sharp: bool
+    ) -> tuple[float, float]:
         """‖ξ‖ in the norm of Q⁻¹ over the features that can move, and its rounding; ``of_q`` is the relative error of q."""
         (lo, hi), S, (R, _) = self.box, self.slopes, self.rows
         change, Q, c = x - self.source, self.conditions.matrix, self.conditions.per_unit
@@ -250,7 +255,7 @@ class LimitedProblem:
         root, least, most = np.linalg.cholesky(part), least[free] / unit, most[free] / unit
         eigenvalue, xi = self.conditions.cost.eigenvalues[0], np.clip(0.0, least, most)  # no eigenvalue of a part is less
         norm, rounding = _norm(root, xi), float(np.linalg.norm(slip[free] / unit)) / math.sqrt(eigenvalue)
-        if norm > rounding:
+        if norm > rounding and sharp:
             norm = min(norm, _norm(root, _shorter(np.linalg.inv(part), xi, least, most)))
         return norm, rounding + len(part) ** 3 * EPS / eigenvalue * norm  # of a Cholesky factor and of the solution with it
 
