@@ -115,7 +115,7 @@ def _turns(terms: Terms, lam: float, mu: Floats, pull: Floats, more: Floats) -> 
     """How much of ``more`` a pull takes until an answer turns: where it comes to a bound, or leaves it or the source."""
     lo, hi = lam * terms.lo, lam * terms.hi
     ends = np.stack([lo + np.copysign(mu, lo), -mu, mu, hi + np.copysign(mu, hi)])
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # a turn that is farther than floats go is none
         turns = ((ends - pull) / more)[:, more != 0.0]
     return np.unique(turns[np.isfinite(turns) & (turns > 0.0)])
 
