@@ -8,6 +8,7 @@ from helpers.problems import half
 import ifonly
 from ifonly import Actions, Cost, Status
 from ifonly.engines import semismooth_newton
+from ifonly.engines.responses import Terms, _turns
 
 pytestmark = needs_compiled
 
@@ -110,3 +111,10 @@ def test_a_tolerance_and_few_iterations():
     assert rough.n_iter.mean() < ifonly.invert(model, X, targets, lam=0.05, actions=limits).n_iter.mean()
     stopped = ifonly.invert(model, X, targets, lam=1e-3, max_iter=1, actions=limits)
     assert (stopped.status == Status.MAX_ITER).any()
+
+
+def test_a_turn_farther_than_floats_go_is_none():
+    one, none = np.ones(1), np.zeros((0, 1))
+    terms = Terms(none, np.zeros(0), 0 * one, -one, one, one[None], one, 0 * one, np.inf * one, 0 * one)
+    assert not len(_turns(terms, 1.0, 0 * one, 0 * one, 1e-310 * one))
+    np.testing.assert_array_equal(_turns(terms, 1.0, 0 * one, 0 * one, 0.5 * one), [2.0])

@@ -158,7 +158,7 @@ def _solved(
     terms = problem.terms(budget)
 
     def certified(x: Floats, weights: Weights, nu: Floats, *goal: float, **more: Any) -> tuple[Floats, Result]:
-        sharp = budget.allows(len(x) ** 3, EIGENVECTORS)
+        sharp = budget.allows(len(x) ** 3, EIGENVECTORS)  # which only a matrix takes
         return x, problem.certified(x, weights, nu, *goal, sharp=sharp, **more)
 
     if aim.prob is None:
